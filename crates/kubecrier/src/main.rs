@@ -1,0 +1,2 @@
+//! The binary: parse, run, map to an exit code.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Notifications for MCP servers.
