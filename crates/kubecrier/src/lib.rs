@@ -1,1 +1,88 @@
-//! The server.
+//! kubecrier: a Kubernetes MCP server that tells an agent what just happened in a
+//! cluster.
+//!
+//! Two rooms may not see each other's vendor: [`cluster`] is the only one that
+//! names kube, [`mcp`] the only one that names rmcp. [`run`] is the only wiring.
+
+pub mod admin;
+pub mod cli;
+pub mod cluster;
+pub mod config;
+pub mod duration;
+pub mod lifecycle;
+pub mod log;
+pub mod mcp;
+pub mod metrics;
+mod table;
+
+use std::sync::Arc;
+
+use anyhow::{Result, bail};
+use futures_util::{Stream, StreamExt};
+use tokio::time::{Duration, Instant};
+
+use crate::{
+    cluster::Contexts, config::Config, lifecycle::Lifecycle, mcp::Server, metrics::Metrics,
+};
+
+/// What is left of the drain when running calls are done, for streams to close.
+const CLOSING: Duration = Duration::from_millis(500);
+
+/// Runs the server until its client goes, or until it is told to stop: the first
+/// item of `stop` drains, the second ends at once.
+pub async fn run(config: Config, stop: impl Stream<Item = ()>) -> Result<()> {
+    let Config {
+        log: _,
+        transport,
+        tools,
+        cluster,
+        drain_timeout,
+    } = config;
+    let lifecycle = Lifecycle::default();
+    let metrics = Metrics::new();
+    let contexts = Arc::new(Contexts::new(cluster));
+    let server = Server::new(
+        Arc::clone(&contexts),
+        metrics.clone(),
+        lifecycle.clone(),
+        tools,
+    );
+    let admin = admin::Admin {
+        lifecycle: lifecycle.clone(),
+        metrics,
+        contexts,
+        started: Instant::now(),
+    };
+    let serving = mcp::start(transport, server, admin::router(admin), &lifecycle).await?;
+    let mut stop = std::pin::pin!(stop);
+    let first = tokio::select! {
+        biased;
+        failure = lifecycle.failure() => bail!(failure),
+        () = serving.ended() => None,
+        asked = stop.next() => asked,
+    };
+    if first.is_none() {
+        tracing::info!("the client has gone, stopping");
+    } else {
+        tracing::info!(seconds = drain_timeout.as_secs(), "asked to stop, draining");
+    }
+    lifecycle.drain();
+    let deadline = Instant::now() + drain_timeout;
+    let drained = async {
+        let calls = tokio::time::timeout_at(deadline - CLOSING, lifecycle.idle()).await;
+        serving.close();
+        let tasks = tokio::time::timeout_at(deadline, lifecycle.ended()).await;
+        calls.is_ok() && tasks.is_ok()
+    };
+    tokio::select! {
+        clean = drained => {
+            if !clean {
+                tracing::warn!(calls = lifecycle.busy_count(), "time is up, calls were cut off");
+            }
+        }
+        Some(()) = stop.next() => bail!("asked to stop a second time, not waiting"),
+        failure = lifecycle.failure() => bail!(failure),
+    }
+    tracing::info!("stopped");
+    Ok(())
+}

@@ -1,1 +1,43 @@
-//! A real control plane for tests.
+//! A real Kubernetes on loopback, for tests and for people.
+//!
+//! ```text
+//!  test binary                                     children, one guard each
+//!  ┌───────────────────────────────┐
+//!  │ Testbed ── Cluster "dev" ─────┼── sh guard ── etcd
+//!  │         │                     ├── sh guard ── kube-apiserver (TLS, RBAC)
+//!  │         │                     │                    │ GET /containerLogs/..
+//!  │         │   NodeEndpoint <────┼────────────────────┘
+//!  │         └─ Cluster "prod" ... │
+//!  └───────────────────────────────┘
+//! ```
+//!
+//! Nothing is mocked: etcd stores, kube-apiserver answers, certificates are
+//! checked, RBAC decides. Only the kubelet's log endpoint is ours, because it is
+//! the one thing that would need a container runtime: the API server proxies
+//! `GET .../pods/x/log` to it as it would to any node.
+//!
+//! A guard kills its child and clears the data as soon as the process that
+//! started it is gone, however it went.
+
+mod authority;
+mod binaries;
+mod cluster;
+mod guard;
+mod kubeconfig;
+mod node;
+mod objects;
+mod script;
+mod shared;
+mod users;
+
+pub use crate::{
+    authority::{Authority, Issued, Validity},
+    binaries::{Binaries, Missing, Progress},
+    cluster::{Cluster, Options},
+    kubeconfig::Kubeconfig,
+    node::{LogRequest, NodeEndpoint},
+    objects::{deployment, event, namespace, pod},
+    script::{LogScript, Selection},
+    shared::{Testbed, required, shared},
+    users::User,
+};

@@ -1,0 +1,210 @@
+//! Flags, environment and file: text in, one set of optional settings out.
+//!
+//! [`Settings`] is declared once and read three times: by clap from flags, by
+//! clap from the environment, by serde from the TOML file. What becomes of it is
+//! decided in [`crate::config`].
+
+use std::{ops::RangeInclusive, path::PathBuf};
+
+use clap::{ArgAction, Parser, ValueEnum};
+use serde::Deserialize;
+
+/// Ports; 0 lets the system choose a free one.
+pub(crate) const PORT: RangeInclusive<u64> = 0..=65_535;
+/// Long enough for a slow link, short enough for somebody who waits.
+pub(crate) const REQUEST_TIMEOUT_SECONDS: RangeInclusive<u64> = 1..=60;
+/// Kubernetes kills after 30 s unless told otherwise; nobody waits 5 minutes.
+pub(crate) const DRAIN_TIMEOUT_SECONDS: RangeInclusive<u64> = 1..=300;
+/// A screenful, up to what a client's message may weigh.
+pub(crate) const MAX_OUTPUT_BYTES: RangeInclusive<u64> = 4096..=4_194_304;
+
+const AFTER_HELP: &str = "\
+Each setting is also an environment variable (--log-level: KUBECRIER_LOG_LEVEL) and a key of the
+--config file (log_level). A flag wins over the environment, the environment over the file.
+Exit codes: 0 done, 64 bad usage or configuration, 1 failed while running.";
+
+/// The Kubernetes MCP server that tells an agent what just happened in a cluster.
+/// Without --port it speaks MCP on stdin and stdout; with it, Streamable HTTP at
+/// /mcp. It only ever reads from clusters.
+#[derive(Debug, Parser)]
+#[command(
+    name = "kubecrier",
+    version,
+    max_term_width = 100,
+    disable_help_flag = true
+)]
+#[command(mut_args = |arg: clap::Arg| arg.hide_env(true))]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// Print help
+    #[arg(long, short, action = ArgAction::HelpShort)]
+    help: Option<bool>,
+
+    /// TOML file with the same settings (keys in snake_case)
+    #[arg(long, env = "KUBECRIER_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// The settings themselves.
+    #[command(flatten)]
+    pub settings: Settings,
+}
+
+/// Every setting, each of which may be absent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// Serve HTTP on this port instead of stdio (0: any free one)
+    #[arg(long, env = "KUBECRIER_PORT", value_name = "PORT", value_parser = within(PORT))]
+    #[arg(help_heading = "Server")]
+    pub port: Option<u64>,
+
+    /// Address to listen on [default: 127.0.0.1]
+    #[arg(
+        long,
+        env = "KUBECRIER_BIND_ADDRESS",
+        value_name = "IP",
+        help_heading = "Server"
+    )]
+    pub bind_address: Option<String>,
+
+    /// Host names clients may use, besides loopback
+    #[arg(
+        long,
+        env = "KUBECRIER_ALLOWED_HOSTS",
+        value_name = "HOST,...",
+        value_delimiter = ','
+    )]
+    #[arg(action = ArgAction::Append, help_heading = "Server")]
+    pub allowed_hosts: Option<Vec<String>>,
+
+    /// Browser origins that may call, besides loopback (scheme://host:port)
+    #[arg(
+        long,
+        env = "KUBECRIER_ALLOWED_ORIGINS",
+        value_name = "URL,...",
+        value_delimiter = ','
+    )]
+    #[arg(action = ArgAction::Append, help_heading = "Server")]
+    pub allowed_origins: Option<Vec<String>>,
+
+    /// How long a stop waits for running calls [default: 10]
+    #[arg(long, env = "KUBECRIER_DRAIN_TIMEOUT_SECONDS", value_name = "SECONDS")]
+    #[arg(value_parser = within(DRAIN_TIMEOUT_SECONDS), help_heading = "Server")]
+    pub drain_timeout_seconds: Option<u64>,
+
+    /// Kubeconfig [default: $KUBECONFIG, ~/.kube/config, in-cluster]
+    #[arg(
+        long,
+        env = "KUBECRIER_KUBECONFIG",
+        value_name = "FILE",
+        help_heading = "Clusters"
+    )]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// Context for calls that name none [default: the current one]
+    #[arg(
+        long,
+        env = "KUBECRIER_CONTEXT",
+        value_name = "NAME",
+        help_heading = "Clusters"
+    )]
+    pub context: Option<String>,
+
+    /// How long an API server may take to answer [default: 4]
+    #[arg(
+        long,
+        env = "KUBECRIER_REQUEST_TIMEOUT_SECONDS",
+        value_name = "SECONDS"
+    )]
+    #[arg(value_parser = within(REQUEST_TIMEOUT_SECONDS), help_heading = "Clusters")]
+    pub request_timeout_seconds: Option<u64>,
+
+    /// Size of a tool's answer at most [default: 65536]
+    #[arg(long, env = "KUBECRIER_MAX_OUTPUT_BYTES", value_name = "BYTES")]
+    #[arg(value_parser = within(MAX_OUTPUT_BYTES), help_heading = "Output")]
+    pub max_output_bytes: Option<u64>,
+
+    /// error, warn, info, debug, trace, or tracing directives [default: info]
+    #[arg(
+        long,
+        env = "KUBECRIER_LOG_LEVEL",
+        value_name = "LEVEL",
+        help_heading = "Logs"
+    )]
+    pub log_level: Option<String>,
+
+    /// How logs are written to stderr [default: plain]
+    #[arg(
+        long,
+        env = "KUBECRIER_LOG_FORMAT",
+        value_name = "FORMAT",
+        help_heading = "Logs"
+    )]
+    pub log_format: Option<LogFormat>,
+}
+
+/// How logs are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Plain,
+    /// One JSON object a line.
+    Json,
+}
+
+// === impl Settings ===
+
+impl Settings {
+    /// The stronger settings, and the weaker where the stronger are silent.
+    #[must_use]
+    pub fn over(self, weaker: Self) -> Self {
+        Self {
+            port: self.port.or(weaker.port),
+            bind_address: self.bind_address.or(weaker.bind_address),
+            allowed_hosts: self.allowed_hosts.or(weaker.allowed_hosts),
+            allowed_origins: self.allowed_origins.or(weaker.allowed_origins),
+            drain_timeout_seconds: self.drain_timeout_seconds.or(weaker.drain_timeout_seconds),
+            kubeconfig: self.kubeconfig.or(weaker.kubeconfig),
+            context: self.context.or(weaker.context),
+            request_timeout_seconds: self
+                .request_timeout_seconds
+                .or(weaker.request_timeout_seconds),
+            max_output_bytes: self.max_output_bytes.or(weaker.max_output_bytes),
+            log_level: self.log_level.or(weaker.log_level),
+            log_format: self.log_format.or(weaker.log_format),
+        }
+    }
+
+    /// The numbers and where they must lie; clap checks flags and environment by
+    /// itself, a file is checked with this.
+    pub(crate) fn numbers(&self) -> [(&'static str, Option<u64>, RangeInclusive<u64>); 4] {
+        [
+            ("port", self.port, PORT),
+            (
+                "drain_timeout_seconds",
+                self.drain_timeout_seconds,
+                DRAIN_TIMEOUT_SECONDS,
+            ),
+            (
+                "request_timeout_seconds",
+                self.request_timeout_seconds,
+                REQUEST_TIMEOUT_SECONDS,
+            ),
+            ("max_output_bytes", self.max_output_bytes, MAX_OUTPUT_BYTES),
+        ]
+    }
+}
+
+fn within(
+    range: RangeInclusive<u64>,
+) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
+    move |text| {
+        let (low, high) = (range.start(), range.end());
+        text.parse()
+            .ok()
+            .filter(|number| range.contains(number))
+            .ok_or_else(|| format!("must be a whole number from {low} to {high}"))
+    }
+}

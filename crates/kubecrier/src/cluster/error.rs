@@ -1,0 +1,240 @@
+//! What can go wrong on the way to a cluster, told so that a person can act.
+
+use std::{error::Error as StdError, fmt};
+
+use serde::Serialize;
+
+/// An error of this room: what was tried, where, why it failed, what to do.
+#[derive(Debug, thiserror::Error)]
+#[error("{doing}: {reason}")]
+pub struct ClusterError {
+    kind: ErrorKind,
+    doing: String,
+    reason: String,
+    hint: Option<String>,
+}
+
+/// The closed set of failures; a caller branches on it and a metric is labelled
+/// by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// There is no usable kubeconfig.
+    Kubeconfig,
+    /// No context of that name, or none to choose.
+    Context,
+    /// Nobody answers at the API server's address.
+    Unreachable,
+    /// No answer in time.
+    Timeout,
+    /// The API server's certificate is not to be trusted.
+    Certificate,
+    /// The API server does not know who we are.
+    Unauthorized,
+    /// We may not do that.
+    Forbidden,
+    /// There is no such object.
+    NotFound,
+    /// The request made no sense to us or to the API server.
+    Invalid,
+    /// The API server asks for less.
+    Throttled,
+    /// Anything else that the API server or the connection did.
+    Other,
+}
+
+/// What is being done, for the text of an error.
+#[derive(Clone, Copy, Debug)]
+pub struct Operation<'a> {
+    /// As RBAC spells it.
+    pub verb: &'static str,
+    /// As RBAC spells it.
+    pub resource: &'static str,
+    /// The one object, if it is about one.
+    pub name: Option<&'a str>,
+    /// The namespace, or all of them.
+    pub namespace: Option<&'a str>,
+    /// The context of the kubeconfig.
+    pub context: &'a str,
+}
+
+// === impl ErrorKind ===
+
+impl ErrorKind {
+    /// As it is written in metrics and in structured errors.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Kubeconfig => "kubeconfig",
+            Self::Context => "context",
+            Self::Unreachable => "unreachable",
+            Self::Timeout => "timeout",
+            Self::Certificate => "certificate",
+            Self::Unauthorized => "unauthorized",
+            Self::Forbidden => "forbidden",
+            Self::NotFound => "not_found",
+            Self::Invalid => "invalid",
+            Self::Throttled => "throttled",
+            Self::Other => "other",
+        }
+    }
+}
+
+// === impl Operation ===
+
+impl fmt::Display for Operation<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot {} {}", self.verb, self.resource)?;
+        if let Some(name) = self.name {
+            write!(f, " `{name}`")?;
+        }
+        if let Some(namespace) = self.namespace {
+            write!(f, " in namespace `{namespace}`")?;
+        }
+        write!(f, " of context `{}`", self.context)
+    }
+}
+
+// === impl ClusterError ===
+
+impl ClusterError {
+    pub(crate) fn new(
+        kind: ErrorKind,
+        doing: impl Into<String>,
+        reason: impl Into<String>,
+        hint: Option<String>,
+    ) -> Self {
+        Self {
+            kind,
+            doing: doing.into(),
+            reason: reason.into(),
+            hint,
+        }
+    }
+
+    /// A request that is wrong before any API server sees it.
+    pub fn invalid(doing: impl Into<String>, reason: impl Into<String>, hint: &str) -> Self {
+        Self::new(ErrorKind::Invalid, doing, reason, Some(hint.to_owned()))
+    }
+
+    pub(super) fn timeout(operation: &Operation<'_>, seconds: f64) -> Self {
+        let hint = format!(
+            "the API server of `{}` may be down or overloaded: try `kubectl --context {} version`, \
+             or raise --request-timeout-seconds",
+            operation.context, operation.context
+        );
+        let reason = format!("no answer within {seconds} s");
+        Self::new(
+            ErrorKind::Timeout,
+            operation.to_string(),
+            reason,
+            Some(hint),
+        )
+    }
+
+    pub(super) fn from_kube(operation: &Operation<'_>, error: &kube::Error) -> Self {
+        let (kind, reason) = match error {
+            kube::Error::Api(status) => (api_kind(status.code), status.message.clone()),
+            other => {
+                let reason = innermost(other);
+                let kind = if reason.contains("invalid peer certificate") {
+                    ErrorKind::Certificate
+                } else if is_connection_failure(other) {
+                    ErrorKind::Unreachable
+                } else {
+                    ErrorKind::Other
+                };
+                (kind, reason)
+            }
+        };
+        Self::new(kind, operation.to_string(), reason, hint(kind, operation))
+    }
+
+    /// What sort of failure it is.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+}
+
+fn api_kind(code: u16) -> ErrorKind {
+    match code {
+        400 | 422 => ErrorKind::Invalid,
+        401 => ErrorKind::Unauthorized,
+        403 => ErrorKind::Forbidden,
+        404 => ErrorKind::NotFound,
+        408 | 504 => ErrorKind::Timeout,
+        429 => ErrorKind::Throttled,
+        503 => ErrorKind::Unreachable,
+        _ => ErrorKind::Other,
+    }
+}
+
+fn hint(kind: ErrorKind, operation: &Operation<'_>) -> Option<String> {
+    let Operation {
+        verb,
+        resource,
+        namespace,
+        context,
+        ..
+    } = *operation;
+    let scope = namespace.map_or("-A".to_owned(), |namespace| format!("-n {namespace}"));
+    match kind {
+        ErrorKind::Forbidden => Some(format!(
+            "grant `{verb}` on `{resource}`; check with `kubectl --context {context} auth can-i \
+             {verb} {resource} {scope}`{}",
+            if namespace.is_none() {
+                ", or name a namespace you may read"
+            } else {
+                ""
+            },
+        )),
+        ErrorKind::Unauthorized => Some(format!(
+            "the credentials of context `{context}` are not accepted, they may have expired: log in \
+             again, then check with `kubectl --context {context} auth whoami`"
+        )),
+        ErrorKind::Unreachable => Some(format!(
+            "is the cluster up, and its address right? try `kubectl --context {context} version`"
+        )),
+        ErrorKind::Certificate => Some(format!(
+            "the API server's certificate is expired or signed by another authority: renew it, or \
+             mend certificate-authority-data of context `{context}`"
+        )),
+        ErrorKind::NotFound => Some(format!(
+            "names are exact; {resource} are listed with `{}_list`",
+            resource.split('/').next().unwrap_or(resource)
+        )),
+        ErrorKind::Throttled => Some("wait a little, then ask for less".to_owned()),
+        ErrorKind::Kubeconfig
+        | ErrorKind::Context
+        | ErrorKind::Timeout
+        | ErrorKind::Invalid
+        | ErrorKind::Other => None,
+    }
+}
+
+fn chain<'a>(
+    error: &'a (dyn StdError + 'static),
+) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
+    std::iter::successors(Some(error), |&error| error.source())
+}
+
+/// The deepest cause says what happened; the layers above only say where.
+fn innermost(error: &(dyn StdError + 'static)) -> String {
+    chain(error)
+        .last()
+        .map(ToString::to_string)
+        .unwrap_or_default()
+}
+
+fn is_connection_failure(error: &(dyn StdError + 'static)) -> bool {
+    chain(error).any(|cause| {
+        cause.is::<std::io::Error>()
+            || cause.to_string().contains("error trying to connect")
+            || cause.to_string().contains("client error (Connect)")
+    })
+}

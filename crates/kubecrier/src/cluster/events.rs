@@ -1,0 +1,336 @@
+//! Events, newest first.
+//!
+//! The API server keeps events in the order of their names and cannot sort, so
+//! every matching one has to be looked at. What can be matched by the server is
+//! (field selectors); what is kept here is only the newest.
+
+use std::{cmp::Reverse, collections::BinaryHeap, time::Duration};
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Event;
+use kube::Api;
+use serde::Serialize;
+
+use super::{
+    error::{ClusterError, Operation},
+    list::{More, PAGE, Page, page},
+    target::{Cluster, ObjectName, list_params},
+};
+
+/// A large cluster can hold a million events; a call looks at this many.
+const SCAN_MAX: usize = 20_000;
+
+/// Which events.
+#[derive(Clone, Debug, Default)]
+pub struct EventQuery {
+    /// One namespace; all if none.
+    pub namespace: Option<String>,
+    /// Only events about this object.
+    pub involved: Option<ObjectName>,
+    /// Only these types; all if empty.
+    pub types: Vec<String>,
+    /// Only reasons that begin so.
+    pub reason_prefix: Option<String>,
+    /// Only what was seen in that time.
+    pub since: Option<Duration>,
+    /// Further selectors, for the API server.
+    pub field_selector: Option<String>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+/// One event.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EventRow {
+    /// When it was last seen.
+    pub last_seen: Timestamp,
+    /// Where the event lives.
+    pub namespace: String,
+    /// Normal or Warning.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// One word.
+    pub reason: String,
+    /// What it is about.
+    pub involved_object: InvolvedObject,
+    /// How often it was seen.
+    pub count: i32,
+    /// When it was first seen.
+    pub first_seen: Option<Timestamp>,
+    /// A sentence.
+    pub message: String,
+}
+
+/// What an event is about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InvolvedObject {
+    /// Its API version.
+    pub api_version: String,
+    /// Its kind.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// Its namespace, if it has one.
+    pub namespace: String,
+}
+
+impl Cluster {
+    /// The newest events that match.
+    pub async fn events(&self, query: &EventQuery) -> Result<Page<EventRow>, ClusterError> {
+        let operation = Operation {
+            verb: "list",
+            resource: "events",
+            name: None,
+            namespace: query.namespace.as_deref(),
+            context: self.context(),
+        };
+        let api: Api<Event> = match &query.namespace {
+            Some(namespace) => Api::namespaced(self.client(), namespace),
+            None => Api::all(self.client()),
+        };
+        let selected = list_params(None, query.selector().as_deref());
+        let oldest = query.since.map(|since| Timestamp::now() - since);
+        let mut newest = Newest::new(query.limit);
+        let mut scanned = 0;
+        let mut from = None;
+        loop {
+            let params = page(&selected, PAGE, from.take());
+            let answer = self.ask(&operation, api.list(&params)).await?;
+            scanned += answer.items.len();
+            answer
+                .items
+                .into_iter()
+                .map(row)
+                .filter(|row| query.matches(row, oldest))
+                .for_each(|row| newest.offer(row));
+            match answer.metadata.continue_.filter(|token| !token.is_empty()) {
+                None => return Ok(newest.into_page(More::Exactly)),
+                Some(_) if scanned >= SCAN_MAX => return Ok(newest.into_page(More::AtLeast)),
+                Some(next) => from = Some(next),
+            }
+        }
+    }
+}
+
+// === impl EventQuery ===
+
+impl EventQuery {
+    /// What the API server can match for us.
+    fn selector(&self) -> Option<String> {
+        let mut terms: Vec<String> = self.field_selector.clone().into_iter().collect();
+        if let [kind] = self.types.as_slice() {
+            terms.push(format!("type={kind}"));
+        }
+        if let Some(object) = &self.involved {
+            terms.push(format!("involvedObject.name={}", object.name));
+            if object.exact {
+                terms.push(format!("involvedObject.kind={}", object.kind));
+            }
+        }
+        (!terms.is_empty()).then(|| terms.join(","))
+    }
+
+    /// What the API server cannot.
+    fn matches(&self, row: &EventRow, oldest: Option<Timestamp>) -> bool {
+        let about = |object: &ObjectName| {
+            row.involved_object.name == object.name
+                && row.involved_object.kind.eq_ignore_ascii_case(&object.kind)
+        };
+        (self.types.is_empty() || self.types.contains(&row.kind))
+            && self
+                .reason_prefix
+                .as_ref()
+                .is_none_or(|prefix| row.reason.starts_with(prefix))
+            && self.involved.as_ref().is_none_or(about)
+            && oldest.is_none_or(|oldest| row.last_seen >= oldest)
+    }
+}
+
+/// Keeps the newest of any number of events.
+struct Newest {
+    limit: usize,
+    offered: usize,
+    kept: BinaryHeap<Reverse<ByTime>>,
+}
+
+struct ByTime(EventRow);
+
+// === impl Newest ===
+
+impl Newest {
+    fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            offered: 0,
+            kept: BinaryHeap::with_capacity(limit + 1),
+        }
+    }
+
+    fn offer(&mut self, row: EventRow) {
+        self.offered += 1;
+        self.kept.push(Reverse(ByTime(row)));
+        if self.kept.len() > self.limit {
+            self.kept.pop();
+        }
+    }
+
+    fn into_page(self, more: fn(usize) -> More) -> Page<EventRow> {
+        let items: Vec<_> = self
+            .kept
+            .into_sorted_vec()
+            .into_iter()
+            .map(|kept| kept.0.0)
+            .collect();
+        let more = more(self.offered - items.len());
+        Page { items, more }
+    }
+}
+
+// === impl ByTime ===
+
+impl ByTime {
+    fn key(&self) -> (Timestamp, &str, &str) {
+        (
+            self.0.last_seen,
+            &self.0.involved_object.name,
+            &self.0.reason,
+        )
+    }
+}
+
+impl Ord for ByTime {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
+impl PartialOrd for ByTime {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for ByTime {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for ByTime {}
+
+fn row(event: Event) -> EventRow {
+    let first = event.first_timestamp.map(|time| time.0);
+    let began = event.event_time.map(|time| time.0);
+    let created = event.metadata.creation_timestamp.map(|time| time.0);
+    let (observed, counted) = event.series.map_or((None, None), |series| {
+        (series.last_observed_time, series.count)
+    });
+    // The latest sign of it: a series goes on after its first time, and eventTime
+    // is the first.
+    let last_seen = observed
+        .map(|time| time.0)
+        .or(event.last_timestamp.map(|time| time.0))
+        .or(began)
+        .or(first)
+        .or(created)
+        .unwrap_or(Timestamp::UNIX_EPOCH);
+    let object = event.involved_object;
+    EventRow {
+        last_seen,
+        namespace: event.metadata.namespace.unwrap_or_default(),
+        kind: event.type_.unwrap_or_default(),
+        reason: event.reason.unwrap_or_default(),
+        involved_object: InvolvedObject {
+            api_version: object.api_version.unwrap_or_default(),
+            kind: object.kind.unwrap_or_default(),
+            name: object.name.unwrap_or_default(),
+            namespace: object.namespace.unwrap_or_default(),
+        },
+        count: counted.or(event.count).unwrap_or(1),
+        first_seen: first.or(began).or(created),
+        message: event.message.unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn parsed(mut event: Value) -> EventRow {
+        event["involvedObject"] = json!({"kind": "Pod", "name": "web"});
+        event["metadata"]["creationTimestamp"] = "2026-01-01T00:00:01Z".into();
+        row(serde_json::from_value(event).unwrap())
+    }
+
+    fn check_last_seen(event: Value, second: i64) {
+        let expected: Timestamp = format!("2026-01-01T00:00:0{second}Z").parse().unwrap();
+        assert_eq!(parsed(event).last_seen, expected);
+    }
+
+    #[test]
+    fn the_latest_sign_of_an_event_is_its_time() {
+        let (two, three) = ("2026-01-01T00:00:02Z", "2026-01-01T00:00:03Z");
+        let (four, five) = ("2026-01-01T00:00:04.000000Z", "2026-01-01T00:00:05.000000Z");
+        check_last_seen(json!({}), 1);
+        check_last_seen(json!({"firstTimestamp": two}), 2);
+        check_last_seen(json!({"firstTimestamp": two, "eventTime": four}), 4);
+        check_last_seen(json!({"lastTimestamp": three, "eventTime": four}), 3);
+        let series = json!({"count": 7, "lastObservedTime": five});
+        check_last_seen(json!({"lastTimestamp": three, "series": series}), 5);
+    }
+
+    #[test]
+    fn a_series_counts_for_itself() {
+        let series = json!({"count": 7, "lastObservedTime": "2026-01-01T00:00:05.000000Z"});
+        assert_eq!(parsed(json!({"series": series, "count": 2})).count, 7);
+        assert_eq!(parsed(json!({"count": 2})).count, 2);
+        assert_eq!(parsed(json!({})).count, 1);
+    }
+
+    #[test]
+    fn the_api_server_matches_what_it_can() {
+        let query = EventQuery {
+            types: vec!["Warning".to_owned()],
+            involved: Some(ObjectName::parse("deploy/web").unwrap()),
+            ..EventQuery::default()
+        };
+        let expected = "type=Warning,involvedObject.name=web,involvedObject.kind=Deployment";
+        assert_eq!(query.selector().unwrap(), expected);
+        assert_eq!(EventQuery::default().selector(), None);
+        let both = vec!["Normal".to_owned(), "Warning".to_owned()];
+        assert_eq!(
+            EventQuery {
+                types: both,
+                ..EventQuery::default()
+            }
+            .selector(),
+            None
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn the_newest_come_first_and_the_rest_is_counted(
+            seconds in prop::collection::vec(0..1000_i64, 0..60), limit in 1..20_usize,
+        ) {
+            let mut newest = Newest::new(limit);
+            for second in &seconds {
+                let mut row = parsed(json!({}));
+                row.last_seen = Timestamp::from_second(*second).unwrap();
+                newest.offer(row);
+            }
+            let page = newest.into_page(More::Exactly);
+            let shown: Vec<_> = page.items.iter().map(|row| row.last_seen.as_second()).collect();
+            let mut expected = seconds.clone();
+            expected.sort_unstable_by_key(|second| Reverse(*second));
+            expected.truncate(limit);
+            prop_assert_eq!(shown, expected);
+            prop_assert_eq!(page.more, More::Exactly(seconds.len().saturating_sub(limit)));
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! The log of one container, never whole in memory.
+
+use std::{collections::VecDeque, time::Duration};
+
+use futures_util::{AsyncBufRead, AsyncBufReadExt};
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Api, api::LogParams};
+use regex::Regex;
+
+use super::{
+    error::{ClusterError, Operation},
+    target::Cluster,
+};
+
+/// With a filter, the last matching lines are wanted, not the matches among the
+/// last lines: this many lines are looked at.
+const SCAN_LINES: i64 = 100_000;
+
+/// A line longer than this is cut: it is data, and no reader wants it whole.
+const LINE_BYTES_MAX: usize = 16 * 1024;
+
+const DEFAULT_CONTAINER: &str = "kubectl.kubernetes.io/default-container";
+
+/// Which lines.
+#[derive(Clone, Debug)]
+pub struct LogQuery {
+    /// Where the pod lives.
+    pub namespace: String,
+    /// The pod.
+    pub pod: String,
+    /// The container; else the pod's default one.
+    pub container: Option<String>,
+    /// The log from before the last restart.
+    pub previous: bool,
+    /// At most so many lines, the last ones.
+    pub tail: usize,
+    /// Only what was written in that time.
+    pub since: Option<Duration>,
+    /// Only lines that match.
+    pub include: Option<Regex>,
+    /// No lines that match.
+    pub exclude: Option<Regex>,
+    /// At most so many bytes, the last ones.
+    pub limit_bytes: usize,
+    /// Begin each line with its time.
+    pub timestamps: bool,
+}
+
+/// The end of a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogText {
+    /// The container it came from.
+    pub container: String,
+    /// The pod's other containers.
+    pub others: Vec<String>,
+    /// The lines.
+    pub text: String,
+    /// How many lines.
+    pub lines: usize,
+    /// Whether matching lines before these were left out for want of room.
+    pub truncated: bool,
+    /// Why the text may end too early.
+    pub incomplete: Option<String>,
+}
+
+impl Cluster {
+    /// Reads the end of a container's log.
+    pub async fn log(&self, query: &LogQuery) -> Result<LogText, ClusterError> {
+        let (container, others) = self.container(query).await?;
+        let operation = Operation {
+            verb: "get",
+            resource: "pods/log",
+            name: Some(&query.pod),
+            namespace: Some(&query.namespace),
+            context: self.context(),
+        };
+        let api: Api<Pod> = Api::namespaced(self.client(), &query.namespace);
+        let filtered = query.include.is_some() || query.exclude.is_some();
+        let params = LogParams {
+            container: Some(container.clone()),
+            previous: query.previous,
+            since_seconds: query.since.map(|since| whole_seconds(since).max(1)),
+            // One more than wanted tells whether there is more.
+            tail_lines: Some(if filtered {
+                SCAN_LINES
+            } else {
+                count(query.tail) + 1
+            }),
+            timestamps: query.timestamps,
+            ..LogParams::default()
+        };
+        let stream = self
+            .ask(&operation, api.log_stream(&query.pod, &params))
+            .await?;
+        let mut tail = Tail::new(query.tail, query.limit_bytes);
+        let keep = |line: &str| {
+            query
+                .include
+                .as_ref()
+                .is_none_or(|wanted| wanted.is_match(line))
+                && query
+                    .exclude
+                    .as_ref()
+                    .is_none_or(|unwanted| !unwanted.is_match(line))
+        };
+        let incomplete = read(stream, self.timeout(), |line| {
+            if keep(line) {
+                tail.push(line);
+            }
+        })
+        .await;
+        Ok(LogText {
+            container,
+            others,
+            lines: tail.lines.len(),
+            truncated: tail.dropped,
+            text: tail.into_text(),
+            incomplete,
+        })
+    }
+
+    /// The container to read, and the others of the pod.
+    async fn container(&self, query: &LogQuery) -> Result<(String, Vec<String>), ClusterError> {
+        let operation = Operation {
+            verb: "get",
+            resource: "pods",
+            name: Some(&query.pod),
+            namespace: Some(&query.namespace),
+            context: self.context(),
+        };
+        let api: Api<Pod> = Api::namespaced(self.client(), &query.namespace);
+        let pod = self.ask(&operation, api.get(&query.pod)).await?;
+        let names = container_names(&pod);
+        let preferred = pod
+            .metadata
+            .annotations
+            .unwrap_or_default()
+            .remove(DEFAULT_CONTAINER);
+        let chosen = match &query.container {
+            Some(name) if !names.contains(name) => {
+                return Err(ClusterError::invalid(
+                    format!(
+                        "cannot read a log of pod `{}` in `{}`",
+                        query.pod, query.namespace
+                    ),
+                    format!("it has no container `{name}`"),
+                    &format!("its containers are: {}", names.join(", ")),
+                ));
+            }
+            Some(name) => name.clone(),
+            None => preferred
+                .filter(|name| names.contains(name))
+                .or_else(|| names.first().cloned())
+                .unwrap_or_default(),
+        };
+        let others = names.into_iter().filter(|name| *name != chosen).collect();
+        Ok((chosen, others))
+    }
+}
+
+/// Ordinary containers first, then init and ephemeral ones.
+fn container_names(pod: &Pod) -> Vec<String> {
+    let Some(spec) = &pod.spec else {
+        return Vec::new();
+    };
+    let ordinary = spec.containers.iter().map(|one| &one.name);
+    let inits = spec.init_containers.iter().flatten().map(|one| &one.name);
+    let ephemeral = spec
+        .ephemeral_containers
+        .iter()
+        .flatten()
+        .map(|one| &one.name);
+    ordinary.chain(inits).chain(ephemeral).cloned().collect()
+}
+
+/// Hands over line by line. Answers why it stopped early, if it did: what was read
+/// until then is still worth having.
+async fn read(
+    stream: impl AsyncBufRead,
+    stalled: Duration,
+    mut each: impl FnMut(&str),
+) -> Option<String> {
+    let mut stream = std::pin::pin!(stream);
+    let mut line: Vec<u8> = Vec::new();
+    let mut emit = |line: &mut Vec<u8>| {
+        let text = String::from_utf8_lossy(line);
+        each(text.trim_end_matches(['\n', '\r']));
+        line.clear();
+    };
+    loop {
+        // Not read_until: a line without an end must not fill the memory.
+        let chunk = match tokio::time::timeout(stalled, stream.fill_buf()).await {
+            Ok(Ok(chunk)) => chunk,
+            Ok(Err(error)) => return Some(format!("the connection broke: {error}")),
+            Err(_elapsed) => {
+                return Some(format!(
+                    "nothing more came within {} s",
+                    stalled.as_secs_f64()
+                ));
+            }
+        };
+        if chunk.is_empty() {
+            if !line.is_empty() {
+                emit(&mut line);
+            }
+            return None;
+        }
+        let end = chunk.iter().position(|byte| *byte == b'\n');
+        let used = end.map_or(chunk.len(), |at| at + 1);
+        let room = LINE_BYTES_MAX.saturating_sub(line.len());
+        line.extend_from_slice(&chunk[..used.min(room)]);
+        stream.as_mut().consume_unpin(used);
+        if end.is_some() {
+            emit(&mut line);
+        }
+    }
+}
+
+/// The last lines of any number, bounded in lines and bytes.
+struct Tail {
+    lines: VecDeque<String>,
+    bytes: usize,
+    lines_max: usize,
+    bytes_max: usize,
+    dropped: bool,
+}
+
+// === impl Tail ===
+
+impl Tail {
+    fn new(lines_max: usize, bytes_max: usize) -> Self {
+        Self {
+            lines: VecDeque::new(),
+            bytes: 0,
+            lines_max,
+            bytes_max,
+            dropped: false,
+        }
+    }
+
+    fn push(&mut self, line: &str) {
+        let kept = end_of(line, self.bytes_max.saturating_sub(1));
+        if kept.len() < line.len() {
+            // Nothing may stand before a line whose own beginning is missing.
+            self.lines.clear();
+            self.bytes = 0;
+            self.dropped = true;
+        }
+        self.bytes += kept.len() + 1;
+        self.lines.push_back(kept.to_owned());
+        while self.lines.len() > self.lines_max || self.bytes > self.bytes_max {
+            let Some(oldest) = self.lines.pop_front() else {
+                break;
+            };
+            self.bytes -= oldest.len() + 1;
+            self.dropped = true;
+        }
+    }
+
+    fn into_text(self) -> String {
+        let mut text = String::with_capacity(self.bytes);
+        for line in self.lines {
+            text.push_str(&line);
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// The end of a text, on a character's boundary.
+fn end_of(text: &str, bytes_max: usize) -> &str {
+    let from = text.len().saturating_sub(bytes_max);
+    let from = (from..=text.len())
+        .find(|at| text.is_char_boundary(*at))
+        .unwrap_or(text.len());
+    &text[from..]
+}
+
+fn count(lines: usize) -> i64 {
+    i64::try_from(lines).unwrap_or(i64::MAX - 1)
+}
+
+fn whole_seconds(duration: Duration) -> i64 {
+    i64::try_from(duration.as_secs()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::io::{BufReader, Cursor};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    async fn lines_of(bytes: &[u8]) -> Vec<String> {
+        let mut seen = Vec::new();
+        let stream = BufReader::with_capacity(7, Cursor::new(bytes.to_vec()));
+        let early = read(stream, Duration::from_secs(1), |line| {
+            seen.push(line.to_owned());
+        })
+        .await;
+        assert_eq!(early, None);
+        seen
+    }
+
+    #[tokio::test]
+    async fn lines_come_whole_however_they_arrive() {
+        assert_eq!(
+            lines_of(b"one\ntwo, a longer one\r\n\nlast").await,
+            ["one", "two, a longer one", "", "last"]
+        );
+        assert_eq!(lines_of(b"").await, [""; 0]);
+        assert_eq!(lines_of(b"bad \xff byte\n").await, ["bad \u{fffd} byte"]);
+    }
+
+    #[tokio::test]
+    async fn a_line_without_an_end_is_cut() {
+        let lines = lines_of(&vec![b'x'; 10 * LINE_BYTES_MAX]).await;
+        assert_eq!(lines.len(), 1);
+        assert_eq!(lines[0].len(), LINE_BYTES_MAX);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_log_that_stalls_gives_what_came() {
+        let first = futures_util::stream::iter([Ok::<_, std::io::Error>(b"one\n".to_vec())]);
+        let stalled = futures_util::StreamExt::chain(first, futures_util::stream::pending());
+        let mut seen = Vec::new();
+        let reader = futures_util::TryStreamExt::into_async_read(stalled);
+        let early = read(reader, Duration::from_secs(4), |line| {
+            seen.push(line.to_owned());
+        })
+        .await;
+        assert_eq!(seen, ["one"]);
+        assert_eq!(early.unwrap(), "nothing more came within 4 s");
+    }
+
+    proptest! {
+        #[test]
+        fn a_tail_is_the_end_and_never_too_large(
+            lines in prop::collection::vec("[a-zäß€]{0,12}", 0..40),
+            lines_max in 1..20_usize, bytes_max in 1..200_usize,
+        ) {
+            let mut tail = Tail::new(lines_max, bytes_max);
+            for line in &lines {
+                tail.push(line);
+            }
+            let kept = tail.lines.len();
+            let dropped = tail.dropped;
+            let text = tail.into_text();
+            prop_assert!(text.len() <= bytes_max && kept <= lines_max);
+            let whole: String = lines.iter().map(|line| format!("{line}\n")).collect();
+            prop_assert!(whole.ends_with(&text));
+            prop_assert_eq!(dropped, text.len() < whole.len());
+        }
+    }
+}

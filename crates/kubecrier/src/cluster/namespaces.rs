@@ -1,0 +1,53 @@
+//! Namespaces, as a reader wants them.
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::Api;
+use serde::Serialize;
+
+use super::{
+    error::{ClusterError, Operation},
+    list::{ListQuery, Page},
+    target::Cluster,
+};
+
+/// One namespace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NamespaceRow {
+    /// Its name.
+    pub name: String,
+    /// Active or Terminating.
+    pub status: String,
+    /// When it was made.
+    pub created: Option<Timestamp>,
+}
+
+impl Cluster {
+    /// The namespaces of the cluster.
+    pub async fn namespaces(&self, query: &ListQuery) -> Result<Page<NamespaceRow>, ClusterError> {
+        let operation = Operation {
+            verb: "list",
+            resource: "namespaces",
+            name: None,
+            namespace: None,
+            context: self.context(),
+        };
+        let api: Api<Namespace> = Api::all(self.client());
+        let page = self.list(&operation, &api, query).await?;
+        Ok(Page {
+            items: page.items.into_iter().map(row).collect(),
+            more: page.more,
+        })
+    }
+}
+
+fn row(namespace: Namespace) -> NamespaceRow {
+    NamespaceRow {
+        name: namespace.metadata.name.unwrap_or_default(),
+        status: namespace
+            .status
+            .and_then(|status| status.phase)
+            .unwrap_or_default(),
+        created: namespace.metadata.creation_timestamp.map(|time| time.0),
+    }
+}

@@ -1,0 +1,172 @@
+//! One cluster, ready to be asked.
+
+use std::{future::Future, sync::Arc, time::Duration};
+
+use kube::{Client, api::ListParams};
+
+use super::error::{ClusterError, Operation};
+
+/// A client for one context. Cheap to clone; connects with the first request.
+#[derive(Clone)]
+pub struct Cluster {
+    context: Arc<str>,
+    client: Client,
+    namespace: Arc<str>,
+    timeout: Duration,
+}
+
+/// A reference to an object, as kubectl writes it: `deployment/web`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectName {
+    /// As the caller wrote it, or as Kubernetes spells it when we know the kind.
+    pub kind: String,
+    /// Whether `kind` is spelled as Kubernetes spells it.
+    pub exact: bool,
+    /// The object's name.
+    pub name: String,
+}
+
+// === impl Cluster ===
+
+impl std::fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cluster")
+            .field("context", &self.context)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Cluster {
+    pub(super) fn new(context: &str, client: Client, namespace: String, timeout: Duration) -> Self {
+        Self {
+            context: context.into(),
+            client,
+            namespace: namespace.into(),
+            timeout,
+        }
+    }
+
+    /// The context's name.
+    pub fn context(&self) -> &str {
+        &self.context
+    }
+
+    /// The namespace the context starts in.
+    pub fn default_namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    pub(super) fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    pub(super) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// Runs one request, within the deadline and with an error that says what was
+    /// being done.
+    pub(super) async fn ask<T>(
+        &self,
+        operation: &Operation<'_>,
+        request: impl Future<Output = kube::Result<T>>,
+    ) -> Result<T, ClusterError> {
+        match tokio::time::timeout(self.timeout, request).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(error)) => Err(ClusterError::from_kube(operation, &error)),
+            Err(_elapsed) => Err(ClusterError::timeout(operation, self.timeout.as_secs_f64())),
+        }
+    }
+}
+
+// === impl ObjectName ===
+
+impl ObjectName {
+    /// Reads `kind/name`; kinds may be written as kubectl takes them.
+    pub fn parse(text: &str) -> Result<Self, ClusterError> {
+        let Some((kind, name)) = text
+            .split_once('/')
+            .filter(|(kind, name)| !kind.is_empty() && !name.is_empty())
+        else {
+            return Err(ClusterError::invalid(
+                format!("cannot read `{text}` as an object"),
+                "it is not of the form kind/name",
+                "write for example `pod/web-0` or `deployment/web`",
+            ));
+        };
+        let known = well_known(&kind.to_lowercase());
+        // An upper-case letter: the caller spells the kind as Kubernetes does.
+        let exact = known.is_some() || kind.chars().any(char::is_uppercase);
+        Ok(Self {
+            kind: known.unwrap_or(kind).to_owned(),
+            exact,
+            name: name.to_owned(),
+        })
+    }
+}
+
+/// The kinds people write most, under the names kubectl takes for them.
+fn well_known(word: &str) -> Option<&'static str> {
+    Some(match word {
+        "pod" | "pods" | "po" => "Pod",
+        "deployment" | "deployments" | "deploy" => "Deployment",
+        "replicaset" | "replicasets" | "rs" => "ReplicaSet",
+        "statefulset" | "statefulsets" | "sts" => "StatefulSet",
+        "daemonset" | "daemonsets" | "ds" => "DaemonSet",
+        "job" | "jobs" => "Job",
+        "cronjob" | "cronjobs" | "cj" => "CronJob",
+        "node" | "nodes" | "no" => "Node",
+        "namespace" | "namespaces" | "ns" => "Namespace",
+        "service" | "services" | "svc" => "Service",
+        "ingress" | "ingresses" | "ing" => "Ingress",
+        "configmap" | "configmaps" | "cm" => "ConfigMap",
+        "secret" | "secrets" => "Secret",
+        "serviceaccount" | "serviceaccounts" | "sa" => "ServiceAccount",
+        "persistentvolumeclaim" | "persistentvolumeclaims" | "pvc" => "PersistentVolumeClaim",
+        "persistentvolume" | "persistentvolumes" | "pv" => "PersistentVolume",
+        "horizontalpodautoscaler" | "horizontalpodautoscalers" | "hpa" => "HorizontalPodAutoscaler",
+        "poddisruptionbudget" | "poddisruptionbudgets" | "pdb" => "PodDisruptionBudget",
+        "endpoints" | "ep" => "Endpoints",
+        _ => return None,
+    })
+}
+
+/// Selectors as a caller wrote them, for the API server to enforce.
+pub(super) fn list_params(labels: Option<&str>, fields: Option<&str>) -> ListParams {
+    let given = |text: Option<&str>| text.filter(|text| !text.is_empty()).map(str::to_owned);
+    ListParams {
+        label_selector: given(labels),
+        field_selector: given(fields),
+        ..ListParams::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, kind: &str, exact: bool, name: &str) {
+        let expected = ObjectName {
+            kind: kind.to_owned(),
+            exact,
+            name: name.to_owned(),
+        };
+        assert_eq!(ObjectName::parse(text).unwrap(), expected, "{text}");
+    }
+
+    #[test]
+    fn objects_are_written_as_kubectl_takes_them() {
+        check("deploy/web", "Deployment", true, "web");
+        check("Pods/web-0", "Pod", true, "web-0");
+        check("MyThing/x", "MyThing", true, "x");
+        check("mything/x", "mything", false, "x");
+    }
+
+    #[test]
+    fn half_an_object_is_refused() {
+        for text in ["", "web", "/web", "pod/"] {
+            let error = ObjectName::parse(text).unwrap_err();
+            assert!(error.hint().unwrap().contains("deployment/web"), "{text}");
+        }
+    }
+}

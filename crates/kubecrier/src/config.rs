@@ -1,0 +1,220 @@
+//! One validated configuration out of flags, environment and file.
+
+use std::{
+    ffi::OsString,
+    fs,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use clap::{CommandFactory, FromArgMatches};
+
+use crate::{
+    cli::{Args, Settings},
+    cluster, log, mcp,
+};
+
+const PREFIX: &str = "KUBECRIER_";
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+/// A call to a dead cluster is answered within 5 s, so the request gets less.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(4);
+const MAX_OUTPUT_BYTES: usize = 64 * 1024;
+
+/// Everything the server runs with; each room has its own part.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// How logs are written.
+    pub log: log::Config,
+    /// How clients come in.
+    pub transport: mcp::Transport,
+    /// What tools may answer.
+    pub tools: mcp::ToolLimits,
+    /// Which clusters.
+    pub cluster: cluster::Config,
+    /// How long a stop waits for running calls.
+    pub drain_timeout: Duration,
+}
+
+/// A configuration that cannot be used: exit code 64.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// What clap has to say, also `--help` and `--version`.
+    #[error("{0}")]
+    Usage(#[from] clap::Error),
+    /// A variable with our prefix that means nothing.
+    #[error("unknown environment variable `{name}`\nhint: known ones are {known}")]
+    UnknownVariable {
+        /// The variable.
+        name: String,
+        /// All there are.
+        known: String,
+    },
+    /// The file cannot be read.
+    #[error("cannot read the configuration file `{}`: {source}", path.display())]
+    File {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The file is no TOML, or has a key that means nothing.
+    #[error("in the configuration file `{}`: {message}", path.display())]
+    Syntax {
+        /// Which file.
+        path: PathBuf,
+        /// Where and why.
+        message: String,
+    },
+    /// A value that is not allowed.
+    #[error("{origin}`{key}` is `{value}`, but must be {expected}")]
+    Value {
+        /// Where it comes from, if that is known.
+        origin: String,
+        /// The setting.
+        key: &'static str,
+        /// What it was set to.
+        value: String,
+        /// What is allowed.
+        expected: String,
+    },
+}
+
+// === impl Config ===
+
+impl Config {
+    /// Reads the process's arguments and environment, and the file they name.
+    pub fn load(
+        arguments: impl IntoIterator<Item = OsString>,
+        environment: impl IntoIterator<Item = (OsString, OsString)>,
+    ) -> Result<Self, ConfigError> {
+        let command = command_for(environment)?;
+        let mut matches = command.try_get_matches_from(arguments)?;
+        let args = Args::from_arg_matches_mut(&mut matches)?;
+        let file = args
+            .config
+            .as_deref()
+            .map(read_file)
+            .transpose()?
+            .unwrap_or_default();
+        args.settings.over(file).try_into()
+    }
+}
+
+impl TryFrom<Settings> for Config {
+    type Error = ConfigError;
+
+    fn try_from(settings: Settings) -> Result<Self, ConfigError> {
+        let Settings {
+            port,
+            bind_address,
+            allowed_hosts,
+            allowed_origins,
+            drain_timeout_seconds,
+            kubeconfig,
+            context,
+            request_timeout_seconds,
+            max_output_bytes,
+            log_level,
+            log_format,
+        } = settings;
+        let address = match bind_address {
+            None => IpAddr::V4(Ipv4Addr::LOCALHOST),
+            Some(text) => text.parse().map_err(|_| ConfigError::Value {
+                origin: String::new(),
+                key: "bind-address",
+                value: text,
+                expected: "an IP address such as 127.0.0.1 or 0.0.0.0".to_owned(),
+            })?,
+        };
+        let transport = match port {
+            None => mcp::Transport::Stdio,
+            Some(port) => mcp::Transport::Http(mcp::HttpConfig {
+                listen: SocketAddr::new(address, u16::try_from(port).unwrap_or_default()),
+                allowed_hosts: allowed_hosts.unwrap_or_default(),
+                allowed_origins: allowed_origins.unwrap_or_default(),
+            }),
+        };
+        Ok(Self {
+            log: log::Config::new(log_level.as_deref(), log_format.unwrap_or_default())?,
+            transport,
+            tools: mcp::ToolLimits {
+                output_bytes: max_output_bytes.map_or(MAX_OUTPUT_BYTES, |bytes| {
+                    usize::try_from(bytes).unwrap_or(usize::MAX)
+                }),
+            },
+            cluster: cluster::Config {
+                kubeconfig,
+                context,
+                request_timeout: request_timeout_seconds
+                    .map_or(REQUEST_TIMEOUT, Duration::from_secs),
+            },
+            drain_timeout: drain_timeout_seconds.map_or(DRAIN_TIMEOUT, Duration::from_secs),
+        })
+    }
+}
+
+/// The command line, with the environment checked for words we do not know.
+fn command_for(
+    environment: impl IntoIterator<Item = (OsString, OsString)>,
+) -> Result<clap::Command, ConfigError> {
+    let mut command = Args::command();
+    let known: Vec<String> = command
+        .get_arguments()
+        .filter_map(|arg| arg.get_env()?.to_str().map(str::to_owned))
+        .collect();
+    for (name, value) in environment {
+        let Some(name) = name.to_str().filter(|name| name.starts_with(PREFIX)) else {
+            continue;
+        };
+        if is_service_link(name, &value) {
+            // A Service called kubecrier makes Kubernetes set KUBECRIER_PORT and
+            // its like in every pod of the namespace: not meant for us.
+            if name == "KUBECRIER_PORT" {
+                command = command.mut_arg("port", |arg| arg.env(None));
+            }
+        } else if !known.iter().any(|one| one == name) {
+            return Err(ConfigError::UnknownVariable {
+                name: name.to_owned(),
+                known: known.join(", "),
+            });
+        }
+    }
+    Ok(command)
+}
+
+fn is_service_link(name: &str, value: &OsString) -> bool {
+    let url = value.to_str().is_some_and(|value| value.contains("://"));
+    (name == "KUBECRIER_PORT" && url)
+        || name.starts_with("KUBECRIER_SERVICE_")
+        || (name.starts_with("KUBECRIER_PORT_")
+            && name
+                .split('_')
+                .any(|part| matches!(part, "TCP" | "UDP" | "SCTP")))
+}
+
+fn read_file(path: &Path) -> Result<Settings, ConfigError> {
+    let text = fs::read_to_string(path).map_err(|source| ConfigError::File {
+        path: path.to_owned(),
+        source,
+    })?;
+    let settings: Settings = toml::from_str(&text).map_err(|error| ConfigError::Syntax {
+        path: path.to_owned(),
+        message: error.to_string().trim_end().to_owned(),
+    })?;
+    for (key, value, range) in settings.numbers() {
+        if let Some(value) = value.filter(|value| !range.contains(value)) {
+            return Err(ConfigError::Value {
+                origin: format!("in the configuration file `{}`: ", path.display()),
+                key,
+                value: value.to_string(),
+                expected: format!("a whole number from {} to {}", range.start(), range.end()),
+            });
+        }
+    }
+    Ok(settings)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,158 @@
+use std::{error::Error, fs};
+
+use super::*;
+
+fn load(arguments: &[&str], environment: &[(&str, &str)]) -> Result<Config, ConfigError> {
+    let program = ["kubecrier"];
+    Config::load(
+        program.iter().chain(arguments).map(OsString::from),
+        environment
+            .iter()
+            .map(|(name, value)| (name.into(), value.into())),
+    )
+}
+
+fn refused(arguments: &[&str], environment: &[(&str, &str)]) -> String {
+    load(arguments, environment)
+        .expect_err("this must be refused")
+        .to_string()
+}
+
+fn file(content: &str) -> (tempfile::TempDir, String) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("kubecrier.toml");
+    fs::write(&path, content).unwrap();
+    let path = path.to_str().unwrap().to_owned();
+    (dir, path)
+}
+
+#[test]
+fn defaults_are_stdio_and_what_the_documents_say() {
+    let config = load(&[], &[]).unwrap();
+    assert!(matches!(config.transport, mcp::Transport::Stdio));
+    assert_eq!(config.drain_timeout, Duration::from_secs(10));
+    assert_eq!(config.tools.output_bytes, 65536);
+    assert!(config.cluster.request_timeout < Duration::from_secs(5));
+}
+
+#[test]
+fn http_is_bound_to_loopback_unless_told_otherwise() {
+    let listen = |arguments: &[&str]| match load(arguments, &[]).unwrap().transport {
+        mcp::Transport::Http(http) => http.listen.to_string(),
+        mcp::Transport::Stdio => panic!("a port means HTTP"),
+    };
+    assert_eq!(listen(&["--port", "8080"]), "127.0.0.1:8080");
+    assert_eq!(
+        listen(&["--port", "8080", "--bind-address", "0.0.0.0"]),
+        "0.0.0.0:8080"
+    );
+    assert_eq!(
+        listen(&["--port", "8080", "--bind-address", "::1"]),
+        "[::1]:8080"
+    );
+}
+
+#[test]
+fn a_flag_wins_over_the_file_and_the_file_over_the_default() {
+    let (_dir, path) = file("drain_timeout_seconds = 20\nmax_output_bytes = 5000\n");
+    let config = load(&["--config", &path, "--drain-timeout-seconds", "30"], &[]).unwrap();
+    assert_eq!(config.drain_timeout, Duration::from_secs(30));
+    assert_eq!(config.tools.output_bytes, 5000);
+    assert_eq!(config.cluster.request_timeout, REQUEST_TIMEOUT);
+}
+
+#[test]
+fn every_setting_of_the_stronger_layer_wins() {
+    let strong: Settings = toml::from_str(ALL).unwrap();
+    let weak: Settings = toml::from_str(&ALL.replace('1', "2").replace("\"a", "\"b")).unwrap();
+    assert_ne!(strong, weak);
+    assert_eq!(strong.clone().over(weak.clone()), strong);
+    assert_eq!(Settings::default().over(weak.clone()), weak);
+}
+
+const ALL: &str = r#"
+port = 1
+bind_address = "a"
+allowed_hosts = ["a"]
+allowed_origins = ["a"]
+drain_timeout_seconds = 1
+kubeconfig = "a"
+context = "a"
+request_timeout_seconds = 1
+max_output_bytes = 1
+log_level = "a"
+log_format = "plain"
+"#;
+
+#[test]
+fn a_number_out_of_range_is_named_with_its_range() {
+    let error = refused(&["--port", "99999"], &[]);
+    assert!(error.contains("'99999' for '--port <PORT>'"), "{error}");
+    assert!(error.contains("from 0 to 65535"), "{error}");
+    let (_dir, path) = file("request_timeout_seconds = 61\n");
+    let error = refused(&["--config", &path], &[]);
+    assert!(
+        error.contains("`request_timeout_seconds` is `61`"),
+        "{error}"
+    );
+    assert!(
+        error.contains("from 1 to 60") && error.contains(&path),
+        "{error}"
+    );
+}
+
+#[test]
+fn words_we_do_not_know_are_named() {
+    assert!(refused(&["--prot", "1"], &[]).contains("--prot"));
+    let (_dir, path) = file("prot = 1\n");
+    let error = refused(&["--config", &path], &[]);
+    assert!(
+        error.contains("unknown field `prot`") && error.contains("`port`"),
+        "{error}"
+    );
+    let error = refused(&[], &[("KUBECRIER_PROT", "1")]);
+    assert!(
+        error.contains("`KUBECRIER_PROT`") && error.contains("KUBECRIER_PORT"),
+        "{error}"
+    );
+}
+
+#[test]
+fn what_kubernetes_sets_for_a_service_of_our_name_is_not_meant_for_us() {
+    let links = [
+        ("KUBECRIER_PORT", "tcp://10.0.0.7:8080"),
+        ("KUBECRIER_SERVICE_HOST", "10.0.0.7"),
+        ("KUBECRIER_SERVICE_PORT_HTTP", "8080"),
+        ("KUBECRIER_PORT_8080_TCP_ADDR", "10.0.0.7"),
+    ];
+    assert!(matches!(
+        load(&[], &links).unwrap().transport,
+        mcp::Transport::Stdio
+    ));
+}
+
+#[test]
+fn values_that_make_no_sense_are_refused() {
+    let error = refused(&["--port", "1", "--bind-address", "localhost"], &[]);
+    assert!(error.contains("`bind-address` is `localhost`"), "{error}");
+    let error = refused(&["--log-level", "loud=="], &[]);
+    assert!(error.contains("`log-level` is `loud==`"), "{error}");
+    let (_dir, path) = file("port = \"x\"\n");
+    assert!(refused(&["--config", &path], &[]).contains("port = \"x\""));
+    let error = load(&["--config", "/does/not/exist.toml"], &[]).unwrap_err();
+    assert!(
+        error.to_string().contains("/does/not/exist.toml"),
+        "{error}"
+    );
+    assert!(error.source().is_some());
+}
+
+#[test]
+fn help_is_as_it_was() {
+    let help = Args::command().render_help().to_string();
+    insta::assert_snapshot!(help.trim_end());
+    assert!(
+        help.lines().count() < 40,
+        "--help no longer fits on a screen"
+    );
+}

@@ -1,0 +1,57 @@
+//! Logs, to stderr: stdout belongs to the protocol.
+
+use std::io::{self, IsTerminal};
+
+use tracing_subscriber::{EnvFilter, fmt, prelude::*};
+
+use crate::{cli::LogFormat, config::ConfigError};
+
+/// What the libraries below may say. rmcp reports every client that goes away
+/// while an answer is on its way as an error; that is a client's ordinary life.
+const LIBRARIES: &str = "warn,kubecrier={level},mcp_notify={level},rmcp::service=off";
+
+/// How logs are written.
+#[derive(Clone, Debug)]
+pub struct Config {
+    directives: String,
+    format: LogFormat,
+}
+
+impl Config {
+    /// A level for our own records, or directives for everything.
+    pub(crate) fn new(level: Option<&str>, format: LogFormat) -> Result<Self, ConfigError> {
+        let level = level.unwrap_or("info");
+        let directives = match level.parse::<tracing::Level>() {
+            Ok(level) => LIBRARIES.replace("{level}", &level.to_string().to_lowercase()),
+            Err(_) => level.to_owned(),
+        };
+        match EnvFilter::try_new(&directives) {
+            Ok(_) => Ok(Self { directives, format }),
+            Err(_) => Err(ConfigError::Value {
+                origin: String::new(),
+                key: "log-level",
+                value: level.to_owned(),
+                expected: "error, warn, info, debug, trace, or directives such as \
+                           `info,kubecrier::mcp=debug`"
+                    .to_owned(),
+            }),
+        }
+    }
+
+    /// Sends this process's records to stderr from now on.
+    pub fn install(&self) {
+        let filter = EnvFilter::new(&self.directives);
+        let layer = fmt::layer().with_writer(io::stderr);
+        let registry = tracing_subscriber::registry().with(filter);
+        let installed = match self.format {
+            LogFormat::Plain => registry.with(layer.with_ansi(colour())).try_init(),
+            LogFormat::Json => registry.with(layer.json().flatten_event(true)).try_init(),
+        };
+        // A host program that already collects records keeps doing so.
+        drop(installed);
+    }
+}
+
+fn colour() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) && io::stderr().is_terminal()
+}

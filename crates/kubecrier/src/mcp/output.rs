@@ -1,0 +1,196 @@
+//! What a tool answers: text for a model, the same as data, and never more than
+//! the limit.
+
+use rmcp::model::{CallToolResult, ContentBlock};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use crate::{
+    cluster::{ClusterError, ErrorKind, More, Page},
+    duration::NotADuration,
+    table::Table,
+};
+
+/// A tool's answer.
+#[derive(Debug)]
+pub struct Output {
+    /// For a model.
+    pub text: String,
+    /// For a program.
+    pub data: Map<String, Value>,
+}
+
+/// A failure that the model should read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ToolError {
+    /// The arguments do not fit.
+    #[error("{0}")]
+    Arguments(String),
+    /// The cluster did not play along.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+}
+
+/// How a row of a list is shown.
+pub(super) struct Listing<T> {
+    /// The columns.
+    pub(super) header: &'static [&'static str],
+    /// A cell per column.
+    pub(super) cells: fn(&T) -> Vec<String>,
+    /// What the rows are, for the data and for "no such".
+    pub(super) plural: &'static str,
+    /// How to get a shorter list.
+    pub(super) narrow: &'static str,
+}
+
+// === impl Output ===
+
+impl Output {
+    pub(super) fn into_result(self) -> CallToolResult {
+        let mut result = CallToolResult::success(vec![ContentBlock::text(self.text)]);
+        result.structured_content = Some(Value::Object(self.data));
+        result
+    }
+}
+
+// === impl ToolError ===
+
+impl ToolError {
+    /// For metrics and programs.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Arguments(_) => ErrorKind::Invalid.as_str(),
+            Self::Cluster(error) => error.kind().as_str(),
+        }
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> Option<&str> {
+        match self {
+            Self::Arguments(_) => None,
+            Self::Cluster(error) => error.hint(),
+        }
+    }
+
+    pub(super) fn into_result(self) -> CallToolResult {
+        let text = match self.hint() {
+            Some(hint) => format!("{self}\nhint: {hint}"),
+            None => self.to_string(),
+        };
+        let data = json!({"error": {
+            "kind": self.kind(),
+            "message": self.to_string(),
+            "hint": self.hint(),
+        }});
+        let mut result = CallToolResult::error(vec![ContentBlock::text(text)]);
+        result.structured_content = Some(data);
+        result
+    }
+}
+
+impl From<NotADuration> for ToolError {
+    fn from(error: NotADuration) -> Self {
+        Self::Arguments(error.to_string())
+    }
+}
+
+// === impl Listing ===
+
+impl<T: Serialize> Listing<T> {
+    /// Shows as many rows as fit, and says how many do not.
+    pub(super) fn show(&self, page: Page<T>, bytes_max: usize) -> Output {
+        let total = page.items.len();
+        let mut table = Table::new(self.header);
+        let mut rows = Vec::new();
+        let mut bytes = 0;
+        for item in page.items {
+            let cells = (self.cells)(&item);
+            let value = serde_json::to_value(&item).unwrap_or_default();
+            bytes += cells.iter().map(|cell| cell.len() + 2).sum::<usize>();
+            bytes += value.to_string().len() + 1;
+            // One row always: an answer of nothing would be a riddle.
+            if bytes > bytes_max && !rows.is_empty() {
+                break;
+            }
+            table.row(cells);
+            rows.push(value);
+        }
+        let more = page.more.plus(total - rows.len());
+        let mut text = match rows.len() {
+            0 => format!("no {} found\n", self.plural),
+            _ => table.render(),
+        };
+        if !more.is_none() {
+            let count = match more {
+                More::Exactly(count) => count.to_string(),
+                More::AtLeast(count) => format!("at least {count}"),
+            };
+            text.push_str(&format!("... {count} more; {}\n", self.narrow));
+        }
+        let mut data = Map::new();
+        data.insert(self.plural.to_owned(), Value::Array(rows));
+        data.insert("more".to_owned(), json!(more));
+        Output { text, data }
+    }
+}
+
+/// When something was, seen from now, as kubectl shows it.
+pub(super) fn age(since: Option<jiff::Timestamp>) -> String {
+    let Some(since) = since else {
+        return "-".to_owned();
+    };
+    let seconds = jiff::Timestamp::now().as_second() - since.as_second();
+    crate::duration::short(std::time::Duration::from_secs(
+        seconds.max(0).unsigned_abs(),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const WORDS: Listing<String> = Listing {
+        header: &["WORD"],
+        cells: |word| vec![word.clone()],
+        plural: "words",
+        narrow: "ask for less",
+    };
+
+    fn page(count: usize, more: More) -> Page<String> {
+        Page {
+            items: (0..count).map(|n| format!("word-{n}")).collect(),
+            more,
+        }
+    }
+
+    #[test]
+    fn a_cut_list_says_how_much_is_missing() {
+        let text = |output: Output| output.text;
+        assert_eq!(
+            text(WORDS.show(page(0, More::NONE), 100)),
+            "no words found\n"
+        );
+        assert_eq!(text(WORDS.show(page(1, More::NONE), 100)), "WORD\nword-0\n");
+        let cut = text(WORDS.show(page(1, More::Exactly(3)), 100));
+        assert_eq!(cut, "WORD\nword-0\n... 3 more; ask for less\n");
+        let unsure = text(WORDS.show(page(1, More::AtLeast(3)), 100));
+        assert!(unsure.ends_with("... at least 3 more; ask for less\n"));
+    }
+
+    proptest! {
+        #[test]
+        fn rows_shown_and_rows_missing_make_the_list(
+            count in 0..200_usize, rest in 0..50_usize, bytes_max in 50..5000_usize,
+        ) {
+            let output = WORDS.show(page(count, More::Exactly(rest)), bytes_max);
+            let shown = output.data["words"].as_array().unwrap().len();
+            let missing = output.data["more"]["exactly"].as_u64().unwrap();
+            prop_assert_eq!(shown as u64 + missing, (count + rest) as u64);
+            let json = serde_json::to_string(&output.data["words"]).unwrap();
+            prop_assert!(json.len() <= bytes_max.max(20) && (shown > 0) == (count > 0));
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! The tools, one file each. A tool is one [`Entry`] in [`TOOLS`]: what a client
+//! sees and what runs cannot drift apart.
+
+mod configuration_contexts_list;
+mod events_list;
+mod namespaces_list;
+mod pods_list;
+mod pods_log;
+
+use std::{future::Future, pin::Pin};
+
+use rmcp::{
+    model::{JsonObject, Tool, ToolAnnotations},
+    schemars::JsonSchema,
+};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::{
+    output::{Output, ToolError},
+    schema,
+    server::ToolLimits,
+};
+use crate::cluster::{Cluster, ClusterError, Contexts};
+
+/// Every tool, in the order clients see.
+pub(super) static TOOLS: [Entry; 5] = [
+    configuration_contexts_list::ENTRY,
+    events_list::ENTRY,
+    namespaces_list::ENTRY,
+    pods_list::ENTRY,
+    pods_log::ENTRY,
+];
+
+/// A tool: what a client sees of it, and what runs.
+pub(super) struct Entry {
+    pub(super) name: &'static str,
+    title: &'static str,
+    description: &'static str,
+    schema: fn() -> JsonObject,
+    pub(super) call: for<'a> fn(ToolContext<'a>, JsonObject) -> Answer<'a>,
+}
+
+/// What a tool has to work with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ToolContext<'a> {
+    pub(super) contexts: &'a Contexts,
+    pub(super) limits: ToolLimits,
+}
+
+/// A call under way.
+pub(super) type Answer<'a> = Pin<Box<dyn Future<Output = Result<Output, ToolError>> + Send + 'a>>;
+
+/// The tool of that name.
+pub(super) fn find(name: &str) -> Option<&'static Entry> {
+    TOOLS.iter().find(|entry| entry.name == name)
+}
+
+// === impl Entry ===
+
+impl Entry {
+    /// What clients see.
+    pub(super) fn definition(&self, contexts: &[String], default: Option<&str>) -> Tool {
+        let mut schema = (self.schema)();
+        schema::with_contexts(&mut schema, contexts, default);
+        // Nothing here changes a cluster, and the same call may be made twice.
+        let hints = ToolAnnotations::with_title(self.title)
+            .read_only(true)
+            .destructive(false)
+            .idempotent(true)
+            .open_world(true);
+        Tool::new(self.name, self.description, schema).with_annotations(hints)
+    }
+}
+
+// === impl ToolContext ===
+
+impl ToolContext<'_> {
+    pub(super) async fn cluster(&self, context: Option<&str>) -> Result<Cluster, ClusterError> {
+        self.contexts
+            .cluster(context.filter(|name| !name.is_empty()))
+            .await
+    }
+}
+
+/// Reads the arguments; an unknown or ill-typed one is an error that names it.
+fn arguments<T: DeserializeOwned + JsonSchema>(given: JsonObject) -> Result<T, ToolError> {
+    // Some clients send every optional argument, as null.
+    let given = given
+        .into_iter()
+        .filter(|(_, value)| !value.is_null())
+        .collect();
+    serde_json::from_value(Value::Object(given))
+        .map_err(|error| ToolError::Arguments(format!("the arguments do not fit: {error}")))
+}
+
+/// The limit of a list: what was asked for, within reason.
+fn limit(asked: Option<u32>, default: usize, max: usize) -> Result<usize, ToolError> {
+    match asked.map(|asked| usize::try_from(asked).unwrap_or(usize::MAX)) {
+        None => Ok(default),
+        Some(asked) if (1..=max).contains(&asked) => Ok(asked),
+        Some(asked) => Err(ToolError::Arguments(format!(
+            "`limit` is {asked}, but must be from 1 to {max}"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests;

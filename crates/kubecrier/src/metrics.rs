@@ -1,0 +1,104 @@
+//! What the server counts, under the prefix `kubecrier_`; label values come from
+//! closed sets.
+
+use std::sync::Arc;
+
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{
+        counter::Counter, family::Family, gauge::ConstGauge, histogram::Histogram, info::Info,
+    },
+    registry::Registry,
+};
+
+/// From a cached answer to a cluster that does not answer.
+const SECONDS: [f64; 8] = [0.005, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0];
+
+/// The counters of tool calls, and the registry that everything is in.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    registry: Arc<Registry>,
+    calls: Family<CallLabels, Counter>,
+    seconds: Family<ToolLabel, Histogram, fn() -> Histogram>,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct CallLabels {
+    tool: &'static str,
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ToolLabel {
+    tool: &'static str,
+}
+
+// === impl Metrics ===
+
+impl Metrics {
+    /// A registry of its own, so that two servers in one process do not mix.
+    pub fn new() -> Self {
+        let calls = Family::<CallLabels, Counter>::default();
+        let seconds =
+            Family::<ToolLabel, Histogram, fn() -> Histogram>::new_with_constructor(|| {
+                Histogram::new(SECONDS)
+            });
+        let mut registry = Registry::with_prefix("kubecrier");
+        registry.register(
+            "tool_calls",
+            "Calls of tools by how they ended: ok, or the kind of error",
+            calls.clone(),
+        );
+        registry.register(
+            "tool_seconds",
+            "How long calls of tools took",
+            seconds.clone(),
+        );
+        registry.register(
+            "build",
+            "What is running",
+            Info::new([("version", env!("CARGO_PKG_VERSION"))]),
+        );
+        let started = jiff::Timestamp::now().as_second();
+        registry.register(
+            "start_time_seconds",
+            "When the server was started",
+            ConstGauge::new(started),
+        );
+        Self {
+            registry: Arc::new(registry),
+            calls,
+            seconds,
+        }
+    }
+
+    /// Counts one call.
+    pub fn called(&self, tool: &'static str, outcome: &'static str, seconds: f64) {
+        self.calls
+            .get_or_create(&CallLabels { tool, outcome })
+            .inc();
+        self.seconds
+            .get_or_create(&ToolLabel { tool })
+            .observe(seconds);
+    }
+
+    /// How often a tool was called with that outcome.
+    pub fn calls(&self, tool: &'static str, outcome: &'static str) -> u64 {
+        self.calls
+            .get_or_create(&CallLabels { tool, outcome })
+            .get()
+    }
+
+    /// Everything, as Prometheus reads it.
+    pub fn encode(&self) -> Result<String, std::fmt::Error> {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry)?;
+        Ok(text)
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}

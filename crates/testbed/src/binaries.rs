@@ -1,0 +1,255 @@
+//! Where etcd and kube-apiserver come from.
+//!
+//! In this order: `KUBEBUILDER_ASSETS` (envtest's variable), the cache, a build
+//! from the Go module in `control-plane/`. The build happens once per machine.
+
+use std::{
+    env, fs,
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context, Result, bail};
+
+/// The pinned module that kube-apiserver and etcd are built from.
+const MODULE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/control-plane");
+const GO_MOD: &str = include_str!("../control-plane/go.mod");
+
+/// What a build of kube-apiserver compiles, for a progress line that means
+/// something. A wrong number only makes the percentage wrong.
+const PACKAGES_EXPECTED: usize = 1900;
+
+/// The two programs of a control plane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Binaries {
+    /// The store.
+    pub etcd: PathBuf,
+    /// The API server.
+    pub kube_apiserver: PathBuf,
+}
+
+/// Why there are no binaries, and how to get them: one line for a person.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing(pub String);
+
+/// Receives lines about a build that takes minutes.
+pub type Progress<'a> = &'a mut dyn FnMut(&str);
+
+// === impl Missing ===
+
+impl std::fmt::Display for Missing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Missing {}
+
+// === impl Binaries ===
+
+impl Binaries {
+    /// Finds binaries that are already on this machine; builds nothing.
+    pub fn locate() -> Result<Self, Missing> {
+        if let Some(assets) = env::var_os("KUBEBUILDER_ASSETS").filter(|v| !v.is_empty()) {
+            let assets = PathBuf::from(assets);
+            return Self::inside(&assets).ok_or_else(|| {
+                Missing(format!(
+                    "KUBEBUILDER_ASSETS names `{}`, which has no etcd and kube-apiserver; \
+                     unset it, or point it at what `setup-envtest use -p path` prints",
+                    assets.display()
+                ))
+            });
+        }
+        let cached = cache_dir().map_err(|error| Missing(error.to_string()))?;
+        Self::inside(&cached).ok_or_else(|| {
+            Missing(
+                "no kube-apiserver on this machine yet; run `cargo xtask test` or \
+                 `cargo xtask cluster` (needs Go 1.26 or newer), or set KUBEBUILDER_ASSETS"
+                    .to_owned(),
+            )
+        })
+    }
+
+    /// Finds the binaries, building them if they are not there yet.
+    pub fn prepare(progress: Progress<'_>) -> Result<Self> {
+        if let Ok(found) = Self::locate() {
+            return Ok(found);
+        }
+        if env::var_os("KUBEBUILDER_ASSETS").is_some_and(|v| !v.is_empty()) {
+            return Ok(Self::locate()?);
+        }
+        if Command::new("go")
+            .arg("version")
+            .stdout(Stdio::null())
+            .status()
+            .is_err()
+        {
+            return Err(Missing(
+                "no kube-apiserver and no `go` to build one; install Go 1.26 or newer, or set \
+                 KUBEBUILDER_ASSETS to a folder with etcd and kube-apiserver"
+                    .to_owned(),
+            )
+            .into());
+        }
+        build(&cache_dir()?, progress)
+    }
+
+    fn inside(dir: &Path) -> Option<Self> {
+        let found = Self {
+            etcd: dir.join("etcd"),
+            kube_apiserver: dir.join("kube-apiserver"),
+        };
+        (found.etcd.is_file() && found.kube_apiserver.is_file()).then_some(found)
+    }
+}
+
+/// The version of `module` that the control plane pins.
+fn pinned(module: &str) -> &'static str {
+    GO_MOD
+        .lines()
+        .map(|line| line.trim_start_matches("require ").trim())
+        .find_map(|line| line.strip_prefix(module)?.strip_prefix(' '))
+        .and_then(|rest| rest.split(' ').next())
+        .expect("control-plane/go.mod pins what it builds")
+}
+
+/// Outside the checkout, keyed by what is in it: a fresh clone builds nothing.
+fn cache_dir() -> Result<PathBuf> {
+    let base = match env::var_os("KUBECRIER_TEST_CACHE").or_else(|| env::var_os("XDG_CACHE_HOME")) {
+        Some(dir) => PathBuf::from(dir),
+        None => PathBuf::from(
+            env::var_os("HOME").context("neither HOME nor KUBECRIER_TEST_CACHE is set")?,
+        )
+        .join(".cache"),
+    };
+    Ok(base.join("kubecrier").join(format!(
+        "kubernetes-{}-etcd-{}-{}-{}",
+        pinned("k8s.io/kubernetes"),
+        pinned("go.etcd.io/etcd/server/v3"),
+        env::consts::OS,
+        env::consts::ARCH,
+    )))
+}
+
+fn build(target: &Path, progress: Progress<'_>) -> Result<Binaries> {
+    let parent = target.parent().expect("the cache folder has a parent");
+    fs::create_dir_all(parent).with_context(|| format!("cannot create `{}`", parent.display()))?;
+    // Two test runs on one machine build once: the second waits, then finds.
+    let lock = fs::File::create(parent.join("build.lock"))?;
+    lock.lock().context("cannot lock the build cache")?;
+    if let Some(found) = Binaries::inside(target) {
+        return Ok(found);
+    }
+    let staging = tempfile::Builder::new()
+        .prefix("building-")
+        .tempdir_in(parent)?;
+    // Go's own cache would keep gigabytes for a thing that is built once.
+    let go_cache = staging.path().join("go-cache");
+    let version = pinned("k8s.io/kubernetes");
+    let minor = version.split('.').nth(1).unwrap_or_default();
+    let stamp = "k8s.io/component-base/version";
+    go_build(
+        staging.path(),
+        &go_cache,
+        "etcd",
+        "go.etcd.io/etcd/server/v3",
+        "-s -w",
+        progress,
+    )?;
+    go_build(
+        staging.path(),
+        &go_cache,
+        "kube-apiserver",
+        "k8s.io/kubernetes/cmd/kube-apiserver",
+        &format!(
+            "-s -w -X {stamp}.gitVersion={version} -X {stamp}.gitMajor=1 \
+             -X {stamp}.gitMinor={minor} -X {stamp}.gitTreeState=clean"
+        ),
+        progress,
+    )?;
+    fs::remove_dir_all(&go_cache).context("cannot clear the build's Go cache")?;
+    let built = staging.keep();
+    fs::rename(&built, target)
+        .with_context(|| format!("cannot move the build to `{}`", target.display()))?;
+    Binaries::inside(target).context("the build left no binaries")
+}
+
+fn go_build(
+    into: &Path,
+    go_cache: &Path,
+    name: &str,
+    package: &str,
+    ldflags: &str,
+    progress: Progress<'_>,
+) -> Result<()> {
+    progress(&format!(
+        "building {name} from {package} (once per machine, some minutes)"
+    ));
+    let mut child = Command::new("go")
+        .args([
+            "build",
+            "-v",
+            "-trimpath",
+            "-buildvcs=false",
+            "-ldflags",
+            ldflags,
+            "-o",
+        ])
+        .arg(into.join(name))
+        .arg(package)
+        .current_dir(MODULE)
+        .env("CGO_ENABLED", "0")
+        .env("GOCACHE", go_cache)
+        .env("GOFLAGS", "-mod=readonly")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .context("cannot start `go build`")?;
+    let stderr = child.stderr.take().expect("stderr is piped");
+    let mut compiled = 0;
+    let mut tail = Vec::new();
+    for line in BufReader::new(stderr).lines() {
+        let line = line?;
+        // `go build -v` prints one import path a package.
+        if line.contains(' ') {
+            tail.push(line);
+            continue;
+        }
+        compiled += 1;
+        if compiled % 200 == 0 {
+            let percent = (compiled * 100 / PACKAGES_EXPECTED).min(99);
+            progress(&format!(
+                "{name}: {compiled} packages compiled, about {percent} %"
+            ));
+        }
+    }
+    if !child.wait()?.success() {
+        let shown = tail.len().saturating_sub(20);
+        bail!("`go build {package}` failed:\n{}", tail[shown..].join("\n"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cache_is_keyed_by_both_versions() {
+        let dir = cache_dir().unwrap();
+        let name = dir.file_name().unwrap().to_str().unwrap();
+        assert!(name.starts_with("kubernetes-v1."), "{name}");
+        assert!(name.contains("-etcd-v3."), "{name}");
+    }
+
+    #[test]
+    fn a_folder_with_half_a_control_plane_does_not_count() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("etcd"), "").unwrap();
+        assert_eq!(Binaries::inside(dir.path()), None);
+        fs::write(dir.path().join("kube-apiserver"), "").unwrap();
+        assert!(Binaries::inside(dir.path()).is_some());
+    }
+}

@@ -1,0 +1,370 @@
+//! One etcd, one kube-apiserver, one node that serves logs.
+
+use std::{ffi::OsString, fs, net::TcpListener, path::PathBuf, time::Duration};
+
+use anyhow::{Context, Result, bail};
+use k8s_openapi::{ClusterResourceScope, NamespaceResourceScope, api::core::v1::Node};
+use kube::{
+    Api, Client, Config, Resource,
+    api::{Patch, PatchParams, PostParams},
+    config::{AuthInfo, KubeConfigOptions},
+};
+use parking_lot::Mutex;
+use rustix::process::Signal;
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    Authority, Binaries, Kubeconfig, NodeEndpoint, User, Validity,
+    guard::{Guard, Spec},
+    users,
+};
+
+/// The name of the one node; pods that have logs are bound to it.
+const NODE: &str = "node-1";
+
+/// A start takes about 5 s on two idle cores; this is for a busy machine.
+const START_WITHIN: Duration = Duration::from_secs(90);
+
+/// How a cluster differs from the usual one.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Further flags for kube-apiserver.
+    pub api_server_args: Vec<String>,
+}
+
+/// A running cluster. Dropping it, or the end of the process, ends it.
+pub struct Cluster {
+    name: String,
+    binaries: Binaries,
+    options: Options,
+    dir: PathBuf,
+    authority: Authority,
+    node: NodeEndpoint,
+    api_port: u16,
+    etcd_port: u16,
+    // The API server goes before its store.
+    api_server: Mutex<Option<Guard>>,
+    _etcd: Guard,
+}
+
+// === impl Cluster ===
+
+impl Cluster {
+    /// Starts a cluster and waits until it is ready.
+    pub async fn start(name: &str, binaries: &Binaries, options: Options) -> Result<Self> {
+        let dir = tempfile::Builder::new()
+            .prefix("kubecrier-testbed-")
+            .tempdir()?
+            .keep();
+        let authority = Authority::new(&format!("testbed {name}"))?;
+        write_credentials(&dir, &authority)?;
+        let node = NodeEndpoint::start(&authority.server("node", Validity::Current)?)?;
+        let ports = free_ports(3)?;
+        let etcd = Guard::start(&Spec {
+            program: &binaries.etcd,
+            args: etcd_args(&dir, ports[0], ports[1]),
+            clear: Some(&dir),
+            log: dir.join("etcd.log"),
+        })?;
+        let cluster = Self {
+            name: name.to_owned(),
+            binaries: binaries.clone(),
+            options,
+            dir,
+            authority,
+            node,
+            api_port: ports[2],
+            etcd_port: ports[0],
+            api_server: Mutex::new(None),
+            _etcd: etcd,
+        };
+        cluster.start_api().await?;
+        let admin = cluster.client(User::Admin).await?;
+        users::grant(&admin)
+            .await
+            .context("cannot create the testbed's roles")?;
+        cluster
+            .register_node(&admin)
+            .await
+            .context("cannot register the node")?;
+        Ok(cluster)
+    }
+
+    /// What the cluster is called in kubeconfigs.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where the API server listens.
+    pub fn url(&self) -> String {
+        format!("https://127.0.0.1:{}", self.api_port)
+    }
+
+    /// The certificate authority's own certificate.
+    pub fn authority_pem(&self) -> &str {
+        self.authority.pem()
+    }
+
+    /// Signs certificates that this cluster trusts.
+    pub fn authority(&self) -> &Authority {
+        &self.authority
+    }
+
+    /// The endpoint that answers for the logs of all pods.
+    pub fn node(&self) -> &NodeEndpoint {
+        &self.node
+    }
+
+    /// A client for the calling runtime.
+    pub async fn client(&self, user: User) -> Result<Client> {
+        // Through a kubeconfig, as every user of the cluster comes.
+        let path = self.dir.join(format!("{}.kubeconfig", user.name()));
+        Kubeconfig::new()
+            .context(&self.name, self, user)
+            .current(&self.name)
+            .write(&path)?;
+        let file = kube::config::Kubeconfig::read_from(&path)?;
+        let mut config =
+            Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
+        config.auth_info = AuthInfo {
+            token: Some(user.token().into()),
+            ..AuthInfo::default()
+        };
+        Ok(Client::try_from(config)?)
+    }
+
+    /// Creates an object as the admin, in its own namespace if it names one.
+    pub async fn create<K>(&self, object: &K) -> Result<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Clone
+            + Serialize
+            + DeserializeOwned
+            + std::fmt::Debug,
+    {
+        let namespace = object.meta().namespace.as_deref().unwrap_or("default");
+        let api: Api<K> = Api::namespaced(self.client(User::Admin).await?, namespace);
+        Ok(api.create(&PostParams::default(), object).await?)
+    }
+
+    /// Creates an object that has no namespace, as the admin.
+    pub async fn create_cluster_wide<K>(&self, object: &K) -> Result<K>
+    where
+        K: Resource<DynamicType = (), Scope = ClusterResourceScope>
+            + Clone
+            + Serialize
+            + DeserializeOwned
+            + std::fmt::Debug,
+    {
+        let api: Api<K> = Api::all(self.client(User::Admin).await?);
+        Ok(api.create(&PostParams::default(), object).await?)
+    }
+
+    /// Sets the status of a pod, as its kubelet would.
+    pub async fn set_pod_status(&self, namespace: &str, name: &str, status: Value) -> Result<()> {
+        let api: Api<k8s_openapi::api::core::v1::Pod> =
+            Api::namespaced(self.client(User::Admin).await?, namespace);
+        let patch = Patch::Merge(json!({"status": status}));
+        api.patch_status(name, &PatchParams::default(), &patch)
+            .await?;
+        Ok(())
+    }
+
+    /// Starts the API server, on the port and data it had, and waits until it is
+    /// ready.
+    pub async fn start_api(&self) -> Result<()> {
+        {
+            let mut slot = self.api_server.lock();
+            if slot.as_ref().is_some_and(|running| !running.exited()) {
+                bail!("the API server of `{}` is already running", self.name);
+            }
+            *slot = Some(Guard::start(&Spec {
+                program: &self.binaries.kube_apiserver,
+                args: self.api_server_args(),
+                clear: None,
+                log: self.dir.join("kube-apiserver.log"),
+            })?);
+        }
+        let deadline = Instant::now() + START_WITHIN;
+        loop {
+            let client = self.client(User::Admin).await?;
+            let request = http::Request::get("/readyz").body(Vec::new())?;
+            match client.request_text(request).await {
+                Ok(_ready) => return Ok(()),
+                Err(_) if self.api_exited() => {
+                    bail!("kube-apiserver ended:\n{}", self.api_log_tail())
+                }
+                Err(error) if Instant::now() > deadline => {
+                    bail!(
+                        "kube-apiserver is not ready: {error}\n{}",
+                        self.api_log_tail()
+                    )
+                }
+                Err(_) => sleep(Duration::from_millis(50)).await,
+            }
+        }
+    }
+
+    /// Stops the API server in good order.
+    pub fn stop_api(&self) -> Result<()> {
+        self.end_api(Signal::TERM)
+    }
+
+    /// Kills the API server where it stands.
+    pub fn kill_api(&self) -> Result<()> {
+        self.end_api(Signal::KILL)
+    }
+
+    /// Freezes the API server: connections stay open and nothing comes.
+    pub fn freeze_api(&self) -> Result<()> {
+        self.signal_api(Signal::STOP)
+    }
+
+    /// Lets a frozen API server go on.
+    pub fn thaw_api(&self) -> Result<()> {
+        self.signal_api(Signal::CONT)
+    }
+
+    /// Compacts etcd, so that every older resourceVersion is really gone (410).
+    /// Answers the revision it compacted to.
+    pub async fn compact(&self) -> Result<u64> {
+        let url = |path: &str| format!("http://127.0.0.1:{}/v3/{path}", self.etcd_port);
+        let http = reqwest::Client::new();
+        let range = http
+            .post(url("kv/range"))
+            .json(&json!({"key": "AA==", "limit": 1}));
+        let answer: Value = range.send().await?.error_for_status()?.json().await?;
+        let revision = answer["header"]["revision"]
+            .as_str()
+            .context("etcd named no revision")?;
+        let revision: u64 = revision.parse()?;
+        http.post(url("kv/compaction"))
+            .json(&json!({"revision": revision.to_string(), "physical": true}))
+            .send()
+            .await?
+            .error_for_status()
+            .context("etcd refused to compact")?;
+        Ok(revision)
+    }
+
+    fn end_api(&self, signal: Signal) -> Result<()> {
+        let Some(guard) = self.api_server.lock().take() else {
+            bail!("the API server of `{}` is not running", self.name);
+        };
+        guard.signal(signal)?;
+        guard.wait(Duration::from_mins(1))
+    }
+
+    fn signal_api(&self, signal: Signal) -> Result<()> {
+        match &*self.api_server.lock() {
+            Some(guard) => guard.signal(signal),
+            None => bail!("the API server of `{}` is not running", self.name),
+        }
+    }
+
+    fn api_exited(&self) -> bool {
+        self.api_server.lock().as_ref().is_none_or(Guard::exited)
+    }
+
+    fn api_log_tail(&self) -> String {
+        self.api_server
+            .lock()
+            .as_ref()
+            .map(Guard::log_tail)
+            .unwrap_or_default()
+    }
+
+    async fn register_node(&self, admin: &Client) -> Result<()> {
+        let nodes: Api<Node> = Api::all(admin.clone());
+        let node = serde_json::from_value(json!({"metadata": {"name": NODE}}))?;
+        nodes.create(&PostParams::default(), &node).await?;
+        let status = Patch::Merge(json!({"status": {
+            "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": self.node.port()}},
+            "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady"}],
+        }}));
+        nodes
+            .patch_status(NODE, &PatchParams::default(), &status)
+            .await?;
+        Ok(())
+    }
+
+    fn api_server_args(&self) -> Vec<OsString> {
+        let dir = self.dir.display();
+        let flags = [
+            format!("--etcd-servers=http://127.0.0.1:{}", self.etcd_port),
+            format!("--secure-port={}", self.api_port),
+            "--bind-address=127.0.0.1".to_owned(),
+            "--advertise-address=127.0.0.1".to_owned(),
+            "--endpoint-reconciler-type=none".to_owned(),
+            format!("--tls-cert-file={dir}/api.crt"),
+            format!("--tls-private-key-file={dir}/api.key"),
+            format!("--client-ca-file={dir}/ca.crt"),
+            format!("--token-auth-file={dir}/tokens.csv"),
+            "--authorization-mode=Node,RBAC".to_owned(),
+            "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
+            format!("--service-account-key-file={dir}/api.crt"),
+            format!("--service-account-signing-key-file={dir}/api.key"),
+            "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
+            format!("--kubelet-client-certificate={dir}/kubelet-client.crt"),
+            format!("--kubelet-client-key={dir}/kubelet-client.key"),
+            format!("--kubelet-certificate-authority={dir}/ca.crt"),
+            "--kubelet-preferred-address-types=InternalIP".to_owned(),
+            // There is no controller that would make service accounts.
+            "--disable-admission-plugins=ServiceAccount".to_owned(),
+            "--profiling=false".to_owned(),
+        ];
+        flags
+            .into_iter()
+            .chain(self.options.api_server_args.clone())
+            .map(Into::into)
+            .collect()
+    }
+}
+
+fn write_credentials(dir: &std::path::Path, authority: &Authority) -> Result<()> {
+    fs::write(dir.join("ca.crt"), authority.pem())?;
+    authority
+        .server("kube-apiserver", Validity::Current)?
+        .write(dir, "api")?;
+    authority
+        .client(
+            "kube-apiserver-kubelet-client",
+            "system:masters",
+            Validity::Current,
+        )?
+        .write(dir, "kubelet-client")?;
+    let tokens: Vec<_> = User::KNOWN.into_iter().map(User::token_line).collect();
+    fs::write(dir.join("tokens.csv"), tokens.join("\n") + "\n")?;
+    Ok(())
+}
+
+fn etcd_args(dir: &std::path::Path, client_port: u16, peer_port: u16) -> Vec<OsString> {
+    let client = format!("http://127.0.0.1:{client_port}");
+    let peer = format!("http://127.0.0.1:{peer_port}");
+    [
+        format!("--data-dir={}/etcd", dir.display()),
+        format!("--listen-client-urls={client}"),
+        format!("--advertise-client-urls={client}"),
+        format!("--listen-peer-urls={peer}"),
+        format!("--initial-advertise-peer-urls={peer}"),
+        format!("--initial-cluster=default={peer}"),
+        "--unsafe-no-fsync".to_owned(),
+        "--log-level=warn".to_owned(),
+    ]
+    .into_iter()
+    .map(Into::into)
+    .collect()
+}
+
+/// Ports that were free a moment ago, all different.
+fn free_ports(count: usize) -> Result<Vec<u16>> {
+    let held: Vec<_> = (0..count)
+        .map(|_| TcpListener::bind("127.0.0.1:0"))
+        .collect::<Result<_, _>>()?;
+    held.iter()
+        .map(|listener| Ok(listener.local_addr()?.port()))
+        .collect()
+}

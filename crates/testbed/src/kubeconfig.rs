@@ -1,0 +1,102 @@
+//! Kubeconfig files for tests: several contexts, also ones that cannot work.
+
+use std::{
+    fs, io,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use serde_json::{Value, json};
+
+use crate::{Cluster, Issued, User};
+
+/// Builds a kubeconfig; written as JSON, which is YAML.
+#[derive(Clone, Debug, Default)]
+pub struct Kubeconfig {
+    clusters: Vec<Value>,
+    users: Vec<Value>,
+    contexts: Vec<Value>,
+    current: Option<String>,
+}
+
+// === impl Kubeconfig ===
+
+impl Kubeconfig {
+    /// Without contexts and without a current one.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a context of that name for a user of a real cluster.
+    #[must_use]
+    pub fn context(self, name: &str, cluster: &Cluster, user: User) -> Self {
+        self.raw(
+            name,
+            &cluster.url(),
+            cluster.authority_pem(),
+            &json!({"token": user.token()}),
+        )
+    }
+
+    /// Adds a context that presents a client certificate.
+    #[must_use]
+    pub fn certificate_context(self, name: &str, cluster: &Cluster, client: &Issued) -> Self {
+        let user = json!({
+            "client-certificate-data": BASE64_STANDARD.encode(&client.certificate),
+            "client-key-data": BASE64_STANDARD.encode(&client.key),
+        });
+        self.raw(name, &cluster.url(), cluster.authority_pem(), &user)
+    }
+
+    /// Adds a context for any server.
+    #[must_use]
+    pub fn server_context(self, name: &str, url: &str, authority_pem: &str) -> Self {
+        self.raw(name, url, authority_pem, &json!({"token": "none"}))
+    }
+
+    /// Names the current context.
+    #[must_use]
+    pub fn current(mut self, name: &str) -> Self {
+        self.current = Some(name.to_owned());
+        self
+    }
+
+    /// Sets the default namespace of the context added last.
+    #[must_use]
+    pub fn namespace(mut self, namespace: &str) -> Self {
+        if let Some(last) = self.contexts.last_mut() {
+            last["context"]["namespace"] = namespace.into();
+        }
+        self
+    }
+
+    /// Writes the file, readable by its owner alone.
+    pub fn write(&self, path: &Path) -> io::Result<PathBuf> {
+        let mut file = json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": self.clusters,
+            "users": self.users,
+            "contexts": self.contexts,
+        });
+        if let Some(current) = &self.current {
+            file["current-context"] = current.as_str().into();
+        }
+        fs::write(path, format!("{file:#}\n"))?;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+        Ok(path.to_owned())
+    }
+
+    fn raw(mut self, name: &str, url: &str, authority_pem: &str, user: &Value) -> Self {
+        let authority = BASE64_STANDARD.encode(authority_pem);
+        self.clusters.push(json!({
+            "name": name,
+            "cluster": {"server": url, "certificate-authority-data": authority},
+        }));
+        self.users.push(json!({"name": name, "user": user}));
+        self.contexts
+            .push(json!({"name": name, "context": {"cluster": name, "user": name}}));
+        self
+    }
+}

@@ -1,0 +1,89 @@
+//! `testbed prepare` gets the control plane's binaries; `testbed up` runs a
+//! cluster for a person. Both are reached through `cargo xtask`.
+
+use std::{env, path::PathBuf};
+
+use anyhow::{Context, Result};
+use clap::{Parser, Subcommand};
+use testbed::{Binaries, Cluster, Kubeconfig, Missing, Options, User, required};
+use tokio::signal::unix::{SignalKind, signal};
+
+#[derive(Parser)]
+#[command(about = "A real etcd and kube-apiserver on loopback")]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Find the control plane's binaries, or build them.
+    Prepare,
+    /// Run two clusters until ctrl-c.
+    Up {
+        /// Where to write the kubeconfig.
+        #[arg(long, default_value = "target/testbed.kubeconfig")]
+        kubeconfig: PathBuf,
+    },
+}
+
+#[expect(clippy::print_stderr, reason = "a tool for people")]
+fn say(line: &str) {
+    eprintln!("testbed: {line}");
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<()> {
+    match Args::parse().command {
+        Command::Prepare => match Binaries::prepare(&mut say) {
+            Ok(binaries) => say(&format!(
+                "kube-apiserver: {}",
+                binaries.kube_apiserver.display()
+            )),
+            Err(error) if error.is::<Missing>() && !required() => {
+                say(&format!("tests on a real cluster are skipped: {error}"));
+            }
+            Err(error) => return Err(error),
+        },
+        Command::Up { kubeconfig } => up(kubeconfig).await?,
+    }
+    Ok(())
+}
+
+async fn up(kubeconfig: PathBuf) -> Result<()> {
+    let mut interrupted = signal(SignalKind::interrupt())?;
+    let mut terminated = signal(SignalKind::terminate())?;
+    let binaries = Binaries::prepare(&mut say)?;
+    say("starting the clusters dev and prod");
+    let began = tokio::time::Instant::now();
+    let (dev, prod) = tokio::try_join!(
+        Cluster::start("dev", &binaries, Options::default()),
+        Cluster::start("prod", &binaries, Options::default()),
+    )?;
+    let file = Kubeconfig::new()
+        .context("dev", &dev, User::Admin)
+        .context("prod", &prod, User::Admin)
+        .context("dev-reader", &dev, User::Reader)
+        .context("dev-team-a", &dev, User::TeamA)
+        .namespace("team-a")
+        .current("dev");
+    let path = env::current_dir()?.join(kubeconfig);
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    file.write(&path)
+        .with_context(|| format!("cannot write `{}`", path.display()))?;
+    say(&format!(
+        "ready after {:.1} s; stop with ctrl-c",
+        began.elapsed().as_secs_f64()
+    ));
+    say(&format!("export KUBECONFIG={}", path.display()));
+    tokio::select! {
+        _stop = interrupted.recv() => {}
+        _stop = terminated.recv() => {}
+    }
+    say("stopping");
+    drop((dev, prod));
+    std::fs::remove_file(&path).ok();
+    Ok(())
+}

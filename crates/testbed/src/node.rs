@@ -1,0 +1,281 @@
+//! The node: a TLS endpoint that the API server asks for logs.
+
+use std::{collections::HashMap, convert::Infallible, net::SocketAddr, sync::Arc, thread};
+
+use anyhow::{Context, Result};
+use bytes::Bytes;
+use futures_util::{Stream, stream};
+use http_body_util::StreamBody;
+use hyper::{Request, Response, body::Frame, service::service_fn};
+use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
+use tokio::{
+    net::TcpListener,
+    runtime,
+    sync::{oneshot, watch},
+    task::JoinSet,
+    time::{Duration, sleep},
+};
+use tokio_rustls::{
+    TlsAcceptor,
+    rustls::{
+        ServerConfig,
+        crypto::ring,
+        pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    },
+};
+
+use crate::{Issued, LogScript, Selection};
+
+/// Answers for the logs of every pod of a cluster.
+pub struct NodeEndpoint {
+    port: u16,
+    state: Arc<State>,
+    /// Closing it ends the thread.
+    _running: oneshot::Sender<Infallible>,
+}
+
+/// One question for a log, as it arrived.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogRequest {
+    /// `namespace/pod/container`.
+    pub container: String,
+    /// Which part of the log.
+    pub selection: Selection,
+}
+
+#[derive(Default)]
+struct State {
+    logs: Mutex<Logs>,
+    /// Counts changes, so that followers know when to look again.
+    changed: watch::Sender<u64>,
+}
+
+#[derive(Default)]
+struct Logs {
+    scripts: HashMap<(String, bool), LogScript>,
+    requests: Vec<LogRequest>,
+    open: usize,
+    open_max: usize,
+}
+
+type Item = Result<Frame<Bytes>, Infallible>;
+type Body = StreamBody<std::pin::Pin<Box<dyn Stream<Item = Item> + Send>>>;
+
+// === impl NodeEndpoint ===
+
+impl NodeEndpoint {
+    /// Starts the endpoint on a free port, on a thread of its own: it serves
+    /// tests that each have their own runtime.
+    pub fn start(identity: &Issued) -> Result<Self> {
+        let acceptor = acceptor(identity)?;
+        let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+        listener.set_nonblocking(true)?;
+        let port = listener.local_addr()?.port();
+        let state = Arc::new(State::default());
+        let (running, stopped) = oneshot::channel();
+        let serving = Arc::clone(&state);
+        thread::Builder::new()
+            .name("testbed-node".to_owned())
+            .spawn(move || {
+                let runtime = runtime::Builder::new_current_thread()
+                    .enable_all()
+                    .build()?;
+                runtime.block_on(async {
+                    tokio::select! {
+                        served = serve(listener, acceptor, serving) => served,
+                        _gone = stopped => Ok(()),
+                    }
+                })
+            })?;
+        Ok(Self {
+            port,
+            state,
+            _running: running,
+        })
+    }
+
+    /// Where it listens.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The address it listens at.
+    pub fn address(&self) -> SocketAddr {
+        ([127, 0, 0, 1], self.port).into()
+    }
+
+    /// Scripts the current log of `namespace/pod/container`.
+    pub fn set_log(&self, container: &str, script: LogScript) {
+        self.script(container, false, script);
+    }
+
+    /// Scripts the log of the container before its last restart.
+    pub fn set_previous_log(&self, container: &str, script: LogScript) {
+        self.script(container, true, script);
+    }
+
+    /// Adds a line to the current log; followers get it.
+    pub fn append(&self, container: &str, line: &str) {
+        let key = (container.to_owned(), false);
+        self.state
+            .logs
+            .lock()
+            .scripts
+            .entry(key)
+            .or_default()
+            .push(Duration::ZERO, line);
+        self.state.changed.send_modify(|count| *count += 1);
+    }
+
+    /// What was asked so far.
+    pub fn requests(&self) -> Vec<LogRequest> {
+        self.state.logs.lock().requests.clone()
+    }
+
+    /// How many requests were open at once, at most.
+    pub fn open_max(&self) -> usize {
+        self.state.logs.lock().open_max
+    }
+
+    fn script(&self, container: &str, previous: bool, script: LogScript) {
+        self.state
+            .logs
+            .lock()
+            .scripts
+            .insert((container.to_owned(), previous), script);
+        self.state.changed.send_modify(|count| *count += 1);
+    }
+}
+
+fn acceptor(identity: &Issued) -> Result<TlsAcceptor> {
+    let certificate = CertificateDer::from_pem_slice(identity.certificate.as_bytes())?;
+    let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes())?;
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key)
+        .context("the node's certificate does not fit its key")?;
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+async fn serve(
+    listener: std::net::TcpListener,
+    acceptor: TlsAcceptor,
+    state: Arc<State>,
+) -> Result<()> {
+    let listener = TcpListener::from_std(listener)?;
+    let mut connections = JoinSet::new();
+    loop {
+        let (tcp, _peer) = listener.accept().await?;
+        while connections.try_join_next().is_some() {}
+        let (acceptor, state) = (acceptor.clone(), Arc::clone(&state));
+        connections.spawn(async move {
+            // A caller that does not like our certificate, or leaves, is its own
+            // business: tests provoke both.
+            let Ok(tls) = acceptor.accept(tcp).await else {
+                return;
+            };
+            let answer = service_fn(move |request| answer(request, Arc::clone(&state)));
+            let _served = hyper::server::conn::http1::Builder::new()
+                .serve_connection(TokioIo::new(tls), answer)
+                .await;
+        });
+    }
+}
+
+async fn answer<B>(request: Request<B>, state: Arc<State>) -> Result<Response<Body>, Infallible> {
+    let Some(container) = request.uri().path().strip_prefix("/containerLogs/") else {
+        return Ok(error(404, "this node only serves logs"));
+    };
+    let selection = Selection::parse(request.uri().query().unwrap_or_default());
+    let key = (container.to_owned(), selection.previous);
+    let open = Open::enter(&state, container, &selection);
+    let script = state.logs.lock().scripts.get(&key).cloned();
+    let Some(script) = script else {
+        // A kubelet's own words, for a container it does not know.
+        return Ok(error(404, "unable to retrieve container logs"));
+    };
+    sleep(script.delay).await;
+    if let Some((status, message)) = &script.failure {
+        return Ok(error(*status, message));
+    }
+    let first = script.select(&selection);
+    let body: Body = if selection.follow {
+        StreamBody::new(Box::pin(follow(
+            first,
+            script.len(),
+            key,
+            selection.timestamps,
+            open,
+        )))
+    } else {
+        drop(open);
+        StreamBody::new(Box::pin(stream::iter([frame(first)])))
+    };
+    Ok(Response::new(body))
+}
+
+fn follow(
+    first: Vec<u8>,
+    seen: usize,
+    key: (String, bool),
+    timestamps: bool,
+    open: Open,
+) -> impl Stream<Item = Item> + Send {
+    let changes = open.0.changed.subscribe();
+    stream::unfold(
+        (Some(first), seen, changes),
+        move |(pending, seen, mut changes)| {
+            let (state, key) = (Arc::clone(&open.0), key.clone());
+            async move {
+                if let Some(text) = pending {
+                    return Some((frame(text), (None, seen, changes)));
+                }
+                loop {
+                    changes.changed().await.ok()?;
+                    let script = state.logs.lock().scripts.get(&key).cloned()?;
+                    if script.len() > seen {
+                        let text = script.since(seen, timestamps);
+                        return Some((frame(text), (None, script.len(), changes)));
+                    }
+                }
+            }
+        },
+    )
+}
+
+/// Counts a request while it is open.
+struct Open(Arc<State>);
+
+impl Open {
+    fn enter(state: &Arc<State>, container: &str, selection: &Selection) -> Self {
+        let mut logs = state.logs.lock();
+        logs.requests.push(LogRequest {
+            container: container.to_owned(),
+            selection: selection.clone(),
+        });
+        logs.open += 1;
+        logs.open_max = logs.open_max.max(logs.open);
+        Self(Arc::clone(state))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.logs.lock().open -= 1;
+    }
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "an item of a body stream")]
+fn frame(text: Vec<u8>) -> Item {
+    Ok(Frame::data(text.into()))
+}
+
+fn error(status: u16, message: &str) -> Response<Body> {
+    let body = stream::iter([frame(message.as_bytes().to_vec())]);
+    let mut response = Response::new(StreamBody::new(Box::pin(body) as _));
+    *response.status_mut() =
+        http::StatusCode::from_u16(status).expect("a test scripts a real status");
+    response
+}

@@ -1,0 +1,90 @@
+//! One testbed for all tests of a binary.
+
+use std::{env, sync::OnceLock, thread};
+
+use anyhow::Result;
+use tokio::runtime;
+
+use crate::{Binaries, Cluster, Missing, Options};
+
+/// Two independent clusters, `dev` and `prod`.
+pub struct Testbed {
+    binaries: Binaries,
+    dev: Cluster,
+    prod: OnceLock<Cluster>,
+}
+
+/// The testbed of this test binary, started by the first test that asks.
+///
+/// `None` where this machine has no control plane and none can be built: the test
+/// is skipped, and says so.
+///
+/// # Panics
+///
+/// When the control plane does not start, or cannot be had while `CI=true`.
+pub fn shared() -> Option<&'static Testbed> {
+    static SHARED: OnceLock<Result<Testbed, Missing>> = OnceLock::new();
+    let started = SHARED.get_or_init(|| Binaries::locate().map(Testbed::start));
+    match started {
+        Ok(testbed) => Some(testbed),
+        Err(missing) => skip(missing),
+    }
+}
+
+/// Whether a missing piece of the real world is an error instead of a reason to
+/// skip.
+pub fn required() -> bool {
+    env::var("CI").is_ok_and(|value| value == "true")
+}
+
+#[expect(clippy::print_stderr, reason = "a skipped test says so")]
+fn skip(missing: &Missing) -> Option<&'static Testbed> {
+    assert!(!required(), "CI=true needs a real control plane: {missing}");
+    eprintln!("skipped: {missing}");
+    None
+}
+
+// === impl Testbed ===
+
+impl Testbed {
+    /// The cluster that tests use unless they need a second one.
+    pub fn dev(&self) -> &Cluster {
+        &self.dev
+    }
+
+    /// A second cluster with nothing in common with the first; started when first
+    /// asked for.
+    pub fn prod(&self) -> &Cluster {
+        self.prod
+            .get_or_init(|| start("prod", &self.binaries, Options::default()))
+    }
+
+    /// A cluster of one's own, to stop, freeze and kill.
+    pub fn fresh(&self, name: &str, options: Options) -> Cluster {
+        start(name, &self.binaries, options)
+    }
+
+    fn start(binaries: Binaries) -> Self {
+        let dev = start("dev", &binaries, Options::default());
+        Self {
+            binaries,
+            dev,
+            prod: OnceLock::new(),
+        }
+    }
+}
+
+/// Starts a cluster from any thread, inside a runtime or not.
+fn start(name: &str, binaries: &Binaries, options: Options) -> Cluster {
+    let (name, binaries) = (name.to_owned(), binaries.clone());
+    let starting = thread::spawn(move || -> Result<Cluster> {
+        let runtime = runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        runtime.block_on(Cluster::start(&name, &binaries, options))
+    });
+    starting
+        .join()
+        .expect("starting a cluster does not panic")
+        .expect("the control plane starts")
+}
