@@ -12,6 +12,8 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
+use crate::cache;
+
 /// The pinned module that kube-apiserver and etcd are built from.
 const MODULE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/control-plane");
 const GO_MOD: &str = include_str!("../control-plane/go.mod");
@@ -114,16 +116,9 @@ fn pinned(module: &str) -> &'static str {
         .expect("control-plane/go.mod pins what it builds")
 }
 
-/// Outside the checkout, keyed by what is in it: a fresh clone builds nothing.
+/// Keyed by what is in it: a new version is another folder.
 fn cache_dir() -> Result<PathBuf> {
-    let base = match env::var_os("KUBECRIER_TEST_CACHE").or_else(|| env::var_os("XDG_CACHE_HOME")) {
-        Some(dir) => PathBuf::from(dir),
-        None => PathBuf::from(
-            env::var_os("HOME").context("neither HOME nor KUBECRIER_TEST_CACHE is set")?,
-        )
-        .join(".cache"),
-    };
-    Ok(base.join("kubecrier").join(format!(
+    Ok(cache::root()?.join(format!(
         "kubernetes-{}-etcd-{}-{}-{}",
         pinned("k8s.io/kubernetes"),
         pinned("go.etcd.io/etcd/server/v3"),
@@ -133,45 +128,31 @@ fn cache_dir() -> Result<PathBuf> {
 }
 
 fn build(target: &Path, progress: Progress<'_>) -> Result<Binaries> {
-    let parent = target.parent().expect("the cache folder has a parent");
-    fs::create_dir_all(parent).with_context(|| format!("cannot create `{}`", parent.display()))?;
-    // Two test runs on one machine build once: the second waits, then finds.
-    let lock = fs::File::create(parent.join("build.lock"))?;
-    lock.lock().context("cannot lock the build cache")?;
-    if let Some(found) = Binaries::inside(target) {
-        return Ok(found);
-    }
-    let staging = tempfile::Builder::new()
-        .prefix("building-")
-        .tempdir_in(parent)?;
-    // Go's own cache would keep gigabytes for a thing that is built once.
-    let go_cache = staging.path().join("go-cache");
-    let version = pinned("k8s.io/kubernetes");
-    let minor = version.split('.').nth(1).unwrap_or_default();
-    let stamp = "k8s.io/component-base/version";
-    go_build(
-        staging.path(),
-        &go_cache,
-        "etcd",
-        "go.etcd.io/etcd/server/v3",
-        "-s -w",
-        progress,
-    )?;
-    go_build(
-        staging.path(),
-        &go_cache,
-        "kube-apiserver",
-        "k8s.io/kubernetes/cmd/kube-apiserver",
-        &format!(
+    cache::fill(target, |staging| {
+        // Go's own cache would keep gigabytes for a thing that is built once.
+        let go_cache = staging.path().join("go-cache");
+        let version = pinned("k8s.io/kubernetes");
+        let minor = version.split('.').nth(1).unwrap_or_default();
+        let stamp = "k8s.io/component-base/version";
+        let flags = format!(
             "-s -w -X {stamp}.gitVersion={version} -X {stamp}.gitMajor=1 \
              -X {stamp}.gitMinor={minor} -X {stamp}.gitTreeState=clean"
-        ),
-        progress,
-    )?;
-    fs::remove_dir_all(&go_cache).context("cannot clear the build's Go cache")?;
-    let built = staging.keep();
-    fs::rename(&built, target)
-        .with_context(|| format!("cannot move the build to `{}`", target.display()))?;
+        );
+        let (etcd, api_server) = (
+            "go.etcd.io/etcd/server/v3",
+            "k8s.io/kubernetes/cmd/kube-apiserver",
+        );
+        go_build(staging.path(), &go_cache, "etcd", etcd, "-s -w", progress)?;
+        go_build(
+            staging.path(),
+            &go_cache,
+            "kube-apiserver",
+            api_server,
+            &flags,
+            progress,
+        )?;
+        fs::remove_dir_all(&go_cache).context("cannot clear the build's Go cache")
+    })?;
     Binaries::inside(target).context("the build left no binaries")
 }
 

@@ -21,6 +21,8 @@
 
 mod authority;
 mod binaries;
+mod cache;
+mod clients;
 mod cluster;
 mod guard;
 mod kubeconfig;
@@ -33,6 +35,7 @@ mod users;
 pub use crate::{
     authority::{Authority, Issued, Validity},
     binaries::{Binaries, Missing, Progress},
+    clients::Client,
     cluster::{Cluster, Options},
     kubeconfig::Kubeconfig,
     node::{LogRequest, NodeEndpoint},

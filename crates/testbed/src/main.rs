@@ -5,7 +5,7 @@ use std::{env, path::PathBuf};
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
-use testbed::{Binaries, Cluster, Kubeconfig, Missing, Options, User, required};
+use testbed::{Binaries, Client, Cluster, Kubeconfig, Missing, Options, User, required};
 use tokio::signal::unix::{SignalKind, signal};
 
 #[derive(Parser)]
@@ -17,7 +17,7 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Find the control plane's binaries, or build them.
+    /// Find or build the control plane, and install the MCP clients.
     Prepare,
     /// Run two clusters until ctrl-c.
     Up {
@@ -35,19 +35,29 @@ fn say(line: &str) {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
     match Args::parse().command {
-        Command::Prepare => match Binaries::prepare(&mut say) {
-            Ok(binaries) => say(&format!(
-                "kube-apiserver: {}",
-                binaries.kube_apiserver.display()
-            )),
-            Err(error) if error.is::<Missing>() && !required() => {
-                say(&format!("tests on a real cluster are skipped: {error}"));
+        Command::Prepare => {
+            let control_plane = Binaries::prepare(&mut say)
+                .map(|binaries| say(&format!("using {}", binaries.kube_apiserver.display())));
+            skip_if_missing("tests on a real cluster", control_plane)?;
+            for client in Client::ALL {
+                skip_if_missing("tests with this client", client.prepare(&mut say))?;
             }
-            Err(error) => return Err(error),
-        },
+        }
         Command::Up { kubeconfig } => up(kubeconfig).await?,
     }
     Ok(())
+}
+
+/// What cannot be had here is skipped, with a line that says why; in CI it is an
+/// error.
+fn skip_if_missing(what: &str, prepared: Result<()>) -> Result<()> {
+    match prepared {
+        Err(error) if error.is::<Missing>() && !required() => {
+            say(&format!("{what} are skipped: {error}"));
+            Ok(())
+        }
+        other => other,
+    }
 }
 
 async fn up(kubeconfig: PathBuf) -> Result<()> {

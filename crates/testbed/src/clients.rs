@@ -1,0 +1,171 @@
+//! The official MCP clients, installed once per machine into the cache.
+
+use std::{
+    fs,
+    hash::{DefaultHasher, Hash, Hasher},
+    io,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+};
+
+use anyhow::{Context, Result, bail};
+
+use crate::{
+    Missing, Progress,
+    cache::{self, Staging},
+};
+
+const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/clients");
+
+/// A language with an official client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Client {
+    /// From npm, run by Node.
+    TypeScript,
+    /// From PyPI.
+    Python,
+}
+
+// === impl Client ===
+
+impl Client {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::TypeScript, Self::Python];
+
+    /// Installs the client if it is not there yet.
+    pub fn prepare(self, progress: Progress<'_>) -> Result<()> {
+        let target = self.folder()?;
+        if target.is_dir() {
+            return Ok(());
+        }
+        if !self.runtime_is_there() {
+            return Err(self.missing().into());
+        }
+        progress(&format!(
+            "installing the {} client (once per machine)",
+            self.name()
+        ));
+        cache::fill(&target, |staging| match self {
+            Self::TypeScript => install_typescript(staging),
+            Self::Python => install_python(staging),
+        })
+    }
+
+    /// A command that runs a script with the client at hand; the script stands
+    /// beside a link to what was installed, in `workplace`.
+    pub fn command(self, script: &Path, workplace: &Path) -> Result<Command, Missing> {
+        let installed = self.folder().map_err(|error| Missing(error.to_string()))?;
+        if !installed.is_dir() {
+            return Err(self.missing());
+        }
+        let place = || -> io::Result<Command> {
+            match self {
+                Self::Python => {
+                    let mut command = Command::new(installed.join("bin/python"));
+                    command.arg(script);
+                    Ok(command)
+                }
+                Self::TypeScript => {
+                    // Node looks for packages beside the script, and only there.
+                    let copy = workplace.join(script.file_name().unwrap_or_default());
+                    fs::copy(script, &copy)?;
+                    let modules = workplace.join("node_modules");
+                    if !modules.exists() {
+                        std::os::unix::fs::symlink(installed.join("node_modules"), &modules)?;
+                    }
+                    let mut command = Command::new("node");
+                    command.arg(copy);
+                    Ok(command)
+                }
+            }
+        };
+        place().map_err(|error| Missing(format!("cannot set up the client: {error}")))
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::TypeScript => "TypeScript",
+            Self::Python => "Python",
+        }
+    }
+
+    fn missing(self) -> Missing {
+        let wanted = match self {
+            Self::TypeScript => "Node 20 or newer with npm",
+            Self::Python => "Python 3.10 or newer with venv",
+        };
+        Missing(format!(
+            "the official {} client is not installed; install {wanted}, then run `cargo xtask test`",
+            self.name()
+        ))
+    }
+
+    fn runtime_is_there(self) -> bool {
+        let (program, argument) = match self {
+            Self::TypeScript => ("npm", "--version"),
+            Self::Python => ("python3", "--version"),
+        };
+        Command::new(program)
+            .arg(argument)
+            .output()
+            .is_ok_and(|done| done.status.success())
+    }
+
+    /// Keyed by what is to be installed.
+    fn folder(self) -> Result<PathBuf> {
+        let list = match self {
+            Self::TypeScript => "typescript/package-lock.json",
+            Self::Python => "python/requirements.txt",
+        };
+        let mut hasher = DefaultHasher::new();
+        fs::read(Path::new(SOURCES).join(list))?.hash(&mut hasher);
+        let name = self.name().to_lowercase();
+        Ok(cache::root()?.join(format!("client-{name}-{:016x}", hasher.finish())))
+    }
+}
+
+fn install_typescript(staging: &Staging) -> Result<()> {
+    let sources = Path::new(SOURCES).join("typescript");
+    for file in ["package.json", "package-lock.json"] {
+        fs::copy(sources.join(file), staging.path().join(file))?;
+    }
+    run(Command::new("npm")
+        .args(["ci", "--no-audit", "--no-fund", "--ignore-scripts"])
+        .current_dir(staging.path()))
+}
+
+fn install_python(staging: &Staging) -> Result<()> {
+    // A venv knows its own path, so it is made where it will stay.
+    run(Command::new("python3")
+        .args(["-m", "venv"])
+        .arg(staging.target()))?;
+    run(Command::new(staging.target().join("bin/python"))
+        .args([
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--requirement",
+        ])
+        .arg(Path::new(SOURCES).join("python/requirements.txt")))
+}
+
+fn run(command: &mut Command) -> Result<()> {
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = command
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("cannot start {}", command.get_program().display()))?;
+    if !status.success() {
+        bail!(
+            "{command:?} failed:\n{}{}",
+            String::from_utf8_lossy(&stdout),
+            String::from_utf8_lossy(&stderr)
+        );
+    }
+    Ok(())
+}

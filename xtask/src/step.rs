@@ -1,0 +1,37 @@
+//! One step of a task: said, run, timed.
+
+use std::{env, path::Path, process::Command};
+
+use anyhow::{Context, Result, bail};
+
+/// Tells the person who waits.
+#[expect(clippy::print_stderr, reason = "a tool for people")]
+pub(crate) fn say(line: &str) {
+    eprintln!("xtask: {line}");
+}
+
+/// A cargo command at the root of the workspace.
+pub(crate) fn cargo(arguments: &[&str]) -> Command {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("xtask lies in the workspace");
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(arguments).current_dir(root);
+    command
+}
+
+/// Runs a command under a name and says how long it took.
+#[expect(clippy::disallowed_types, reason = "told to a person, never paused")]
+pub(crate) fn run(name: &str, mut command: Command) -> Result<()> {
+    say(&format!("{name} ..."));
+    let began = std::time::Instant::now();
+    let status = command
+        .status()
+        .with_context(|| format!("cannot start {command:?}"))?;
+    let seconds = began.elapsed().as_secs_f64();
+    if !status.success() {
+        bail!("{name} failed after {seconds:.1} s; run it alone: {command:?}");
+    }
+    say(&format!("{name}: {seconds:.1} s"));
+    Ok(())
+}

@@ -1,0 +1,37 @@
+//! `cargo xtask test`: the README's test command and all that CI runs.
+
+use anyhow::Result;
+
+use crate::step::{cargo, run};
+
+/// Quick refusals first, then what a fresh machine needs, then the tests, whose
+/// summary comes last.
+pub(crate) fn run_everything() -> Result<()> {
+    run("format", cargo(&["fmt", "--all", "--check"]))?;
+    run(
+        "control plane and clients",
+        cargo(&["run", "--quiet", "--package", "testbed", "--", "prepare"]),
+    )?;
+    let lints = [
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--all-features",
+        "--quiet",
+        "--",
+    ];
+    run(
+        "lints",
+        cargo(&[&lints[..], &["--deny", "warnings"]].concat()),
+    )?;
+    let mut docs = cargo(&[
+        "doc",
+        "--workspace",
+        "--all-features",
+        "--no-deps",
+        "--quiet",
+    ]);
+    docs.env("RUSTDOCFLAGS", "--deny warnings");
+    run("docs", docs)?;
+    run("tests", cargo(&["test", "--workspace", "--all-features"]))
+}
