@@ -41,6 +41,6 @@ pub use crate::{
     node::{LogRequest, NodeEndpoint},
     objects::{deployment, event, namespace, pod},
     script::{LogScript, Selection},
-    shared::{Testbed, required, shared},
+    shared::{Testbed, required, shared, skip},
     users::User,
 };

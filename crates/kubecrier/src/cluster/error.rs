@@ -208,12 +208,13 @@ fn hint(kind: ErrorKind, operation: &Operation<'_>) -> Option<String> {
             "names are exact; {resource} are listed with `{}_list`",
             resource.split('/').next().unwrap_or(resource)
         )),
+        ErrorKind::Invalid => Some(
+            "selectors are written as kubectl takes them, e.g. `app=web,tier in (a,b)` or \
+             `status.phase=Failed`"
+                .to_owned(),
+        ),
         ErrorKind::Throttled => Some("wait a little, then ask for less".to_owned()),
-        ErrorKind::Kubeconfig
-        | ErrorKind::Context
-        | ErrorKind::Timeout
-        | ErrorKind::Invalid
-        | ErrorKind::Other => None,
+        ErrorKind::Kubeconfig | ErrorKind::Context | ErrorKind::Timeout | ErrorKind::Other => None,
     }
 }
 

@@ -73,6 +73,19 @@ impl ToolError {
         }
     }
 
+    /// Whether another call would do better, with nothing mended in between.
+    pub(super) fn is_the_callers(&self) -> bool {
+        match self {
+            Self::Arguments(_) => true,
+            Self::Cluster(error) => {
+                matches!(
+                    error.kind(),
+                    ErrorKind::Invalid | ErrorKind::Context | ErrorKind::NotFound
+                )
+            }
+        }
+    }
+
     pub(super) fn into_result(self) -> CallToolResult {
         let text = match self.hint() {
             Some(hint) => format!("{self}\nhint: {hint}"),

@@ -121,14 +121,13 @@ impl Server {
     }
 }
 
-/// A wrong argument is the caller's affair; a cluster that fails is the
+/// A call that makes no sense is its caller's affair; a cluster that fails is the
 /// operator's.
 fn log_failure(tool: &str, seconds: f64, error: &ToolError) {
-    match error {
-        ToolError::Arguments(_) => tracing::debug!(tool, seconds, %error, "tool refused"),
-        ToolError::Cluster(_) => {
-            tracing::warn!(tool, seconds, kind = error.kind(), %error, "tool failed");
-        }
+    if error.is_the_callers() {
+        tracing::debug!(tool, seconds, kind = error.kind(), %error, "tool refused");
+    } else {
+        tracing::warn!(tool, seconds, kind = error.kind(), %error, "tool failed");
     }
 }
 

@@ -1,0 +1,32 @@
+"""The official Python client: connects, lists and calls.
+
+Arguments: target (an http URL, or a command line as JSON), era (legacy or auto),
+calls as JSON. Prints one JSON object.
+"""
+
+import asyncio
+import json
+import sys
+
+from mcp import Client, StdioServerParameters
+
+
+async def main(target: str, era: str, calls: str) -> None:
+    server = target if target.startswith("http") else StdioServerParameters(**json.loads(target))
+    async with Client(server, mode=era) as client:
+        tools = await client.list_tools()
+        answers = [
+            await client.call_tool(call["name"], call["arguments"]) for call in json.loads(calls)
+        ]
+        found = {
+            "server": client.server_info.name if client.server_info else None,
+            "tools": [tool.name for tool in tools.tools],
+            "answers": [
+                answer.model_dump(mode="json", by_alias=True, exclude_none=True)
+                for answer in answers
+            ],
+        }
+        print(json.dumps(found))
+
+
+asyncio.run(main(*sys.argv[1:]))

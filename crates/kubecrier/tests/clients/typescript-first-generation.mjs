@@ -1,0 +1,23 @@
+// The official TypeScript client, first generation, as most agents still ship it.
+// Arguments and output as in typescript.mjs; the era is always the legacy one.
+import { Client } from "@modelcontextprotocol/sdk/client/index.js";
+import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
+import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
+
+const [target, , calls] = process.argv.slice(2);
+const transport = target.startsWith("http")
+  ? new StreamableHTTPClientTransport(new URL(target))
+  : new StdioClientTransport({ ...JSON.parse(target), stderr: "inherit" });
+const client = new Client({ name: "kubecrier-tests", version: "1" });
+await client.connect(transport);
+const { tools } = await client.listTools();
+const answers = [];
+for (const call of JSON.parse(calls)) answers.push(await client.callTool(call));
+console.log(
+  JSON.stringify({
+    server: client.getServerVersion()?.name,
+    tools: tools.map((tool) => tool.name),
+    answers,
+  }),
+);
+await client.close();

@@ -1,0 +1,26 @@
+// The official TypeScript client, second generation: connects, lists and calls.
+// Arguments: target (an http URL, or a command line as JSON), era (legacy or
+// auto), calls as JSON. Prints one JSON object.
+import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
+
+const [target, era, calls] = process.argv.slice(2);
+const transport = target.startsWith("http")
+  ? new StreamableHTTPClientTransport(new URL(target))
+  : new StdioClientTransport({ ...JSON.parse(target), stderr: "inherit" });
+const client = new Client(
+  { name: "kubecrier-tests", version: "1" },
+  { versionNegotiation: { mode: era } },
+);
+await client.connect(transport);
+const { tools } = await client.listTools();
+const answers = [];
+for (const call of JSON.parse(calls)) answers.push(await client.callTool(call));
+console.log(
+  JSON.stringify({
+    server: client.getServerVersion()?.name,
+    tools: tools.map((tool) => tool.name),
+    answers,
+  }),
+);
+await client.close();

@@ -1,0 +1,98 @@
+//! The official clients, as agents ship them.
+
+use std::{path::Path, process::Command};
+
+use serde_json::{Value, json};
+use testbed::{Client, User, event, namespace, pod};
+
+use crate::harness::{Answer, Http, one_context};
+
+const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients");
+
+/// `None` when the client cannot be had here.
+fn run(client: Client, script: &str, target: &str, era: &str, calls: &Value) -> Option<Value> {
+    let workplace = tempfile::tempdir().unwrap();
+    let mut command: Command =
+        match client.command(&Path::new(SCRIPTS).join(script), workplace.path()) {
+            Ok(command) => command,
+            Err(missing) => {
+                testbed::skip(&missing);
+                return None;
+            }
+        };
+    let done = command
+        .args([target, era, &calls.to_string()])
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&done.stdout).into_owned();
+    let error = String::from_utf8_lossy(&done.stderr);
+    assert!(
+        done.status.success(),
+        "{script} ({era}) failed:\n{text}\n{error}"
+    );
+    Some(serde_json::from_str(&text).unwrap_or_else(|_| panic!("not JSON: {text}\n{error}")))
+}
+
+async fn check(client: Client, script: &str, eras: &[&str]) {
+    let Some(bed) = testbed::shared() else { return };
+    let space = script.split('.').next().unwrap();
+    bed.dev()
+        .create_cluster_wide(&namespace(space))
+        .await
+        .unwrap();
+    bed.dev()
+        .create(&pod(space, "web-0", &["app"]))
+        .await
+        .unwrap();
+    bed.dev()
+        .create(&event(space, "Pod/web-0", "Warning", "BackOff", "again"))
+        .await
+        .unwrap();
+    let file = one_context(bed.dev(), User::Reader);
+    let http = Http::start(&file.path, &[]).await;
+    let stdio = json!({
+        "command": env!("CARGO_BIN_EXE_kubecrier"),
+        "args": ["--kubeconfig", file.path],
+    });
+    let calls = json!([
+        {"name": "pods_list", "arguments": {"namespace": space}},
+        {"name": "events_list", "arguments": {"namespace": space, "types": ["Warning"]}},
+        {"name": "pods_list", "arguments": {"nonsense": true}},
+    ]);
+    for target in [format!("{}/mcp", http.base), stdio.to_string()] {
+        for era in eras {
+            let Some(found) = run(client, script, &target, era, &calls) else {
+                return;
+            };
+            assert_eq!(found["server"], "kubecrier", "{target} {era}");
+            let tools: Vec<_> = found["tools"].as_array().unwrap().iter().collect();
+            for tool in ["namespaces_list", "pods_list", "pods_log", "events_list"] {
+                assert!(tools.contains(&&json!(tool)), "{tools:?}");
+            }
+            let answer = |index: usize| Answer::read(&json!({"result": found["answers"][index]}));
+            assert_eq!(answer(0).ok().data["pods"][0]["name"], "web-0");
+            assert_eq!(answer(1).ok().data["events"][0]["reason"], "BackOff");
+            answer(2).refused("invalid", &["`nonsense`"]);
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_typescript_client_lists_and_calls_in_both_eras() {
+    check(Client::TypeScript, "typescript.mjs", &["legacy", "auto"]).await;
+}
+
+#[tokio::test]
+async fn the_first_typescript_client_lists_and_calls() {
+    check(
+        Client::TypeScript,
+        "typescript-first-generation.mjs",
+        &["legacy"],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn the_python_client_lists_and_calls_in_both_eras() {
+    check(Client::Python, "python.py", &["legacy", "auto"]).await;
+}

@@ -1,0 +1,49 @@
+//! Which of flag, environment and file wins, as the process sees it.
+
+use std::{fs, process::Stdio};
+
+use crate::harness::{Server, command};
+
+/// Whether the first line of the log is JSON.
+fn logs_json(environment: &[(&str, &str)], arguments: &[&str]) -> bool {
+    let server = Server::start(
+        command()
+            .args(["--port", "0"])
+            .args(arguments)
+            .envs(environment.iter().copied())
+            .stdin(Stdio::null()),
+    );
+    server.wait_for("serving MCP over HTTP").starts_with('{')
+}
+
+#[test]
+fn a_flag_wins_over_the_environment_and_that_over_the_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("kubecrier.toml");
+    fs::write(&file, "log_format = \"json\"\n").unwrap();
+    let file = file.to_str().unwrap();
+    let (plain, json) = (
+        ("KUBECRIER_LOG_FORMAT", "plain"),
+        ("KUBECRIER_LOG_FORMAT", "json"),
+    );
+    assert!(!logs_json(&[], &[]));
+    assert!(logs_json(&[], &["--config", file]));
+    assert!(logs_json(&[("KUBECRIER_CONFIG", file)], &[]));
+    assert!(!logs_json(&[plain], &["--config", file]));
+    assert!(!logs_json(
+        &[json],
+        &["--config", file, "--log-format", "plain"]
+    ));
+}
+
+#[test]
+fn nothing_but_the_protocol_is_written_to_stdout() {
+    let done = command()
+        .args(["--log-level", "trace"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8(done.stdout).unwrap(), "");
+}

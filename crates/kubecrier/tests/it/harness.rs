@@ -1,0 +1,332 @@
+//! Starts the real binary and speaks raw JSON-RPC to it, so that nothing of ours
+//! stands between a test and the wire.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    path::{Path, PathBuf},
+    process::{Child, ChildStdin, Command, ExitStatus, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+        mpsc,
+    },
+    thread,
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use testbed::{Cluster, Kubeconfig, User};
+
+/// Longer than anything takes; only a test that fails waits for it.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// A running server.
+pub(crate) struct Server {
+    child: Child,
+    log: Arc<Mutex<String>>,
+    said: mpsc::Receiver<String>,
+}
+
+/// A session over HTTP, of the legacy era.
+pub(crate) struct Http {
+    pub(crate) server: Server,
+    pub(crate) base: String,
+    client: reqwest::Client,
+    session: String,
+    next: AtomicU64,
+}
+
+/// A session on stdin and stdout.
+pub(crate) struct StdioSession {
+    pub(crate) server: Server,
+    stdin: Option<ChildStdin>,
+    lines: mpsc::Receiver<String>,
+    next: u64,
+}
+
+/// What a tool answered.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) is_error: bool,
+    pub(crate) text: String,
+    pub(crate) data: Value,
+}
+
+/// A kubeconfig in a folder of its own.
+pub(crate) struct File {
+    _dir: tempfile::TempDir,
+    pub(crate) path: PathBuf,
+}
+
+pub(crate) fn kubeconfig(build: impl FnOnce(Kubeconfig) -> Kubeconfig) -> File {
+    let dir = tempfile::tempdir().unwrap();
+    let path = build(Kubeconfig::new())
+        .write(&dir.path().join("config"))
+        .unwrap();
+    File { _dir: dir, path }
+}
+
+/// One context, `dev`, which is the current one.
+pub(crate) fn one_context(cluster: &Cluster, user: User) -> File {
+    kubeconfig(|file| file.context("dev", cluster, user).current("dev"))
+}
+
+/// The binary with a clean environment.
+pub(crate) fn command() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kubecrier"));
+    command
+        .env_clear()
+        .env("HOME", "/nonexistent")
+        .env("NO_COLOR", "1");
+    command
+}
+
+pub(crate) fn initialize(version: &str) -> Value {
+    json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+        "protocolVersion": version,
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    }})
+}
+
+// === impl Server ===
+
+impl Server {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let (tell, said) = mpsc::channel();
+        let log = Arc::new(Mutex::new(String::new()));
+        let kept = Arc::clone(&log);
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        thread::spawn(move || {
+            for line in stderr.lines().map_while(Result::ok) {
+                kept.lock().push_str(&format!("{line}\n"));
+                let _nobody_waits = tell.send(line);
+            }
+        });
+        Self { child, log, said }
+    }
+
+    /// Waits for a line of the log.
+    pub(crate) fn wait_for(&self, text: &str) -> String {
+        while let Ok(line) = self.said.recv_timeout(PATIENCE) {
+            if line.contains(text) {
+                return line;
+            }
+        }
+        panic!("the server never said `{text}`:\n{}", self.log());
+    }
+
+    pub(crate) fn log(&self) -> String {
+        self.log.lock().clone()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    pub(crate) async fn exit(&mut self) -> ExitStatus {
+        let ended = async {
+            loop {
+                if let Some(status) = self.child.try_wait().unwrap() {
+                    return status;
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        match tokio::time::timeout(PATIENCE, ended).await {
+            Ok(status) => status,
+            Err(elapsed) => panic!("{elapsed}, the server does not end:\n{}", self.log()),
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _gone = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}
+
+// === impl Http ===
+
+impl Http {
+    pub(crate) async fn start(kubeconfig: &Path, arguments: &[&str]) -> Self {
+        let server = Server::start(
+            command()
+                .args(["--port", "0", "--kubeconfig"])
+                .arg(kubeconfig)
+                .args(arguments)
+                .stdin(Stdio::null()),
+        );
+        let line = server.wait_for("serving MCP over HTTP");
+        let url = line.split("url=").nth(1).unwrap();
+        let base = url.split("/mcp").next().unwrap().to_owned();
+        let client = reqwest::Client::new();
+        let mut http = Self {
+            server,
+            base,
+            client,
+            session: String::new(),
+        };
+        let answer = http.post(&initialize("2025-11-25")).await;
+        http.session = answer.headers()["mcp-session-id"]
+            .to_str()
+            .unwrap()
+            .to_owned();
+        let done = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        assert_eq!(http.post(&done).await.status(), 202);
+        http
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> reqwest::Response {
+        self.client
+            .get(format!("{}{path}", self.base))
+            .send()
+            .await
+            .unwrap()
+    }
+
+    pub(crate) fn request(&self, body: &Value) -> reqwest::RequestBuilder {
+        let mut request = self
+            .client
+            .post(format!("{}/mcp", self.base))
+            .header("accept", "application/json, text/event-stream")
+            .json(body);
+        if !self.session.is_empty() {
+            request = request
+                .header("mcp-session-id", &self.session)
+                .header("mcp-protocol-version", "2025-11-25");
+        }
+        request
+    }
+
+    pub(crate) async fn post(&self, body: &Value) -> reqwest::Response {
+        self.request(body).send().await.unwrap()
+    }
+
+    pub(crate) async fn rpc(&self, method: &str, params: Value) -> Value {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let body = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        message(&self.post(&body).await.text().await.unwrap())
+    }
+
+    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Answer {
+        let answer = self
+            .rpc("tools/call", json!({"name": tool, "arguments": arguments}))
+            .await;
+        Answer::read(&answer)
+    }
+}
+
+/// The response in a JSON body or in an event stream.
+pub(crate) fn message(body: &str) -> Value {
+    if let Ok(value) = serde_json::from_str(body) {
+        return value;
+    }
+    body.lines()
+        .filter_map(|line| serde_json::from_str(line.strip_prefix("data:")?).ok())
+        .find(|value: &Value| value.get("id").is_some())
+        .unwrap_or_else(|| panic!("no response in {body:?}"))
+}
+
+// === impl StdioSession ===
+
+impl StdioSession {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut server = Server::start(command);
+        let stdin = server.child.stdin.take();
+        let stdout = BufReader::new(server.child.stdout.take().unwrap());
+        let (tell, lines) = mpsc::channel();
+        thread::spawn(move || {
+            for line in stdout.lines().map_while(Result::ok) {
+                let _nobody_waits = tell.send(line);
+            }
+        });
+        Self {
+            server,
+            stdin,
+            lines,
+            next: 0,
+        }
+    }
+
+    pub(crate) fn send(&mut self, message: &Value) {
+        writeln!(self.stdin.as_mut().unwrap(), "{message}").unwrap();
+    }
+
+    pub(crate) fn close(&mut self) {
+        self.stdin = None;
+    }
+
+    /// The next line of stdout, which must be JSON: stdout belongs to the protocol.
+    pub(crate) fn receive(&self) -> Value {
+        match self.lines.recv_timeout(PATIENCE) {
+            Ok(line) => {
+                serde_json::from_str(&line).unwrap_or_else(|_| panic!("not JSON on stdout: {line}"))
+            }
+            Err(error) => panic!("{error}, no answer on stdout:\n{}", self.server.log()),
+        }
+    }
+
+    pub(crate) fn rpc(&mut self, method: &str, params: Value) -> Value {
+        self.next += 1;
+        self.send(&json!({"jsonrpc": "2.0", "id": self.next, "method": method, "params": params}));
+        let answer = self.receive();
+        assert_eq!(answer["id"], self.next);
+        answer
+    }
+
+    pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Answer {
+        Answer::read(&self.rpc("tools/call", json!({"name": tool, "arguments": arguments})))
+    }
+
+    /// `initialize` and `notifications/initialized`.
+    pub(crate) fn handshake(&mut self) -> Value {
+        self.send(&initialize("2025-11-25"));
+        let answer = self.receive();
+        self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        answer
+    }
+}
+
+// === impl Answer ===
+
+impl Answer {
+    pub(crate) fn read(message: &Value) -> Self {
+        let result = message
+            .get("result")
+            .unwrap_or_else(|| panic!("an error: {message}"));
+        Self {
+            is_error: result["isError"].as_bool().unwrap_or_default(),
+            text: result["content"][0]["text"].as_str().unwrap().to_owned(),
+            data: result["structuredContent"].clone(),
+        }
+    }
+
+    /// The text of a success.
+    #[track_caller]
+    pub(crate) fn ok(self) -> Self {
+        assert!(!self.is_error, "{}", self.text);
+        self
+    }
+
+    /// The text of a failure that says all of this.
+    #[track_caller]
+    pub(crate) fn refused(self, kind: &str, words: &[&str]) -> Self {
+        assert!(self.is_error, "not an error: {}", self.text);
+        assert_eq!(self.data["error"]["kind"], kind, "{}", self.text);
+        for word in words {
+            assert!(self.text.contains(word), "no `{word}` in: {}", self.text);
+        }
+        self
+    }
+}

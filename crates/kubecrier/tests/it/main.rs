@@ -1,0 +1,12 @@
+//! The server as its users meet it: a process, real clients, a real cluster.
+
+#![expect(clippy::unwrap_used, reason = "tests and what helps them")]
+
+mod admin;
+mod bad_input;
+mod clients;
+mod configuration;
+mod harness;
+mod protocol;
+mod shutdown;
+mod tools;

@@ -1,0 +1,135 @@
+//! Both transports, both eras.
+
+use serde_json::{Value, json};
+use testbed::User;
+
+use crate::harness::{Http, StdioSession, command, initialize, message, one_context};
+
+#[tokio::test]
+async fn every_protocol_version_is_answered_on_stdio() {
+    for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
+        let mut session = StdioSession::start(&mut command());
+        session.send(&initialize(version));
+        let result = &session.receive()["result"];
+        assert_eq!(result["protocolVersion"], version);
+        assert_eq!(
+            result["capabilities"],
+            json!({"tools": {}}),
+            "what is declared is what is there"
+        );
+    }
+}
+
+#[tokio::test]
+async fn lists_that_are_not_declared_are_not_there() {
+    let mut session = StdioSession::start(&mut command());
+    session.handshake();
+    for method in [
+        "prompts/list",
+        "resources/list",
+        "resources/templates/list",
+        "no/such",
+    ] {
+        assert_eq!(
+            session.rpc(method, json!({}))["error"]["code"],
+            -32601,
+            "{method}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_answer_under_way_is_given_before_stdio_ends() {
+    let Some(bed) = testbed::shared() else { return };
+    let file = one_context(bed.dev(), User::Reader);
+    let mut session = StdioSession::start(command().arg("--kubeconfig").arg(&file.path));
+    session.handshake();
+    let call = json!({"name": "namespaces_list", "arguments": {}});
+    session.send(&json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": call}));
+    session.close();
+    let answer = session.receive();
+    assert_eq!(answer["id"], 7);
+    assert!(
+        answer["result"]["content"][0]["text"]
+            .as_str()
+            .unwrap()
+            .contains("kube-system")
+    );
+    assert!(session.server.exit().await.success());
+}
+
+/// A request of 2026-07-28: no session, everything in the request.
+fn modern(method: &str, mut params: Value) -> Value {
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+    });
+    json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+}
+
+#[tokio::test]
+async fn the_newest_protocol_needs_no_session() {
+    let Some(bed) = testbed::shared() else { return };
+    let file = one_context(bed.dev(), User::Reader);
+    let http = Http::start(&file.path, &[]).await;
+    let client = reqwest::Client::new();
+    let ask = async |method: &str, name: Option<&str>, params: Value| {
+        let mut request = client
+            .post(format!("{}/mcp", http.base))
+            .header("accept", "application/json, text/event-stream")
+            .header("mcp-protocol-version", "2026-07-28")
+            .header("mcp-method", method)
+            .json(&modern(method, params));
+        if let Some(name) = name {
+            request = request.header("mcp-name", name);
+        }
+        let answer = request.send().await.unwrap();
+        assert!(answer.headers().get("mcp-session-id").is_none());
+        message(&answer.text().await.unwrap())
+    };
+    let discovered = ask("server/discover", None, json!({})).await;
+    let versions = discovered["result"]["supportedVersions"]
+        .as_array()
+        .unwrap()
+        .clone();
+    assert!(versions.contains(&json!("2026-07-28")), "{discovered}");
+    let call = json!({"name": "namespaces_list", "arguments": {}});
+    let answer = ask("tools/call", Some("namespaces_list"), call).await;
+    assert!(
+        answer["result"]["content"][0]["text"]
+            .as_str()
+            .unwrap()
+            .contains("kube-system")
+    );
+}
+
+#[tokio::test]
+async fn a_foreign_host_or_origin_is_turned_away_unless_it_is_named() {
+    let Some(bed) = testbed::shared() else { return };
+    let file = one_context(bed.dev(), User::Reader);
+    let status = async |http: &Http, header: &str, value: &str| {
+        let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}});
+        http.request(&list)
+            .header(header, value)
+            .send()
+            .await
+            .unwrap()
+            .status()
+            .as_u16()
+    };
+    let http = Http::start(&file.path, &[]).await;
+    assert_eq!(status(&http, "host", "evil.example").await, 403);
+    assert_eq!(status(&http, "origin", "https://evil.example").await, 403);
+    assert_eq!(status(&http, "origin", "http://localhost:6274").await, 200);
+    let named = [
+        "--allowed-hosts",
+        "kubecrier.example",
+        "--allowed-origins",
+        "https://ui.example:443",
+    ];
+    let http = Http::start(&file.path, &named).await;
+    assert_eq!(status(&http, "host", "kubecrier.example").await, 200);
+    assert_eq!(status(&http, "origin", "https://ui.example").await, 200);
+    assert_eq!(status(&http, "origin", "https://evil.example").await, 403);
+}
