@@ -175,6 +175,7 @@ impl Http {
             base,
             client,
             session: String::new(),
+            next: AtomicU64::new(1),
         };
         let answer = http.post(&initialize("2025-11-25")).await;
         http.session = answer.headers()["mcp-session-id"]
