@@ -5,7 +5,11 @@ use http::header::CONTENT_TYPE;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-use crate::{cluster::Contexts, lifecycle::Lifecycle, metrics::Metrics};
+use crate::{
+    cluster::Contexts,
+    lifecycle::{Lifecycle, Work},
+    metrics::Metrics,
+};
 
 /// What the pages are about.
 #[derive(Clone, Debug)]
@@ -56,7 +60,7 @@ async fn stats(State(admin): State<Admin>) -> Json<Value> {
         "version": env!("CARGO_PKG_VERSION"),
         "uptimeSeconds": admin.started.elapsed().as_secs(),
         "ready": admin.lifecycle.is_ready(),
-        "callsRunning": admin.lifecycle.busy_count(),
+        "callsRunning": admin.lifecycle.count(Work::Call),
         "contexts": contexts,
         "clientsConnected": admin.contexts.connected(),
     }))

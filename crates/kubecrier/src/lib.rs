@@ -22,7 +22,11 @@ use futures_util::{Stream, StreamExt};
 use tokio::time::{Duration, Instant};
 
 use crate::{
-    cluster::Contexts, config::Config, lifecycle::Lifecycle, mcp::Server, metrics::Metrics,
+    cluster::Contexts,
+    config::Config,
+    lifecycle::{Lifecycle, Work},
+    mcp::Server,
+    metrics::Metrics,
 };
 
 /// What is left of the drain when running calls are done, for streams to close.
@@ -77,7 +81,7 @@ pub async fn run(config: Config, stop: impl Stream<Item = ()>) -> Result<()> {
     tokio::select! {
         clean = drained => {
             if !clean {
-                tracing::warn!(calls = lifecycle.busy_count(), "time is up, calls were cut off");
+                tracing::warn!(calls = lifecycle.count(Work::Call), "time is up, calls were cut off");
             }
         }
         Some(()) = stop.next() => bail!("asked to stop a second time, not waiting"),

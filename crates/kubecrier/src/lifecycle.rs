@@ -31,16 +31,29 @@ struct Inner {
     draining: CancellationToken,
     failed: CancellationToken,
     tasks: TaskTracker,
-    busy: AtomicUsize,
+    calls: AtomicUsize,
+    exchanges: AtomicUsize,
     idle: Notify,
     // A lock because a panic and the reader of its name are on different tasks.
     failure: Mutex<Option<String>>,
     latches: Mutex<Vec<Weak<()>>>,
 }
 
+/// What a stop waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// A tool runs.
+    Call,
+    /// An HTTP request has not been answered to its last byte.
+    Exchange,
+}
+
 /// Work that a stop waits for, while it is held.
 #[derive(Debug)]
-pub struct Busy(Lifecycle);
+pub struct Busy {
+    lifecycle: Lifecycle,
+    work: Work,
+}
 
 /// Something that has to happen before the server is ready; dropped when it has.
 #[derive(Debug)]
@@ -75,21 +88,31 @@ impl Lifecycle {
     }
 
     /// Counts work until the answer is dropped.
-    pub fn busy(&self) -> Busy {
-        self.inner.busy.fetch_add(1, Ordering::AcqRel);
-        Busy(self.clone())
+    pub fn busy(&self, work: Work) -> Busy {
+        self.counter(work).fetch_add(1, Ordering::AcqRel);
+        Busy {
+            lifecycle: self.clone(),
+            work,
+        }
     }
 
-    /// How much work is going on.
-    pub fn busy_count(&self) -> usize {
-        self.inner.busy.load(Ordering::Acquire)
+    /// How much of that work is going on.
+    pub fn count(&self, work: Work) -> usize {
+        self.counter(work).load(Ordering::Acquire)
+    }
+
+    fn counter(&self, work: Work) -> &AtomicUsize {
+        match work {
+            Work::Call => &self.inner.calls,
+            Work::Exchange => &self.inner.exchanges,
+        }
     }
 
     /// Waits until no work is going on. Cancel-safe.
     pub async fn idle(&self) {
         loop {
             let changed = self.inner.idle.notified();
-            if self.busy_count() == 0 {
+            if self.count(Work::Call) + self.count(Work::Exchange) == 0 {
                 return;
             }
             changed.await;
@@ -125,8 +148,13 @@ impl Lifecycle {
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        if self.0.inner.busy.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.0.inner.idle.notify_waiters();
+        if self
+            .lifecycle
+            .counter(self.work)
+            .fetch_sub(1, Ordering::AcqRel)
+            == 1
+        {
+            self.lifecycle.inner.idle.notify_waiters();
         }
     }
 }
@@ -148,7 +176,7 @@ mod tests {
     async fn idle_waits_for_all_work() {
         let lifecycle = Lifecycle::default();
         lifecycle.idle().await;
-        let (one, two) = (lifecycle.busy(), lifecycle.busy());
+        let (one, two) = (lifecycle.busy(Work::Call), lifecycle.busy(Work::Exchange));
         let mut waiting = tokio_test::task::spawn(lifecycle.idle());
         assert!(waiting.poll().is_pending());
         drop(one);

@@ -1,6 +1,7 @@
 //! The protocol room: everything that speaks MCP, and the only place that names
 //! rmcp.
 
+mod exchange;
 mod output;
 mod schema;
 mod server;

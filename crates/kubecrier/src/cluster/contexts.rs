@@ -22,6 +22,8 @@ use super::{
 /// The name of the one context when the server runs inside a cluster.
 const IN_CLUSTER: &str = "in-cluster";
 
+const BACKSTOP: Duration = Duration::from_secs(1);
+
 /// Settings of this room.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -308,8 +310,10 @@ async fn connect(source: &Source, name: &str, timeout: Duration) -> Result<Clust
                 .map_err(|error| failed(flat(&error)))?
         }
     };
-    config.connect_timeout = Some(timeout);
-    config.write_timeout = Some(timeout);
+    // Each request has its deadline, which comes first and says more. These end
+    // what goes on behind it.
+    config.connect_timeout = Some(timeout + BACKSTOP);
+    config.write_timeout = Some(timeout + BACKSTOP);
     let namespace = config.default_namespace.clone();
     // Credential plugins are programs that kube waits for on the spot.
     let client = tokio::task::spawn_blocking(move || kube::Client::try_from(config));

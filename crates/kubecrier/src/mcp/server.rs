@@ -18,7 +18,11 @@ use super::{
     output::ToolError,
     tools::{self, Entry, ToolContext},
 };
-use crate::{cluster::Contexts, lifecycle::Lifecycle, metrics::Metrics};
+use crate::{
+    cluster::Contexts,
+    lifecycle::{Lifecycle, Work},
+    metrics::Metrics,
+};
 
 const INSTRUCTIONS: &str = "Reads Kubernetes clusters; changes nothing. Start with events_list \
     (types [\"Warning\"]) to see what went wrong, then pods_list and pods_log (previous: true after \
@@ -88,7 +92,7 @@ impl Server {
         context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let shared = &self.shared;
-        let _busy = shared.lifecycle.busy();
+        let _busy = shared.lifecycle.busy(Work::Call);
         let began = Instant::now();
         let tool_context = ToolContext {
             contexts: &shared.contexts,

@@ -3,7 +3,7 @@
 use std::{io, net::SocketAddr, sync::Arc};
 
 use anyhow::{Context, Result};
-use axum::{Router, serve::ListenerExt};
+use axum::{Router, middleware, serve::ListenerExt};
 use rmcp::{
     ServiceExt,
     transport::{
@@ -16,7 +16,7 @@ use rmcp::{
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::server::Server;
+use super::{exchange, server::Server};
 use crate::lifecycle::Lifecycle;
 
 /// Where clients come from.
@@ -110,7 +110,11 @@ async fn start_http(
         Arc::new(LocalSessionManager::default()),
         protocol_config(config, serving.close.clone()),
     );
-    let router = Router::new().nest_service("/mcp", service).merge(admin);
+    let counted = middleware::from_fn_with_state(lifecycle.clone(), exchange::count);
+    let router = Router::new()
+        .nest_service("/mcp", service)
+        .layer(counted)
+        .merge(admin);
     // Small messages, one at a time: Nagle's algorithm only delays them.
     let listener = listener.tap_io(|stream| {
         if let Err(error) = stream.set_nodelay(true) {

@@ -53,6 +53,29 @@ async fn a_stop_waits_for_running_calls() {
     );
 }
 
+#[tokio::test]
+async fn a_stop_waits_for_a_call_on_stdio_too() {
+    let Some(bed) = testbed::shared() else { return };
+    bed.dev()
+        .create(&pod("default", "slow-stdio", &["app"]))
+        .await
+        .unwrap();
+    let slow = LogScript::lines(["the end"]).delayed(Duration::from_secs(1));
+    bed.dev().node().set_log("default/slow-stdio/app", slow);
+    let file = one_context(bed.dev(), User::Reader);
+    let mut session = StdioSession::start(command().arg("--kubeconfig").arg(&file.path));
+    session.handshake();
+    let call = json!({"name": "pods_log", "arguments": {"name": "slow-stdio"}});
+    session.send(&json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": call}));
+    while !asked_for(bed, "default/slow-stdio/app") {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    session.server.signal(Signal::TERM);
+    let answer = session.receive();
+    assert_eq!(answer["result"]["structuredContent"]["log"], "the end\n");
+    assert_eq!(session.server.exit().await.code(), Some(0));
+}
+
 fn asked_for(bed: &testbed::Testbed, container: &str) -> bool {
     bed.dev()
         .node()
