@@ -4,11 +4,7 @@ use std::io::{self, IsTerminal};
 
 use tracing_subscriber::{EnvFilter, fmt, prelude::*};
 
-use crate::{cli::LogFormat, config::ConfigError};
-
-/// What the libraries below may say. rmcp reports every client that goes away
-/// while an answer is on its way as an error; that is a client's ordinary life.
-const LIBRARIES: &str = "warn,kubecrier={level},mcp_notify={level},rmcp::service=off";
+use crate::{cli::LogFormat, config::ConfigError, mcp};
 
 /// How logs are written.
 #[derive(Clone, Debug)]
@@ -22,7 +18,10 @@ impl Config {
     pub(crate) fn new(level: Option<&str>, format: LogFormat) -> Result<Self, ConfigError> {
         let level = level.unwrap_or("info");
         let directives = match level.parse::<tracing::Level>() {
-            Ok(level) => LIBRARIES.replace("{level}", &level.to_string().to_lowercase()),
+            Ok(level) => {
+                // Libraries speak up when something is wrong; we tell the story.
+                format!("warn,kubecrier={level},mcp_notify={level},{}", mcp::QUIET)
+            }
             Err(_) => level.to_owned(),
         };
         match EnvFilter::try_new(&directives) {

@@ -13,3 +13,8 @@ pub use self::{
     server::{Server, ToolLimits},
     transport::{HttpConfig, Serving, Transport, start},
 };
+
+/// A log directive for what the SDK says too loudly: it reports every client that
+/// goes away while an answer is on its way as an error, and that is a client's
+/// ordinary life.
+pub(crate) const QUIET: &str = "rmcp::service=off";

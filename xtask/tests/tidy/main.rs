@@ -1,0 +1,8 @@
+//! House rules that no compiler knows, as ordinary tests.
+
+#![expect(clippy::unwrap_used, reason = "tests and what helps them")]
+
+mod manners;
+mod requirements;
+mod rooms;
+mod tree;

@@ -1,0 +1,130 @@
+//! The trace: every requirement has a row, every row a proof that exists.
+
+use std::{collections::BTreeSet, fs};
+
+use regex::Regex;
+
+use crate::tree::{files, root};
+
+/// How many requirements each of the five documents has.
+const COUNTS: [usize; 5] = [31, 35, 56, 79, 55];
+
+struct Row {
+    id: String,
+    proof: String,
+}
+
+fn rows() -> Vec<Row> {
+    let text = fs::read_to_string(root().join("docs/requirements.md")).unwrap();
+    let row = Regex::new(r"(?m)^\| (S\d-\d+) \| ([^|]+) \| ([^|]+) \|$").unwrap();
+    row.captures_iter(&text)
+        .map(|found| Row {
+            id: found[1].to_owned(),
+            proof: found[3].trim().to_owned(),
+        })
+        .collect()
+}
+
+fn all_ids() -> Vec<String> {
+    let of = |(document, count): (usize, &usize)| {
+        (1..=*count).map(move |number| format!("S{document}-{number}"))
+    };
+    COUNTS.iter().enumerate().flat_map(of).collect()
+}
+
+#[test]
+fn every_requirement_has_exactly_one_row() {
+    let listed: Vec<_> = rows().into_iter().map(|row| row.id).collect();
+    assert_eq!(listed, all_ids());
+}
+
+#[test]
+fn every_named_proof_exists() {
+    let mut missing = Vec::new();
+    for Row { id, proof } in rows() {
+        if proof == "open" {
+            continue;
+        }
+        for one in proof.split(", ") {
+            if let Err(why) = check(one.trim_matches('`')) {
+                missing.push(format!("{id}: {one}: {why}"));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{}", missing.join("\n"));
+}
+
+/// `path#name`: a test of that name in the file, or a heading in the document.
+fn check(proof: &str) -> Result<(), String> {
+    let (path, name) = proof.split_once('#').ok_or("not of the form path#name")?;
+    let text = fs::read_to_string(root().join(path)).map_err(|error| error.to_string())?;
+    let found = if path.rsplit('.').next() == Some("md") {
+        text.lines()
+            .filter(|line| line.starts_with('#'))
+            .any(|line| slug(line) == name)
+    } else {
+        is_test(&text, name)
+    };
+    if found {
+        Ok(())
+    } else {
+        Err("nothing of that name".to_owned())
+    }
+}
+
+/// Whether a function of that name is a test: it has an attribute, or stands in
+/// `proptest!`.
+fn is_test(text: &str, name: &str) -> bool {
+    let function = Regex::new(&format!(r"fn {}\b", regex::escape(name))).unwrap();
+    let lines: Vec<_> = text.lines().collect();
+    lines.iter().enumerate().any(|(at, line)| {
+        function.is_match(line)
+            && lines[at.saturating_sub(6)..at].iter().any(|line| {
+                let line = line.trim_start();
+                line.starts_with("#[test]") || line.starts_with("#[tokio::test")
+            })
+    })
+}
+
+/// A heading as a link names it.
+fn slug(heading: &str) -> String {
+    let heading = heading.trim_start_matches('#').trim().to_lowercase();
+    let kept = heading
+        .chars()
+        .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+#[test]
+fn every_id_named_anywhere_is_known() {
+    let known: BTreeSet<_> = all_ids().into_iter().collect();
+    let id = Regex::new(r"\bS[0-4]-\d+\b").unwrap();
+    let mut unknown = Vec::new();
+    for file in files("") {
+        let lines = file.text.lines().enumerate();
+        for (index, line) in lines {
+            for found in id
+                .find_iter(line)
+                .filter(|found| !known.contains(found.as_str()))
+            {
+                unknown.push(format!("{}:{}: {}", file.path, index + 1, found.as_str()));
+            }
+        }
+    }
+    assert!(unknown.is_empty(), "{}", unknown.join("\n"));
+}
+
+#[test]
+fn a_proof_that_does_not_exist_is_noticed() {
+    assert!(
+        check("xtask/tests/tidy/requirements.rs#a_proof_that_does_not_exist_is_noticed").is_ok()
+    );
+    assert!(
+        check("xtask/tests/tidy/requirements.rs#check").is_err(),
+        "a function is no test"
+    );
+    assert!(check("xtask/tests/tidy/requirements.rs#no_such_test").is_err());
+    assert!(check("no/such/file.rs#test").is_err());
+    assert!(check("docs/requirements.md#requirements-and-their-proofs").is_ok());
+    assert!(check("docs/requirements.md#no-such-heading").is_err());
+}
