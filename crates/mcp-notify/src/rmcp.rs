@@ -1,0 +1,5 @@
+//! todo
+use crate::sink::SendError;
+pub(crate) fn known(_: &(dyn std::error::Error + 'static)) -> Option<SendError> {
+    None
+}
