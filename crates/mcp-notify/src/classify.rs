@@ -52,23 +52,15 @@ impl SendError {
     /// retried.
     pub fn classify(error: impl Into<BoxError>) -> Self {
         let error: Arc<dyn Error + Send + Sync> = Arc::from(error.into());
-        let mut cause: Option<&(dyn Error + 'static)> = Some(&*error);
-        while let Some(current) = cause {
-            if let Some(kind) = Kind::of(current) {
-                return kind.with(error.clone());
-            }
-            // `io::Error` hides the error it wraps from `source`.
-            cause = match current.downcast_ref().and_then(io::Error::get_ref) {
-                Some(wrapped) => Some(wrapped),
-                None => current.source(),
-            };
+        match Kind::of_chain(&*error) {
+            Some(kind) => kind.with(error),
+            None => Self::Other(error),
         }
-        Self::Other(error)
     }
 }
 
 /// A recognised cause, before it is joined with the whole error.
-enum Kind {
+pub(crate) enum Kind {
     Network,
     Timeout,
     Serialization,
@@ -79,6 +71,22 @@ enum Kind {
 }
 
 impl Kind {
+    /// The first known cause, from the outside in.
+    pub(crate) fn of_chain(error: &(dyn Error + 'static)) -> Option<Self> {
+        let mut cause = Some(error);
+        while let Some(current) = cause {
+            if let Some(kind) = Self::of(current) {
+                return Some(kind);
+            }
+            // `io::Error` hides the error it wraps from `source`.
+            cause = match current.downcast_ref().and_then(io::Error::get_ref) {
+                Some(wrapped) => Some(wrapped),
+                None => current.source(),
+            };
+        }
+        None
+    }
+
     fn with(self, error: Arc<dyn Error + Send + Sync>) -> SendError {
         match self {
             Self::Network => SendError::Network(error),
@@ -122,8 +130,8 @@ impl Kind {
             return Self::of_hyper(error);
         }
         #[cfg(feature = "rmcp")]
-        if let Some(error) = crate::rmcp::known(error) {
-            return Some(Self::Known(error));
+        if let Some(kind) = crate::rmcp::known(error) {
+            return Some(kind);
         }
         None
     }
