@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::method::Method;
 use crate::notification::Notification;
 use crate::session::{Session, SessionKey};
-use crate::teardown::{Detach, Until};
+use crate::teardown::{Detach, Until, give_back};
 
 /// The id of a JSON-RPC request: a number or a text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -144,6 +144,7 @@ impl Drop for Request {
             own.remove(&self.id);
             if own.is_empty() {
                 requests.remove(&self.session);
+                give_back(&mut requests);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Waiting until things are quiet, or until a window is over.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::hash::Hash;
 use std::sync::Arc;
@@ -10,6 +10,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
+
+use crate::teardown::give_back;
 
 /// How many keys may wait at once. One more is refused, not the oldest lost:
 /// whoever triggers can act at once instead.
@@ -62,64 +64,59 @@ pub struct Fired<K, V> {
 
 struct Shared<K, V> {
     timing: Timing,
-    waiting: Mutex<HashMap<K, Waiting<V>>>,
+    queue: Mutex<Queue<K, V>>,
     /// Something was triggered or forgotten: the next time may be another one.
     changed: Notify,
 }
 
+/// What waits, by key and by time.
+struct Queue<K, V> {
+    by_key: HashMap<K, Waiting<V>>,
+    by_time: BTreeMap<Due, K>,
+    next_ticket: u64,
+}
+
 struct Waiting<V> {
-    due: Instant,
+    due: Due,
     value: V,
     triggers: u64,
 }
 
+/// When, and a ticket that tells apart what is due at the same moment.
+type Due = (Instant, u64);
+
 impl<K: Hash + Eq + Clone, V> Debouncer<K, V> {
     /// A debouncer with nothing waiting.
     pub fn new(timing: Timing) -> Self {
-        let shared = Shared {
-            timing,
-            waiting: Mutex::default(),
-            changed: Notify::new(),
+        let queue = Queue {
+            by_key: HashMap::new(),
+            by_time: BTreeMap::new(),
+            next_ticket: 0,
         };
-        Self(Arc::new(shared))
+        Self(Arc::new(Shared {
+            timing,
+            queue: Mutex::new(queue),
+            changed: Notify::new(),
+        }))
     }
 
     /// Triggers the key. False, and nothing done, if [`KEYS_MAX`] others wait.
     pub fn trigger(&self, key: K, value: V) -> bool {
-        let now = Instant::now();
-        let mut waiting = self.0.waiting.lock();
-        let full = waiting.len() >= KEYS_MAX;
-        match (waiting.entry(key), self.0.timing) {
-            (Entry::Occupied(mut entry), timing) => {
-                let entry = entry.get_mut();
-                entry.value = value;
-                entry.triggers += 1;
-                if let Timing::Trailing(quiet) = timing {
-                    entry.due = now + quiet;
-                }
-            }
-            (Entry::Vacant(_), _) if full => return false,
-            (Entry::Vacant(entry), Timing::Trailing(delay) | Timing::Window(delay)) => {
-                entry.insert(Waiting {
-                    due: now + delay,
-                    value,
-                    triggers: 1,
-                });
-            }
+        let triggered = self.0.queue.lock().trigger(self.0.timing, key, value);
+        if triggered {
+            self.0.changed.notify_one();
         }
-        drop(waiting);
-        self.0.changed.notify_one();
-        true
+        triggered
     }
 
     /// Takes the key back. True if it waited.
     pub fn forget(&self, key: &K) -> bool {
-        self.0.waiting.lock().remove(key).is_some()
+        self.0.queue.lock().remove(key).is_some()
     }
 
     /// How many keys wait.
     pub fn len(&self) -> usize {
-        self.0.waiting.lock().len()
+        self.0.queue.lock().by_key.len()
     }
 
     /// Whether none does.
@@ -133,7 +130,7 @@ impl<K: Hash + Eq + Clone, V> Debouncer<K, V> {
     /// time should wait; of several, any one gets a key.
     pub async fn fired(&self) -> Fired<K, V> {
         loop {
-            let next = match self.take_due() {
+            let next = match self.0.queue.lock().take_due() {
                 Ok(fired) => return fired,
                 Err(next) => next,
             };
@@ -146,26 +143,60 @@ impl<K: Hash + Eq + Clone, V> Debouncer<K, V> {
             }
         }
     }
+}
+
+impl<K: Hash + Eq + Clone, V> Queue<K, V> {
+    fn trigger(&mut self, timing: Timing, key: K, value: V) -> bool {
+        let (Timing::Trailing(delay) | Timing::Window(delay)) = timing;
+        self.next_ticket += 1;
+        let due = (Instant::now() + delay, self.next_ticket);
+        let full = self.by_key.len() >= KEYS_MAX;
+        match self.by_key.entry(key) {
+            Entry::Vacant(_) if full => return false,
+            Entry::Vacant(entry) => {
+                self.by_time.insert(due, entry.key().clone());
+                entry.insert(Waiting {
+                    due,
+                    value,
+                    triggers: 1,
+                });
+            }
+            Entry::Occupied(mut entry) => {
+                let waiting = entry.get_mut();
+                waiting.value = value;
+                waiting.triggers += 1;
+                if let Timing::Trailing(_) = timing {
+                    let before = std::mem::replace(&mut waiting.due, due);
+                    let key = self
+                        .by_time
+                        .remove(&before)
+                        .expect("what waits has its time");
+                    self.by_time.insert(due, key);
+                }
+            }
+        }
+        true
+    }
+
+    fn remove(&mut self, key: &K) -> Option<Waiting<V>> {
+        let waiting = self.by_key.remove(key)?;
+        self.by_time.remove(&waiting.due);
+        give_back(&mut self.by_key);
+        Some(waiting)
+    }
 
     /// The key that is due, or when the next one will be.
-    fn take_due(&self) -> Result<Fired<K, V>, Option<Instant>> {
-        let mut waiting = self.0.waiting.lock();
-        let Some((key, due)) = waiting
-            .iter()
-            .map(|(key, w)| (key, w.due))
-            .min_by_key(|(_, due)| *due)
-        else {
+    fn take_due(&mut self) -> Result<Fired<K, V>, Option<Instant>> {
+        let Some((&(at, _), key)) = self.by_time.first_key_value() else {
             return Err(None);
         };
-        if due > Instant::now() {
-            return Err(Some(due));
+        if at > Instant::now() {
+            return Err(Some(at));
         }
         let key = key.clone();
         let Waiting {
             value, triggers, ..
-        } = waiting
-            .remove(&key)
-            .expect("the key was found under the same lock");
+        } = self.remove(&key).expect("a time has its key");
         Ok(Fired {
             key,
             value,
@@ -184,7 +215,7 @@ impl<K, V> fmt::Debug for Debouncer<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Debouncer")
             .field("timing", &self.0.timing)
-            .field("waiting", &self.0.waiting.lock().len())
+            .field("waiting", &self.0.queue.lock().by_key.len())
             .finish_non_exhaustive()
     }
 }

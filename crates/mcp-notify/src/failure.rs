@@ -50,7 +50,9 @@ impl FailureReport {
             );
             return;
         };
-        if let Some(resource_type) = about.resource_type {
+        // What an outbox refuses, it has counted itself.
+        let counted_elsewhere = matches!(error, SendError::Full);
+        if let (Some(resource_type), false) = (about.resource_type, counted_elsewhere) {
             self.metrics.failed(resource_type, error.class().error_type);
         }
         let resource_type = about

@@ -10,7 +10,7 @@ use crate::content_hash::ContentHash;
 use crate::method::Method;
 use crate::notification::Notification;
 use crate::session::{Session, SessionKey};
-use crate::teardown::{Detach, Until};
+use crate::teardown::{Detach, Until, give_back};
 use crate::version::ProtocolVersion;
 
 /// A list that clients can ask for.
@@ -185,7 +185,9 @@ impl ListChangedTracker {
 
 impl Detach for Part {
     fn detach(&self, session: SessionKey) {
-        self.0.lock().notified.remove(&session);
+        let mut state = self.0.lock();
+        state.notified.remove(&session);
+        give_back(&mut state.notified);
     }
 }
 
@@ -195,6 +197,13 @@ impl fmt::Debug for ListChangedTracker {
             .field("default_version", &self.default_version)
             .field("sessions", &self.len())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+impl ListChangedTracker {
+    pub(crate) fn capacity(&self) -> usize {
+        self.state.lock().notified.capacity()
     }
 }
 

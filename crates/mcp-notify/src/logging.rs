@@ -14,7 +14,7 @@ use crate::fan_out::{Broadcast, fan_out};
 use crate::method::Method;
 use crate::notification::{About, Notification};
 use crate::session::{Session, SessionKey, WeakSession};
-use crate::teardown::{Detach, Until};
+use crate::teardown::{Detach, Until, give_back};
 
 /// How severe a log message is, from the least to the most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -281,7 +281,9 @@ impl LoggingService {
 
 impl Detach for Targets {
     fn detach(&self, session: SessionKey) {
-        self.0.lock().remove(&session);
+        let mut targets = self.0.lock();
+        targets.remove(&session);
+        give_back(&mut targets);
     }
 }
 
@@ -290,6 +292,13 @@ impl fmt::Debug for LoggingService {
         f.debug_struct("LoggingService")
             .field("targets", &self.len())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+impl LoggingService {
+    pub(crate) fn capacity(&self) -> usize {
+        self.targets.0.lock().capacity()
     }
 }
 

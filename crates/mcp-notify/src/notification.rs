@@ -51,6 +51,7 @@ pub enum Tier {
 
 /// What a notification is about: the fields of its failure record.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct About {
     /// The label of the failure counter; a resource without one is logged and
     /// not counted.

@@ -12,7 +12,7 @@ use crate::fan_out::{Broadcast, fan_out};
 use crate::notification::Notification;
 use crate::session::{Session, SessionKey, WeakSession};
 use crate::sink::NotificationSink;
-use crate::teardown::{Detach, Until};
+use crate::teardown::{Detach, Until, give_back};
 
 /// When a session becomes an observer by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -136,7 +136,9 @@ impl ObserverRegistry {
 
 impl Detach for Observers {
     fn detach(&self, session: SessionKey) {
-        self.0.lock().remove(&session);
+        let mut observers = self.0.lock();
+        observers.remove(&session);
+        give_back(&mut observers);
     }
 }
 
@@ -146,6 +148,13 @@ impl fmt::Debug for ObserverRegistry {
             .field("policy", &self.policy)
             .field("observers", &self.len())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+impl ObserverRegistry {
+    pub(crate) fn capacity(&self) -> usize {
+        self.observers.0.lock().capacity()
     }
 }
 

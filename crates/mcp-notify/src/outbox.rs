@@ -242,10 +242,9 @@ impl Outbox {
         }
     }
 
-    /// Slots held for messages, gaps and holes: what memory is in use beyond
-    /// the messages themselves. For tests of the bound.
-    #[doc(hidden)]
-    pub fn slots(&self) -> usize {
+    /// Slots held for messages, gaps and holes.
+    #[cfg(test)]
+    fn slots(&self) -> usize {
         self.0.state.lock().lanes.slots()
     }
 }

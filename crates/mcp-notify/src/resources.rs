@@ -14,7 +14,7 @@ use crate::method::Method;
 use crate::metrics::ResourceType;
 use crate::notification::{About, Notification};
 use crate::session::{Session, SessionKey, WeakSession};
-use crate::teardown::{Detach, Until};
+use crate::teardown::{Detach, Until, give_back};
 
 /// How much may be subscribed to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,8 +178,12 @@ impl ResourceSubscriptions {
     /// Copied under the lock, so that sending happens outside it.
     fn subscribers(&self, uri: &str) -> Vec<Session> {
         let index = self.indexes.0.lock();
-        let sessions = index.by_uri.get(uri).into_iter().flat_map(HashMap::values);
-        sessions.filter_map(WeakSession::upgrade_unowned).collect()
+        let Some(sessions) = index.by_uri.get(uri) else {
+            return Vec::new();
+        };
+        let mut subscribers = Vec::with_capacity(sessions.len());
+        subscribers.extend(sessions.values().filter_map(WeakSession::upgrade_unowned));
+        subscribers
     }
 }
 
@@ -312,6 +316,7 @@ impl Index {
         }
         if uris.is_empty() {
             self.by_session.remove(&key);
+            give_back(&mut self.by_session);
         }
         self.forget(key, uri);
         true
@@ -324,6 +329,9 @@ impl Index {
             sessions.remove(&key);
             if sessions.is_empty() {
                 self.by_uri.remove(uri);
+                give_back(&mut self.by_uri);
+            } else {
+                give_back(sessions);
             }
         }
     }
@@ -335,6 +343,15 @@ impl Detach for Indexes {
         for uri in index.by_session.remove(&session).unwrap_or_default() {
             index.forget(session, &uri);
         }
+        give_back(&mut index.by_session);
+    }
+}
+
+#[cfg(test)]
+impl ResourceSubscriptions {
+    pub(crate) fn capacity(&self) -> usize {
+        let index = self.indexes.0.lock();
+        index.by_uri.capacity() + index.by_session.capacity()
     }
 }
 

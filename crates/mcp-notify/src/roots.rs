@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use crate::debounce::{Debouncer, Timing};
 use crate::session::{Session, SessionKey, WeakSession};
 use crate::sink::SendError;
-use crate::teardown::{Detach, Until};
+use crate::teardown::{Detach, Until, give_back};
 
 /// How long a session must be quiet before its roots are fetched.
 pub const ROOTS_QUIET: Duration = Duration::from_millis(250);
@@ -28,6 +28,7 @@ const ROOTS_MAX: usize = 10_000;
 
 /// A root: a place the client lets the server work in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Root {
     /// Where it is.
     pub uri: String,
@@ -38,6 +39,7 @@ pub struct Root {
 
 /// One answer to `roots/list`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RootsPage {
     /// The roots on this page.
     pub roots: Vec<Root>,
@@ -79,7 +81,8 @@ pub trait RootsClient: Send + Sync + 'static {
     ///
     /// # Errors
     /// [`SendError`] if no answer came. It is not asked again until the client
-    /// says that its roots changed.
+    /// says that its roots changed. The future may be dropped at any await,
+    /// when the fetch takes too long or the session ends.
     fn list<'a>(&'a self, session: &'a Session, cursor: Option<String>) -> RootsFuture<'a>;
 }
 
@@ -101,6 +104,41 @@ struct State {
     /// How many changes were announced; an answer to an older one is stale.
     generation: u64,
     snapshot: Option<Arc<RootsSnapshot>>,
+}
+
+impl Root {
+    /// A root without a name.
+    pub fn new(uri: impl Into<String>) -> Self {
+        Self {
+            uri: uri.into(),
+            name: None,
+        }
+    }
+
+    /// What people call it.
+    #[must_use]
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+}
+
+impl RootsPage {
+    /// The last page, or the only one.
+    pub fn last(roots: Vec<Root>) -> Self {
+        Self {
+            roots,
+            next_cursor: None,
+        }
+    }
+
+    /// A page after which there is another one.
+    pub fn followed_by(roots: Vec<Root>, next_cursor: impl Into<String>) -> Self {
+        Self {
+            roots,
+            next_cursor: Some(next_cursor.into()),
+        }
+    }
 }
 
 impl RootsTracker {
@@ -230,7 +268,9 @@ impl Known {
 
 impl Detach for Known {
     fn detach(&self, session: SessionKey) {
-        self.0.lock().remove(&session);
+        let mut known = self.0.lock();
+        known.remove(&session);
+        give_back(&mut known);
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::Weak;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 use tokio_util::sync::CancellationToken;
@@ -87,6 +87,8 @@ struct Core {
     log_level: AtomicU8,
     channel: Option<Arc<dyn SessionChannel>>,
     outbox: Outbox,
+    /// Says the same as `closed`, without the lock inside of that.
+    ended: AtomicBool,
     closed: CancellationToken,
     teardown: Mutex<Teardown>,
 }
@@ -173,7 +175,7 @@ impl Session {
 
     /// Whether it has ended.
     pub fn is_closed(&self) -> bool {
-        self.core.closed.is_cancelled()
+        self.core.ended.load(Ordering::Acquire)
     }
 
     /// Waits until the session ends. Cancel-safe.
@@ -319,6 +321,7 @@ impl SessionBuilder {
             protocol_version: RwLock::new(protocol_version),
             log_level: AtomicU8::new(0),
             channel,
+            ended: AtomicBool::new(false),
             closed: CancellationToken::new(),
             teardown: Mutex::default(),
         });
@@ -346,6 +349,7 @@ impl Core {
             Some(hooks) => hooks,
             None => return,
         };
+        self.ended.store(true, Ordering::Release);
         self.closed.cancel();
         self.outbox.close();
         let parts = self.teardown.lock().take_all();

@@ -1,5 +1,7 @@
 //! What happens when a session is pruned or ends, each part of it once.
 
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hash};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 
@@ -87,6 +89,16 @@ impl Teardown {
         if catch_unwind(AssertUnwindSafe(|| hook(reason))).is_err() {
             tracing::error!(?reason, "a close hook panicked");
         }
+    }
+}
+
+/// Returns memory that a map no longer needs, once it is mostly empty. To be
+/// called after removing; costs nothing until then, and a copy of the rest
+/// after at least as many removals.
+pub(crate) fn give_back<K: Eq + Hash, V, S: BuildHasher>(map: &mut HashMap<K, V, S>) {
+    const SMALL: usize = 64;
+    if map.capacity() > SMALL && map.len() < map.capacity() / 4 {
+        map.shrink_to(map.len() * 2);
     }
 }
 

@@ -356,6 +356,32 @@ async fn a_gap_is_announced_at_its_place_to_a_session_that_takes_warnings() {
     );
 }
 
+#[tokio::test]
+async fn what_an_outbox_refuses_is_counted_once_and_prunes_nobody() {
+    let (counted, metrics) = Counted::new();
+    let limits = crate::OutboxLimits {
+        messages_max: 8,
+        bytes_max: 16,
+    };
+    let outbox = crate::OutboxConfig::default().limits(limits);
+    let session = Session::builder()
+        .outbox(outbox.metrics(metrics.clone()))
+        .build("s");
+    let delivery = Delivery::new(crate::OutboxSink).metrics(metrics);
+    let outcome = delivery
+        .deliver(&session, &updated(ResourceType::Graph, "u"))
+        .await;
+    assert!(matches!(
+        outcome,
+        Outcome::Abandoned {
+            error: SendError::Full,
+            ..
+        }
+    ));
+    assert!(!outcome.prunes());
+    assert_eq!(counted.all(), [("graph", "other", 1)]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn only_a_failed_connection_prunes_the_session_and_it_lives_on() {
     let sink = Scripted::default().then(

@@ -119,6 +119,33 @@ fn connecting_and_dropping_10_000_sessions_leaves_nothing_behind() {
 }
 
 #[test]
+fn ten_thousand_sessions_at_once_leave_no_memory_in_the_registries() {
+    let observers = ObserverRegistry::new(DefaultSink);
+    let logging = LoggingService::new(Delivery::default());
+    let subscriptions = ResourceSubscriptions::default();
+    let tracker = ListChangedTracker::new(ProtocolVersion::V_2025_11_25);
+    tracker.update(Registry::Tools, ContentHash::from("abc"));
+    let mut sessions: Vec<_> = (0..10_000).map(|n| Session::new(n.to_string())).collect();
+    for (n, session) in sessions.iter().enumerate() {
+        observers.remember(session);
+        logging.set_level(session, Level::Info);
+        assert_eq!(tracker.due(session).len(), 1);
+        assert!(subscriptions.subscribe(session, "test://shared").unwrap());
+        assert!(
+            subscriptions
+                .subscribe(session, &format!("test://{n}"))
+                .unwrap()
+        );
+    }
+    let capacity = || {
+        observers.capacity() + logging.capacity() + tracker.capacity() + subscriptions.capacity()
+    };
+    assert!(capacity() > 40_000);
+    sessions.clear();
+    assert!(capacity() < 1000, "{} entries are still held", capacity());
+}
+
+#[test]
 fn joining_again_and_again_does_not_grow_a_session() {
     let observers = ObserverRegistry::new(DefaultSink);
     let session = Session::new("s");
