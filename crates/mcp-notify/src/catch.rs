@@ -24,6 +24,13 @@ pub(crate) async fn catch_panic<'a>(
     .await
 }
 
+/// The same for a send that does not wait.
+pub(crate) fn catch_panic_now(
+    send: impl FnOnce() -> Option<Result<(), SendError>>,
+) -> Option<Result<(), SendError>> {
+    catch_unwind(AssertUnwindSafe(send)).unwrap_or_else(|panic| Some(Err(panicked(&*panic))))
+}
+
 fn panicked(panic: &(dyn Any + Send)) -> SendError {
     let text = panic
         .downcast_ref::<&str>()

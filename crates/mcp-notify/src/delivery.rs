@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-use crate::catch::catch_panic;
+use crate::catch::{catch_panic, catch_panic_now};
 use crate::failure::FailureReport;
 use crate::logging::{Level, LogMessage};
 use crate::metrics::Metrics;
@@ -114,13 +114,18 @@ impl Delivery {
         let session = &session.unowned();
         let mut retries = 0;
         loop {
+            if session.is_closed() {
+                return Outcome::SessionEnded;
+            }
             let error = tokio::select! {
                 biased;
-                () = session.closed() => return Outcome::SessionEnded,
                 result = self.send_once(session, notification) => match result {
                     Ok(()) => return Outcome::Delivered { retries },
+                    // It ended while being sent to: no failure of anything.
+                    Err(_) if session.is_closed() => return Outcome::SessionEnded,
                     Err(error) => error,
                 },
+                () = session.closed() => return Outcome::SessionEnded,
             };
             let retry = error.class().retryable;
             let delay = self.retry.delay_after(retries).filter(|_| retry);
@@ -181,6 +186,41 @@ impl Delivery {
                     }
                 }
             }
+        }
+    }
+
+    /// The outcome, if it can be had without waiting.
+    pub(crate) fn deliver_now(
+        &self,
+        session: &Session,
+        notification: &Notification,
+    ) -> Option<Outcome> {
+        if session.is_closed() {
+            return Some(Outcome::SessionEnded);
+        }
+        if let Err(error) = notification.frame() {
+            return Some(self.abandon(session, notification, error.into(), 0));
+        }
+        match catch_panic_now(|| self.sink.send_now(session, notification))? {
+            Ok(()) => Some(Outcome::Delivered { retries: 0 }),
+            Err(_) if session.is_closed() => Some(Outcome::SessionEnded),
+            Err(error) if error.class().retryable => None,
+            Err(error) => Some(self.abandon(session, notification, error, 0)),
+        }
+    }
+
+    fn abandon(
+        &self,
+        session: &Session,
+        notification: &Notification,
+        error: SendError,
+        retries: u32,
+    ) -> Outcome {
+        self.report
+            .abandoned(session, notification, &error, retries);
+        Outcome::Abandoned {
+            error,
+            attempt_number: attempt_number(retries),
         }
     }
 

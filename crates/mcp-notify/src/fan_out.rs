@@ -45,9 +45,9 @@ impl Broadcast {
 /// whose connection failed. The one place where stale sessions are cleaned up
 /// after a broadcast, whoever broadcasts.
 ///
-/// Each send is polled once in place: a sink that is ready at once, such as an
-/// outbox, costs no task. One that waits goes on beside the others, in a set
-/// that ends with this future.
+/// A sink that never waits, such as an outbox, costs no future; one that is
+/// ready when first polled costs no task. Sends that wait go on beside each
+/// other, in a set that ends with this future.
 pub(crate) async fn fan_out(
     delivery: &Delivery,
     targets: Vec<Session>,
@@ -58,6 +58,12 @@ pub(crate) async fn fan_out(
     let mut finished = Vec::with_capacity(targets.len());
     let mut waiting: JoinSet<(Session, Outcome)> = JoinSet::new();
     for session in targets {
+        // Lets other tasks run however many sends are ready at once.
+        consume_budget().await;
+        if let Some(outcome) = delivery.deliver_now(&session, notification) {
+            finished.push((session, outcome));
+            continue;
+        }
         let (delivery, notification) = (delivery.clone(), notification.clone());
         let mut send: Send = Box::pin(async move {
             let outcome = delivery.deliver(&session, &notification).await;
@@ -69,8 +75,6 @@ pub(crate) async fn fan_out(
                 waiting.spawn(send);
             }
         }
-        // Lets other tasks run however many sends are ready at once.
-        consume_budget().await;
     }
     while let Some(joined) = waiting.join_next().await {
         match joined {

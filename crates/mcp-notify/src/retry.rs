@@ -12,9 +12,9 @@ pub const RETRIES_MAX: usize = 3;
 /// One send and up to three retries after 100, 200 and 400 ms, so at most
 /// four sends and 700 ms of waiting. There is deliberately no setting for it
 /// in the environment.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
-    delays: Vec<Duration>,
+    delays: [Option<Duration>; RETRIES_MAX],
 }
 
 /// Why delays do not make a policy.
@@ -60,27 +60,31 @@ impl RetryPolicy {
                 });
             }
         }
-        Ok(Self { delays })
+        let mut policy = Self::none();
+        for (slot, delay) in policy.delays.iter_mut().zip(delays) {
+            *slot = Some(delay);
+        }
+        Ok(policy)
     }
 
     /// Gives up after the first failure.
     pub const fn none() -> Self {
-        Self { delays: Vec::new() }
+        Self {
+            delays: [None; RETRIES_MAX],
+        }
     }
 
     /// How long to wait before the next attempt, after this many retries.
     /// `None`: give up.
     pub fn delay_after(&self, retries_done: u32) -> Option<Duration> {
-        self.delays
-            .get(usize::try_from(retries_done).ok()?)
-            .copied()
+        *self.delays.get(usize::try_from(retries_done).ok()?)?
     }
 }
 
 impl Default for RetryPolicy {
     fn default() -> Self {
         Self {
-            delays: [100, 200, 400].map(Duration::from_millis).to_vec(),
+            delays: [100, 200, 400].map(|millis| Some(Duration::from_millis(millis))),
         }
     }
 }

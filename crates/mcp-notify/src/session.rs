@@ -217,6 +217,10 @@ impl Session {
         Arc::ptr_eq(&self.core, &other.core)
     }
 
+    pub(crate) fn has_channel(&self) -> bool {
+        self.core.channel.is_some()
+    }
+
     pub(crate) fn key(&self) -> SessionKey {
         self.core.key
     }

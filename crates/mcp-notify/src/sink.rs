@@ -49,6 +49,18 @@ pub trait NotificationSink: Send + Sync + 'static {
     /// The [`SendError`] decides what follows: whether the send is retried,
     /// how it is counted, and whether the session is pruned.
     fn send<'a>(&'a self, session: &'a Session, notification: &'a Notification) -> SendFuture<'a>;
+
+    /// Sends without waiting, for a sink that can: a broadcast then makes no
+    /// future per session. `None`, the default: it cannot, use
+    /// [`send`](Self::send). So does a broadcast after a failure that is worth
+    /// a retry.
+    fn send_now(
+        &self,
+        _session: &Session,
+        _notification: &Notification,
+    ) -> Option<Result<(), SendError>> {
+        None
+    }
 }
 
 /// The default sink: the session's own send, see [`Session::send`].
@@ -137,6 +149,15 @@ impl NotificationSink for DefaultSink {
     fn send<'a>(&'a self, session: &'a Session, notification: &'a Notification) -> SendFuture<'a> {
         Box::pin(session.send(notification))
     }
+
+    fn send_now(
+        &self,
+        session: &Session,
+        notification: &Notification,
+    ) -> Option<Result<(), SendError>> {
+        let to_outbox = !session.has_channel();
+        to_outbox.then(|| session.push(notification.clone()).into_result())
+    }
 }
 
 impl NotificationSink for OutboxSink {
@@ -144,11 +165,27 @@ impl NotificationSink for OutboxSink {
         let outcome = session.push(notification.clone());
         Box::pin(std::future::ready(outcome.into_result()))
     }
+
+    fn send_now(
+        &self,
+        session: &Session,
+        notification: &Notification,
+    ) -> Option<Result<(), SendError>> {
+        Some(session.push(notification.clone()).into_result())
+    }
 }
 
 impl<S: NotificationSink + ?Sized> NotificationSink for Arc<S> {
     fn send<'a>(&'a self, session: &'a Session, notification: &'a Notification) -> SendFuture<'a> {
         (**self).send(session, notification)
+    }
+
+    fn send_now(
+        &self,
+        session: &Session,
+        notification: &Notification,
+    ) -> Option<Result<(), SendError>> {
+        (**self).send_now(session, notification)
     }
 }
 

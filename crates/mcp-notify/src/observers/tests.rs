@@ -119,7 +119,7 @@ async fn who_hangs_panics_or_closes_in_the_middle_does_not_touch_the_others() {
     ));
     assert!(matches!(
         broadcast.outcome(&all[2]),
-        Some(Outcome::SessionEnded | Outcome::Abandoned { .. })
+        Some(Outcome::SessionEnded)
     ));
     assert_eq!(registry.len(), 2, "the panicking and the fine one stay");
 }
@@ -265,4 +265,46 @@ async fn two_changes_make_two_notifications_however_close_they_are() {
     }
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(sink.accepted("a").len(), 2);
+}
+
+/// Never waits, and does as its number says.
+struct Immediate(AtomicUsize);
+
+impl NotificationSink for Immediate {
+    fn send<'a>(&'a self, _: &'a Session, _: &'a Notification) -> SendFuture<'a> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn send_now(&self, session: &Session, _: &Notification) -> Option<Result<(), SendError>> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        match session.name() {
+            "panics" => panic!("the sink broke"),
+            "retryable" => Some(Err(reset())),
+            "refused" => Some(Err(SendError::InvalidParams("no".into()))),
+            "later" => None,
+            _ => Some(Ok(())),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sink_that_never_waits_is_held_to_the_same_rules() {
+    let all = sessions(&["fine", "panics", "retryable", "refused", "later"]);
+    let sink = Arc::new(Immediate(AtomicUsize::new(0)));
+    let registry = ObserverRegistry::new(Arc::clone(&sink));
+    for session in &all {
+        registry.remember(session);
+    }
+    let broadcast = registry.broadcast(&changed()).await;
+    assert_eq!(sink.0.load(Ordering::Relaxed), 5);
+    for (session, delivered) in all.iter().zip([true, false, true, false, true]) {
+        let outcome = broadcast.outcome(session).unwrap();
+        assert_eq!(
+            outcome.is_delivered(),
+            delivered,
+            "{} {outcome:?}",
+            session.name()
+        );
+    }
+    assert_eq!(registry.len(), 5, "no connection failed for good");
 }
