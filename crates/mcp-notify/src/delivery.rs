@@ -153,13 +153,21 @@ impl Delivery {
     /// After a notification was given up because of the connection, the
     /// session is pruned; what else waits is still tried.
     ///
-    /// Cancel-safe: dropped in the middle, what was not sent is back in the
-    /// outbox.
+    /// Ends at once with [`ReadEnd::Circular`] if the sink would put everything
+    /// back into the outbox. Cancel-safe: dropped in the middle, what was not
+    /// sent is back in the outbox.
     pub fn run(&self, session: &Session) -> impl Future<Output = ReadEnd> + Send + 'static {
         let delivery = self.clone();
         let session = session.unowned();
         let mut reader = session.outbox().reader();
         async move {
+            if delivery.sink.queues(&session) {
+                tracing::error!(
+                    session = session.name(),
+                    "the sink leads back into the outbox"
+                );
+                return ReadEnd::Circular;
+            }
             loop {
                 let mut batch = match reader.next().await {
                     Ok(batch) => batch,

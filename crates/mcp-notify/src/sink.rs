@@ -61,6 +61,13 @@ pub trait NotificationSink: Send + Sync + 'static {
     ) -> Option<Result<(), SendError>> {
         None
     }
+
+    /// Whether it puts what it is given into the session's outbox, as
+    /// [`OutboxSink`] does. [`Delivery::run`](crate::Delivery::run) empties the
+    /// outbox and refuses such a sink, or it would go round for ever.
+    fn queues(&self, _session: &Session) -> bool {
+        false
+    }
 }
 
 /// The default sink: the session's own send, see [`Session::send`].
@@ -155,8 +162,12 @@ impl NotificationSink for DefaultSink {
         session: &Session,
         notification: &Notification,
     ) -> Option<Result<(), SendError>> {
-        let to_outbox = !session.has_channel();
-        to_outbox.then(|| session.push(notification.clone()).into_result())
+        let queues = self.queues(session);
+        queues.then(|| session.push(notification.clone()).into_result())
+    }
+
+    fn queues(&self, session: &Session) -> bool {
+        !session.has_channel()
     }
 }
 
@@ -173,6 +184,10 @@ impl NotificationSink for OutboxSink {
     ) -> Option<Result<(), SendError>> {
         Some(session.push(notification.clone()).into_result())
     }
+
+    fn queues(&self, _: &Session) -> bool {
+        true
+    }
 }
 
 impl<S: NotificationSink + ?Sized> NotificationSink for Arc<S> {
@@ -186,6 +201,10 @@ impl<S: NotificationSink + ?Sized> NotificationSink for Arc<S> {
         notification: &Notification,
     ) -> Option<Result<(), SendError>> {
         (**self).send_now(session, notification)
+    }
+
+    fn queues(&self, session: &Session) -> bool {
+        (**self).queues(session)
     }
 }
 
@@ -201,5 +220,46 @@ impl PushOutcome {
             Self::Closed => Err(SendError::Closed),
             Self::Refused => Err(SendError::Full),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::{CloseReason, SessionChannel};
+    use crate::testing::numbered;
+
+    struct Refuses;
+
+    impl SessionChannel for Refuses {
+        fn send<'a>(&'a self, _: &'a Notification) -> SendFuture<'a> {
+            Box::pin(async { Err(SendError::InvalidParams("no".into())) })
+        }
+    }
+
+    #[tokio::test]
+    async fn the_default_sink_forwards_to_the_sessions_own_send() {
+        let session = Session::builder().channel(Refuses).build("s");
+        let result = DefaultSink.send(&session, &numbered(1)).await;
+        assert!(
+            matches!(result, Err(SendError::InvalidParams(_))),
+            "its result comes back"
+        );
+        assert!(DefaultSink.send_now(&session, &numbered(1)).is_none());
+        assert_eq!(session.outbox().stats().pushed, 0);
+    }
+
+    #[tokio::test]
+    async fn a_sink_that_queues_pushes_and_says_when_it_cannot() {
+        let session = Session::new("s");
+        assert!(OutboxSink.send(&session, &numbered(1)).await.is_ok());
+        assert!(matches!(
+            DefaultSink.send_now(&session, &numbered(2)),
+            Some(Ok(()))
+        ));
+        assert_eq!(session.outbox().stats().pending, 2);
+        session.close(CloseReason::Requested);
+        let result = OutboxSink.send(&session, &numbered(3)).await;
+        assert!(matches!(result, Err(SendError::Closed)));
     }
 }

@@ -357,6 +357,16 @@ async fn a_gap_is_announced_at_its_place_to_a_session_that_takes_warnings() {
 }
 
 #[tokio::test]
+async fn a_sink_that_leads_back_into_the_outbox_is_refused() {
+    let session = Session::new("s");
+    let _ = session.push(numbered(1));
+    for delivery in [Delivery::default(), Delivery::new(crate::OutboxSink)] {
+        assert_eq!(delivery.run(&session).await, ReadEnd::Circular);
+    }
+    assert_eq!(session.outbox().stats().pending, 1);
+}
+
+#[tokio::test]
 async fn what_an_outbox_refuses_is_counted_once_and_prunes_nobody() {
     let (counted, metrics) = Counted::new();
     let limits = crate::OutboxLimits {

@@ -38,6 +38,10 @@ pub enum ReadEnd {
     /// A newer reader took over.
     #[error("a newer reader took over")]
     Superseded,
+    /// The sink puts everything back into the outbox it would be read from;
+    /// see [`NotificationSink::queues`](crate::NotificationSink::queues).
+    #[error("the sink puts notifications back into the outbox")]
+    Circular,
 }
 
 // === impl Reader ===

@@ -146,3 +146,29 @@ async fn a_client_that_does_not_read_holds_up_nobody_and_its_outbox_says_what_it
         stats.pushed
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_stalls_and_comes_back_gets_everything_once_and_in_order() {
+    let (hub, mut tasks) = (Hub::new(), JoinSet::new());
+    let mut client = RawClient::connect(&hub, 256, &mut tasks).await;
+    let session = session(&hub).await;
+    for _ in 0..3 {
+        client.line().await;
+    }
+    for number in 0..50 {
+        let _ = session.push(numbered(number));
+    }
+    // Two deadlines pass while nobody reads: the retries wait for the send
+    // that is under way and make no second one.
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert!(session.outbox().stats().pending > 0);
+    for number in 0..50 {
+        assert_eq!(client.line().await["params"]["number"], json!(number));
+    }
+    let _ = session.push(numbered(50));
+    assert_eq!(
+        client.line().await["params"]["number"],
+        50,
+        "nothing came twice"
+    );
+}
