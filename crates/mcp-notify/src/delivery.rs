@@ -22,6 +22,8 @@ pub const SEND_DEADLINE: Duration = Duration::from_secs(2);
 /// Makes of a gap the notification that tells the client of it, or nothing.
 pub type GapRenderer = Arc<dyn Fn(&Session, Gap) -> Option<Notification> + Send + Sync>;
 
+type OutcomeHook = Arc<dyn Fn(&Session, &Notification, &Outcome) + Send + Sync>;
+
 /// Carries notifications to sessions through one sink. A clone is the same.
 ///
 /// One notification to one session is the unit: each is sent within a
@@ -39,6 +41,7 @@ pub struct Delivery {
     deadline: Duration,
     report: FailureReport,
     gap: GapRenderer,
+    on_outcome: Option<OutcomeHook>,
 }
 
 /// What became of one notification for one session.
@@ -72,6 +75,7 @@ impl Delivery {
             deadline: SEND_DEADLINE,
             report: FailureReport::default(),
             gap: Arc::new(announce_as_log_message),
+            on_outcome: None,
         }
     }
 
@@ -104,6 +108,16 @@ impl Delivery {
         self
     }
 
+    /// Calls `hook` with every outcome, for counters of your own. It must not
+    /// block.
+    pub fn on_outcome(
+        mut self,
+        hook: impl Fn(&Session, &Notification, &Outcome) + Send + Sync + 'static,
+    ) -> Self {
+        self.on_outcome = Some(Arc::new(hook));
+        self
+    }
+
     /// Delivers one notification to one session: at most four sends and 700 ms
     /// of waiting, and less if the session ends first.
     ///
@@ -112,6 +126,12 @@ impl Delivery {
     /// dropped; whether the client has got it is then unknown.
     pub async fn deliver(&self, session: &Session, notification: &Notification) -> Outcome {
         let session = &session.unowned();
+        let outcome = self.attempt(session, notification).await;
+        self.tell(session, notification, &outcome);
+        outcome
+    }
+
+    async fn attempt(&self, session: &Session, notification: &Notification) -> Outcome {
         let mut retries = 0;
         loop {
             if session.is_closed() {
@@ -203,6 +223,18 @@ impl Delivery {
         session: &Session,
         notification: &Notification,
     ) -> Option<Outcome> {
+        let outcome = self.attempt_now(session, notification)?;
+        self.tell(session, notification, &outcome);
+        Some(outcome)
+    }
+
+    fn tell(&self, session: &Session, notification: &Notification, outcome: &Outcome) {
+        if let Some(hook) = &self.on_outcome {
+            hook(session, notification, outcome);
+        }
+    }
+
+    fn attempt_now(&self, session: &Session, notification: &Notification) -> Option<Outcome> {
         if session.is_closed() {
             return Some(Outcome::SessionEnded);
         }

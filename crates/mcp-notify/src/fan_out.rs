@@ -92,3 +92,6 @@ pub(crate) async fn fan_out(
     }
     Broadcast { outcomes }
 }
+
+#[cfg(test)]
+mod tests;

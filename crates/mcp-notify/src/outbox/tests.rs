@@ -103,6 +103,24 @@ fn of_messages_with_one_key_only_the_newest_arrives_where_the_first_stood() {
 }
 
 #[test]
+fn by_default_1024_messages_and_4_mib_wait() {
+    let outbox = Outbox::new(OutboxConfig::default());
+    push(&outbox, (0..1025).map(numbered));
+    assert_eq!((outbox.stats().pending, outbox.stats().dropped), (1024, 1));
+    let outbox = Outbox::new(OutboxConfig::default());
+    let data = "x".repeat(1024 * 1024 - 100);
+    let mib = || {
+        let params = json!({ "number": 0, "data": data });
+        Notification::builder(crate::Method::MESSAGE)
+            .params(&params)
+            .build()
+    };
+    assert!(mib().bytes_len() <= 1024 * 1024);
+    push(&outbox, (0..5).map(|_| mib()));
+    assert_eq!((outbox.stats().pending, outbox.stats().dropped), (4, 1));
+}
+
+#[test]
 fn critical_goes_before_informational() {
     let outbox = outbox(1024, 1 << 20);
     push(

@@ -85,7 +85,7 @@ async fn the_first_goes_at_once_and_then_at_most_eight_a_second_with_the_latest_
         .windows(2)
         .map(|pair| pair[1].at - pair[0].at)
         .collect();
-    assert!(gaps.iter().all(|gap| *gap >= PROGRESS_INTERVAL), "{gaps:?}");
+    assert!(gaps.iter().all(|gap| *gap >= millis(125)), "{gaps:?}");
     assert_eq!(sends.len(), 9);
     assert_eq!(
         wire(&sink, "s").last(),
@@ -189,7 +189,7 @@ async fn ending_a_scope_never_hangs() {
         progress
     })
     .await;
-    assert!(start.elapsed() <= CLOSING_MAX);
+    assert!(start.elapsed() <= millis(2000));
     assert!(
         kept.advance(1.0, None).is_ok(),
         "a handle that outlives its scope does no harm"
