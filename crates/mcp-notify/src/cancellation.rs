@@ -1,0 +1,250 @@
+//! `notifications/cancelled`, inbound: ending a request that is under way.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
+
+use crate::method::Method;
+use crate::notification::Notification;
+use crate::session::{Session, SessionKey};
+use crate::teardown::{Detach, Until, give_back};
+
+/// The id of a JSON-RPC request: a number or a text.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum RequestId {
+    /// A number.
+    Number(i64),
+    /// A text.
+    Text(Arc<str>),
+}
+
+/// The requests that are being handled, per session. A clone is the same.
+///
+/// A cancelled request gets no response: its handler finds its token cancelled
+/// and returns. When a session ends, so do all of its requests.
+#[derive(Clone, Default)]
+pub struct InFlight(Arc<Requests>);
+
+/// A request that is being handled. Dropping it ends its registration.
+#[derive(Debug)]
+pub struct Request {
+    registry: InFlight,
+    session: SessionKey,
+    id: RequestId,
+    token: CancellationToken,
+}
+
+/// What `notifications/cancelled` did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CancelOutcome {
+    /// The handler was told.
+    Cancelled,
+    /// There is no such request, or no longer: ignored, as the protocol asks.
+    Unknown,
+    /// `initialize` cannot be cancelled.
+    Protected,
+}
+
+#[derive(Default)]
+struct Requests(Mutex<HashMap<SessionKey, HashMap<RequestId, Running>>>);
+
+struct Running {
+    token: CancellationToken,
+    protected: bool,
+}
+
+impl InFlight {
+    /// No requests yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Registers a request of this method. Keep the returned value while the
+    /// handler runs. Its token is already cancelled if the session has ended.
+    pub fn begin(&self, session: &Session, id: RequestId, method: &str) -> Request {
+        let token = CancellationToken::new();
+        let running = Running {
+            token: token.clone(),
+            protected: method == "initialize",
+        };
+        let key = session.key();
+        self.0
+            .0
+            .lock()
+            .entry(key)
+            .or_default()
+            .insert(id.clone(), running);
+        let part: Arc<dyn Detach> = Arc::clone(&self.0) as _;
+        if !session.attach(&part, Until::Closed) {
+            part.detach(key);
+        }
+        Request {
+            registry: self.clone(),
+            session: key,
+            id,
+            token,
+        }
+    }
+
+    /// What the session's `notifications/cancelled` asks for. A session can
+    /// cancel its own requests only.
+    pub fn cancel(&self, session: &Session, id: &RequestId) -> CancelOutcome {
+        let requests = self.0.0.lock();
+        let token = match requests.get(&session.key()).and_then(|own| own.get(id)) {
+            None => return CancelOutcome::Unknown,
+            Some(Running {
+                protected: true, ..
+            }) => return CancelOutcome::Protected,
+            Some(running) => running.token.clone(),
+        };
+        drop(requests);
+        token.cancel();
+        CancelOutcome::Cancelled
+    }
+
+    /// How many requests are being handled.
+    pub fn len(&self) -> usize {
+        self.0.0.lock().values().map(HashMap::len).sum()
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl fmt::Debug for InFlight {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("InFlight").field(&self.len()).finish()
+    }
+}
+
+impl Request {
+    /// Waits until the request is cancelled. Cancel-safe.
+    pub async fn cancelled(&self) {
+        self.token.cancelled().await;
+    }
+
+    /// Whether it was cancelled: then no response is to be sent.
+    pub fn is_cancelled(&self) -> bool {
+        self.token.is_cancelled()
+    }
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        let mut requests = self.registry.0.0.lock();
+        if let Some(own) = requests.get_mut(&self.session) {
+            own.remove(&self.id);
+            if own.is_empty() {
+                requests.remove(&self.session);
+                give_back(&mut requests);
+            }
+        }
+    }
+}
+
+impl Detach for Requests {
+    fn detach(&self, session: SessionKey) {
+        let requests = self.0.lock().remove(&session).unwrap_or_default();
+        for running in requests.into_values() {
+            running.token.cancel();
+        }
+    }
+}
+
+impl Notification {
+    /// `notifications/cancelled` for a request that the server sent.
+    pub fn cancelled(id: &RequestId, reason: Option<&str>) -> Self {
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Params<'a> {
+            request_id: &'a RequestId,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            reason: Option<&'a str>,
+        }
+        Self::builder(Method::CANCELLED)
+            .params(&Params {
+                request_id: id,
+                reason,
+            })
+            .build()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::session::CloseReason;
+
+    #[tokio::test]
+    async fn a_cancelled_request_is_told_and_unknown_ids_are_ignored() {
+        let (requests, session) = (InFlight::new(), Session::new("s"));
+        let id = RequestId::Number(7);
+        let request = requests.begin(&session, id.clone(), "tools/call");
+        assert_eq!(
+            requests.cancel(&session, &RequestId::Text("7".into())),
+            CancelOutcome::Unknown
+        );
+        assert!(!request.is_cancelled());
+        assert_eq!(requests.cancel(&session, &id), CancelOutcome::Cancelled);
+        request.cancelled().await;
+        drop(request);
+        assert_eq!(requests.cancel(&session, &id), CancelOutcome::Unknown);
+        assert!(requests.is_empty());
+    }
+
+    #[test]
+    fn initialize_cannot_be_cancelled() {
+        let (requests, session) = (InFlight::new(), Session::new("s"));
+        let request = requests.begin(&session, RequestId::Number(0), "initialize");
+        assert_eq!(
+            requests.cancel(&session, &RequestId::Number(0)),
+            CancelOutcome::Protected
+        );
+        assert!(!request.is_cancelled());
+    }
+
+    #[test]
+    fn one_session_cannot_cancel_anothers_and_its_end_cancels_its_own() {
+        let (requests, a, b) = (InFlight::new(), Session::new("a"), Session::new("b"));
+        let of_a = requests.begin(&a, RequestId::Number(1), "tools/call");
+        let of_b = requests.begin(&b, RequestId::Number(1), "tools/call");
+        assert_eq!(
+            requests.cancel(&a, &RequestId::Number(1)),
+            CancelOutcome::Cancelled
+        );
+        assert!(of_a.is_cancelled() && !of_b.is_cancelled());
+        b.close(CloseReason::Requested);
+        assert!(of_b.is_cancelled());
+        assert!(
+            requests
+                .begin(&b, RequestId::Number(2), "tools/call")
+                .is_cancelled()
+        );
+        drop(of_a);
+        assert!(requests.is_empty());
+    }
+
+    #[test]
+    fn the_notification_carries_the_id_as_it_was() {
+        let params = |id, reason| {
+            let notification = Notification::cancelled(&id, reason);
+            let params = notification.params().unwrap().unwrap();
+            serde_json::from_slice::<serde_json::Value>(&params).unwrap()
+        };
+        assert_eq!(params(RequestId::Number(3), None), json!({"requestId": 3}));
+        assert_eq!(
+            params(RequestId::Text("x".into()), Some("late")),
+            json!({"requestId": "x", "reason": "late"})
+        );
+    }
+}

@@ -1,0 +1,172 @@
+//! Names of notifications: checked once, when they are made.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use thiserror::Error;
+
+/// The prefix every MCP notification carries.
+const PREFIX: &str = "notifications/";
+
+/// The longest name we put on a wire. The longest one of the protocol has 40
+/// bytes; a name is a label, and a payload that leaks into it should be seen.
+pub const METHOD_BYTES_MAX: usize = 128;
+
+/// Domains the protocol uses itself. A custom notification there could one day
+/// mean something else to a client.
+const RESERVED_DOMAINS: &[&str] = &[
+    "elicitation",
+    "prompts",
+    "resources",
+    "roots",
+    "subscriptions",
+    "tasks",
+    "tools",
+];
+
+/// The name of a notification: `notifications/` and one or more segments.
+///
+/// Making one from text fails with [`MethodError`]; a `Method` that exists is
+/// valid. It needs no escaping in JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Method(Cow<'static, str>);
+
+/// The name of a notification outside the protocol: `notifications/<domain>/<event>`.
+///
+/// Clients that do not know the name ignore it, so never let a custom
+/// notification be the only way to learn something.
+///
+/// ```
+/// use mcp_notify::CustomMethod;
+///
+/// assert!(CustomMethod::new("notifications/threshold/exceeded").is_ok());
+/// // The protocol's own names have helpers of their own.
+/// assert!(CustomMethod::new("notifications/progress").is_err());
+/// assert!(CustomMethod::new("notifications/tools/list_changed").is_err());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct CustomMethod(Method);
+
+/// Why a text is not the name of a notification.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum MethodError {
+    /// The text is empty.
+    #[error("the name of a notification is empty")]
+    Empty,
+    /// The text does not start with `notifications/`.
+    #[error("`{0}` does not start with `notifications/`")]
+    MissingPrefix(String),
+    /// Two slashes in a row, or one at the end.
+    #[error("`{0}` has an empty segment")]
+    EmptySegment(String),
+    /// A character other than ASCII letters, digits, `_`, `-` and `.`.
+    #[error("`{name}` contains {character:?}")]
+    Character {
+        /// The whole name.
+        name: String,
+        /// The first character that may not be there.
+        character: char,
+    },
+    /// Longer than [`METHOD_BYTES_MAX`].
+    #[error("a name of {0} bytes is longer than {METHOD_BYTES_MAX}")]
+    TooLong(usize),
+    /// Not of the form `notifications/<domain>/<event>`.
+    #[error("`{0}` is not of the form `notifications/<domain>/<event>`")]
+    NotCustom(String),
+    /// The domain belongs to the protocol.
+    #[error("`{0}` lies in a domain of the protocol; use the helper made for it")]
+    Reserved(String),
+}
+
+// === impl Method ===
+
+impl Method {
+    /// `notifications/resources/updated`
+    pub const RESOURCE_UPDATED: Self = Self(Cow::Borrowed("notifications/resources/updated"));
+    /// `notifications/message`
+    pub const MESSAGE: Self = Self(Cow::Borrowed("notifications/message"));
+    /// `notifications/progress`
+    pub const PROGRESS: Self = Self(Cow::Borrowed("notifications/progress"));
+    /// `notifications/cancelled`
+    pub const CANCELLED: Self = Self(Cow::Borrowed("notifications/cancelled"));
+    /// `notifications/tools/list_changed`
+    pub const TOOLS_LIST_CHANGED: Self = Self(Cow::Borrowed("notifications/tools/list_changed"));
+    /// `notifications/resources/list_changed`
+    pub const RESOURCES_LIST_CHANGED: Self =
+        Self(Cow::Borrowed("notifications/resources/list_changed"));
+    /// `notifications/prompts/list_changed`
+    pub const PROMPTS_LIST_CHANGED: Self =
+        Self(Cow::Borrowed("notifications/prompts/list_changed"));
+
+    /// Checks a name.
+    ///
+    /// # Errors
+    /// [`MethodError`] says what is wrong with the text.
+    pub fn new(name: impl Into<String>) -> Result<Self, MethodError> {
+        let name = name.into();
+        if name.is_empty() {
+            return Err(MethodError::Empty);
+        }
+        if name.len() > METHOD_BYTES_MAX {
+            return Err(MethodError::TooLong(name.len()));
+        }
+        let Some(rest) = name.strip_prefix(PREFIX) else {
+            return Err(MethodError::MissingPrefix(name));
+        };
+        if rest.split('/').any(str::is_empty) {
+            return Err(MethodError::EmptySegment(name));
+        }
+        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/');
+        if let Some(character) = rest.chars().find(|c| !allowed(*c)) {
+            return Err(MethodError::Character { name, character });
+        }
+        Ok(Self(Cow::Owned(name)))
+    }
+
+    /// The name as it goes on the wire.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+// === impl CustomMethod ===
+
+impl CustomMethod {
+    /// Checks a name against the naming rule `notifications/<domain>/<event>`.
+    ///
+    /// # Errors
+    /// [`MethodError`]; in particular `NotCustom` for another shape and
+    /// `Reserved` for a domain of the protocol.
+    pub fn new(name: impl Into<String>) -> Result<Self, MethodError> {
+        let method = Method::new(name)?;
+        let mut segments = method.as_str().split('/').skip(1);
+        match (segments.next(), segments.next(), segments.next()) {
+            (Some(domain), Some(_), None) if RESERVED_DOMAINS.contains(&domain) => {
+                Err(MethodError::Reserved(method.to_string()))
+            }
+            (Some(_), Some(_), None) => Ok(Self(method)),
+            _ => Err(MethodError::NotCustom(method.to_string())),
+        }
+    }
+
+    /// The name as any notification's name.
+    pub fn into_method(self) -> Method {
+        self.0
+    }
+}
+
+impl AsRef<Method> for CustomMethod {
+    fn as_ref(&self) -> &Method {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,319 @@
+//! The outbox against a model that is too simple to be wrong.
+
+use std::task::{Context, Poll, Waker};
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Push {
+        critical: bool,
+        key: Option<u8>,
+        padding: usize,
+    },
+    Take {
+        deliver: usize,
+        abandon: usize,
+        meanwhile: Vec<(Option<u8>, usize)>,
+    },
+    TakeAll,
+    Close,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let push = (any::<bool>(), proptest::option::of(0_u8..4), 0_usize..200).prop_map(
+        |(critical, key, padding)| Step::Push {
+            critical,
+            key,
+            padding,
+        },
+    );
+    let meanwhile = proptest::collection::vec((proptest::option::of(0_u8..4), 0_usize..200), 0..6);
+    let take =
+        (0_usize..6, 0_usize..3, meanwhile).prop_map(|(deliver, abandon, meanwhile)| Step::Take {
+            deliver,
+            abandon,
+            meanwhile,
+        });
+    let step = prop_oneof![12 => push, 2 => take, 1 => Just(Step::TakeAll), 1 => Just(Step::Close)];
+    proptest::collection::vec(step, 0..120)
+}
+
+/// What waits, as a plain list: number, tier, key, bytes. Order within a tier
+/// is the order of the list.
+#[derive(Default)]
+struct Model {
+    waiting: Vec<Waiting>,
+    delivered: u64,
+    merged: u64,
+    dropped: u64,
+    pushed: u64,
+    closed: bool,
+    announced: u64,
+    /// Drops that must be announced: all but those of a close.
+    unannounced: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    number: u64,
+    /// The tier it waits in: a key once critical stays so.
+    critical: bool,
+    key: Option<u8>,
+    bytes: usize,
+}
+
+const LIMITS: OutboxLimits = OutboxLimits {
+    messages_max: 8,
+    bytes_max: 1200,
+};
+
+impl Model {
+    fn bytes(&self) -> usize {
+        self.waiting.iter().map(|w| w.bytes).sum()
+    }
+
+    fn drop_one(&mut self) {
+        self.dropped += 1;
+        self.unannounced += 1;
+    }
+
+    fn push(&mut self, newcomer: Waiting) {
+        self.pushed += 1;
+        if self.closed {
+            self.dropped += 1;
+            return;
+        }
+        let older = self
+            .waiting
+            .iter()
+            .position(|w| w.key.is_some() && w.key == newcomer.key);
+        let lane = newcomer.critical || older.is_some_and(|at| self.waiting[at].critical);
+        let fixed = |w: &&Waiting| !lane && w.critical;
+        let (items, bytes) = (
+            self.waiting.iter().filter(fixed).count(),
+            self.waiting
+                .iter()
+                .filter(fixed)
+                .map(|w| w.bytes)
+                .sum::<usize>(),
+        );
+        if items >= LIMITS.messages_max || bytes + newcomer.bytes > LIMITS.bytes_max {
+            self.drop_one();
+            return;
+        }
+        let newcomer = Waiting {
+            critical: lane,
+            ..newcomer
+        };
+        match older {
+            Some(at) if self.waiting[at].critical == lane => {
+                self.waiting[at] = newcomer;
+                self.merged += 1;
+            }
+            Some(at) => {
+                self.waiting.remove(at);
+                self.waiting.push(newcomer);
+                self.merged += 1;
+            }
+            None => self.waiting.push(newcomer),
+        }
+        self.enforce();
+    }
+
+    fn enforce(&mut self) {
+        while self.waiting.len() > LIMITS.messages_max || self.bytes() > LIMITS.bytes_max {
+            let oldest = self.waiting.iter().position(|w| !w.critical).unwrap_or(0);
+            self.waiting.remove(oldest);
+            self.drop_one();
+        }
+    }
+
+    /// In the order a reader sees them.
+    fn ordered(&self) -> Vec<Waiting> {
+        let (critical, informational): (Vec<_>, Vec<_>) =
+            self.waiting.iter().copied().partition(|w| w.critical);
+        critical.into_iter().chain(informational).collect()
+    }
+}
+
+fn notification(number: u64, critical: bool, key: Option<u8>, padding: usize) -> Notification {
+    let method = crate::Method::new("notifications/test/model").unwrap();
+    let params = json!({ "number": number, "padding": "x".repeat(padding) });
+    let mut builder = Notification::builder(method).params(&params);
+    if let Some(key) = key {
+        builder = builder.coalesce(&key.to_string());
+    }
+    if critical {
+        builder.critical().build()
+    } else {
+        builder.build()
+    }
+}
+
+fn number(notification: &Notification) -> u64 {
+    let params = notification.params().unwrap().unwrap();
+    serde_json::from_slice::<serde_json::Value>(&params).unwrap()["number"]
+        .as_u64()
+        .unwrap()
+}
+
+fn batch(outbox: &Outbox) -> Option<Batch> {
+    match outbox
+        .reader()
+        .poll_next(&mut Context::from_waker(Waker::noop()))
+    {
+        Poll::Ready(Ok(batch)) => Some(batch),
+        Poll::Ready(Err(_)) | Poll::Pending => None,
+    }
+}
+
+fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
+    let outbox = Outbox::new(OutboxConfig::default().limits(LIMITS));
+    let mut model = Model::default();
+    for (at, step) in (0_u64..).zip(steps) {
+        match step {
+            Step::Push {
+                critical,
+                key,
+                padding,
+            } => push(&outbox, &mut model, at, critical, key, padding),
+            Step::Close => {
+                outbox.close();
+                model.closed = true;
+                model.dropped += model.waiting.len() as u64;
+                model.waiting.clear();
+            }
+            Step::TakeAll => take(&outbox, &mut model, usize::MAX, 0, Vec::new())?,
+            Step::Take {
+                deliver,
+                abandon,
+                meanwhile,
+            } => {
+                take(&outbox, &mut model, deliver, abandon, meanwhile)?;
+            }
+        }
+        let stats = outbox.stats();
+        prop_assert_eq!(
+            stats.delivered + stats.merged + stats.dropped + stats.pending,
+            stats.pushed
+        );
+        prop_assert_eq!(
+            (stats.pushed, stats.delivered, stats.merged, stats.dropped),
+            (model.pushed, model.delivered, model.merged, model.dropped)
+        );
+        prop_assert_eq!(stats.pending, model.waiting.len() as u64);
+        prop_assert_eq!(stats.bytes, model.bytes());
+        prop_assert!(stats.bytes <= LIMITS.bytes_max);
+        prop_assert!(stats.pending <= LIMITS.messages_max as u64);
+    }
+    Ok(())
+}
+
+fn push(
+    outbox: &Outbox,
+    model: &mut Model,
+    number: u64,
+    critical: bool,
+    key: Option<u8>,
+    padding: usize,
+) {
+    let pushed = notification(number, critical, key, padding);
+    model.push(Waiting {
+        number,
+        critical,
+        key,
+        bytes: pushed.bytes_len(),
+    });
+    let _ = outbox.push(pushed);
+}
+
+fn take(
+    outbox: &Outbox,
+    model: &mut Model,
+    deliver: usize,
+    abandon: usize,
+    meanwhile: Vec<(Option<u8>, usize)>,
+) -> Result<(), TestCaseError> {
+    let Some(mut batch) = batch(outbox) else {
+        prop_assert!(model.waiting.is_empty());
+        prop_assert!(model.closed || model.announced == model.unannounced);
+        return Ok(());
+    };
+    let ordered = model.ordered();
+    model.waiting.clear();
+    let mut delivered = 0;
+    while delivered < deliver {
+        match batch.deliver() {
+            None => break,
+            Some(Item::Gap(gap)) => model.announced += gap.dropped,
+            Some(Item::Notification(got)) => {
+                prop_assert_eq!(number(&got), ordered[delivered].number);
+                delivered += 1;
+            }
+        }
+    }
+    model.delivered += delivered as u64;
+    let mut gone = delivered;
+    for _ in 0..abandon {
+        // Skip gaps: giving one up loses the announcement, which is another matter.
+        while matches!(batch.front(), Some(Item::Gap(_))) {
+            if let Some(Item::Gap(gap)) = batch.deliver() {
+                model.announced += gap.dropped;
+            }
+        }
+        if batch.abandon().is_some() {
+            model.drop_one();
+            gone += 1;
+        }
+    }
+    for (number, (key, padding)) in (1000..).zip(meanwhile) {
+        push(
+            outbox,
+            model,
+            number,
+            key.is_some_and(|key| key % 2 == 0),
+            key,
+            padding,
+        );
+    }
+    let emptied =
+        batch.is_empty() && model.waiting.is_empty() && model.unannounced == model.announced;
+    drop(batch);
+    for left in ordered.into_iter().skip(gone).rev() {
+        if left.key.is_some() && model.waiting.iter().any(|w| w.key == left.key) {
+            model.merged += 1;
+        } else {
+            model.waiting.insert(0, left);
+        }
+    }
+    model.enforce();
+    prop_assert!(
+        deliver < usize::MAX || emptied,
+        "taking all announces every drop"
+    );
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn delivered_and_merged_and_dropped_and_pending_are_all_that_was_pushed(steps in steps()) {
+        // A key belongs to one tier here; moving between tiers has its own test.
+        let steps = steps.into_iter().map(|step| match step {
+            Step::Push { key: Some(key), padding, .. } => {
+                Step::Push { critical: key % 2 == 0, key: Some(key), padding }
+            }
+            other => other,
+        });
+        run(steps.collect())?;
+    }
+
+    #[test]
+    fn the_account_adds_up_when_keys_change_their_tier(steps in steps()) {
+        let steps = steps.into_iter().filter(|step| !matches!(step, Step::Take { .. }));
+        run(steps.collect())?;
+    }
+}
