@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::{
     cluster::Contexts,
     lifecycle::{Lifecycle, Work},
+    mcp::Server,
     metrics::Metrics,
 };
 
@@ -20,6 +21,8 @@ pub struct Admin {
     pub metrics: Metrics,
     /// Which clusters.
     pub contexts: Arc<Contexts>,
+    /// Who is connected.
+    pub server: Server,
     /// When the server was started.
     pub started: tokio::time::Instant,
 }
@@ -44,7 +47,7 @@ async fn readyz(State(admin): State<Admin>) -> impl IntoResponse {
 
 async fn metrics(State(admin): State<Admin>) -> impl IntoResponse {
     const TEXT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    match admin.metrics.encode() {
+    match admin.metrics.encode(admin.server.sessions()) {
         Ok(text) => ([(CONTENT_TYPE, TEXT)], text).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
     }
@@ -60,6 +63,7 @@ async fn stats(State(admin): State<Admin>) -> Json<Value> {
         "version": env!("CARGO_PKG_VERSION"),
         "uptimeSeconds": admin.started.elapsed().as_secs(),
         "ready": admin.lifecycle.is_ready(),
+        "sessions": admin.server.sessions(),
         "callsRunning": admin.lifecycle.count(Work::Call),
         "contexts": contexts,
         "clientsConnected": admin.contexts.connected(),

@@ -11,6 +11,8 @@ use serde::Deserialize;
 
 /// Ports; 0 lets the system choose a free one.
 pub(crate) const PORT: RangeInclusive<u64> = 0..=65_535;
+/// Sessions in all, of one caller, and new ones in a second.
+pub(crate) const SESSIONS: RangeInclusive<u64> = 1..=1_000_000;
 /// Long enough for a slow link, short enough for somebody who waits.
 pub(crate) const REQUEST_TIMEOUT_SECONDS: RangeInclusive<u64> = 1..=60;
 /// Kubernetes kills after 30 s unless told otherwise; nobody waits 5 minutes.
@@ -86,6 +88,26 @@ pub struct Settings {
     )]
     #[arg(action = ArgAction::Append, help_heading = "Server")]
     pub allowed_origins: Option<Vec<String>>,
+
+    /// A session without stream and requests ends after this [default: 5m]
+    #[arg(long, env = "KUBECRIER_SESSION_IDLE_TIMEOUT", value_name = "TIME")]
+    #[arg(help_heading = "Server")]
+    pub session_idle_timeout: Option<String>,
+
+    /// Sessions at once [default: 10000]
+    #[arg(long, env = "KUBECRIER_MAX_SESSIONS", value_name = "N", value_parser = within(SESSIONS))]
+    #[arg(help_heading = "Server")]
+    pub max_sessions: Option<u64>,
+
+    /// Sessions at once of one caller [default: 1000]
+    #[arg(long, env = "KUBECRIER_MAX_SESSIONS_PER_CALLER", value_name = "N")]
+    #[arg(value_parser = within(SESSIONS), help_heading = "Server")]
+    pub max_sessions_per_caller: Option<u64>,
+
+    /// New sessions in a second [default: 200]
+    #[arg(long, env = "KUBECRIER_MAX_SESSION_RATE", value_name = "N")]
+    #[arg(value_parser = within(SESSIONS), help_heading = "Server")]
+    pub max_session_rate: Option<u64>,
 
     /// How long a stop waits for running calls [default: 10]
     #[arg(long, env = "KUBECRIER_DRAIN_TIMEOUT_SECONDS", value_name = "SECONDS")]
@@ -166,6 +188,12 @@ impl Settings {
             allowed_hosts: self.allowed_hosts.or(weaker.allowed_hosts),
             allowed_origins: self.allowed_origins.or(weaker.allowed_origins),
             drain_timeout_seconds: self.drain_timeout_seconds.or(weaker.drain_timeout_seconds),
+            session_idle_timeout: self.session_idle_timeout.or(weaker.session_idle_timeout),
+            max_sessions: self.max_sessions.or(weaker.max_sessions),
+            max_sessions_per_caller: self
+                .max_sessions_per_caller
+                .or(weaker.max_sessions_per_caller),
+            max_session_rate: self.max_session_rate.or(weaker.max_session_rate),
             kubeconfig: self.kubeconfig.or(weaker.kubeconfig),
             context: self.context.or(weaker.context),
             request_timeout_seconds: self
@@ -179,9 +207,16 @@ impl Settings {
 
     /// The numbers and where they must lie; clap checks flags and environment by
     /// itself, a file is checked with this.
-    pub(crate) fn numbers(&self) -> [(&'static str, Option<u64>, RangeInclusive<u64>); 4] {
+    pub(crate) fn numbers(&self) -> [(&'static str, Option<u64>, RangeInclusive<u64>); 7] {
         [
             ("port", self.port, PORT),
+            ("max_sessions", self.max_sessions, SESSIONS),
+            (
+                "max_sessions_per_caller",
+                self.max_sessions_per_caller,
+                SESSIONS,
+            ),
+            ("max_session_rate", self.max_session_rate, SESSIONS),
             (
                 "drain_timeout_seconds",
                 self.drain_timeout_seconds,

@@ -12,7 +12,7 @@ use clap::{CommandFactory, FromArgMatches};
 
 use crate::{
     cli::{Args, Settings},
-    cluster, log, mcp,
+    cluster, duration, log, mcp,
 };
 
 const PREFIX: &str = "KUBECRIER_";
@@ -111,6 +111,10 @@ impl TryFrom<Settings> for Config {
             bind_address,
             allowed_hosts,
             allowed_origins,
+            session_idle_timeout,
+            max_sessions,
+            max_sessions_per_caller,
+            max_session_rate,
             drain_timeout_seconds,
             kubeconfig,
             context,
@@ -128,12 +132,26 @@ impl TryFrom<Settings> for Config {
                 expected: "an IP address such as 127.0.0.1 or 0.0.0.0".to_owned(),
             })?,
         };
+        let usual = mcp::SessionLimits::default();
+        let count = |given: Option<u64>, usual| {
+            given.map_or(usual, |count| usize::try_from(count).unwrap_or(usize::MAX))
+        };
+        let sessions = mcp::SessionLimits {
+            sessions_max: count(max_sessions, usual.sessions_max),
+            sessions_per_caller_max: count(max_sessions_per_caller, usual.sessions_per_caller_max),
+            rate_per_second: count(max_session_rate, usual.rate_per_second),
+            idle_timeout: match session_idle_timeout {
+                None => usual.idle_timeout,
+                Some(text) => idle_timeout(text)?,
+            },
+        };
         let transport = match port {
             None => mcp::Transport::Stdio,
             Some(port) => mcp::Transport::Http(mcp::HttpConfig {
                 listen: SocketAddr::new(address, u16::try_from(port).unwrap_or_default()),
                 allowed_hosts: allowed_hosts.unwrap_or_default(),
                 allowed_origins: allowed_origins.unwrap_or_default(),
+                sessions,
             }),
         };
         Ok(Self {
@@ -152,6 +170,19 @@ impl TryFrom<Settings> for Config {
             },
             drain_timeout: drain_timeout_seconds.map_or(DRAIN_TIMEOUT, Duration::from_secs),
         })
+    }
+}
+
+fn idle_timeout(text: String) -> Result<Duration, ConfigError> {
+    let allowed = Duration::from_secs(1)..=Duration::from_hours(24 * 7);
+    match duration::parse(&text) {
+        Ok(time) if allowed.contains(&time) => Ok(time),
+        _ => Err(ConfigError::Value {
+            origin: String::new(),
+            key: "session-idle-timeout",
+            value: text,
+            expected: "a time from 1s to 7d, such as 90s or 5m".to_owned(),
+        }),
     }
 }
 

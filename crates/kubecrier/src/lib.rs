@@ -55,6 +55,7 @@ pub async fn run(config: Config, stop: impl Stream<Item = ()>) -> Result<()> {
         lifecycle: lifecycle.clone(),
         metrics,
         contexts,
+        server: server.clone(),
         started: Instant::now(),
     };
     let serving = mcp::start(transport, server, admin::router(admin), &lifecycle).await?;

@@ -1,16 +1,21 @@
 //! The protocol room: everything that speaks MCP, and the only place that names
 //! rmcp.
 
+mod caller;
 mod exchange;
+mod guard;
 mod output;
+mod push;
 mod schema;
 mod server;
+mod sessions;
 mod tools;
 mod transport;
 
 pub use self::{
     output::{Output, ToolError},
     server::{Server, ToolLimits},
+    sessions::SessionLimits,
     transport::{HttpConfig, Serving, Transport, start},
 };
 

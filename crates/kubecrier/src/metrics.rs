@@ -6,7 +6,11 @@ use std::sync::Arc;
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{
-        counter::Counter, family::Family, gauge::ConstGauge, histogram::Histogram, info::Info,
+        counter::Counter,
+        family::Family,
+        gauge::{ConstGauge, Gauge},
+        histogram::Histogram,
+        info::Info,
     },
     registry::Registry,
 };
@@ -18,6 +22,7 @@ const SECONDS: [f64; 8] = [0.005, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0];
 #[derive(Clone, Debug)]
 pub struct Metrics {
     registry: Arc<Registry>,
+    sessions: Gauge,
     calls: Family<CallLabels, Counter>,
     seconds: Family<ToolLabel, Histogram, fn() -> Histogram>,
 }
@@ -43,7 +48,9 @@ impl Metrics {
             Family::<ToolLabel, Histogram, fn() -> Histogram>::new_with_constructor(|| {
                 Histogram::new(SECONDS)
             });
+        let sessions = Gauge::default();
         let mut registry = Registry::with_prefix("kubecrier");
+        registry.register("sessions", "Sessions over HTTP", sessions.clone());
         registry.register(
             "tool_calls",
             "Calls of tools by how they ended: ok, or the kind of error",
@@ -67,6 +74,7 @@ impl Metrics {
         );
         Self {
             registry: Arc::new(registry),
+            sessions,
             calls,
             seconds,
         }
@@ -89,8 +97,10 @@ impl Metrics {
             .get()
     }
 
-    /// Everything, as Prometheus reads it.
-    pub fn encode(&self) -> Result<String, std::fmt::Error> {
+    /// Everything, as Prometheus reads it; sizes are as of now.
+    pub fn encode(&self, sessions: usize) -> Result<String, std::fmt::Error> {
+        self.sessions
+            .set(i64::try_from(sessions).unwrap_or(i64::MAX));
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &self.registry)?;
         Ok(text)

@@ -1,21 +1,27 @@
 //! The handler that rmcp calls: one per session, or per request, so it is a cheap
 //! clone.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use http::request::Parts;
+use mcp_notify::{Delivery, Level, ProtocolVersion, Registry, Session, rmcp::ListenSink};
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CallToolRequestParams, CallToolResponse, ErrorCode, Implementation, ListPromptsResult,
-        ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-        ServerCapabilities, ServerConfig, Tool,
+        CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, DiscoverResult,
+        ErrorCode, Extensions, Implementation, InitializeRequestParams, InitializeResult,
+        ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
+        PaginatedRequestParams, ServerCapabilities, ServerConfig, SubscriptionFilter, Tool,
     },
-    service::RequestContext,
+    service::{NotificationContext, RequestContext, SubscriptionContext},
 };
+use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{
     output::ToolError,
+    push::Push,
+    sessions::Sessions,
     tools::{self, Entry, ToolContext},
 };
 use crate::{
@@ -40,6 +46,7 @@ pub struct ToolLimits {
 #[derive(Clone, Debug)]
 pub struct Server {
     shared: Arc<Shared>,
+    clients: Clients,
 }
 
 #[derive(Debug)]
@@ -48,6 +55,18 @@ struct Shared {
     metrics: Metrics,
     lifecycle: Lifecycle,
     limits: ToolLimits,
+    push: Push,
+    /// Counted for those who run the server.
+    sessions: OnceLock<Arc<Sessions>>,
+}
+
+/// How a request's session is found.
+#[derive(Clone, Debug)]
+enum Clients {
+    /// There is one.
+    One(Session),
+    /// By the id in the request's header.
+    Many(Arc<Sessions>),
 }
 
 // === impl Server ===
@@ -60,13 +79,49 @@ impl Server {
         lifecycle: Lifecycle,
         limits: ToolLimits,
     ) -> Self {
+        let shared = Shared {
+            contexts,
+            metrics,
+            lifecycle,
+            limits,
+            push: Push::new(),
+            sessions: OnceLock::new(),
+        };
         Self {
-            shared: Arc::new(Shared {
-                contexts,
-                metrics,
-                lifecycle,
-                limits,
-            }),
+            shared: Arc::new(shared),
+            clients: Clients::One(Session::new("none")),
+        }
+    }
+
+    /// Serves the one client of this session.
+    pub(super) fn for_one(&self, session: Session) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+            clients: Clients::One(session),
+        }
+    }
+
+    /// Serves whoever has one of these sessions.
+    pub(super) fn for_many(&self, sessions: Arc<Sessions>) -> Self {
+        let sessions = self.shared.sessions.get_or_init(|| sessions).clone();
+        Self {
+            shared: Arc::clone(&self.shared),
+            clients: Clients::Many(sessions),
+        }
+    }
+
+    /// How many sessions there are over HTTP.
+    pub fn sessions(&self) -> usize {
+        self.shared
+            .sessions
+            .get()
+            .map_or(0, |sessions| sessions.count())
+    }
+
+    /// Looks whether the lists have changed, and tells whoever has joined.
+    pub(super) fn refresh(&self) {
+        if self.shared.push.joined() > 0 {
+            self.shared.push.refresh(&self.tools());
         }
     }
 
@@ -83,6 +138,18 @@ impl Server {
             .iter()
             .map(|entry| entry.definition(&names, default.as_deref()))
             .collect()
+    }
+
+    /// The session a message came in; the newest protocol has none.
+    fn session(&self, extensions: &Extensions) -> Option<Session> {
+        match &self.clients {
+            Clients::One(session) => Some(session.clone()),
+            Clients::Many(sessions) => {
+                let parts = extensions.get::<Parts>()?;
+                let id = parts.headers.get("mcp-session-id")?.to_str().ok()?;
+                Some(sessions.get(id)?.session().clone())
+            }
+        }
     }
 
     async fn run(
@@ -135,13 +202,81 @@ fn log_failure(tool: &str, seconds: f64, error: &ToolError) {
     }
 }
 
+/// What is declared is what is there, at that version.
+fn capabilities(version: &ProtocolVersion) -> ServerCapabilities {
+    let mut all = ServerCapabilities::builder()
+        .enable_tools()
+        .enable_tool_list_changed()
+        .enable_resources()
+        .enable_resources_list_changed()
+        .enable_prompts()
+        .enable_prompts_list_changed()
+        .build();
+    if !version.allows_list_changed() {
+        all = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_resources()
+            .enable_prompts()
+            .build();
+    }
+    // The newest protocol has log messages only inside of a request, and ours are
+    // not about one.
+    if *version < ProtocolVersion::V_2026_07_28 {
+        all.logging = Some(serde_json::Map::new());
+    }
+    all
+}
+
+/// Whether a request is of the protocol without sessions.
+fn is_modern(context: &RequestContext<RoleServer>) -> bool {
+    context.meta.protocol_version().is_some()
+}
+
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
         let identity = Implementation::new("kubecrier", env!("CARGO_PKG_VERSION"))
             .with_title("kubecrier: what just happened in a cluster");
-        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+        ServerConfig::new(capabilities(&ProtocolVersion::V_2026_07_28))
             .with_server_info(identity)
             .with_instructions(INSTRUCTIONS)
+    }
+
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        context.peer.set_peer_info(request.clone());
+        let mut result = self.negotiate_initialize(&request)?;
+        let version = ProtocolVersion::new(result.protocol_version.as_str());
+        result.capabilities = capabilities(&version);
+        Ok(result)
+    }
+
+    async fn discover(
+        &self,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<DiscoverResult, ErrorData> {
+        let versions = self.supported_protocol_versions().into_owned();
+        Ok(DiscoverResult::from_server_info(versions, self.get_info()))
+    }
+
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        let Some(session) = self.session(&context.extensions) else {
+            return;
+        };
+        if let Some(peer) = context.peer.peer_info() {
+            // What was asked for; what we answered follows from it.
+            let answered = self
+                .negotiate_initialize(&peer)
+                .map(|result| result.protocol_version);
+            if let Ok(version) = answered {
+                session.set_protocol_version(ProtocolVersion::new(version.as_str()));
+            }
+        }
+        self.shared
+            .push
+            .join(&session, &Registry::ALL, &self.tools());
     }
 
     async fn list_tools(
@@ -175,14 +310,12 @@ impl ServerHandler for Server {
         }
     }
 
-    // Not declared, so not there: an empty list would say otherwise.
-
     async fn list_prompts(
         &self,
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        Err(not_here("prompts/list"))
+        Ok(ListPromptsResult::with_all_items(Vec::new()))
     }
 
     async fn list_resources(
@@ -190,7 +323,7 @@ impl ServerHandler for Server {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        Err(not_here("resources/list"))
+        Ok(ListResourcesResult::with_all_items(Vec::new()))
     }
 
     async fn list_resource_templates(
@@ -198,10 +331,104 @@ impl ServerHandler for Server {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        Err(not_here("resources/templates/list"))
+        Ok(ListResourceTemplatesResult::with_all_items(Vec::new()))
+    }
+
+    #[expect(deprecated, reason = "the protocol versions with sessions have it")]
+    async fn set_level(
+        &self,
+        request: rmcp::model::SetLevelRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let name = serde_json::to_value(request.level).unwrap_or_default();
+        self.change_level(name.as_str().unwrap_or_default(), &context)
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        // A level that rmcp does not know arrives here instead of at `set_level`.
+        if request.method == "logging/setLevel" {
+            let level = request
+                .params
+                .as_ref()
+                .and_then(|params| params.get("level"));
+            let level = level.and_then(Value::as_str).unwrap_or_default();
+            self.change_level(level, &context)?;
+            return Ok(CustomResult::new(Value::Object(serde_json::Map::new())));
+        }
+        Err(ErrorData::new(
+            ErrorCode::METHOD_NOT_FOUND,
+            request.method,
+            None,
+        ))
+    }
+
+    fn accepted_subscription_filter(
+        &self,
+        requested: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
+        let mut accepted = requested.clone();
+        accepted.resource_subscriptions = None;
+        Some(accepted)
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        // A listen is a session of its own, for as long as its stream is open.
+        let session = Session::builder()
+            .protocol_version(ProtocolVersion::V_2026_07_28)
+            .channel(ListenSink::new(context.sink().clone()))
+            .build("listen");
+        let SubscriptionFilter {
+            tools_list_changed,
+            prompts_list_changed,
+            resources_list_changed,
+            ..
+        } = context.accepted();
+        let wanted = [
+            (Registry::Tools, tools_list_changed),
+            (Registry::Prompts, prompts_list_changed),
+            (Registry::Resources, resources_list_changed),
+        ];
+        let wanted: Vec<_> = wanted
+            .into_iter()
+            .filter(|(_, on)| **on == Some(true))
+            .map(|(list, _)| list)
+            .collect();
+        self.shared.push.join(&session, &wanted, &self.tools());
+        tokio::select! {
+            () = context.cancelled() => {}
+            // Returning is the graceful end: the client gets its result.
+            () = self.shared.lifecycle.draining().cancelled() => {}
+            end = Delivery::default().run(&session) => tracing::debug!(%end, "listen ended"),
+        }
+        Ok(())
     }
 }
 
-fn not_here(method: &str) -> ErrorData {
-    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method.to_owned(), None)
+impl Server {
+    fn change_level(
+        &self,
+        name: &str,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        if is_modern(context) {
+            return Err(ErrorData::new(
+                ErrorCode::METHOD_NOT_FOUND,
+                "logging/setLevel",
+                None,
+            ));
+        }
+        let level: Level = name.parse().map_err(|error| {
+            let names = Level::ALL.map(|level| level.to_string()).join(", ");
+            ErrorData::invalid_params(format!("{error}; levels are: {names}"), None)
+        })?;
+        let session = self
+            .session(&context.extensions)
+            .ok_or_else(|| ErrorData::internal_error("the session has ended", None))?;
+        self.shared.push.set_level(&session, level);
+        Ok(())
+    }
 }

@@ -3,21 +3,31 @@
 use std::{io, net::SocketAddr, sync::Arc};
 
 use anyhow::{Context, Result};
-use axum::{Router, middleware, serve::ListenerExt};
+use axum::{Router, middleware, routing, serve::ListenerExt};
+use mcp_notify::{Delivery, Session, rmcp::PeerSink};
 use rmcp::{
     ServiceExt,
     transport::{
         io::stdio_pipes,
-        streamable_http_server::{
-            StreamableHttpServerConfig, StreamableHttpService, session::local::LocalSessionManager,
-        },
+        streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService},
     },
 };
-use tokio::net::TcpListener;
+use tokio::{
+    net::TcpListener,
+    time::{Duration, interval},
+};
 use tokio_util::sync::CancellationToken;
 
-use super::{exchange, server::Server};
+use super::{
+    caller, exchange,
+    guard::{self, Guard},
+    server::Server,
+    sessions::{self, SessionLimits, Sessions},
+};
 use crate::lifecycle::Lifecycle;
+
+/// How often the lists are looked at for changes.
+const LISTS_TTL: Duration = Duration::from_secs(5);
 
 /// Where clients come from.
 #[derive(Clone, Debug)]
@@ -37,6 +47,8 @@ pub struct HttpConfig {
     pub allowed_hosts: Vec<String>,
     /// Origins besides loopback that a browser may come from.
     pub allowed_origins: Vec<String>,
+    /// Caps and times of sessions.
+    pub sessions: SessionLimits,
 }
 
 /// A transport that has been started.
@@ -68,22 +80,32 @@ pub async fn start(
     lifecycle: &Lifecycle,
 ) -> Result<Serving> {
     match transport {
-        Transport::Stdio => Ok(start_stdio(server, lifecycle)),
-        Transport::Http(config) => start_http(&config, server, admin, lifecycle).await,
+        Transport::Stdio => Ok(start_stdio(&server, lifecycle)),
+        Transport::Http(config) => start_http(&config, &server, admin, lifecycle).await,
     }
 }
 
-fn start_stdio(server: Server, lifecycle: &Lifecycle) -> Serving {
+fn start_stdio(server: &Server, lifecycle: &Lifecycle) -> Serving {
     let serving = Serving::default();
     let Serving { close, ended } = serving.clone();
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         "serving MCP on stdin and stdout"
     );
+    // One process is one session.
+    let session = Session::new("stdio");
+    let server = server.for_one(session.clone());
+    watch_lists(&server, &close, lifecycle);
     lifecycle.spawn("stdio", async move {
         // Cancelling the token before `initialize` ends the wait for it too.
         match server.serve_with_ct(stdio_pipes(), close).await {
-            Ok(session) => drop(session.waiting().await),
+            Ok(running) => {
+                let push = Delivery::new(PeerSink::new(running.peer().clone())).run(&session);
+                tokio::select! {
+                    _quit = running.waiting() => {}
+                    end = push => tracing::error!(%end, "the push path to stdout ended"),
+                }
+            }
             Err(error) => tracing::debug!(%error, "no session on stdin"),
         }
         ended.cancel();
@@ -93,7 +115,7 @@ fn start_stdio(server: Server, lifecycle: &Lifecycle) -> Serving {
 
 async fn start_http(
     config: &HttpConfig,
-    server: Server,
+    server: &Server,
     admin: Router,
     lifecycle: &Lifecycle,
 ) -> Result<Serving> {
@@ -105,21 +127,20 @@ async fn start_http(
     let address = listener
         .local_addr()
         .context("cannot tell the listener's address")?;
-    let service = StreamableHttpService::new(
-        move || Ok(server.clone()),
-        Arc::new(LocalSessionManager::default()),
-        protocol_config(config, serving.close.clone()),
-    );
-    let counted = middleware::from_fn_with_state(lifecycle.clone(), exchange::count);
-    let router = Router::new()
-        .nest_service("/mcp", service)
-        .layer(counted)
-        .merge(admin);
+    let sessions = Arc::new(Sessions::new(config.sessions));
+    let server = server.for_many(Arc::clone(&sessions));
+    watch_lists(&server, &serving.close, lifecycle);
+    let router = mcp_router(config, server, &sessions, &serving.close, lifecycle).merge(admin);
     // Small messages, one at a time: Nagle's algorithm only delays them.
     let listener = listener.tap_io(|stream| {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "cannot set TCP_NODELAY");
         }
+    });
+    let close = serving.close.clone();
+    lifecycle.spawn("sessions", async move {
+        Arc::clone(&sessions).sweep(close).await;
+        sessions.end_all();
     });
     let draining = lifecycle.draining().clone();
     let ended = serving.ended.clone();
@@ -141,6 +162,61 @@ async fn start_http(
     Ok(serving)
 }
 
+/// `/mcp`: requests are rmcp's, the stream and the end of a session are ours.
+fn mcp_router(
+    config: &HttpConfig,
+    server: Server,
+    sessions: &Arc<Sessions>,
+    close: &CancellationToken,
+    lifecycle: &Lifecycle,
+) -> Router {
+    let requests = StreamableHttpService::new(
+        move || Ok(server.clone()),
+        Arc::clone(sessions),
+        // Hosts and origins are checked by our own guard, for every method. Without
+        // a retry hint the answers to requests have no event ids: only the stream,
+        // which can be resumed, has.
+        StreamableHttpServerConfig::default()
+            .disable_allowed_hosts()
+            .disable_allowed_origins()
+            .with_sse_retry(None)
+            .with_json_response(true)
+            .with_cancellation_token(close.clone()),
+    );
+    let guard = Arc::new(Guard::new(&config.allowed_hosts, &config.allowed_origins));
+    let methods = routing::get(sessions::open)
+        .delete(sessions::close)
+        .post_service(requests);
+    // The last layer is the first that a request meets.
+    Router::new()
+        .route("/mcp", methods.with_state(Arc::clone(sessions)))
+        .layer(middleware::from_fn_with_state(
+            Arc::clone(sessions),
+            sessions::admit,
+        ))
+        .layer(middleware::from_fn_with_state(
+            lifecycle.clone(),
+            exchange::count,
+        ))
+        .layer(middleware::from_fn(caller::identify))
+        .layer(middleware::from_fn_with_state(guard, guard::check))
+}
+
+/// Tells clients when a list has changed: the kubeconfig's contexts are part of
+/// what the tools say.
+fn watch_lists(server: &Server, close: &CancellationToken, lifecycle: &Lifecycle) {
+    let (server, close) = (server.clone(), close.clone());
+    lifecycle.spawn("lists", async move {
+        let mut ticks = interval(LISTS_TTL);
+        loop {
+            tokio::select! {
+                () = close.cancelled() => return,
+                _tick = ticks.tick() => server.refresh(),
+            }
+        }
+    });
+}
+
 fn explain(config: &HttpConfig, error: io::Error) -> anyhow::Error {
     let hint = match error.kind() {
         io::ErrorKind::AddrInUse => "\nhint: another program has the port; choose one with --port",
@@ -149,18 +225,4 @@ fn explain(config: &HttpConfig, error: io::Error) -> anyhow::Error {
         _ => "",
     };
     anyhow::anyhow!("cannot listen on {}: {error}{hint}", config.listen)
-}
-
-fn protocol_config(config: &HttpConfig, close: CancellationToken) -> StreamableHttpServerConfig {
-    let loopback = ["localhost", "127.0.0.1", "[::1]"];
-    let hosts = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
-    let origins = loopback
-        .iter()
-        .flat_map(|host| [format!("http://{host}:*"), format!("https://{host}:*")]);
-    StreamableHttpServerConfig::default()
-        .with_allowed_hosts(hosts.into_iter().chain(config.allowed_hosts.clone()))
-        .with_allowed_origins(origins.chain(config.allowed_origins.clone()))
-        .enforce_origin_validation()
-        .with_json_response(true)
-        .with_cancellation_token(close)
 }

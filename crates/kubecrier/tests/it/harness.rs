@@ -29,13 +29,27 @@ pub(crate) struct Server {
     said: mpsc::Receiver<String>,
 }
 
-/// A session over HTTP, of the legacy era.
+/// A server over HTTP, and a first session with it.
 pub(crate) struct Http {
     pub(crate) server: Server,
+    client: HttpSession,
+}
+
+/// A session over HTTP, of the legacy era.
+pub(crate) struct HttpSession {
     pub(crate) base: String,
+    version: String,
     client: reqwest::Client,
     session: String,
     next: AtomicU64,
+}
+
+/// Server-sent events, one by one.
+pub(crate) struct Stream {
+    response: reqwest::Response,
+    buffer: String,
+    /// The ids seen so far.
+    pub(crate) ids: Vec<String>,
 }
 
 /// A session on stdin and stdout.
@@ -159,6 +173,10 @@ impl Drop for Server {
 
 impl Http {
     pub(crate) async fn start(kubeconfig: &Path, arguments: &[&str]) -> Self {
+        Self::start_at(kubeconfig, arguments, "2025-11-25").await
+    }
+
+    pub(crate) async fn start_at(kubeconfig: &Path, arguments: &[&str], version: &str) -> Self {
         let server = Server::start(
             command()
                 .args(["--port", "0", "--kubeconfig"])
@@ -169,22 +187,44 @@ impl Http {
         let line = server.wait_for("serving MCP over HTTP");
         let url = line.split("url=").nth(1).unwrap();
         let base = url.split("/mcp").next().unwrap().to_owned();
-        let client = reqwest::Client::new();
-        let mut http = Self {
-            server,
-            base,
-            client,
+        let client = HttpSession::begin(&base, version).await;
+        Self { server, client }
+    }
+}
+
+impl std::ops::Deref for Http {
+    type Target = HttpSession;
+
+    fn deref(&self) -> &HttpSession {
+        &self.client
+    }
+}
+
+// === impl HttpSession ===
+
+impl HttpSession {
+    async fn begin(base: &str, version: &str) -> Self {
+        let mut session = Self {
+            base: base.to_owned(),
+            version: version.to_owned(),
+            client: reqwest::Client::new(),
             session: String::new(),
             next: AtomicU64::new(1),
         };
-        let answer = http.post(&initialize("2025-11-25")).await;
-        http.session = answer.headers()["mcp-session-id"]
+        let answer = session.fresh(&initialize(version)).await;
+        session.session = answer.headers()["mcp-session-id"]
             .to_str()
             .unwrap()
             .to_owned();
+        drop(answer);
         let done = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
-        assert_eq!(http.post(&done).await.status(), 202);
-        http
+        assert_eq!(session.post(&done).await.status(), 202);
+        session
+    }
+
+    /// Another session with the same server.
+    pub(crate) async fn another(&self, version: &str) -> Self {
+        Self::begin(&self.base, version).await
     }
 
     pub(crate) async fn get(&self, path: &str) -> reqwest::Response {
@@ -195,22 +235,74 @@ impl Http {
             .unwrap()
     }
 
+    /// A POST in this session.
     pub(crate) fn request(&self, body: &Value) -> reqwest::RequestBuilder {
-        let mut request = self
-            .client
-            .post(format!("{}/mcp", self.base))
-            .header("accept", "application/json, text/event-stream")
-            .json(body);
-        if !self.session.is_empty() {
-            request = request
-                .header("mcp-session-id", &self.session)
-                .header("mcp-protocol-version", "2025-11-25");
-        }
+        self.headers(self.client.post(format!("{}/mcp", self.base)).json(body))
+    }
+
+    fn headers(&self, request: reqwest::RequestBuilder) -> reqwest::RequestBuilder {
         request
+            .header("accept", "application/json, text/event-stream")
+            .header("mcp-session-id", &self.session)
+            .header("mcp-protocol-version", &self.version)
+    }
+
+    /// A POST in no session.
+    pub(crate) async fn fresh(&self, body: &Value) -> reqwest::Response {
+        let request = self.client.post(format!("{}/mcp", self.base));
+        let request = request.header("accept", "application/json, text/event-stream");
+        request.json(body).send().await.unwrap()
     }
 
     pub(crate) async fn post(&self, body: &Value) -> reqwest::Response {
         self.request(body).send().await.unwrap()
+    }
+
+    /// Opens the session's stream.
+    pub(crate) async fn open(&self, last_event_id: Option<&str>) -> reqwest::Response {
+        let mut request = self.headers(self.client.get(format!("{}/mcp", self.base)));
+        if let Some(id) = last_event_id {
+            request = request.header("last-event-id", id);
+        }
+        request.send().await.unwrap()
+    }
+
+    pub(crate) async fn stream(&self, last_event_id: Option<&str>) -> Stream {
+        let response = self.open(last_event_id).await;
+        assert_eq!(response.status(), 200);
+        assert_eq!(response.headers()["x-accel-buffering"], "no");
+        Stream::new(response)
+    }
+
+    pub(crate) async fn delete(&self) -> reqwest::StatusCode {
+        let request = self.headers(self.client.delete(format!("{}/mcp", self.base)));
+        request.send().await.unwrap().status()
+    }
+
+    /// A request of 2026-07-28: no session, everything in the request.
+    pub(crate) async fn modern(
+        &self,
+        method: &str,
+        name: Option<&str>,
+        mut params: Value,
+    ) -> reqwest::Response {
+        params["_meta"] = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+            "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+        });
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        let mut request = self
+            .client
+            .post(format!("{}/mcp", self.base))
+            .header("accept", "application/json, text/event-stream")
+            .header("mcp-protocol-version", "2026-07-28")
+            .header("mcp-method", method)
+            .json(&body);
+        if let Some(name) = name {
+            request = request.header("mcp-name", name);
+        }
+        request.send().await.unwrap()
     }
 
     pub(crate) async fn rpc(&self, method: &str, params: Value) -> Value {
@@ -236,6 +328,74 @@ pub(crate) fn message(body: &str) -> Value {
         .filter_map(|line| serde_json::from_str(line.strip_prefix("data:")?).ok())
         .find(|value: &Value| value.get("id").is_some())
         .unwrap_or_else(|| panic!("no response in {body:?}"))
+}
+
+// === impl Stream ===
+
+impl Stream {
+    pub(crate) fn new(response: reqwest::Response) -> Self {
+        Self {
+            response,
+            buffer: String::new(),
+            ids: Vec::new(),
+        }
+    }
+
+    /// The next message.
+    pub(crate) async fn next(&mut self) -> Value {
+        match tokio::time::timeout(PATIENCE, self.message()).await {
+            Ok(Some(message)) => message,
+            Ok(None) => panic!("the stream ended: {:?}", self.buffer),
+            Err(elapsed) => panic!("{elapsed}, no message; so far {:?}", self.buffer),
+        }
+    }
+
+    /// Nothing but comments comes in that time, and the stream stays open.
+    pub(crate) async fn expect_silence(&mut self, time: Duration) {
+        if let Ok(message) = tokio::time::timeout(time, self.message()).await {
+            panic!("silence was expected: {message:?}");
+        }
+    }
+
+    /// Everything until the stream ends.
+    pub(crate) async fn rest(&mut self) -> String {
+        let all = async { while self.read().await {} };
+        tokio::time::timeout(PATIENCE, all)
+            .await
+            .expect("the stream ends");
+        self.buffer.clone()
+    }
+
+    async fn message(&mut self) -> Option<Value> {
+        loop {
+            while let Some((event, rest)) = self.buffer.split_once("\n\n") {
+                let (event, rest) = (event.to_owned(), rest.to_owned());
+                self.buffer = rest;
+                for line in event.lines() {
+                    if let Some(id) = line.strip_prefix("id: ") {
+                        self.ids.push(id.to_owned());
+                    }
+                }
+                let data = event.lines().find_map(|line| line.strip_prefix("data:"));
+                if let Some(data) = data.filter(|data| !data.trim().is_empty()) {
+                    return Some(serde_json::from_str(data).unwrap());
+                }
+            }
+            if !self.read().await {
+                return None;
+            }
+        }
+    }
+
+    async fn read(&mut self) -> bool {
+        match self.response.chunk().await {
+            Ok(Some(chunk)) => {
+                self.buffer.push_str(std::str::from_utf8(&chunk).unwrap());
+                true
+            }
+            Ok(None) | Err(_) => false,
+        }
+    }
 }
 
 // === impl StdioSession ===
@@ -281,9 +441,19 @@ impl StdioSession {
     pub(crate) fn rpc(&mut self, method: &str, params: Value) -> Value {
         self.next += 1;
         self.send(&json!({"jsonrpc": "2.0", "id": self.next, "method": method, "params": params}));
-        let answer = self.receive();
+        let answer = self.response();
         assert_eq!(answer["id"], self.next);
         answer
+    }
+
+    /// The next message that is an answer; notifications may come before it.
+    pub(crate) fn response(&self) -> Value {
+        loop {
+            let message = self.receive();
+            if message.get("id").is_some() {
+                return message;
+            }
+        }
     }
 
     pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Answer {

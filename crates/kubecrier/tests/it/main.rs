@@ -8,5 +8,6 @@ mod clients;
 mod configuration;
 mod harness;
 mod protocol;
+mod sessions;
 mod shutdown;
 mod tools;

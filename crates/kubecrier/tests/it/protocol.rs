@@ -12,29 +12,27 @@ async fn every_protocol_version_is_answered_on_stdio() {
         session.send(&initialize(version));
         let result = &session.receive()["result"];
         assert_eq!(result["protocolVersion"], version);
-        assert_eq!(
-            result["capabilities"],
-            json!({"tools": {}}),
-            "what is declared is what is there"
-        );
+        let told = if version > "2025-03-26" {
+            json!({"listChanged": true})
+        } else {
+            json!({})
+        };
+        let declared = json!({"tools": told, "resources": told, "prompts": told, "logging": {}});
+        assert_eq!(result["capabilities"], declared, "{version}");
     }
 }
 
 #[tokio::test]
-async fn lists_that_are_not_declared_are_not_there() {
+async fn what_is_not_there_is_method_not_found() {
     let mut session = StdioSession::start(&mut command());
     session.handshake();
-    for method in [
-        "prompts/list",
-        "resources/list",
-        "resources/templates/list",
-        "no/such",
-    ] {
-        assert_eq!(
-            session.rpc(method, json!({}))["error"]["code"],
-            -32601,
-            "{method}"
-        );
+    for (method, name) in [("prompts/list", "prompts"), ("resources/list", "resources")] {
+        let answer = session.rpc(method, json!({}));
+        assert_eq!(answer["result"][name], json!([]), "{answer}");
+    }
+    for method in ["resources/subscribe", "no/such"] {
+        let answer = session.rpc(method, json!({"uri": "x://y"}));
+        assert_eq!(answer["error"]["code"], -32601, "{method}");
     }
 }
 
@@ -47,7 +45,7 @@ async fn an_answer_under_way_is_given_before_stdio_ends() {
     let call = json!({"name": "namespaces_list", "arguments": {}});
     session.send(&json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": call}));
     session.close();
-    let answer = session.receive();
+    let answer = session.response();
     assert_eq!(answer["id"], 7);
     assert!(
         answer["result"]["content"][0]["text"]
@@ -58,33 +56,13 @@ async fn an_answer_under_way_is_given_before_stdio_ends() {
     assert!(session.server.exit().await.success());
 }
 
-/// A request of 2026-07-28: no session, everything in the request.
-fn modern(method: &str, mut params: Value) -> Value {
-    params["_meta"] = json!({
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientCapabilities": {},
-        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
-    });
-    json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
-}
-
 #[tokio::test]
 async fn the_newest_protocol_needs_no_session() {
     let Some(bed) = testbed::shared() else { return };
     let file = one_context(bed.dev(), User::Reader);
     let http = Http::start(&file.path, &[]).await;
-    let client = reqwest::Client::new();
     let ask = async |method: &str, name: Option<&str>, params: Value| {
-        let mut request = client
-            .post(format!("{}/mcp", http.base))
-            .header("accept", "application/json, text/event-stream")
-            .header("mcp-protocol-version", "2026-07-28")
-            .header("mcp-method", method)
-            .json(&modern(method, params));
-        if let Some(name) = name {
-            request = request.header("mcp-name", name);
-        }
-        let answer = request.send().await.unwrap();
+        let answer = http.modern(method, name, params).await;
         assert!(answer.headers().get("mcp-session-id").is_none());
         message(&answer.text().await.unwrap())
     };
@@ -94,6 +72,12 @@ async fn the_newest_protocol_needs_no_session() {
         .unwrap()
         .clone();
     assert!(versions.contains(&json!("2026-07-28")), "{discovered}");
+    assert!(
+        discovered["result"]["capabilities"]
+            .get("logging")
+            .is_none(),
+        "{discovered}"
+    );
     let call = json!({"name": "namespaces_list", "arguments": {}});
     let answer = ask("tools/call", Some("namespaces_list"), call).await;
     assert!(

@@ -21,17 +21,7 @@ async fn a_stop_waits_for_running_calls() {
     let file = one_context(bed.dev(), User::Reader);
     let mut http = Http::start(&file.path, &[]).await;
     // An open stream must not hold the stop up.
-    let stream = http
-        .request(&json!({}))
-        .build()
-        .map(|mut request| {
-            *request.method_mut() = reqwest::Method::GET;
-            *request.body_mut() = None;
-            request
-        })
-        .unwrap();
-    let stream = reqwest::Client::new().execute(stream).await.unwrap();
-    assert_eq!(stream.status(), 200);
+    let _stream = http.stream(None).await;
     let (answer, ()) = tokio::join!(http.call("pods_log", json!({"name": "slow"})), async {
         while !asked_for(bed, "default/slow/app") {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -71,9 +61,16 @@ async fn a_stop_waits_for_a_call_on_stdio_too() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     session.server.signal(Signal::TERM);
-    let answer = session.receive();
+    let answer = session.response();
     assert_eq!(answer["result"]["structuredContent"]["log"], "the end\n");
     assert_eq!(session.server.exit().await.code(), Some(0));
+}
+
+fn stuck_requests(bed: &testbed::Testbed) -> usize {
+    let all = bed.dev().node().requests();
+    all.iter()
+        .filter(|one| one.container == "default/stuck/app")
+        .count()
 }
 
 fn asked_for(bed: &testbed::Testbed, container: &str) -> bool {
@@ -102,13 +99,13 @@ async fn a_stop_does_not_wait_for_ever_and_a_second_signal_not_at_all() {
     ];
     for (signals, code) in [(1, 0), (2, 1)] {
         let mut http = Http::start(&file.path, &arguments).await;
-        let before = bed.dev().node().requests().len();
+        let before = stuck_requests(bed);
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
             "params": {"name": "pods_log", "arguments": {"name": "stuck"}}});
         let request = http.request(&body);
         let mut calls = tokio::task::JoinSet::new();
         calls.spawn(async move { request.send().await.map(drop) });
-        while bed.dev().node().requests().len() == before {
+        while stuck_requests(bed) == before {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let began = Instant::now();

@@ -1,0 +1,178 @@
+//! Which web pages may reach a server on loopback: none but those that are named.
+//!
+//! A page that a person has open can send requests to any address, with the name
+//! of its own site in Host (after rebinding that name to 127.0.0.1) or in Origin.
+//! Both are checked, for every method.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{Request, State},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use http::{HeaderMap, StatusCode, Uri, header, uri::Authority};
+
+const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
+
+/// The hosts and origins that are welcome.
+#[derive(Debug)]
+pub(super) struct Guard {
+    hosts: Vec<String>,
+    origins: Vec<String>,
+}
+
+// === impl Guard ===
+
+impl Guard {
+    /// Loopback, and what is named besides: `host` or `host:port`, and
+    /// `scheme://host` or `scheme://host:port`.
+    pub(super) fn new(hosts: &[String], origins: &[String]) -> Self {
+        let loopback = LOOPBACK.iter().map(ToString::to_string);
+        let pages = LOOPBACK
+            .iter()
+            .flat_map(|host| [format!("http://{host}"), format!("https://{host}")]);
+        Self {
+            hosts: loopback
+                .chain(hosts.iter().map(|host| host.to_lowercase()))
+                .collect(),
+            origins: pages
+                .chain(origins.iter().map(|origin| origin.to_lowercase()))
+                .collect(),
+        }
+    }
+
+    fn refuses(&self, uri: &Uri, headers: &HeaderMap) -> Option<String> {
+        let host = match headers.get(header::HOST) {
+            Some(host) => host
+                .to_str()
+                .ok()
+                .and_then(|host| host.parse::<Authority>().ok()),
+            None => uri.authority().cloned(),
+        };
+        let Some(host) = host else {
+            return Some("the request names no host".to_owned());
+        };
+        if !self.hosts.iter().any(|known| admits(known, &host, None)) {
+            return Some(format!(
+                "host `{host}` is not allowed; name it with --allowed-hosts"
+            ));
+        }
+        let origin = headers.get(header::ORIGIN)?;
+        let known = origin
+            .to_str()
+            .is_ok_and(|origin| self.admits_origin(&origin.to_lowercase()));
+        (!known).then(|| {
+            let origin = String::from_utf8_lossy(origin.as_bytes());
+            format!("origin `{origin}` is not allowed; name it with --allowed-origins")
+        })
+    }
+
+    fn admits_origin(&self, origin: &str) -> bool {
+        let Some((scheme, authority)) = origin.split_once("://") else {
+            return false;
+        };
+        let Ok(authority) = authority.parse::<Authority>() else {
+            return false;
+        };
+        // A browser leaves the scheme's own port out.
+        let usual = match scheme {
+            "https" => Some(443),
+            "http" => Some(80),
+            _ => None,
+        };
+        self.origins.iter().any(|known| {
+            known
+                .split_once("://")
+                .is_some_and(|(known_scheme, known_authority)| {
+                    known_scheme == scheme && admits(known_authority, &authority, usual)
+                })
+        })
+    }
+}
+
+/// A name without a port stands for all of its ports.
+fn admits(known: &str, given: &Authority, usual_port: Option<u16>) -> bool {
+    let Ok(known) = known.parse::<Authority>() else {
+        return false;
+    };
+    known.host() == given.host().to_lowercase()
+        && known
+            .port_u16()
+            .is_none_or(|port| Some(port) == given.port_u16().or(usual_port))
+}
+
+/// Middleware: turns strangers away.
+pub(super) async fn check(
+    State(guard): State<Arc<Guard>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    match guard.refuses(request.uri(), request.headers()) {
+        None => next.run(request).await,
+        Some(why) => {
+            tracing::warn!(why, "request turned away");
+            (StatusCode::FORBIDDEN, format!("{why}\n")).into_response()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(host: Option<&str>, origin: Option<&str>, welcome: bool) {
+        let guard = Guard::new(
+            &["mcp.example".to_owned(), "other.example:8443".to_owned()],
+            &[
+                "https://ui.example".to_owned(),
+                "https://only-443.example:443".to_owned(),
+            ],
+        );
+        let mut headers = HeaderMap::new();
+        if let Some(host) = host {
+            headers.insert(header::HOST, host.parse().unwrap());
+        }
+        if let Some(origin) = origin {
+            headers.insert(header::ORIGIN, origin.parse().unwrap());
+        }
+        let refused = guard.refuses(&"/mcp".parse().unwrap(), &headers);
+        assert_eq!(
+            refused.is_none(),
+            welcome,
+            "{host:?} {origin:?}: {refused:?}"
+        );
+    }
+
+    #[test]
+    fn only_hosts_that_are_named_are_welcome() {
+        check(Some("127.0.0.1:8080"), None, true);
+        check(Some("localhost"), None, true);
+        check(Some("LOCALHOST:1"), None, true);
+        check(Some("[::1]:8080"), None, true);
+        check(Some("mcp.example:80"), None, true);
+        check(Some("other.example:8443"), None, true);
+        check(Some("other.example:80"), None, false);
+        check(Some("evil.example"), None, false);
+        check(Some("localhost.evil.example"), None, false);
+        check(Some("evil.example@localhost:1@"), None, false);
+        check(None, None, false);
+    }
+
+    #[test]
+    fn only_origins_that_are_named_are_welcome() {
+        check(Some("localhost"), Some("http://localhost:6274"), true);
+        check(Some("localhost"), Some("http://[::1]:6274"), true);
+        check(Some("localhost"), Some("https://ui.example"), true);
+        check(Some("localhost"), Some("http://ui.example"), false);
+        check(Some("localhost"), Some("https://only-443.example"), true);
+        check(
+            Some("localhost"),
+            Some("https://only-443.example:8443"),
+            false,
+        );
+        check(Some("localhost"), Some("https://evil.example"), false);
+        check(Some("localhost"), Some("null"), false);
+        check(Some("localhost"), Some(""), false);
+    }
+}

@@ -1,0 +1,213 @@
+//! One session: what hangs on it, and whether it lives.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+    task::Waker,
+};
+
+use bytes::Bytes;
+use mcp_notify::Session;
+use parking_lot::Mutex;
+use rmcp::{
+    model::{ClientJsonRpcMessage, GetMeta, ProgressToken, RequestId},
+    transport::streamable_http_server::session::ServerSseMessage,
+};
+use tokio::{sync::mpsc, time::Instant};
+
+use super::{admission::Admission, replay::Replay};
+
+/// Requests of ours that wait for the stream; there are two kinds, and each is
+/// asked again if it is lost.
+const ASKED_MAX: usize = 16;
+
+/// Messages on the way to the answer of one POST. Its writer waits when it is
+/// full, and nobody waits for that writer.
+const ANSWER_CAPACITY: usize = 64;
+
+/// A session and everything that ends with it.
+pub(crate) struct Entry {
+    pub(super) session: Session,
+    /// Held until the session ends: its place under the caps, and whose it is.
+    pub(super) admission: Admission,
+    pub(super) inbound: mpsc::Sender<ClientJsonRpcMessage>,
+    pub(super) replay: Mutex<Replay>,
+    answers: Mutex<Answers>,
+    asked: Mutex<Asked>,
+    life: Mutex<Life>,
+}
+
+/// Who waits for which answer.
+#[derive(Default)]
+struct Answers {
+    by_request: HashMap<RequestId, mpsc::Sender<ServerSseMessage>>,
+    by_token: HashMap<ProgressToken, RequestId>,
+}
+
+/// Our own requests, for the stream.
+#[derive(Default)]
+struct Asked {
+    waiting: VecDeque<Bytes>,
+    reader: Option<Waker>,
+}
+
+struct Life {
+    streams: usize,
+    posts: usize,
+    seen: Instant,
+}
+
+/// Something open that shows life: while it is held, the session does not idle.
+pub(super) struct Open {
+    entry: Arc<Entry>,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Stream,
+    Post,
+}
+
+// === impl Entry ===
+
+impl Entry {
+    pub(super) fn new(
+        session: Session,
+        admission: Admission,
+        inbound: mpsc::Sender<ClientJsonRpcMessage>,
+    ) -> Self {
+        Self {
+            session,
+            admission,
+            inbound,
+            replay: Mutex::default(),
+            answers: Mutex::default(),
+            asked: Mutex::default(),
+            life: Mutex::new(Life {
+                streams: 0,
+                posts: 0,
+                seen: Instant::now(),
+            }),
+        }
+    }
+
+    /// Notes who waits for the answer to a request; `None` if the id is taken.
+    pub(super) fn expect(
+        &self,
+        message: &ClientJsonRpcMessage,
+    ) -> Option<mpsc::Receiver<ServerSseMessage>> {
+        let ClientJsonRpcMessage::Request(request) = message else {
+            return None;
+        };
+        let (sender, receiver) = mpsc::channel(ANSWER_CAPACITY);
+        let mut answers = self.answers.lock();
+        // A stream that its client has left must not keep the id.
+        if answers
+            .by_request
+            .get(&request.id)
+            .is_some_and(|taken| !taken.is_closed())
+        {
+            return None;
+        }
+        answers.by_request.insert(request.id.clone(), sender);
+        if let Some(token) = request.request.get_meta().get_progress_token() {
+            answers.by_token.insert(token, request.id.clone());
+        }
+        Some(receiver)
+    }
+
+    /// Where the last message of a request goes; nobody waits after it.
+    pub(super) fn take_answer(&self, id: &RequestId) -> Option<mpsc::Sender<ServerSseMessage>> {
+        let mut answers = self.answers.lock();
+        answers.by_token.retain(|_, request| request != id);
+        answers.by_request.remove(id)
+    }
+
+    /// Where a message about a running request goes.
+    pub(super) fn answer(&self, id: &RequestId) -> Option<mpsc::Sender<ServerSseMessage>> {
+        self.answers.lock().by_request.get(id).cloned()
+    }
+
+    /// Where progress of a running request goes.
+    pub(super) fn answer_for_token(
+        &self,
+        token: &ProgressToken,
+    ) -> Option<mpsc::Sender<ServerSseMessage>> {
+        let answers = self.answers.lock();
+        answers
+            .by_request
+            .get(answers.by_token.get(token)?)
+            .cloned()
+    }
+
+    /// Puts a request of ours onto the stream. False when there is no room.
+    pub(super) fn ask(&self, frame: Bytes) -> bool {
+        let mut asked = self.asked.lock();
+        if asked.waiting.len() >= ASKED_MAX {
+            return false;
+        }
+        asked.waiting.push_back(frame);
+        if let Some(reader) = asked.reader.take() {
+            reader.wake();
+        }
+        true
+    }
+
+    /// The next request of ours, or a promise to wake.
+    pub(super) fn poll_asked(&self, waker: &Waker) -> Option<Bytes> {
+        let mut asked = self.asked.lock();
+        let next = asked.waiting.pop_front();
+        if next.is_none() {
+            asked.reader = Some(waker.clone());
+        }
+        next
+    }
+
+    pub(super) fn open(self: &Arc<Self>, kind: Kind) -> Open {
+        let mut life = self.life.lock();
+        life.seen = Instant::now();
+        *life.counter(kind) += 1;
+        drop(life);
+        Open {
+            entry: Arc::clone(self),
+            kind,
+        }
+    }
+
+    /// A message that opens nothing shows life too.
+    pub(super) fn seen(&self) {
+        self.life.lock().seen = Instant::now();
+    }
+
+    /// Since when nothing was open and nothing came.
+    pub(super) fn idle_since(&self) -> Option<Instant> {
+        let life = self.life.lock();
+        (life.streams == 0 && life.posts == 0).then_some(life.seen)
+    }
+
+    /// The session itself.
+    pub(crate) fn session(&self) -> &Session {
+        &self.session
+    }
+}
+
+// === impl Life ===
+
+impl Life {
+    fn counter(&mut self, kind: Kind) -> &mut usize {
+        match kind {
+            Kind::Stream => &mut self.streams,
+            Kind::Post => &mut self.posts,
+        }
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let mut life = self.entry.life.lock();
+        // The time of silence begins when the last thing closes.
+        life.seen = Instant::now();
+        *life.counter(self.kind) -= 1;
+    }
+}

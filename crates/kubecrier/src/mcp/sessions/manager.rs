@@ -1,0 +1,278 @@
+//! All sessions: made, found, swept, ended.
+
+use std::{collections::HashMap, fmt, sync::Arc};
+
+use futures_util::{Stream, StreamExt, stream};
+use mcp_notify::{CloseReason, Session};
+use parking_lot::RwLock;
+use rmcp::{
+    model::{ClientJsonRpcMessage, ServerJsonRpcMessage},
+    transport::streamable_http_server::session::{ServerSseMessage, SessionId, SessionManager},
+};
+use tokio::{
+    sync::mpsc,
+    time::{Duration, Instant},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    admission::{Admission, Gate, Refused},
+    entry::{Entry, Kind, Open},
+    wire::Wire,
+};
+use crate::mcp::caller::Caller;
+
+/// Messages from a client that the service has not taken yet.
+const INBOUND_CAPACITY: usize = 64;
+
+/// How often dead sessions are looked for.
+const SWEEP: Duration = Duration::from_secs(30);
+
+/// Caps and times of sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionLimits {
+    /// In all.
+    pub sessions_max: usize,
+    /// Of one caller.
+    pub sessions_per_caller_max: usize,
+    /// New ones in a second.
+    pub rate_per_second: usize,
+    /// Without a stream and without a request, a session ends after this.
+    pub idle_timeout: Duration,
+}
+
+/// Every session of the server.
+pub(in crate::mcp) struct Sessions {
+    limits: SessionLimits,
+    gate: Arc<Gate>,
+    // A lock for lookups by id; held for one map operation.
+    entries: RwLock<HashMap<SessionId, Arc<Entry>>>,
+}
+
+/// What rmcp is told when a session cannot do something.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::mcp) enum SessionError {
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    #[error("the session has ended")]
+    Ended,
+    #[error("a request with this id is still being answered")]
+    IdTaken,
+    #[error("the session did not answer `initialize`")]
+    NoAnswer,
+    #[error("streams are opened elsewhere")]
+    Elsewhere,
+}
+
+// === impl SessionLimits ===
+
+impl Default for SessionLimits {
+    fn default() -> Self {
+        Self {
+            sessions_max: 10_000,
+            sessions_per_caller_max: 1_000,
+            rate_per_second: 200,
+            idle_timeout: Duration::from_mins(5),
+        }
+    }
+}
+
+// === impl Sessions ===
+
+impl Sessions {
+    pub(in crate::mcp) fn new(limits: SessionLimits) -> Self {
+        let gate = Arc::new(Gate::new(limits));
+        Self {
+            limits,
+            gate,
+            entries: RwLock::default(),
+        }
+    }
+
+    pub(super) fn gate(&self) -> &Arc<Gate> {
+        &self.gate
+    }
+
+    /// How many sessions there are.
+    pub(in crate::mcp) fn count(&self) -> usize {
+        self.gate.count()
+    }
+
+    /// A session, if the caller of the request under way has opened it. To anyone
+    /// else it does not exist.
+    pub(in crate::mcp) fn find(&self, id: &str) -> Option<Arc<Entry>> {
+        let entry = self.entries.read().get(id).cloned()?;
+        let ours = *entry.admission.caller() == Caller::current();
+        (ours && !entry.session.is_closed()).then_some(entry)
+    }
+
+    /// A session by its id alone, for work that is not a request's.
+    pub(in crate::mcp) fn get(&self, id: &str) -> Option<Arc<Entry>> {
+        self.entries
+            .read()
+            .get(id)
+            .cloned()
+            .filter(|entry| !entry.session.is_closed())
+    }
+
+    /// Ends a session and frees what hangs on it. Exactly once; a second time does
+    /// nothing.
+    pub(super) fn end(&self, id: &str, why: &'static str) {
+        let Some(entry) = self.entries.write().remove(id) else {
+            return;
+        };
+        tracing::debug!(session = id, why, "session ended");
+        entry.session.close(CloseReason::Requested);
+    }
+
+    /// Ends every session.
+    pub(in crate::mcp) fn end_all(&self) {
+        let ids: Vec<_> = self.entries.read().keys().cloned().collect();
+        for id in ids {
+            self.end(&id, "the server stops");
+        }
+    }
+
+    /// Ends idle sessions, until told to stop.
+    pub(in crate::mcp) async fn sweep(self: Arc<Self>, stop: CancellationToken) {
+        let mut ticks = tokio::time::interval(SWEEP.min(self.limits.idle_timeout));
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                _tick = ticks.tick() => self.sweep_once(),
+            }
+        }
+    }
+
+    fn sweep_once(&self) {
+        let now = Instant::now();
+        let idle = |entry: &Entry| {
+            entry.session.is_closed()
+                || entry
+                    .idle_since()
+                    .is_some_and(|since| now.duration_since(since) >= self.limits.idle_timeout)
+        };
+        let dead: Vec<_> = self
+            .entries
+            .read()
+            .iter()
+            .filter(|(_, entry)| idle(entry))
+            .map(|(id, _)| id.clone())
+            .collect();
+        for id in dead {
+            self.end(&id, "idle: no stream and no request");
+        }
+    }
+
+    fn entry(&self, id: &str) -> Result<Arc<Entry>, SessionError> {
+        self.get(id).ok_or(SessionError::Ended)
+    }
+}
+
+impl fmt::Debug for Sessions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sessions")
+            .field("count", &self.count())
+            .finish_non_exhaustive()
+    }
+}
+
+impl SessionManager for Sessions {
+    type Error = SessionError;
+    type Transport = Wire;
+
+    async fn create_session(&self) -> Result<(SessionId, Wire), SessionError> {
+        let admission = match Admission::reserved() {
+            Some(place) => place,
+            None => self.gate.enter(&Caller::current())?,
+        };
+        let id: SessionId = uuid::Uuid::new_v4().to_string().into();
+        let (sender, inbound) = mpsc::channel(INBOUND_CAPACITY);
+        let entry = Arc::new(Entry::new(Session::new(id.clone()), admission, sender));
+        self.entries.write().insert(id.clone(), Arc::clone(&entry));
+        Ok((id, Wire { entry, inbound }))
+    }
+
+    async fn initialize_session(
+        &self,
+        id: &SessionId,
+        message: ClientJsonRpcMessage,
+    ) -> Result<ServerJsonRpcMessage, SessionError> {
+        let entry = self.entry(id)?;
+        let mut answer = entry.expect(&message).ok_or(SessionError::IdTaken)?;
+        entry
+            .inbound
+            .send(message)
+            .await
+            .map_err(|_| SessionError::Ended)?;
+        let first = answer.recv().await.and_then(|event| event.message);
+        let message = first.ok_or(SessionError::NoAnswer)?;
+        Ok(Arc::unwrap_or_clone(message))
+    }
+
+    async fn has_session(&self, id: &SessionId) -> Result<bool, SessionError> {
+        Ok(self.find(id).is_some())
+    }
+
+    async fn close_session(&self, id: &SessionId) -> Result<(), SessionError> {
+        self.end(id, "its service has ended");
+        Ok(())
+    }
+
+    async fn create_stream(
+        &self,
+        id: &SessionId,
+        message: ClientJsonRpcMessage,
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionError> {
+        let entry = self.entry(id)?;
+        let answer = entry.expect(&message).ok_or(SessionError::IdTaken)?;
+        let open = entry.open(Kind::Post);
+        entry
+            .inbound
+            .send(message)
+            .await
+            .map_err(|_| SessionError::Ended)?;
+        Ok(events(answer, open))
+    }
+
+    async fn accept_message(
+        &self,
+        id: &SessionId,
+        message: ClientJsonRpcMessage,
+    ) -> Result<(), SessionError> {
+        let entry = self.entry(id)?;
+        entry.seen();
+        entry
+            .inbound
+            .send(message)
+            .await
+            .map_err(|_| SessionError::Ended)
+    }
+
+    async fn create_standalone_stream(
+        &self,
+        _id: &SessionId,
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionError> {
+        Err::<stream::Empty<_>, _>(SessionError::Elsewhere)
+    }
+
+    async fn resume(
+        &self,
+        _id: &SessionId,
+        _last_event_id: String,
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionError> {
+        Err::<stream::Empty<_>, _>(SessionError::Elsewhere)
+    }
+}
+
+/// The messages of one POST; while it is read, the session lives.
+fn events(
+    answer: mpsc::Receiver<ServerSseMessage>,
+    open: Open,
+) -> impl Stream<Item = ServerSseMessage> + Send + Sync + 'static {
+    stream::unfold((answer, open), |(mut answer, open)| async move {
+        let event = answer.recv().await?;
+        Some((event, (answer, open)))
+    })
+    .fuse()
+}

@@ -1,0 +1,128 @@
+//! What a stream has sent lately, for a client that comes back.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+
+/// Enough for a moment without network; a client that was away for longer is told
+/// how much it missed.
+const MESSAGES_MAX: usize = 256;
+const BYTES_MAX: usize = 512 * 1024;
+
+/// The last messages of a session's stream under their ids. Frames are shared
+/// with every other session that got the same message.
+#[derive(Debug)]
+pub(super) struct Replay {
+    next_id: u64,
+    sent: VecDeque<(u64, Bytes)>,
+    bytes: usize,
+}
+
+/// What a client that has seen everything up to some id has missed.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Missed {
+    /// No longer there.
+    pub(super) lost: u64,
+    /// Still there.
+    pub(super) frames: Vec<(u64, Bytes)>,
+}
+
+impl Default for Replay {
+    fn default() -> Self {
+        Self {
+            next_id: 1,
+            sent: VecDeque::new(),
+            bytes: 0,
+        }
+    }
+}
+
+impl Replay {
+    /// An id that was never used, for a message that is being sent now.
+    pub(super) fn record(&mut self, frame: &Bytes) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        self.bytes += frame.len();
+        self.sent.push_back((id, frame.clone()));
+        while self.sent.len() > MESSAGES_MAX || self.bytes > BYTES_MAX {
+            let Some((_, oldest)) = self.sent.pop_front() else {
+                break;
+            };
+            self.bytes -= oldest.len();
+        }
+        id
+    }
+
+    /// Everything after an id, which the client has. An id that was never given
+    /// out has nothing after it.
+    pub(super) fn after(&self, seen: u64) -> Missed {
+        let oldest = self.sent.front().map_or(self.next_id, |(id, _)| *id);
+        let frames = self
+            .sent
+            .iter()
+            .filter(|(id, _)| *id > seen)
+            .cloned()
+            .collect();
+        Missed {
+            lost: oldest.saturating_sub(seen.saturating_add(1)),
+            frames,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn frame(size: usize) -> Bytes {
+        Bytes::from(vec![b'x'; size])
+    }
+
+    #[test]
+    fn what_was_seen_is_not_sent_again() {
+        let mut replay = Replay::default();
+        let ids: Vec<_> = (0..5).map(|_| replay.record(&frame(1))).collect();
+        assert_eq!(ids, [1, 2, 3, 4, 5]);
+        let missed = replay.after(3);
+        assert_eq!(missed.lost, 0);
+        assert_eq!(
+            missed.frames.iter().map(|(id, _)| *id).collect::<Vec<_>>(),
+            [4, 5]
+        );
+        assert_eq!(
+            replay.after(5),
+            Missed {
+                lost: 0,
+                frames: vec![]
+            }
+        );
+        assert_eq!(
+            replay.after(u64::MAX),
+            Missed {
+                lost: 0,
+                frames: vec![]
+            }
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn lost_and_kept_are_everything_after_the_last_seen(
+            sizes in prop::collection::vec(0..4000_usize, 0..600), seen in 0..700_u64,
+        ) {
+            let mut replay = Replay::default();
+            for size in &sizes {
+                replay.record(&frame(*size));
+            }
+            let missed = replay.after(seen);
+            let expected = (sizes.len() as u64).saturating_sub(seen);
+            prop_assert_eq!(missed.lost + missed.frames.len() as u64, expected);
+            prop_assert!(missed.frames.len() <= MESSAGES_MAX);
+            prop_assert!(missed.frames.iter().map(|(_, f)| f.len()).sum::<usize>() <= BYTES_MAX);
+            let last = missed.frames.last().map_or(sizes.len() as u64, |(id, _)| *id);
+            prop_assert!(missed.frames.is_empty() || last == sizes.len() as u64);
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! The push path: from a session's outbox to the bytes of its GET stream.
+
+use std::{
+    convert::Infallible,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use axum::{
+    body::Body,
+    extract::State,
+    response::{IntoResponse, Response},
+};
+use bytes::{BufMut, Bytes, BytesMut};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http_body::Frame;
+use mcp_notify::{Batch, CustomMethod, Item, Notification, ReadEnd, Reader};
+use tokio::time::{Duration, Instant, Sleep, sleep};
+
+use super::{
+    entry::{Entry, Kind, Open},
+    manager::Sessions,
+};
+
+/// Proxies cut connections that are silent for a minute.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// How long a client should wait before it comes back.
+const RETRY: Duration = Duration::from_secs(3);
+
+/// Everything that waits is written in one go, up to this.
+const CHUNK_BYTES: usize = 64 * 1024;
+
+const GAP_METHOD: &str = "notifications/stream/gap";
+
+/// `GET /mcp`: the stream of a session. The newest one receives; the one before
+/// it ends.
+pub(in crate::mcp) async fn open(
+    State(sessions): State<Arc<Sessions>>,
+    headers: HeaderMap,
+) -> Response {
+    let accepts = text(&headers, "accept").is_some_and(|kinds| kinds.contains("text/event-stream"));
+    if !accepts {
+        return refuse(
+            StatusCode::NOT_ACCEPTABLE,
+            "a stream is text/event-stream: accept it",
+        );
+    }
+    if newest_protocol(&headers) {
+        return no_method();
+    }
+    let entry = match named(&sessions, &headers) {
+        Ok(entry) => entry,
+        Err((status, why)) => return refuse(status, why),
+    };
+    let last_seen = match text(&headers, "last-event-id").map(str::parse) {
+        None => None,
+        Some(Ok(id)) => Some(id),
+        Some(Err(_)) => {
+            return refuse(
+                StatusCode::BAD_REQUEST,
+                "Last-Event-ID is a number that we sent",
+            );
+        }
+    };
+    let mut response = Response::new(Body::new(Events::new(entry, last_seen)));
+    let head = response.headers_mut();
+    head.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("text/event-stream"),
+    );
+    head.insert(
+        header::CACHE_CONTROL,
+        HeaderValue::from_static("no-cache, no-transform"),
+    );
+    // nginx would collect a stream before it passes it on.
+    head.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    response
+}
+
+/// `DELETE /mcp`: the client ends its session.
+pub(in crate::mcp) async fn close(
+    State(sessions): State<Arc<Sessions>>,
+    headers: HeaderMap,
+) -> Response {
+    if newest_protocol(&headers) {
+        return no_method();
+    }
+    match named(&sessions, &headers) {
+        Ok(entry) => {
+            sessions.end(entry.session.id(), "the client asked");
+            StatusCode::ACCEPTED.into_response()
+        }
+        Err((status, why)) => refuse(status, why),
+    }
+}
+
+fn named(
+    sessions: &Sessions,
+    headers: &HeaderMap,
+) -> Result<Arc<Entry>, (StatusCode, &'static str)> {
+    let Some(id) = text(headers, "mcp-session-id") else {
+        return Err((
+            StatusCode::BAD_REQUEST,
+            "name the session in Mcp-Session-Id",
+        ));
+    };
+    sessions.find(id).ok_or((
+        StatusCode::NOT_FOUND,
+        "no such session: initialize a new one",
+    ))
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
+}
+
+fn newest_protocol(headers: &HeaderMap) -> bool {
+    text(headers, "mcp-protocol-version").is_some_and(|version| version >= "2026-07-28")
+}
+
+fn no_method() -> Response {
+    let allow = [(header::ALLOW, "POST")];
+    (
+        StatusCode::METHOD_NOT_ALLOWED,
+        allow,
+        "this protocol version only has POST\n",
+    )
+        .into_response()
+}
+
+fn refuse(status: StatusCode, why: &str) -> Response {
+    (status, format!("{why}\n")).into_response()
+}
+
+/// The body of a GET: server-sent events out of the outbox.
+struct Events {
+    entry: Arc<Entry>,
+    reader: Reader,
+    /// Taken from the outbox and not yet written.
+    batch: Option<Batch>,
+    /// What goes out first: the greeting, and what the client has missed.
+    first: Option<Bytes>,
+    quiet: Pin<Box<Sleep>>,
+    ended: bool,
+    _open: Open,
+}
+
+// === impl Events ===
+
+impl Events {
+    fn new(entry: Arc<Entry>, last_seen: Option<u64>) -> Self {
+        // From here on the stream before this one gets nothing more.
+        let reader = entry.session.outbox().reader();
+        let mut first = BytesMut::new();
+        first.extend_from_slice(format!("retry: {}\n\n", RETRY.as_millis()).as_bytes());
+        if let Some(seen) = last_seen {
+            let missed = entry.replay.lock().after(seen);
+            if missed.lost > 0 {
+                write_plain(&mut first, &gap(missed.lost));
+            }
+            for (id, frame) in &missed.frames {
+                write_event(&mut first, *id, frame);
+            }
+        }
+        Self {
+            reader,
+            batch: None,
+            first: Some(first.freeze()),
+            quiet: Box::pin(sleep(KEEP_ALIVE)),
+            ended: false,
+            _open: entry.open(Kind::Stream),
+            entry,
+        }
+    }
+
+    /// Writes what waits, up to a chunk; `None` when nothing does.
+    fn write(&mut self, cx: &mut Context<'_>) -> Option<Bytes> {
+        let mut chunk = BytesMut::new();
+        while let Some(frame) = self.entry.poll_asked(cx.waker()) {
+            let id = self.entry.replay.lock().record(&frame);
+            write_event(&mut chunk, id, &frame);
+        }
+        while chunk.len() < CHUNK_BYTES {
+            let mut batch = match self.batch.take().filter(|batch| !batch.is_empty()) {
+                Some(batch) => batch,
+                None => match self.reader.poll_next(cx) {
+                    Poll::Pending => break,
+                    Poll::Ready(Ok(batch)) => batch,
+                    Poll::Ready(Err(end)) => {
+                        self.ended = true;
+                        chunk.extend_from_slice(farewell(end).as_bytes());
+                        break;
+                    }
+                },
+            };
+            let mut replay = self.entry.replay.lock();
+            while chunk.len() < CHUNK_BYTES
+                && let Some(item) = batch.front()
+            {
+                match item {
+                    Item::Notification(notification) => match notification.frame() {
+                        Ok(frame) => {
+                            let id = replay.record(frame);
+                            write_event(&mut chunk, id, frame);
+                            batch.deliver();
+                        }
+                        Err(error) => {
+                            tracing::error!(method = %notification.method(), %error, "notification has no bytes");
+                            batch.abandon();
+                        }
+                    },
+                    Item::Gap(missing) => {
+                        write_plain(&mut chunk, &gap(missing.dropped));
+                        batch.deliver();
+                    }
+                    _ => {
+                        batch.deliver();
+                    }
+                }
+            }
+            drop(replay);
+            self.batch = Some(batch);
+        }
+        (!chunk.is_empty()).then(|| chunk.freeze())
+    }
+}
+
+impl http_body::Body for Events {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if let Some(first) = self.first.take() {
+            return Poll::Ready(Some(Ok(Frame::data(first))));
+        }
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        if let Some(chunk) = self.write(cx) {
+            self.quiet.as_mut().reset(Instant::now() + KEEP_ALIVE);
+            return Poll::Ready(Some(Ok(Frame::data(chunk))));
+        }
+        if self.quiet.as_mut().poll(cx).is_ready() {
+            self.quiet.as_mut().reset(Instant::now() + KEEP_ALIVE);
+            // The reset timer has to be asked once to wake us again.
+            let _pending = self.quiet.as_mut().poll(cx);
+            return Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b": alive\n\n")))));
+        }
+        Poll::Pending
+    }
+}
+
+fn write_event(chunk: &mut BytesMut, id: u64, frame: &Bytes) {
+    chunk.reserve(frame.len() + 40);
+    chunk.put_slice(b"id: ");
+    let mut digits = [0; 20];
+    chunk.put_slice(decimal(id, &mut digits));
+    chunk.put_slice(b"\ndata: ");
+    chunk.put_slice(frame);
+    chunk.put_slice(b"\n\n");
+}
+
+/// An event without an id: it is not to be sent again.
+fn write_plain(chunk: &mut BytesMut, notification: &Notification) {
+    if let Ok(frame) = notification.frame() {
+        chunk.put_slice(b"data: ");
+        chunk.put_slice(frame);
+        chunk.put_slice(b"\n\n");
+    }
+}
+
+/// A number's digits, without the formatting machinery: this runs per delivery.
+fn decimal(mut number: u64, digits: &mut [u8; 20]) -> &[u8] {
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + u8::try_from(number % 10).unwrap_or_default();
+        number /= 10;
+        if number == 0 {
+            return &digits[at..];
+        }
+    }
+}
+
+/// Tells the client that so many notifications are missing here.
+fn gap(missing: u64) -> Notification {
+    let method = CustomMethod::new(GAP_METHOD).expect("the name follows the rule");
+    Notification::custom(method, &serde_json::json!({"missing": missing}))
+}
+
+fn farewell(end: ReadEnd) -> &'static str {
+    match end {
+        ReadEnd::Superseded => ": a newer stream of this session has taken over\n\n",
+        _ => ": the session has ended\n\n",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_as_they_are_read() {
+        for number in [0, 7, 10, 99, 12_345, u64::MAX] {
+            let mut digits = [0; 20];
+            assert_eq!(decimal(number, &mut digits), number.to_string().as_bytes());
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Sessions over HTTP and what is pushed to them.
+
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+use testbed::{Kubeconfig, User};
+use tokio::time::timeout;
+
+use crate::harness::{File, Http, Stream, initialize, kubeconfig, one_context};
+
+/// Nothing more comes: waits for as long as a change takes to be noticed.
+const QUIET: Duration = Duration::from_secs(6);
+
+fn no_cluster() -> File {
+    kubeconfig(|file| {
+        file.server_context("dev", "https://127.0.0.1:1", "")
+            .current("dev")
+    })
+}
+
+const ALL_LISTS: [&str; 3] = [
+    "notifications/prompts/list_changed",
+    "notifications/resources/list_changed",
+    "notifications/tools/list_changed",
+];
+
+async fn methods(stream: &mut Stream, count: usize) -> Vec<String> {
+    let mut methods = Vec::new();
+    for _ in 0..count {
+        methods.push(stream.next().await["method"].as_str().unwrap().to_owned());
+    }
+    methods.sort();
+    methods
+}
+
+#[tokio::test]
+async fn a_fresh_session_is_told_of_each_list_once_and_no_more() {
+    let file = no_cluster();
+    let http = Http::start(&file.path, &[]).await;
+    let mut stream = http.stream(None).await;
+    assert_eq!(methods(&mut stream, 3).await, ALL_LISTS);
+    for _ in 0..3 {
+        http.rpc("tools/list", json!({})).await;
+    }
+    stream.expect_silence(QUIET).await;
+    // Coming back does not tell it again.
+    drop(stream);
+    http.stream(None)
+        .await
+        .expect_silence(Duration::from_secs(1))
+        .await;
+}
+
+#[tokio::test]
+async fn a_session_of_an_old_version_is_told_nothing() {
+    let file = no_cluster();
+    let (old, new) = ("2025-03-26", "2025-06-18");
+    let http = Http::start_at(&file.path, &[], old).await;
+    let mut quiet = http.stream(None).await;
+    // Another session in the same process, by its own rule.
+    let other = http.another(new).await;
+    let mut told = other.stream(None).await;
+    assert_eq!(methods(&mut told, 3).await, ALL_LISTS);
+    quiet.expect_silence(Duration::from_secs(1)).await;
+}
+
+#[tokio::test]
+async fn a_changed_list_is_told_once() {
+    let Some(bed) = testbed::shared() else { return };
+    let file = one_context(bed.dev(), User::Reader);
+    let http = Http::start(&file.path, &[]).await;
+    let mut stream = http.stream(None).await;
+    methods(&mut stream, 3).await;
+    // A second context: the tools now take one.
+    let more = Kubeconfig::new()
+        .context("dev", bed.dev(), User::Reader)
+        .context("dev-2", bed.dev(), User::Reader)
+        .current("dev");
+    more.write(&file.path).unwrap();
+    assert_eq!(
+        stream.next().await["method"],
+        "notifications/tools/list_changed"
+    );
+    // Written again with the same content: no change.
+    more.write(&file.path).unwrap();
+    stream.expect_silence(QUIET).await;
+}
+
+#[tokio::test]
+async fn the_newest_stream_receives_and_the_older_one_is_told_why_it_ends() {
+    let file = no_cluster();
+    let http = Http::start(&file.path, &[]).await;
+    let mut first = http.stream(None).await;
+    methods(&mut first, 3).await;
+    let _second = http.stream(None).await;
+    let end = first.rest().await;
+    assert!(
+        end.contains(": a newer stream of this session has taken over"),
+        "{end:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_stream_resumes_after_the_last_event_seen() {
+    let file = no_cluster();
+    let http = Http::start(&file.path, &[]).await;
+    let mut first = http.stream(None).await;
+    methods(&mut first, 3).await;
+    let ids = first.ids.clone();
+    assert_eq!(ids, ["1", "2", "3"]);
+    drop(first);
+    let mut resumed = http.stream(Some("1")).await;
+    methods(&mut resumed, 2).await;
+    assert_eq!(resumed.ids, ["2", "3"], "after the id, not from it");
+    resumed.expect_silence(Duration::from_secs(1)).await;
+}
+
+#[tokio::test]
+async fn a_session_ends_when_its_client_says_so() {
+    let file = no_cluster();
+    let http = Http::start(&file.path, &[]).await;
+    let mut stream = http.stream(None).await;
+    methods(&mut stream, 3).await;
+    assert_eq!(http.delete().await, StatusCode::ACCEPTED);
+    assert!(stream.rest().await.contains(": the session has ended"));
+    let list = json!({"jsonrpc": "2.0", "id": 9, "method": "tools/list", "params": {}});
+    assert_eq!(http.post(&list).await.status(), StatusCode::NOT_FOUND);
+    assert_eq!(http.delete().await, StatusCode::NOT_FOUND);
+    assert_eq!(http.open(None).await.status(), StatusCode::NOT_FOUND);
+    let stats: Value = http.get("/stats").await.json().await.unwrap();
+    assert_eq!(stats["sessions"], 0);
+}
+
+#[tokio::test]
+async fn an_open_stream_is_a_sign_of_life_and_nothing_else_is() {
+    let file = no_cluster();
+    let http = Http::start(&file.path, &["--session-idle-timeout", "1s"]).await;
+    let quiet = http.another("2025-11-25").await;
+    let listening = http.another("2025-11-25").await;
+    let mut stream = listening.stream(None).await;
+    methods(&mut stream, 3).await;
+    let gone = async {
+        // Asking would be a sign of life: look from outside.
+        loop {
+            let stats: Value = http.get("/stats").await.json().await.unwrap();
+            if stats["sessions"] == 1 {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    timeout(Duration::from_secs(20), gone)
+        .await
+        .expect("idle sessions end");
+    stream.expect_silence(Duration::from_secs(3)).await;
+    listening.rpc("tools/list", json!({})).await;
+    let list = json!({"jsonrpc": "2.0", "id": 9, "method": "tools/list", "params": {}});
+    assert_eq!(quiet.post(&list).await.status(), StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn a_full_server_says_when_to_come_back() {
+    let file = no_cluster();
+    let http = Http::start(&file.path, &["--max-sessions", "1"]).await;
+    let refused = http.fresh(&initialize("2025-11-25")).await;
+    assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(refused.headers()["retry-after"], "30");
+    assert!(refused.text().await.unwrap().contains("--max-sessions"));
+    http.delete().await;
+    assert_eq!(
+        http.fresh(&initialize("2025-11-25")).await.status(),
+        StatusCode::OK
+    );
+    let http = Http::start(&file.path, &["--max-session-rate", "1"]).await;
+    let refused = http.fresh(&initialize("2025-11-25")).await;
+    assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(refused.headers()["retry-after"], "1");
+}
+
+#[tokio::test]
+async fn log_levels_are_eight_and_a_ninth_is_an_error() {
+    let file = no_cluster();
+    let http = Http::start(&file.path, &[]).await;
+    for level in [
+        "debug",
+        "info",
+        "notice",
+        "warning",
+        "error",
+        "critical",
+        "alert",
+        "emergency",
+    ] {
+        let answer = http.rpc("logging/setLevel", json!({"level": level})).await;
+        assert_eq!(answer["result"], json!({}), "{level}: {answer}");
+    }
+    let answer = http.rpc("logging/setLevel", json!({"level": "loud"})).await;
+    assert_eq!(answer["error"]["code"], -32602, "{answer}");
+    assert!(
+        answer["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("emergency"),
+        "{answer}"
+    );
+    let modern = http
+        .modern("logging/setLevel", None, json!({"level": "info"}))
+        .await;
+    assert_eq!(modern.status(), StatusCode::NOT_FOUND);
+    let answer = crate::harness::message(&modern.text().await.unwrap());
+    assert_eq!(answer["error"]["code"], -32601);
+}
+
+#[tokio::test]
+async fn a_listen_gets_what_it_asked_for_and_a_graceful_end() {
+    let file = no_cluster();
+    let mut http = Http::start(&file.path, &[]).await;
+    let wanted = json!({"notifications": {"toolsListChanged": true}});
+    let response = http.modern("subscriptions/listen", None, wanted).await;
+    assert_eq!(response.status(), StatusCode::OK);
+    let mut stream = Stream::new(response);
+    let ack = stream.next().await;
+    assert_eq!(ack["method"], "notifications/subscriptions/acknowledged");
+    assert_eq!(
+        ack["params"]["notifications"],
+        json!({"toolsListChanged": true})
+    );
+    let told = stream.next().await;
+    assert_eq!(told["method"], "notifications/tools/list_changed");
+    stream.expect_silence(Duration::from_secs(1)).await;
+    http.server.signal(rustix::process::Signal::TERM);
+    let end = stream.next().await;
+    assert_eq!(end["result"]["resultType"], "complete", "{end}");
+    assert!(http.server.exit().await.success());
+}
+
+#[tokio::test]
+async fn a_client_that_stops_reading_keeps_its_other_requests() {
+    let file = no_cluster();
+    let http = Http::start(&file.path, &[]).await;
+    // Opened and never read.
+    let stalled = http.open(None).await;
+    for _ in 0..20 {
+        let answer = timeout(Duration::from_secs(10), http.rpc("tools/list", json!({})));
+        assert!(answer.await.unwrap()["result"]["tools"].is_array());
+    }
+    assert_eq!(http.delete().await, StatusCode::ACCEPTED);
+    drop(stalled.bytes_stream().next().await);
+}
