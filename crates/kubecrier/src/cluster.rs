@@ -1,13 +1,17 @@
 //! The cluster room: everything that speaks to a Kubernetes API server, and the
 //! only place that names kube. What leaves it is plain data.
 
+mod connect;
 mod contexts;
 mod error;
 mod events;
+mod kubeconfig;
 mod list;
 mod logs;
+mod name;
 mod namespaces;
 mod pods;
+mod proxy;
 mod target;
 
 pub use self::{
@@ -16,7 +20,12 @@ pub use self::{
     events::{EventQuery, EventRow, InvolvedObject},
     list::{ListQuery, More, Page},
     logs::{LogQuery, LogText},
+    name::Name,
     namespaces::NamespaceRow,
     pods::PodRow,
     target::{Cluster, ObjectName},
 };
+
+/// A log directive for what the client library says: it writes whole bodies that it
+/// cannot read into the log, and repeats every failure that we report.
+pub(crate) const QUIET: &str = "kube_client=off";

@@ -186,26 +186,45 @@ fn idle_timeout(text: String) -> Result<Duration, ConfigError> {
     }
 }
 
+/// A variable, and the argument it stands for.
+struct Known {
+    variable: String,
+    argument: String,
+}
+
 /// The command line, with the environment checked for words we do not know.
 fn command_for(
     environment: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> Result<clap::Command, ConfigError> {
     let mut command = Args::command();
-    let known: Vec<String> = command
+    let known: Vec<Known> = command
         .get_arguments()
-        .filter_map(|arg| arg.get_env()?.to_str().map(str::to_owned))
+        .filter_map(|arg| {
+            let variable = arg.get_env()?.to_str()?.to_owned();
+            Some(Known {
+                variable,
+                argument: arg.get_id().to_string(),
+            })
+        })
         .collect();
     for (name, value) in environment {
         let Some(name) = name.to_str().filter(|name| name.starts_with(PREFIX)) else {
             continue;
         };
-        if is_service_link(name, &value) {
+        let ours = known.iter().find(|one| one.variable == name);
+        if value.is_empty() {
+            // As good as not set; shells and manifests make such.
+            if let Some(ours) = ours {
+                command = command.mut_arg(&ours.argument, |arg| arg.env(None));
+            }
+        } else if is_service_link(name, &value) {
             // A Service called kubecrier makes Kubernetes set KUBECRIER_PORT and
             // its like in every pod of the namespace: not meant for us.
             if name == "KUBECRIER_PORT" {
                 command = command.mut_arg("port", |arg| arg.env(None));
             }
-        } else if !known.iter().any(|one| one == name) {
+        } else if ours.is_none() {
+            let known: Vec<_> = known.iter().map(|one| one.variable.as_str()).collect();
             return Err(ConfigError::UnknownVariable {
                 name: name.to_owned(),
                 known: known.join(", "),
@@ -215,14 +234,21 @@ fn command_for(
     Ok(command)
 }
 
+/// What Kubernetes sets for a Service whose name begins with ours: `..._PORT` with a
+/// URL, `..._SERVICE_HOST`, `..._SERVICE_PORT_<name>`, `..._PORT_<n>_TCP_<part>`.
 fn is_service_link(name: &str, value: &OsString) -> bool {
+    let rest = name.strip_prefix("KUBECRIER").unwrap_or_default();
+    let numbered_port = rest.split("_PORT_").skip(1).any(|after| {
+        let mut parts = after.split('_');
+        parts.next().is_some_and(|port| port.parse::<u16>().is_ok())
+            && matches!(parts.next(), Some("TCP" | "UDP" | "SCTP"))
+    });
     let url = value.to_str().is_some_and(|value| value.contains("://"));
-    (name == "KUBECRIER_PORT" && url)
-        || name.starts_with("KUBECRIER_SERVICE_")
-        || (name.starts_with("KUBECRIER_PORT_")
-            && name
-                .split('_')
-                .any(|part| matches!(part, "TCP" | "UDP" | "SCTP")))
+    rest.ends_with("_SERVICE_HOST")
+        || rest.ends_with("_SERVICE_PORT")
+        || rest.contains("_SERVICE_PORT_")
+        || numbered_port
+        || (rest.ends_with("_PORT") && url)
 }
 
 fn read_file(path: &Path) -> Result<Settings, ConfigError> {

@@ -68,13 +68,17 @@ impl Lifecycle {
         let inner = Arc::clone(&self.inner);
         let guarded = async move {
             if AssertUnwindSafe(task).catch_unwind().await.is_err() {
-                *inner.failure.lock() = Some(format!("task `{name}` panicked"));
-                inner.failed.cancel();
+                inner.fail(format!("task `{name}` panicked"));
             }
         };
         self.inner
             .tasks
             .spawn(guarded.instrument(tracing::info_span!("task", name)));
+    }
+
+    /// Ends the process: something is broken that cannot be mended.
+    pub fn fail(&self, what: String) {
+        self.inner.fail(what);
     }
 
     /// Ends when a stop has been asked for.
@@ -143,6 +147,13 @@ impl Lifecycle {
         let mut latches = self.inner.latches.lock();
         latches.retain(|latch| latch.strong_count() > 0);
         latches.is_empty() && !self.inner.draining.is_cancelled()
+    }
+}
+
+impl Inner {
+    fn fail(&self, what: String) {
+        *self.failure.lock() = Some(what);
+        self.failed.cancel();
     }
 }
 

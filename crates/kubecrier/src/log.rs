@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal};
 
 use tracing_subscriber::{EnvFilter, fmt, prelude::*};
 
-use crate::{cli::LogFormat, config::ConfigError, mcp};
+use crate::{cli::LogFormat, cluster, config::ConfigError, mcp};
 
 /// How logs are written.
 #[derive(Clone, Debug)]
@@ -17,23 +17,25 @@ impl Config {
     /// A level for our own records, or directives for everything.
     pub(crate) fn new(level: Option<&str>, format: LogFormat) -> Result<Self, ConfigError> {
         let level = level.unwrap_or("info");
+        let refused = || ConfigError::Value {
+            origin: String::new(),
+            key: "log-level",
+            value: level.to_owned(),
+            expected: "error, warn, info, debug, trace, or directives such as \
+                       `info,kubecrier::mcp=debug`"
+                .to_owned(),
+        };
+        let quiet = format!("{},{}", mcp::QUIET, cluster::QUIET);
         let directives = match level.parse::<tracing::Level>() {
-            Ok(level) => {
-                // Libraries speak up when something is wrong; we tell the story.
-                format!("warn,kubecrier={level},mcp_notify={level},{}", mcp::QUIET)
-            }
-            Err(_) => level.to_owned(),
+            // Libraries speak up when something is wrong; we tell the story.
+            Ok(level) => format!("warn,kubecrier={level},mcp_notify={level},{quiet}"),
+            // A lone word would be taken for a module's name, and silence all others.
+            Err(_) if !level.contains(['=', ',']) => return Err(refused()),
+            Err(_) => format!("{quiet},{level}"),
         };
         match EnvFilter::try_new(&directives) {
             Ok(_) => Ok(Self { directives, format }),
-            Err(_) => Err(ConfigError::Value {
-                origin: String::new(),
-                key: "log-level",
-                value: level.to_owned(),
-                expected: "error, warn, info, debug, trace, or directives such as \
-                           `info,kubecrier::mcp=debug`"
-                    .to_owned(),
-            }),
+            Err(_) => Err(refused()),
         }
     }
 

@@ -5,14 +5,22 @@
 pub(crate) struct Table {
     header: &'static [&'static str],
     rows: Vec<Vec<String>>,
+    /// The widest cell of each column, in characters.
+    widths: Vec<usize>,
+    /// Bytes of the last column, which is not padded, and what other cells have
+    /// beyond one byte a character.
+    free_bytes: usize,
 }
 
 impl Table {
     /// An empty table.
     pub(crate) fn new(header: &'static [&'static str]) -> Self {
+        let widths = header.iter().map(|cell| cell.chars().count()).collect();
         Self {
             header,
             rows: Vec::new(),
+            widths,
+            free_bytes: 0,
         }
     }
 
@@ -23,26 +31,53 @@ impl Table {
             self.header.len(),
             "a row has a cell per column"
         );
-        self.rows.push(cells.into_iter().map(one_line).collect());
+        let cells: Vec<_> = cells.into_iter().map(one_line).collect();
+        self.measure(&cells);
+        self.rows.push(cells);
+    }
+
+    /// Takes the last row back.
+    pub(crate) fn undo(&mut self) {
+        self.rows.pop();
+        let rows = std::mem::take(&mut self.rows);
+        *self = Self::new(self.header);
+        for row in rows {
+            self.row(row);
+        }
+    }
+
+    /// How long the text is at most: padded columns are as wide as their widest cell.
+    pub(crate) fn bytes(&self) -> usize {
+        let padded: usize = self
+            .widths
+            .iter()
+            .rev()
+            .skip(1)
+            .map(|width| width + 2)
+            .sum();
+        (self.rows.len() + 1) * (padded + 1) + self.free_bytes
+    }
+
+    fn measure(&mut self, cells: &[String]) {
+        let last = cells.len().saturating_sub(1);
+        for (index, (width, cell)) in self.widths.iter_mut().zip(cells).enumerate() {
+            let characters = cell.chars().count();
+            self.free_bytes += if index == last {
+                cell.len()
+            } else {
+                cell.len() - characters
+            };
+            *width = (*width).max(characters);
+        }
     }
 
     /// The text, one line per row.
     pub(crate) fn render(&self) -> String {
-        let mut widths: Vec<usize> = self
-            .header
-            .iter()
-            .map(|cell| cell.chars().count())
-            .collect();
-        for row in &self.rows {
-            for (width, cell) in widths.iter_mut().zip(row) {
-                *width = (*width).max(cell.chars().count());
-            }
-        }
         let mut text = String::new();
         let header: Vec<String> = self.header.iter().map(ToString::to_string).collect();
         for row in std::iter::once(&header).chain(&self.rows) {
             let last = row.len().saturating_sub(1);
-            for (index, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            for (index, (cell, width)) in row.iter().zip(&self.widths).enumerate() {
                 text.push_str(cell);
                 if index < last {
                     text.extend(std::iter::repeat_n(' ', width - cell.chars().count() + 2));
@@ -77,5 +112,26 @@ mod tests {
         table.row(vec!["ä".to_owned(), String::new()]);
         let expected = "NAME         MESSAGE\na-long-name  first second\nä            -\n";
         assert_eq!(table.render(), expected);
+    }
+
+    #[test]
+    fn the_length_is_known_before_the_text_is_made() {
+        let mut table = Table::new(&["NAME", "MESSAGE"]);
+        for row in [
+            ["a", "short"],
+            ["ß", "a much longer message, and no padding after it"],
+            ["ccc", "€"],
+        ] {
+            table.row(row.map(str::to_owned).to_vec());
+            let (known, real) = (table.bytes(), table.render().len());
+            assert!(
+                known >= real.saturating_sub(8) && known <= real + 16,
+                "{known} for {real}"
+            );
+        }
+        let before = table.render();
+        table.row(vec!["x".repeat(50), String::new()]);
+        table.undo();
+        assert_eq!(table.render(), before);
     }
 }

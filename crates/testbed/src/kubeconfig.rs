@@ -49,6 +49,18 @@ impl Kubeconfig {
         self.raw(name, &cluster.url(), cluster.authority_pem(), &user)
     }
 
+    /// Adds a context that gets its credentials from a program.
+    #[must_use]
+    pub fn exec_context(self, name: &str, cluster: &Cluster, program: &str, args: &[&str]) -> Self {
+        let user = json!({"exec": {
+            "apiVersion": "client.authentication.k8s.io/v1",
+            "command": program,
+            "args": args,
+            "interactiveMode": "IfAvailable",
+        }});
+        self.raw(name, &cluster.url(), cluster.authority_pem(), &user)
+    }
+
     /// Adds a context for any server.
     #[must_use]
     pub fn server_context(self, name: &str, url: &str, authority_pem: &str) -> Self {

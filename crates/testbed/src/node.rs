@@ -194,7 +194,7 @@ async fn answer<B>(request: Request<B>, state: Arc<State>) -> Result<Response<Bo
     let script = state.logs.lock().scripts.get(&key).cloned();
     let Some(script) = script else {
         // A kubelet's own words, for a container it does not know.
-        return Ok(error(404, "unable to retrieve container logs"));
+        return Ok(error(400, "unable to retrieve container logs"));
     };
     sleep(script.delay).await;
     if let Some((status, message)) = &script.failure {

@@ -2,34 +2,25 @@
 //! a context that is down costs only the calls that name it, and the file is read
 //! again when it has changed.
 
-use std::{
-    collections::HashMap,
-    env, fs,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::{Duration, SystemTime},
-};
+use std::{collections::HashMap, path::PathBuf, sync::Arc, time::Duration};
 
-use kube::config::{ExecInteractiveMode, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use parking_lot::Mutex;
 use serde::Serialize;
 
 use super::{
+    connect::{self, Setup},
     error::{ClusterError, ErrorKind},
+    kubeconfig::{IN_CLUSTER, Places, Source, Stamp, stamp},
     target::Cluster,
 };
-
-/// The name of the one context when the server runs inside a cluster.
-const IN_CLUSTER: &str = "in-cluster";
-
-const BACKSTOP: Duration = Duration::from_secs(1);
 
 /// Settings of this room.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The kubeconfig; else `KUBECONFIG`, then `~/.kube/config`, then in-cluster.
     pub kubeconfig: Option<PathBuf>,
-    /// The context to use when a call names none; else the file's current one.
+    /// The context to use when a call names none; else the file's current one, or
+    /// its only one.
     pub context: Option<String>,
     /// How long one request to an API server may take until it answers.
     pub request_timeout: Duration,
@@ -58,20 +49,12 @@ pub struct Contexts {
     state: Mutex<State>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct State {
+    /// The kubeconfig and the files it names, as they were when it was read.
     stamp: Stamp,
     source: Option<Arc<Source>>,
-    clients: HashMap<String, Cluster>,
-}
-
-/// What tells one content of the files from another.
-type Stamp = Vec<(PathBuf, Option<(SystemTime, u64)>)>;
-
-#[derive(Debug)]
-enum Source {
-    File(Box<Kubeconfig>),
-    InCluster,
+    clients: HashMap<String, Setup>,
 }
 
 // === impl Contexts ===
@@ -91,10 +74,13 @@ impl Contexts {
         let source = self.source()?;
         let default = self.default_name(&source);
         let Source::File(file) = &*source else {
+            let here = kube::Config::incluster().ok();
             return Ok(vec![ContextInfo {
                 name: IN_CLUSTER.to_owned(),
-                server: "https://kubernetes.default.svc".to_owned(),
-                namespace: "default".to_owned(),
+                server: here
+                    .as_ref()
+                    .map_or_else(String::new, |one| one.cluster_url.to_string()),
+                namespace: here.map_or_else(String::new, |one| one.default_namespace),
                 default: true,
             }]);
         };
@@ -120,26 +106,45 @@ impl Contexts {
     pub async fn cluster(&self, name: Option<&str>) -> Result<Cluster, ClusterError> {
         let source = self.source()?;
         let name = self.choose(&source, name)?;
-        if let Some(known) = self.state.lock().clients.get(&name) {
-            return Ok(known.clone());
+        let setup = self.setup(&source, &name);
+        let Ok(made) = tokio::time::timeout(self.config.request_timeout, setup).await else {
+            return Err(connect::too_slow(&name, self.config.request_timeout));
+        };
+        if made.as_ref().map_or(true, Cluster::has_expired) {
+            self.forget(&name);
         }
-        let cluster = connect(&source, &name, self.config.request_timeout).await?;
-        let mut state = self.state.lock();
-        // The file may have changed while a plugin ran; then the next call makes a
-        // fresh one.
-        if state
-            .source
-            .as_ref()
-            .is_some_and(|current| Arc::ptr_eq(current, &source))
-        {
-            state.clients.insert(name, cluster.clone());
-        }
-        Ok(cluster)
+        made
+    }
+
+    /// Drops the client of a context: its credentials are not accepted any more.
+    pub fn forget(&self, name: &str) {
+        self.state.lock().clients.remove(name);
     }
 
     /// How many clients exist.
     pub fn connected(&self) -> usize {
-        self.state.lock().clients.len()
+        let state = self.state.lock();
+        state
+            .clients
+            .values()
+            .filter(|setup| matches!(setup.peek(), Some(Ok(_))))
+            .count()
+    }
+
+    /// The client that is there or on its way, or a new one.
+    fn setup(&self, source: &Arc<Source>, name: &str) -> Setup {
+        let mut state = self.state.lock();
+        let expired = |setup: &Setup| {
+            setup
+                .peek()
+                .is_some_and(|made| made.as_ref().map_or(true, Cluster::has_expired))
+        };
+        if let Some(known) = state.clients.get(name).filter(|setup| !expired(setup)) {
+            return known.clone();
+        }
+        let setup = connect::start(Arc::clone(source), name, self.config.request_timeout);
+        state.clients.insert(name.to_owned(), setup.clone());
+        setup
     }
 
     fn choose(&self, source: &Source, name: Option<&str>) -> Result<String, ClusterError> {
@@ -171,67 +176,58 @@ impl Contexts {
     }
 
     fn default_name(&self, source: &Source) -> Option<String> {
-        match source {
-            Source::InCluster => Some(IN_CLUSTER.to_owned()),
-            Source::File(file) => self
-                .config
-                .context
-                .clone()
-                .or_else(|| file.current_context.clone().filter(|name| !name.is_empty())),
+        if let Some(name) = &self.config.context {
+            return Some(name.clone());
         }
+        let current = match source {
+            Source::InCluster => None,
+            Source::File(file) => file.current_context.clone().filter(|name| !name.is_empty()),
+        };
+        // Where there is no choice, none has to be made.
+        current.or_else(|| match source.names().as_slice() {
+            [only] => Some((*only).to_owned()),
+            _ => None,
+        })
     }
 
     /// The kubeconfig as it is now.
     fn source(&self) -> Result<Arc<Source>, ClusterError> {
-        let paths = self.paths();
-        let stamp: Stamp = paths
-            .iter()
-            .map(|path| (path.clone(), file_stamp(path)))
-            .collect();
+        let places = Places::find(self.config.kubeconfig.as_deref());
         let mut state = self.state.lock();
-        if let Some(source) = state.source.as_ref().filter(|_| state.stamp == stamp) {
-            return Ok(Arc::clone(source));
-        }
-        let source = Arc::new(load(&paths)?);
-        if state.source.is_some() {
+        if let Some(source) = &state.source {
+            let paths: Vec<_> = places
+                .paths
+                .iter()
+                .cloned()
+                .chain(source.referenced())
+                .collect();
+            if state.stamp == stamp(&paths) {
+                return Ok(Arc::clone(source));
+            }
             tracing::info!("kubeconfig changed, contexts are read again");
         }
+        // What was there before is not used any more, whatever comes now.
+        *state = State::default();
+        let source = Arc::new(places.load()?);
+        let paths: Vec<_> = places
+            .paths
+            .into_iter()
+            .chain(source.referenced())
+            .collect();
         *state = State {
-            stamp,
+            stamp: stamp(&paths),
             source: Some(Arc::clone(&source)),
             clients: HashMap::new(),
         };
         Ok(source)
     }
-
-    fn paths(&self) -> Vec<PathBuf> {
-        if let Some(path) = &self.config.kubeconfig {
-            return vec![path.clone()];
-        }
-        match env::var_os("KUBECONFIG").filter(|value| !value.is_empty()) {
-            Some(list) => env::split_paths(&list)
-                .filter(|p| !p.as_os_str().is_empty())
-                .collect(),
-            None => env::home_dir()
-                .map(|home| home.join(".kube/config"))
-                .into_iter()
-                .collect(),
-        }
-    }
 }
 
-// === impl Source ===
-
-impl Source {
-    fn names(&self) -> Vec<&str> {
-        match self {
-            Self::InCluster => vec![IN_CLUSTER],
-            Self::File(file) => file
-                .contexts
-                .iter()
-                .map(|named| named.name.as_str())
-                .collect(),
-        }
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("State")
+            .field("clients", &self.clients.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -241,103 +237,4 @@ fn or_none(names: &[&str]) -> String {
     } else {
         names.join(", ")
     }
-}
-
-fn file_stamp(path: &Path) -> Option<(SystemTime, u64)> {
-    let meta = fs::metadata(path).ok()?;
-    Some((meta.modified().ok()?, meta.len()))
-}
-
-fn load(paths: &[PathBuf]) -> Result<Source, ClusterError> {
-    let present: Vec<_> = paths.iter().filter(|path| path.exists()).collect();
-    if present.is_empty() {
-        if env::var_os("KUBERNETES_SERVICE_HOST").is_some() {
-            return Ok(Source::InCluster);
-        }
-        let looked: Vec<_> = paths
-            .iter()
-            .map(|path| format!("`{}`", path.display()))
-            .collect();
-        return Err(ClusterError::new(
-            ErrorKind::Kubeconfig,
-            "cannot reach any cluster",
-            format!("there is no kubeconfig (looked for {})", looked.join(", ")),
-            Some("point --kubeconfig or KUBECONFIG at one, or run inside a cluster".to_owned()),
-        ));
-    }
-    let mut merged = Kubeconfig::default();
-    for path in present {
-        let broken = |error: KubeconfigError| {
-            ClusterError::new(
-                ErrorKind::Kubeconfig,
-                format!("cannot read the kubeconfig `{}`", path.display()),
-                flat(&error),
-                Some("check it with `kubectl config view`".to_owned()),
-            )
-        };
-        merged = Kubeconfig::read_from(path)
-            .and_then(|file| merged.merge(file))
-            .map_err(broken)?;
-    }
-    for user in &mut merged.auth_infos {
-        if let Some(exec) = user.auth_info.as_mut().and_then(|user| user.exec.as_mut()) {
-            // A plugin that may ask questions would inherit our stdin, and that is
-            // the protocol's.
-            exec.interactive_mode = Some(ExecInteractiveMode::Never);
-        }
-    }
-    Ok(Source::File(Box::new(merged)))
-}
-
-async fn connect(source: &Source, name: &str, timeout: Duration) -> Result<Cluster, ClusterError> {
-    let failed = |reason: String| {
-        ClusterError::new(
-            ErrorKind::Kubeconfig,
-            format!("cannot set up a client for context `{name}`"),
-            reason,
-            Some(format!("check it with `kubectl --context {name} version`")),
-        )
-    };
-    let mut config = match source {
-        Source::InCluster => kube::Config::incluster().map_err(|error| failed(flat(&error)))?,
-        Source::File(file) => {
-            let options = KubeConfigOptions {
-                context: Some(name.to_owned()),
-                ..KubeConfigOptions::default()
-            };
-            kube::Config::from_custom_kubeconfig((**file).clone(), &options)
-                .await
-                .map_err(|error| failed(flat(&error)))?
-        }
-    };
-    // Each request has its deadline, which comes first and says more. These end
-    // what goes on behind it.
-    config.connect_timeout = Some(timeout + BACKSTOP);
-    config.write_timeout = Some(timeout + BACKSTOP);
-    let namespace = config.default_namespace.clone();
-    // Credential plugins are programs that kube waits for on the spot.
-    let client = tokio::task::spawn_blocking(move || kube::Client::try_from(config));
-    match tokio::time::timeout(timeout, client).await {
-        Ok(Ok(Ok(client))) => Ok(Cluster::new(name, client, namespace, timeout)),
-        Ok(Ok(Err(error))) => Err(failed(flat(&error))),
-        Ok(Err(panicked)) => Err(failed(panicked.to_string())),
-        Err(_elapsed) => Err(failed(format!(
-            "its credential plugin did not finish within {} s",
-            timeout.as_secs_f64()
-        ))),
-    }
-}
-
-/// An error and its causes on one line.
-fn flat(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let deeper = error.to_string();
-        if !text.contains(&deeper) {
-            text = format!("{text}: {deeper}");
-        }
-        cause = error.source();
-    }
-    text
 }

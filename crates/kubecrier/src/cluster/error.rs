@@ -2,10 +2,13 @@
 
 use std::{error::Error as StdError, fmt};
 
+use kube::client::AuthError;
 use serde::Serialize;
 
+use super::connect::auth_error;
+
 /// An error of this room: what was tried, where, why it failed, what to do.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[error("{doing}: {reason}")]
 pub struct ClusterError {
     kind: ErrorKind,
@@ -135,17 +138,10 @@ impl ClusterError {
     pub(super) fn from_kube(operation: &Operation<'_>, error: &kube::Error) -> Self {
         let (kind, reason) = match error {
             kube::Error::Api(status) => (api_kind(status.code), status.message.clone()),
-            other => {
-                let reason = innermost(other);
-                let kind = if reason.contains("invalid peer certificate") {
-                    ErrorKind::Certificate
-                } else if is_connection_failure(other) {
-                    ErrorKind::Unreachable
-                } else {
-                    ErrorKind::Other
-                };
-                (kind, reason)
-            }
+            other => match chain(other).find_map(|cause| cause.downcast_ref::<AuthError>()) {
+                Some(error) => (ErrorKind::Unauthorized, auth_error(error)),
+                None => connection_kind(other),
+            },
         };
         Self::new(kind, operation.to_string(), reason, hint(kind, operation))
     }
@@ -169,7 +165,7 @@ fn api_kind(code: u16) -> ErrorKind {
         404 => ErrorKind::NotFound,
         408 | 504 => ErrorKind::Timeout,
         429 => ErrorKind::Throttled,
-        503 => ErrorKind::Unreachable,
+        502 | 503 => ErrorKind::Unreachable,
         _ => ErrorKind::Other,
     }
 }
@@ -208,6 +204,12 @@ fn hint(kind: ErrorKind, operation: &Operation<'_>) -> Option<String> {
             "names are exact; {resource} are listed with `{}_list`",
             resource.split('/').next().unwrap_or(resource)
         )),
+        // A kubelet answers 400 for every log that it does not have.
+        ErrorKind::Invalid if resource == "pods/log" => Some(
+            "a container that has not started has no log, and one that has not been restarted no \
+             previous one; see `pods_list` for its state"
+                .to_owned(),
+        ),
         ErrorKind::Invalid => Some(
             "selectors are written as kubectl takes them, e.g. `app=web,tier in (a,b)` or \
              `status.phase=Failed`"
@@ -224,18 +226,24 @@ fn chain<'a>(
     std::iter::successors(Some(error), |&error| error.source())
 }
 
-/// The deepest cause says what happened; the layers above only say where.
-fn innermost(error: &(dyn StdError + 'static)) -> String {
-    chain(error)
+/// A connection that could not be made or that broke, and what the deepest cause
+/// says: the layers above only say where.
+fn connection_kind(error: &(dyn StdError + 'static)) -> (ErrorKind, String) {
+    let reason = chain(error)
         .last()
         .map(ToString::to_string)
-        .unwrap_or_default()
-}
-
-fn is_connection_failure(error: &(dyn StdError + 'static)) -> bool {
-    chain(error).any(|cause| {
+        .unwrap_or_default();
+    let broke = chain(error).any(|cause| {
+        let text = cause.to_string();
         cause.is::<std::io::Error>()
-            || cause.to_string().contains("error trying to connect")
-            || cause.to_string().contains("client error (Connect)")
-    })
+            || text.contains("client error (Connect)")
+            || text.contains("connection closed")
+            || text.contains("connection error")
+    });
+    let kind = match () {
+        () if reason.contains("invalid peer certificate") => ErrorKind::Certificate,
+        () if broke => ErrorKind::Unreachable,
+        () => ErrorKind::Other,
+    };
+    (kind, reason)
 }

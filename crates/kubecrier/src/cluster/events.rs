@@ -14,6 +14,7 @@ use serde::Serialize;
 use super::{
     error::{ClusterError, Operation},
     list::{More, PAGE, Page, page},
+    name::Name,
     target::{Cluster, ObjectName, list_params},
 };
 
@@ -24,7 +25,7 @@ const SCAN_MAX: usize = 20_000;
 #[derive(Clone, Debug, Default)]
 pub struct EventQuery {
     /// One namespace; all if none.
-    pub namespace: Option<String>,
+    pub namespace: Option<Name>,
     /// Only events about this object.
     pub involved: Option<ObjectName>,
     /// Only these types; all if empty.
@@ -83,11 +84,11 @@ impl Cluster {
             verb: "list",
             resource: "events",
             name: None,
-            namespace: query.namespace.as_deref(),
+            namespace: query.namespace.as_ref().map(Name::as_str),
             context: self.context(),
         };
         let api: Api<Event> = match &query.namespace {
-            Some(namespace) => Api::namespaced(self.client(), namespace),
+            Some(namespace) => Api::namespaced(self.client(), namespace.as_str()),
             None => Api::all(self.client()),
         };
         let selected = list_params(None, query.selector().as_deref());
@@ -97,7 +98,11 @@ impl Cluster {
         let mut from = None;
         loop {
             let params = page(&selected, PAGE, from.take());
-            let answer = self.ask(&operation, api.list(&params)).await?;
+            let answer = match self.ask(&operation, api.list(&params)).await {
+                Ok(answer) => answer,
+                Err(error) if scanned == 0 => return Err(error),
+                Err(error) => return Ok(newest.into_page(Some(early(scanned, &error)))),
+            };
             scanned += answer.items.len();
             answer
                 .items
@@ -106,12 +111,23 @@ impl Cluster {
                 .filter(|row| query.matches(row, oldest))
                 .for_each(|row| newest.offer(row));
             match answer.metadata.continue_.filter(|token| !token.is_empty()) {
-                None => return Ok(newest.into_page(More::Exactly)),
-                Some(_) if scanned >= SCAN_MAX => return Ok(newest.into_page(More::AtLeast)),
+                None => return Ok(newest.into_page(None)),
+                Some(_) if scanned >= SCAN_MAX => {
+                    return Ok(newest.into_page(Some(early(scanned, &"there are more"))));
+                }
                 Some(next) => from = Some(next),
             }
         }
     }
+}
+
+/// The API server hands events out in the order of their names, so a look that
+/// ends early says nothing about which are the newest.
+fn early(scanned: usize, why: &dyn std::fmt::Display) -> String {
+    format!(
+        "only {scanned} events were looked at, in the order of their names ({why}): newer ones may \
+         be missing; name a namespace, for or types"
+    )
 }
 
 // === impl EventQuery ===
@@ -135,8 +151,7 @@ impl EventQuery {
     /// What the API server cannot.
     fn matches(&self, row: &EventRow, oldest: Option<Timestamp>) -> bool {
         let about = |object: &ObjectName| {
-            row.involved_object.name == object.name
-                && row.involved_object.kind.eq_ignore_ascii_case(&object.kind)
+            row.involved_object.name == object.name && object.is_kind(&row.involved_object.kind)
         };
         (self.types.is_empty() || self.types.contains(&row.kind))
             && self
@@ -176,15 +191,24 @@ impl Newest {
         }
     }
 
-    fn into_page(self, more: fn(usize) -> More) -> Page<EventRow> {
+    fn into_page(self, caveat: Option<String>) -> Page<EventRow> {
         let items: Vec<_> = self
             .kept
             .into_sorted_vec()
             .into_iter()
             .map(|kept| kept.0.0)
             .collect();
-        let more = more(self.offered - items.len());
-        Page { items, more }
+        let left = self.offered - items.len();
+        let more = if caveat.is_some() {
+            More::AtLeast(left)
+        } else {
+            More::Exactly(left)
+        };
+        Page {
+            items,
+            more,
+            caveat,
+        }
     }
 }
 
@@ -324,7 +348,7 @@ mod tests {
                 row.last_seen = Timestamp::from_second(*second).unwrap();
                 newest.offer(row);
             }
-            let page = newest.into_page(More::Exactly);
+            let page = newest.into_page(None);
             let shown: Vec<_> = page.items.iter().map(|row| row.last_seen.as_second()).collect();
             let mut expected = seconds.clone();
             expected.sort_unstable_by_key(|second| Reverse(*second));

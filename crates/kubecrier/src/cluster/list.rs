@@ -7,6 +7,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
     error::{ClusterError, Operation},
+    name::Name,
     target::{Cluster, list_params},
 };
 
@@ -21,7 +22,7 @@ const COUNT_MAX: usize = 10_000;
 #[derive(Clone, Debug, Default)]
 pub struct ListQuery {
     /// One namespace; all if none.
-    pub namespace: Option<String>,
+    pub namespace: Option<Name>,
     /// As `kubectl -l` takes it.
     pub label_selector: Option<String>,
     /// As `kubectl --field-selector` takes it.
@@ -37,6 +38,8 @@ pub struct Page<T> {
     pub items: Vec<T>,
     /// What was left out.
     pub more: More,
+    /// What a reader has to know to read the list rightly.
+    pub caveat: Option<String>,
 }
 
 /// How much a list left out.
@@ -47,6 +50,33 @@ pub enum More {
     Exactly(usize),
     /// So many or more: counting on would have cost too much.
     AtLeast(usize),
+}
+
+// === impl Page ===
+
+impl<T> Page<T> {
+    /// A list with nothing to add to it.
+    pub fn new(items: Vec<T>, more: More) -> Self {
+        Self {
+            items,
+            more,
+            caveat: None,
+        }
+    }
+
+    /// The same list of other things.
+    pub fn map<U>(self, each: impl FnMut(T) -> U) -> Page<U> {
+        let Self {
+            items,
+            more,
+            caveat,
+        } = self;
+        Page {
+            items: items.into_iter().map(each).collect(),
+            more,
+            caveat,
+        }
+    }
 }
 
 // === impl More ===
@@ -93,47 +123,54 @@ impl Cluster {
             let wanted = query.limit - items.len();
             let size = PAGE.min(u32::try_from(wanted).unwrap_or(PAGE));
             let params = page(&selected, size, from.take());
-            let answer = self.ask(operation, api.list(&params)).await?;
+            let answer = match self.ask(operation, api.list(&params)).await {
+                Ok(answer) => answer,
+                Err(error) if items.is_empty() => return Err(error),
+                // What came is worth more than nothing.
+                Err(error) => {
+                    let mut cut = Page::new(items, More::AtLeast(1));
+                    cut.caveat = Some(format!("the list ends early: {error}"));
+                    return Ok(cut);
+                }
+            };
             items.extend(answer.items);
             let next = answer.metadata.continue_.filter(|token| !token.is_empty());
             match (next, answer.metadata.remaining_item_count) {
-                (None, _) => {
-                    return Ok(Page {
-                        items,
-                        more: More::NONE,
-                    });
-                }
+                (None, _) => return Ok(Page::new(items, More::NONE)),
                 (Some(_), Some(rest)) if items.len() >= query.limit => {
                     let more = More::Exactly(usize::try_from(rest).unwrap_or_default());
-                    return Ok(Page { items, more });
+                    return Ok(Page::new(items, more));
                 }
                 (Some(next), None) if items.len() >= query.limit => {
-                    let more = self.count(operation, api, &selected, next).await?;
-                    return Ok(Page { items, more });
+                    let more = self.count(operation, api, &selected, next).await;
+                    return Ok(Page::new(items, more));
                 }
                 (Some(next), _) => from = Some(next),
             }
         }
     }
 
+    /// Counts what is left, as far as that goes.
     async fn count<K>(
         &self,
         operation: &Operation<'_>,
         api: &Api<K>,
         selected: &ListParams,
         mut from: String,
-    ) -> Result<More, ClusterError>
+    ) -> More
     where
         K: Resource + Clone + DeserializeOwned + Debug,
     {
         let mut counted = 0;
         loop {
             let params = page(selected, 2 * PAGE, Some(from));
-            let answer = self.ask(operation, api.list_metadata(&params)).await?;
+            let Ok(answer) = self.ask(operation, api.list_metadata(&params)).await else {
+                return More::AtLeast(counted + 1);
+            };
             counted += answer.items.len();
             match answer.metadata.continue_.filter(|token| !token.is_empty()) {
-                None => return Ok(More::Exactly(counted)),
-                Some(_) if counted >= COUNT_MAX => return Ok(More::AtLeast(counted + 1)),
+                None => return More::Exactly(counted),
+                Some(_) if counted >= COUNT_MAX => return More::AtLeast(counted + 1),
                 Some(next) => from = next,
             }
         }

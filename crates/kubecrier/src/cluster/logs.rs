@@ -6,9 +6,11 @@ use futures_util::{AsyncBufRead, AsyncBufReadExt};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, api::LogParams};
 use regex::Regex;
+use tokio::time::Instant;
 
 use super::{
     error::{ClusterError, Operation},
+    name::Name,
     target::Cluster,
 };
 
@@ -19,17 +21,20 @@ const SCAN_LINES: i64 = 100_000;
 /// A line longer than this is cut: it is data, and no reader wants it whole.
 const LINE_BYTES_MAX: usize = 16 * 1024;
 
+/// How long a log may take to be read; it is cut there, and says so.
+const READ_WITHIN: Duration = Duration::from_secs(20);
+
 const DEFAULT_CONTAINER: &str = "kubectl.kubernetes.io/default-container";
 
 /// Which lines.
 #[derive(Clone, Debug)]
 pub struct LogQuery {
     /// Where the pod lives.
-    pub namespace: String,
+    pub namespace: Name,
     /// The pod.
-    pub pod: String,
+    pub pod: Name,
     /// The container; else the pod's default one.
-    pub container: Option<String>,
+    pub container: Option<Name>,
     /// The log from before the last restart.
     pub previous: bool,
     /// At most so many lines, the last ones.
@@ -59,7 +64,7 @@ pub struct LogText {
     pub lines: usize,
     /// Whether matching lines before these were left out for want of room.
     pub truncated: bool,
-    /// Why the text may end too early.
+    /// Why the text may end too early, or lack something.
     pub incomplete: Option<String>,
 }
 
@@ -70,11 +75,11 @@ impl Cluster {
         let operation = Operation {
             verb: "get",
             resource: "pods/log",
-            name: Some(&query.pod),
-            namespace: Some(&query.namespace),
+            name: Some(query.pod.as_str()),
+            namespace: Some(query.namespace.as_str()),
             context: self.context(),
         };
-        let api: Api<Pod> = Api::namespaced(self.client(), &query.namespace);
+        let api: Api<Pod> = Api::namespaced(self.client(), query.namespace.as_str());
         let filtered = query.include.is_some() || query.exclude.is_some();
         let params = LogParams {
             container: Some(container.clone()),
@@ -90,10 +95,17 @@ impl Cluster {
             ..LogParams::default()
         };
         let stream = self
-            .ask(&operation, api.log_stream(&query.pod, &params))
+            .ask(&operation, api.log_stream(query.pod.as_str(), &params))
             .await?;
         let mut tail = Tail::new(query.tail, query.limit_bytes);
         let keep = |line: &str| {
+            // The time is ours, not the line's: patterns are about the line.
+            let dated = if query.timestamps {
+                line.split_once(' ')
+            } else {
+                None
+            };
+            let line = dated.map_or(line, |(_time, line)| line);
             query
                 .include
                 .as_ref()
@@ -103,12 +115,18 @@ impl Cluster {
                     .as_ref()
                     .is_none_or(|unwanted| !unwanted.is_match(line))
         };
-        let incomplete = read(stream, self.timeout(), |line| {
+        let deadline = Instant::now() + READ_WITHIN;
+        let mut looked = 0;
+        let mut incomplete = read(stream, self.timeout(), deadline, |line| {
+            looked += 1;
             if keep(line) {
                 tail.push(line);
             }
         })
         .await;
+        if filtered && looked >= SCAN_LINES && incomplete.is_none() {
+            incomplete = Some(format!("only the last {SCAN_LINES} lines were searched"));
+        }
         Ok(LogText {
             container,
             others,
@@ -124,12 +142,12 @@ impl Cluster {
         let operation = Operation {
             verb: "get",
             resource: "pods",
-            name: Some(&query.pod),
-            namespace: Some(&query.namespace),
+            name: Some(query.pod.as_str()),
+            namespace: Some(query.namespace.as_str()),
             context: self.context(),
         };
-        let api: Api<Pod> = Api::namespaced(self.client(), &query.namespace);
-        let pod = self.ask(&operation, api.get(&query.pod)).await?;
+        let api: Api<Pod> = Api::namespaced(self.client(), query.namespace.as_str());
+        let pod = self.ask(&operation, api.get(query.pod.as_str())).await?;
         let names = container_names(&pod);
         let preferred = pod
             .metadata
@@ -137,7 +155,7 @@ impl Cluster {
             .unwrap_or_default()
             .remove(DEFAULT_CONTAINER);
         let chosen = match &query.container {
-            Some(name) if !names.contains(name) => {
+            Some(name) if !names.iter().any(|known| known == name.as_str()) => {
                 return Err(ClusterError::invalid(
                     format!(
                         "cannot read a log of pod `{}` in `{}`",
@@ -147,7 +165,7 @@ impl Cluster {
                     &format!("its containers are: {}", names.join(", ")),
                 ));
             }
-            Some(name) => name.clone(),
+            Some(name) => name.to_string(),
             None => preferred
                 .filter(|name| names.contains(name))
                 .or_else(|| names.first().cloned())
@@ -178,13 +196,19 @@ fn container_names(pod: &Pod) -> Vec<String> {
 async fn read(
     stream: impl AsyncBufRead,
     stalled: Duration,
+    deadline: Instant,
     mut each: impl FnMut(&str),
 ) -> Option<String> {
     let mut stream = std::pin::pin!(stream);
     let mut line: Vec<u8> = Vec::new();
     let mut emit = |line: &mut Vec<u8>| {
         let text = String::from_utf8_lossy(line);
-        each(text.trim_end_matches(['\n', '\r']));
+        let text = text.trim_end_matches(['\n', '\r']);
+        if line.len() >= LINE_BYTES_MAX {
+            each(&format!("{text} [line cut at {LINE_BYTES_MAX} bytes]"));
+        } else {
+            each(text);
+        }
         line.clear();
     };
     loop {
@@ -199,6 +223,12 @@ async fn read(
                 ));
             }
         };
+        if Instant::now() > deadline {
+            return Some(format!(
+                "reading took longer than {} s",
+                READ_WITHIN.as_secs()
+            ));
+        }
         if chunk.is_empty() {
             if !line.is_empty() {
                 emit(&mut line);
@@ -291,10 +321,14 @@ mod tests {
 
     use super::*;
 
+    fn far() -> Instant {
+        Instant::now() + Duration::from_hours(1)
+    }
+
     async fn lines_of(bytes: &[u8]) -> Vec<String> {
         let mut seen = Vec::new();
         let stream = BufReader::with_capacity(7, Cursor::new(bytes.to_vec()));
-        let early = read(stream, Duration::from_secs(1), |line| {
+        let early = read(stream, Duration::from_secs(1), far(), |line| {
             seen.push(line.to_owned());
         })
         .await;
@@ -316,7 +350,11 @@ mod tests {
     async fn a_line_without_an_end_is_cut() {
         let lines = lines_of(&vec![b'x'; 10 * LINE_BYTES_MAX]).await;
         assert_eq!(lines.len(), 1);
-        assert_eq!(lines[0].len(), LINE_BYTES_MAX);
+        assert!(
+            lines[0].ends_with("x [line cut at 16384 bytes]"),
+            "and it says so"
+        );
+        assert!(lines[0].len() < LINE_BYTES_MAX + 40);
     }
 
     #[tokio::test(start_paused = true)]
@@ -325,7 +363,7 @@ mod tests {
         let stalled = futures_util::StreamExt::chain(first, futures_util::stream::pending());
         let mut seen = Vec::new();
         let reader = futures_util::TryStreamExt::into_async_read(stalled);
-        let early = read(reader, Duration::from_secs(4), |line| {
+        let early = read(reader, Duration::from_secs(4), far(), |line| {
             seen.push(line.to_owned());
         })
         .await;

@@ -34,10 +34,7 @@ impl Cluster {
         };
         let api: Api<Namespace> = Api::all(self.client());
         let page = self.list(&operation, &api, query).await?;
-        Ok(Page {
-            items: page.items.into_iter().map(row).collect(),
-            more: page.more,
-        })
+        Ok(page.map(row))
     }
 }
 

@@ -2,13 +2,16 @@
 //! whole status.
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Container, ContainerState, ContainerStatus, Pod, PodStatus};
+use k8s_openapi::api::core::v1::{
+    Container, ContainerState, ContainerStatus, Pod, PodSpec, PodStatus,
+};
 use kube::Api;
 use serde::Serialize;
 
 use super::{
     error::{ClusterError, Operation},
     list::{ListQuery, Page},
+    name::Name,
     target::Cluster,
 };
 
@@ -41,45 +44,33 @@ impl Cluster {
             verb: "list",
             resource: "pods",
             name: None,
-            namespace: query.namespace.as_deref(),
+            namespace: query.namespace.as_ref().map(Name::as_str),
             context: self.context(),
         };
         let api: Api<Pod> = match &query.namespace {
-            Some(namespace) => Api::namespaced(self.client(), namespace),
+            Some(namespace) => Api::namespaced(self.client(), namespace.as_str()),
             None => Api::all(self.client()),
         };
         let page = self.list(&operation, &api, query).await?;
-        Ok(Page {
-            items: page.items.into_iter().map(row).collect(),
-            more: page.more,
-        })
+        Ok(page.map(row))
     }
 }
 
 fn row(pod: Pod) -> PodRow {
     let spec = pod.spec.unwrap_or_default();
     let status = pod.status.unwrap_or_default();
-    let containers = status.container_statuses.as_deref().unwrap_or_default();
-    let inits = status
-        .init_container_statuses
-        .as_deref()
-        .unwrap_or_default();
-    let declared = spec.init_containers.as_deref().unwrap_or_default();
+    let deleting = pod.metadata.deletion_timestamp.is_some();
+    let Summary {
+        ready,
+        containers,
+        word,
+        restarts,
+    } = summary(&spec, &status, deleting);
     PodRow {
-        ready: containers.iter().filter(|status| status.ready).count(),
-        containers: spec.containers.len(),
-        status: summary(
-            &status,
-            containers,
-            inits,
-            declared,
-            pod.metadata.deletion_timestamp.is_some(),
-        ),
-        restarts: containers
-            .iter()
-            .chain(inits)
-            .map(|status| status.restart_count)
-            .sum(),
+        ready,
+        containers,
+        status: word,
+        restarts,
         namespace: pod.metadata.namespace.unwrap_or_default(),
         name: pod.metadata.name.unwrap_or_default(),
         node: spec.node_name,
@@ -87,77 +78,137 @@ fn row(pod: Pod) -> PodRow {
     }
 }
 
-/// The word in kubectl's STATUS column.
-fn summary(
-    status: &PodStatus,
-    containers: &[ContainerStatus],
-    inits: &[ContainerStatus],
-    declared: &[Container],
-    deleting: bool,
-) -> String {
-    if deleting {
-        let lost = status.reason.as_deref() == Some("NodeLost");
-        return if lost { "Unknown" } else { "Terminating" }.to_owned();
+/// kubectl's columns READY, STATUS and RESTARTS.
+struct Summary {
+    ready: usize,
+    containers: usize,
+    word: String,
+    restarts: i32,
+}
+
+/// Where the init containers have got to.
+struct Inits {
+    /// Why the pod is not past them, if it is not.
+    stuck: Option<String>,
+    /// Sidecars that are ready.
+    ready: usize,
+    restarts: i32,
+    sidecar_restarts: i32,
+}
+
+/// Says what kubectl says; a test asks the API server's own table for it.
+fn summary(spec: &PodSpec, status: &PodStatus, deleting: bool) -> Summary {
+    let declared = spec.init_containers.as_deref().unwrap_or_default();
+    let statuses = status.container_statuses.as_deref().unwrap_or_default();
+    let inits = init_containers(status, declared);
+    let phase = status.phase.as_deref().unwrap_or_default();
+    let mut word = status.reason.clone().filter(|reason| !reason.is_empty());
+    if condition(status, "PodScheduled").is_some_and(|(_, why)| why == Some("SchedulingGated")) {
+        word = Some("SchedulingGated".to_owned());
     }
-    if let Some(waiting) = init_progress(inits, declared) {
-        return waiting;
+    let mut word = word.unwrap_or_else(|| phase.to_owned());
+    let mut ready = inits.ready;
+    let mut restarts = inits.restarts;
+    let stuck = inits.stuck.is_some();
+    if let Some(why) = inits.stuck {
+        word = why;
     }
-    // The last container that says something wins, as in kubectl.
-    let told = containers
-        .iter()
-        .rev()
-        .filter_map(|one| trouble(one.state.as_ref()?))
-        .next_back();
-    let running = containers.iter().any(|one| {
-        one.ready
-            && one
-                .state
-                .as_ref()
-                .is_some_and(|state| state.running.is_some())
-    });
-    let phase = || {
-        let named = status.reason.clone().or_else(|| status.phase.clone());
-        named.unwrap_or_else(|| "Unknown".to_owned())
+    if !stuck || is_true(status, "Initialized") {
+        restarts = inits.sidecar_restarts;
+        restarts += statuses.iter().map(|one| one.restart_count).sum::<i32>();
+        ready += statuses.iter().filter(|one| is_running(one)).count();
+        // The first container that is not simply running names the pod's state.
+        let told = statuses.iter().find_map(|one| trouble(one.state.as_ref()?));
+        word = told.unwrap_or(word);
+        if word == "Completed" {
+            let running = statuses.iter().any(is_running);
+            let failed = statuses.iter().find_map(|one| failure(one.state.as_ref()?));
+            word = match failed {
+                _ if running && is_true(status, "Ready") => "Running".to_owned(),
+                Some(failed) => failed,
+                None if running => "NotReady".to_owned(),
+                None => word,
+            };
+        }
+    }
+    let word = match deleting {
+        true if status.reason.as_deref() == Some("NodeLost") => "Unknown".to_owned(),
+        true if !matches!(phase, "Succeeded" | "Failed") => "Terminating".to_owned(),
+        _ => word,
     };
-    match told {
-        Some(word) if word == "Completed" && running => "Running".to_owned(),
-        Some(word) => word,
-        None => phase(),
+    let sidecars = declared.iter().filter(|one| is_sidecar(one)).count();
+    Summary {
+        ready,
+        containers: spec.containers.len() + sidecars,
+        word,
+        restarts,
     }
 }
 
-/// `Init:1/3`, or why an init container does not get on; `None` when all is done.
-fn init_progress(inits: &[ContainerStatus], declared: &[Container]) -> Option<String> {
-    let sidecar = |name: &str| {
-        declared
-            .iter()
-            .any(|one| one.name == name && one.restart_policy.as_deref() == Some("Always"))
+fn init_containers(status: &PodStatus, declared: &[Container]) -> Inits {
+    let mut inits = Inits {
+        stuck: None,
+        ready: 0,
+        restarts: 0,
+        sidecar_restarts: 0,
     };
-    for (done, one) in inits.iter().enumerate() {
+    for (done, one) in status.init_container_statuses.iter().flatten().enumerate() {
+        let sidecar = declared
+            .iter()
+            .any(|known| known.name == one.name && is_sidecar(known));
+        inits.restarts += one.restart_count;
+        if sidecar {
+            inits.sidecar_restarts += one.restart_count;
+        }
         let state = one.state.as_ref();
         let ended = state.and_then(|state| state.terminated.as_ref());
-        if ended.is_some_and(|ended| ended.exit_code == 0)
-            || (sidecar(&one.name) && one.started == Some(true))
-        {
+        if ended.is_some_and(|ended| ended.exit_code == 0) {
             continue;
         }
-        return Some(
-            match state
-                .and_then(trouble)
-                .filter(|word| word != "PodInitializing")
-            {
-                Some(word) => format!("Init:{word}"),
-                None => format!("Init:{done}/{}", declared.len()),
-            },
-        );
+        if sidecar && one.started == Some(true) {
+            inits.ready += usize::from(one.ready);
+            continue;
+        }
+        let why = state
+            .and_then(trouble)
+            .filter(|word| word != "PodInitializing");
+        inits.stuck = Some(match why {
+            Some(word) => format!("Init:{word}"),
+            None => format!("Init:{done}/{}", declared.len()),
+        });
+        break;
     }
-    None
+    inits
+}
+
+fn is_sidecar(container: &Container) -> bool {
+    container.restart_policy.as_deref() == Some("Always")
+}
+
+fn is_running(container: &ContainerStatus) -> bool {
+    let running = |state: &ContainerState| state.running.is_some() && trouble(state).is_none();
+    container.ready && container.state.as_ref().is_some_and(running)
+}
+
+fn condition<'a>(status: &'a PodStatus, kind: &str) -> Option<(&'a str, Option<&'a str>)> {
+    let found = status
+        .conditions
+        .iter()
+        .flatten()
+        .find(|one| one.type_ == kind)?;
+    Some((found.status.as_str(), found.reason.as_deref()))
+}
+
+fn is_true(status: &PodStatus, kind: &str) -> bool {
+    condition(status, kind).is_some_and(|(value, _)| value == "True")
 }
 
 /// Why a container is not simply running.
 fn trouble(state: &ContainerState) -> Option<String> {
-    if let Some(waiting) = &state.waiting {
-        return waiting.reason.clone().filter(|reason| !reason.is_empty());
+    if let Some(waiting) = &state.waiting
+        && let Some(reason) = waiting.reason.clone().filter(|reason| !reason.is_empty())
+    {
+        return Some(reason);
     }
     let ended = state.terminated.as_ref()?;
     Some(match (&ended.reason, ended.signal) {
@@ -167,107 +218,11 @@ fn trouble(state: &ContainerState) -> Option<String> {
     })
 }
 
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    fn check(expected: &str, spec: Value, status: Value) {
-        let pod =
-            json!({"metadata": {"name": "p", "namespace": "n"}, "spec": spec, "status": status});
-        assert_eq!(row(serde_json::from_value(pod).unwrap()).status, expected);
-    }
-
-    fn container(state: Value, ready: bool) -> Value {
-        json!({"name": "c", "image": "i", "imageID": "", "ready": ready, "restartCount": 2, "state": state})
-    }
-
-    fn one() -> Value {
-        json!({"containers": [{"name": "c"}]})
-    }
-
-    fn with_inits() -> Value {
-        json!({"containers": [{"name": "c"}], "initContainers": [{"name": "a"}, {"name": "b"}]})
-    }
-
-    #[test]
-    fn the_status_is_the_word_kubectl_shows() {
-        let running = json!({"running": {}});
-        check(
-            "Running",
-            one(),
-            json!({"phase": "Running", "containerStatuses": [container(running.clone(), true)]}),
-        );
-        check("Pending", one(), json!({"phase": "Pending"}));
-        check(
-            "Evicted",
-            one(),
-            json!({"phase": "Failed", "reason": "Evicted"}),
-        );
-        let waiting = json!({"waiting": {"reason": "CrashLoopBackOff"}});
-        check(
-            "CrashLoopBackOff",
-            one(),
-            json!({"phase": "Running", "containerStatuses": [container(waiting, false)]}),
-        );
-        let killed = json!({"terminated": {"exitCode": 137, "reason": "OOMKilled"}});
-        check(
-            "OOMKilled",
-            one(),
-            json!({"phase": "Failed", "containerStatuses": [container(killed, false)]}),
-        );
-        let signalled = json!({"terminated": {"exitCode": 1, "signal": 9}});
-        check(
-            "Signal:9",
-            one(),
-            json!({"phase": "Failed", "containerStatuses": [container(signalled, false)]}),
-        );
-        let coded = json!({"terminated": {"exitCode": 3}});
-        check(
-            "ExitCode:3",
-            one(),
-            json!({"phase": "Failed", "containerStatuses": [container(coded, false)]}),
-        );
-        let done = json!({"terminated": {"exitCode": 0, "reason": "Completed"}});
-        check(
-            "Running",
-            one(),
-            json!({"phase": "Running", "containerStatuses": [container(done.clone(), false), container(running, true)]}),
-        );
-        check(
-            "Completed",
-            one(),
-            json!({"phase": "Succeeded", "containerStatuses": [container(done, false)]}),
-        );
-    }
-
-    #[test]
-    fn init_containers_come_first() {
-        let named = |name: &str, state: Value| json!({"name": name, "image": "i", "imageID": "", "ready": false, "restartCount": 0, "state": state});
-        let done = named(
-            "a",
-            json!({"terminated": {"exitCode": 0, "reason": "Completed"}}),
-        );
-        let busy = named("b", json!({"running": {}}));
-        check(
-            "Init:1/2",
-            with_inits(),
-            json!({"phase": "Pending", "initContainerStatuses": [done, busy]}),
-        );
-        let failing = named("a", json!({"waiting": {"reason": "ImagePullBackOff"}}));
-        check(
-            "Init:ImagePullBackOff",
-            with_inits(),
-            json!({"phase": "Pending", "initContainerStatuses": [failing]}),
-        );
-    }
-
-    #[test]
-    fn restarts_and_readiness_are_counted() {
-        let status = json!({"containerStatuses": [container(json!({"running": {}}), true)]});
-        let pod = json!({"metadata": {}, "spec": one(), "status": status});
-        let row = row(serde_json::from_value(pod).unwrap());
-        assert_eq!((row.ready, row.containers, row.restarts), (1, 1, 2));
-    }
+/// How a container ended, if it ended badly.
+fn failure(state: &ContainerState) -> Option<String> {
+    state
+        .terminated
+        .as_ref()
+        .filter(|ended| ended.exit_code != 0)?;
+    trouble(state)
 }

@@ -64,6 +64,13 @@ impl Cluster {
         self.timeout
     }
 
+    /// Whether its credentials are known to be too old.
+    pub(super) fn has_expired(&self) -> bool {
+        self.client
+            .valid_until()
+            .is_some_and(|until| until <= jiff::Timestamp::now())
+    }
+
     /// Runs one request, within the deadline and with an error that says what was
     /// being done.
     pub(super) async fn ask<T>(
@@ -94,6 +101,15 @@ impl ObjectName {
                 "write for example `pod/web-0` or `deployment/web`",
             ));
         };
+        if name.contains([',', '=', '!', '\\']) || name.contains(char::is_whitespace) {
+            return Err(ClusterError::invalid(
+                format!("cannot read `{text}` as an object"),
+                "no object has such a name",
+                "write for example `pod/web-0` or `deployment/web`",
+            ));
+        }
+        // `deployment.apps` is how kubectl writes a kind with its group.
+        let kind = kind.split('.').next().unwrap_or(kind);
         let known = well_known(&kind.to_lowercase());
         // An upper-case letter: the caller spells the kind as Kubernetes does.
         let exact = known.is_some() || kind.chars().any(char::is_uppercase);
@@ -102,6 +118,17 @@ impl ObjectName {
             exact,
             name: name.to_owned(),
         })
+    }
+
+    /// Whether a kind, as Kubernetes spells it, is meant; a plural will do.
+    pub(super) fn is_kind(&self, kind: &str) -> bool {
+        let (meant, kind) = (self.kind.to_lowercase(), kind.to_lowercase());
+        meant == kind
+            || meant == format!("{kind}s")
+            || meant == format!("{kind}es")
+            || kind
+                .strip_suffix('y')
+                .is_some_and(|stem| meant == format!("{stem}ies"))
     }
 }
 
@@ -160,13 +187,23 @@ mod tests {
         check("Pods/web-0", "Pod", true, "web-0");
         check("MyThing/x", "MyThing", true, "x");
         check("mything/x", "mything", false, "x");
+        check("deployment.apps/web", "Deployment", true, "web");
+        check("certificates.cert-manager.io/x", "certificates", false, "x");
     }
 
     #[test]
     fn half_an_object_is_refused() {
-        for text in ["", "web", "/web", "pod/"] {
+        for text in ["", "web", "/web", "pod/", "pod/a,b", "pod/a=b", "pod/a b"] {
             let error = ObjectName::parse(text).unwrap_err();
             assert!(error.hint().unwrap().contains("deployment/web"), "{text}");
         }
+    }
+
+    #[test]
+    fn a_plural_means_its_kind() {
+        let is = |text: &str, kind: &str| ObjectName::parse(text).unwrap().is_kind(kind);
+        assert!(is("certificates/x", "Certificate") && is("certificate/x", "Certificate"));
+        assert!(is("policies/x", "Policy") && is("ingresses.networking.k8s.io/x", "Ingress"));
+        assert!(!is("certificates/x", "CertificateRequest") && !is("pod/x", "Node"));
     }
 }

@@ -128,6 +128,9 @@ fn what_kubernetes_sets_for_a_service_of_our_name_is_not_meant_for_us() {
         ("KUBECRIER_SERVICE_HOST", "10.0.0.7"),
         ("KUBECRIER_SERVICE_PORT_HTTP", "8080"),
         ("KUBECRIER_PORT_8080_TCP_ADDR", "10.0.0.7"),
+        ("KUBECRIER_MCP_SERVICE_HOST", "10.0.0.7"),
+        ("KUBECRIER_MCP_PORT", "tcp://10.0.0.7:8080"),
+        ("KUBECRIER_MCP_PORT_8080_TCP_PROTO", "tcp"),
     ];
     assert!(matches!(
         load(&[], &links).unwrap().transport,
@@ -139,6 +142,13 @@ fn what_kubernetes_sets_for_a_service_of_our_name_is_not_meant_for_us() {
 fn values_that_make_no_sense_are_refused() {
     let error = refused(&["--port", "1", "--bind-address", "localhost"], &[]);
     assert!(error.contains("`bind-address` is `localhost`"), "{error}");
+    for level in ["warning", "loud", "", "off please"] {
+        let error = refused(&["--log-level", level], &[]);
+        assert!(
+            error.contains(&format!("`log-level` is `{level}`")),
+            "{error}"
+        );
+    }
     let error = refused(&["--log-level", "loud=="], &[]);
     assert!(error.contains("`log-level` is `loud==`"), "{error}");
     let (_dir, path) = file("port = \"x\"\n");

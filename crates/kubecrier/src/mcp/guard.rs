@@ -4,7 +4,7 @@
 //! of its own site in Host (after rebinding that name to 127.0.0.1) or in Origin.
 //! Both are checked, for every method.
 
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 use axum::{
     extract::{Request, State},
@@ -25,15 +25,20 @@ pub(super) struct Guard {
 // === impl Guard ===
 
 impl Guard {
-    /// Loopback, and what is named besides: `host` or `host:port`, and
+    /// Loopback, the address that is listened on, and what is named besides: `host` or `host:port`, and
     /// `scheme://host` or `scheme://host:port`.
-    pub(super) fn new(hosts: &[String], origins: &[String]) -> Self {
+    pub(super) fn new(bound: IpAddr, hosts: &[String], origins: &[String]) -> Self {
+        let bound = match bound {
+            IpAddr::V4(address) => address.to_string(),
+            IpAddr::V6(address) => format!("[{address}]"),
+        };
         let loopback = LOOPBACK.iter().map(ToString::to_string);
         let pages = LOOPBACK
             .iter()
             .flat_map(|host| [format!("http://{host}"), format!("https://{host}")]);
         Self {
             hosts: loopback
+                .chain([bound])
                 .chain(hosts.iter().map(|host| host.to_lowercase()))
                 .collect(),
             origins: pages
@@ -123,6 +128,7 @@ mod tests {
 
     fn check(host: Option<&str>, origin: Option<&str>, welcome: bool) {
         let guard = Guard::new(
+            [192, 0, 2, 7].into(),
             &["mcp.example".to_owned(), "other.example:8443".to_owned()],
             &[
                 "https://ui.example".to_owned(),
@@ -151,6 +157,7 @@ mod tests {
         check(Some("LOCALHOST:1"), None, true);
         check(Some("[::1]:8080"), None, true);
         check(Some("mcp.example:80"), None, true);
+        check(Some("192.0.2.7:8080"), None, true);
         check(Some("other.example:8443"), None, true);
         check(Some("other.example:80"), None, false);
         check(Some("evil.example"), None, false);

@@ -27,6 +27,9 @@ pub enum ToolError {
     /// The arguments do not fit.
     #[error("{0}")]
     Arguments(String),
+    /// We have made a mistake.
+    #[error("the tool failed on a bug of the server, which ends now; its log says more")]
+    Bug,
     /// The cluster did not play along.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
@@ -61,6 +64,7 @@ impl ToolError {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Arguments(_) => ErrorKind::Invalid.as_str(),
+            Self::Bug => "bug",
             Self::Cluster(error) => error.kind().as_str(),
         }
     }
@@ -68,7 +72,7 @@ impl ToolError {
     /// What to do about it.
     pub fn hint(&self) -> Option<&str> {
         match self {
-            Self::Arguments(_) => None,
+            Self::Arguments(_) | Self::Bug => None,
             Self::Cluster(error) => error.hint(),
         }
     }
@@ -77,6 +81,7 @@ impl ToolError {
     pub(super) fn is_the_callers(&self) -> bool {
         match self {
             Self::Arguments(_) => true,
+            Self::Bug => false,
             Self::Cluster(error) => {
                 matches!(
                     error.kind(),
@@ -113,37 +118,49 @@ impl From<NotADuration> for ToolError {
 impl<T: Serialize> Listing<T> {
     /// Shows as many rows as fit, and says how many do not.
     pub(super) fn show(&self, page: Page<T>, bytes_max: usize) -> Output {
-        let total = page.items.len();
+        let Page {
+            items,
+            more,
+            caveat,
+        } = page;
+        let total = items.len();
         let mut table = Table::new(self.header);
         let mut rows = Vec::new();
-        let mut bytes = 0;
-        for item in page.items {
-            let cells = (self.cells)(&item);
+        let mut data_bytes = 0;
+        for item in items {
             let value = serde_json::to_value(&item).unwrap_or_default();
-            bytes += cells.iter().map(|cell| cell.len() + 2).sum::<usize>();
-            bytes += value.to_string().len() + 1;
+            data_bytes += value.to_string().len() + 1;
+            table.row((self.cells)(&item));
             // One row always: an answer of nothing would be a riddle.
-            if bytes > bytes_max && !rows.is_empty() {
+            if data_bytes + table.bytes() > bytes_max && !rows.is_empty() {
+                table.undo();
                 break;
             }
-            table.row(cells);
             rows.push(value);
         }
-        let more = page.more.plus(total - rows.len());
-        let mut text = match rows.len() {
-            0 => format!("no {} found\n", self.plural),
+        let more = more.plus(total - rows.len());
+        let mut text = match (rows.len(), &caveat) {
+            (0, None) => format!("no {} found\n", self.plural),
+            (0, Some(_)) => format!("no {} found so far\n", self.plural),
             _ => table.render(),
         };
-        if !more.is_none() {
-            let count = match more {
-                More::Exactly(count) => count.to_string(),
-                More::AtLeast(count) => format!("at least {count}"),
-            };
-            text.push_str(&format!("... {count} more; {}\n", self.narrow));
+        let left = match more {
+            More::Exactly(0) | More::AtLeast(0) => None,
+            More::Exactly(count) => Some(count.to_string()),
+            More::AtLeast(count) => Some(format!("at least {count}")),
+        };
+        if let Some(left) = left {
+            text.push_str(&format!("... {left} more; {}\n", self.narrow));
+        }
+        if let Some(caveat) = &caveat {
+            text.push_str(&format!("NOTE: {caveat}\n"));
         }
         let mut data = Map::new();
         data.insert(self.plural.to_owned(), Value::Array(rows));
         data.insert("more".to_owned(), json!(more));
+        if let Some(caveat) = caveat {
+            data.insert("note".to_owned(), caveat.into());
+        }
         Output { text, data }
     }
 }
@@ -173,10 +190,7 @@ mod tests {
     };
 
     fn page(count: usize, more: More) -> Page<String> {
-        Page {
-            items: (0..count).map(|n| format!("word-{n}")).collect(),
-            more,
-        }
+        Page::new((0..count).map(|n| format!("word-{n}")).collect(), more)
     }
 
     #[test]
@@ -203,7 +217,8 @@ mod tests {
             let missing = output.data["more"]["exactly"].as_u64().unwrap();
             prop_assert_eq!(shown as u64 + missing, (count + rest) as u64);
             let json = serde_json::to_string(&output.data["words"]).unwrap();
-            prop_assert!(json.len() <= bytes_max.max(20) && (shown > 0) == (count > 0));
+            prop_assert!(shown <= 1 || json.len() + output.text.len() <= bytes_max + 60);
+            prop_assert_eq!(shown > 0, count > 0);
         }
     }
 }

@@ -1,8 +1,12 @@
 //! The handler that rmcp calls: one per session, or per request, so it is a cheap
 //! clone.
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    panic::AssertUnwindSafe,
+    sync::{Arc, OnceLock},
+};
 
+use futures_util::FutureExt;
 use http::request::Parts;
 use mcp_notify::{Delivery, Level, ProtocolVersion, Registry, Session, rmcp::ListenSink};
 use rmcp::{
@@ -166,10 +170,15 @@ impl Server {
             limits: shared.limits,
         };
         let call = (entry.call)(tool_context, request.arguments.unwrap_or_default());
+        // rmcp would swallow a panic, and leave the client waiting.
+        let call = AssertUnwindSafe(call).catch_unwind();
         let outcome = tokio::select! {
             biased;
             () = context.ct.cancelled() => None,
-            outcome = call => Some(outcome),
+            outcome = call => Some(outcome.unwrap_or_else(|_panic| {
+                shared.lifecycle.fail(format!("tool `{}` panicked", entry.name));
+                Err(ToolError::Bug)
+            })),
         };
         let label = match &outcome {
             None => "cancelled",

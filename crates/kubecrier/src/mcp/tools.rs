@@ -21,7 +21,7 @@ use super::{
     schema,
     server::ToolLimits,
 };
-use crate::cluster::{Cluster, ClusterError, Contexts};
+use crate::cluster::{Cluster, ClusterError, Contexts, ErrorKind, Name};
 
 /// Every tool, in the order clients see.
 pub(super) static TOOLS: [Entry; 5] = [
@@ -76,10 +76,26 @@ impl Entry {
 // === impl ToolContext ===
 
 impl ToolContext<'_> {
-    pub(super) async fn cluster(&self, context: Option<&str>) -> Result<Cluster, ClusterError> {
-        self.contexts
-            .cluster(context.filter(|name| !name.is_empty()))
-            .await
+    /// Asks a cluster. Credentials that are no longer accepted are fetched anew,
+    /// once: a token may have been renewed since the client was made.
+    pub(super) async fn ask<T, F>(
+        &self,
+        context: Option<&str>,
+        question: impl Fn(Cluster) -> F,
+    ) -> Result<T, ClusterError>
+    where
+        F: Future<Output = Result<T, ClusterError>>,
+    {
+        let context = context.filter(|name| !name.is_empty());
+        let cluster = self.contexts.cluster(context).await?;
+        let name = cluster.context().to_owned();
+        match question(cluster).await {
+            Err(error) if error.kind() == ErrorKind::Unauthorized => {
+                self.contexts.forget(&name);
+                question(self.contexts.cluster(context).await?).await
+            }
+            answer => answer,
+        }
     }
 }
 
@@ -90,8 +106,25 @@ fn arguments<T: DeserializeOwned + JsonSchema>(given: JsonObject) -> Result<T, T
         .into_iter()
         .filter(|(_, value)| !value.is_null())
         .collect();
-    serde_json::from_value(Value::Object(given))
-        .map_err(|error| ToolError::Arguments(format!("the arguments do not fit: {error}")))
+    serde_path_to_error::deserialize(Value::Object(given)).map_err(|error| {
+        let path = error.path().to_string();
+        let text = error.into_inner().to_string();
+        // At the top there is no path: the text itself names the argument.
+        let place = if path == "." {
+            String::new()
+        } else {
+            format!(" at `{path}`")
+        };
+        ToolError::Arguments(format!("the arguments do not fit{place}: {text}"))
+    })
+}
+
+/// The namespace of a list; none is all of them.
+fn namespace(given: Option<String>) -> Result<Option<Name>, ClusterError> {
+    let given = given.filter(|text| !text.is_empty());
+    given
+        .map(|text| Name::label("namespace", &text))
+        .transpose()
 }
 
 /// The limit of a list: what was asked for, within reason.

@@ -130,7 +130,21 @@ async fn start_http(
     let sessions = Arc::new(Sessions::new(config.sessions));
     let server = server.for_many(Arc::clone(&sessions));
     watch_lists(&server, &serving.close, lifecycle);
-    let router = mcp_router(config, server, &sessions, &serving.close, lifecycle).merge(admin);
+    let guard = Arc::new(Guard::new(
+        address.ip(),
+        &config.allowed_hosts,
+        &config.allowed_origins,
+    ));
+    // Context names and counters are nothing for a web page either.
+    let router = mcp_router(server, &sessions, &serving.close, lifecycle)
+        .merge(admin)
+        .layer(middleware::from_fn_with_state(guard, guard::check));
+    if address.ip().is_unspecified() && config.allowed_hosts.is_empty() {
+        tracing::warn!(
+            "requests must name this host by an address of loopback; name others with \
+             --allowed-hosts"
+        );
+    }
     // Small messages, one at a time: Nagle's algorithm only delays them.
     let listener = listener.tap_io(|stream| {
         if let Err(error) = stream.set_nodelay(true) {
@@ -164,7 +178,6 @@ async fn start_http(
 
 /// `/mcp`: requests are rmcp's, the stream and the end of a session are ours.
 fn mcp_router(
-    config: &HttpConfig,
     server: Server,
     sessions: &Arc<Sessions>,
     close: &CancellationToken,
@@ -183,7 +196,6 @@ fn mcp_router(
             .with_json_response(true)
             .with_cancellation_token(close.clone()),
     );
-    let guard = Arc::new(Guard::new(&config.allowed_hosts, &config.allowed_origins));
     let methods = routing::get(sessions::open)
         .delete(sessions::close)
         .post_service(requests);
@@ -199,7 +211,6 @@ fn mcp_router(
             exchange::count,
         ))
         .layer(middleware::from_fn(caller::identify))
-        .layer(middleware::from_fn_with_state(guard, guard::check))
 }
 
 /// Tells clients when a list has changed: the kubeconfig's contexts are part of

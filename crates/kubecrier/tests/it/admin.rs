@@ -38,4 +38,15 @@ async fn health_readiness_metrics_and_stats_are_served() {
     );
     assert_eq!(stats["clientsConnected"], 1);
     assert_eq!(http.get("/no-such-page").await.status(), 404);
+    let stranger = reqwest::Client::new().get(format!("{}/stats", http.base));
+    let stranger = stranger
+        .header("host", "evil.example")
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(
+        stranger.status(),
+        403,
+        "context names are nothing for a web page"
+    );
 }

@@ -54,15 +54,24 @@ async fn a_kubeconfig_that_is_none_is_named() {
 #[tokio::test]
 async fn without_a_current_context_the_contexts_are_named() {
     let Some(bed) = testbed::shared() else { return };
-    let file = kubeconfig(|file| file.context("dev", bed.dev(), User::Reader));
+    let file = kubeconfig(|file| {
+        let file = file.context("dev", bed.dev(), User::Reader);
+        file.context("dev-2", bed.dev(), User::Reader)
+    });
     let http = Http::start(&file.path, &[]).await;
-    http.call("pods_list", json!({}))
-        .await
-        .refused("context", &["no current context", "dev"]);
+    let asked = http.call("pods_list", json!({})).await;
+    asked.refused("context", &["no current context", "dev, dev-2"]);
     http.call("pods_list", json!({"context": "dev"})).await.ok();
     http.call("pods_list", json!({"context": "nope"}))
         .await
         .refused("context", &["`nope`", "dev"]);
+    // Where there is no choice, none has to be made.
+    let file = kubeconfig(|file| file.context("dev", bed.dev(), User::Reader));
+    Http::start(&file.path, &[])
+        .await
+        .call("pods_list", json!({}))
+        .await
+        .ok();
 }
 
 #[tokio::test]
@@ -286,4 +295,130 @@ async fn arguments_that_do_not_fit_are_named() {
             .contains("pods_list"),
         "{unknown}"
     );
+}
+
+#[tokio::test]
+async fn a_name_cannot_lead_to_another_path() {
+    let Some(bed) = testbed::shared() else { return };
+    let file = one_context(bed.dev(), User::Admin);
+    let http = Http::start(&file.path, &["--log-level", "trace"]).await;
+    let secret = serde_json::from_value(json!({
+        "metadata": {"name": "s3", "namespace": "default"}, "stringData": {"key": "PLANTED"},
+    }));
+    let secret: k8s_openapi::api::core::v1::Secret = secret.unwrap();
+    bed.dev().create(&secret).await.unwrap();
+    for namespace in [
+        "default/secrets/s3?x=",
+        "default/secrets?x=",
+        "../..",
+        "a b",
+        "Default",
+    ] {
+        let answer = http
+            .call("pods_list", json!({"namespace": namespace}))
+            .await;
+        answer.refused("invalid", &["namespace"]);
+        http.call("events_list", json!({"namespace": namespace}))
+            .await
+            .refused("invalid", &[]);
+    }
+    for pod in ["x?y=", "x/log", ".."] {
+        http.call("pods_log", json!({"name": pod}))
+            .await
+            .refused("invalid", &["pod"]);
+    }
+    // PLANTED, as the API server would send it.
+    assert!(
+        !http.server.log().contains("UExBTlRFRA"),
+        "a secret in the log"
+    );
+}
+
+#[tokio::test]
+async fn credentials_never_reach_an_answer_or_the_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("config");
+    let check = |content: &str, words: &[&str]| {
+        fs::write(&path, content).unwrap();
+        let mut session = StdioSession::start(command().arg("--kubeconfig").arg(&path));
+        session.handshake();
+        let answer = session
+            .call("pods_list", json!({}))
+            .refused("kubeconfig", words);
+        assert!(!answer.text.contains("PLANTED"), "{}", answer.text);
+        assert!(
+            !answer.data.to_string().contains("PLANTED"),
+            "{}",
+            answer.data
+        );
+        assert!(
+            !session.server.log().contains("PLANTED"),
+            "{}",
+            session.server.log()
+        );
+    };
+    let user = |user: &str| {
+        format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
+             clusters: [{{name: c, cluster: {{server: 'https://127.0.0.1:1'}}}}]\n\
+             contexts: [{{name: c, context: {{cluster: c, user: c}}}}]\n\
+             users:\n- name: c\n  user:\n{user}\n"
+        )
+    };
+    check(
+        &user("    token: PLANTED\n    exec: PLANTED"),
+        &["not valid YAML at line"],
+    );
+    let plugin = |script: &str| {
+        user(&format!(
+            "    exec: {{apiVersion: client.authentication.k8s.io/v1, command: /bin/sh, \
+             args: [-c, '{script}', PLANTED], env: [{{name: X, value: PLANTED}}]}}"
+        ))
+    };
+    check(
+        &plugin("echo PLANTED; echo no luck >&2; exit 3"),
+        &["plugin failed", "no luck"],
+    );
+    check(&plugin("echo {} PLANTED"), &["plugin"]);
+}
+
+#[tokio::test]
+async fn a_slow_credential_plugin_is_waited_for_once_and_its_stdin_is_not_ours() {
+    let Some(bed) = testbed::shared() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let runs = dir.path().join("runs");
+    // Slower than a request may be; reads stdin, which must be empty.
+    let script = format!(
+        "cat >/dev/null; echo run >> {}; sleep 1.2; echo \\{{\\\"apiVersion\\\": \
+         \\\"client.authentication.k8s.io/v1\\\", \\\"kind\\\": \\\"ExecCredential\\\", \
+         \\\"status\\\": \\{{\\\"token\\\": \\\"{}\\\"\\}}\\}}",
+        runs.display(),
+        User::Reader.token()
+    );
+    let file = kubeconfig(|file| {
+        file.exec_context("dev", bed.dev(), "/bin/sh", &["-c", &script])
+            .current("dev")
+    });
+    let arguments = [
+        "--request-timeout-seconds",
+        "1",
+        "--kubeconfig",
+        file.path.to_str().unwrap(),
+    ];
+    let mut session = StdioSession::start(command().env("PATH", "/usr/bin:/bin").args(arguments));
+    session.handshake();
+    session
+        .call("namespaces_list", json!({}))
+        .refused("timeout", &["plugin", "call again"]);
+    let mut tries = 0;
+    while session.call("namespaces_list", json!({})).is_error {
+        tries += 1;
+        assert!(
+            tries < 30,
+            "the plugin's work is thrown away: {}",
+            session.server.log()
+        );
+    }
+    // kube runs it up to three times for one client; ours is one client.
+    assert!(fs::read_to_string(&runs).unwrap().lines().count() <= 3);
 }

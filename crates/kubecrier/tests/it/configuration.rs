@@ -47,3 +47,29 @@ fn nothing_but_the_protocol_is_written_to_stdout() {
         .unwrap();
     assert_eq!(String::from_utf8(done.stdout).unwrap(), "");
 }
+
+#[test]
+fn what_kubernetes_sets_for_a_service_of_our_name_does_not_stop_the_server() {
+    let server = Server::start(
+        command()
+            .env("KUBECRIER_PORT", "tcp://10.0.0.7:8080")
+            .env("KUBECRIER_SERVICE_HOST", "10.0.0.7")
+            .env("KUBECRIER_CONTEXT", "")
+            .stdin(Stdio::piped()),
+    );
+    server.wait_for("serving MCP on stdin and stdout");
+}
+
+#[test]
+fn a_log_level_filters() {
+    let log = |level: &str| {
+        let done = command()
+            .args(["--log-level", level])
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        String::from_utf8(done.stderr).unwrap()
+    };
+    assert!(log("info").contains("serving MCP on stdin"));
+    assert_eq!(log("error"), "");
+}

@@ -35,9 +35,8 @@ async fn a_killed_owner_leaves_nothing_behind() {
         .spawn()
         .unwrap();
     let said = BufReader::new(owner.stderr.take().unwrap()).lines();
-    let ready = said
-        .map_while(Result::ok)
-        .find(|line| line.contains("ready after"));
+    let mut said = said.map_while(Result::ok);
+    let ready = said.find(|line| line.contains("ready after"));
     assert!(ready.is_some(), "the clusters did not start");
     let data = || {
         let names = fs::read_dir(scratch.path())

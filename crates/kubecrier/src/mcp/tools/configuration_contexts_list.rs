@@ -40,11 +40,5 @@ const LISTING: Listing<ContextInfo> = Listing {
 
 fn call(context: ToolContext<'_>, Args {}: Args) -> Result<Output, ToolError> {
     let items = context.contexts.list()?;
-    Ok(LISTING.show(
-        Page {
-            items,
-            more: More::NONE,
-        },
-        context.limits.output_bytes,
-    ))
+    Ok(LISTING.show(Page::new(items, More::NONE), context.limits.output_bytes))
 }

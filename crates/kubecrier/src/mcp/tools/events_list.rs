@@ -3,9 +3,9 @@
 use rmcp::schemars;
 use serde::Deserialize;
 
-use super::{Entry, Output, ToolContext, ToolError, arguments, limit, schema};
+use super::{Entry, Output, ToolContext, ToolError, arguments, limit, namespace, schema};
 use crate::{
-    cluster::{EventQuery, EventRow, ObjectName},
+    cluster::{Cluster, EventQuery, EventRow, ObjectName},
     duration,
     mcp::output::{Listing, age},
 };
@@ -87,8 +87,8 @@ async fn call(context: ToolContext<'_>, args: Args) -> Result<Output, ToolError>
             EventType::Normal => "Normal".to_owned(),
             EventType::Warning => "Warning".to_owned(),
         });
-    let query = EventQuery {
-        namespace: args.namespace.filter(|name| !name.is_empty()),
+    let query = &EventQuery {
+        namespace: namespace(args.namespace)?,
         involved: args.r#for.as_deref().map(ObjectName::parse).transpose()?,
         types: types.collect(),
         reason_prefix: args.reason,
@@ -96,7 +96,7 @@ async fn call(context: ToolContext<'_>, args: Args) -> Result<Output, ToolError>
         field_selector: args.field_selector.filter(|text| !text.is_empty()),
         limit: limit(args.limit, 50, 500)?,
     };
-    let cluster = context.cluster(args.context.as_deref()).await?;
-    let page = cluster.events(&query).await?;
+    let ask = |cluster: Cluster| async move { cluster.events(query).await };
+    let page = context.ask(args.context.as_deref(), ask).await?;
     Ok(LISTING.show(page, context.limits.output_bytes))
 }

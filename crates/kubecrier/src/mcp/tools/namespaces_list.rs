@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use super::{Entry, Output, ToolContext, ToolError, arguments, limit, schema};
 use crate::{
-    cluster::{ListQuery, NamespaceRow},
+    cluster::{Cluster, ListQuery, NamespaceRow},
     mcp::output::{Listing, age},
 };
 
@@ -40,13 +40,13 @@ const LISTING: Listing<NamespaceRow> = Listing {
 };
 
 async fn call(context: ToolContext<'_>, args: Args) -> Result<Output, ToolError> {
-    let cluster = context.cluster(args.context.as_deref()).await?;
-    let query = ListQuery {
+    let query = &ListQuery {
         namespace: None,
         label_selector: args.label_selector,
         field_selector: args.field_selector,
         limit: limit(args.limit, 200, 1000)?,
     };
-    let page = cluster.namespaces(&query).await?;
+    let ask = |cluster: Cluster| async move { cluster.namespaces(query).await };
+    let page = context.ask(args.context.as_deref(), ask).await?;
     Ok(LISTING.show(page, context.limits.output_bytes))
 }

@@ -3,9 +3,9 @@
 use rmcp::schemars;
 use serde::Deserialize;
 
-use super::{Entry, Output, ToolContext, ToolError, arguments, limit, schema};
+use super::{Entry, Output, ToolContext, ToolError, arguments, limit, namespace, schema};
 use crate::{
-    cluster::{ListQuery, PodRow},
+    cluster::{Cluster, ListQuery, PodRow},
     mcp::output::{Listing, age},
 };
 
@@ -60,13 +60,13 @@ const LISTING: Listing<PodRow> = Listing {
 };
 
 async fn call(context: ToolContext<'_>, args: Args) -> Result<Output, ToolError> {
-    let query = ListQuery {
-        namespace: args.namespace.filter(|name| !name.is_empty()),
+    let query = &ListQuery {
+        namespace: namespace(args.namespace)?,
         label_selector: args.label_selector,
         field_selector: args.field_selector,
         limit: limit(args.limit, 100, 1000)?,
     };
-    let cluster = context.cluster(args.context.as_deref()).await?;
-    let page = cluster.pods(&query).await?;
+    let ask = |cluster: Cluster| async move { cluster.pods(query).await };
+    let page = context.ask(args.context.as_deref(), ask).await?;
     Ok(LISTING.show(page, context.limits.output_bytes))
 }

@@ -5,9 +5,9 @@ use rmcp::schemars;
 use serde::Deserialize;
 use serde_json::{Map, json};
 
-use super::{Entry, Output, ToolContext, ToolError, arguments, schema};
+use super::{Entry, Output, ToolContext, ToolError, arguments, namespace, schema};
 use crate::{
-    cluster::{LogQuery, LogText},
+    cluster::{Cluster, LogQuery, LogText, Name},
     duration,
 };
 
@@ -82,21 +82,33 @@ async fn call(context: ToolContext<'_>, args: Args) -> Result<Output, ToolError>
         .map(|text| pattern("exclude", text))
         .transpose()?;
     let since = args.since.as_deref().map(duration::parse).transpose()?;
-    let cluster = context.cluster(args.context.as_deref()).await?;
-    let namespace = args.namespace.filter(|name| !name.is_empty());
-    let query = LogQuery {
-        namespace: namespace.unwrap_or_else(|| cluster.default_namespace().to_owned()),
-        pod: args.name,
-        container: args.container.filter(|name| !name.is_empty()),
-        previous: args.previous,
-        tail: usize::try_from(tail).unwrap_or(usize::MAX),
-        since,
-        include,
-        exclude,
-        limit_bytes,
-        timestamps: args.timestamps,
+    let given = args.container.filter(|name| !name.is_empty());
+    let container = given
+        .map(|name| Name::label("container", &name))
+        .transpose()?;
+    let (pod, wanted) = (Name::dns("pod", &args.name)?, namespace(args.namespace)?);
+    let ask = |cluster: Cluster| {
+        let (pod, container, wanted) = (pod.clone(), container.clone(), wanted.clone());
+        let (include, exclude) = (include.clone(), exclude.clone());
+        async move {
+            let usual = || Name::label("namespace", cluster.default_namespace());
+            let query = LogQuery {
+                namespace: wanted.map_or_else(usual, Ok)?,
+                pod,
+                container,
+                previous: args.previous,
+                tail: usize::try_from(tail).unwrap_or(usize::MAX),
+                since,
+                include,
+                exclude,
+                limit_bytes,
+                timestamps: args.timestamps,
+            };
+            let log = cluster.log(&query).await?;
+            Ok((query, log))
+        }
     };
-    let log = cluster.log(&query).await?;
+    let (query, log) = context.ask(args.context.as_deref(), ask).await?;
     Ok(show(&query, log))
 }
 
@@ -139,8 +151,8 @@ fn show(query: &LogQuery, log: LogText) -> Output {
         head.push_str(&format!("; INCOMPLETE: {why}"));
     }
     let data = json!({
-        "namespace": query.namespace,
-        "pod": query.pod,
+        "namespace": query.namespace.as_str(),
+        "pod": query.pod.as_str(),
         "container": container,
         "otherContainers": others,
         "previous": query.previous,

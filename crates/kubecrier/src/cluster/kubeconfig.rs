@@ -1,0 +1,198 @@
+//! The kubeconfig: where it is, what is in it, when it has changed. What it says
+//! about credentials never leaves this file, not even in an error.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use kube::config::{ExecInteractiveMode, Kubeconfig, KubeconfigError};
+
+use super::error::{ClusterError, ErrorKind};
+
+/// The name of the one context when the server runs inside a cluster.
+pub(super) const IN_CLUSTER: &str = "in-cluster";
+
+/// Where clusters come from.
+#[derive(Debug)]
+pub(super) enum Source {
+    /// One or more files, merged.
+    File(Box<Kubeconfig>),
+    /// The pod's own service account.
+    InCluster,
+}
+
+/// What tells one content of files from another.
+pub(super) type Stamp = Vec<(PathBuf, Option<(SystemTime, u64)>)>;
+
+/// The files a kubeconfig is read from, and whether somebody named them.
+pub(super) struct Places {
+    pub(super) paths: Vec<PathBuf>,
+    named: bool,
+}
+
+// === impl Places ===
+
+impl Places {
+    /// A named file, else `KUBECONFIG`, else `~/.kube/config`.
+    pub(super) fn find(named: Option<&Path>) -> Self {
+        if let Some(path) = named {
+            return Self {
+                paths: vec![path.to_owned()],
+                named: true,
+            };
+        }
+        match env::var_os("KUBECONFIG").filter(|value| !value.is_empty()) {
+            Some(list) => {
+                let paths = env::split_paths(&list).filter(|path| !path.as_os_str().is_empty());
+                Self {
+                    paths: paths.collect(),
+                    named: true,
+                }
+            }
+            None => {
+                let usual = env::home_dir().map(|home| home.join(".kube/config"));
+                Self {
+                    paths: usual.into_iter().collect(),
+                    named: false,
+                }
+            }
+        }
+    }
+
+    /// Reads and merges the files that are there.
+    pub(super) fn load(&self) -> Result<Source, ClusterError> {
+        let present: Vec<_> = self.paths.iter().filter(|path| path.exists()).collect();
+        if present.is_empty() {
+            // A file that somebody named and that is not there is a mistake, not a
+            // wish for something else.
+            if !self.named && env::var_os("KUBERNETES_SERVICE_HOST").is_some() {
+                return Ok(Source::InCluster);
+            }
+            let looked: Vec<_> = self
+                .paths
+                .iter()
+                .map(|path| format!("`{}`", path.display()))
+                .collect();
+            return Err(ClusterError::new(
+                ErrorKind::Kubeconfig,
+                "cannot reach any cluster",
+                format!("there is no kubeconfig (looked for {})", looked.join(", ")),
+                Some("point --kubeconfig or KUBECONFIG at one, or run inside a cluster".to_owned()),
+            ));
+        }
+        let mut merged = Kubeconfig::default();
+        for path in present {
+            let broken = |error: KubeconfigError| {
+                ClusterError::new(
+                    ErrorKind::Kubeconfig,
+                    format!("cannot read the kubeconfig `{}`", path.display()),
+                    said_safely(&error),
+                    Some("check it with `kubectl config view`".to_owned()),
+                )
+            };
+            merged = Kubeconfig::read_from(path)
+                .and_then(|file| merged.merge(file))
+                .map_err(broken)?;
+        }
+        for user in &mut merged.auth_infos {
+            if let Some(exec) = user.auth_info.as_mut().and_then(|user| user.exec.as_mut()) {
+                // A plugin that may ask questions would inherit our stdin, and that
+                // is the protocol's.
+                exec.interactive_mode = Some(ExecInteractiveMode::Never);
+            }
+        }
+        Ok(Source::File(Box::new(merged)))
+    }
+}
+
+// === impl Source ===
+
+impl Source {
+    /// The names of its contexts.
+    pub(super) fn names(&self) -> Vec<&str> {
+        match self {
+            Self::InCluster => vec![IN_CLUSTER],
+            Self::File(file) => file
+                .contexts
+                .iter()
+                .map(|named| named.name.as_str())
+                .collect(),
+        }
+    }
+
+    /// Certificates and keys that lie beside the kubeconfig; they are renewed
+    /// without it.
+    pub(super) fn referenced(&self) -> Vec<PathBuf> {
+        let Self::File(file) = self else {
+            return Vec::new();
+        };
+        let clusters = file
+            .clusters
+            .iter()
+            .filter_map(|named| named.cluster.as_ref());
+        let users = file
+            .auth_infos
+            .iter()
+            .filter_map(|named| named.auth_info.as_ref());
+        clusters
+            .filter_map(|cluster| cluster.certificate_authority.as_ref())
+            .chain(
+                users
+                    .clone()
+                    .filter_map(|user| user.client_certificate.as_ref()),
+            )
+            .chain(users.filter_map(|user| user.client_key.as_ref()))
+            .map(PathBuf::from)
+            .collect()
+    }
+
+    /// Whether the kubeconfig itself names a proxy for a context's cluster.
+    pub(super) fn names_proxy(&self, context: &str) -> bool {
+        let Self::File(file) = self else { return false };
+        let context = file.contexts.iter().find(|named| named.name == context);
+        let cluster = context
+            .and_then(|named| named.context.as_ref())
+            .map(|one| &one.cluster);
+        file.clusters
+            .iter()
+            .filter(|named| Some(&named.name) == cluster)
+            .any(|named| {
+                named
+                    .cluster
+                    .as_ref()
+                    .is_some_and(|one| one.proxy_url.is_some())
+            })
+    }
+}
+
+/// How files look now.
+pub(super) fn stamp(paths: &[PathBuf]) -> Stamp {
+    let look = |path: &PathBuf| {
+        let meta = fs::metadata(path).ok()?;
+        Some((meta.modified().ok()?, meta.len()))
+    };
+    paths
+        .iter()
+        .map(|path| (path.clone(), look(path)))
+        .collect()
+}
+
+/// An error of the kubeconfig without what stands in it: a parser shows the lines
+/// around a mistake, and those are tokens and keys.
+pub(super) fn said_safely(error: &KubeconfigError) -> String {
+    match error {
+        KubeconfigError::Parse(error) => match error.location() {
+            Some(at) => format!(
+                "not valid YAML at line {}, column {}",
+                at.line(),
+                at.column()
+            ),
+            None => "not valid YAML".to_owned(),
+        },
+        KubeconfigError::ParseProxyUrl(_) => "its proxy-url is not a URL".to_owned(),
+        KubeconfigError::ParseClusterUrl(_) => "the server of the cluster is not a URL".to_owned(),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,111 @@
+//! Names that become part of a request's path: only what Kubernetes itself would
+//! accept, or a caller could ask for another path than the tool's.
+
+use std::fmt;
+
+use super::error::ClusterError;
+
+/// The name of a namespace, pod or container, safe in a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Name(String);
+
+impl Name {
+    /// A DNS label, as namespaces and containers are named.
+    pub fn label(what: &str, text: &str) -> Result<Self, ClusterError> {
+        Self::checked(what, text, 63, |byte| byte == b'-')
+    }
+
+    /// A DNS name, as pods are named.
+    pub fn dns(what: &str, text: &str) -> Result<Self, ClusterError> {
+        Self::checked(what, text, 253, |byte| matches!(byte, b'-' | b'.'))
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    fn checked(
+        what: &str,
+        text: &str,
+        length_max: usize,
+        inside: fn(u8) -> bool,
+    ) -> Result<Self, ClusterError> {
+        let edge = |byte: Option<&u8>| {
+            byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+        };
+        let bytes = text.as_bytes();
+        let fits = bytes.len() <= length_max
+            && edge(bytes.first())
+            && edge(bytes.last())
+            && bytes.iter().all(|byte| edge(Some(byte)) || inside(*byte));
+        if fits {
+            return Ok(Self(text.to_owned()));
+        }
+        Err(ClusterError::invalid(
+            format!(
+                "cannot use `{}` as the name of a {what}",
+                text.escape_debug()
+            ),
+            format!("a {what} is named with a-z, 0-9 and `-`, at most {length_max} of them"),
+            "names are exact, without namespace or kind",
+        ))
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn names_are_what_kubernetes_accepts() {
+        for name in ["a", "kube-system", "0", "a-1", &"x".repeat(63)] {
+            assert_eq!(Name::label("namespace", name).unwrap().as_str(), name);
+        }
+        Name::dns("pod", "web-0.example").unwrap();
+        Name::dns("pod", &"x".repeat(253)).unwrap();
+    }
+
+    #[test]
+    fn nothing_else_reaches_a_path() {
+        for text in [
+            "",
+            "-a",
+            "a-",
+            "A",
+            "a/b",
+            "a?x=",
+            "..",
+            "a b",
+            "a%2fb",
+            "ä",
+            "a.b",
+            &"x".repeat(64),
+            "x/secrets/s?y=",
+            "kube-system/services/https:x:443/proxy/",
+        ] {
+            assert!(Name::label("namespace", text).is_err(), "{text}");
+        }
+        for text in ["sidecar?x=", "a/log", ".a", "a.", &"x".repeat(254)] {
+            assert!(Name::dns("pod", text).is_err(), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_name_can_leave_its_place_in_a_path(text in ".{0,40}") {
+            if let Ok(name) = Name::dns("pod", &text) {
+                prop_assert!(!name.as_str().contains(['/', '?', '#', '%', '\\', ' ']));
+                prop_assert!(name.as_str() != "." && name.as_str() != "..");
+            }
+        }
+    }
+}
