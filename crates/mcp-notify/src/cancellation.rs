@@ -152,8 +152,11 @@ impl Drop for Request {
 
 impl Detach for Requests {
     fn detach(&self, session: SessionKey) {
-        let requests = self.0.lock().remove(&session).unwrap_or_default();
-        for running in requests.into_values() {
+        let mut requests = self.0.lock();
+        let own = requests.remove(&session).unwrap_or_default();
+        give_back(&mut requests);
+        drop(requests);
+        for running in own.into_values() {
             running.token.cancel();
         }
     }

@@ -150,12 +150,7 @@ impl Delivery {
             let retry = error.class().retryable;
             let delay = self.retry.delay_after(retries).filter(|_| retry);
             let Some(delay) = delay else {
-                self.report
-                    .abandoned(session, notification, &error, retries);
-                return Outcome::Abandoned {
-                    error,
-                    attempt_number: attempt_number(retries),
-                };
+                return self.abandon(session, notification, error, retries);
             };
             FailureReport::retrying(session, notification, &error);
             tokio::select! {
@@ -179,7 +174,6 @@ impl Delivery {
     pub fn run(&self, session: &Session) -> impl Future<Output = ReadEnd> + Send + 'static {
         let delivery = self.clone();
         let session = session.unowned();
-        let mut reader = session.outbox().reader();
         async move {
             if delivery.sink.queues(&session) {
                 tracing::error!(
@@ -188,6 +182,7 @@ impl Delivery {
                 );
                 return ReadEnd::Circular;
             }
+            let mut reader = session.outbox().reader();
             loop {
                 let mut batch = match reader.next().await {
                     Ok(batch) => batch,
@@ -211,6 +206,10 @@ impl Delivery {
                                 session.prune();
                             }
                         }
+                    }
+                    // What is left goes to the newer reader.
+                    if !reader.is_current() {
+                        return ReadEnd::Superseded;
                     }
                 }
             }
@@ -270,8 +269,14 @@ impl Delivery {
         let Some(notification) = (self.gap)(session, gap) else {
             return;
         };
-        if let Err(error) = self.send_once(session, &notification).await {
-            FailureReport::retrying(session, &notification, &error);
+        tokio::select! {
+            biased;
+            sent = self.send_once(session, &notification) => {
+                if let Err(error) = sent {
+                    FailureReport::gap_untold(session, gap.dropped, &error);
+                }
+            }
+            () = session.closed() => {}
         }
     }
 
@@ -336,5 +341,7 @@ impl Outcome {
     }
 }
 
+#[cfg(test)]
+mod run_tests;
 #[cfg(test)]
 mod tests;

@@ -68,6 +68,16 @@ impl FailureReport {
         );
     }
 
+    /// The client could not be told of a gap. What was dropped is counted.
+    pub(crate) fn gap_untold(session: &Session, dropped: u64, error: &SendError) {
+        tracing::debug!(
+            session = session.name(),
+            dropped,
+            error_message = %error,
+            "a gap could not be announced"
+        );
+    }
+
     /// A send failed and will be repeated: nothing is lost yet.
     pub(crate) fn retrying(session: &Session, notification: &Notification, error: &SendError) {
         tracing::debug!(

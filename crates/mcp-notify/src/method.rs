@@ -40,7 +40,7 @@ pub struct Method(Cow<'static, str>);
 /// use mcp_notify::CustomMethod;
 ///
 /// assert!(CustomMethod::new("notifications/threshold/exceeded").is_ok());
-/// // The protocol's own names have helpers of their own.
+/// // The protocol's own names have types of their own.
 /// assert!(CustomMethod::new("notifications/progress").is_err());
 /// assert!(CustomMethod::new("notifications/tools/list_changed").is_err());
 /// ```
@@ -75,7 +75,7 @@ pub enum MethodError {
     #[error("`{0}` is not of the form `notifications/<domain>/<event>`")]
     NotCustom(String),
     /// The domain belongs to the protocol.
-    #[error("`{0}` lies in a domain of the protocol; use the helper made for it")]
+    #[error("`{0}` lies in a domain of the protocol; use what the library has for it")]
     Reserved(String),
 }
 

@@ -242,6 +242,12 @@ impl Outbox {
         }
     }
 
+    /// What queues and keys have room for.
+    #[cfg(test)]
+    fn capacity(&self) -> usize {
+        self.0.state.lock().lanes.capacity()
+    }
+
     /// Slots held for messages, gaps and holes.
     #[cfg(test)]
     fn slots(&self) -> usize {

@@ -32,8 +32,7 @@ impl ProtocolVersion {
     /// Whether `list_changed` is sent, and may be advertised, at this version.
     ///
     /// No for 2025-03-26 and before. That is a policy of this library and not
-    /// a rule of the protocol: clients of that age were seen to re-list in a
-    /// loop on notifications they did not expect.
+    /// a rule of the protocol, whose schemas define `listChanged` at both versions.
     pub fn allows_list_changed(&self) -> bool {
         *self > Self::V_2025_03_26
     }

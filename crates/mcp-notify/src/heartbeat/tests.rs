@@ -1,4 +1,4 @@
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use proptest::prelude::*;
 use tokio::task::JoinSet;
@@ -128,6 +128,32 @@ async fn a_chatty_session_that_falls_quiet_and_answers_pings_is_not_suspected() 
     }
     sleep(Duration::from_mins(30)).await;
     assert_eq!(told.counts(), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_talk_between_two_pings_does_not_dull_the_suspicion_after_it() {
+    let told = Told::default();
+    let heartbeat = told.heartbeat();
+    let (session, pulse) = (Session::new("s"), heartbeat.pulse());
+    let alive = Arc::new(AtomicBool::new(true));
+    let answers = Arc::clone(&alive);
+    let mut tasks = JoinSet::new();
+    tasks.spawn(heartbeat.run(&session, &pulse, move || {
+        let answers = answers.load(Ordering::Relaxed);
+        async move { answers || std::future::pending().await }
+    }));
+    sleep(Duration::from_secs(13)).await;
+    for _ in 0..200 {
+        pulse.beat();
+        sleep(Duration::from_secs(3)).await;
+    }
+    sleep(Duration::from_secs(13)).await;
+    alive.store(false, Ordering::Relaxed);
+    assert_eq!(
+        tasks.join_next().await.unwrap().unwrap(),
+        HeartbeatEnd::Down
+    );
+    assert_eq!(told.counts(), (1, 1), "suspected before it was down");
 }
 
 #[tokio::test(start_paused = true)]

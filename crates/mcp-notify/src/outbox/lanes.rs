@@ -76,6 +76,11 @@ impl Lanes {
         self.critical.slots.len() + self.informational.slots.len()
     }
 
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.critical.slots.capacity() + self.informational.slots.capacity() + self.keys.capacity()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.slots() == 0
     }

@@ -51,6 +51,12 @@ impl Reader {
         Self { shared, epoch }
     }
 
+    /// Whether no newer reader took over. Ask it between the items of a long
+    /// batch, and drop the batch if it is not: the newer one gets the rest.
+    pub fn is_current(&self) -> bool {
+        self.shared.state.lock().epoch == self.epoch
+    }
+
     /// Waits until something waits, and takes all of it.
     ///
     /// Cancel-safe: nothing is taken before the future is ready.

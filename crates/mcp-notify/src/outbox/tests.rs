@@ -189,6 +189,33 @@ fn a_key_that_becomes_critical_leaves_no_older_one_behind() {
 }
 
 #[test]
+fn a_key_that_moved_leaves_no_hole_at_either_end() {
+    let outbox = outbox(1024, 1 << 20);
+    push(&outbox, [keyed("a", 1), critical_keyed("a", 2)]);
+    assert_eq!(outbox.slots(), 1);
+    push(
+        &outbox,
+        [keyed("b", 3), numbered(4), critical_keyed("b", 5)],
+    );
+    assert_eq!(outbox.slots(), 3);
+    assert_eq!(take(&outbox), [2, 5, 4]);
+}
+
+#[test]
+fn an_outbox_that_was_full_once_does_not_stay_large() {
+    let outbox = outbox(1024, 1 << 20);
+    push(&outbox, (0..512).map(numbered));
+    push(&outbox, (0..512).map(|n| keyed(&n.to_string(), n)));
+    assert!(outbox.capacity() >= 1024);
+    assert_eq!(take(&outbox).len(), 1024);
+    assert!(
+        outbox.capacity() <= 128,
+        "{} slots are held",
+        outbox.capacity()
+    );
+}
+
+#[test]
 fn closing_counts_what_is_left_as_dropped_and_refuses_more() {
     let outbox = outbox(1024, 1 << 20);
     push(&outbox, (0..5).map(numbered));

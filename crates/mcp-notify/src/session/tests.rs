@@ -119,6 +119,33 @@ fn connecting_and_dropping_10_000_sessions_leaves_nothing_behind() {
 }
 
 #[test]
+fn pruning_ends_what_makes_a_target_and_keeps_what_belongs_to_the_session() {
+    let observers = ObserverRegistry::new(DefaultSink);
+    let logging = LoggingService::new(Delivery::default());
+    let subscriptions = ResourceSubscriptions::default();
+    let tracker = ListChangedTracker::new(ProtocolVersion::V_2025_11_25);
+    tracker.update(Registry::Tools, ContentHash::from("abc"));
+    let requests = crate::InFlight::new();
+    let session = Session::new("s");
+    observers.remember(&session);
+    logging.set_level(&session, Level::Info);
+    subscriptions.subscribe(&session, "test://x").unwrap();
+    assert_eq!(tracker.due(&session).len(), 1);
+    let request = requests.begin(&session, crate::RequestId::Number(1), "tools/call");
+    session.prune();
+    assert!(observers.is_empty() && logging.is_empty() && subscriptions.is_empty());
+    assert_eq!(session.log_level(), None);
+    assert!(!request.is_cancelled(), "its requests go on");
+    assert!(
+        tracker.due(&session).is_empty(),
+        "what it was told, it was told"
+    );
+    assert!(observers.remember(&session), "it may join again");
+    session.close(CloseReason::Requested);
+    assert!(request.is_cancelled() && tracker.is_empty() && observers.is_empty());
+}
+
+#[test]
 fn ten_thousand_sessions_at_once_leave_no_memory_in_the_registries() {
     let observers = ObserverRegistry::new(DefaultSink);
     let logging = LoggingService::new(Delivery::default());
