@@ -22,6 +22,7 @@ const SECONDS: [f64; 8] = [0.005, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0];
 #[derive(Clone, Debug)]
 pub struct Metrics {
     registry: Arc<Registry>,
+    notifications: mcp_notify::Metrics,
     sessions: Gauge,
     calls: Family<CallLabels, Counter>,
     seconds: Family<ToolLabel, Histogram, fn() -> Histogram>,
@@ -49,7 +50,10 @@ impl Metrics {
                 Histogram::new(SECONDS)
             });
         let sessions = Gauge::default();
-        let mut registry = Registry::with_prefix("kubecrier");
+        let mut all = Registry::default();
+        // The one metric whose name is given; everything else has our prefix.
+        let notifications = mcp_notify::Metrics::register(&mut all);
+        let registry = all.sub_registry_with_prefix("kubecrier");
         registry.register("sessions", "Sessions over HTTP", sessions.clone());
         registry.register(
             "tool_calls",
@@ -73,11 +77,17 @@ impl Metrics {
             ConstGauge::new(started),
         );
         Self {
-            registry: Arc::new(registry),
+            registry: Arc::new(all),
+            notifications,
             sessions,
             calls,
             seconds,
         }
+    }
+
+    /// Where failed notifications are counted.
+    pub fn notifications(&self) -> mcp_notify::Metrics {
+        self.notifications.clone()
     }
 
     /// Counts one call.

@@ -8,7 +8,10 @@ use std::{
 
 use futures_util::FutureExt;
 use http::request::Parts;
-use mcp_notify::{Delivery, Level, ProtocolVersion, Registry, Session, rmcp::ListenSink};
+use mcp_notify::{
+    DefaultSink, Delivery, Level, NotificationSink, ProtocolVersion, Registry, Session,
+    rmcp::ListenSink,
+};
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
@@ -112,6 +115,16 @@ impl Server {
             shared: Arc::clone(&self.shared),
             clients: Clients::Many(sessions),
         }
+    }
+
+    /// Delivers through a sink, and counts what fails.
+    pub(super) fn delivery(&self, sink: impl NotificationSink) -> Delivery {
+        Delivery::new(sink).metrics(self.shared.metrics.notifications())
+    }
+
+    /// Where failed notifications are counted.
+    pub(super) fn failures(&self) -> mcp_notify::Metrics {
+        self.shared.metrics.notifications()
     }
 
     /// How many sessions there are over HTTP.
@@ -411,7 +424,7 @@ impl ServerHandler for Server {
             () = context.cancelled() => {}
             // Returning is the graceful end: the client gets its result.
             () = self.shared.lifecycle.draining().cancelled() => {}
-            end = Delivery::default().run(&session) => tracing::debug!(%end, "listen ended"),
+            end = self.delivery(DefaultSink).run(&session) => tracing::debug!(%end, "listen ended"),
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::{io, net::SocketAddr, sync::Arc};
 
 use anyhow::{Context, Result};
 use axum::{Router, middleware, routing, serve::ListenerExt};
-use mcp_notify::{Delivery, Session, rmcp::PeerSink};
+use mcp_notify::{Session, rmcp::PeerSink};
 use rmcp::{
     ServiceExt,
     transport::{
@@ -96,11 +96,14 @@ fn start_stdio(server: &Server, lifecycle: &Lifecycle) -> Serving {
     let session = Session::new("stdio");
     let server = server.for_one(session.clone());
     watch_lists(&server, &close, lifecycle);
+    let delivering = server.clone();
     lifecycle.spawn("stdio", async move {
         // Cancelling the token before `initialize` ends the wait for it too.
         match server.serve_with_ct(stdio_pipes(), close).await {
             Ok(running) => {
-                let push = Delivery::new(PeerSink::new(running.peer().clone())).run(&session);
+                let push = delivering
+                    .delivery(PeerSink::new(running.peer().clone()))
+                    .run(&session);
                 tokio::select! {
                     _quit = running.waiting() => {}
                     end = push => tracing::error!(%end, "the push path to stdout ended"),
@@ -127,7 +130,7 @@ async fn start_http(
     let address = listener
         .local_addr()
         .context("cannot tell the listener's address")?;
-    let sessions = Arc::new(Sessions::new(config.sessions));
+    let sessions = Arc::new(Sessions::new(config.sessions, server.failures()));
     let server = server.for_many(Arc::clone(&sessions));
     watch_lists(&server, &serving.close, lifecycle);
     let guard = Arc::new(Guard::new(

@@ -30,6 +30,14 @@ async fn health_readiness_metrics_and_stats_are_served() {
         "{metrics}"
     );
     assert!(metrics.ends_with("# EOF\n"));
+    let failures =
+        "mcp_notification_failures_total{resource_type=\"events\",error_type=\"network\"} 0";
+    assert!(metrics.contains(failures), "{metrics}");
+    let family = metrics
+        .lines()
+        .filter(|line| line.starts_with("mcp_"))
+        .count();
+    assert_eq!(family, 12, "and nothing else is in that family");
     let stats: Value = http.get("/stats").await.json().await.unwrap();
     assert_eq!(stats["contexts"], json!(["dev"]));
     assert_eq!(

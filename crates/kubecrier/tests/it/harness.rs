@@ -1,6 +1,8 @@
 //! Starts the real binary and speaks raw JSON-RPC to it, so that nothing of ours
 //! stands between a test and the wire.
 
+mod stream;
+
 use std::{
     io::{BufRead, BufReader, Write},
     path::{Path, PathBuf},
@@ -19,8 +21,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use testbed::{Cluster, Kubeconfig, User};
 
+pub(crate) use self::stream::Stream;
+
 /// Longer than anything takes; only a test that fails waits for it.
-const PATIENCE: Duration = Duration::from_mins(1);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A running server.
 pub(crate) struct Server {
@@ -42,14 +46,6 @@ pub(crate) struct HttpSession {
     client: reqwest::Client,
     session: String,
     next: AtomicU64,
-}
-
-/// Server-sent events, one by one.
-pub(crate) struct Stream {
-    response: reqwest::Response,
-    buffer: String,
-    /// The ids seen so far.
-    pub(crate) ids: Vec<String>,
 }
 
 /// A session on stdin and stdout.
@@ -328,74 +324,6 @@ pub(crate) fn message(body: &str) -> Value {
         .filter_map(|line| serde_json::from_str(line.strip_prefix("data:")?).ok())
         .find(|value: &Value| value.get("id").is_some())
         .unwrap_or_else(|| panic!("no response in {body:?}"))
-}
-
-// === impl Stream ===
-
-impl Stream {
-    pub(crate) fn new(response: reqwest::Response) -> Self {
-        Self {
-            response,
-            buffer: String::new(),
-            ids: Vec::new(),
-        }
-    }
-
-    /// The next message.
-    pub(crate) async fn next(&mut self) -> Value {
-        match tokio::time::timeout(PATIENCE, self.message()).await {
-            Ok(Some(message)) => message,
-            Ok(None) => panic!("the stream ended: {:?}", self.buffer),
-            Err(elapsed) => panic!("{elapsed}, no message; so far {:?}", self.buffer),
-        }
-    }
-
-    /// Nothing but comments comes in that time, and the stream stays open.
-    pub(crate) async fn expect_silence(&mut self, time: Duration) {
-        if let Ok(message) = tokio::time::timeout(time, self.message()).await {
-            panic!("silence was expected: {message:?}");
-        }
-    }
-
-    /// Everything until the stream ends.
-    pub(crate) async fn rest(&mut self) -> String {
-        let all = async { while self.read().await {} };
-        tokio::time::timeout(PATIENCE, all)
-            .await
-            .expect("the stream ends");
-        self.buffer.clone()
-    }
-
-    async fn message(&mut self) -> Option<Value> {
-        loop {
-            while let Some((event, rest)) = self.buffer.split_once("\n\n") {
-                let (event, rest) = (event.to_owned(), rest.to_owned());
-                self.buffer = rest;
-                for line in event.lines() {
-                    if let Some(id) = line.strip_prefix("id: ") {
-                        self.ids.push(id.to_owned());
-                    }
-                }
-                let data = event.lines().find_map(|line| line.strip_prefix("data:"));
-                if let Some(data) = data.filter(|data| !data.trim().is_empty()) {
-                    return Some(serde_json::from_str(data).unwrap());
-                }
-            }
-            if !self.read().await {
-                return None;
-            }
-        }
-    }
-
-    async fn read(&mut self) -> bool {
-        match self.response.chunk().await {
-            Ok(Some(chunk)) => {
-                self.buffer.push_str(std::str::from_utf8(&chunk).unwrap());
-                true
-            }
-            Ok(None) | Err(_) => false,
-        }
-    }
 }
 
 // === impl StdioSession ===

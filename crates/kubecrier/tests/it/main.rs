@@ -7,6 +7,7 @@ mod bad_input;
 mod clients;
 mod configuration;
 mod harness;
+mod pod_status;
 mod protocol;
 mod sessions;
 mod shutdown;

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, fmt, sync::Arc};
 
 use futures_util::{Stream, StreamExt, stream};
-use mcp_notify::{CloseReason, Session};
+use mcp_notify::{CloseReason, OutboxConfig, Session};
 use parking_lot::RwLock;
 use rmcp::{
     model::{ClientJsonRpcMessage, ServerJsonRpcMessage},
@@ -44,6 +44,7 @@ pub struct SessionLimits {
 /// Every session of the server.
 pub(in crate::mcp) struct Sessions {
     limits: SessionLimits,
+    outbox: OutboxConfig,
     gate: Arc<Gate>,
     // A lock for lookups by id; held for one map operation.
     entries: RwLock<HashMap<SessionId, Arc<Entry>>>,
@@ -80,10 +81,12 @@ impl Default for SessionLimits {
 // === impl Sessions ===
 
 impl Sessions {
-    pub(in crate::mcp) fn new(limits: SessionLimits) -> Self {
+    pub(in crate::mcp) fn new(limits: SessionLimits, metrics: mcp_notify::Metrics) -> Self {
         let gate = Arc::new(Gate::new(limits));
+        let outbox = OutboxConfig::default().metrics(metrics);
         Self {
             limits,
+            outbox,
             gate,
             entries: RwLock::default(),
         }
@@ -188,7 +191,10 @@ impl SessionManager for Sessions {
         };
         let id: SessionId = uuid::Uuid::new_v4().to_string().into();
         let (sender, inbound) = mpsc::channel(INBOUND_CAPACITY);
-        let entry = Arc::new(Entry::new(Session::new(id.clone()), admission, sender));
+        let session = Session::builder()
+            .outbox(self.outbox.clone())
+            .build(id.clone());
+        let entry = Arc::new(Entry::new(session, admission, sender));
         self.entries.write().insert(id.clone(), Arc::clone(&entry));
         Ok((id, Wire { entry, inbound }))
     }

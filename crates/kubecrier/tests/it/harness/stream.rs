@@ -1,0 +1,83 @@
+//! Reads server-sent events as they come.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::PATIENCE;
+
+/// Server-sent events, one by one.
+pub(crate) struct Stream {
+    response: reqwest::Response,
+    buffer: String,
+    /// The ids seen so far.
+    pub(crate) ids: Vec<String>,
+}
+
+// === impl Stream ===
+
+impl Stream {
+    pub(crate) fn new(response: reqwest::Response) -> Self {
+        Self {
+            response,
+            buffer: String::new(),
+            ids: Vec::new(),
+        }
+    }
+
+    /// The next message.
+    pub(crate) async fn next(&mut self) -> Value {
+        match tokio::time::timeout(PATIENCE, self.message()).await {
+            Ok(Some(message)) => message,
+            Ok(None) => panic!("the stream ended: {:?}", self.buffer),
+            Err(elapsed) => panic!("{elapsed}, no message; so far {:?}", self.buffer),
+        }
+    }
+
+    /// Nothing but comments comes in that time, and the stream stays open.
+    pub(crate) async fn expect_silence(&mut self, time: Duration) {
+        if let Ok(message) = tokio::time::timeout(time, self.message()).await {
+            panic!("silence was expected: {message:?}");
+        }
+    }
+
+    /// Everything until the stream ends.
+    pub(crate) async fn rest(&mut self) -> String {
+        let all = async { while self.read().await {} };
+        tokio::time::timeout(PATIENCE, all)
+            .await
+            .expect("the stream ends");
+        self.buffer.clone()
+    }
+
+    async fn message(&mut self) -> Option<Value> {
+        loop {
+            while let Some((event, rest)) = self.buffer.split_once("\n\n") {
+                let (event, rest) = (event.to_owned(), rest.to_owned());
+                self.buffer = rest;
+                for line in event.lines() {
+                    if let Some(id) = line.strip_prefix("id: ") {
+                        self.ids.push(id.to_owned());
+                    }
+                }
+                let data = event.lines().find_map(|line| line.strip_prefix("data:"));
+                if let Some(data) = data.filter(|data| !data.trim().is_empty()) {
+                    return Some(serde_json::from_str(data).unwrap());
+                }
+            }
+            if !self.read().await {
+                return None;
+            }
+        }
+    }
+
+    async fn read(&mut self) -> bool {
+        match self.response.chunk().await {
+            Ok(Some(chunk)) => {
+                self.buffer.push_str(std::str::from_utf8(&chunk).unwrap());
+                true
+            }
+            Ok(None) | Err(_) => false,
+        }
+    }
+}
