@@ -24,6 +24,22 @@ pub(crate) fn run_everything() -> Result<()> {
         "lints",
         cargo(&[&lints[..], &["--deny", "warnings"]].concat()),
     )?;
+    for feature in ["", "rmcp", "prometheus", "hyper"] {
+        let only = [
+            "check",
+            "--package",
+            "mcp-notify",
+            "--quiet",
+            "--features",
+            feature,
+        ];
+        let name = if feature.is_empty() {
+            "no feature"
+        } else {
+            feature
+        };
+        run(&format!("mcp-notify with {name} alone"), cargo(&only))?;
+    }
     let mut docs = cargo(&[
         "doc",
         "--workspace",

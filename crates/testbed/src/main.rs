@@ -5,7 +5,7 @@ use std::{env, path::PathBuf};
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
-use testbed::{Binaries, Client, Cluster, Kubeconfig, Missing, Options, User, required};
+use testbed::{Binaries, Client, Cluster, Kubeconfig, Options, User, required};
 use tokio::signal::unix::{SignalKind, signal};
 
 #[derive(Parser)]
@@ -52,8 +52,8 @@ async fn main() -> Result<()> {
 /// error.
 fn skip_if_missing(what: &str, prepared: Result<()>) -> Result<()> {
     match prepared {
-        Err(error) if error.is::<Missing>() && !required() => {
-            say(&format!("{what} are skipped: {error}"));
+        Err(error) if !required() => {
+            say(&format!("{what} are skipped: {error:#}"));
             Ok(())
         }
         other => other,

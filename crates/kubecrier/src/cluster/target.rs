@@ -6,6 +6,9 @@ use kube::{Client, api::ListParams};
 
 use super::error::{ClusterError, Operation};
 
+/// Less would be no chance at all.
+const TIMEOUT_MIN: Duration = Duration::from_millis(500);
+
 /// A client for one context. Cheap to clone; connects with the first request.
 #[derive(Clone)]
 pub struct Cluster {
@@ -62,6 +65,13 @@ impl Cluster {
 
     pub(super) fn timeout(&self) -> Duration {
         self.timeout
+    }
+
+    /// The same cluster, with less time left for each request.
+    #[must_use]
+    pub fn after(mut self, spent: Duration) -> Self {
+        self.timeout = self.timeout.saturating_sub(spent).max(TIMEOUT_MIN);
+        self
     }
 
     /// Whether its credentials are known to be too old.

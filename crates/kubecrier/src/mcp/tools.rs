@@ -15,6 +15,7 @@ use rmcp::{
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::{
     output::{Output, ToolError},
@@ -87,7 +88,10 @@ impl ToolContext<'_> {
         F: Future<Output = Result<T, ClusterError>>,
     {
         let context = context.filter(|name| !name.is_empty());
+        let began = Instant::now();
         let cluster = self.contexts.cluster(context).await?;
+        // A slow start is part of what the caller waits for.
+        let cluster = cluster.after(began.elapsed());
         let name = cluster.context().to_owned();
         match question(cluster).await {
             Err(error) if error.kind() == ErrorKind::Unauthorized => {

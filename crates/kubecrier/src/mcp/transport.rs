@@ -160,7 +160,7 @@ async fn start_http(
         sessions.end_all();
     });
     let draining = lifecycle.draining().clone();
-    let ended = serving.ended.clone();
+    let (ended, failing) = (serving.ended.clone(), lifecycle.clone());
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         url = %format_args!("http://{address}/mcp"),
@@ -171,10 +171,10 @@ async fn start_http(
         let served = axum::serve(listener, router)
             .with_graceful_shutdown(draining.cancelled_owned())
             .await;
-        if let Err(error) = served {
-            tracing::error!(%error, "the HTTP server ended");
+        match served {
+            Ok(()) => ended.cancel(),
+            Err(error) => failing.fail(format!("the HTTP server ended: {error}")),
         }
-        ended.cancel();
     });
     Ok(serving)
 }

@@ -114,12 +114,12 @@ async fn a_frozen_cluster_is_given_up_and_found_again() {
     let Some(bed) = testbed::shared() else { return };
     let cluster = bed.fresh("dev", Options::default());
     let file = one_context(&cluster, User::Reader);
-    let http = Http::start(&file.path, &["--request-timeout-seconds", "1"]).await;
+    let http = Http::start(&file.path, &["--request-timeout-seconds", "3"]).await;
     http.call("namespaces_list", json!({})).await.ok();
     cluster.freeze_api().unwrap();
     http.call("namespaces_list", json!({}))
         .await
-        .refused("timeout", &["within 1 s"]);
+        .refused("timeout", &["within 3 s"]);
     cluster.thaw_api().unwrap();
     http.call("namespaces_list", json!({})).await.ok();
     cluster.kill_api().unwrap();

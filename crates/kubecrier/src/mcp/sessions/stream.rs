@@ -301,14 +301,4 @@ fn farewell(end: ReadEnd) -> &'static str {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_written_as_they_are_read() {
-        for number in [0, 7, 10, 99, 12_345, u64::MAX] {
-            let mut digits = [0; 20];
-            assert_eq!(decimal(number, &mut digits), number.to_string().as_bytes());
-        }
-    }
-}
+mod tests;

@@ -1,0 +1,202 @@
+use std::task::Waker;
+
+use http_body::Body as _;
+use mcp_notify::{Method, OutboxConfig, OutboxLimits, Session};
+use proptest::prelude::*;
+use tokio::sync::mpsc;
+
+use super::*;
+use crate::mcp::{caller::Caller, sessions::SessionLimits};
+
+fn entry(messages_max: usize) -> Arc<Entry> {
+    let metrics = mcp_notify::Metrics::default();
+    let sessions = Sessions::new(SessionLimits::default(), metrics);
+    let limits = OutboxLimits {
+        messages_max,
+        bytes_max: 1 << 20,
+    };
+    let session = Session::builder()
+        .outbox(OutboxConfig::default().limits(limits))
+        .build("s");
+    let admission = sessions.gate().enter(&Caller::current()).unwrap();
+    Arc::new(Entry::new(session, admission, mpsc::channel(1).0))
+}
+
+fn numbered(number: usize) -> Notification {
+    let params = serde_json::json!({"level": "info", "data": number});
+    Notification::builder(Method::MESSAGE)
+        .params(&params)
+        .build()
+}
+
+/// Everything the body has now, and whether it has ended.
+fn drain(body: &mut Events) -> (String, bool) {
+    let mut text = String::new();
+    let mut cx = Context::from_waker(Waker::noop());
+    loop {
+        match Pin::new(&mut *body).poll_frame(&mut cx) {
+            Poll::Ready(Some(Ok(frame))) => {
+                text.push_str(std::str::from_utf8(frame.data_ref().unwrap()).unwrap());
+            }
+            Poll::Ready(Some(Err(never))) => match never {},
+            Poll::Ready(None) => return (text, true),
+            Poll::Pending => return (text, false),
+        }
+    }
+}
+
+fn ids(text: &str) -> Vec<u64> {
+    text.lines()
+        .filter_map(|line| line.strip_prefix("id: ")?.parse().ok())
+        .collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_is_written_in_order_and_counted_as_delivered() {
+    let entry = entry(100);
+    for number in 0..3 {
+        let _queued = entry.session.push(numbered(number));
+    }
+    assert_eq!(
+        entry.session.outbox().stats().pending,
+        3,
+        "no stream: pending, no success"
+    );
+    let mut body = Events::new(Arc::clone(&entry), None);
+    let (text, ended) = drain(&mut body);
+    assert_eq!(ids(&text), [1, 2, 3]);
+    let places: Vec<_> = (0..3)
+        .map(|n| text.find(&format!("\"data\":{n}")).unwrap())
+        .collect();
+    assert!(places.is_sorted(), "{text}");
+    assert!(!ended);
+    let stats = entry.session.outbox().stats();
+    assert_eq!((stats.delivered, stats.pending, stats.dropped), (3, 0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_stalled_reader_lost_is_announced_in_its_place() {
+    let entry = entry(4);
+    for number in 0..10 {
+        let _accounted = entry.session.push(numbered(number));
+    }
+    let (text, _) = drain(&mut Events::new(Arc::clone(&entry), None));
+    let gap = text
+        .find("notifications/stream/gap")
+        .expect("the gap is told");
+    assert!(text.contains("\"missing\":6"), "{text}");
+    assert!(
+        gap < text.find("\"data\":6").unwrap(),
+        "before what came after it: {text}"
+    );
+    assert!(!text.contains("\"data\":5"));
+    let stats = entry.session.outbox().stats();
+    assert_eq!((stats.pushed, stats.delivered, stats.dropped), (10, 4, 6));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_was_away_for_too_long_is_told_how_much_it_missed() {
+    let entry = entry(2000);
+    for number in 0..1000 {
+        let _queued = entry.session.push(numbered(number));
+    }
+    drop(drain(&mut Events::new(Arc::clone(&entry), None)));
+    let (text, _) = drain(&mut Events::new(Arc::clone(&entry), Some(10)));
+    let shown = ids(&text);
+    assert_eq!(shown.last(), Some(&1000));
+    let missing = shown[0] - 11;
+    assert!(
+        missing > 0 && text.contains(&format!("\"missing\":{missing}")),
+        "{}",
+        &text[..200]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quiet_stream_shows_that_it_lives() {
+    let entry = entry(4);
+    let mut body = Events::new(entry, None);
+    assert_eq!(drain(&mut body).0, "retry: 3000\n\n");
+    assert_eq!(drain(&mut body).0, "");
+    tokio::time::advance(KEEP_ALIVE + Duration::from_millis(1)).await;
+    assert_eq!(drain(&mut body).0, ": alive\n\n");
+    tokio::time::advance(KEEP_ALIVE / 2).await;
+    assert_eq!(drain(&mut body).0, "", "not before it is due again");
+    tokio::time::advance(KEEP_ALIVE).await;
+    assert_eq!(drain(&mut body).0, ": alive\n\n");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_session_ends_its_stream() {
+    let entry = entry(4);
+    let mut body = Events::new(Arc::clone(&entry), None);
+    drop(drain(&mut body));
+    entry.session.close(mcp_notify::CloseReason::Requested);
+    let (text, ended) = drain(&mut body);
+    assert!(ended && text.contains("the session has ended"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_message_is_the_same_bytes_for_every_session() {
+    let (one, two) = (entry(4), entry(4));
+    let notification = numbered(7);
+    let _queued = (
+        one.session.push(notification.clone()),
+        two.session.push(notification),
+    );
+    let frames = [&one, &two].map(|entry| {
+        drop(drain(&mut Events::new(Arc::clone(entry), None)));
+        entry.replay.lock().after(0).frames.remove(0).1
+    });
+    assert_eq!(frames[0].as_ptr(), frames[1].as_ptr(), "shared, not copied");
+}
+
+#[test]
+fn numbers_are_written_as_they_are_read() {
+    for number in [0, 7, 10, 99, 12_345, u64::MAX] {
+        let mut digits = [0; 20];
+        assert_eq!(decimal(number, &mut digits), number.to_string().as_bytes());
+    }
+}
+
+proptest! {
+    /// Streams that come and go, a reader that reads now and then: what arrives is
+    /// in order, without a double, and what is missing is announced.
+    #[test]
+    fn nothing_is_doubled_and_nothing_is_missing_in_silence(
+        steps in prop::collection::vec((0..8_usize, any::<bool>(), any::<bool>()), 1..40),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let _guard = runtime.enter();
+        let entry = entry(6);
+        let (mut pushed, mut text) = (0, String::new());
+        let mut body = None;
+        for (count, reads, reopens) in steps {
+            for _ in 0..count {
+                let _accounted = entry.session.push(numbered(pushed));
+                pushed += 1;
+            }
+            if reopens {
+                body = Some(Events::new(Arc::clone(&entry), None));
+            }
+            if let Some(body) = body.as_mut().filter(|_| reads) {
+                text.push_str(&drain(body).0);
+            }
+        }
+        let mut last = Events::new(Arc::clone(&entry), None);
+        text.push_str(&drain(&mut last).0);
+        let (mut next, mut missing) = (0, 0);
+        for line in text.lines().filter_map(|line| line.strip_prefix("data: ")) {
+            let message: serde_json::Value = serde_json::from_str(line).unwrap();
+            if let Some(gap) = message["params"]["missing"].as_u64() {
+                missing += gap;
+                next += gap;
+            } else {
+                prop_assert_eq!(message["params"]["data"].as_u64(), Some(next));
+                next += 1;
+            }
+        }
+        prop_assert_eq!(next, pushed as u64);
+        prop_assert_eq!(entry.session.outbox().stats().dropped, missing);
+    }
+}
