@@ -126,6 +126,8 @@ impl ClusterError {
              or raise --request-timeout-seconds",
             operation.context, operation.context
         );
+        // What was spent before is not the reader's business to the millisecond.
+        let seconds = (seconds * 10.0).round() / 10.0;
         let reason = format!("no answer within {seconds} s");
         Self::new(
             ErrorKind::Timeout,
