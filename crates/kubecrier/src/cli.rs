@@ -11,6 +11,8 @@ use serde::Deserialize;
 
 /// Ports; 0 lets the system choose a free one.
 pub(crate) const PORT: RangeInclusive<u64> = 0..=65_535;
+/// Each holds a body of up to 4 MiB.
+pub(crate) const REQUESTS: RangeInclusive<u64> = 1..=100_000;
 /// Sessions in all, of one caller, and new ones in a second.
 pub(crate) const SESSIONS: RangeInclusive<u64> = 1..=1_000_000;
 /// Long enough for a slow link, short enough for somebody who waits.
@@ -21,9 +23,10 @@ pub(crate) const DRAIN_TIMEOUT_SECONDS: RangeInclusive<u64> = 1..=300;
 pub(crate) const MAX_OUTPUT_BYTES: RangeInclusive<u64> = 4096..=4_194_304;
 
 const AFTER_HELP: &str = "\
-Each setting is also an environment variable (--log-level: KUBECRIER_LOG_LEVEL) and a key of the
---config file (log_level). A flag wins over the environment, the environment over the file.
-Exit codes: 0 done, 64 bad usage or configuration, 1 failed while running.";
+--help-all shows every setting. Each is also an environment variable (--log-level is
+KUBECRIER_LOG_LEVEL) and a key of the --config file (log_level). A flag wins over the environment,
+the environment over the file. Exit codes: 0 done, 64 bad usage or configuration, 1 failed while
+running.";
 
 /// The Kubernetes MCP server that tells an agent what just happened in a cluster.
 /// Without --port it speaks MCP on stdin and stdout; with it, Streamable HTTP at
@@ -41,6 +44,10 @@ pub struct Args {
     /// Print help
     #[arg(long, short, action = ArgAction::HelpShort)]
     help: Option<bool>,
+
+    /// Print help on every setting
+    #[arg(long, action = ArgAction::HelpLong)]
+    help_all: Option<bool>,
 
     /// TOML file with the same settings (keys in snake_case)
     #[arg(long, env = "KUBECRIER_CONFIG", value_name = "FILE")]
@@ -69,6 +76,27 @@ pub struct Settings {
     )]
     pub bind_address: Option<String>,
 
+    /// Bearer tokens that may call, one `name:token` a line
+    #[arg(
+        long,
+        env = "KUBECRIER_AUTH_TOKEN_FILE",
+        value_name = "FILE",
+        help_heading = "Server"
+    )]
+    pub auth_token_file: Option<PathBuf>,
+
+    /// Let anyone call who can reach an address that is not loopback
+    #[arg(long, env = "KUBECRIER_ALLOW_UNAUTHENTICATED", help_heading = "Server")]
+    #[arg(num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
+    #[arg(hide_short_help = true)]
+    pub allow_unauthenticated: Option<bool>,
+
+    /// Requests worked on at once [default: 512]
+    #[arg(long, env = "KUBECRIER_MAX_CONCURRENT_REQUESTS", value_name = "N")]
+    #[arg(value_parser = within(REQUESTS), help_heading = "Server")]
+    #[arg(hide_short_help = true)]
+    pub max_concurrent_requests: Option<u64>,
+
     /// Host names clients may use, besides loopback
     #[arg(
         long,
@@ -87,31 +115,37 @@ pub struct Settings {
         value_delimiter = ','
     )]
     #[arg(action = ArgAction::Append, help_heading = "Server")]
+    #[arg(hide_short_help = true)]
     pub allowed_origins: Option<Vec<String>>,
 
     /// A session without stream and requests ends after this [default: 5m]
     #[arg(long, env = "KUBECRIER_SESSION_IDLE_TIMEOUT", value_name = "TIME")]
     #[arg(help_heading = "Server")]
+    #[arg(hide_short_help = true)]
     pub session_idle_timeout: Option<String>,
 
     /// Sessions at once [default: 10000]
     #[arg(long, env = "KUBECRIER_MAX_SESSIONS", value_name = "N", value_parser = within(SESSIONS))]
     #[arg(help_heading = "Server")]
+    #[arg(hide_short_help = true)]
     pub max_sessions: Option<u64>,
 
     /// Sessions at once of one caller [default: 1000]
     #[arg(long, env = "KUBECRIER_MAX_SESSIONS_PER_CALLER", value_name = "N")]
     #[arg(value_parser = within(SESSIONS), help_heading = "Server")]
+    #[arg(hide_short_help = true)]
     pub max_sessions_per_caller: Option<u64>,
 
     /// New sessions in a second [default: 200]
     #[arg(long, env = "KUBECRIER_MAX_SESSION_RATE", value_name = "N")]
     #[arg(value_parser = within(SESSIONS), help_heading = "Server")]
+    #[arg(hide_short_help = true)]
     pub max_session_rate: Option<u64>,
 
     /// How long a stop waits for running calls [default: 10]
     #[arg(long, env = "KUBECRIER_DRAIN_TIMEOUT_SECONDS", value_name = "SECONDS")]
     #[arg(value_parser = within(DRAIN_TIMEOUT_SECONDS), help_heading = "Server")]
+    #[arg(hide_short_help = true)]
     pub drain_timeout_seconds: Option<u64>,
 
     /// Kubeconfig [default: $KUBECONFIG, ~/.kube/config, in-cluster]
@@ -139,11 +173,13 @@ pub struct Settings {
         value_name = "SECONDS"
     )]
     #[arg(value_parser = within(REQUEST_TIMEOUT_SECONDS), help_heading = "Clusters")]
+    #[arg(hide_short_help = true)]
     pub request_timeout_seconds: Option<u64>,
 
     /// Size of a tool's answer at most [default: 65536]
     #[arg(long, env = "KUBECRIER_MAX_OUTPUT_BYTES", value_name = "BYTES")]
     #[arg(value_parser = within(MAX_OUTPUT_BYTES), help_heading = "Output")]
+    #[arg(hide_short_help = true)]
     pub max_output_bytes: Option<u64>,
 
     /// error, warn, info, debug, trace, or tracing directives [default: info]
@@ -185,6 +221,11 @@ impl Settings {
         Self {
             port: self.port.or(weaker.port),
             bind_address: self.bind_address.or(weaker.bind_address),
+            auth_token_file: self.auth_token_file.or(weaker.auth_token_file),
+            allow_unauthenticated: self.allow_unauthenticated.or(weaker.allow_unauthenticated),
+            max_concurrent_requests: self
+                .max_concurrent_requests
+                .or(weaker.max_concurrent_requests),
             allowed_hosts: self.allowed_hosts.or(weaker.allowed_hosts),
             allowed_origins: self.allowed_origins.or(weaker.allowed_origins),
             drain_timeout_seconds: self.drain_timeout_seconds.or(weaker.drain_timeout_seconds),
@@ -207,9 +248,14 @@ impl Settings {
 
     /// The numbers and where they must lie; clap checks flags and environment by
     /// itself, a file is checked with this.
-    pub(crate) fn numbers(&self) -> [(&'static str, Option<u64>, RangeInclusive<u64>); 7] {
+    pub(crate) fn numbers(&self) -> [(&'static str, Option<u64>, RangeInclusive<u64>); 8] {
         [
             ("port", self.port, PORT),
+            (
+                "max_concurrent_requests",
+                self.max_concurrent_requests,
+                REQUESTS,
+            ),
             ("max_sessions", self.max_sessions, SESSIONS),
             (
                 "max_sessions_per_caller",

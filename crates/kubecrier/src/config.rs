@@ -20,6 +20,7 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// A call to a dead cluster is answered within 5 s, so the request gets less.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(4);
 const MAX_OUTPUT_BYTES: usize = 64 * 1024;
+const REQUESTS_MAX: usize = 512;
 
 /// Everything the server runs with; each room has its own part.
 #[derive(Clone, Debug)]
@@ -67,6 +68,16 @@ pub enum ConfigError {
         /// Where and why.
         message: String,
     },
+    /// An address that others can reach, and nobody is asked who they are.
+    #[error(
+        "`bind-address` is `{address}`, which others can reach, and there is no authentication\n\
+         hint: name tokens with --auth-token-file, or say --allow-unauthenticated if something in \
+         front asks"
+    )]
+    Unguarded {
+        /// The address.
+        address: IpAddr,
+    },
     /// A value that is not allowed.
     #[error("{origin}`{key}` is `{value}`, but must be {expected}")]
     Value {
@@ -109,6 +120,9 @@ impl TryFrom<Settings> for Config {
         let Settings {
             port,
             bind_address,
+            auth_token_file,
+            allow_unauthenticated,
+            max_concurrent_requests,
             allowed_hosts,
             allowed_origins,
             session_idle_timeout,
@@ -145,6 +159,10 @@ impl TryFrom<Settings> for Config {
                 Some(text) => idle_timeout(text)?,
             },
         };
+        let open = auth_token_file.is_none() && allow_unauthenticated != Some(true);
+        if port.is_some() && !address.is_loopback() && open {
+            return Err(ConfigError::Unguarded { address });
+        }
         let transport = match port {
             None => mcp::Transport::Stdio,
             Some(port) => mcp::Transport::Http(mcp::HttpConfig {
@@ -152,6 +170,8 @@ impl TryFrom<Settings> for Config {
                 allowed_hosts: allowed_hosts.unwrap_or_default(),
                 allowed_origins: allowed_origins.unwrap_or_default(),
                 sessions,
+                auth_token_file,
+                requests_max: count(max_concurrent_requests, REQUESTS_MAX),
             }),
         };
         Ok(Self {

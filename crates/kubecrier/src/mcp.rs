@@ -4,6 +4,8 @@
 mod caller;
 mod exchange;
 mod guard;
+mod http;
+mod intake;
 mod output;
 mod push;
 mod schema;

@@ -43,13 +43,39 @@ fn http_is_bound_to_loopback_unless_told_otherwise() {
     };
     assert_eq!(listen(&["--port", "8080"]), "127.0.0.1:8080");
     assert_eq!(
-        listen(&["--port", "8080", "--bind-address", "0.0.0.0"]),
+        listen(&[
+            "--port",
+            "8080",
+            "--bind-address",
+            "0.0.0.0",
+            "--allow-unauthenticated"
+        ]),
         "0.0.0.0:8080"
     );
     assert_eq!(
         listen(&["--port", "8080", "--bind-address", "::1"]),
         "[::1]:8080"
     );
+}
+
+#[test]
+fn an_address_that_others_can_reach_needs_authentication() {
+    let error = refused(&["--port", "1", "--bind-address", "0.0.0.0"], &[]);
+    assert!(
+        error.contains("--auth-token-file") && error.contains("0.0.0.0"),
+        "{error}"
+    );
+    let named = [
+        "--port",
+        "1",
+        "--bind-address",
+        "0.0.0.0",
+        "--auth-token-file",
+        "x",
+    ];
+    load(&named, &[]).unwrap();
+    // On stdio nobody listens anywhere.
+    load(&["--bind-address", "0.0.0.0"], &[]).unwrap();
 }
 
 #[test]
@@ -73,6 +99,9 @@ fn every_setting_of_the_stronger_layer_wins() {
 const ALL: &str = r#"
 port = 1
 bind_address = "a"
+auth_token_file = "a"
+allow_unauthenticated = true
+max_concurrent_requests = 1
 allowed_hosts = ["a"]
 allowed_origins = ["a"]
 session_idle_timeout = "a"

@@ -1,8 +1,17 @@
 //! Who calls: the one place where a caller's identity is established.
 
+mod tokens;
+
 use std::{fmt, sync::Arc};
 
-use axum::{extract::Request, middleware::Next, response::Response};
+use axum::{
+    extract::{Request, State},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use http::{HeaderMap, StatusCode, header};
+
+pub(super) use self::tokens::Tokens;
 
 tokio::task_local! {
     static CALLER: Caller;
@@ -11,6 +20,17 @@ tokio::task_local! {
 /// A caller, by name. Without authentication all are the same one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Caller(Option<Arc<str>>);
+
+/// How callers are told apart.
+#[derive(Debug)]
+pub(super) enum Identity {
+    /// They are not.
+    Anonymous,
+    /// By the bearer token they present.
+    Tokens(Tokens),
+}
+
+// === impl Caller ===
 
 impl Caller {
     /// The caller of the request under way.
@@ -30,7 +50,45 @@ impl fmt::Display for Caller {
     }
 }
 
-/// Middleware: says who calls for the rest of the request.
-pub(super) async fn identify(request: Request, next: Next) -> Response {
-    CALLER.scope(Caller(None), next.run(request)).await
+// === impl Identity ===
+
+impl Identity {
+    /// The caller, or what the answer's `WWW-Authenticate` says.
+    fn establish(&self, headers: &HeaderMap) -> Result<Caller, &'static str> {
+        let Self::Tokens(tokens) = self else {
+            return Ok(Caller(None));
+        };
+        let Some(given) = headers.get(header::AUTHORIZATION) else {
+            return Err("Bearer realm=\"kubecrier\"");
+        };
+        let text = given.to_str().unwrap_or_default();
+        let known = text
+            .split_once(' ')
+            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
+            .and_then(|(_, token)| tokens.name_of(token.trim()));
+        match known {
+            Some(name) => Ok(Caller(Some(name))),
+            None => Err("Bearer realm=\"kubecrier\", error=\"invalid_token\""),
+        }
+    }
+}
+
+/// Middleware: says who calls for the rest of the request, or ends it.
+pub(super) async fn identify(
+    State(identity): State<Arc<Identity>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    match identity.establish(request.headers()) {
+        Ok(caller) => CALLER.scope(caller, next.run(request)).await,
+        Err(challenge) => {
+            let text = "present a token of --auth-token-file as `Authorization: Bearer TOKEN`\n";
+            (
+                StatusCode::UNAUTHORIZED,
+                [(header::WWW_AUTHENTICATE, challenge)],
+                text,
+            )
+                .into_response()
+        }
+    }
 }

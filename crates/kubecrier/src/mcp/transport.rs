@@ -1,9 +1,9 @@
 //! How clients come in: stdio, or Streamable HTTP at `/mcp`.
 
-use std::{io, net::SocketAddr, sync::Arc};
+use std::{io, net::SocketAddr, path::PathBuf, sync::Arc};
 
 use anyhow::{Context, Result};
-use axum::{Router, middleware, routing, serve::ListenerExt};
+use axum::{Router, middleware, routing};
 use mcp_notify::{Session, rmcp::PeerSink};
 use rmcp::{
     ServiceExt,
@@ -19,8 +19,11 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    caller, exchange,
+    caller::{self, Identity, Tokens},
+    exchange,
     guard::{self, Guard},
+    http,
+    intake::{self, Places},
     server::Server,
     sessions::{self, SessionLimits, Sessions},
 };
@@ -49,6 +52,10 @@ pub struct HttpConfig {
     pub allowed_origins: Vec<String>,
     /// Caps and times of sessions.
     pub sessions: SessionLimits,
+    /// Named bearer tokens; without the file anyone may call.
+    pub auth_token_file: Option<PathBuf>,
+    /// Requests that are worked on at once.
+    pub requests_max: usize,
 }
 
 /// A transport that has been started.
@@ -139,7 +146,14 @@ async fn start_http(
         &config.allowed_origins,
     ));
     // Context names and counters are nothing for a web page either.
+    let identity = Arc::new(match &config.auth_token_file {
+        Some(path) => Identity::Tokens(Tokens::read(path)?),
+        None => Identity::Anonymous,
+    });
+    let places = Arc::new(Places::new(config.requests_max));
     let router = mcp_router(server, &sessions, &serving.close, lifecycle)
+        .layer(middleware::from_fn_with_state(places, intake::check))
+        .layer(middleware::from_fn_with_state(identity, caller::identify))
         .merge(admin)
         .layer(middleware::from_fn_with_state(guard, guard::check));
     if address.ip().is_unspecified() && config.allowed_hosts.is_empty() {
@@ -148,19 +162,13 @@ async fn start_http(
              --allowed-hosts"
         );
     }
-    // Small messages, one at a time: Nagle's algorithm only delays them.
-    let listener = listener.tap_io(|stream| {
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "cannot set TCP_NODELAY");
-        }
-    });
     let close = serving.close.clone();
     lifecycle.spawn("sessions", async move {
         Arc::clone(&sessions).sweep(close).await;
         sessions.end_all();
     });
     let draining = lifecycle.draining().clone();
-    let (ended, failing) = (serving.ended.clone(), lifecycle.clone());
+    let ended = serving.ended.clone();
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         url = %format_args!("http://{address}/mcp"),
@@ -168,13 +176,8 @@ async fn start_http(
     );
     drop(ready);
     lifecycle.spawn("http", async move {
-        let served = axum::serve(listener, router)
-            .with_graceful_shutdown(draining.cancelled_owned())
-            .await;
-        match served {
-            Ok(()) => ended.cancel(),
-            Err(error) => failing.fail(format!("the HTTP server ended: {error}")),
-        }
+        http::serve(listener, router, draining).await;
+        ended.cancel();
     });
     Ok(serving)
 }
@@ -213,7 +216,6 @@ fn mcp_router(
             lifecycle.clone(),
             exchange::count,
         ))
-        .layer(middleware::from_fn(caller::identify))
 }
 
 /// Tells clients when a list has changed: the kubeconfig's contexts are part of

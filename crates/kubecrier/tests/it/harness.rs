@@ -172,7 +172,24 @@ impl Http {
         Self::start_at(kubeconfig, arguments, "2025-11-25").await
     }
 
+    /// With a server that asks for a token; plain requests still carry none.
+    pub(crate) async fn start_with_token(
+        kubeconfig: &Path,
+        arguments: &[&str],
+        token: &str,
+    ) -> Self {
+        let (server, base) = Self::launch(kubeconfig, arguments);
+        let client = HttpSession::begin(&base, "2025-11-25", Some(token)).await;
+        Self { server, client }
+    }
+
     pub(crate) async fn start_at(kubeconfig: &Path, arguments: &[&str], version: &str) -> Self {
+        let (server, base) = Self::launch(kubeconfig, arguments);
+        let client = HttpSession::begin(&base, version, None).await;
+        Self { server, client }
+    }
+
+    fn launch(kubeconfig: &Path, arguments: &[&str]) -> (Server, String) {
         let server = Server::start(
             command()
                 .args(["--port", "0", "--kubeconfig"])
@@ -183,8 +200,7 @@ impl Http {
         let line = server.wait_for("serving MCP over HTTP");
         let url = line.split("url=").nth(1).unwrap();
         let base = url.split("/mcp").next().unwrap().to_owned();
-        let client = HttpSession::begin(&base, version).await;
-        Self { server, client }
+        (server, base)
     }
 }
 
@@ -199,7 +215,7 @@ impl std::ops::Deref for Http {
 // === impl HttpSession ===
 
 impl HttpSession {
-    async fn begin(base: &str, version: &str) -> Self {
+    async fn begin(base: &str, version: &str, token: Option<&str>) -> Self {
         let mut session = Self {
             base: base.to_owned(),
             version: version.to_owned(),
@@ -207,20 +223,30 @@ impl HttpSession {
             session: String::new(),
             next: AtomicU64::new(1),
         };
-        let answer = session.fresh(&initialize(version)).await;
+        let bearer = token
+            .map(|token| format!("Bearer {token}"))
+            .unwrap_or_default();
+        let answer = session
+            .fresh_with(&initialize(version), "authorization", &bearer)
+            .await;
         session.session = answer.headers()["mcp-session-id"]
             .to_str()
             .unwrap()
             .to_owned();
         drop(answer);
         let done = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
-        assert_eq!(session.post(&done).await.status(), 202);
+        let accepted = session
+            .request(&done)
+            .header("authorization", &bearer)
+            .send()
+            .await;
+        assert_eq!(accepted.unwrap().status(), 202);
         session
     }
 
     /// Another session with the same server.
     pub(crate) async fn another(&self, version: &str) -> Self {
-        Self::begin(&self.base, version).await
+        Self::begin(&self.base, version, None).await
     }
 
     pub(crate) async fn get(&self, path: &str) -> reqwest::Response {
@@ -245,9 +271,24 @@ impl HttpSession {
 
     /// A POST in no session.
     pub(crate) async fn fresh(&self, body: &Value) -> reqwest::Response {
+        self.fresh_with(body, "x-nothing", "").await
+    }
+
+    /// A POST in no session, with one more header.
+    pub(crate) async fn fresh_with(
+        &self,
+        body: &Value,
+        header: &str,
+        value: &str,
+    ) -> reqwest::Response {
         let request = self.client.post(format!("{}/mcp", self.base));
         let request = request.header("accept", "application/json, text/event-stream");
-        request.json(body).send().await.unwrap()
+        request
+            .header(header, value)
+            .json(body)
+            .send()
+            .await
+            .unwrap()
     }
 
     pub(crate) async fn post(&self, body: &Value) -> reqwest::Response {
@@ -272,6 +313,13 @@ impl HttpSession {
 
     pub(crate) async fn delete(&self) -> reqwest::StatusCode {
         let request = self.headers(self.client.delete(format!("{}/mcp", self.base)));
+        request.send().await.unwrap().status()
+    }
+
+    /// Another caller's try to end this session.
+    pub(crate) async fn delete_as(&self, token: &str) -> reqwest::StatusCode {
+        let request = self.headers(self.client.delete(format!("{}/mcp", self.base)));
+        let request = request.header("authorization", format!("Bearer {token}"));
         request.send().await.unwrap().status()
     }
 

@@ -6,6 +6,7 @@ mod admin;
 mod bad_input;
 mod clients;
 mod configuration;
+mod guardrails;
 mod harness;
 mod pod_status;
 mod protocol;

@@ -1,0 +1,152 @@
+//! What a POST must be before anyone looks into it: one JSON object, of a size that
+//! fits, that arrives in time. Everything else gets an answer that says so.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    Json,
+    body::Body,
+    extract::{Request, State},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use bytes::{Bytes, BytesMut};
+use http::{Method, StatusCode, header::RETRY_AFTER};
+use http_body_util::BodyExt;
+use serde::de::IgnoredAny;
+use serde_json::json;
+use tokio::{sync::Semaphore, time::timeout};
+
+/// Nothing that a client has to say to us is longer.
+const BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Beyond this there is no mistake, only malice.
+const DISCARDED_BYTES_MAX: usize = 256 * 1024 * 1024;
+
+/// A body that takes longer is not on its way.
+const BODY_WITHIN: Duration = Duration::from_secs(30);
+
+/// JSON-RPC's own codes.
+const PARSE_ERROR: i32 = -32700;
+const INVALID_REQUEST: i32 = -32600;
+
+/// How many requests are worked on at once.
+#[derive(Debug)]
+pub(super) struct Places(Semaphore);
+
+impl Places {
+    pub(super) fn new(requests_max: usize) -> Self {
+        Self(Semaphore::new(requests_max))
+    }
+}
+
+/// Middleware: reads and checks the body of a POST.
+pub(super) async fn check(
+    State(places): State<Arc<Places>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    if request.method() != Method::POST {
+        return next.run(request).await;
+    }
+    let Ok(_place) = places.0.try_acquire() else {
+        let text = "too many requests at once (--max-concurrent-requests); try again\n";
+        return (StatusCode::SERVICE_UNAVAILABLE, [(RETRY_AFTER, "1")], text).into_response();
+    };
+    let (parts, body) = request.into_parts();
+    match read(body).await {
+        Ok(body) => next.run(Request::from_parts(parts, Body::from(body))).await,
+        Err(refused) => refused,
+    }
+}
+
+async fn read(body: Body) -> Result<Bytes, Response> {
+    let collected = match timeout(BODY_WITHIN, collect(body)).await {
+        Ok(Ok(Some(collected))) => collected,
+        Ok(Ok(None)) => {
+            let text = format!("a request has at most {BODY_BYTES_MAX} bytes");
+            return Err(refuse(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                INVALID_REQUEST,
+                &text,
+            ));
+        }
+        Ok(Err(error)) => {
+            let text = format!("the body could not be read: {error}");
+            return Err(refuse(StatusCode::BAD_REQUEST, PARSE_ERROR, &text));
+        }
+        Err(_elapsed) => {
+            return Err((StatusCode::REQUEST_TIMEOUT, "the body did not come\n").into_response());
+        }
+    };
+    check_json(&collected).map_err(|(code, text)| refuse(StatusCode::BAD_REQUEST, code, &text))?;
+    Ok(collected)
+}
+
+/// The body, or nothing if it is too large. What is too much is read and thrown
+/// away: a client that is still writing when the connection closes never sees why.
+async fn collect(mut body: Body) -> Result<Option<Bytes>, axum::Error> {
+    let mut kept = BytesMut::new();
+    let mut seen = 0;
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame?.into_data() else {
+            continue;
+        };
+        seen += data.len();
+        if seen <= BODY_BYTES_MAX {
+            kept.extend_from_slice(&data);
+        } else if seen > DISCARDED_BYTES_MAX {
+            break;
+        } else {
+            kept = BytesMut::new();
+        }
+    }
+    Ok((seen <= BODY_BYTES_MAX).then(|| kept.freeze()))
+}
+
+/// Whether it is one JSON object.
+fn check_json(body: &[u8]) -> Result<(), (i32, String)> {
+    if let Err(error) = serde_json::from_slice::<IgnoredAny>(body) {
+        return Err((PARSE_ERROR, format!("not JSON: {error}")));
+    }
+    match body.iter().find(|byte| !byte.is_ascii_whitespace()) {
+        Some(b'{') => Ok(()),
+        Some(b'[') => Err((
+            INVALID_REQUEST,
+            "batches are not taken: send one message a request".to_owned(),
+        )),
+        _ => Err((INVALID_REQUEST, "a message is a JSON object".to_owned())),
+    }
+}
+
+fn refuse(status: StatusCode, code: i32, message: &str) -> Response {
+    let body = json!({"jsonrpc": "2.0", "id": null, "error": {"code": code, "message": message}});
+    (status, Json(body)).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn only_one_json_object_is_a_message() {
+        let code = |body: &str| check_json(body.as_bytes()).err().map(|(code, _)| code);
+        assert_eq!(code(r#" {"jsonrpc":"2.0"}"#), None);
+        assert_eq!(code(r#"[{"jsonrpc":"2.0"}]"#), Some(INVALID_REQUEST));
+        assert_eq!(code("3"), Some(INVALID_REQUEST));
+        for broken in ["", "{", "{]", "{} {}", "\u{feff}{}", "nul"] {
+            assert_eq!(code(broken), Some(PARSE_ERROR), "{broken}");
+        }
+        // Deep nesting is an error, not a crash.
+        assert_eq!(code(&"[".repeat(100_000)), Some(PARSE_ERROR));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_answered(body in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _answer = check_json(&body);
+        }
+    }
+}
