@@ -7,7 +7,7 @@ use k8s_openapi::{ClusterResourceScope, NamespaceResourceScope, api::core::v1::N
 use kube::{
     Api, Client, Config, Resource,
     api::{Patch, PatchParams, PostParams},
-    config::{AuthInfo, KubeConfigOptions},
+    config::KubeConfigOptions,
 };
 use parking_lot::Mutex;
 use rustix::process::Signal;
@@ -120,18 +120,11 @@ impl Cluster {
     /// A client for the calling runtime.
     pub async fn client(&self, user: User) -> Result<Client> {
         // Through a kubeconfig, as every user of the cluster comes.
-        let path = self.dir.join(format!("{}.kubeconfig", user.name()));
-        Kubeconfig::new()
+        let file = Kubeconfig::new()
             .context(&self.name, self, user)
-            .current(&self.name)
-            .write(&path)?;
-        let file = kube::config::Kubeconfig::read_from(&path)?;
-        let mut config =
-            Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
-        config.auth_info = AuthInfo {
-            token: Some(user.token().into()),
-            ..AuthInfo::default()
-        };
+            .current(&self.name);
+        let file: kube::config::Kubeconfig = serde_json::from_value(file.to_value())?;
+        let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
         Ok(Client::try_from(config)?)
     }
 
@@ -217,9 +210,14 @@ impl Cluster {
         self.end_api(Signal::KILL)
     }
 
-    /// Freezes the API server: connections stay open and nothing comes.
+    /// Freezes the API server: connections stay open and nothing comes. Returns when
+    /// it has stopped.
     pub fn freeze_api(&self) -> Result<()> {
-        self.signal_api(Signal::STOP)
+        self.signal_api(Signal::STOP)?;
+        match &*self.api_server.lock() {
+            Some(guard) => guard.wait_stopped(Duration::from_secs(10)),
+            None => bail!("the API server of `{}` is not running", self.name),
+        }
     }
 
     /// Lets a frozen API server go on.

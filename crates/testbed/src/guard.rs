@@ -119,6 +119,30 @@ impl Guard {
         Ok(())
     }
 
+    /// Waits until a stop signal has reached every thread of the child.
+    pub(crate) fn wait_stopped(&self, at_most: Duration) -> Result<()> {
+        let threads = format!("/proc/{}/task", self.child.as_raw_nonzero());
+        let stopped = || -> std::io::Result<bool> {
+            for thread in std::fs::read_dir(&threads)? {
+                let stat = std::fs::read_to_string(thread?.path().join("stat"))?;
+                // The state stands after the name, which is in brackets.
+                let state = stat.rsplit(')').next().map(str::trim_start);
+                if !state.is_some_and(|state| state.starts_with('T')) {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        };
+        let mut left = at_most;
+        while !stopped().context("cannot look at the child's threads")? {
+            let pause = Duration::from_millis(2);
+            left = left.checked_sub(pause).context("the child does not stop")?;
+            // A condition of another process: there is nothing to be woken by.
+            thread::park_timeout(pause);
+        }
+        Ok(())
+    }
+
     pub(crate) fn log_tail(&self) -> String {
         let log = std::fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<_> = log.lines().collect();

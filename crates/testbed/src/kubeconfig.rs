@@ -83,8 +83,8 @@ impl Kubeconfig {
         self
     }
 
-    /// Writes the file, readable by its owner alone.
-    pub fn write(&self, path: &Path) -> io::Result<PathBuf> {
+    /// The file's content.
+    pub(crate) fn to_value(&self) -> Value {
         let mut file = json!({
             "apiVersion": "v1",
             "kind": "Config",
@@ -95,8 +95,16 @@ impl Kubeconfig {
         if let Some(current) = &self.current {
             file["current-context"] = current.as_str().into();
         }
-        fs::write(path, format!("{file:#}\n"))?;
-        fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+        file
+    }
+
+    /// Writes the file, readable by its owner alone, in one step: a reader sees the
+    /// old content or the new.
+    pub fn write(&self, path: &Path) -> io::Result<PathBuf> {
+        let draft = path.with_extension("draft");
+        fs::write(&draft, format!("{:#}\n", self.to_value()))?;
+        fs::set_permissions(&draft, fs::Permissions::from_mode(0o600))?;
+        fs::rename(&draft, path)?;
         Ok(path.to_owned())
     }
 

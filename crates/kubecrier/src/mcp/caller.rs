@@ -9,7 +9,7 @@ use axum::{
     middleware::Next,
     response::{IntoResponse, Response},
 };
-use http::{HeaderMap, StatusCode, header};
+use http::{HeaderMap, StatusCode, header, request::Parts};
 
 pub(super) use self::tokens::Tokens;
 
@@ -36,6 +36,11 @@ impl Caller {
     /// The caller of the request under way.
     pub(crate) fn current() -> Self {
         CALLER.try_with(Clone::clone).unwrap_or(Self(None))
+    }
+
+    /// The caller whose request this was.
+    pub(crate) fn of(parts: &Parts) -> Self {
+        parts.extensions.get().cloned().unwrap_or(Self(None))
     }
 
     #[cfg(test)]
@@ -76,11 +81,15 @@ impl Identity {
 /// Middleware: says who calls for the rest of the request, or ends it.
 pub(super) async fn identify(
     State(identity): State<Arc<Identity>>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response {
     match identity.establish(request.headers()) {
-        Ok(caller) => CALLER.scope(caller, next.run(request)).await,
+        Ok(caller) => {
+            // For the handler, which runs on another task.
+            request.extensions_mut().insert(caller.clone());
+            CALLER.scope(caller, next.run(request)).await
+        }
         Err(challenge) => {
             let text = "present a token of --auth-token-file as `Authorization: Bearer TOKEN`\n";
             (

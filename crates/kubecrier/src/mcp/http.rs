@@ -17,8 +17,9 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// A client that drips its headers is gone after this.
-const HEADERS_WITHIN: Duration = Duration::from_secs(10);
+/// A client that drips its headers is gone after this; so is a connection that has
+/// nothing to say between two requests.
+const HEADERS_WITHIN: Duration = Duration::from_secs(30);
 
 /// Bytes that nobody acknowledges for this long mean that nobody is there.
 const PEER_GONE_AFTER: Duration = Duration::from_secs(30);

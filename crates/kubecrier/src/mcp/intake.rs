@@ -1,7 +1,7 @@
 //! What a POST must be before anyone looks into it: one JSON object, of a size that
 //! fits, that arrives in time. Everything else gets an answer that says so.
 
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use axum::{
     Json,
@@ -13,7 +13,7 @@ use axum::{
 use bytes::{Bytes, BytesMut};
 use http::{Method, StatusCode, header::RETRY_AFTER};
 use http_body_util::BodyExt;
-use serde::de::IgnoredAny;
+use serde::{Deserialize, de::IgnoredAny};
 use serde_json::json;
 use tokio::{sync::Semaphore, time::timeout};
 
@@ -40,6 +40,21 @@ impl Places {
     }
 }
 
+/// Whether a request is `initialize`, which begins a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct BeginsSession(pub(super) bool);
+
+#[derive(Deserialize)]
+struct Head<'a> {
+    #[serde(borrow, default)]
+    method: Option<Cow<'a, str>>,
+}
+
+fn begins_session(body: &[u8]) -> BeginsSession {
+    let head = serde_json::from_slice::<Head<'_>>(body);
+    BeginsSession(head.is_ok_and(|head| head.method.as_deref() == Some("initialize")))
+}
+
 /// Middleware: reads and checks the body of a POST.
 pub(super) async fn check(
     State(places): State<Arc<Places>>,
@@ -55,7 +70,12 @@ pub(super) async fn check(
     };
     let (parts, body) = request.into_parts();
     match read(body).await {
-        Ok(body) => next.run(Request::from_parts(parts, Body::from(body))).await,
+        Ok(body) => {
+            let begins = begins_session(&body);
+            let mut request = Request::from_parts(parts, Body::from(body));
+            request.extensions_mut().insert(begins);
+            next.run(request).await
+        }
         Err(refused) => refused,
     }
 }
@@ -129,6 +149,15 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn what_begins_a_session_is_known() {
+        let begins = |body: &str| begins_session(body.as_bytes()).0;
+        assert!(begins(r#"{"id":1,"method":"initialize","params":{}}"#));
+        assert!(begins(r#"{"id":1,"method":"initial\u0069ze"}"#));
+        assert!(!begins(r#"{"id":1,"method":"tools/list"}"#));
+        assert!(!begins(r#"{"params":{"method":"initialize"}}"#));
+    }
 
     #[test]
     fn only_one_json_object_is_a_message() {

@@ -9,8 +9,8 @@ use std::{
 use futures_util::FutureExt;
 use http::request::Parts;
 use mcp_notify::{
-    DefaultSink, Delivery, Level, NotificationSink, ProtocolVersion, Registry, Session,
-    rmcp::ListenSink,
+    DefaultSink, Delivery, Level, NotificationSink, OutboxConfig, ProtocolVersion, Registry,
+    Session, rmcp::ListenSink,
 };
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
@@ -26,9 +26,10 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{
+    caller::Caller,
     output::ToolError,
     push::Push,
-    sessions::Sessions,
+    sessions::{Admission, Sessions},
     tools::{self, Entry, ToolContext},
 };
 use crate::{
@@ -398,8 +399,10 @@ impl ServerHandler for Server {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let _place = self.place_for_listen(&context)?;
         // A listen is a session of its own, for as long as its stream is open.
         let session = Session::builder()
+            .outbox(OutboxConfig::default().metrics(self.failures()))
             .protocol_version(ProtocolVersion::V_2026_07_28)
             .channel(ListenSink::new(context.sink().clone()))
             .build("listen");
@@ -452,5 +455,21 @@ impl Server {
             .ok_or_else(|| ErrorData::internal_error("the session has ended", None))?;
         self.shared.push.set_level(&session, level);
         Ok(())
+    }
+
+    /// An open listen counts under the caps of sessions, as its caller's.
+    fn place_for_listen(
+        &self,
+        context: &SubscriptionContext,
+    ) -> Result<Option<Admission>, ErrorData> {
+        let Clients::Many(sessions) = &self.clients else {
+            return Ok(None);
+        };
+        let parts = context.request_context().extensions.get::<Parts>();
+        let caller = parts.map_or_else(Caller::current, Caller::of);
+        match sessions.enter(&caller) {
+            Ok(place) => Ok(Some(place)),
+            Err(refused) => Err(ErrorData::internal_error(refused.to_string(), None)),
+        }
     }
 }

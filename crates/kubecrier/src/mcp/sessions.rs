@@ -22,7 +22,7 @@ mod wire;
 
 pub use self::manager::SessionLimits;
 pub(super) use self::{
-    admission::admit,
+    admission::{Admission, admit},
     manager::Sessions,
     stream::{close, open},
 };

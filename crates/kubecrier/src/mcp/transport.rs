@@ -4,7 +4,7 @@ use std::{io, net::SocketAddr, path::PathBuf, sync::Arc};
 
 use anyhow::{Context, Result};
 use axum::{Router, middleware, routing};
-use mcp_notify::{Session, rmcp::PeerSink};
+use mcp_notify::{OutboxConfig, Session, rmcp::PeerSink};
 use rmcp::{
     ServiceExt,
     transport::{
@@ -100,7 +100,8 @@ fn start_stdio(server: &Server, lifecycle: &Lifecycle) -> Serving {
         "serving MCP on stdin and stdout"
     );
     // One process is one session.
-    let session = Session::new("stdio");
+    let outbox = OutboxConfig::default().metrics(server.failures());
+    let session = Session::builder().outbox(outbox).build("stdio");
     let server = server.for_one(session.clone());
     watch_lists(&server, &close, lifecycle);
     let delivering = server.clone();

@@ -4,6 +4,7 @@ use std::{
     fs,
     io::{Read, Write},
     net::TcpStream,
+    sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
 
@@ -16,8 +17,11 @@ use crate::harness::{Http, HttpSession, initialize, kubeconfig, one_context};
 const ANN: &str = "0123456789abcdef-ann";
 const BOB: &str = "0123456789abcdef-bob";
 
+/// A request with an id of its own.
 fn list() -> Value {
-    json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}})
+    static NEXT: AtomicU64 = AtomicU64::new(100);
+    let id = NEXT.fetch_add(1, Ordering::Relaxed);
+    json!({"jsonrpc": "2.0", "id": id, "method": "tools/list", "params": {}})
 }
 
 fn nowhere() -> crate::harness::File {
@@ -134,7 +138,7 @@ async fn a_client_that_drips_or_babbles_is_let_go() {
     let talk = move |bytes: Vec<u8>| {
         let mut stream = TcpStream::connect(&address).unwrap();
         stream
-            .set_read_timeout(Some(Duration::from_secs(40)))
+            .set_read_timeout(Some(Duration::from_mins(2)))
             .unwrap();
         let _sent = stream.write_all(&bytes);
         let mut answer = Vec::new();
@@ -151,6 +155,7 @@ async fn a_client_that_drips_or_babbles_is_let_go() {
     let babbling = tokio::task::spawn_blocking(move || talk(noise));
     assert!(babbling.await.unwrap().starts_with("HTTP/1.1 400"));
     dripping.await.unwrap();
+    let http = http.another("2025-11-25").await;
     assert!(http.rpc("tools/list", json!({})).await["result"]["tools"].is_array());
 }
 

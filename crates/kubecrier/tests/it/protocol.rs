@@ -93,7 +93,7 @@ async fn a_foreign_host_or_origin_is_turned_away_unless_it_is_named() {
     let Some(bed) = testbed::shared() else { return };
     let file = one_context(bed.dev(), User::Reader);
     let status = async |http: &Http, header: &str, value: &str| {
-        let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}});
+        let list = json!({"jsonrpc": "2.0", "id": value, "method": "tools/list", "params": {}});
         http.request(&list)
             .header(header, value)
             .send()

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
-use testbed::{Kubeconfig, User};
+use testbed::{Kubeconfig, LogScript, User, pod};
 use tokio::time::timeout;
 
 use crate::harness::{File, Http, Stream, initialize, kubeconfig, one_context};
@@ -94,12 +94,83 @@ async fn the_newest_stream_receives_and_the_older_one_is_told_why_it_ends() {
     let http = Http::start(&file.path, &[]).await;
     let mut first = http.stream(None).await;
     methods(&mut first, 3).await;
-    let _second = http.stream(None).await;
+    let mut second = http.stream(None).await;
     let end = first.rest().await;
     assert!(
         end.contains(": a newer stream of this session has taken over"),
         "{end:?}"
     );
+    let more = Kubeconfig::new()
+        .server_context("dev", "https://127.0.0.1:1", "")
+        .server_context("more", "https://127.0.0.1:1", "")
+        .current("dev");
+    more.write(&file.path).unwrap();
+    assert_eq!(
+        second.next().await["method"],
+        "notifications/tools/list_changed"
+    );
+}
+
+#[tokio::test]
+async fn a_cancelled_request_ends_its_answer_and_frees_its_id() {
+    let Some(bed) = testbed::shared() else { return };
+    bed.dev()
+        .create(&pod("default", "cancelled", &["app"]))
+        .await
+        .unwrap();
+    let stuck = LogScript::lines(["never"]).delayed(Duration::from_hours(1));
+    bed.dev().node().set_log("default/cancelled/app", stuck);
+    let file = one_context(bed.dev(), User::Reader);
+    let mut http = Http::start(&file.path, &["--request-timeout-seconds", "60"]).await;
+    let call = |id: u64| {
+        let params = json!({"name": "pods_log", "arguments": {"name": "cancelled"}});
+        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})
+    };
+    let mut answer = Stream::new(http.post(&call(70)).await);
+    // The id is taken while the request runs.
+    let twice = crate::harness::message(&http.post(&call(70)).await.text().await.unwrap());
+    assert_eq!(twice["error"]["code"], -32600, "{twice}");
+    let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
+        "params": {"requestId": 70}});
+    assert_eq!(http.post(&cancel).await.status(), StatusCode::ACCEPTED);
+    let rest = answer.rest().await;
+    assert!(
+        !rest.contains("\"id\":70"),
+        "a cancelled request is not answered: {rest}"
+    );
+    let again = json!({"jsonrpc": "2.0", "id": 70, "method": "tools/list", "params": {}});
+    let again = crate::harness::message(&http.post(&again).await.text().await.unwrap());
+    assert!(again["result"]["tools"].is_array(), "{again}");
+    // Nothing is left that a stop would wait for.
+    http.server.signal(rustix::process::Signal::TERM);
+    let ended = timeout(Duration::from_secs(8), http.server.exit()).await;
+    assert!(ended.expect("a stop does not wait for it").success());
+}
+
+#[tokio::test]
+async fn a_session_that_ends_lets_its_running_requests_go() {
+    let Some(bed) = testbed::shared() else { return };
+    bed.dev()
+        .create(&pod("default", "abandoned", &["app"]))
+        .await
+        .unwrap();
+    let stuck = LogScript::lines(["never"]).delayed(Duration::from_hours(1));
+    bed.dev().node().set_log("default/abandoned/app", stuck);
+    let file = one_context(bed.dev(), User::Reader);
+    let arguments = ["--request-timeout-seconds", "60", "--max-sessions", "1"];
+    let http = Http::start(&file.path, &arguments).await;
+    let params = json!({"name": "pods_log", "arguments": {"name": "abandoned"}});
+    let call = json!({"jsonrpc": "2.0", "id": 70, "method": "tools/call", "params": params});
+    let mut answer = Stream::new(http.post(&call).await);
+    assert_eq!(http.delete().await, StatusCode::ACCEPTED);
+    let began = tokio::time::Instant::now();
+    answer.rest().await;
+    assert!(
+        began.elapsed() < Duration::from_secs(5),
+        "its answer ends with it"
+    );
+    let next = http.fresh(&initialize("2025-11-25")).await;
+    assert_eq!(next.status(), StatusCode::OK, "its place is free at once");
 }
 
 #[tokio::test]

@@ -8,12 +8,12 @@ use axum::{
     middleware::Next,
     response::{IntoResponse, Response},
 };
-use http::{Method, StatusCode, header::RETRY_AFTER};
+use http::{StatusCode, header::RETRY_AFTER};
 use parking_lot::Mutex;
 use tokio::time::{Duration, Instant};
 
 use super::{manager::SessionLimits, manager::Sessions};
-use crate::mcp::caller::Caller;
+use crate::mcp::{caller::Caller, intake::BeginsSession};
 
 tokio::task_local! {
     /// The place a request has taken under the caps, for the session it may make.
@@ -168,20 +168,13 @@ impl IntoResponse for Refused {
     }
 }
 
-/// Middleware: a POST that may make a session needs a place for it first.
+/// Middleware: a POST that begins a session needs a place for it first.
 pub(in crate::mcp) async fn admit(
     State(sessions): State<Arc<Sessions>>,
     request: Request,
     next: Next,
 ) -> Response {
-    let headers = request.headers();
-    // The newest protocol has no sessions; everyone else names theirs, or begins one.
-    let sessionless = headers
-        .get("mcp-protocol-version")
-        .is_some_and(|version| version.as_bytes() >= b"2026-07-28".as_slice());
-    let begins =
-        request.method() == Method::POST && !sessionless && !headers.contains_key("mcp-session-id");
-    if !begins {
+    if request.extensions().get() != Some(&BeginsSession(true)) {
         return next.run(request).await;
     }
     match sessions.gate().enter(&Caller::current()) {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use mcp_notify::Session;
+use mcp_notify::{Batch, Session};
 use parking_lot::Mutex;
 use rmcp::{
     model::{ClientJsonRpcMessage, GetMeta, ProgressToken, RequestId},
@@ -16,6 +16,7 @@ use rmcp::{
 use tokio::{sync::mpsc, time::Instant};
 
 use super::{admission::Admission, replay::Replay};
+use crate::mcp::caller::Caller;
 
 /// Requests of ours that wait for the stream; there are two kinds, and each is
 /// asked again if it is lost.
@@ -28,13 +29,23 @@ const ANSWER_CAPACITY: usize = 64;
 /// A session and everything that ends with it.
 pub(crate) struct Entry {
     pub(super) session: Session,
-    /// Held until the session ends: its place under the caps, and whose it is.
-    pub(super) admission: Admission,
+    /// Whose it is.
+    pub(super) caller: Caller,
     pub(super) inbound: mpsc::Sender<ClientJsonRpcMessage>,
-    pub(super) replay: Mutex<Replay>,
+    /// Its place under the caps, until it ends.
+    admission: Mutex<Option<Admission>>,
+    pub(super) sending: Mutex<Sending>,
     answers: Mutex<Answers>,
     asked: Mutex<Asked>,
     life: Mutex<Life>,
+}
+
+/// What is on its way to the stream. It belongs to the session and not to a stream:
+/// what one stream took and did not write, the next one writes.
+#[derive(Default)]
+pub(super) struct Sending {
+    pub(super) replay: Replay,
+    pub(super) batch: Option<Batch>,
 }
 
 /// Who waits for which answer.
@@ -55,6 +66,12 @@ struct Life {
     streams: usize,
     posts: usize,
     seen: Instant,
+}
+
+/// An answer that is expected, as long as its request may still not have been asked.
+pub(super) struct Expected {
+    entry: Option<Arc<Entry>>,
+    id: RequestId,
 }
 
 /// Something open that shows life: while it is held, the session does not idle.
@@ -79,9 +96,10 @@ impl Entry {
     ) -> Self {
         Self {
             session,
-            admission,
+            caller: admission.caller().clone(),
             inbound,
-            replay: Mutex::default(),
+            admission: Mutex::new(Some(admission)),
+            sending: Mutex::default(),
             answers: Mutex::default(),
             asked: Mutex::default(),
             life: Mutex::new(Life {
@@ -92,29 +110,40 @@ impl Entry {
         }
     }
 
-    /// Notes who waits for the answer to a request; `None` if the id is taken.
+    /// Lets go of all that hangs on the session: whoever waits for an answer, what
+    /// was on its way, and its place.
+    pub(super) fn release(&self) {
+        *self.answers.lock() = Answers::default();
+        *self.asked.lock() = Asked::default();
+        let batch = self.sending.lock().batch.take();
+        drop(batch);
+        drop(self.admission.lock().take());
+    }
+
+    /// Notes who waits for the answer to a request; `None` if the id is taken, as
+    /// it is until the request before has been answered or cancelled.
     pub(super) fn expect(
-        &self,
+        self: &Arc<Self>,
         message: &ClientJsonRpcMessage,
-    ) -> Option<mpsc::Receiver<ServerSseMessage>> {
+    ) -> Option<(Expected, mpsc::Receiver<ServerSseMessage>)> {
         let ClientJsonRpcMessage::Request(request) = message else {
             return None;
         };
         let (sender, receiver) = mpsc::channel(ANSWER_CAPACITY);
         let mut answers = self.answers.lock();
-        // A stream that its client has left must not keep the id.
-        if answers
-            .by_request
-            .get(&request.id)
-            .is_some_and(|taken| !taken.is_closed())
-        {
+        if answers.by_request.contains_key(&request.id) {
             return None;
         }
         answers.by_request.insert(request.id.clone(), sender);
         if let Some(token) = request.request.get_meta().get_progress_token() {
             answers.by_token.insert(token, request.id.clone());
         }
-        Some(receiver)
+        drop(answers);
+        let expected = Expected {
+            entry: Some(Arc::clone(self)),
+            id: request.id.clone(),
+        };
+        Some((expected, receiver))
     }
 
     /// Where the last message of a request goes; nobody waits after it.
@@ -189,6 +218,23 @@ impl Entry {
     /// The session itself.
     pub(crate) fn session(&self) -> &Session {
         &self.session
+    }
+}
+
+// === impl Expected ===
+
+impl Expected {
+    /// The request is on its way: its answer will come.
+    pub(super) fn asked(mut self) {
+        self.entry = None;
+    }
+}
+
+impl Drop for Expected {
+    fn drop(&mut self) {
+        if let Some(entry) = &self.entry {
+            drop(entry.take_answer(&self.id));
+        }
     }
 }
 

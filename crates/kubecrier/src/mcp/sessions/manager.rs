@@ -6,7 +6,8 @@ use futures_util::{Stream, StreamExt, stream};
 use mcp_notify::{CloseReason, OutboxConfig, Session};
 use parking_lot::RwLock;
 use rmcp::{
-    model::{ClientJsonRpcMessage, ServerJsonRpcMessage},
+    ErrorData,
+    model::{ClientJsonRpcMessage, ClientNotification, RequestId, ServerJsonRpcMessage},
     transport::streamable_http_server::session::{ServerSseMessage, SessionId, SessionManager},
 };
 use tokio::{
@@ -57,8 +58,6 @@ pub(in crate::mcp) enum SessionError {
     Refused(#[from] Refused),
     #[error("the session has ended")]
     Ended,
-    #[error("a request with this id is still being answered")]
-    IdTaken,
     #[error("the session did not answer `initialize`")]
     NoAnswer,
     #[error("streams are opened elsewhere")]
@@ -92,6 +91,11 @@ impl Sessions {
         }
     }
 
+    /// A place under the caps, for something that lives as long as a session.
+    pub(in crate::mcp) fn enter(&self, caller: &Caller) -> Result<Admission, Refused> {
+        self.gate.enter(caller)
+    }
+
     pub(super) fn gate(&self) -> &Arc<Gate> {
         &self.gate
     }
@@ -105,7 +109,7 @@ impl Sessions {
     /// else it does not exist.
     pub(in crate::mcp) fn find(&self, id: &str) -> Option<Arc<Entry>> {
         let entry = self.entries.read().get(id).cloned()?;
-        let ours = *entry.admission.caller() == Caller::current();
+        let ours = entry.caller == Caller::current();
         (ours && !entry.session.is_closed()).then_some(entry)
     }
 
@@ -126,6 +130,7 @@ impl Sessions {
         };
         tracing::debug!(session = id, why, "session ended");
         entry.session.close(CloseReason::Requested);
+        entry.release();
     }
 
     /// Ends every session.
@@ -205,12 +210,13 @@ impl SessionManager for Sessions {
         message: ClientJsonRpcMessage,
     ) -> Result<ServerJsonRpcMessage, SessionError> {
         let entry = self.entry(id)?;
-        let mut answer = entry.expect(&message).ok_or(SessionError::IdTaken)?;
+        let (expected, mut answer) = entry.expect(&message).ok_or(SessionError::NoAnswer)?;
         entry
             .inbound
             .send(message)
             .await
             .map_err(|_| SessionError::Ended)?;
+        expected.asked();
         let first = answer.recv().await.and_then(|event| event.message);
         let message = first.ok_or(SessionError::NoAnswer)?;
         Ok(Arc::unwrap_or_clone(message))
@@ -231,13 +237,16 @@ impl SessionManager for Sessions {
         message: ClientJsonRpcMessage,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionError> {
         let entry = self.entry(id)?;
-        let answer = entry.expect(&message).ok_or(SessionError::IdTaken)?;
         let open = entry.open(Kind::Post);
+        let Some((expected, answer)) = entry.expect(&message) else {
+            return Ok(events(refusal(&message), open));
+        };
         entry
             .inbound
             .send(message)
             .await
             .map_err(|_| SessionError::Ended)?;
+        expected.asked();
         Ok(events(answer, open))
     }
 
@@ -248,11 +257,17 @@ impl SessionManager for Sessions {
     ) -> Result<(), SessionError> {
         let entry = self.entry(id)?;
         entry.seen();
+        let cancelled = cancelled(&message);
         entry
             .inbound
             .send(message)
             .await
-            .map_err(|_| SessionError::Ended)
+            .map_err(|_| SessionError::Ended)?;
+        // rmcp does not answer a cancelled request, so nobody is to wait for it.
+        if let Some(request) = cancelled {
+            drop(entry.take_answer(&request));
+        }
+        Ok(())
     }
 
     async fn create_standalone_stream(
@@ -269,6 +284,31 @@ impl SessionManager for Sessions {
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionError> {
         Err::<stream::Empty<_>, _>(SessionError::Elsewhere)
     }
+}
+
+/// The request that a message cancels.
+fn cancelled(message: &ClientJsonRpcMessage) -> Option<RequestId> {
+    let ClientJsonRpcMessage::Notification(notification) = message else {
+        return None;
+    };
+    match &notification.notification {
+        ClientNotification::CancelledNotification(cancelled) => cancelled.params.request_id.clone(),
+        _ => None,
+    }
+}
+
+/// The answer to a request whose id another one still has.
+fn refusal(message: &ClientJsonRpcMessage) -> mpsc::Receiver<ServerSseMessage> {
+    let id = match message {
+        ClientJsonRpcMessage::Request(request) => Some(request.id.clone()),
+        _ => None,
+    };
+    let text = "a request with this id is still being answered; use another id";
+    let error = ServerJsonRpcMessage::error(ErrorData::invalid_request(text, None), id);
+    let (sender, receiver) = mpsc::channel(1);
+    // There is room for one.
+    let _sent = sender.try_send(ServerSseMessage::from_message(error));
+    receiver
 }
 
 /// The messages of one POST; while it is read, the session lives.

@@ -16,11 +16,13 @@ use bytes::{BufMut, Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use http_body::Frame;
 use mcp_notify::{Batch, CustomMethod, Item, Notification, ReadEnd, Reader};
+use rmcp::model::ProtocolVersion;
 use tokio::time::{Duration, Instant, Sleep, sleep};
 
 use super::{
     entry::{Entry, Kind, Open},
     manager::Sessions,
+    replay::Replay,
 };
 
 /// Proxies cut connections that are silent for a minute.
@@ -47,8 +49,8 @@ pub(in crate::mcp) async fn open(
             "a stream is text/event-stream: accept it",
         );
     }
-    if newest_protocol(&headers) {
-        return no_method();
+    if let Some(refused) = wrong_version(&headers) {
+        return refused;
     }
     let entry = match named(&sessions, &headers) {
         Ok(entry) => entry,
@@ -84,8 +86,8 @@ pub(in crate::mcp) async fn close(
     State(sessions): State<Arc<Sessions>>,
     headers: HeaderMap,
 ) -> Response {
-    if newest_protocol(&headers) {
-        return no_method();
+    if let Some(refused) = wrong_version(&headers) {
+        return refused;
     }
     match named(&sessions, &headers) {
         Ok(entry) => {
@@ -116,8 +118,20 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
 }
 
-fn newest_protocol(headers: &HeaderMap) -> bool {
-    text(headers, "mcp-protocol-version").is_some_and(|version| version >= "2026-07-28")
+/// The newest protocol has neither streams nor sessions, and one that nobody knows
+/// has nothing at all.
+fn wrong_version(headers: &HeaderMap) -> Option<Response> {
+    let version = text(headers, "mcp-protocol-version")?;
+    if !ProtocolVersion::KNOWN_VERSIONS
+        .iter()
+        .any(|known| known.as_str() == version)
+    {
+        return Some(refuse(
+            StatusCode::BAD_REQUEST,
+            "MCP-Protocol-Version is not a version",
+        ));
+    }
+    (version >= "2026-07-28").then(no_method)
 }
 
 fn no_method() -> Response {
@@ -138,8 +152,6 @@ fn refuse(status: StatusCode, why: &str) -> Response {
 struct Events {
     entry: Arc<Entry>,
     reader: Reader,
-    /// Taken from the outbox and not yet written.
-    batch: Option<Batch>,
     /// What goes out first: the greeting, and what the client has missed.
     first: Option<Bytes>,
     quiet: Pin<Box<Sleep>>,
@@ -151,12 +163,14 @@ struct Events {
 
 impl Events {
     fn new(entry: Arc<Entry>, last_seen: Option<u64>) -> Self {
-        // From here on the stream before this one gets nothing more.
-        let reader = entry.session.outbox().reader();
         let mut first = BytesMut::new();
         first.extend_from_slice(format!("retry: {}\n\n", RETRY.as_millis()).as_bytes());
+        let sending = entry.sending.lock();
+        // From here on the stream before this one writes nothing more: it looks
+        // whether it is still the newest under this very lock.
+        let reader = entry.session.outbox().reader();
         if let Some(seen) = last_seen {
-            let missed = entry.replay.lock().after(seen);
+            let missed = sending.replay.after(seen);
             if missed.lost > 0 {
                 write_plain(&mut first, &gap(missed.lost));
             }
@@ -164,9 +178,9 @@ impl Events {
                 write_event(&mut first, *id, frame);
             }
         }
+        drop(sending);
         Self {
             reader,
-            batch: None,
             first: Some(first.freeze()),
             quiet: Box::pin(sleep(KEEP_ALIVE)),
             ended: false,
@@ -178,12 +192,18 @@ impl Events {
     /// Writes what waits, up to a chunk; `None` when nothing does.
     fn write(&mut self, cx: &mut Context<'_>) -> Option<Bytes> {
         let mut chunk = BytesMut::new();
+        let mut sending = self.entry.sending.lock();
+        if !self.reader.is_current() {
+            self.ended = true;
+            return Some(Bytes::from_static(farewell(ReadEnd::Superseded).as_bytes()));
+        }
         while let Some(frame) = self.entry.poll_asked(cx.waker()) {
-            let id = self.entry.replay.lock().record(&frame);
+            let id = sending.replay.record(&frame);
             write_event(&mut chunk, id, &frame);
         }
         while chunk.len() < CHUNK_BYTES {
-            let mut batch = match self.batch.take().filter(|batch| !batch.is_empty()) {
+            let waiting = sending.batch.take().filter(|batch| !batch.is_empty());
+            let mut batch = match waiting {
                 Some(batch) => batch,
                 None => match self.reader.poll_next(cx) {
                     Poll::Pending => break,
@@ -195,35 +215,35 @@ impl Events {
                     }
                 },
             };
-            let mut replay = self.entry.replay.lock();
-            while chunk.len() < CHUNK_BYTES
-                && let Some(item) = batch.front()
-            {
-                match item {
-                    Item::Notification(notification) => match notification.frame() {
-                        Ok(frame) => {
-                            let id = replay.record(frame);
-                            write_event(&mut chunk, id, frame);
-                            batch.deliver();
-                        }
-                        Err(error) => {
-                            tracing::error!(method = %notification.method(), %error, "notification has no bytes");
-                            batch.abandon();
-                        }
-                    },
-                    Item::Gap(missing) => {
-                        write_plain(&mut chunk, &gap(missing.dropped));
-                        batch.deliver();
-                    }
-                    _ => {
-                        batch.deliver();
-                    }
-                }
-            }
-            drop(replay);
-            self.batch = Some(batch);
+            write_batch(&mut chunk, &mut batch, &mut sending.replay);
+            sending.batch = Some(batch);
         }
         (!chunk.is_empty()).then(|| chunk.freeze())
+    }
+}
+
+/// Writes from the front, up to a chunk; what is written is delivered.
+fn write_batch(chunk: &mut BytesMut, batch: &mut Batch, replay: &mut Replay) {
+    while chunk.len() < CHUNK_BYTES
+        && let Some(item) = batch.front()
+    {
+        let frame = match item {
+            Item::Notification(notification) => notification.frame().cloned().map_err(|error| {
+                let method = notification.method();
+                tracing::error!(%method, %error, "a notification has no bytes");
+            }),
+            // A gap has an id too: a client that loses it learns of it again.
+            Item::Gap(missing) => gap(missing.dropped).frame().cloned().map_err(drop),
+            _ => Err(()),
+        };
+        match frame {
+            Ok(frame) => {
+                let id = replay.record(&frame);
+                write_event(chunk, id, &frame);
+                batch.deliver();
+            }
+            Err(()) => drop(batch.abandon()),
+        }
     }
 }
 

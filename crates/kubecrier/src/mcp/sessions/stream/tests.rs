@@ -146,9 +146,51 @@ async fn one_message_is_the_same_bytes_for_every_session() {
     );
     let frames = [&one, &two].map(|entry| {
         drop(drain(&mut Events::new(Arc::clone(entry), None)));
-        entry.replay.lock().after(0).frames.remove(0).1
+        entry.sending.lock().replay.after(0).frames.remove(0).1
     });
     assert_eq!(frames[0].as_ptr(), frames[1].as_ptr(), "shared, not copied");
+}
+
+/// More than one chunk: a stream that takes over writes what the one before took.
+#[tokio::test(start_paused = true)]
+async fn what_a_stalled_stream_took_the_next_one_writes() {
+    let entry = entry(1000);
+    let params = serde_json::json!({"level": "info", "data": "x".repeat(10_000)});
+    for _ in 0..20 {
+        let large = Notification::builder(Method::MESSAGE)
+            .params(&params)
+            .build();
+        let _queued = entry.session.push(large);
+    }
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut stalled = Events::new(Arc::clone(&entry), None);
+    // The greeting and one chunk, then its socket is full.
+    let mut seen = String::new();
+    for _ in 0..2 {
+        let Poll::Ready(Some(Ok(frame))) = Pin::new(&mut stalled).poll_frame(&mut cx) else {
+            panic!("there is more");
+        };
+        seen.push_str(std::str::from_utf8(frame.data_ref().unwrap()).unwrap());
+    }
+    let _queued = entry.session.push(numbered(1));
+    let mut next = Events::new(Arc::clone(&entry), None);
+    let (rest, _) = drain(&mut next);
+    let all: Vec<_> = ids(&seen).into_iter().chain(ids(&rest)).collect();
+    assert_eq!(
+        all,
+        (1..=21).collect::<Vec<_>>(),
+        "in order, none twice, none lost"
+    );
+    let last = rest.trim_end().lines().last().unwrap();
+    assert!(
+        last.contains("\"data\":1,"),
+        "what came later comes last: {last}"
+    );
+    let (late, ended) = drain(&mut stalled);
+    assert!(
+        ended && ids(&late).is_empty() && late.contains("newer stream"),
+        "{late}"
+    );
 }
 
 #[test]
