@@ -1,4 +1,5 @@
-"""The official Python client: connects, lists and calls.
+"""The official Python client: connects, is told of the tools, sets a level where the
+era has one, lists and calls.
 
 Arguments: target (an http URL, or a command line as JSON), era (legacy or auto),
 calls as JSON. Prints one JSON object.
@@ -13,13 +14,27 @@ from mcp import Client, StdioServerParameters
 
 async def main(target: str, era: str, calls: str) -> None:
     server = target if target.startswith("http") else StdioServerParameters(**json.loads(target))
-    async with Client(server, mode=era) as client:
+    told = asyncio.Event()
+
+    async def hear(message: object) -> None:
+        if "tools/list_changed" in repr(message):
+            told.set()
+
+    async with Client(server, mode=era, message_handler=hear) as client:
+        if era == "legacy":
+            await client.set_logging_level("info")
+            await told.wait()
+        else:
+            async with client.listen(tools_list_changed=True) as changes:
+                async for _change in changes:
+                    break
         tools = await client.list_tools()
         answers = [
             await client.call_tool(call["name"], call["arguments"]) for call in json.loads(calls)
         ]
         found = {
             "server": client.server_info.name if client.server_info else None,
+            "told": True,
             "tools": [tool.name for tool in tools.tools],
             "answers": [
                 answer.model_dump(mode="json", by_alias=True, exclude_none=True)

@@ -3,19 +3,26 @@
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
+import { ToolListChangedNotificationSchema } from "@modelcontextprotocol/sdk/types.js";
 
 const [target, , calls] = process.argv.slice(2);
 const transport = target.startsWith("http")
   ? new StreamableHTTPClientTransport(new URL(target))
   : new StdioClientTransport({ ...JSON.parse(target), stderr: "inherit" });
 const client = new Client({ name: "kubecrier-tests", version: "1" });
+const told = new Promise((resolve) => {
+  client.setNotificationHandler(ToolListChangedNotificationSchema, () => resolve(true));
+});
 await client.connect(transport);
+await client.setLoggingLevel("info");
+await told;
 const { tools } = await client.listTools();
 const answers = [];
 for (const call of JSON.parse(calls)) answers.push(await client.callTool(call));
 console.log(
   JSON.stringify({
     server: client.getServerVersion()?.name,
+    told: true,
     tools: tools.map((tool) => tool.name),
     answers,
   }),

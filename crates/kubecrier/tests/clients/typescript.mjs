@@ -1,4 +1,5 @@
-// The official TypeScript client, second generation: connects, lists and calls.
+// The official TypeScript client, second generation: connects, is told of the tools,
+// sets a level where the era has one, lists and calls.
 // Arguments: target (an http URL, or a command line as JSON), era (legacy or
 // auto), calls as JSON. Prints one JSON object.
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
@@ -12,13 +13,20 @@ const client = new Client(
   { name: "kubecrier-tests", version: "1" },
   { versionNegotiation: { mode: era } },
 );
+const told = new Promise((resolve) => {
+  client.setNotificationHandler("notifications/tools/list_changed", () => resolve(true));
+});
 await client.connect(transport);
+if (era === "legacy") await client.setLoggingLevel("info");
+else await client.listen({ toolsListChanged: true });
+await told;
 const { tools } = await client.listTools();
 const answers = [];
 for (const call of JSON.parse(calls)) answers.push(await client.callTool(call));
 console.log(
   JSON.stringify({
     server: client.getServerVersion()?.name,
+    told: true,
     tools: tools.map((tool) => tool.name),
     answers,
   }),

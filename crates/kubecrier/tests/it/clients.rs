@@ -12,15 +12,21 @@ const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients");
 /// `None` when the client cannot be had here.
 fn run(client: Client, script: &str, target: &str, era: &str, calls: &Value) -> Option<Value> {
     let workplace = tempfile::tempdir().unwrap();
-    let mut command: Command =
-        match client.command(&Path::new(SCRIPTS).join(script), workplace.path()) {
-            Ok(command) => command,
-            Err(missing) => {
-                testbed::skip(&missing);
-                return None;
-            }
-        };
-    let done = command
+    let command: Command = match client.command(&Path::new(SCRIPTS).join(script), workplace.path())
+    {
+        Ok(command) => command,
+        Err(missing) => {
+            testbed::skip(&missing);
+            return None;
+        }
+    };
+    // A client that is not told waits for ever: `timeout` ends it.
+    let mut bounded = Command::new("timeout");
+    bounded
+        .arg("60")
+        .arg(command.get_program())
+        .args(command.get_args());
+    let done = bounded
         .args([target, era, &calls.to_string()])
         .output()
         .unwrap();
@@ -65,6 +71,7 @@ async fn check(client: Client, script: &str, eras: &[&str]) {
                 return;
             };
             assert_eq!(found["server"], "kubecrier", "{target} {era}");
+            assert_eq!(found["told"], true, "{target} {era}");
             let tools: Vec<_> = found["tools"].as_array().unwrap().iter().collect();
             for tool in ["namespaces_list", "pods_list", "pods_log", "events_list"] {
                 assert!(tools.contains(&&json!(tool)), "{tools:?}");
@@ -78,12 +85,12 @@ async fn check(client: Client, script: &str, eras: &[&str]) {
 }
 
 #[tokio::test]
-async fn the_typescript_client_lists_and_calls_in_both_eras() {
+async fn the_typescript_client_is_told_lists_and_calls_in_both_eras() {
     check(Client::TypeScript, "typescript.mjs", &["legacy", "auto"]).await;
 }
 
 #[tokio::test]
-async fn the_first_typescript_client_lists_and_calls() {
+async fn the_first_typescript_client_is_told_lists_and_calls() {
     check(
         Client::TypeScript,
         "typescript-first-generation.mjs",
@@ -93,6 +100,6 @@ async fn the_first_typescript_client_lists_and_calls() {
 }
 
 #[tokio::test]
-async fn the_python_client_lists_and_calls_in_both_eras() {
+async fn the_python_client_is_told_lists_and_calls_in_both_eras() {
     check(Client::Python, "python.py", &["legacy", "auto"]).await;
 }
