@@ -170,7 +170,9 @@ impl Delivery {
     ///
     /// Ends at once with [`ReadEnd::Circular`] if the sink would put everything
     /// back into the outbox. Cancel-safe: dropped in the middle, what was not
-    /// sent is back in the outbox.
+    /// sent is back in the outbox. When another reader takes over, a send that
+    /// is under way is dropped and its notification is the other reader's; if
+    /// the sink had sent it all the same, the client gets it twice.
     pub fn run(&self, session: &Session) -> impl Future<Output = ReadEnd> + Send + 'static {
         let delivery = self.clone();
         let session = session.unowned();
@@ -189,13 +191,18 @@ impl Delivery {
                     Err(end) => return end,
                 };
                 while let Some(item) = batch.front().cloned() {
-                    match item {
-                        Item::Gap(gap) => {
-                            delivery.announce(&session, gap).await;
+                    // The newer reader has all of the batch already: to go on
+                    // would be to send it twice.
+                    let handled = tokio::select! {
+                        biased;
+                        outcome = delivery.handle(&session, &item) => outcome,
+                        () = reader.superseded() => return ReadEnd::Superseded,
+                    };
+                    match handled {
+                        None => {
                             batch.deliver();
                         }
-                        Item::Notification(notification) => {
-                            let outcome = delivery.deliver(&session, &notification).await;
+                        Some(outcome) => {
                             match outcome {
                                 Outcome::Delivered { .. } => batch.deliver(),
                                 Outcome::Abandoned { .. } => batch.abandon(),
@@ -207,12 +214,19 @@ impl Delivery {
                             }
                         }
                     }
-                    // What is left goes to the newer reader.
-                    if !reader.is_current() {
-                        return ReadEnd::Superseded;
-                    }
                 }
             }
+        }
+    }
+
+    /// Sends one item of an outbox; a gap has no outcome.
+    async fn handle(&self, session: &Session, item: &Item) -> Option<Outcome> {
+        match item {
+            Item::Gap(gap) => {
+                self.announce(session, *gap).await;
+                None
+            }
+            Item::Notification(notification) => Some(self.deliver(session, notification).await),
         }
     }
 
