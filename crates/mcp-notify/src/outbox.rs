@@ -253,6 +253,11 @@ impl Outbox {
         }
     }
 
+    /// Whether it counts what it drops.
+    pub(crate) fn counts(&self) -> bool {
+        self.0.config.metrics.is_set()
+    }
+
     /// What queues and keys have room for.
     #[cfg(test)]
     fn capacity(&self) -> usize {
