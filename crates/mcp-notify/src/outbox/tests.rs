@@ -425,7 +425,7 @@ async fn a_key_that_waited_as_critical_comes_back_as_critical() {
         push(
             &outbox,
             [critical_keyed("a", 1), keyed("a", 2), critical(3)],
-        )
+        );
     };
     fill();
     drop(outbox.reader().next().await.unwrap());
