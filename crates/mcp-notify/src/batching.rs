@@ -10,9 +10,9 @@ use crate::observers::ObserverRegistry;
 /// ([`Timing::Trailing`]) or a window has passed ([`Timing::Window`]). A clone
 /// is the same.
 ///
-/// Only notifications with a coalescing key are gathered, the newest per key;
-/// one without a key must arrive as it is, and is broadcast as soon as
-/// [`run`](Self::run) comes to it. This is off unless you put it in between:
+/// Only notifications with a coalescing key are gathered, the newest per key.
+/// One without a key must arrive as it is: [`submit`](Self::submit) does not
+/// take it, and whoever has it broadcasts it. This is off unless you put it in between:
 /// by default every change is told at once.
 #[derive(Clone)]
 pub struct BatchedBroadcast {
@@ -31,6 +31,7 @@ impl BatchedBroadcast {
 
     /// Hands in a notification. True if it waits for its time; false if it has
     /// no key, or too many wait already: then broadcast it yourself.
+    #[must_use = "what was not taken must be broadcast by the caller"]
     pub fn submit(&self, notification: Notification) -> bool {
         match notification.coalesce_key().cloned() {
             Some(key) => self.gathered.trigger(key, notification),

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -36,6 +37,7 @@ pub struct Request {
     registry: InFlight,
     session: SessionKey,
     id: RequestId,
+    serial: u64,
     token: CancellationToken,
 }
 
@@ -55,6 +57,8 @@ pub enum CancelOutcome {
 struct Requests(Mutex<HashMap<SessionKey, HashMap<RequestId, Running>>>);
 
 struct Running {
+    /// Tells two requests with one id apart.
+    serial: u64,
     token: CancellationToken,
     protected: bool,
 }
@@ -68,8 +72,11 @@ impl InFlight {
     /// Registers a request of this method. Keep the returned value while the
     /// handler runs. Its token is already cancelled if the session has ended.
     pub fn begin(&self, session: &Session, id: RequestId, method: &str) -> Request {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let serial = NEXT.fetch_add(1, Ordering::Relaxed);
         let token = CancellationToken::new();
         let running = Running {
+            serial,
             token: token.clone(),
             protected: method == "initialize",
         };
@@ -88,6 +95,7 @@ impl InFlight {
             registry: self.clone(),
             session: key,
             id,
+            serial,
             token,
         }
     }
@@ -141,7 +149,13 @@ impl Drop for Request {
     fn drop(&mut self) {
         let mut requests = self.registry.0.0.lock();
         if let Some(own) = requests.get_mut(&self.session) {
-            own.remove(&self.id);
+            // A later request may have the id by now.
+            if own
+                .get(&self.id)
+                .is_some_and(|running| running.serial == self.serial)
+            {
+                own.remove(&self.id);
+            }
             if own.is_empty() {
                 requests.remove(&self.session);
                 give_back(&mut requests);
@@ -234,6 +248,19 @@ mod tests {
                 .is_cancelled()
         );
         drop(of_a);
+        assert!(requests.is_empty());
+    }
+
+    #[test]
+    fn the_end_of_a_request_does_not_touch_a_later_one_with_its_id() {
+        let (requests, session) = (InFlight::new(), Session::new("s"));
+        let id = RequestId::Number(1);
+        let first = requests.begin(&session, id.clone(), "tools/call");
+        let second = requests.begin(&session, id.clone(), "tools/call");
+        drop(first);
+        assert_eq!(requests.cancel(&session, &id), CancelOutcome::Cancelled);
+        assert!(second.is_cancelled());
+        drop(second);
         assert!(requests.is_empty());
     }
 

@@ -1,6 +1,7 @@
 //! Sending for real: a deadline, a classification, retries, and an end.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -125,27 +126,46 @@ impl Delivery {
     /// Cancel-safe in so far as nothing is left running when the future is
     /// dropped; whether the client has got it is then unknown.
     pub async fn deliver(&self, session: &Session, notification: &Notification) -> Outcome {
+        self.deliver_after(session, notification, None).await
+    }
+
+    /// As [`deliver`](Self::deliver), where the first send may have been made
+    /// already and failed.
+    pub(crate) async fn deliver_after(
+        &self,
+        session: &Session,
+        notification: &Notification,
+        failed: Option<SendError>,
+    ) -> Outcome {
         let session = &session.unowned();
-        let outcome = self.attempt(session, notification).await;
+        let outcome = self.attempt(session, notification, failed).await;
         self.tell(session, notification, &outcome);
         outcome
     }
 
-    async fn attempt(&self, session: &Session, notification: &Notification) -> Outcome {
+    async fn attempt(
+        &self,
+        session: &Session,
+        notification: &Notification,
+        mut failed: Option<SendError>,
+    ) -> Outcome {
         let mut retries = 0;
         loop {
             if session.is_closed() {
                 return Outcome::SessionEnded;
             }
-            let error = tokio::select! {
-                biased;
-                result = self.send_once(session, notification) => match result {
-                    Ok(()) => return Outcome::Delivered { retries },
-                    // It ended while being sent to: no failure of anything.
-                    Err(_) if session.is_closed() => return Outcome::SessionEnded,
-                    Err(error) => error,
+            let error = match failed.take() {
+                Some(error) => error,
+                None => tokio::select! {
+                    biased;
+                    result = self.send_once(session, notification) => match result {
+                        Ok(()) => return Outcome::Delivered { retries },
+                        // It ended while being sent to: no failure of anything.
+                        Err(_) if session.is_closed() => return Outcome::SessionEnded,
+                        Err(error) => error,
+                    },
+                    () = session.closed() => return Outcome::SessionEnded,
                 },
-                () = session.closed() => return Outcome::SessionEnded,
             };
             let retry = error.class().retryable;
             let delay = self.retry.delay_after(retries).filter(|_| retry);
@@ -170,7 +190,9 @@ impl Delivery {
     ///
     /// Ends at once with [`ReadEnd::Circular`] if the sink would put everything
     /// back into the outbox. Cancel-safe: dropped in the middle, what was not
-    /// sent is back in the outbox.
+    /// sent is back in the outbox. When another reader takes over, a send that
+    /// is under way is dropped and its notification is the other reader's; if
+    /// the sink had sent it all the same, the client gets it twice.
     pub fn run(&self, session: &Session) -> impl Future<Output = ReadEnd> + Send + 'static {
         let delivery = self.clone();
         let session = session.unowned();
@@ -189,13 +211,18 @@ impl Delivery {
                     Err(end) => return end,
                 };
                 while let Some(item) = batch.front().cloned() {
-                    match item {
-                        Item::Gap(gap) => {
-                            delivery.announce(&session, gap).await;
+                    // The newer reader has all of the batch already: to go on
+                    // would be to send it twice.
+                    let handled = tokio::select! {
+                        biased;
+                        outcome = delivery.handle(&session, &item) => outcome,
+                        () = reader.superseded() => return ReadEnd::Superseded,
+                    };
+                    match handled {
+                        None => {
                             batch.deliver();
                         }
-                        Item::Notification(notification) => {
-                            let outcome = delivery.deliver(&session, &notification).await;
+                        Some(outcome) => {
                             match outcome {
                                 Outcome::Delivered { .. } => batch.deliver(),
                                 Outcome::Abandoned { .. } => batch.abandon(),
@@ -207,44 +234,58 @@ impl Delivery {
                             }
                         }
                     }
-                    // What is left goes to the newer reader.
-                    if !reader.is_current() {
-                        return ReadEnd::Superseded;
-                    }
                 }
             }
         }
     }
 
-    /// The outcome, if it can be had without waiting.
+    /// Sends one item of an outbox; a gap has no outcome.
+    async fn handle(&self, session: &Session, item: &Item) -> Option<Outcome> {
+        match item {
+            Item::Gap(gap) => {
+                self.announce(session, *gap).await;
+                None
+            }
+            Item::Notification(notification) => Some(self.deliver(session, notification).await),
+        }
+    }
+
+    /// The outcome if it can be had without waiting; otherwise what is to be
+    /// handed to [`deliver_after`](Self::deliver_after).
     pub(crate) fn deliver_now(
         &self,
         session: &Session,
         notification: &Notification,
-    ) -> Option<Outcome> {
+    ) -> Result<Outcome, Option<SendError>> {
         let outcome = self.attempt_now(session, notification)?;
         self.tell(session, notification, &outcome);
-        Some(outcome)
+        Ok(outcome)
     }
 
     fn tell(&self, session: &Session, notification: &Notification, outcome: &Outcome) {
-        if let Some(hook) = &self.on_outcome {
-            hook(session, notification, outcome);
+        let Some(hook) = &self.on_outcome else { return };
+        // The hook's panic must not cost others their notification.
+        if catch_unwind(AssertUnwindSafe(|| hook(session, notification, outcome))).is_err() {
+            tracing::error!(session = session.name(), "an outcome hook panicked");
         }
     }
 
-    fn attempt_now(&self, session: &Session, notification: &Notification) -> Option<Outcome> {
+    fn attempt_now(
+        &self,
+        session: &Session,
+        notification: &Notification,
+    ) -> Result<Outcome, Option<SendError>> {
         if session.is_closed() {
-            return Some(Outcome::SessionEnded);
+            return Ok(Outcome::SessionEnded);
         }
         if let Err(error) = notification.frame() {
-            return Some(self.abandon(session, notification, error.into(), 0));
+            return Ok(self.abandon(session, notification, error.into(), 0));
         }
-        match catch_panic_now(|| self.sink.send_now(session, notification))? {
-            Ok(()) => Some(Outcome::Delivered { retries: 0 }),
-            Err(_) if session.is_closed() => Some(Outcome::SessionEnded),
-            Err(error) if error.class().retryable => None,
-            Err(error) => Some(self.abandon(session, notification, error, 0)),
+        match catch_panic_now(|| self.sink.send_now(session, notification)).ok_or(None)? {
+            Ok(()) => Ok(Outcome::Delivered { retries: 0 }),
+            Err(_) if session.is_closed() => Ok(Outcome::SessionEnded),
+            Err(error) if error.class().retryable => Err(Some(error)),
+            Err(error) => Ok(self.abandon(session, notification, error, 0)),
         }
     }
 
@@ -266,8 +307,15 @@ impl Delivery {
     /// Tells the client of a gap, once: a gap that cannot be told is in the
     /// counters all the same, and must not make another gap.
     async fn announce(&self, session: &Session, gap: Gap) {
-        let Some(notification) = (self.gap)(session, gap) else {
-            return;
+        let rendered = catch_unwind(AssertUnwindSafe(|| (self.gap)(session, gap)));
+        let notification = match rendered {
+            Ok(Some(notification)) => notification,
+            Ok(None) => return,
+            Err(_) => {
+                let session = session.name();
+                tracing::error!(session, dropped = gap.dropped, "a gap renderer panicked");
+                return;
+            }
         };
         tokio::select! {
             biased;

@@ -50,8 +50,8 @@ impl FailureReport {
             );
             return;
         };
-        // What an outbox refuses, it has counted itself.
-        let counted_elsewhere = matches!(error, SendError::Full);
+        // What an outbox refuses, it has counted itself if it counts at all.
+        let counted_elsewhere = matches!(error, SendError::Full) && session.outbox().counts();
         if let (Some(resource_type), false) = (about.resource_type, counted_elsewhere) {
             self.metrics.failed(resource_type, error.class().error_type);
         }

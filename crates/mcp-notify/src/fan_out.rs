@@ -9,13 +9,15 @@ use tokio::task::coop::consume_budget;
 
 use crate::delivery::{Delivery, Outcome};
 use crate::notification::Notification;
-use crate::session::Session;
+use crate::session::{Session, SessionKey};
 
 /// What became of a broadcast, session by session, in no particular order.
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct Broadcast {
     outcomes: Vec<(Arc<str>, Outcome)>,
+    /// Whose each is: ids are the user's, and may be equal.
+    keys: Vec<SessionKey>,
 }
 
 impl Broadcast {
@@ -34,10 +36,8 @@ impl Broadcast {
 
     /// What became of it for one session.
     pub fn outcome(&self, session: &Session) -> Option<&Outcome> {
-        self.outcomes
-            .iter()
-            .find(|(id, _)| id == session.id())
-            .map(|(_, outcome)| outcome)
+        let at = self.keys.iter().position(|key| *key == session.key())?;
+        self.outcomes.get(at).map(|(_, outcome)| outcome)
     }
 }
 
@@ -60,13 +60,18 @@ pub(crate) async fn fan_out(
     for session in targets {
         // Lets other tasks run however many sends are ready at once.
         consume_budget().await;
-        if let Some(outcome) = delivery.deliver_now(&session, notification) {
-            finished.push((session, outcome));
-            continue;
-        }
+        let failed = match delivery.deliver_now(&session, notification) {
+            Ok(outcome) => {
+                finished.push((session, outcome));
+                continue;
+            }
+            Err(failed) => failed,
+        };
         let (delivery, notification) = (delivery.clone(), notification.clone());
         let mut send: Send = Box::pin(async move {
-            let outcome = delivery.deliver(&session, &notification).await;
+            let outcome = delivery
+                .deliver_after(&session, &notification, failed)
+                .await;
             (session, outcome)
         });
         match std::future::poll_fn(|cx| Poll::Ready(send.as_mut().poll(cx))).await {
@@ -84,13 +89,15 @@ pub(crate) async fn fan_out(
         }
     }
     let mut outcomes = Vec::with_capacity(finished.len());
+    let mut keys = Vec::with_capacity(finished.len());
     for (session, outcome) in finished {
         if outcome.prunes() {
             session.prune();
         }
         outcomes.push((Arc::clone(session.id()), outcome));
+        keys.push(session.key());
     }
-    Broadcast { outcomes }
+    Broadcast { outcomes, keys }
 }
 
 #[cfg(test)]

@@ -6,14 +6,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::phi::PhiEstimate;
 use crate::session::{CloseReason, Session};
 use crate::version::ProtocolVersion;
 
-/// How often to ask, and when to worry.
+/// How often to ask, and when to worry. Start from the default:
+///
+/// ```
+/// let mut config = mcp_notify::HeartbeatConfig::default();
+/// config.failures_max = 5;
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct HeartbeatConfig {
     /// Time between a sign of life and the next ping: 5 s.
     pub interval: Duration,
@@ -85,10 +91,12 @@ pub struct Heartbeat {
 // === impl Heartbeat ===
 
 impl Heartbeat {
-    /// A heartbeat with this rhythm.
+    /// A heartbeat with this rhythm. A jitter that is no share becomes the
+    /// nearest that is, none at all if it is no number; no time is longer than
+    /// a year.
     pub fn new(config: HeartbeatConfig) -> Self {
         Self {
-            config,
+            config: config.within_reason(),
             on_suspect: Arc::new(|_, _| ()),
             on_down: Arc::new(|_, _| ()),
         }
@@ -134,8 +142,9 @@ impl Heartbeat {
     /// removes it everywhere, or ends otherwise. `ping` returns whether an
     /// answer came; its timeout is kept here. Does not keep the session alive.
     ///
-    /// A session that answers nothing is down at the latest after
-    /// `(failures_max + 1) * (interval * (1 + jitter) + timeout)`: 32 s.
+    /// A session that falls silent is down at the latest
+    /// `(failures_max + 1) * (interval * (1 + jitter) + timeout)` after its last
+    /// sign of life: 32 s.
     /// Dropping the future ends the heartbeat and nothing else.
     pub fn run<P, F>(
         &self,
@@ -155,19 +164,25 @@ impl Heartbeat {
         let (session, pulse) = (session.unowned(), pulse.clone());
         async move {
             let mut chance = Chance::new();
+            let mut asked = Instant::now();
             loop {
                 let wait = chance.around(config.interval, config.jitter);
-                tokio::select! {
-                    () = session.closed() => return HeartbeatEnd::SessionEnded,
-                    () = sleep(wait) => {}
-                }
-                if pulse.heard_within(wait) {
-                    continue;
+                // Each sign of life puts the ping off, counted from that sign.
+                loop {
+                    let due = pulse.last().max(asked) + wait;
+                    if due <= Instant::now() {
+                        break;
+                    }
+                    tokio::select! {
+                        () = session.closed() => return HeartbeatEnd::SessionEnded,
+                        () = sleep_until(due) => {}
+                    }
                 }
                 let answered = tokio::select! {
                     () = session.closed() => return HeartbeatEnd::SessionEnded,
                     answer = timeout(config.timeout, ping()) => answer == Ok(true),
                 };
+                asked = Instant::now();
                 if answered {
                     pulse.pong();
                     continue;
@@ -189,6 +204,24 @@ impl Heartbeat {
 impl fmt::Debug for Heartbeat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Heartbeat").field(&self.config).finish()
+    }
+}
+
+impl HeartbeatConfig {
+    /// Such that no sum of it overflows.
+    fn within_reason(self) -> Self {
+        const LONG: Duration = Duration::from_hours(365 * 24);
+        let jitter = if self.jitter.is_nan() {
+            0.0
+        } else {
+            self.jitter.clamp(0.0, 1.0)
+        };
+        Self {
+            interval: self.interval.min(LONG),
+            timeout: self.timeout.min(LONG),
+            jitter,
+            ..self
+        }
     }
 }
 
@@ -222,8 +255,8 @@ impl Pulse {
         self.0.lock().health
     }
 
-    fn heard_within(&self, time: Duration) -> bool {
-        self.0.lock().last.elapsed() < time
+    fn last(&self) -> Instant {
+        self.0.lock().last
     }
 
     fn pong(&self) {
@@ -291,7 +324,7 @@ impl Chance {
         self.drawn += 1;
         #[expect(clippy::cast_precision_loss, reason = "a little less chance is enough")]
         let unit = self.seed.hash_one(self.drawn) as f64 / u64::MAX as f64;
-        mean.mul_f64((share.clamp(0.0, 1.0)).mul_add(2.0 * unit - 1.0, 1.0))
+        mean.mul_f64(share.mul_add(2.0 * unit - 1.0, 1.0))
     }
 }
 

@@ -103,6 +103,10 @@ impl Metrics {
         Self(Some(counter))
     }
 
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Counts one notification that was given up; does nothing by default.
     pub fn failed(&self, resource_type: ResourceType, error_type: ErrorType) {
         if let Some(counter) = &self.0 {

@@ -189,8 +189,17 @@ impl NotificationBuilder {
     /// Serialises the parameters, now and once.
     pub fn params(mut self, params: &impl Serialize) -> Self {
         let encoded = serde_json::to_vec(params).map_err(|e| EncodeError::Json(Arc::new(e)));
-        self.params = Some(encoded.and_then(|bytes| match bytes.first() {
-            Some(b'{') => Ok(bytes),
+        self.params = Some(encoded.and_then(|mut bytes| match bytes.first() {
+            Some(b'{') => {
+                // JSON that was kept as text may have line ends, and none of
+                // them inside a string: a frame is one line.
+                for byte in &mut bytes {
+                    if matches!(byte, b'\n' | b'\r') {
+                        *byte = b' ';
+                    }
+                }
+                Ok(bytes)
+            }
             _ => Err(EncodeError::NotAnObject),
         }));
         self

@@ -27,6 +27,7 @@ use std::task::Waker;
 use parking_lot::Mutex;
 
 use self::lanes::Lanes;
+use self::reader::Lease;
 pub use self::reader::{Batch, ReadEnd, Reader};
 use crate::metrics::{ErrorType, Metrics};
 use crate::notification::{Notification, Tier};
@@ -133,7 +134,12 @@ struct State {
     dropped: u64,
     /// Which reader is the newest; an older one is superseded.
     epoch: u64,
+    /// What is with the reader, batch by batch, oldest first.
+    leases: Vec<Lease>,
+    last_lease: u64,
     waker: Option<Waker>,
+    /// Of a reader that wants to know when another takes over.
+    takeover: Option<Waker>,
     /// A gap was begun and nothing was taken since: already said in the log.
     overflow_logged: bool,
 }
@@ -153,7 +159,10 @@ impl Outbox {
             merged: 0,
             dropped: 0,
             epoch: 0,
+            leases: Vec::new(),
+            last_lease: 0,
             waker: None,
+            takeover: None,
             overflow_logged: false,
         };
         Self(Arc::new(Shared {
@@ -192,17 +201,19 @@ impl Outbox {
     }
 
     /// Becomes the reader. There is one at a time: the reader before, if it is
-    /// still there, ends with [`ReadEnd::Superseded`] and what it holds
-    /// undelivered comes back here.
+    /// still there, ends with [`ReadEnd::Superseded`], and what it holds
+    /// undelivered is the first thing this one reads.
     pub fn reader(&self) -> Reader {
         let mut state = self.0.state.lock();
         state.epoch += 1;
         let epoch = state.epoch;
-        let waker = state.waker.take();
+        let evicted = state.reclaim();
+        let wakers = [state.waker.take(), state.takeover.take()];
         drop(state);
-        if let Some(waker) = waker {
+        for waker in wakers.into_iter().flatten() {
             waker.wake();
         }
+        self.0.report(&evicted, !evicted.is_empty());
         Reader::new(Arc::clone(&self.0), epoch)
     }
 
@@ -240,6 +251,11 @@ impl Outbox {
             pending: state.lanes.messages() as u64 + state.in_flight,
             bytes: state.lanes.bytes(),
         }
+    }
+
+    /// Whether it counts what it drops.
+    pub(crate) fn counts(&self) -> bool {
+        self.0.config.metrics.is_set()
     }
 
     /// What queues and keys have room for.

@@ -36,7 +36,8 @@ pub enum ProgressToken {
 /// Reports the progress of one request. A clone reports for the same one.
 ///
 /// Made by [`Progress::scope`], or by [`Progress::start`] together with the
-/// pump that sends. Without a token, everything here does nothing.
+/// pump that sends. Without a token, and after its scope has ended, everything
+/// here does nothing.
 #[derive(Clone, Debug)]
 pub struct Progress(Option<Arc<Handle>>);
 
@@ -228,6 +229,10 @@ impl Progress {
         let Some(handle) = &self.0 else { return Ok(()) };
         let shared = &handle.0;
         let mut state = shared.state.lock();
+        // The request may be answered by now, and its token be no one's.
+        if state.closed {
+            return Ok(());
+        }
         let given = next(state.current);
         if let Some(bad) = [Some(given), total]
             .into_iter()

@@ -16,8 +16,14 @@ use crate::notification::{About, Notification};
 use crate::session::{Session, SessionKey, WeakSession};
 use crate::teardown::{Detach, Until, give_back};
 
-/// How much may be subscribed to.
+/// How much may be subscribed to. Start from the default:
+///
+/// ```
+/// let mut limits = mcp_notify::SubscriptionLimits::default();
+/// limits.per_session_max = 10;
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SubscriptionLimits {
     /// The most URIs of one session.
     pub per_session_max: usize,

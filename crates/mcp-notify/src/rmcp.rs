@@ -8,7 +8,8 @@
 //! A send that outlived its deadline is still in rmcp's hands and may yet go
 //! out. It is therefore kept: a retry of the same notification waits for that
 //! very send instead of making a second one, and the next notification goes
-//! after it. Nothing is sent twice or out of order because of a slow client.
+//! after it. If that next one saw the send end, the retry is told how it ended.
+//! Nothing is sent twice or out of order because of a slow client.
 //!
 //! ```no_run
 //! use mcp_notify::rmcp::PeerSink;
@@ -23,6 +24,7 @@
 //! # }
 //! ```
 
+use std::collections::VecDeque;
 use std::error::Error;
 use std::fmt;
 use std::pin::Pin;
@@ -32,7 +34,7 @@ use rmcp::model::{ClientResult, ErrorCode, PingRequest, ServerNotification, Serv
 use rmcp::service::{ServiceError, SubscriptionSendError, SubscriptionSink};
 use rmcp::{Peer, RoleServer};
 use tokio::sync::Mutex;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::classify::Kind;
 use crate::delivery::SEND_DEADLINE;
@@ -85,13 +87,34 @@ struct OneAtATime<T> {
     deadline: Duration,
     /// tokio's lock is fair: who comes first sends first. It is held while
     /// sending, which is its purpose.
-    in_flight: Mutex<Option<InFlight>>,
+    line: Mutex<Line>,
+}
+
+#[derive(Default)]
+struct Line {
+    under_way: Option<InFlight>,
+    /// Sends that ended while another notification waited for its turn, until
+    /// whoever sent them asks again.
+    ended: VecDeque<Ended>,
 }
 
 struct InFlight {
     notification: Notification,
     sending: Sending,
 }
+
+struct Ended {
+    notification: Notification,
+    result: Result<(), SendError>,
+    at: Instant,
+}
+
+/// How many results wait for a retry: more than there are tasks that send to
+/// one client.
+const ENDED_MAX: usize = 16;
+
+/// The longest pause before a retry, with room to spare.
+const RETRY_PAUSE_MAX: Duration = Duration::from_secs(1);
 
 // === impl PeerSink ===
 
@@ -172,7 +195,7 @@ impl<T: Target> OneAtATime<T> {
         Self {
             target,
             deadline: SEND_DEADLINE,
-            in_flight: Mutex::new(None),
+            line: Mutex::default(),
         }
     }
 
@@ -190,27 +213,54 @@ impl<T: Target> OneAtATime<T> {
         notification: &Notification,
         message: ServerNotification,
     ) -> Result<(), SendError> {
-        let mut slot = self.in_flight.lock().await;
-        if let Some(earlier) = slot.as_mut() {
+        let mut line = self.line.lock().await;
+        if let Some(earlier) = &mut line.under_way {
             let result = earlier.sending.as_mut().await;
-            let is_this_one = earlier.notification.same(notification);
-            *slot = None;
-            if is_this_one {
-                return result;
+            if let Some(earlier) = line.under_way.take() {
+                if earlier.notification.same(notification) {
+                    return result;
+                }
+                line.keep(earlier.notification, result);
             }
         }
-        let notification = notification.clone();
-        let sending = self.target.start(message);
-        let result = slot
-            .insert(InFlight {
-                notification,
-                sending,
-            })
-            .sending
-            .as_mut()
-            .await;
-        *slot = None;
+        // A retry comes within its pause and the wait for its turn. Who asks
+        // later means another send, not that one.
+        if let Some(result) = line.result_of(notification, self.deadline + RETRY_PAUSE_MAX) {
+            return result;
+        }
+        let under_way = InFlight {
+            notification: notification.clone(),
+            sending: self.target.start(message),
+        };
+        let result = line.under_way.insert(under_way).sending.as_mut().await;
+        line.under_way = None;
         result
+    }
+}
+
+impl Line {
+    fn keep(&mut self, notification: Notification, result: Result<(), SendError>) {
+        if self.ended.len() == ENDED_MAX {
+            self.ended.pop_front();
+        }
+        let at = Instant::now();
+        self.ended.push_back(Ended {
+            notification,
+            result,
+            at,
+        });
+    }
+
+    /// How the send of this notification ended, once, if that was lately.
+    fn result_of(
+        &mut self,
+        notification: &Notification,
+        lately: Duration,
+    ) -> Option<Result<(), SendError>> {
+        self.ended.retain(|ended| ended.at.elapsed() <= lately);
+        let mut ended = self.ended.iter();
+        let at = ended.position(|ended| ended.notification.same(notification))?;
+        self.ended.remove(at).map(|ended| ended.result)
     }
 }
 

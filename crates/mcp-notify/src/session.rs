@@ -1,9 +1,8 @@
 //! A session: whom notifications go to, and what ends with it.
 
 use std::fmt;
-use std::sync::Arc;
-use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::{Mutex, RwLock};
 use tokio_util::sync::CancellationToken;
@@ -29,6 +28,7 @@ use crate::version::ProtocolVersion;
 pub struct Session {
     core: Arc<Core>,
     /// Handles made for the library's own loops have none.
+    #[expect(dead_code, reason = "to hold it is all it is for")]
     alive: Option<Arc<Alive>>,
 }
 
@@ -91,6 +91,9 @@ struct Core {
     ended: AtomicBool,
     closed: CancellationToken,
     teardown: Mutex<Teardown>,
+    /// Set once, when the session is built: what a handle that does not keep
+    /// the session alive is downgraded with.
+    alive: OnceLock<Weak<Alive>>,
 }
 
 /// Ends the session when the last handle that counts is dropped.
@@ -205,10 +208,9 @@ impl Session {
 
     /// A handle that does not keep the session alive.
     pub fn downgrade(&self) -> WeakSession {
-        let alive = self.alive.as_ref().map_or_else(Weak::new, Arc::downgrade);
         WeakSession {
             core: Arc::downgrade(&self.core),
-            alive,
+            alive: self.core.alive.get().cloned().unwrap_or_default(),
         }
     }
 
@@ -328,8 +330,10 @@ impl SessionBuilder {
             ended: AtomicBool::new(false),
             closed: CancellationToken::new(),
             teardown: Mutex::default(),
+            alive: OnceLock::new(),
         });
         let alive = Arc::new(Alive(Arc::clone(&core)));
+        let _ = core.alive.set(Arc::downgrade(&alive));
         Session {
             core,
             alive: Some(alive),

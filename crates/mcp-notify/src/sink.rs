@@ -52,8 +52,8 @@ pub trait NotificationSink: Send + Sync + 'static {
 
     /// Sends without waiting, for a sink that can: a broadcast then makes no
     /// future per session. `None`, the default: it cannot, use
-    /// [`send`](Self::send). So does a broadcast after a failure that is worth
-    /// a retry.
+    /// [`send`](Self::send). A failure here is the first send of the
+    /// notification; if it is worth a retry, that goes through `send`.
     fn send_now(
         &self,
         _session: &Session,

@@ -69,22 +69,66 @@ async fn the_loop_delivers_in_order_and_a_retry_is_never_overtaken() {
     assert_eq!(session.outbox().stats().delivered, 6);
 }
 
-#[tokio::test(start_paused = true)]
+/// Says when it is inside of a send, and stays there.
+#[derive(Clone, Default)]
+struct Stuck(Arc<tokio::sync::Notify>);
+
+impl NotificationSink for Stuck {
+    fn send<'a>(&'a self, _: &'a Session, _: &'a Notification) -> crate::SendFuture<'a> {
+        Box::pin(async {
+            self.0.notify_one();
+            std::future::pending().await
+        })
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pushing_never_waits_for_a_sink_that_hangs() {
-    let sink = Scripted::default().always("s", Act::Hang);
-    let session = Session::new("s");
-    let mut tasks = JoinSet::new();
-    tasks.spawn(Delivery::new(sink).run(&session));
-    tokio::task::yield_now().await;
-    let start = Instant::now();
-    for n in 0..10_000 {
+    let (sink, session) = (Stuck::default(), Session::new("s"));
+    let delivery = Delivery::new(sink.clone()).deadline(Duration::from_hours(1));
+    let mut hanging = JoinSet::new();
+    hanging.spawn(delivery.run(&session));
+    let _ = session.push(numbered(0));
+    sink.0.notified().await;
+    let mut pushing = JoinSet::new();
+    for _ in 0..2 {
+        let session = session.clone();
+        pushing.spawn(async move {
+            for n in 1..=5_000 {
+                let _ = session.push(numbered(n));
+            }
+        });
+    }
+    let all = timeout(Duration::from_secs(30), pushing.join_all()).await;
+    assert!(all.is_ok(), "ten thousand pushes are done");
+    let stats = session.outbox().stats();
+    assert_eq!((stats.pushed, stats.delivered), (10_001, 0));
+    assert_eq!(
+        stats.pending,
+        1024 + 1,
+        "and the first one is still being sent"
+    );
+    assert!(hanging.try_join_next().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gap_renderer_that_panics_does_not_end_the_loop() {
+    let sink = Scripted::default();
+    let delivery = Delivery::new(sink.clone()).gap(|_, _| panic!("the renderer broke"));
+    let limits = crate::OutboxLimits {
+        messages_max: 2,
+        bytes_max: 1 << 20,
+    };
+    let outbox = crate::OutboxConfig::default().limits(limits);
+    let session = Session::builder().outbox(outbox).build("s");
+    for n in 0..5 {
         let _ = session.push(numbered(n));
     }
-    assert_eq!(
-        Instant::now(),
-        start,
-        "ten thousand pushes and the clock has not moved"
-    );
+    let mut tasks = JoinSet::new();
+    tasks.spawn(delivery.run(&session));
+    sleep(millis(1)).await;
+    assert_eq!(sink.accepted("s").len(), 2);
+    assert!(tasks.try_join_next().is_none(), "it goes on");
 }
 
 #[tokio::test(start_paused = true)]
@@ -130,12 +174,10 @@ async fn a_loop_that_is_superseded_leaves_the_rest_to_the_newer_reader() {
     let mut newer = session.outbox().reader();
     let end = tasks.join_next().await.unwrap().unwrap();
     assert_eq!(end, ReadEnd::Superseded);
-    assert_eq!(
-        sink.accepted("s").len(),
-        1,
-        "what was under way is finished"
-    );
-    assert_eq!(newer.next().await.unwrap().deliver_all().count(), 4);
+    assert_eq!(sink.sends().len(), 1, "what was under way is given over");
+    assert_eq!(newer.next().await.unwrap().deliver_all().count(), 5);
+    let stats = session.outbox().stats();
+    assert_eq!((stats.delivered, stats.pending), (5, 0));
 }
 
 #[tokio::test]

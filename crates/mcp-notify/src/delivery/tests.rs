@@ -278,3 +278,29 @@ async fn what_an_outbox_refuses_is_counted_once_and_prunes_nobody() {
     assert!(!outcome.prunes());
     assert_eq!(counted.all(), [("graph", "other", 1)]);
 }
+
+#[tokio::test]
+async fn what_an_outbox_refuses_is_counted_once_whether_or_not_the_outbox_counts() {
+    let limits = crate::OutboxLimits {
+        messages_max: 1,
+        bytes_max: 1,
+    };
+    for outbox_counts in [false, true] {
+        let (counted, metrics) = Counted::new();
+        let mut outbox = crate::OutboxConfig::default().limits(limits);
+        if outbox_counts {
+            outbox = outbox.metrics(metrics.clone());
+        }
+        let session = Session::builder().outbox(outbox).build("s");
+        let delivery = Delivery::new(crate::OutboxSink).metrics(metrics);
+        let update = updated(ResourceType::Graph, "test://x");
+        assert!(matches!(
+            delivery.deliver(&session, &update).await,
+            Outcome::Abandoned {
+                error: SendError::Full,
+                ..
+            }
+        ));
+        assert_eq!(counted.all(), [("graph", "other", 1)]);
+    }
+}

@@ -97,6 +97,77 @@ async fn a_hook_hears_every_outcome_whichever_way_it_was_had() {
     );
 }
 
+/// Fails, with and without waiting, and counts.
+#[derive(Clone, Default)]
+struct Down(Arc<std::sync::atomic::AtomicUsize>);
+
+impl Down {
+    fn fail(&self) -> Result<(), crate::SendError> {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        Err(crate::SendError::network("down"))
+    }
+}
+
+impl NotificationSink for Down {
+    fn send<'a>(&'a self, _: &'a Session, _: &'a Notification) -> SendFuture<'a> {
+        Box::pin(std::future::ready(self.fail()))
+    }
+
+    fn send_now(&self, _: &Session, _: &Notification) -> Option<Result<(), crate::SendError>> {
+        Some(self.fail())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_without_waiting_is_the_first_of_four_sends() {
+    for (policy, sends) in [
+        (crate::RetryPolicy::default(), 4),
+        (crate::RetryPolicy::none(), 1),
+    ] {
+        let down = Down::default();
+        let delivery = Delivery::new(down.clone()).retry(policy);
+        let session = Session::new("s");
+        let notification = Notification::list_changed(Registry::Tools);
+        let broadcast = fan_out(&delivery, vec![session.clone()], &notification).await;
+        assert!(matches!(
+            broadcast.outcome(&session),
+            Some(Outcome::Abandoned { .. })
+        ));
+        assert_eq!(down.0.load(std::sync::atomic::Ordering::Relaxed), sends);
+    }
+}
+
+#[tokio::test]
+async fn sessions_with_one_id_have_their_own_outcomes() {
+    let (open, closed) = (Session::new("same"), Session::new("same"));
+    closed.close(crate::CloseReason::Requested);
+    let notification = Notification::list_changed(Registry::Tools);
+    let delivery = Delivery::new(crate::OutboxSink);
+    let targets = vec![open.clone(), closed.clone()];
+    let broadcast = fan_out(&delivery, targets, &notification).await;
+    assert!(broadcast.outcome(&open).is_some_and(Outcome::is_delivered));
+    assert!(matches!(
+        broadcast.outcome(&closed),
+        Some(Outcome::SessionEnded)
+    ));
+    assert!(broadcast.outcome(&Session::new("same")).is_none());
+}
+
+#[tokio::test]
+async fn a_hook_that_panics_costs_nobody_the_notification() {
+    let delivery = Delivery::new(crate::OutboxSink).on_outcome(|_, _, _| panic!("the hook broke"));
+    let sessions = [Session::new("a"), Session::new("b")];
+    let notification = Notification::list_changed(Registry::Tools);
+    let broadcast = fan_out(&delivery, sessions.to_vec(), &notification).await;
+    assert_eq!(broadcast.delivered(), 2);
+    assert!(
+        delivery
+            .deliver(&sessions[0], &notification)
+            .await
+            .is_delivered()
+    );
+}
+
 #[tokio::test]
 async fn there_is_one_outcome_per_session_and_one_send_for_each() {
     for count in [10, 100, 1000] {

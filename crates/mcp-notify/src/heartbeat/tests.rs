@@ -2,6 +2,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use proptest::prelude::*;
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 
 use super::*;
 use crate::testing::millis;
@@ -47,16 +48,19 @@ fn the_defaults_are_those_of_the_contract() {
 
 #[tokio::test(start_paused = true)]
 async fn a_dead_session_is_suspected_and_goes_down_within_32_seconds_and_leaves_everywhere() {
-    for _ in 0..50 {
+    for round in 0..50 {
         let told = Told::default();
         let session = Session::new("s");
         let observers = ObserverRegistry::new(OutboxSink);
         observers.remember(&session);
         let heartbeat = told.heartbeat();
-        let start = Instant::now();
-        let end = heartbeat
-            .run(&session, &heartbeat.pulse(), std::future::pending)
-            .await;
+        let pulse = heartbeat.pulse();
+        let run = heartbeat.run(&session, &pulse, std::future::pending);
+        let (end, start) = tokio::join!(run, async {
+            sleep(millis(78 * round)).await;
+            pulse.beat();
+            Instant::now()
+        });
         assert_eq!(end, HeartbeatEnd::Down);
         assert!(
             start.elapsed() <= Duration::from_secs(32),
@@ -163,6 +167,20 @@ async fn a_session_that_ends_ends_its_heartbeat() {
     let run = heartbeat.run(&session, &heartbeat.pulse(), || std::future::ready(true));
     drop(session);
     assert_eq!(run.await, HeartbeatEnd::SessionEnded);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rhythm_that_makes_no_sense_does_not_panic() {
+    for jitter in [f64::NAN, f64::INFINITY, -1.0, 7.0] {
+        for interval in [Duration::ZERO, Duration::from_secs(5), Duration::MAX] {
+            let mut config = HeartbeatConfig::default();
+            (config.jitter, config.interval, config.timeout) = (jitter, interval, interval);
+            let heartbeat = Heartbeat::new(config);
+            let (session, pulse) = (Session::new("s"), heartbeat.pulse());
+            let run = heartbeat.run(&session, &pulse, || std::future::ready(false));
+            let _ = timeout(Duration::from_mins(1), run).await;
+        }
+    }
 }
 
 #[test]

@@ -108,3 +108,17 @@ fn keys_are_equal_for_the_same_method_and_text_only() {
         key(Method::MESSAGE, "a")
     );
 }
+
+#[test]
+fn a_frame_is_one_line_also_if_its_parameters_were_kept_as_text() {
+    let raw = "{\n  \"a\": \"x\\ny\",\r\n  \"b\": [1,\n2]\n}";
+    let raw = serde_json::value::RawValue::from_string(raw.to_owned()).unwrap();
+    let notification = Notification::builder(Method::MESSAGE).params(&raw).build();
+    let frame = notification.frame().unwrap();
+    assert!(!frame.iter().any(|byte| matches!(byte, b'\n' | b'\r')));
+    let frame: Value = serde_json::from_slice(frame).unwrap();
+    assert_eq!(
+        frame["params"],
+        serde_json::json!({"a": "x\ny", "b": [1, 2]})
+    );
+}

@@ -42,6 +42,14 @@ enum Slot {
     Vacant,
 }
 
+/// What a reader took, and the lane it came from: a key that waited as critical
+/// did so whatever the tier of its newest notification.
+#[derive(Clone)]
+pub(super) struct Taken {
+    pub(super) item: Item,
+    pub(super) tier: Tier,
+}
+
 #[derive(Clone, Copy)]
 struct Place {
     tier: Tier,
@@ -93,9 +101,9 @@ impl Lanes {
                 evicted: vec![notification],
             };
         }
-        let merged = self.place(notification);
+        let (place, merged) = self.place(notification);
         let mut evicted = Vec::new();
-        self.enforce_limits(&mut evicted);
+        self.enforce_limits(Some(place), &mut evicted);
         let outcome = if merged {
             PushOutcome::Merged {
                 evicted: evicted.len(),
@@ -109,7 +117,7 @@ impl Lanes {
     }
 
     /// Everything that waits, critical first.
-    pub(super) fn take(&mut self, into: &mut VecDeque<Item>) {
+    pub(super) fn take(&mut self, into: &mut VecDeque<Taken>) {
         self.critical.drain(into);
         self.informational.drain(into);
         if self.keys.capacity() > IDLE_CAPACITY {
@@ -122,18 +130,17 @@ impl Lanes {
     /// Puts back what was taken and not delivered, before everything that came
     /// since. Returns how many a newer one had replaced meanwhile, and what no
     /// longer fits.
-    pub(super) fn put_back(&mut self, items: VecDeque<Item>) -> (u64, Vec<Notification>) {
+    pub(super) fn put_back(&mut self, items: VecDeque<Taken>) -> (u64, Vec<Notification>) {
         let mut merged = 0;
-        for item in items.into_iter().rev() {
+        for Taken { item, tier } in items.into_iter().rev() {
             match item {
-                Item::Gap(Gap { dropped, tier }) => self.lane(tier).gap_front(dropped),
+                Item::Gap(gap) => self.lane(tier).gap_front(gap.dropped),
                 Item::Notification(notification) => {
                     let key = notification.coalesce_key().cloned();
                     if key.as_ref().is_some_and(|key| self.keys.contains_key(key)) {
                         merged += 1;
                         continue;
                     }
-                    let tier = notification.tier();
                     let sequence = self.lane(tier).push_front(notification);
                     if let Some(key) = key {
                         self.keys.insert(key, Place { tier, sequence });
@@ -142,7 +149,7 @@ impl Lanes {
             }
         }
         let mut evicted = Vec::new();
-        self.enforce_limits(&mut evicted);
+        self.enforce_limits(None, &mut evicted);
         (merged, evicted)
     }
 
@@ -158,19 +165,19 @@ impl Lanes {
     }
 
     /// Replaces the one with the same key, or joins the end of its lane.
-    /// True if it replaced one.
-    fn place(&mut self, notification: Notification) -> bool {
+    /// Where it stands now, and whether it replaced one.
+    fn place(&mut self, notification: Notification) -> (Place, bool) {
         let tier = notification.tier();
         let Some(key) = notification.coalesce_key() else {
-            self.lane(tier).push_back(notification);
-            return false;
+            let sequence = self.lane(tier).push_back(notification);
+            return (Place { tier, sequence }, false);
         };
         match self.keys.get(key).copied() {
             // A key that waits as critical stays so, or an older critical one
             // could be overtaken by nothing and a newer one by it.
             Some(place) if place.tier == tier || place.tier == Tier::Critical => {
                 self.lane(place.tier).replace(place.sequence, notification);
-                true
+                (place, true)
             }
             waiting => {
                 if let Some(place) = waiting {
@@ -178,26 +185,50 @@ impl Lanes {
                 }
                 let key = key.clone();
                 let sequence = self.lane(tier).push_back(notification);
-                self.keys.insert(key, Place { tier, sequence });
-                waiting.is_some()
+                let place = Place { tier, sequence };
+                self.keys.insert(key, place);
+                (place, waiting.is_some())
             }
         }
     }
 
-    fn enforce_limits(&mut self, evicted: &mut Vec<Notification>) {
+    /// Evicts until the rest fits. The newcomer stays: it may stand in the
+    /// oldest place and be larger than the one before it, and room for it was
+    /// found before it was placed.
+    fn enforce_limits(&mut self, newcomer: Option<Place>, evicted: &mut Vec<Notification>) {
+        let mut newcomer = newcomer;
         while self.messages() > self.limits.messages_max || self.bytes() > self.limits.bytes_max {
-            let oldest = match self.informational.evict_oldest() {
-                Some(notification) => notification,
-                None => match self.critical.evict_oldest() {
-                    Some(notification) => notification,
-                    None => return,
-                },
+            let Some(oldest) = self
+                .evict_oldest(Tier::Informational, &mut newcomer)
+                .or_else(|| self.evict_oldest(Tier::Critical, &mut newcomer))
+            else {
+                return;
             };
             if let Some(key) = oldest.coalesce_key() {
                 self.keys.remove(key);
             }
             evicted.push(oldest);
         }
+    }
+
+    /// Evicts the oldest of a lane other than the newcomer. If the newcomer
+    /// stands before that, its place moves.
+    fn evict_oldest(&mut self, tier: Tier, newcomer: &mut Option<Place>) -> Option<Notification> {
+        let kept = newcomer.filter(|place| place.tier == tier);
+        let lane = self.lane(tier);
+        let (evicted, moved) = lane.evict_oldest(kept.map(|place| place.sequence))?;
+        if let Some(sequence) = moved {
+            let key = match lane.slot(sequence) {
+                Slot::Item(notification) => notification.coalesce_key().cloned(),
+                Slot::Gap(_) | Slot::Vacant => None,
+            };
+            let place = Place { tier, sequence };
+            *newcomer = Some(place);
+            if let Some(key) = key {
+                self.keys.insert(key, place);
+            }
+        }
+        Some(evicted)
     }
 
     fn lane(&mut self, tier: Tier) -> &mut Lane {
@@ -296,15 +327,21 @@ impl Lane {
         }
     }
 
-    /// Removes the oldest item and leaves a gap in its place, joined with the
-    /// gaps beside it.
-    fn evict_oldest(&mut self) -> Option<Notification> {
-        if self.items == 0 {
+    /// Removes the oldest item, the one at `kept` excepted, and leaves a gap in
+    /// its place, joined with the gaps beside it. Also says where the kept one
+    /// stands now, if it had to move.
+    fn evict_oldest(&mut self, kept: Option<u64>) -> Option<(Notification, Option<u64>)> {
+        if self.items <= usize::from(kept.is_some()) {
             return None;
         }
+        let mut passed: Option<(u64, Notification)> = None;
         let mut dropped = 0;
         let evicted = loop {
+            let sequence = self.first;
             match self.pop_front_slot()? {
+                Slot::Item(notification) if kept == Some(sequence) => {
+                    passed = Some((std::mem::take(&mut dropped), notification));
+                }
                 Slot::Item(notification) => break notification,
                 Slot::Gap(gap) => dropped += gap,
                 Slot::Vacant => {}
@@ -314,15 +351,26 @@ impl Lane {
         self.bytes -= evicted.bytes_len();
         self.trim();
         self.gap_front(dropped + 1);
-        Some(evicted)
+        let Some((dropped_before, notification)) = passed else {
+            return Some((evicted, None));
+        };
+        self.push_front_slot(Slot::Item(notification));
+        let moved = self.first;
+        if dropped_before > 0 {
+            self.gap_front(dropped_before);
+        }
+        Some((evicted, Some(moved)))
     }
 
-    fn drain(&mut self, into: &mut VecDeque<Item>) {
+    fn drain(&mut self, into: &mut VecDeque<Taken>) {
         let tier = self.tier;
-        into.extend(self.slots.drain(..).filter_map(|slot| match slot {
-            Slot::Item(notification) => Some(Item::Notification(notification)),
-            Slot::Gap(dropped) => Some(Item::Gap(Gap { dropped, tier })),
-            Slot::Vacant => None,
+        into.extend(self.slots.drain(..).filter_map(|slot| {
+            let item = match slot {
+                Slot::Item(notification) => Item::Notification(notification),
+                Slot::Gap(dropped) => Item::Gap(Gap { dropped, tier }),
+                Slot::Vacant => return None,
+            };
+            Some(Taken { item, tier })
         }));
         self.slots.shrink_to(IDLE_CAPACITY);
         (self.items, self.bytes) = (0, 0);

@@ -7,12 +7,18 @@ use std::task::{Context, Poll};
 
 use thiserror::Error;
 
-use super::{Gap, Item, Shared};
-use crate::notification::Notification;
+use super::lanes::Taken;
+use super::{Gap, Item, Shared, State};
+use crate::notification::{Notification, Tier};
 
 /// The one reader of an outbox. Made by [`Outbox::reader`](super::Outbox::reader).
 ///
 /// Dropping it leaves what waits in the outbox, for the next reader.
+///
+/// A newer reader gets everything this one took and did not report as
+/// delivered or given up, at once and before all that came since: order holds
+/// across the change. What this one was just writing may therefore be written
+/// by both.
 pub struct Reader {
     shared: Arc<Shared>,
     epoch: u64,
@@ -23,9 +29,20 @@ pub struct Reader {
 ///
 /// Dropping a batch puts back what is left in it, before everything that came
 /// since: a stream that ends in the middle loses nothing that it did not take.
+///
+/// When a newer reader takes over, it gets what is left. The batch is empty
+/// from then on, and nothing done with it counts.
 pub struct Batch {
     shared: Arc<Shared>,
-    items: VecDeque<Item>,
+    lease: u64,
+    /// As the lease has it, so that a look at the front can be a reference.
+    items: VecDeque<Taken>,
+}
+
+/// What one batch holds, kept with the outbox so that it can be taken back.
+pub(super) struct Lease {
+    id: u64,
+    pub(super) items: VecDeque<Taken>,
 }
 
 /// Why there is nothing more to read.
@@ -51,10 +68,24 @@ impl Reader {
         Self { shared, epoch }
     }
 
-    /// Whether no newer reader took over. Ask it between the items of a long
-    /// batch, and drop the batch if it is not: the newer one gets the rest.
+    /// Whether no newer reader took over.
     pub fn is_current(&self) -> bool {
         self.shared.state.lock().epoch == self.epoch
+    }
+
+    /// Waits until a newer reader takes over. Cancel-safe.
+    pub(crate) async fn superseded(&self) {
+        std::future::poll_fn(|cx| {
+            let mut state = self.shared.state.lock();
+            if state.epoch != self.epoch {
+                return Poll::Ready(());
+            }
+            let old = state.takeover.replace(cx.waker().clone());
+            drop(state);
+            drop(old);
+            Poll::Pending
+        })
+        .await;
     }
 
     /// Waits until something waits, and takes all of it.
@@ -90,9 +121,17 @@ impl Reader {
         state.in_flight += state.lanes.messages() as u64;
         state.lanes.take(&mut items);
         state.overflow_logged = false;
+        state.last_lease += 1;
+        let id = state.last_lease;
+        let lease = Lease {
+            id,
+            items: items.clone(),
+        };
+        state.leases.push(lease);
         drop(state);
         Poll::Ready(Ok(Batch {
             shared: Arc::clone(&self.shared),
+            lease: id,
             items,
         }))
     }
@@ -111,24 +150,26 @@ impl fmt::Debug for Reader {
 impl Batch {
     /// What comes next.
     pub fn front(&self) -> Option<&Item> {
-        self.items.front()
+        let front = self.items.front()?;
+        self.is_held().then_some(&front.item)
     }
 
     /// How many items are left, gaps included.
     pub fn len(&self) -> usize {
-        self.items.len()
+        if self.is_held() { self.items.len() } else { 0 }
     }
 
     /// Whether nothing is left.
     pub fn is_empty(&self) -> bool {
-        self.items.is_empty()
+        self.len() == 0
     }
 
     /// Removes the front one and counts it as delivered: the stream took it.
     pub fn deliver(&mut self) -> Option<Item> {
-        let item = self.items.pop_front()?;
+        let mut state = self.shared.state.lock();
+        let Taken { item, .. } = state.pop(self.lease)?;
+        self.items.pop_front();
         if matches!(item, Item::Notification(_)) {
-            let mut state = self.shared.state.lock();
             state.in_flight -= 1;
             state.delivered += 1;
         }
@@ -138,13 +179,14 @@ impl Batch {
     /// All that is left, counted as delivered at once: for a stream that takes
     /// everything in one write.
     pub fn deliver_all(&mut self) -> impl Iterator<Item = Item> + use<> {
-        let items = std::mem::take(&mut self.items);
-        let count = notifications(&items);
+        self.items.clear();
         let mut state = self.shared.state.lock();
+        let items = state.end_lease(self.lease);
+        let count = notifications(&items);
         state.in_flight -= count;
         state.delivered += count;
         drop(state);
-        items.into_iter()
+        items.into_iter().map(|taken| taken.item)
     }
 
     /// Gives the front one up and counts it as dropped; a gap takes its place,
@@ -152,38 +194,34 @@ impl Batch {
     /// Reporting the failure is the caller's. A gap at the front is removed:
     /// what it stands for was counted when it arose.
     pub fn abandon(&mut self) -> Option<Item> {
-        let item = self.items.pop_front()?;
-        if let Item::Notification(notification) = &item {
-            let mut state = self.shared.state.lock();
+        let mut state = self.shared.state.lock();
+        let Taken { item, tier } = state.pop(self.lease)?;
+        self.items.pop_front();
+        if matches!(item, Item::Notification(_)) {
             state.in_flight -= 1;
             state.dropped += 1;
-            drop(state);
-            let tier = notification.tier();
-            match self.items.front_mut() {
-                Some(Item::Gap(gap)) if gap.tier == tier => gap.dropped += 1,
-                _ => self.items.push_front(Item::Gap(Gap { dropped: 1, tier })),
+            if let Some(lease) = state.lease(self.lease) {
+                leave_gap(&mut lease.items, tier);
             }
+            leave_gap(&mut self.items, tier);
         }
         Some(item)
+    }
+
+    /// Whether no newer reader has got what is in it.
+    fn is_held(&self) -> bool {
+        self.shared.state.lock().lease(self.lease).is_some()
     }
 }
 
 impl Drop for Batch {
     fn drop(&mut self) {
-        if self.items.is_empty() {
-            return;
-        }
-        let items = std::mem::take(&mut self.items);
-        let count = notifications(&items);
         let mut state = self.shared.state.lock();
-        state.in_flight -= count;
-        if state.closed {
-            state.dropped += count;
+        let items = state.end_lease(self.lease);
+        if items.is_empty() {
             return;
         }
-        let (merged, evicted): (u64, Vec<Notification>) = state.lanes.put_back(items);
-        state.merged += merged;
-        state.dropped += evicted.len() as u64;
+        let evicted = state.put_back(items);
         let waker = state.waker.take();
         drop(state);
         if let Some(waker) = waker {
@@ -195,13 +233,71 @@ impl Drop for Batch {
 
 impl fmt::Debug for Batch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(&self.items).finish()
+        let held = if self.is_held() { self.items.len() } else { 0 };
+        let items = self.items.iter().take(held);
+        f.debug_list()
+            .entries(items.map(|taken| &taken.item))
+            .finish()
     }
 }
 
-fn notifications(items: &VecDeque<Item>) -> u64 {
+// === impl State ===
+
+impl State {
+    fn lease(&mut self, id: u64) -> Option<&mut Lease> {
+        // As many as a reader holds batches: one, or a few.
+        self.leases.iter_mut().find(|lease| lease.id == id)
+    }
+
+    fn pop(&mut self, lease: u64) -> Option<Taken> {
+        self.lease(lease)?.items.pop_front()
+    }
+
+    fn end_lease(&mut self, id: u64) -> VecDeque<Taken> {
+        let at = self.leases.iter().position(|lease| lease.id == id);
+        at.map_or_else(VecDeque::new, |at| self.leases.remove(at).items)
+    }
+
+    /// Takes back all that is with the reader. Returns what no longer fits.
+    pub(super) fn reclaim(&mut self) -> Vec<Notification> {
+        let mut evicted = Vec::new();
+        while let Some(lease) = self.leases.pop() {
+            evicted.append(&mut self.put_back(lease.items));
+        }
+        evicted
+    }
+
+    fn put_back(&mut self, items: VecDeque<Taken>) -> Vec<Notification> {
+        let count = notifications(&items);
+        self.in_flight -= count;
+        if self.closed {
+            self.dropped += count;
+            return Vec::new();
+        }
+        let (merged, evicted) = self.lanes.put_back(items);
+        self.merged += merged;
+        self.dropped += evicted.len() as u64;
+        evicted
+    }
+}
+
+fn leave_gap(items: &mut VecDeque<Taken>, tier: Tier) {
+    if let Some(Taken {
+        item: Item::Gap(gap),
+        ..
+    }) = items.front_mut()
+        && gap.tier == tier
+    {
+        gap.dropped += 1;
+        return;
+    }
+    let item = Item::Gap(Gap { dropped: 1, tier });
+    items.push_front(Taken { item, tier });
+}
+
+fn notifications(items: &VecDeque<Taken>) -> u64 {
     items
         .iter()
-        .filter(|item| matches!(item, Item::Notification(_)))
+        .filter(|taken| matches!(taken.item, Item::Notification(_)))
         .count() as u64
 }

@@ -398,3 +398,77 @@ async fn the_account_adds_up_at_every_moment_while_others_push_and_read() {
     let stats = adds_up(&outbox);
     assert_eq!((stats.pushed, stats.pending), (8000, 0));
 }
+
+#[test]
+fn a_newcomer_that_grew_in_the_oldest_place_is_not_the_one_that_goes() {
+    let size = numbered(1).bytes_len();
+    let outbox = outbox(1024, 4 * size);
+    let grown = Notification::builder(crate::Method::new("notifications/test/keyed").unwrap())
+        .params(&json!({ "number": 9, "data": "x".repeat(2 * size) }))
+        .coalesce("a")
+        .build();
+    push(&outbox, [keyed("a", 1), numbered(2), numbered(3)]);
+    assert_eq!(outbox.push(grown), PushOutcome::Merged { evicted: 2 });
+    assert_eq!(
+        outbox.push(keyed("a", 5)),
+        PushOutcome::Merged { evicted: 0 },
+        "its key still finds it"
+    );
+    assert_eq!(take(&outbox), [5, -2]);
+    adds_up(&outbox);
+}
+
+#[tokio::test]
+async fn a_key_that_waited_as_critical_comes_back_as_critical() {
+    let outbox = outbox(1024, 1 << 20);
+    let fill = || {
+        push(
+            &outbox,
+            [critical_keyed("a", 1), keyed("a", 2), critical(3)],
+        );
+    };
+    fill();
+    drop(outbox.reader().next().await.unwrap());
+    assert_eq!(take(&outbox), [2, 3]);
+    fill();
+    let mut batch = outbox.reader().next().await.unwrap();
+    batch.abandon();
+    let gap = batch.deliver();
+    assert!(
+        matches!(gap, Some(Item::Gap(gap)) if gap.tier == Tier::Critical),
+        "{gap:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_newer_reader_begins_with_what_the_older_one_holds() {
+    let outbox = outbox(1024, 1 << 20);
+    push(&outbox, [numbered(1), numbered(2), keyed("k", 3)]);
+    let mut older = outbox.reader();
+    let mut held = older.next().await.unwrap();
+    held.deliver();
+    let mut newer = outbox.reader();
+    push(&outbox, [keyed("k", 4), numbered(5)]);
+    assert_eq!((held.len(), held.front().is_none()), (0, true));
+    assert!(held.deliver().is_none() && held.abandon().is_none());
+    assert_eq!(seen(newer.next().await.unwrap().deliver_all()), [2, 4, 5]);
+    assert_eq!(held.deliver_all().count(), 0);
+    drop(held);
+    assert!(take(&outbox).is_empty(), "nothing comes back later");
+    let stats = adds_up(&outbox);
+    assert_eq!((stats.delivered, stats.merged, stats.pending), (4, 1, 0));
+}
+
+#[tokio::test]
+async fn batches_of_one_reader_live_side_by_side_and_come_back_in_order() {
+    let outbox = outbox(1024, 1 << 20);
+    let mut reader = outbox.reader();
+    push(&outbox, [numbered(1), numbered(2)]);
+    let mut first = reader.next().await.unwrap();
+    push(&outbox, [numbered(3)]);
+    let second = reader.next().await.unwrap();
+    first.deliver();
+    assert_eq!((first.len(), second.len()), (1, 1));
+    assert_eq!(take(&outbox), [2, 3]);
+    assert!(first.is_empty() && second.is_empty());
+}

@@ -344,3 +344,37 @@ proptest! {
         prop_assert!(end == 0.0 || !wire.is_empty());
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_reported_after_the_end_of_a_scope_has_no_effect() {
+    let sink = Scripted::default();
+    let left = scope(&sink, |progress| async move {
+        progress.set(1.0, None, None).unwrap();
+        progress
+    })
+    .await;
+    left.set(2.0, None, None).unwrap();
+    left.set(0.5, None, None).unwrap();
+    assert!((left.current() - 1.0).abs() < f64::EPSILON);
+    assert_eq!(wire(&sink, "s"), [1.0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn reports_during_the_last_send_of_a_scope_are_not_sent_without_pause() {
+    let sink = Scripted::default().then("s", [Act::Accept, Act::Fail(SendError::network("reset"))]);
+    let mut tasks = JoinSet::new();
+    let ended = scope(&sink, |progress| async move {
+        progress.set(1.0, None, None).unwrap();
+        sleep(millis(1)).await;
+        progress.set(2.0, None, None).unwrap();
+        tasks.spawn(async move {
+            for n in 3..10 {
+                sleep(millis(20)).await;
+                let _ = progress.set(f64::from(n), None, None);
+            }
+        });
+        tasks
+    });
+    ended.await.join_all().await;
+    assert_eq!(wire(&sink, "s"), [1.0, 2.0]);
+}

@@ -164,6 +164,44 @@ async fn the_next_goes_after_the_one_under_way() {
     assert_eq!(gate.started.lock().len(), 2);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_send_that_another_saw_end_is_not_made_again() {
+    let gate = Gate::default();
+    let one = OneAtATime::new(gate.clone());
+    let (first, second) = (crate::testing::numbered(1), crate::testing::numbered(2));
+    assert!(one.send(&first).await.is_err());
+    gate.open.notify_one();
+    let (sent, ()) = tokio::join!(one.send(&second), async {
+        tokio::task::yield_now().await;
+        gate.open.notify_one();
+    });
+    assert!(sent.is_ok());
+    assert!(
+        one.send(&first).await.is_ok(),
+        "the retry hears how it ended"
+    );
+    assert_eq!(gate.started.lock().len(), 2, "one send of each");
+    gate.open.notify_one();
+    assert!(one.send(&first).await.is_ok());
+    assert_eq!(gate.started.lock().len(), 3, "a result is given once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_send_long_after_is_another_one() {
+    let gate = Gate::default();
+    let one = OneAtATime::new(gate.clone());
+    let (first, second) = (crate::testing::numbered(1), crate::testing::numbered(2));
+    assert!(one.send(&first).await.is_err());
+    gate.open.notify_one();
+    assert!(one.send(&second).await.is_err());
+    gate.open.notify_one();
+    assert!(one.send(&second).await.is_ok());
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    gate.open.notify_one();
+    assert!(one.send(&first).await.is_ok());
+    assert_eq!(gate.started.lock().len(), 3);
+}
+
 proptest! {
     #[test]
     fn any_text_survives_the_way_through_rmcps_types(text in any::<String>(), number in any::<i32>()) {

@@ -183,3 +183,14 @@ fn joining_again_and_again_does_not_grow_a_session() {
     }
     assert!(session.core.teardown.lock().parts() <= 2);
 }
+
+#[test]
+fn a_weak_handle_made_inside_of_a_hook_finds_the_session_while_it_lives() {
+    let session = Session::new("s");
+    let weak = session.unowned().downgrade();
+    assert!(weak.upgrade().is_some_and(|found| found.same(&session)));
+    let again = weak.upgrade_unowned().unwrap().downgrade();
+    assert!(again.upgrade().is_some());
+    drop(session);
+    assert!(weak.upgrade().is_none() && again.upgrade().is_none());
+}
