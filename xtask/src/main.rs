@@ -1,5 +1,6 @@
 //! The project's own commands: `cargo xtask --help`.
 
+mod conformance;
 mod step;
 mod test;
 
@@ -22,12 +23,15 @@ enum Task {
     Test,
     /// Run two real clusters on loopback until ctrl-c, and print their kubeconfig
     Cluster,
+    /// Run the official conformance suite against the server, for both revisions
+    Conformance,
 }
 
 fn main() -> ExitCode {
     let done = match Args::parse().task {
         Task::Test => test::run_everything(),
         Task::Cluster => cluster(),
+        Task::Conformance => conformance::run_suite(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

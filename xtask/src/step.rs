@@ -17,6 +17,16 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
         .expect("xtask lies in the workspace");
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(root);
+    // What cargo says about xtask itself is not for the cargo below it: ring's build
+    // looks at these, and would be done again, with all that needs it, each time a
+    // person goes from `cargo xtask` to `cargo test` and back.
+    for (name, _) in env::vars_os() {
+        let about_us =
+            |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+        if name.to_str().is_some_and(about_us) {
+            command.env_remove(name);
+        }
+    }
     command
 }
 

@@ -2,7 +2,10 @@
 
 use anyhow::Result;
 
-use crate::step::{cargo, run};
+use crate::{
+    conformance,
+    step::{cargo, run},
+};
 
 /// Quick refusals first, then what a fresh machine needs, then the tests, whose
 /// summary comes last.
@@ -49,5 +52,6 @@ pub(crate) fn run_everything() -> Result<()> {
     ]);
     docs.env("RUSTDOCFLAGS", "--deny warnings");
     run("docs", docs)?;
+    conformance::run_suite()?;
     run("tests", cargo(&["test", "--workspace", "--all-features"]))
 }

@@ -1,18 +1,17 @@
 //! The official MCP clients, installed once per machine into the cache.
 
 use std::{
-    fs,
-    hash::{DefaultHasher, Hash, Hasher},
-    io,
+    fs, io,
     path::{Path, PathBuf},
-    process::{Command, Output, Stdio},
+    process::Command,
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 
 use crate::{
     Missing, Progress,
     cache::{self, Staging},
+    install,
 };
 
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/clients");
@@ -46,7 +45,7 @@ impl Client {
             self.name()
         ));
         cache::fill(&target, |staging| match self {
-            Self::TypeScript => install_typescript(staging),
+            Self::TypeScript => install::from_npm(&Path::new(SOURCES).join("typescript"), staging),
             Self::Python => install_python(staging),
         })
     }
@@ -101,14 +100,10 @@ impl Client {
     }
 
     fn runtime_is_there(self) -> bool {
-        let (program, argument) = match self {
-            Self::TypeScript => ("npm", "--version"),
-            Self::Python => ("python3", "--version"),
-        };
-        Command::new(program)
-            .arg(argument)
-            .output()
-            .is_ok_and(|done| done.status.success())
+        install::is_there(match self {
+            Self::TypeScript => "npm",
+            Self::Python => "python3",
+        })
     }
 
     /// Keyed by what is to be installed.
@@ -117,55 +112,28 @@ impl Client {
             Self::TypeScript => "typescript/package-lock.json",
             Self::Python => "python/requirements.txt",
         };
-        let mut hasher = DefaultHasher::new();
-        fs::read(Path::new(SOURCES).join(list))?.hash(&mut hasher);
-        let name = self.name().to_lowercase();
-        Ok(cache::root()?.join(format!("client-{name}-{:016x}", hasher.finish())))
+        let name = format!("client-{}", self.name().to_lowercase());
+        install::folder(&name, &Path::new(SOURCES).join(list))
     }
-}
-
-fn install_typescript(staging: &Staging) -> Result<()> {
-    let sources = Path::new(SOURCES).join("typescript");
-    for file in ["package.json", "package-lock.json"] {
-        fs::copy(sources.join(file), staging.path().join(file))?;
-    }
-    run(Command::new("npm")
-        .args(["ci", "--no-audit", "--no-fund", "--ignore-scripts"])
-        .current_dir(staging.path()))
 }
 
 fn install_python(staging: &Staging) -> Result<()> {
     // A venv knows its own path, so it is made where it will stay.
-    run(Command::new("python3")
-        .args(["-m", "venv"])
-        .arg(staging.target()))?;
-    run(Command::new(staging.target().join("bin/python"))
-        .args([
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-            "--requirement",
-        ])
-        .arg(Path::new(SOURCES).join("python/requirements.txt")))
-}
-
-fn run(command: &mut Command) -> Result<()> {
-    let Output {
-        status,
-        stdout,
-        stderr,
-    } = command
-        .stdin(Stdio::null())
-        .output()
-        .with_context(|| format!("cannot start {}", command.get_program().display()))?;
-    if !status.success() {
-        bail!(
-            "{command:?} failed:\n{}{}",
-            String::from_utf8_lossy(&stdout),
-            String::from_utf8_lossy(&stderr)
-        );
-    }
-    Ok(())
+    install::run(
+        Command::new("python3")
+            .args(["-m", "venv"])
+            .arg(staging.target()),
+    )?;
+    install::run(
+        Command::new(staging.target().join("bin/python"))
+            .args([
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--disable-pip-version-check",
+                "--requirement",
+            ])
+            .arg(Path::new(SOURCES).join("python/requirements.txt")),
+    )
 }

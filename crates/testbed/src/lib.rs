@@ -24,7 +24,9 @@ mod binaries;
 mod cache;
 mod clients;
 mod cluster;
+mod conformance;
 mod guard;
+mod install;
 mod kubeconfig;
 mod node;
 mod objects;
@@ -37,6 +39,7 @@ pub use crate::{
     binaries::{Binaries, Missing, Progress},
     clients::Client,
     cluster::{Cluster, Options},
+    conformance::Suite,
     kubeconfig::Kubeconfig,
     node::{LogRequest, NodeEndpoint},
     objects::{deployment, event, namespace, pod},

@@ -1,11 +1,15 @@
 //! `testbed prepare` gets the control plane's binaries; `testbed up` runs a
-//! cluster for a person. Both are reached through `cargo xtask`.
+//! cluster for a person; `testbed conformance` runs the official suite. All are
+//! reached through `cargo xtask`.
 
-use std::{env, path::PathBuf};
+use std::{
+    env,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
-use testbed::{Binaries, Client, Cluster, Kubeconfig, Options, User, required};
+use testbed::{Binaries, Client, Cluster, Kubeconfig, Options, Suite, User, required};
 use tokio::signal::unix::{SignalKind, signal};
 
 #[derive(Parser)]
@@ -24,6 +28,11 @@ enum Command {
         /// Where to write the kubeconfig.
         #[arg(long, default_value = "target/testbed.kubeconfig")]
         kubeconfig: PathBuf,
+    },
+    /// Run the official conformance suite against a built server.
+    Conformance {
+        /// The server's binary; the suite's full words go beside it.
+        server: PathBuf,
     },
 }
 
@@ -44,6 +53,13 @@ async fn main() -> Result<()> {
             }
         }
         Command::Up { kubeconfig } => up(kubeconfig).await?,
+        Command::Conformance { server } => match Suite::prepare(&mut say) {
+            Ok(suite) => {
+                let logs = server.parent().unwrap_or(Path::new("."));
+                suite.run(&server, logs, &mut say).await?;
+            }
+            Err(error) => skip_if_missing("conformance tests", Err(error))?,
+        },
     }
     Ok(())
 }

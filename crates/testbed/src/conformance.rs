@@ -1,0 +1,258 @@
+//! The official conformance suite, run against the server as it is released.
+//!
+//! The suite judges: its file of expected failures says what may fail, and an entry
+//! that passes fails the run too. Here it is installed, run, and counted.
+
+mod verdict;
+
+use std::{
+    ffi::OsString,
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail};
+use rustix::process::Signal;
+use tokio::{
+    process::Command,
+    time::{Instant, sleep, timeout},
+};
+
+use self::verdict::Verdict;
+use crate::{
+    Missing, Progress, cache,
+    guard::{Guard, Spec},
+    install,
+};
+
+const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/conformance");
+
+/// A run takes seconds; this is for one that hangs.
+const RUN_MAX: Duration = Duration::from_mins(5);
+const START_MAX: Duration = Duration::from_secs(30);
+const STOP_MAX: Duration = Duration::from_secs(15);
+
+/// Nobody listens there: no scenario needs a cluster, and none may find one.
+const KUBECONFIG: &str = r#"
+apiVersion: v1
+kind: Config
+current-context: nowhere
+clusters: [{name: nowhere, cluster: {server: "https://127.0.0.1:1"}}]
+users: [{name: nobody, user: {token: none}}]
+contexts: [{name: nowhere, context: {cluster: nowhere, user: nobody}}]
+"#;
+
+/// A revision of the protocol and what asks for it.
+struct Revision {
+    date: &'static str,
+    /// The folder of that version of the suite, as `package.json` names it.
+    package: &'static str,
+    runs: &'static [&'static [&'static str]],
+}
+
+const REVISIONS: [Revision; 2] = [
+    Revision {
+        date: "2025-11-25",
+        package: "conformance-released",
+        runs: &[&["--suite", "all", "--spec-version", "2025-11-25"]],
+    },
+    Revision {
+        date: "2026-07-28",
+        package: "conformance-next",
+        // What the revision requires, and what its list runs without judging
+        // because the suite's own example cannot pass it.
+        runs: &[
+            &["--requirements", "2026-07-28"],
+            &["--suite", "pending", "--spec-version", "2026-07-28"],
+        ],
+    },
+];
+
+/// The installed suite, both versions, with a Node that is new enough.
+pub struct Suite {
+    modules: PathBuf,
+}
+
+// === impl Suite ===
+
+impl Suite {
+    /// Installs the suite if it is not there yet.
+    pub fn prepare(progress: Progress<'_>) -> Result<Self> {
+        let sources = Path::new(SOURCES);
+        let target = install::folder("conformance", &sources.join("package-lock.json"))?;
+        if !target.is_dir() {
+            if !install::is_there("npm") {
+                return Err(Missing(
+                    "the official conformance suite is not installed; install Node 20 or newer \
+                     with npm, then run `cargo xtask conformance`"
+                        .to_owned(),
+                )
+                .into());
+            }
+            progress("installing the official conformance suite (once per machine)");
+            cache::fill(&target, |staging| install::from_npm(sources, staging))
+                .context("cannot install the official conformance suite from npm")?;
+        }
+        let suite = Self {
+            modules: target.join("node_modules"),
+        };
+        if !suite.node().exists() {
+            return Err(Missing(format!(
+                "npm has no Node 22 for this machine; add its package to `{SOURCES}/package.json`"
+            ))
+            .into());
+        }
+        Ok(suite)
+    }
+
+    /// Runs both revisions against the server; an error when anything went otherwise
+    /// than expected. What the suite says in full goes to `logs`.
+    pub async fn run(&self, server: &Path, logs: &Path, progress: Progress<'_>) -> Result<()> {
+        let scratch = tempfile::tempdir()?;
+        let (guard, url) = start(server, scratch.path()).await?;
+        let mut surprises = Vec::new();
+        for revision in &REVISIONS {
+            let name = format!("{} (suite {})", revision.date, self.version(revision)?);
+            progress(&format!("{name} against {url}"));
+            let log = logs.join(format!("conformance-{}.log", revision.date));
+            let verdict = self.judge(revision, &url, &log).await?;
+            progress(&format!("{name}: {verdict}"));
+            for surprise in verdict.surprises() {
+                progress(&format!("  {surprise}"));
+            }
+            if !verdict.as_expected() {
+                surprises.push(format!("{}: see `{}`", revision.date, log.display()));
+            }
+        }
+        guard.signal(Signal::TERM)?;
+        guard.wait(STOP_MAX)?;
+        if !surprises.is_empty() {
+            bail!("not as expected: {}", surprises.join("; "));
+        }
+        Ok(())
+    }
+
+    async fn judge(&self, revision: &Revision, url: &str, log: &Path) -> Result<Verdict> {
+        let expected = format!("{SOURCES}/expected-{}.yaml", revision.date);
+        let mut verdict = Verdict::default();
+        let mut said = String::new();
+        for run in revision.runs {
+            let mut command = Command::new(self.node());
+            command
+                .arg(self.package(revision).join("dist/index.js"))
+                .args(["server", "--url", url, "--expected-failures", &expected])
+                .args(*run)
+                .kill_on_drop(true);
+            let done = timeout(RUN_MAX, command.output())
+                .await
+                .with_context(|| format!("the suite still runs after {RUN_MAX:?}: {command:?}"))?
+                .with_context(|| format!("cannot start {command:?}"))?;
+            let output = String::from_utf8_lossy(&done.stdout);
+            said.push_str(&output);
+            said.push_str(&String::from_utf8_lossy(&done.stderr));
+            fs::write(log, &said).with_context(|| format!("cannot write `{}`", log.display()))?;
+            verdict
+                .add(&output, done.status.success())
+                .with_context(|| format!("the suite did not finish: see `{}`", log.display()))?;
+        }
+        Ok(verdict)
+    }
+
+    fn node(&self) -> PathBuf {
+        self.modules.join(".bin/node")
+    }
+
+    fn package(&self, revision: &Revision) -> PathBuf {
+        self.modules.join(revision.package)
+    }
+
+    fn version(&self, revision: &Revision) -> Result<String> {
+        let manifest = fs::read(self.package(revision).join("package.json"))?;
+        let manifest: serde_json::Value = serde_json::from_slice(&manifest)?;
+        let version = manifest["version"].as_str();
+        Ok(version.context("the suite has no version")?.to_owned())
+    }
+}
+
+/// The server with its defaults, whatever this shell has set, and where it listens.
+async fn start(server: &Path, scratch: &Path) -> Result<(Guard, String)> {
+    let kubeconfig = scratch.join("kubeconfig");
+    fs::write(&kubeconfig, KUBECONFIG)?;
+    let log = scratch.join("server.log");
+    let words = ["--port", "0", "--kubeconfig"].map(OsString::from);
+    let args = [OsString::from("-i"), server.into()]
+        .into_iter()
+        .chain(words)
+        .chain([kubeconfig.into()]);
+    let guard = Guard::start(&Spec {
+        program: Path::new("env"),
+        args: args.collect(),
+        clear: None,
+        log: log.clone(),
+    })?;
+    let began = Instant::now();
+    loop {
+        if let Some(url) = url_in(&fs::read_to_string(&log).unwrap_or_default()) {
+            return Ok((guard, url));
+        }
+        if guard.exited() || began.elapsed() > START_MAX {
+            bail!(
+                "`{}` does not say where it listens:\n{}",
+                server.display(),
+                guard.log_tail()
+            );
+        }
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// The address in a line that is already whole.
+fn url_in(log: &str) -> Option<String> {
+    let line = log
+        .split_inclusive('\n')
+        .find(|line| line.ends_with('\n') && line.contains("serving MCP over HTTP"))?;
+    let url = line.split_once("url=")?.1.split_whitespace().next()?;
+    Some(url.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_is_read_from_a_whole_line() {
+        let line = "INFO serving MCP over HTTP version=\"1\" url=http://127.0.0.1:4430/mcp";
+        assert_eq!(url_in(line), None, "there may be more of it to come");
+        let whole = format!("INFO other url=x\n{line}\n");
+        assert_eq!(url_in(&whole).as_deref(), Some("http://127.0.0.1:4430/mcp"));
+    }
+
+    #[test]
+    fn every_expected_failure_has_its_reason() {
+        for revision in &REVISIONS {
+            let file = format!("{SOURCES}/expected-{}.yaml", revision.date);
+            let text = fs::read_to_string(file).unwrap();
+            let entries: Vec<_> = text.lines().filter(|line| line.contains("- ")).collect();
+            assert!(entries.len() > 10);
+            for entry in entries {
+                let reason = entry.split_once(" # ").map_or("", |(_, reason)| reason);
+                let known = [
+                    "needs a fixture that no release has",
+                    "this server does not offer ",
+                    "defect: ",
+                ];
+                assert!(
+                    known.iter().any(|start| reason.starts_with(start)),
+                    "{entry}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn the_lock_file_names_no_host() {
+        let lock = fs::read_to_string(format!("{SOURCES}/package-lock.json")).unwrap();
+        assert!(lock.contains("\"integrity\"") && !lock.contains("\"resolved\""));
+    }
+}

@@ -1,0 +1,59 @@
+//! What a package index has, installed once per machine into the cache.
+
+use std::{
+    fs,
+    hash::{DefaultHasher, Hash, Hasher},
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+};
+
+use anyhow::{Context, Result, bail};
+
+use crate::cache::{self, Staging};
+
+/// A folder of the cache, keyed by the list of what is installed there.
+pub(crate) fn folder(name: &str, list: &Path) -> Result<PathBuf> {
+    let mut hasher = DefaultHasher::new();
+    fs::read(list)
+        .with_context(|| format!("cannot read `{}`", list.display()))?
+        .hash(&mut hasher);
+    Ok(cache::root()?.join(format!("{name}-{:016x}", hasher.finish())))
+}
+
+/// Whether the program is on this machine and runs.
+pub(crate) fn is_there(program: &str) -> bool {
+    Command::new(program)
+        .arg("--version")
+        .output()
+        .is_ok_and(|done| done.status.success())
+}
+
+/// Exactly what the lock file in `sources` names; nothing of it is executed.
+pub(crate) fn from_npm(sources: &Path, staging: &Staging) -> Result<()> {
+    for file in ["package.json", "package-lock.json"] {
+        fs::copy(sources.join(file), staging.path().join(file))?;
+    }
+    run(Command::new("npm")
+        .args(["ci", "--no-audit", "--no-fund", "--ignore-scripts"])
+        .current_dir(staging.path()))
+}
+
+/// Runs a command to its end; what it said becomes the error.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = command
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("cannot start {}", command.get_program().display()))?;
+    if !status.success() {
+        bail!(
+            "{command:?} failed:\n{}{}",
+            String::from_utf8_lossy(&stdout),
+            String::from_utf8_lossy(&stderr)
+        );
+    }
+    Ok(())
+}
