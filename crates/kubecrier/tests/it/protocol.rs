@@ -30,6 +30,11 @@ async fn what_is_not_there_is_method_not_found() {
         let answer = session.rpc(method, json!({}));
         assert_eq!(answer["result"][name], json!([]), "{answer}");
     }
+    let answer = session.rpc("resources/read", json!({"uri": "x://y"}));
+    assert_eq!(answer["error"]["code"], -32002, "{answer}");
+    assert_eq!(answer["error"]["data"]["uri"], "x://y", "{answer}");
+    let answer = session.rpc("prompts/get", json!({"name": "none"}));
+    assert_eq!(answer["error"]["code"], -32602, "{answer}");
     for method in ["resources/subscribe", "no/such"] {
         let answer = session.rpc(method, json!({"uri": "x://y"}));
         assert_eq!(answer["error"]["code"], -32601, "{method}");
