@@ -2,6 +2,7 @@
 //! rmcp.
 
 mod caller;
+mod capabilities;
 mod exchange;
 mod guard;
 mod http;

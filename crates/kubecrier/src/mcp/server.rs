@@ -19,7 +19,7 @@ use rmcp::{
         ErrorCode, Extensions, GetPromptRequestParams, GetPromptResponse, Implementation,
         InitializeRequestParams, InitializeResult, ListPromptsResult, ListResourceTemplatesResult,
         ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
-        ReadResourceResponse, ServerCapabilities, ServerConfig, SubscriptionFilter, Tool,
+        ReadResourceResponse, ServerConfig, SubscriptionFilter, Tool,
     },
     service::{NotificationContext, RequestContext, SubscriptionContext},
 };
@@ -28,6 +28,7 @@ use tokio::time::Instant;
 
 use super::{
     caller::Caller,
+    capabilities,
     output::ToolError,
     push::Push,
     sessions::{Admission, Sessions},
@@ -226,31 +227,6 @@ fn log_failure(tool: &str, seconds: f64, error: &ToolError) {
     }
 }
 
-/// What is declared is what is there, at that version.
-fn capabilities(version: &ProtocolVersion) -> ServerCapabilities {
-    let mut all = ServerCapabilities::builder()
-        .enable_tools()
-        .enable_tool_list_changed()
-        .enable_resources()
-        .enable_resources_list_changed()
-        .enable_prompts()
-        .enable_prompts_list_changed()
-        .build();
-    if !version.allows_list_changed() {
-        all = ServerCapabilities::builder()
-            .enable_tools()
-            .enable_resources()
-            .enable_prompts()
-            .build();
-    }
-    // The newest protocol has log messages only inside of a request, and ours are
-    // not about one.
-    if *version < ProtocolVersion::V_2026_07_28 {
-        all.logging = Some(serde_json::Map::new());
-    }
-    all
-}
-
 /// Whether a request is of the protocol without sessions.
 fn is_modern(context: &RequestContext<RoleServer>) -> bool {
     context.meta.protocol_version().is_some()
@@ -260,7 +236,7 @@ impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
         let identity = Implementation::new("kubecrier", env!("CARGO_PKG_VERSION"))
             .with_title("kubecrier: what just happened in a cluster");
-        ServerConfig::new(capabilities(&ProtocolVersion::V_2026_07_28))
+        ServerConfig::new(capabilities::at(&ProtocolVersion::V_2026_07_28))
             .with_server_info(identity)
             .with_instructions(INSTRUCTIONS)
     }
@@ -273,7 +249,7 @@ impl ServerHandler for Server {
         context.peer.set_peer_info(request.clone());
         let mut result = self.negotiate_initialize(&request)?;
         let version = ProtocolVersion::new(result.protocol_version.as_str());
-        result.capabilities = capabilities(&version);
+        result.capabilities = capabilities::at(&version);
         Ok(result)
     }
 
