@@ -82,10 +82,18 @@ async fn up(kubeconfig: PathBuf) -> Result<()> {
     let binaries = Binaries::prepare(&mut say)?;
     say("starting the clusters dev and prod");
     let began = tokio::time::Instant::now();
-    let (dev, prod) = tokio::try_join!(
-        Cluster::start("dev", &binaries, Options::default()),
-        Cluster::start("prod", &binaries, Options::default()),
-    )?;
+    let both = async {
+        tokio::try_join!(
+            Cluster::start("dev", &binaries, Options::default()),
+            Cluster::start("prod", &binaries, Options::default()),
+        )
+    };
+    let (dev, prod) = tokio::select! {
+        started = both => started?,
+        // What has been started ends with this function.
+        _stop = interrupted.recv() => return Ok(()),
+        _stop = terminated.recv() => return Ok(()),
+    };
     let file = Kubeconfig::new()
         .context("dev", &dev, User::Admin)
         .context("prod", &prod, User::Admin)
