@@ -100,13 +100,6 @@ impl Metrics {
             .observe(seconds);
     }
 
-    /// How often a tool was called with that outcome.
-    pub fn calls(&self, tool: &'static str, outcome: &'static str) -> u64 {
-        self.calls
-            .get_or_create(&CallLabels { tool, outcome })
-            .get()
-    }
-
     /// Everything, as Prometheus reads it; sizes are as of now.
     pub fn encode(&self, sessions: usize) -> Result<String, std::fmt::Error> {
         self.sessions

@@ -64,6 +64,29 @@ fn every_dependency_has_a_reason() {
 }
 
 #[test]
+fn every_dependency_is_used_by_some_crate() {
+    let manifest = std::fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let section = manifest.split("[workspace.dependencies]").nth(1).unwrap();
+    let section = section.split("\n[").next().unwrap();
+    let named = Regex::new(r"(?m)^([\w-]+) = ").unwrap();
+    let crates: String = files_named("", "Cargo.toml")
+        .into_iter()
+        .filter(|file| file.path != "Cargo.toml")
+        .map(|file| file.text)
+        .collect();
+    let idle: Vec<_> = named
+        .captures_iter(section)
+        .map(|found| found[1].to_owned())
+        .filter(|name| {
+            let plain = format!("\n{name}.workspace = true");
+            let detailed = format!("\n{name} = {{ workspace = true");
+            !crates.contains(&plain) && !crates.contains(&detailed)
+        })
+        .collect();
+    assert!(idle.is_empty(), "nobody uses {idle:?}");
+}
+
+#[test]
 fn every_crate_keeps_the_lints_and_the_shared_versions() {
     let manifests = files_named("", "Cargo.toml");
     let members: Vec<_> = manifests

@@ -1,6 +1,9 @@
 //! Two clusters that share nothing, and users that may do only what they may.
 
-use k8s_openapi::api::core::v1::{Namespace, Pod};
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{Namespace, Pod},
+};
 use kube::{Api, api::ListParams, config::KubeConfigOptions};
 use testbed::{Testbed, User, Validity, namespace};
 
@@ -67,4 +70,20 @@ async fn an_expired_client_certificate_is_not_accepted() {
     };
     assert!(answer(Validity::Current).await);
     assert!(!answer(Validity::Expired).await);
+}
+
+#[tokio::test]
+async fn a_deployment_can_be_made_and_read_by_who_may() {
+    let Some(bed) = testbed::shared() else { return };
+    bed.dev()
+        .create(&testbed::deployment("default", "web"))
+        .await
+        .unwrap();
+    let read = |user| async move {
+        let client = bed.dev().client(user).await.unwrap();
+        let deployments: Api<Deployment> = Api::namespaced(client, "default");
+        deployments.get("web").await.is_ok()
+    };
+    assert!(read(User::Reader).await);
+    assert!(!read(User::TeamA).await);
 }
