@@ -13,6 +13,7 @@ pub mod lifecycle;
 pub mod log;
 pub mod mcp;
 pub mod metrics;
+pub mod subscriptions;
 mod table;
 
 use std::sync::Arc;

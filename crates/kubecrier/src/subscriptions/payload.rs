@@ -1,0 +1,130 @@
+//! What a subscriber reads: the `data` of a message, and an entry of a poll, which
+//! are the same.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use mcp_notify::Level;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::{
+    feed::{Cursor, Entry, Item},
+    filter::Mode,
+    ledger::SubscriptionId,
+    listener::Change,
+};
+
+/// Who logs that a watch is not what it should be.
+const TROUBLE: &str = "kubernetes/subscription_error";
+
+/// One entry of a subscription.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Payload<'a> {
+    subscription_id: &'a SubscriptionId,
+    cluster: &'a str,
+    seq: u64,
+    cursor: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    event_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    event: Option<&'a Arc<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    logs: Option<&'a Arc<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    degraded: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gap: Option<Gap<'a>>,
+}
+
+/// Where something may be missing.
+#[derive(Debug, Serialize)]
+struct Gap<'a> {
+    since: Timestamp,
+    detail: &'a str,
+}
+
+// === impl Payload ===
+
+impl<'a> Payload<'a> {
+    /// An entry of that subscription of that cluster.
+    pub fn new(id: &'a SubscriptionId, cluster: &'a str, entry: &'a Entry) -> Self {
+        let cursor = Cursor {
+            subscription: id.clone(),
+            seq: entry.seq,
+        };
+        let mut payload = Self {
+            subscription_id: id,
+            cluster,
+            seq: entry.seq,
+            cursor: cursor.to_string(),
+            event_id: None,
+            event: None,
+            logs: None,
+            error: None,
+            degraded: None,
+            gap: None,
+        };
+        match &entry.item {
+            Item::Event(event) => {
+                payload.event_id = Some(event.id());
+                payload.event = Some(event.json());
+            }
+            Item::Fault(event, logs) => {
+                payload.event_id = Some(event.id());
+                payload.event = Some(event.json());
+                payload.logs = Some(logs);
+            }
+            Item::Notice(change) => payload.tell(change),
+        }
+        payload
+    }
+
+    fn tell(&mut self, change: &'a Change) {
+        match change {
+            Change::Degraded { error } => {
+                self.error = Some(error);
+                self.degraded = Some(true);
+            }
+            Change::Recovered => self.degraded = Some(false),
+            Change::Gap { since, detail } => {
+                self.gap = Some(Gap {
+                    since: *since,
+                    detail,
+                });
+            }
+        }
+    }
+}
+
+// === impl Item ===
+
+impl Item {
+    /// How loud it is, and who says it.
+    pub(super) fn voice(&self) -> (Level, &'static str) {
+        match self {
+            Self::Event(_) => (Level::Info, Mode::Events.logger()),
+            Self::Fault(..) => (Level::Warning, Mode::Faults.logger()),
+            Self::Notice(change) => match &**change {
+                Change::Degraded { .. } => (Level::Error, TROUBLE),
+                Change::Gap { .. } => (Level::Warning, TROUBLE),
+                Change::Recovered => (Level::Info, TROUBLE),
+            },
+        }
+    }
+
+    /// One line for a person.
+    pub fn summary(&self) -> String {
+        match self {
+            Self::Event(event) | Self::Fault(event, _) => event.summary(),
+            Self::Notice(change) => match &**change {
+                Change::Degraded { error } => format!("watch degraded: {error}"),
+                Change::Recovered => "watch recovered".to_owned(),
+                Change::Gap { detail, .. } => format!("gap: {detail}"),
+            },
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! One subscription: it hears of events, keeps those that match, and says so.
+
+use std::{
+    fmt,
+    sync::{
+        Arc, LazyLock,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use jiff::Timestamp;
+use mcp_notify::{LogMessage, LoggingService, WeakSession};
+use parking_lot::Mutex;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use tokio::time::Instant;
+
+use super::{
+    event::Event,
+    feed::{Entry, Feed, FeedLimits, Item},
+    filter::{Filters, Mode},
+    ledger::SubscriptionId,
+    listener::{Change, Listener},
+    payload::Payload,
+};
+
+/// Where a subscription speaks.
+#[derive(Clone)]
+pub struct Outlet {
+    /// The session that hears messages, if there is one.
+    pub session: Option<WeakSession>,
+    /// By each session's level.
+    pub logging: LoggingService,
+    /// For those who follow its resource.
+    pub updates: Arc<dyn Updates>,
+}
+
+/// Tells of resources that have changed.
+pub trait Updates: Send + Sync + 'static {
+    /// This one has.
+    fn updated(&self, uri: &str, update: &Update);
+}
+
+/// What changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Update {
+    /// The newest entry.
+    pub seq: u64,
+    /// How many there have been.
+    pub count: u64,
+    /// One line.
+    pub summary: String,
+}
+
+/// A subscription that stands.
+pub struct Subscription {
+    id: SubscriptionId,
+    filters: Filters,
+    cluster: String,
+    uri: String,
+    created_at: Timestamp,
+    feed: Feed,
+    outlet: Outlet,
+    ended: AtomicBool,
+    degraded: Mutex<Option<String>>,
+    touched: Mutex<Instant>,
+}
+
+/// What is attached to a fault nobody has looked into.
+static NO_LOGS: LazyLock<Arc<RawValue>> = LazyLock::new(|| {
+    RawValue::from_string("[]".to_owned())
+        .expect("an empty array is JSON")
+        .into()
+});
+
+// === impl Subscription ===
+
+impl Subscription {
+    /// One that has seen nothing yet.
+    pub fn new(filters: Filters, cluster: &str, outlet: Outlet, limits: FeedLimits) -> Self {
+        let id = SubscriptionId::random();
+        Self {
+            uri: format!("kubecrier://subscriptions/{id}"),
+            id,
+            filters,
+            cluster: cluster.to_owned(),
+            created_at: Timestamp::now(),
+            feed: Feed::new(limits),
+            outlet,
+            ended: AtomicBool::new(false),
+            degraded: Mutex::default(),
+            touched: Mutex::new(Instant::now()),
+        }
+    }
+
+    /// Its name.
+    pub fn id(&self) -> &SubscriptionId {
+        &self.id
+    }
+
+    /// What it is for.
+    pub fn filters(&self) -> &Filters {
+        &self.filters
+    }
+
+    /// The context it watches.
+    pub fn cluster(&self) -> &str {
+        &self.cluster
+    }
+
+    /// The resource that shows its feed.
+    pub fn uri(&self) -> &str {
+        &self.uri
+    }
+
+    /// Since when it stands.
+    pub fn created_at(&self) -> Timestamp {
+        self.created_at
+    }
+
+    /// What it has seen.
+    pub fn feed(&self) -> &Feed {
+        &self.feed
+    }
+
+    /// Why its watch does not work, if it does not.
+    pub fn degraded(&self) -> Option<String> {
+        self.degraded.lock().clone()
+    }
+
+    /// Somebody uses it.
+    pub fn touch(&self) {
+        *self.touched.lock() = Instant::now();
+    }
+
+    /// When somebody last used it.
+    pub fn touched(&self) -> Instant {
+        *self.touched.lock()
+    }
+
+    /// From here on it says nothing more.
+    pub(super) fn end(&self) {
+        self.ended.store(true, Ordering::Release);
+    }
+
+    /// Adds to the feed and tells, in this order for everybody.
+    fn record(&self, item: Item) {
+        if self.ended.load(Ordering::Acquire) {
+            return;
+        }
+        let summary = item.summary();
+        let mut seq = 0;
+        self.feed.push(item, |entry| {
+            seq = entry.seq;
+            self.say(entry);
+        });
+        self.outlet.updates.updated(
+            &self.uri,
+            &Update {
+                seq,
+                count: seq,
+                summary,
+            },
+        );
+    }
+
+    fn say(&self, entry: &Entry) {
+        let Some(session) = self.outlet.session.as_ref().and_then(WeakSession::upgrade) else {
+            return;
+        };
+        let (level, logger) = entry.item.voice();
+        // Not worth serialising for a session that would not get it.
+        if session
+            .log_level()
+            .is_none_or(|threshold| threshold > level)
+        {
+            return;
+        }
+        let payload = Payload::new(&self.id, &self.cluster, entry);
+        let message = LogMessage::new(level, &payload).logger(logger);
+        self.outlet.logging.publish_to(&session, message);
+    }
+}
+
+impl Listener for Subscription {
+    fn wants(&self, event: &Event) -> bool {
+        self.filters.admits(event)
+    }
+
+    fn take(&self, event: &Arc<Event>) {
+        if !self.filters.admits_labels(event) {
+            return;
+        }
+        self.record(match self.filters.mode() {
+            Mode::Events => Item::Event(Arc::clone(event)),
+            Mode::Faults => Item::Fault(Arc::clone(event), Arc::clone(&NO_LOGS)),
+        });
+    }
+
+    fn hear(&self, change: &Change) {
+        match change {
+            Change::Degraded { error } => *self.degraded.lock() = Some(error.clone()),
+            Change::Recovered => *self.degraded.lock() = None,
+            Change::Gap { .. } => {}
+        }
+        self.record(Item::Notice(Arc::new(change.clone())));
+    }
+}
+
+impl fmt::Debug for Subscription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Subscription")
+            .field("id", &self.id.as_str())
+            .field("cluster", &self.cluster)
+            .field("mode", &self.filters.mode())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -1,0 +1,172 @@
+use mcp_notify::{Delivery, Item as Waiting, Level, OutboxSink, Session};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::subscriptions::{EventType, Request, event::tests::event};
+
+#[derive(Default)]
+pub(in crate::subscriptions) struct Heard(Mutex<Vec<(String, Update)>>);
+
+impl Updates for Heard {
+    fn updated(&self, uri: &str, update: &Update) {
+        self.0.lock().push((uri.to_owned(), update.clone()));
+    }
+}
+
+pub(in crate::subscriptions) fn outlet(session: Option<&Session>) -> Outlet {
+    Outlet {
+        session: session.map(Session::downgrade),
+        logging: LoggingService::new(Delivery::new(OutboxSink)),
+        updates: Arc::new(Heard::default()),
+    }
+}
+
+fn subscription(request: Request, outlet: Outlet) -> Subscription {
+    let filters = Filters::try_from(request).unwrap();
+    Subscription::new(filters, "dev", outlet, FeedLimits::default())
+}
+
+/// The params of every message that waits for the session.
+async fn messages(session: &Session) -> Vec<Value> {
+    let mut reader = session.outbox().reader();
+    let mut all = Vec::new();
+    while session.outbox().stats().pending > 0 {
+        let mut batch = reader.next().await.unwrap();
+        while let Some(item) = batch.front() {
+            let Waiting::Notification(notification) = item else {
+                panic!("a gap");
+            };
+            let frame: Value = serde_json::from_slice(notification.frame().unwrap()).unwrap();
+            assert_eq!(frame["method"], "notifications/message");
+            all.push(frame["params"].clone());
+            batch.deliver();
+        }
+    }
+    all
+}
+
+#[tokio::test]
+async fn an_event_becomes_the_message_that_was_promised() {
+    let session = Session::new("s");
+    let outlet = outlet(Some(&session));
+    outlet.logging.set_level(&session, Level::Info);
+    let subscription = subscription(Request::default(), outlet);
+    let event = Arc::new(event("shop", "ConfigMap", "settings"));
+    assert!(subscription.wants(&event));
+    subscription.take(&event);
+    let id = subscription.id().as_str();
+    let expected = json!({
+        "level": "info",
+        "logger": "kubernetes/events",
+        "data": {
+            "subscriptionId": id,
+            "cluster": "dev",
+            "seq": 1,
+            "cursor": format!("{id}.1"),
+            "eventId": event.id(),
+            "event": serde_json::from_str::<Value>(event.json().get()).unwrap(),
+        },
+    });
+    assert_eq!(messages(&session).await, [expected]);
+}
+
+/// C22: what each threshold lets through.
+#[tokio::test]
+async fn thresholds_decide_what_is_said_and_never_what_is_kept() {
+    let table = [
+        (None, 0),
+        (Some(Level::Debug), 4),
+        (Some(Level::Info), 4),
+        (Some(Level::Notice), 3),
+        (Some(Level::Warning), 3),
+        (Some(Level::Error), 1),
+        (Some(Level::Critical), 0),
+        (Some(Level::Emergency), 0),
+    ];
+    for (level, expected) in table {
+        let session = Session::new("s");
+        let outlet = outlet(Some(&session));
+        if let Some(level) = level {
+            outlet.logging.set_level(&session, level);
+        }
+        let faults = Request {
+            mode: Mode::Faults,
+            types: vec![EventType::Warning],
+            ..Request::default()
+        };
+        let subscription = subscription(faults, outlet);
+        subscription.take(&Arc::new(event("shop", "Pod", "web-0")));
+        let error = "no route".to_owned();
+        subscription.hear(&Change::Degraded { error });
+        assert_eq!(subscription.degraded().as_deref(), Some("no route"));
+        subscription.hear(&Change::Gap {
+            since: Timestamp::UNIX_EPOCH,
+            detail: "gone".to_owned(),
+        });
+        subscription.hear(&Change::Recovered);
+        assert_eq!(subscription.degraded(), None);
+        let said = messages(&session).await;
+        assert_eq!(said.len(), expected, "{level:?}: {said:?}");
+        assert_eq!(subscription.feed().last(), 4, "{level:?}");
+        if level == Some(Level::Info) {
+            let voices: Vec<_> = (said.iter())
+                .map(|one| format!("{} {}", one["logger"], one["level"]).replace('"', ""))
+                .collect();
+            let trouble = "kubernetes/subscription_error";
+            let expected = [
+                "kubernetes/faults warning".to_owned(),
+                format!("{trouble} error"),
+                format!("{trouble} warning"),
+                format!("{trouble} info"),
+            ];
+            assert_eq!(voices, expected);
+            assert_eq!(said[0]["data"]["logs"], json!([]));
+            assert_eq!(said[1]["data"]["error"], "no route");
+            assert_eq!(said[1]["data"]["degraded"], true);
+            assert_eq!(said[3]["data"]["degraded"], false);
+        }
+    }
+}
+
+#[tokio::test]
+async fn labels_decide_last_and_an_ended_subscription_is_silent() {
+    let session = Session::new("s");
+    let outlet = outlet(Some(&session));
+    outlet.logging.set_level(&session, Level::Debug);
+    let request = Request {
+        label_selector: Some("app=web".to_owned()),
+        ..Request::default()
+    };
+    let subscription = subscription(request, outlet);
+    let mut other = event("shop", "Pod", "api-0");
+    other.labels = Arc::new([("app".to_owned(), "api".to_owned())].into());
+    let mut ours = event("shop", "Pod", "web-0");
+    ours.labels = Arc::new([("app".to_owned(), "web".to_owned())].into());
+    let (other, ours) = (Arc::new(other), Arc::new(ours));
+    assert!(subscription.wants(&other), "labels are asked for later");
+    subscription.take(&other);
+    subscription.take(&ours);
+    assert_eq!(subscription.feed().last(), 1);
+    subscription.end();
+    subscription.take(&ours);
+    subscription.hear(&Change::Recovered);
+    assert_eq!(subscription.feed().last(), 1);
+    assert_eq!(messages(&session).await.len(), 1);
+}
+
+#[tokio::test]
+async fn those_who_follow_the_resource_are_told_what_changed() {
+    let heard = Arc::new(Heard::default());
+    let outlet = Outlet {
+        updates: heard.clone(),
+        ..outlet(None)
+    };
+    let subscription = subscription(Request::default(), outlet);
+    subscription.take(&Arc::new(event("shop", "Pod", "web-0")));
+    let expected = Update {
+        seq: 1,
+        count: 1,
+        summary: "Warning BackOff pod/web-0: back-off restarting failed container".to_owned(),
+    };
+    assert_eq!(*heard.0.lock(), [(subscription.uri().to_owned(), expected)]);
+}
