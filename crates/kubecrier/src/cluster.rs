@@ -13,6 +13,7 @@ mod namespaces;
 mod pods;
 mod proxy;
 mod target;
+mod watch;
 
 pub use self::{
     contexts::{Config, ContextInfo, Contexts},
@@ -24,6 +25,7 @@ pub use self::{
     namespaces::NamespaceRow,
     pods::PodRow,
     target::{Cluster, ObjectName},
+    watch::{Joined, Lease, WatchInfo, Watches},
 };
 
 /// A log directive for what the client library says: it writes whole bodies that it

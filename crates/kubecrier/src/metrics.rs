@@ -1,6 +1,8 @@
 //! What the server counts, under the prefix `kubecrier_`; label values come from
 //! closed sets.
 
+mod watch;
+
 use std::sync::Arc;
 
 use prometheus_client::{
@@ -15,6 +17,8 @@ use prometheus_client::{
     registry::Registry,
 };
 
+pub use self::watch::{WatchEnd, WatchMetrics, WatchState};
+
 /// From a cached answer to a cluster that does not answer.
 const SECONDS: [f64; 8] = [0.005, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0];
 
@@ -26,6 +30,7 @@ pub struct Metrics {
     sessions: Gauge,
     calls: Family<CallLabels, Counter>,
     seconds: Family<ToolLabel, Histogram, fn() -> Histogram>,
+    watch: WatchMetrics,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -70,6 +75,7 @@ impl Metrics {
             "What is running",
             Info::new([("version", env!("CARGO_PKG_VERSION"))]),
         );
+        let watch = WatchMetrics::register(registry);
         let started = jiff::Timestamp::now().as_second();
         registry.register(
             "start_time_seconds",
@@ -82,12 +88,18 @@ impl Metrics {
             sessions,
             calls,
             seconds,
+            watch,
         }
     }
 
     /// Where failed notifications are counted.
     pub fn notifications(&self) -> mcp_notify::Metrics {
         self.notifications.clone()
+    }
+
+    /// Where watches are counted.
+    pub fn watch(&self) -> &WatchMetrics {
+        &self.watch
     }
 
     /// Counts one call.

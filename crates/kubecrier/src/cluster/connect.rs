@@ -80,9 +80,10 @@ async fn make(source: &Source, name: &str, timeout: Duration) -> Result<Cluster,
     // A server that asks for less gets less, and the caller is told so.
     config.default_retry = false;
     let namespace = config.default_namespace.clone();
+    let server = config.cluster_url.to_string();
     let client =
         kube::Client::try_from(config).map_err(|error| failed(name, client_error(&error)))?;
-    Ok(Cluster::new(name, client, namespace, timeout))
+    Ok(Cluster::new(name, client, server, namespace, timeout))
 }
 
 fn no_proxy() -> String {

@@ -116,6 +116,12 @@ impl Contexts {
         made
     }
 
+    /// The context a name stands for; none is the default one.
+    pub fn resolve(&self, name: Option<&str>) -> Result<String, ClusterError> {
+        let source = self.source()?;
+        self.choose(&source, name)
+    }
+
     /// Drops the client of a context: its credentials are not accepted any more.
     pub fn forget(&self, name: &str) {
         self.state.lock().clients.remove(name);

@@ -148,6 +148,13 @@ impl ClusterError {
         Self::new(kind, operation.to_string(), reason, hint(kind, operation))
     }
 
+    /// The same, with another word on what to do.
+    #[must_use]
+    pub(super) fn with_hint(mut self, hint: &str) -> Self {
+        self.hint = Some(hint.to_owned());
+        self
+    }
+
     /// What sort of failure it is.
     pub fn kind(&self) -> ErrorKind {
         self.kind

@@ -17,6 +17,7 @@ use super::{
     name::Name,
     target::{Cluster, ObjectName, list_params},
 };
+use crate::subscriptions;
 
 /// A large cluster can hold a million events; a call looks at this many.
 const SCAN_MAX: usize = 20_000;
@@ -245,24 +246,10 @@ impl PartialEq for ByTime {
 impl Eq for ByTime {}
 
 fn row(event: Event) -> EventRow {
-    let first = event.first_timestamp.map(|time| time.0);
-    let began = event.event_time.map(|time| time.0);
-    let created = event.metadata.creation_timestamp.map(|time| time.0);
-    let (observed, counted) = event.series.map_or((None, None), |series| {
-        (series.last_observed_time, series.count)
-    });
-    // The latest sign of it: a series goes on after its first time, and eventTime
-    // is the first.
-    let last_seen = observed
-        .map(|time| time.0)
-        .or(event.last_timestamp.map(|time| time.0))
-        .or(began)
-        .or(first)
-        .or(created)
-        .unwrap_or(Timestamp::UNIX_EPOCH);
+    let times = Times::of(&event);
     let object = event.involved_object;
     EventRow {
-        last_seen,
+        last_seen: times.last,
         namespace: event.metadata.namespace.unwrap_or_default(),
         kind: event.type_.unwrap_or_default(),
         reason: event.reason.unwrap_or_default(),
@@ -272,9 +259,76 @@ fn row(event: Event) -> EventRow {
             name: object.name.unwrap_or_default(),
             namespace: object.namespace.unwrap_or_default(),
         },
-        count: counted.or(event.count).unwrap_or(1),
-        first_seen: first.or(began).or(created),
+        count: times.count,
+        first_seen: times.first,
         message: event.message.unwrap_or_default(),
+    }
+}
+
+/// An event as subscribers see it; its labels are its own until better ones are
+/// known.
+pub(super) fn plain(event: Event) -> subscriptions::Event {
+    let times = Times::of(&event);
+    let object = event.involved_object;
+    let reporter = event.source.and_then(|source| source.component);
+    let source = reporter.or(event.reporting_component).unwrap_or_default();
+    subscriptions::Event {
+        uid: event.metadata.uid.unwrap_or_default(),
+        version: (event.metadata.resource_version).and_then(|text| text.parse().ok()),
+        namespace: event.metadata.namespace.unwrap_or_default(),
+        timestamp: times.last,
+        kind: event.type_.unwrap_or_default(),
+        reason: event.reason.unwrap_or_default(),
+        message: event.message.unwrap_or_default(),
+        labels: event.metadata.labels.unwrap_or_default().into(),
+        involved: subscriptions::InvolvedObject {
+            api_version: object.api_version.unwrap_or_default(),
+            kind: object.kind.unwrap_or_default(),
+            name: object.name.unwrap_or_default(),
+            namespace: object.namespace.unwrap_or_default(),
+            uid: object.uid.unwrap_or_default(),
+            field_path: object.field_path.unwrap_or_default(),
+        },
+        count: times.count,
+        first_seen: times.first,
+        source,
+        ..subscriptions::Event::default()
+    }
+}
+
+/// When and how often an event was seen: two generations of its API say so in
+/// different fields.
+struct Times {
+    first: Option<Timestamp>,
+    last: Timestamp,
+    count: i32,
+}
+
+// === impl Times ===
+
+impl Times {
+    fn of(event: &Event) -> Self {
+        let first = event.first_timestamp.as_ref().map(|time| time.0);
+        let began = event.event_time.as_ref().map(|time| time.0);
+        let created = (event.metadata.creation_timestamp.as_ref()).map(|time| time.0);
+        let series = event.series.as_ref();
+        let observed = series.and_then(|series| series.last_observed_time.as_ref());
+        // The latest sign of it: a series goes on after its first time, and eventTime
+        // is the first.
+        let last = observed
+            .map(|time| time.0)
+            .or(event.last_timestamp.as_ref().map(|time| time.0))
+            .or(began)
+            .or(first)
+            .or(created)
+            .unwrap_or(Timestamp::UNIX_EPOCH);
+        Self {
+            first: first.or(began).or(created),
+            last,
+            count: (series.and_then(|series| series.count))
+                .or(event.count)
+                .unwrap_or(1),
+        }
     }
 }
 

@@ -2,12 +2,12 @@
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
-use kube::Api;
+use kube::{Api, api::ListParams};
 use serde::Serialize;
 
 use super::{
     error::{ClusterError, Operation},
-    list::{ListQuery, Page},
+    list::{ListQuery, PAGE, Page},
     target::Cluster,
 };
 
@@ -35,6 +35,32 @@ impl Cluster {
         let api: Api<Namespace> = Api::all(self.client());
         let page = self.list(&operation, &api, query).await?;
         Ok(page.map(row))
+    }
+
+    /// The names of all namespaces, as far as one page goes.
+    pub(super) async fn namespace_names(&self) -> Result<Vec<String>, ClusterError> {
+        let api: Api<Namespace> = Api::all(self.client());
+        let params = ListParams::default().limit(PAGE);
+        let operation = Operation {
+            verb: "list",
+            resource: "namespaces",
+            name: None,
+            namespace: None,
+            context: self.context(),
+        };
+        let page = self.ask(&operation, api.list_metadata(&params)).await?;
+        Ok(page
+            .items
+            .into_iter()
+            .filter_map(|one| one.metadata.name)
+            .collect())
+    }
+
+    /// Whether a namespace is there; nothing if that may not be known.
+    pub(super) async fn has_namespace(&self, name: &str) -> Option<bool> {
+        let api: Api<Namespace> = Api::all(self.client());
+        let asked = tokio::time::timeout(self.timeout(), api.get_metadata_opt(name));
+        Some(asked.await.ok()?.ok()?.is_some())
     }
 }
 

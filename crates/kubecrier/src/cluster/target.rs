@@ -14,6 +14,7 @@ const TIMEOUT_MIN: Duration = Duration::from_millis(500);
 pub struct Cluster {
     context: Arc<str>,
     client: Client,
+    server: Arc<str>,
     namespace: Arc<str>,
     timeout: Duration,
 }
@@ -40,10 +41,17 @@ impl std::fmt::Debug for Cluster {
 }
 
 impl Cluster {
-    pub(super) fn new(context: &str, client: Client, namespace: String, timeout: Duration) -> Self {
+    pub(super) fn new(
+        context: &str,
+        client: Client,
+        server: String,
+        namespace: String,
+        timeout: Duration,
+    ) -> Self {
         Self {
             context: context.into(),
             client,
+            server: server.into(),
             namespace: namespace.into(),
             timeout,
         }
@@ -57,6 +65,11 @@ impl Cluster {
     /// The namespace the context starts in.
     pub fn default_namespace(&self) -> &str {
         &self.namespace
+    }
+
+    /// The address of its API server.
+    pub(super) fn server(&self) -> &Arc<str> {
+        &self.server
     }
 
     pub(super) fn client(&self) -> Client {

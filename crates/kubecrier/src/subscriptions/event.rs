@@ -39,7 +39,8 @@ pub struct Event {
     pub first_seen: Option<Timestamp>,
     /// Who reported it.
     pub source: String,
-    json: OnceLock<Arc<RawValue>>,
+    /// What `json` has made; nobody else sets it.
+    pub(crate) json: OnceLock<Arc<RawValue>>,
 }
 
 /// What an event is about.

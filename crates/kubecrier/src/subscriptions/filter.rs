@@ -216,11 +216,13 @@ impl TryFrom<Request> for Filters {
             label_selector,
             involved_kind: named("involvedKind", "kind", given(request.involved_kind))?,
             involved_name: named("involvedName", "object", given(request.involved_name))?,
-            involved_namespace: named(
-                "involvedNamespace",
-                "namespace",
-                given(request.involved_namespace),
-            )?,
+            involved_namespace: match given(request.involved_namespace) {
+                Some(name) => {
+                    fits("involvedNamespace", &name, &name)?;
+                    Some(name)
+                }
+                None => None,
+            },
             types: request.types.into_iter().collect(),
             reason: named("reason", "reason", given(request.reason))?,
             exclude_reasons: (request.exclude_reasons.into_iter())

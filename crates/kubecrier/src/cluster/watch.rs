@@ -1,0 +1,445 @@
+//! Watches of events, shared by everyone who needs the same.
+//!
+//! ```text
+//!  join ──▶ begin (may we, and from where?) ──▶ one Machine per Scope ──▶ Members
+//!                                                      ▲                     │
+//!                    the last lease, and a while ──────┘◀──── Lease ─────────┘
+//! ```
+
+mod labels;
+mod machine;
+mod members;
+mod memo;
+mod scope;
+mod source;
+mod status;
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use futures_util::future::join_all;
+use parking_lot::Mutex;
+use tokio::time::{Duration, Instant, sleep};
+
+use self::{
+    labels::LabelSource,
+    machine::Machine,
+    members::Members,
+    scope::Scope,
+    source::{ClusterSource, Start},
+    status::Status,
+};
+use super::{
+    contexts::Contexts,
+    error::{ClusterError, ErrorKind},
+};
+use crate::{
+    lifecycle::Lifecycle,
+    metrics::{WatchMetrics, WatchState},
+    subscriptions::{Filters, Listener},
+};
+
+/// A watch that nobody needs any more is kept this long: the next one may come at
+/// once.
+const LINGER: Duration = Duration::from_secs(5);
+
+/// Watches of single objects per context; more objects are watched together.
+const SELECTIVE_MAX: usize = 8;
+
+/// Namespaces that are watched one by one where the whole cluster may not be.
+const FALLBACK_MAX: usize = 50;
+
+/// Events live this long in a cluster that was not told otherwise.
+const EVENT_TTL_MINUTES: usize = 60;
+
+/// All watches of events. A clone is the same.
+#[derive(Clone)]
+pub struct Watches {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    contexts: Arc<Contexts>,
+    lifecycle: Lifecycle,
+    labels: Arc<LabelSource>,
+    metrics: WatchMetrics,
+    renewal: Duration,
+    keys: AtomicU64,
+    // A lock because subscribers come and go on many tasks; held for map operations.
+    running: Mutex<HashMap<Scope, Running>>,
+}
+
+#[derive(Clone)]
+struct Running {
+    members: Arc<Members>,
+    status: Arc<Status>,
+}
+
+/// What a subscriber got.
+#[derive(Debug)]
+pub struct Joined {
+    /// Dropped, it ends the membership.
+    pub lease: Lease,
+    /// The context, spelled out.
+    pub context: String,
+    /// What is not as it was asked for.
+    pub warnings: Vec<String>,
+    /// Events per minute in what is watched, before any filter.
+    pub rate: Option<usize>,
+}
+
+/// A share in one or more watches, while it is held.
+#[derive(Default)]
+pub struct Lease {
+    shares: Vec<Share>,
+}
+
+struct Share {
+    members: Arc<Members>,
+    key: u64,
+}
+
+/// How a watch does, for those who run the server.
+#[derive(Clone, Debug, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WatchInfo {
+    /// What it covers.
+    pub scope: String,
+    /// How it stands.
+    pub state: WatchState,
+    /// Who shares it.
+    pub subscriptions: usize,
+    /// Since something was last heard.
+    pub silent_seconds: u64,
+}
+
+// === impl Watches ===
+
+impl Watches {
+    /// No watch yet.
+    pub fn new(
+        contexts: Arc<Contexts>,
+        lifecycle: Lifecycle,
+        metrics: WatchMetrics,
+        renewal: Duration,
+    ) -> Self {
+        let labels = Arc::new(LabelSource::new(Arc::clone(&contexts)));
+        Self {
+            shared: Arc::new(Shared {
+                contexts,
+                lifecycle,
+                labels,
+                metrics,
+                renewal,
+                keys: AtomicU64::new(0),
+                running: Mutex::default(),
+            }),
+        }
+    }
+
+    /// The context a name stands for; none is the default one.
+    pub fn context(&self, name: Option<&str>) -> Result<String, ClusterError> {
+        self.shared.contexts.resolve(name)
+    }
+
+    /// Watches what these filters need, on behalf of the listener. When it returns,
+    /// the watch stands: nothing that happens later is missed, and nothing that was
+    /// there before is told.
+    pub async fn join(
+        &self,
+        context: &str,
+        filters: &Filters,
+        listener: Arc<dyn Listener>,
+    ) -> Result<Joined, ClusterError> {
+        let scopes = Scope::of(context, filters);
+        let mut warnings = Vec::new();
+        let begun = self.begin_all(&scopes).await;
+        let begun = match (begun, scopes.as_slice()) {
+            (Err(error), [whole])
+                if error.kind() == ErrorKind::Forbidden && whole.namespace.is_none() =>
+            {
+                self.allowed_namespaces(whole, filters, error, &mut warnings)
+                    .await?
+            }
+            (begun, _) => begun?,
+        };
+        self.missing_namespaces(context, filters, &mut warnings)
+            .await;
+        let mut lease = Lease::default();
+        let mut standing = Vec::new();
+        let mut events = Some(0);
+        for (scope, start) in begun {
+            events = events.zip(start.count).map(|(sum, count)| sum + count);
+            let (share, running) = self.enter(scope, start, Arc::clone(&listener));
+            lease.shares.push(share);
+            standing.push(running);
+        }
+        for stood in join_all(standing.iter().map(|one| one.status.first())).await {
+            stood.map_err(with_rule)?;
+        }
+        for running in &standing {
+            if running.status.state() != WatchState::Live {
+                warnings.push(
+                    "the watch is being re-established; events of the meantime will follow"
+                        .to_owned(),
+                );
+                // The cluster has just answered, so it need not wait any longer.
+                running.status.nudge();
+            }
+        }
+        Ok(Joined {
+            lease,
+            context: context.to_owned(),
+            warnings,
+            rate: events.map(|events| events.div_ceil(EVENT_TTL_MINUTES)),
+        })
+    }
+
+    /// How the watches do.
+    pub fn list(&self) -> Vec<WatchInfo> {
+        let running = self.shared.running.lock();
+        let info = |(scope, one): (&Scope, &Running)| WatchInfo {
+            scope: scope.to_string(),
+            state: one.status.state(),
+            subscriptions: one.members.len(),
+            silent_seconds: one.status.alive().elapsed().as_secs(),
+        };
+        let mut all: Vec<_> = running.iter().map(info).collect();
+        drop(running);
+        all.sort_by(|a, b| a.scope.cmp(&b.scope));
+        all
+    }
+
+    /// Since when the quietest watch has said nothing.
+    pub fn quietest(&self) -> Duration {
+        let running = self.shared.running.lock();
+        let now = Instant::now();
+        let silence = |one: &Running| now.duration_since(one.status.alive());
+        running.values().map(silence).max().unwrap_or_default()
+    }
+
+    async fn begin_all(&self, scopes: &[Scope]) -> Result<Vec<(Scope, Start)>, ClusterError> {
+        let begin = |scope: Scope| async move {
+            let start = source::begin(&self.shared.contexts, &scope).await?;
+            Ok((scope, start))
+        };
+        let begun = join_all(scopes.iter().cloned().map(begin)).await;
+        begun
+            .into_iter()
+            .collect::<Result<_, _>>()
+            .map_err(with_rule)
+    }
+
+    /// Where the whole cluster may not be watched, the namespaces that may.
+    async fn allowed_namespaces(
+        &self,
+        whole: &Scope,
+        filters: &Filters,
+        denied: ClusterError,
+        warnings: &mut Vec<String>,
+    ) -> Result<Vec<(Scope, Start)>, ClusterError> {
+        let contexts = &self.shared.contexts;
+        let cluster = contexts.cluster(Some(&whole.context)).await?;
+        let Ok(names) = cluster.namespace_names().await else {
+            return Err(denied);
+        };
+        let candidates: Vec<_> = (names.iter())
+            .filter(|name| filters.admits_namespace(name))
+            .map(|name| whole.within(name))
+            .collect();
+        let (tried, rest) = candidates.split_at(candidates.len().min(FALLBACK_MAX));
+        let begin = |scope: Scope| async move {
+            let start = source::begin(contexts, &scope).await.ok()?;
+            Some((scope, start))
+        };
+        let begun = join_all(tried.iter().cloned().map(begin)).await;
+        let begun: Vec<_> = begun.into_iter().flatten().collect();
+        if begun.is_empty() {
+            return Err(denied);
+        }
+        let seen: Vec<_> = (begun.iter())
+            .filter_map(|(scope, _)| scope.namespace.as_deref())
+            .collect();
+        let mut warning = format!(
+            "events of the whole cluster may not be read: only these {} of {} namespaces are watched, and \
+             none that is made later: {}",
+            seen.len(),
+            candidates.len(),
+            seen.join(", ")
+        );
+        if !rest.is_empty() {
+            warning.push_str(&format!("; {} were not tried, name them", rest.len()));
+        }
+        warnings.push(warning);
+        Ok(begun)
+    }
+
+    /// Says which namespaces are not there. They may come.
+    async fn missing_namespaces(
+        &self,
+        context: &str,
+        filters: &Filters,
+        warnings: &mut Vec<String>,
+    ) {
+        let names = filters.exact_namespaces().unwrap_or_default();
+        let Ok(cluster) = self.shared.contexts.cluster(Some(context)).await else {
+            return;
+        };
+        let ask = |name: &str| {
+            let (cluster, name) = (cluster.clone(), name.to_owned());
+            async move { (cluster.has_namespace(&name).await == Some(false)).then_some(name) }
+        };
+        let asked = names.into_iter().take(scope::NAMESPACES_MAX).map(ask);
+        for name in join_all(asked).await.into_iter().flatten() {
+            warnings.push(format!(
+                "there is no namespace `{name}` yet; its events will be told when it comes"
+            ));
+        }
+    }
+
+    /// Joins the watch that covers the scope, or starts one.
+    fn enter(&self, scope: Scope, start: Start, listener: Arc<dyn Listener>) -> (Share, Running) {
+        let shared = &self.shared;
+        let key = shared.keys.fetch_add(1, Ordering::Relaxed);
+        let not_before = start.version.parse().unwrap_or_default();
+        let mut running = shared.running.lock();
+        let scope = covering(&running, scope);
+        if let Some(one) = running.get(&scope) {
+            one.members.add(key, not_before, listener);
+            let share = Share {
+                members: Arc::clone(&one.members),
+                key,
+            };
+            return (share, one.clone());
+        }
+        let one = Running {
+            members: Arc::default(),
+            status: Arc::new(Status::new(shared.metrics.clone())),
+        };
+        one.members.add(key, not_before, listener);
+        let share = Share {
+            members: Arc::clone(&one.members),
+            key,
+        };
+        running.insert(scope.clone(), one.clone());
+        drop(running);
+        self.run(scope, &one, start.version);
+        (share, one)
+    }
+
+    fn run(&self, scope: Scope, one: &Running, version: String) {
+        let shared = &self.shared;
+        let source = ClusterSource::new(
+            Arc::clone(&shared.contexts),
+            Arc::clone(&shared.labels),
+            scope.clone(),
+            shared.renewal,
+        );
+        let machine = Machine::new(
+            source,
+            Arc::clone(&one.members),
+            Arc::clone(&one.status),
+            shared.renewal,
+            version,
+            scope.to_string(),
+        );
+        let weak = Arc::downgrade(shared);
+        let (members, status) = (Arc::clone(&one.members), Arc::clone(&one.status));
+        let draining = shared.lifecycle.draining().clone();
+        shared.lifecycle.spawn("watch", async move {
+            tracing::debug!(watch = %scope, "a watch starts");
+            tokio::select! {
+                error = machine.run() => {
+                    forget(&weak, &scope, &members);
+                    status.never_stood(error);
+                }
+                () = unneeded(&weak, &scope, &members) => {}
+                () = draining.cancelled() => forget(&weak, &scope, &members),
+            }
+            tracing::debug!(watch = %scope, "a watch ends");
+        });
+    }
+}
+
+/// A watch that is there and sees all that the scope asks for, or the scope itself.
+fn covering(running: &HashMap<Scope, Running>, scope: Scope) -> Scope {
+    let wide = scope.widened();
+    let whole = wide.everywhere();
+    let selective = (running.keys())
+        .filter(|one| one.selector.is_some() && one.context == scope.context)
+        .count();
+    match () {
+        () if running.contains_key(&scope) => scope,
+        () if running.contains_key(&wide) => wide,
+        () if running.contains_key(&whole) => whole,
+        () if scope.selector.is_some() && selective >= SELECTIVE_MAX => wide,
+        () => scope,
+    }
+}
+
+/// Waits until nobody has needed the watch for a while, and takes it off the list so
+/// that nobody can join it any more.
+async fn unneeded(shared: &Weak<Shared>, scope: &Scope, members: &Arc<Members>) {
+    loop {
+        members.empty().await;
+        sleep(LINGER).await;
+        let Some(shared) = shared.upgrade() else {
+            return;
+        };
+        let mut running = shared.running.lock();
+        if members.is_empty() {
+            running.remove(scope);
+            return;
+        }
+    }
+}
+
+fn forget(shared: &Weak<Shared>, scope: &Scope, members: &Arc<Members>) {
+    if let Some(shared) = shared.upgrade() {
+        let mut running = shared.running.lock();
+        if running
+            .get(scope)
+            .is_some_and(|one| Arc::ptr_eq(&one.members, members))
+        {
+            running.remove(scope);
+        }
+    }
+}
+
+/// What has to be granted, ready to be applied.
+fn with_rule(error: ClusterError) -> ClusterError {
+    if error.kind() != ErrorKind::Forbidden {
+        return error;
+    }
+    error.with_hint(
+        "grant it with the rule {apiGroups: [\"\"], resources: [\"events\"], verbs: [\"list\", \
+         \"watch\"]} in a ClusterRole, or in a Role of the namespaces you name",
+    )
+}
+
+impl std::fmt::Debug for Watches {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.list()).finish()
+    }
+}
+
+// === impl Lease ===
+
+impl std::fmt::Debug for Lease {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Lease")
+            .field("watches", &self.shares.len())
+            .finish()
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.members.remove(self.key);
+    }
+}

@@ -1,0 +1,286 @@
+//! Where a watch gets its events from: the seam under the state machine.
+
+use std::{future::Future, sync::Arc};
+
+use futures_util::{Stream, StreamExt, stream::BoxStream};
+use k8s_openapi::api::core::v1::Event as ApiEvent;
+use kube::{
+    Api,
+    api::{ListParams, WatchEvent, WatchParams},
+};
+use parking_lot::Mutex;
+use tokio::time::Duration;
+
+use super::{labels::LabelSource, memo::Said, scope::Scope};
+use crate::{
+    cluster::{
+        Contexts,
+        error::{ClusterError, ErrorKind, Operation},
+        events,
+        list::PAGE,
+        target::Cluster,
+    },
+    subscriptions::{Event, InvolvedObject, Labels},
+};
+
+/// Objects that are looked at when the history is gone.
+const CATCH_UP_MAX: usize = 5000;
+
+/// Something that can be watched.
+pub(super) trait Source: Send + Sync + 'static {
+    /// What comes out of a watch.
+    type Frames: Stream<Item = Result<Frame, Fault>> + Send + Unpin;
+
+    /// Starts to watch after that version.
+    fn open(&self, version: &str) -> impl Future<Output = Result<Self::Frames, Fault>> + Send;
+
+    /// What is there that is newer than a version of which the history is gone.
+    fn since(&self, version: &str) -> impl Future<Output = Result<CaughtUp, ClusterError>> + Send;
+
+    /// The labels of what an event is about.
+    fn labels(&self, object: &InvolvedObject) -> Said<Labels>;
+}
+
+/// What a watch says.
+#[derive(Debug)]
+pub(super) enum Frame {
+    /// An event was added or has changed.
+    Event(Box<Event>, String),
+    /// Nothing but how far we are.
+    Bookmark(String),
+}
+
+/// Why a watch says nothing more.
+#[derive(Clone, Debug)]
+pub(super) enum Fault {
+    /// The history does not reach back to that version.
+    Gone,
+    /// Anything else.
+    Failed(ClusterError),
+}
+
+/// What a look at everything has shown.
+#[derive(Debug, Default)]
+pub(super) struct CaughtUp {
+    /// Where to watch on.
+    pub(super) version: String,
+    /// Newer than what was known, the oldest first.
+    pub(super) events: Vec<(Box<Event>, String)>,
+    /// Whether everything was looked at.
+    pub(super) complete: bool,
+}
+
+/// How it stands when somebody begins to watch.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Start {
+    /// Where to watch on.
+    pub(super) version: String,
+    /// How many events there are now.
+    pub(super) count: Option<usize>,
+}
+
+/// Events of a real cluster.
+pub(super) struct ClusterSource {
+    contexts: Arc<Contexts>,
+    labels: Arc<LabelSource>,
+    scope: Scope,
+    /// How long the API server is asked to keep a watch open.
+    renewal: Duration,
+    /// Where the versions that we have are from.
+    server: Mutex<Option<Arc<str>>>,
+}
+
+// === impl ClusterSource ===
+
+impl ClusterSource {
+    pub(super) fn new(
+        contexts: Arc<Contexts>,
+        labels: Arc<LabelSource>,
+        scope: Scope,
+        renewal: Duration,
+    ) -> Self {
+        Self {
+            contexts,
+            labels,
+            scope,
+            renewal,
+            server: Mutex::default(),
+        }
+    }
+
+    async fn cluster(&self) -> Result<Cluster, ClusterError> {
+        self.contexts.cluster(Some(&self.scope.context)).await
+    }
+
+    fn operation(&self, verb: &'static str) -> Operation<'_> {
+        operation(&self.scope, verb)
+    }
+
+    async fn watch(
+        &self,
+        cluster: &Cluster,
+        version: &str,
+    ) -> Result<BoxStream<'static, kube::Result<WatchEvent<ApiEvent>>>, Fault> {
+        let params = WatchParams {
+            field_selector: self.scope.selector.clone(),
+            timeout: Some(u32::try_from(self.renewal.as_secs()).unwrap_or(u32::MAX)),
+            bookmarks: true,
+            ..WatchParams::default()
+        };
+        let api = api(cluster, &self.scope);
+        let opening = tokio::time::timeout(cluster.timeout(), api.watch(&params, version));
+        match opening.await {
+            Ok(Ok(frames)) => Ok(frames.boxed()),
+            Ok(Err(error)) => Err(fault(&self.operation("watch"), &error)),
+            Err(_elapsed) => Err(Fault::Failed(ClusterError::timeout(
+                &self.operation("watch"),
+                cluster.timeout().as_secs_f64(),
+            ))),
+        }
+    }
+}
+
+impl Source for ClusterSource {
+    type Frames = BoxStream<'static, Result<Frame, Fault>>;
+
+    async fn open(&self, version: &str) -> Result<Self::Frames, Fault> {
+        let cluster = self.cluster().await.map_err(Fault::Failed)?;
+        {
+            let mut server = self.server.lock();
+            let moved = (server.as_ref()).is_some_and(|known| known != cluster.server());
+            *server = Some(cluster.server().clone());
+            if moved {
+                // Another cluster's versions mean nothing here.
+                return Err(Fault::Gone);
+            }
+        }
+        let frames = match self.watch(&cluster, version).await {
+            Err(Fault::Failed(error)) if error.kind() == ErrorKind::Unauthorized => {
+                // A token may have been renewed since the client was made.
+                self.contexts.forget(&self.scope.context);
+                let cluster = self.cluster().await.map_err(Fault::Failed)?;
+                self.watch(&cluster, version).await?
+            }
+            opened => opened?,
+        };
+        let scope = self.scope.clone();
+        let frames = frames.filter_map(move |said| {
+            let frame = frame(&scope, said);
+            async move { frame }
+        });
+        Ok(frames.boxed())
+    }
+
+    async fn since(&self, version: &str) -> Result<CaughtUp, ClusterError> {
+        let cluster = self.cluster().await?;
+        let api = api(&cluster, &self.scope);
+        let operation = self.operation("list");
+        let after: Option<u64> = version.parse().ok();
+        let mut caught = CaughtUp::default();
+        let mut scanned = 0;
+        let mut next = None;
+        loop {
+            let params = ListParams {
+                field_selector: self.scope.selector.clone(),
+                limit: Some(PAGE),
+                continue_token: next.take(),
+                ..ListParams::default()
+            };
+            let page = cluster.ask(&operation, api.list(&params)).await?;
+            if scanned == 0 {
+                caught.version = page.metadata.resource_version.unwrap_or_default();
+            }
+            scanned += page.items.len();
+            let newer = page.items.into_iter().map(plain).filter(|(event, _)| {
+                matches!((event.version, after), (Some(is), Some(after)) if is > after)
+            });
+            caught.events.extend(newer);
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                None => {
+                    caught.complete = after.is_some();
+                    break;
+                }
+                Some(_) if scanned >= CATCH_UP_MAX => break,
+                token => next = token,
+            }
+        }
+        caught.events.sort_by_key(|(event, _)| event.version);
+        Ok(caught)
+    }
+
+    fn labels(&self, object: &InvolvedObject) -> Said<Labels> {
+        self.labels.of(&self.scope.context, object)
+    }
+}
+
+/// The version that a watch of this scope can begin at, and whether it may be read.
+pub(super) async fn begin(contexts: &Contexts, scope: &Scope) -> Result<Start, ClusterError> {
+    let look = async |cluster: Cluster| {
+        // Without the selector: with one, the API server does not count.
+        let params = ListParams::default().limit(1);
+        let api = api(&cluster, scope);
+        let request = api.list_metadata(&params);
+        let page = cluster.ask(&operation(scope, "list"), request).await?;
+        let rest = page.metadata.remaining_item_count.unwrap_or_default();
+        let rest = usize::try_from(rest).unwrap_or_default();
+        Ok::<_, ClusterError>(Start {
+            version: page.metadata.resource_version.unwrap_or_default(),
+            count: Some(page.items.len() + rest),
+        })
+    };
+    let cluster = contexts.cluster(Some(&scope.context)).await?;
+    match look(cluster).await {
+        Err(error) if error.kind() == ErrorKind::Unauthorized => {
+            contexts.forget(&scope.context);
+            look(contexts.cluster(Some(&scope.context)).await?).await
+        }
+        answer => answer,
+    }
+}
+
+pub(super) fn operation<'a>(scope: &'a Scope, verb: &'static str) -> Operation<'a> {
+    Operation {
+        verb,
+        resource: "events",
+        name: None,
+        namespace: scope.namespace.as_deref(),
+        context: &scope.context,
+    }
+}
+
+fn api(cluster: &Cluster, scope: &Scope) -> Api<ApiEvent> {
+    match &scope.namespace {
+        Some(namespace) => Api::namespaced(cluster.client(), namespace),
+        None => Api::all(cluster.client()),
+    }
+}
+
+fn plain(event: ApiEvent) -> (Box<Event>, String) {
+    let version = event.metadata.resource_version.clone().unwrap_or_default();
+    (Box::new(events::plain(event)), version)
+}
+
+fn frame(scope: &Scope, said: kube::Result<WatchEvent<ApiEvent>>) -> Option<Result<Frame, Fault>> {
+    Some(match said {
+        Ok(WatchEvent::Added(event) | WatchEvent::Modified(event)) => {
+            let (event, version) = plain(event);
+            Ok(Frame::Event(event, version))
+        }
+        // An event that has lived its time is no news, but shows how far we are.
+        Ok(WatchEvent::Deleted(event)) => Ok(Frame::Bookmark(
+            event.metadata.resource_version.unwrap_or_default(),
+        )),
+        Ok(WatchEvent::Bookmark(mark)) => Ok(Frame::Bookmark(mark.metadata.resource_version)),
+        Ok(WatchEvent::Error(status)) => {
+            Err(fault(&operation(scope, "watch"), &kube::Error::Api(status)))
+        }
+        Err(error) => Err(fault(&operation(scope, "watch"), &error)),
+    })
+}
+
+fn fault(operation: &Operation<'_>, error: &kube::Error) -> Fault {
+    match error {
+        kube::Error::Api(status) if status.code == 410 => Fault::Gone,
+        error => Fault::Failed(ClusterError::from_kube(operation, error)),
+    }
+}
