@@ -9,6 +9,7 @@ mod http;
 mod intake;
 mod output;
 mod push;
+mod resources;
 mod schema;
 mod server;
 mod sessions;
@@ -16,7 +17,9 @@ mod tools;
 mod transport;
 
 pub use self::{
+    caller::Caller,
     output::{Output, ToolError},
+    resources::{Era, Family, Lease, Reading, ResourceError, Updates, Who},
     server::{Server, ToolLimits},
     sessions::SessionLimits,
     transport::{HttpConfig, Serving, Transport, start},

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use serde::Serialize;
@@ -77,10 +77,21 @@ struct Indexes(Mutex<Index>);
 /// Both directions under one lock, or they would disagree for a moment.
 #[derive(Default)]
 struct Index {
-    by_uri: HashMap<Arc<str>, HashMap<SessionKey, WeakSession>>,
+    by_uri: HashMap<Arc<str>, Subscribers>,
     by_session: HashMap<SessionKey, HashSet<Arc<str>>>,
     total: usize,
 }
+
+/// Who is subscribed to one URI, and what follows it for them.
+#[derive(Default)]
+struct Subscribers {
+    sessions: HashMap<SessionKey, WeakSession>,
+    lease: Lease,
+}
+
+/// Filled outside the index's lock by whoever subscribes first; whoever holds it
+/// when the last subscriber has gone drops it, outside the lock too.
+type Lease = Arc<OnceLock<Box<dyn Send + Sync>>>;
 
 // === impl ResourceSubscriptions ===
 
@@ -98,22 +109,49 @@ impl ResourceSubscriptions {
     /// # Errors
     /// [`SubscribeError`] if a limit is reached or the session has ended.
     pub fn subscribe(&self, session: &Session, uri: &str) -> Result<bool, SubscribeError> {
+        self.insert(session, uri).map(|(added, _lease)| added)
+    }
+
+    /// Subscribes the session, and follows the URI for as long as anybody is
+    /// subscribed to it: `follow` is called for the first subscriber, and what
+    /// it returns is dropped when the last one has gone, for whatever reason.
+    ///
+    /// No lock is held meanwhile, so `follow` may publish. It must not block;
+    /// another session that subscribes to the same URI waits for it. If the
+    /// last subscriber goes while the next one comes, the next following may
+    /// begin a moment before the last has ended.
+    ///
+    /// # Errors
+    /// [`SubscribeError`] if a limit is reached or the session has ended.
+    pub fn subscribe_following<L: Send + Sync + 'static>(
+        &self,
+        session: &Session,
+        uri: &str,
+        follow: impl FnOnce() -> L,
+    ) -> Result<bool, SubscribeError> {
+        let (added, lease) = self.insert(session, uri)?;
+        let _held = lease.get_or_init(|| Box::new(follow()));
+        Ok(added)
+    }
+
+    fn insert(&self, session: &Session, uri: &str) -> Result<(bool, Lease), SubscribeError> {
         if uri.is_empty() || uri.len() > self.limits.uri_bytes_max {
             return Err(SubscribeError::Uri(uri.len()));
         }
         let key = session.key();
-        let added = self.indexes.0.lock().insert(session, uri, &self.limits)?;
+        let inserted = self.indexes.0.lock().insert(session, uri, &self.limits)?;
         let part: Arc<dyn Detach> = Arc::clone(&self.indexes) as _;
         if !session.attach(&part, Until::Pruned) {
             part.detach(key);
             return Err(SubscribeError::Closed);
         }
-        Ok(added)
+        Ok(inserted)
     }
 
     /// Ends the subscription. True if there was one.
     pub fn unsubscribe(&self, session: &Session, uri: &str) -> bool {
-        self.indexes.0.lock().remove(session.key(), uri)
+        let removed = self.indexes.0.lock().remove(session.key(), uri);
+        removed.is_some()
     }
 
     /// Ends all of the session's subscriptions.
@@ -184,7 +222,7 @@ impl ResourceSubscriptions {
     /// Copied under the lock, so that sending happens outside it.
     fn subscribers(&self, uri: &str) -> Vec<Session> {
         let index = self.indexes.0.lock();
-        let Some(sessions) = index.by_uri.get(uri) else {
+        let Some(Subscribers { sessions, .. }) = index.by_uri.get(uri) else {
             return Vec::new();
         };
         let mut subscribers = Vec::with_capacity(sessions.len());
@@ -282,16 +320,18 @@ impl<'a, M: Serialize> ResourceUpdated<'a, M> {
 // === impl Index ===
 
 impl Index {
+    /// Whether it is new, and what follows the URI.
     fn insert(
         &mut self,
         session: &Session,
         uri: &str,
         limits: &SubscriptionLimits,
-    ) -> Result<bool, SubscribeError> {
+    ) -> Result<(bool, Lease), SubscribeError> {
         let key = session.key();
         let own = self.by_session.get(&key);
         if own.is_some_and(|uris| uris.contains(uri)) {
-            return Ok(false);
+            let lease = self.by_uri.get(uri).map(|found| Arc::clone(&found.lease));
+            return Ok((false, lease.unwrap_or_default()));
         }
         let count = own.map_or(0, HashSet::len);
         if count >= limits.per_session_max {
@@ -304,52 +344,54 @@ impl Index {
             Some((shared, _)) => Arc::clone(shared),
             None => uri.into(),
         };
-        self.by_uri
-            .entry(Arc::clone(&uri))
-            .or_default()
-            .insert(key, session.downgrade());
+        let subscribers = self.by_uri.entry(Arc::clone(&uri)).or_default();
+        subscribers.sessions.insert(key, session.downgrade());
+        let lease = Arc::clone(&subscribers.lease);
         self.by_session.entry(key).or_default().insert(uri);
         self.total += 1;
-        Ok(true)
+        Ok((true, lease))
     }
 
-    fn remove(&mut self, key: SessionKey, uri: &str) -> bool {
-        let Some(uris) = self.by_session.get_mut(&key) else {
-            return false;
-        };
+    /// What to drop outside the lock, if there was such a subscription.
+    fn remove(&mut self, key: SessionKey, uri: &str) -> Option<Option<Subscribers>> {
+        let uris = self.by_session.get_mut(&key)?;
         if !uris.remove(uri) {
-            return false;
+            return None;
         }
         if uris.is_empty() {
             self.by_session.remove(&key);
             give_back(&mut self.by_session);
         }
-        self.forget(key, uri);
-        true
+        Some(self.forget(key, uri))
     }
 
-    /// The other half of a removal.
-    fn forget(&mut self, key: SessionKey, uri: &str) {
+    /// The other half of a removal. Returns what nobody needs any more.
+    fn forget(&mut self, key: SessionKey, uri: &str) -> Option<Subscribers> {
         self.total -= 1;
-        if let Some(sessions) = self.by_uri.get_mut(uri) {
-            sessions.remove(&key);
-            if sessions.is_empty() {
-                self.by_uri.remove(uri);
-                give_back(&mut self.by_uri);
-            } else {
-                give_back(sessions);
-            }
+        let found = self.by_uri.get_mut(uri)?;
+        found.sessions.remove(&key);
+        if !found.sessions.is_empty() {
+            give_back(&mut found.sessions);
+            return None;
         }
+        let last = self.by_uri.remove(uri);
+        give_back(&mut self.by_uri);
+        last
     }
 }
 
 impl Detach for Indexes {
     fn detach(&self, session: SessionKey) {
         let mut index = self.0.lock();
-        for uri in index.by_session.remove(&session).unwrap_or_default() {
-            index.forget(session, &uri);
-        }
+        let uris = index.by_session.remove(&session).unwrap_or_default();
+        let unneeded: Vec<_> = uris
+            .iter()
+            .filter_map(|uri| index.forget(session, uri))
+            .collect();
         give_back(&mut index.by_session);
+        drop(index);
+        // What followed may end in code of others, which may publish.
+        drop(unneeded);
     }
 }
 

@@ -19,7 +19,7 @@ tokio::task_local! {
 
 /// A caller, by name. Without authentication all are the same one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Caller(Option<Arc<str>>);
+pub struct Caller(Option<Arc<str>>);
 
 /// How callers are told apart.
 #[derive(Debug)]

@@ -3,8 +3,9 @@
 use mcp_notify::ProtocolVersion;
 use rmcp::model::ServerCapabilities;
 
-/// What is declared is what is there, at that version.
-pub(super) fn at(version: &ProtocolVersion) -> ServerCapabilities {
+/// What is declared is what is there, at that version; `subscribe` if there are
+/// resources to subscribe to.
+pub(super) fn at(version: &ProtocolVersion, subscribe: bool) -> ServerCapabilities {
     let mut all = ServerCapabilities::builder()
         .enable_tools()
         .enable_tool_list_changed()
@@ -19,6 +20,9 @@ pub(super) fn at(version: &ProtocolVersion) -> ServerCapabilities {
             .enable_resources()
             .enable_prompts()
             .build();
+    }
+    if let Some(resources) = all.resources.as_mut().filter(|_| subscribe) {
+        resources.subscribe = Some(true);
     }
     // The newest protocol has log messages only inside of a request, and ours are
     // not about one.

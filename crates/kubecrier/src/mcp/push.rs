@@ -6,7 +6,8 @@ use mcp_notify::{
     ProtocolVersion, Registry, Session, WeakSession,
 };
 use parking_lot::Mutex;
-use rmcp::model::Tool;
+use rmcp::model::{Prompt, Resource, ResourceTemplate, Tool};
+use serde::Serialize;
 
 /// Everything that pushes to sessions.
 #[derive(Debug)]
@@ -15,6 +16,23 @@ pub(super) struct Push {
     lists: ListChangedTracker,
     /// Who hears of changed lists. Weak: a session that ends is gone from here.
     joined: Mutex<Vec<Listener>>,
+}
+
+/// The lists as everybody sees them.
+#[derive(Debug, Default)]
+pub(super) struct Lists {
+    pub(super) tools: Vec<Tool>,
+    pub(super) resources: Vec<Resource>,
+    pub(super) templates: Vec<ResourceTemplate>,
+    pub(super) prompts: Vec<Prompt>,
+}
+
+/// One list to a client, two to us.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Listed<'a> {
+    Resource(&'a Resource),
+    Template(&'a ResourceTemplate),
 }
 
 /// A session and the lists it wants to hear of.
@@ -39,7 +57,7 @@ impl Push {
 
     /// The client is ready to hear: it is told once of each of these lists. A client
     /// that says so twice is told once.
-    pub(super) fn join(&self, session: &Session, lists: &[Registry], tools: &[Tool]) {
+    pub(super) fn join(&self, session: &Session, lists: &[Registry], now: &Lists) {
         {
             let mut joined = self.joined.lock();
             joined.retain(|one| {
@@ -52,13 +70,13 @@ impl Push {
                 lists: lists.to_vec(),
             });
         }
-        self.know(tools);
+        self.know(now);
         self.tell(session, lists);
     }
 
     /// The lists as they are now; whoever was last told something else is told.
-    pub(super) fn refresh(&self, tools: &[Tool]) {
-        self.know(tools);
+    pub(super) fn refresh(&self, now: &Lists) {
+        self.know(now);
         let joined: Vec<_> = self
             .joined
             .lock()
@@ -84,14 +102,18 @@ impl Push {
         self.logging.set_level(session, level);
     }
 
-    fn know(&self, tools: &[Tool]) {
-        let none: &[Tool] = &[];
-        for (registry, items) in [
-            (Registry::Tools, tools),
-            (Registry::Resources, none),
-            (Registry::Prompts, none),
+    fn know(&self, now: &Lists) {
+        let resources: Vec<_> = now.resources.iter().map(Listed::Resource).collect();
+        let templates: Vec<_> = now.templates.iter().map(Listed::Template).collect();
+        for (registry, hash) in [
+            (Registry::Tools, ContentHash::of(&now.tools)),
+            (
+                Registry::Resources,
+                ContentHash::of_all(&[&resources, &templates]),
+            ),
+            (Registry::Prompts, ContentHash::of(&now.prompts)),
         ] {
-            match ContentHash::of(items) {
+            match hash {
                 Ok(hash) => self.lists.update(registry, hash),
                 Err(error) => tracing::error!(?registry, %error, "cannot tell what is in a list"),
             }

@@ -1,6 +1,10 @@
 //! The handler that rmcp calls: one per session, or per request, so it is a cheap
 //! clone.
 
+mod level;
+mod listen;
+mod resources;
+
 use std::{
     panic::AssertUnwindSafe,
     sync::{Arc, OnceLock},
@@ -8,10 +12,7 @@ use std::{
 
 use futures_util::FutureExt;
 use http::request::Parts;
-use mcp_notify::{
-    DefaultSink, Delivery, Level, NotificationSink, OutboxConfig, ProtocolVersion, Registry,
-    Session, rmcp::ListenSink,
-};
+use mcp_notify::{Delivery, NotificationSink, ProtocolVersion, Registry, Session};
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
@@ -19,19 +20,21 @@ use rmcp::{
         ErrorCode, Extensions, GetPromptRequestParams, GetPromptResponse, Implementation,
         InitializeRequestParams, InitializeResult, ListPromptsResult, ListResourceTemplatesResult,
         ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
-        ReadResourceResponse, ServerConfig, SubscriptionFilter, Tool,
+        ReadResourceResponse, ReadResourceResult, ServerConfig, SubscribeRequestParams,
+        SubscriptionFilter, Tool, UnsubscribeRequestParams,
     },
     service::{NotificationContext, RequestContext, SubscriptionContext},
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{
     caller::Caller,
     capabilities,
     output::ToolError,
-    push::Push,
-    sessions::{Admission, Sessions},
+    push::{Lists, Push},
+    resources::{Family, Resources},
+    sessions::Sessions,
     tools::{self, Entry, ToolContext},
 };
 use crate::{
@@ -57,6 +60,8 @@ pub struct ToolLimits {
 pub struct Server {
     shared: Arc<Shared>,
     clients: Clients,
+    /// Whose requests this one serves, where a request itself does not say.
+    caller: Caller,
 }
 
 #[derive(Debug)]
@@ -66,6 +71,7 @@ struct Shared {
     lifecycle: Lifecycle,
     limits: ToolLimits,
     push: Push,
+    resources: Resources,
     /// Counted for those who run the server.
     sessions: OnceLock<Arc<Sessions>>,
 }
@@ -89,17 +95,30 @@ impl Server {
         lifecycle: Lifecycle,
         limits: ToolLimits,
     ) -> Self {
+        let families = Vec::new();
+        Self::with_families(contexts, metrics, lifecycle, limits, families)
+    }
+
+    fn with_families(
+        contexts: Arc<Contexts>,
+        metrics: Metrics,
+        lifecycle: Lifecycle,
+        limits: ToolLimits,
+        families: Vec<Box<dyn Family>>,
+    ) -> Self {
         let shared = Shared {
             contexts,
             metrics,
             lifecycle,
             limits,
             push: Push::new(),
+            resources: Resources::new(families),
             sessions: OnceLock::new(),
         };
         Self {
             shared: Arc::new(shared),
             clients: Clients::One(Session::new("none")),
+            caller: Caller::current(),
         }
     }
 
@@ -108,6 +127,7 @@ impl Server {
         Self {
             shared: Arc::clone(&self.shared),
             clients: Clients::One(session),
+            caller: self.caller.clone(),
         }
     }
 
@@ -117,6 +137,15 @@ impl Server {
         Self {
             shared: Arc::clone(&self.shared),
             clients: Clients::Many(sessions),
+            caller: self.caller.clone(),
+        }
+    }
+
+    /// Serves the caller of the request under way.
+    pub(super) fn for_caller(&self) -> Self {
+        Self {
+            caller: Caller::current(),
+            ..self.clone()
         }
     }
 
@@ -141,7 +170,17 @@ impl Server {
     /// Looks whether the lists have changed, and tells whoever has joined.
     pub(super) fn refresh(&self) {
         if self.shared.push.joined() > 0 {
-            self.shared.push.refresh(&self.tools());
+            self.shared.push.refresh(&self.lists());
+        }
+    }
+
+    /// What everybody sees.
+    fn lists(&self) -> Lists {
+        Lists {
+            tools: self.tools(),
+            resources: self.shared.resources.list(&self.nobody_in_particular()),
+            templates: self.shared.resources.templates(),
+            prompts: Vec::new(),
         }
     }
 
@@ -236,7 +275,8 @@ impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
         let identity = Implementation::new("kubecrier", env!("CARGO_PKG_VERSION"))
             .with_title("kubecrier: what just happened in a cluster");
-        ServerConfig::new(capabilities::at(&ProtocolVersion::V_2026_07_28))
+        let version = ProtocolVersion::V_2026_07_28;
+        ServerConfig::new(capabilities::at(&version, self.shared.resources.any()))
             .with_server_info(identity)
             .with_instructions(INSTRUCTIONS)
     }
@@ -249,7 +289,7 @@ impl ServerHandler for Server {
         context.peer.set_peer_info(request.clone());
         let mut result = self.negotiate_initialize(&request)?;
         let version = ProtocolVersion::new(result.protocol_version.as_str());
-        result.capabilities = capabilities::at(&version);
+        result.capabilities = capabilities::at(&version, self.shared.resources.any());
         Ok(result)
     }
 
@@ -276,7 +316,7 @@ impl ServerHandler for Server {
         }
         self.shared
             .push
-            .join(&session, &Registry::ALL, &self.tools());
+            .join(&session, &Registry::ALL, &self.lists());
     }
 
     async fn list_tools(
@@ -321,9 +361,10 @@ impl ServerHandler for Server {
     async fn list_resources(
         &self,
         _request: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        Ok(ListResourcesResult::with_all_items(Vec::new()))
+        let all = self.shared.resources.list(&self.who(&context));
+        Ok(ListResourcesResult::with_all_items(all))
     }
 
     async fn list_resource_templates(
@@ -331,23 +372,40 @@ impl ServerHandler for Server {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        Ok(ListResourceTemplatesResult::with_all_items(Vec::new()))
+        let all = self.shared.resources.templates();
+        Ok(ListResourceTemplatesResult::with_all_items(all))
     }
 
     async fn read_resource(
         &self,
         request: ReadResourceRequestParams,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        // rmcp makes of it the code that the session's version has.
-        let text = format!(
-            "no resource `{}`; resources/list has all there are",
-            request.uri
-        );
-        Err(ErrorData::resource_not_found(
-            text,
-            Some(json!({"uri": request.uri})),
-        ))
+        let who = self.who(&context);
+        let reading = self.shared.resources.read(&request.uri, &who);
+        tokio::select! {
+            biased;
+            () = context.ct.cancelled() => {
+                Err(ErrorData::internal_error("the read was cancelled", None))
+            }
+            contents = reading => Ok(ReadResourceResult::new(contents?).into()),
+        }
+    }
+
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.subscribe_session(&request.uri, &context)
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.unsubscribe_session(&request.uri, &context)
     }
 
     async fn get_prompt(
@@ -398,83 +456,13 @@ impl ServerHandler for Server {
         &self,
         requested: &SubscriptionFilter,
     ) -> Option<SubscriptionFilter> {
-        let mut accepted = requested.clone();
-        accepted.resource_subscriptions = None;
-        Some(accepted)
+        Some(self.acceptable(requested))
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let _place = self.place_for_listen(&context)?;
-        // A listen is a session of its own, for as long as its stream is open.
-        let session = Session::builder()
-            .outbox(OutboxConfig::default().metrics(self.failures()))
-            .protocol_version(ProtocolVersion::V_2026_07_28)
-            .channel(ListenSink::new(context.sink().clone()))
-            .build("listen");
-        let SubscriptionFilter {
-            tools_list_changed,
-            prompts_list_changed,
-            resources_list_changed,
-            ..
-        } = context.accepted();
-        let wanted = [
-            (Registry::Tools, tools_list_changed),
-            (Registry::Prompts, prompts_list_changed),
-            (Registry::Resources, resources_list_changed),
-        ];
-        let wanted: Vec<_> = wanted
-            .into_iter()
-            .filter(|(_, on)| **on == Some(true))
-            .map(|(list, _)| list)
-            .collect();
-        self.shared.push.join(&session, &wanted, &self.tools());
-        tokio::select! {
-            () = context.cancelled() => {}
-            // Returning is the graceful end: the client gets its result.
-            () = self.shared.lifecycle.draining().cancelled() => {}
-            end = self.delivery(DefaultSink).run(&session) => tracing::debug!(%end, "listen ended"),
-        }
-        Ok(())
+        self.tell(&context).await
     }
 }
 
-impl Server {
-    fn change_level(
-        &self,
-        name: &str,
-        context: &RequestContext<RoleServer>,
-    ) -> Result<(), ErrorData> {
-        if is_modern(context) {
-            return Err(ErrorData::new(
-                ErrorCode::METHOD_NOT_FOUND,
-                "logging/setLevel",
-                None,
-            ));
-        }
-        let level: Level = name.parse().map_err(|error| {
-            let names = Level::ALL.map(|level| level.to_string()).join(", ");
-            ErrorData::invalid_params(format!("{error}; levels are: {names}"), None)
-        })?;
-        let session = self
-            .session(&context.extensions)
-            .ok_or_else(|| ErrorData::internal_error("the session has ended", None))?;
-        self.shared.push.set_level(&session, level);
-        Ok(())
-    }
-
-    /// An open listen counts under the caps of sessions, as its caller's.
-    fn place_for_listen(
-        &self,
-        context: &SubscriptionContext,
-    ) -> Result<Option<Admission>, ErrorData> {
-        let Clients::Many(sessions) = &self.clients else {
-            return Ok(None);
-        };
-        let parts = context.request_context().extensions.get::<Parts>();
-        let caller = parts.map_or_else(Caller::current, Caller::of);
-        match sessions.enter(&caller) {
-            Ok(place) => Ok(Some(place)),
-            Err(refused) => Err(ErrorData::internal_error(refused.to_string(), None)),
-        }
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -191,7 +191,7 @@ fn mcp_router(
     lifecycle: &Lifecycle,
 ) -> Router {
     let requests = StreamableHttpService::new(
-        move || Ok(server.clone()),
+        move || Ok(server.for_caller()),
         Arc::clone(sessions),
         // Hosts and origins are checked by our own guard, for every method. Without
         // a retry hint the answers to requests have no event ids: only the stream,

@@ -13,7 +13,7 @@ fn index_is_consistent(subscriptions: &ResourceSubscriptions) {
     let by_uri: BTreeSet<_> = index
         .by_uri
         .iter()
-        .flat_map(|(uri, sessions)| sessions.keys().map(move |key| (uri.clone(), *key)))
+        .flat_map(|(uri, found)| found.sessions.keys().map(move |key| (uri.clone(), *key)))
         .collect();
     let by_session: BTreeSet<_> = index
         .by_session
@@ -23,7 +23,10 @@ fn index_is_consistent(subscriptions: &ResourceSubscriptions) {
     assert_eq!(by_uri, by_session);
     assert_eq!(by_uri.len(), index.total);
     assert!(
-        index.by_uri.values().all(|sessions| !sessions.is_empty()),
+        index
+            .by_uri
+            .values()
+            .all(|found| !found.sessions.is_empty()),
         "empty sets vanish"
     );
     assert!(
@@ -44,6 +47,41 @@ fn subscribing_twice_is_once_and_unsubscribing_from_the_unknown_does_nothing() {
     assert!(subscriptions.unsubscribe(&session, "test://a"));
     assert!(!subscriptions.unsubscribe(&session, "test://a"));
     assert!(subscriptions.is_empty() && !subscriptions.is_subscribed("test://a"));
+}
+
+#[test]
+fn a_uri_is_followed_from_the_first_subscriber_to_the_last() {
+    struct Following(Arc<Mutex<Vec<&'static str>>>, ResourceSubscriptions);
+    impl Drop for Following {
+        fn drop(&mut self) {
+            // Publishing is allowed here: no lock is held.
+            self.1.publish(&ResourceUpdated::new("test://a"));
+            self.0.lock().push("end");
+        }
+    }
+    let said = Arc::<Mutex<Vec<_>>>::default();
+    let subscriptions = ResourceSubscriptions::default();
+    let subscribe = |session: &Session| {
+        subscriptions.subscribe_following(session, "test://a", || {
+            subscriptions.publish(&ResourceUpdated::new("test://a"));
+            said.lock().push("begin");
+            Following(Arc::clone(&said), subscriptions.clone())
+        })
+    };
+    let sessions: Vec<_> = (0..3).map(|n| Session::new(n.to_string())).collect();
+    for session in &sessions {
+        assert_eq!(subscribe(session), Ok(true));
+        assert_eq!(subscribe(session), Ok(false));
+    }
+    sessions[0].close(CloseReason::Down);
+    assert_eq!(subscribe(&sessions[0]), Err(SubscribeError::Closed));
+    sessions[1].prune();
+    assert_eq!(*said.lock(), ["begin"], "one is still subscribed");
+    subscriptions.unsubscribe(&sessions[2], "test://a");
+    assert_eq!(*said.lock(), ["begin", "end"]);
+    assert_eq!(subscribe(&sessions[1]), Ok(true));
+    drop(sessions);
+    assert_eq!(*said.lock(), ["begin", "end", "begin", "end"]);
 }
 
 #[test]

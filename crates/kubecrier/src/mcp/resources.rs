@@ -1,0 +1,176 @@
+//! Resources: families that each know their URIs, and one registry of who is told
+//! when one changes, whatever the protocol version.
+//!
+//! ```text
+//!  resources/subscribe ───┐                       ┌── first subscriber: Family::follow ──▶ Lease
+//!  subscriptions/listen ──┴▶ ResourceSubscriptions┤
+//!                                  ▲              └── last one gone, for any reason: drop(Lease)
+//!  Updates::updated ───────────────┘──▶ every subscriber's outbox, the newest per URI
+//! ```
+
+mod family;
+
+use std::fmt;
+
+use mcp_notify::{
+    ResourceSubscriptions, ResourceType, ResourceUpdated, Session, SubscribeError,
+    SubscriptionLimits,
+};
+use rmcp::model::{Resource, ResourceContents, ResourceTemplate};
+use serde::Serialize;
+
+pub use self::family::{Era, Family, Lease, Reading, ResourceError, Who};
+
+/// The most URIs of one listen. The SDK's client gives a subscription up when 64
+/// notifications wait in it, and three of those may be changed lists.
+const LISTEN_URIS_MAX: usize = 60;
+
+/// Every resource of the server.
+pub(super) struct Resources {
+    families: Vec<Box<dyn Family>>,
+    updates: Updates,
+}
+
+/// Says that a resource has changed. A clone says so to the same subscribers.
+#[derive(Clone, Debug)]
+pub struct Updates(ResourceSubscriptions);
+
+// === impl Resources ===
+
+impl Resources {
+    pub(super) fn new(families: Vec<Box<dyn Family>>) -> Self {
+        let subscriptions = ResourceSubscriptions::new(SubscriptionLimits::default());
+        Self {
+            families,
+            updates: Updates(subscriptions),
+        }
+    }
+
+    /// Whether there can be anything to subscribe to.
+    pub(super) fn any(&self) -> bool {
+        !self.families.is_empty()
+    }
+
+    /// What `resources/list` shows to `who`.
+    pub(super) fn list(&self, who: &Who) -> Vec<Resource> {
+        let families = self.families.iter();
+        families.flat_map(|family| family.entries(who)).collect()
+    }
+
+    /// What `resources/templates/list` shows.
+    pub(super) fn templates(&self) -> Vec<ResourceTemplate> {
+        let families = self.families.iter();
+        families.flat_map(|family| family.templates()).collect()
+    }
+
+    pub(super) async fn read(
+        &self,
+        uri: &str,
+        who: &Who,
+    ) -> Result<Vec<ResourceContents>, ResourceError> {
+        self.family(uri)?.read(uri, who).await
+    }
+
+    /// Subscribes a session to a URI.
+    pub(super) fn subscribe(
+        &self,
+        session: &Session,
+        uri: &str,
+        who: &Who,
+    ) -> Result<(), ResourceError> {
+        let family = self.family(uri)?;
+        family.may_subscribe(uri, who)?;
+        self.updates
+            .0
+            .subscribe_following(session, uri, || family.follow(uri, &self.updates))?;
+        Ok(())
+    }
+
+    pub(super) fn unsubscribe(&self, session: &Session, uri: &str) {
+        self.updates.0.unsubscribe(session, uri);
+    }
+
+    /// Those of the URIs that a listen of `who` gets: each once, and as many as a
+    /// client can hold.
+    pub(super) fn listenable(&self, uris: &[String], who: &Who) -> Vec<String> {
+        let mut accepted: Vec<String> = Vec::new();
+        for uri in uris {
+            let known = self.family(uri).and_then(|one| one.may_subscribe(uri, who));
+            if known.is_ok() && !accepted.contains(uri) && accepted.len() < LISTEN_URIS_MAX {
+                accepted.push(uri.clone());
+            }
+        }
+        accepted
+    }
+
+    /// Subscribes a listen. It is told once of each URI, because what changed before
+    /// it was there it cannot know.
+    pub(super) fn listen(
+        &self,
+        session: &Session,
+        uris: &[String],
+        who: &Who,
+    ) -> Result<(), ResourceError> {
+        for uri in uris {
+            self.subscribe(session, uri, who)?;
+            let _accounted = session.push(ResourceUpdated::new(uri).to_notification());
+        }
+        Ok(())
+    }
+
+    fn family(&self, uri: &str) -> Result<&dyn Family, ResourceError> {
+        let found = self.families.iter().find(|family| family.owns(uri));
+        match found {
+            Some(family) => Ok(family.as_ref()),
+            None => Err(ResourceError::not_found(uri)),
+        }
+    }
+}
+
+impl fmt::Debug for Resources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Resources")
+            .field("families", &self.families.len())
+            .field("updates", &self.updates)
+            .finish()
+    }
+}
+
+// === impl Updates ===
+
+impl Updates {
+    /// The resource at `uri` has changed: every subscriber is told, none is waited
+    /// for, and updates that wait for the same URI become one. Failures count under
+    /// the type, if it is one of the counted ones. Returns how many took it.
+    ///
+    /// `meta` says what changed: an object whose keys carry a prefix of ours.
+    pub fn updated<M: Serialize>(
+        &self,
+        uri: &str,
+        resource_type: Option<ResourceType>,
+        meta: Option<&M>,
+    ) -> usize {
+        let mut update = ResourceUpdated::new(uri);
+        if let Some(resource_type) = resource_type {
+            update = update.resource_type(resource_type);
+        }
+        match meta {
+            Some(meta) => self.0.publish(&update.meta(meta)),
+            None => self.0.publish(&update),
+        }
+    }
+
+    /// Whether anybody would be told.
+    pub fn wanted(&self, uri: &str) -> bool {
+        self.0.is_subscribed(uri)
+    }
+}
+
+impl From<SubscribeError> for ResourceError {
+    fn from(error: SubscribeError) -> Self {
+        Self::Refused(error.to_string())
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -1,0 +1,29 @@
+//! `logging/setLevel`, of the versions that have it.
+
+use mcp_notify::Level;
+use rmcp::{ErrorData, RoleServer, model::ErrorCode, service::RequestContext};
+
+use super::{Server, is_modern};
+
+impl Server {
+    pub(super) fn change_level(
+        &self,
+        name: &str,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        if is_modern(context) {
+            return Err(ErrorData::new(
+                ErrorCode::METHOD_NOT_FOUND,
+                "logging/setLevel",
+                None,
+            ));
+        }
+        let level: Level = name.parse().map_err(|error| {
+            let names = Level::ALL.map(|level| level.to_string()).join(", ");
+            ErrorData::invalid_params(format!("{error}; levels are: {names}"), None)
+        })?;
+        let session = self.session_of(context)?;
+        self.shared.push.set_level(&session, level);
+        Ok(())
+    }
+}

@@ -1,0 +1,82 @@
+//! Resources as requests ask for them.
+
+use http::request::Parts;
+use mcp_notify::Session;
+use rmcp::{ErrorData, RoleServer, model::ErrorCode, service::RequestContext};
+
+use super::{Server, is_modern};
+use crate::mcp::{
+    caller::Caller,
+    resources::{Era, Who},
+};
+
+impl Server {
+    /// Whose request it is.
+    pub(super) fn who(&self, context: &RequestContext<RoleServer>) -> Who {
+        let caller = match context.extensions.get::<Parts>() {
+            Some(parts) => Caller::of(parts),
+            None => self.caller.clone(),
+        };
+        // On stdio there is a session, but the newest protocol knows nothing of it.
+        let (era, session) = if is_modern(context) {
+            (Era::Modern, None)
+        } else {
+            (Era::Legacy, self.session(&context.extensions))
+        };
+        Who {
+            session,
+            caller,
+            era,
+        }
+    }
+
+    /// A caller without a session: what a request of the newest protocol is, and
+    /// whom lists that everybody sees are made for.
+    pub(super) fn nobody_in_particular(&self) -> Who {
+        Who {
+            session: None,
+            caller: self.caller.clone(),
+            era: Era::Modern,
+        }
+    }
+
+    pub(super) fn session_of(
+        &self,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<Session, ErrorData> {
+        self.session(&context.extensions)
+            .ok_or_else(|| ErrorData::internal_error("the session has ended", None))
+    }
+
+    /// `resources/subscribe`, which rmcp lets through for versions that have it.
+    pub(super) fn subscribe_session(
+        &self,
+        uri: &str,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.something_to_subscribe_to("resources/subscribe")?;
+        let session = self.session_of(context)?;
+        let who = self.who(context);
+        Ok(self.shared.resources.subscribe(&session, uri, &who)?)
+    }
+
+    /// `resources/unsubscribe`: from what was not subscribed to, it does nothing.
+    pub(super) fn unsubscribe_session(
+        &self,
+        uri: &str,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.something_to_subscribe_to("resources/unsubscribe")?;
+        let session = self.session_of(context)?;
+        self.shared.resources.unsubscribe(&session, uri);
+        Ok(())
+    }
+
+    /// What is not declared is not there.
+    fn something_to_subscribe_to(&self, method: &'static str) -> Result<(), ErrorData> {
+        if self.shared.resources.any() {
+            return Ok(());
+        }
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method, None))
+    }
+}
