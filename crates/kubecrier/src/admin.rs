@@ -47,6 +47,8 @@ async fn readyz(State(admin): State<Admin>) -> impl IntoResponse {
 
 async fn metrics(State(admin): State<Admin>) -> impl IntoResponse {
     const TEXT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    let now = admin.server.watching();
+    admin.metrics.watch().sizes(now.silence, now.subscriptions);
     match admin.metrics.encode(admin.server.sessions()) {
         Ok(text) => ([(CONTENT_TYPE, TEXT)], text).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
@@ -59,11 +61,14 @@ async fn stats(State(admin): State<Admin>) -> Json<Value> {
         Ok(contexts) => json!(contexts.into_iter().map(|one| one.name).collect::<Vec<_>>()),
         Err(error) => json!({"error": error.to_string()}),
     };
+    let now = admin.server.watching();
     Json(json!({
         "version": env!("CARGO_PKG_VERSION"),
         "uptimeSeconds": admin.started.elapsed().as_secs(),
         "ready": admin.lifecycle.is_ready(),
         "sessions": admin.server.sessions(),
+        "subscriptions": now.subscriptions,
+        "watches": now.watches,
         "callsRunning": admin.lifecycle.count(Work::Call),
         "contexts": contexts,
         "clientsConnected": admin.contexts.connected(),

@@ -19,6 +19,12 @@ pub(crate) const SESSIONS: RangeInclusive<u64> = 1..=1_000_000;
 pub(crate) const REQUEST_TIMEOUT_SECONDS: RangeInclusive<u64> = 1..=60;
 /// Kubernetes kills after 30 s unless told otherwise; nobody waits 5 minutes.
 pub(crate) const DRAIN_TIMEOUT_SECONDS: RangeInclusive<u64> = 1..=300;
+/// Subscriptions of one session, and in all.
+pub(crate) const SUBSCRIPTIONS: RangeInclusive<u64> = 1..=100_000;
+/// What one subscription remembers.
+pub(crate) const FEED_EVENTS: RangeInclusive<u64> = 1..=100_000;
+/// A watch that has gone silent is noticed when it should have been renewed.
+pub(crate) const WATCH_RENEWAL_SECONDS: RangeInclusive<u64> = 1..=3600;
 /// A screenful, up to what a client's message may weigh.
 pub(crate) const MAX_OUTPUT_BYTES: RangeInclusive<u64> = 4096..=4_194_304;
 
@@ -176,6 +182,34 @@ pub struct Settings {
     #[arg(hide_short_help = true)]
     pub request_timeout_seconds: Option<u64>,
 
+    /// Event subscriptions of one session [default: 10]
+    #[arg(
+        long,
+        env = "KUBECRIER_MAX_SUBSCRIPTIONS_PER_SESSION",
+        value_name = "N"
+    )]
+    #[arg(value_parser = within(SUBSCRIPTIONS), help_heading = "Events")]
+    #[arg(hide_short_help = true)]
+    pub max_subscriptions_per_session: Option<u64>,
+
+    /// Event subscriptions in all [default: 100]
+    #[arg(long, env = "KUBECRIER_MAX_SUBSCRIPTIONS_GLOBAL", value_name = "N")]
+    #[arg(value_parser = within(SUBSCRIPTIONS), help_heading = "Events")]
+    #[arg(hide_short_help = true)]
+    pub max_subscriptions_global: Option<u64>,
+
+    /// Events that a subscription keeps for events_poll [default: 1000]
+    #[arg(long, env = "KUBECRIER_MAX_FEED_EVENTS", value_name = "N")]
+    #[arg(value_parser = within(FEED_EVENTS), help_heading = "Events")]
+    #[arg(hide_short_help = true)]
+    pub max_feed_events: Option<u64>,
+
+    /// How long one watch request lasts until it is renewed [default: 60]
+    #[arg(long, env = "KUBECRIER_WATCH_RENEWAL_SECONDS", value_name = "SECONDS")]
+    #[arg(value_parser = within(WATCH_RENEWAL_SECONDS), help_heading = "Events")]
+    #[arg(hide_short_help = true)]
+    pub watch_renewal_seconds: Option<u64>,
+
     /// Size of a tool's answer at most [default: 65536]
     #[arg(long, env = "KUBECRIER_MAX_OUTPUT_BYTES", value_name = "BYTES")]
     #[arg(value_parser = within(MAX_OUTPUT_BYTES), help_heading = "Output")]
@@ -240,6 +274,14 @@ impl Settings {
             request_timeout_seconds: self
                 .request_timeout_seconds
                 .or(weaker.request_timeout_seconds),
+            max_subscriptions_per_session: self
+                .max_subscriptions_per_session
+                .or(weaker.max_subscriptions_per_session),
+            max_subscriptions_global: self
+                .max_subscriptions_global
+                .or(weaker.max_subscriptions_global),
+            max_feed_events: self.max_feed_events.or(weaker.max_feed_events),
+            watch_renewal_seconds: self.watch_renewal_seconds.or(weaker.watch_renewal_seconds),
             max_output_bytes: self.max_output_bytes.or(weaker.max_output_bytes),
             log_level: self.log_level.or(weaker.log_level),
             log_format: self.log_format.or(weaker.log_format),
@@ -248,7 +290,7 @@ impl Settings {
 
     /// The numbers and where they must lie; clap checks flags and environment by
     /// itself, a file is checked with this.
-    pub(crate) fn numbers(&self) -> [(&'static str, Option<u64>, RangeInclusive<u64>); 8] {
+    pub(crate) fn numbers(&self) -> [(&'static str, Option<u64>, RangeInclusive<u64>); 12] {
         [
             ("port", self.port, PORT),
             (
@@ -272,6 +314,22 @@ impl Settings {
                 "request_timeout_seconds",
                 self.request_timeout_seconds,
                 REQUEST_TIMEOUT_SECONDS,
+            ),
+            (
+                "max_subscriptions_per_session",
+                self.max_subscriptions_per_session,
+                SUBSCRIPTIONS,
+            ),
+            (
+                "max_subscriptions_global",
+                self.max_subscriptions_global,
+                SUBSCRIPTIONS,
+            ),
+            ("max_feed_events", self.max_feed_events, FEED_EVENTS),
+            (
+                "watch_renewal_seconds",
+                self.watch_renewal_seconds,
+                WATCH_RENEWAL_SECONDS,
             ),
             ("max_output_bytes", self.max_output_bytes, MAX_OUTPUT_BYTES),
         ]

@@ -13,6 +13,7 @@ use clap::{CommandFactory, FromArgMatches};
 use crate::{
     cli::{Args, Settings},
     cluster, duration, log, mcp,
+    subscriptions::{Caps, FeedLimits},
 };
 
 const PREFIX: &str = "KUBECRIER_";
@@ -33,6 +34,8 @@ pub struct Config {
     pub tools: mcp::ToolLimits,
     /// Which clusters.
     pub cluster: cluster::Config,
+    /// How many subscriptions, and what they remember.
+    pub subscriptions: mcp::SubscriptionSettings,
     /// How long a stop waits for running calls.
     pub drain_timeout: Duration,
 }
@@ -133,6 +136,10 @@ impl TryFrom<Settings> for Config {
             kubeconfig,
             context,
             request_timeout_seconds,
+            max_subscriptions_per_session,
+            max_subscriptions_global,
+            max_feed_events,
+            watch_renewal_seconds,
             max_output_bytes,
             log_level,
             log_format,
@@ -147,6 +154,8 @@ impl TryFrom<Settings> for Config {
             })?,
         };
         let usual = mcp::SessionLimits::default();
+        let watching = mcp::SubscriptionSettings::default();
+        let mcp::SubscriptionSettings { caps, feed, .. } = watching;
         let count = |given: Option<u64>, usual| {
             given.map_or(usual, |count| usize::try_from(count).unwrap_or(usize::MAX))
         };
@@ -187,6 +196,19 @@ impl TryFrom<Settings> for Config {
                 context,
                 request_timeout: request_timeout_seconds
                     .map_or(REQUEST_TIMEOUT, Duration::from_secs),
+            },
+            subscriptions: mcp::SubscriptionSettings {
+                caps: Caps {
+                    per_session_max: count(max_subscriptions_per_session, caps.per_session_max),
+                    global_max: count(max_subscriptions_global, caps.global_max),
+                },
+                feed: FeedLimits {
+                    entries_max: count(max_feed_events, feed.entries_max),
+                    ..feed
+                },
+                idle_timeout: sessions.idle_timeout,
+                watch_renewal: watch_renewal_seconds
+                    .map_or(watching.watch_renewal, Duration::from_secs),
             },
             drain_timeout: drain_timeout_seconds.map_or(DRAIN_TIMEOUT, Duration::from_secs),
         })

@@ -41,6 +41,7 @@ pub async fn run(config: Config, stop: impl Stream<Item = ()>) -> Result<()> {
         transport,
         tools,
         cluster,
+        subscriptions,
         drain_timeout,
     } = config;
     let lifecycle = Lifecycle::default();
@@ -51,6 +52,7 @@ pub async fn run(config: Config, stop: impl Stream<Item = ()>) -> Result<()> {
         metrics.clone(),
         lifecycle.clone(),
         tools,
+        subscriptions,
     );
     let admin = admin::Admin {
         lifecycle: lifecycle.clone(),

@@ -13,6 +13,7 @@ mod resources;
 mod schema;
 mod server;
 mod sessions;
+mod subscriptions;
 mod tools;
 mod transport;
 
@@ -20,8 +21,9 @@ pub use self::{
     caller::Caller,
     output::{Output, ToolError},
     resources::{Era, Family, Lease, Reading, ResourceError, Updates, Who},
-    server::{Server, ToolLimits},
+    server::{Server, ToolLimits, Watching},
     sessions::SessionLimits,
+    subscriptions::SubscriptionSettings,
     transport::{HttpConfig, Serving, Transport, start},
 };
 

@@ -27,6 +27,15 @@ pub enum ToolError {
     /// The arguments do not fit.
     #[error("{0}")]
     Arguments(String),
+    /// There is no such thing, or none that the caller may know of.
+    #[error("{0}")]
+    NotFound(String),
+    /// A limit is reached.
+    #[error("{0}")]
+    Limit(String),
+    /// Not on this connection.
+    #[error("{0}")]
+    Unsupported(String),
     /// We have made a mistake.
     #[error("the tool failed on a bug of the server, which ends now; its log says more")]
     Bug,
@@ -50,6 +59,12 @@ pub(super) struct Listing<T> {
 // === impl Output ===
 
 impl Output {
+    /// Data that is read as it is.
+    pub(super) fn json(data: Map<String, Value>) -> Self {
+        let text = serde_json::to_string_pretty(&data).unwrap_or_default();
+        Self { text, data }
+    }
+
     pub(super) fn into_result(self) -> CallToolResult {
         let mut result = CallToolResult::success(vec![ContentBlock::text(self.text)]);
         result.structured_content = Some(Value::Object(self.data));
@@ -64,6 +79,9 @@ impl ToolError {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Arguments(_) => ErrorKind::Invalid.as_str(),
+            Self::NotFound(_) => ErrorKind::NotFound.as_str(),
+            Self::Limit(_) => "limit",
+            Self::Unsupported(_) => "unsupported",
             Self::Bug => "bug",
             Self::Cluster(error) => error.kind().as_str(),
         }
@@ -72,7 +90,11 @@ impl ToolError {
     /// What to do about it.
     pub fn hint(&self) -> Option<&str> {
         match self {
-            Self::Arguments(_) | Self::Bug => None,
+            Self::Arguments(_)
+            | Self::NotFound(_)
+            | Self::Limit(_)
+            | Self::Unsupported(_)
+            | Self::Bug => None,
             Self::Cluster(error) => error.hint(),
         }
     }
@@ -80,7 +102,7 @@ impl ToolError {
     /// Whether another call would do better, with nothing mended in between.
     pub(super) fn is_the_callers(&self) -> bool {
         match self {
-            Self::Arguments(_) => true,
+            Self::Arguments(_) | Self::NotFound(_) | Self::Limit(_) | Self::Unsupported(_) => true,
             Self::Bug => false,
             Self::Cluster(error) => {
                 matches!(

@@ -55,6 +55,11 @@ impl Push {
         }
     }
 
+    /// Log messages, by each session's level.
+    pub(super) fn logging(&self) -> &LoggingService {
+        &self.logging
+    }
+
     /// The client is ready to hear: it is told once of each of these lists. A client
     /// that says so twice is told once.
     pub(super) fn join(&self, session: &Session, lists: &[Registry], now: &Lists) {

@@ -9,6 +9,7 @@
 //! ```
 
 mod family;
+mod subscriptions;
 
 use std::fmt;
 
@@ -20,6 +21,7 @@ use rmcp::model::{Resource, ResourceContents, ResourceTemplate};
 use serde::Serialize;
 
 pub use self::family::{Era, Family, Lease, Reading, ResourceError, Who};
+pub(super) use self::subscriptions::SubscriptionFeeds;
 
 /// The most URIs of one listen. The SDK's client gives a subscription up when 64
 /// notifications wait in it, and three of those may be changed lists.
@@ -44,6 +46,11 @@ impl Resources {
             families,
             updates: Updates(subscriptions),
         }
+    }
+
+    /// Where changes are told.
+    pub(super) fn updates(&self) -> &Updates {
+        &self.updates
     }
 
     /// Whether there can be anything to subscribe to.

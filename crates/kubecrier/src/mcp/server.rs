@@ -4,6 +4,9 @@
 mod level;
 mod listen;
 mod resources;
+mod subscriptions;
+
+pub use self::subscriptions::Watching;
 
 use std::{
     panic::AssertUnwindSafe,
@@ -33,14 +36,16 @@ use super::{
     capabilities,
     output::ToolError,
     push::{Lists, Push},
-    resources::{Family, Resources},
+    resources::{Family, Resources, SubscriptionFeeds},
     sessions::Sessions,
+    subscriptions::{SubscriptionSettings, Subscriptions},
     tools::{self, Entry, ToolContext},
 };
 use crate::{
-    cluster::Contexts,
+    cluster::{Contexts, Watches},
     lifecycle::{Lifecycle, Work},
     metrics::Metrics,
+    subscriptions::Ledger,
 };
 
 const INSTRUCTIONS: &str = "Reads Kubernetes clusters; changes nothing. Start with events_list \
@@ -72,6 +77,7 @@ struct Shared {
     limits: ToolLimits,
     push: Push,
     resources: Resources,
+    subscriptions: Subscriptions,
     /// Counted for those who run the server.
     sessions: OnceLock<Arc<Sessions>>,
 }
@@ -94,9 +100,17 @@ impl Server {
         metrics: Metrics,
         lifecycle: Lifecycle,
         limits: ToolLimits,
+        subscriptions: SubscriptionSettings,
     ) -> Self {
         let families = Vec::new();
-        Self::with_families(contexts, metrics, lifecycle, limits, families)
+        Self::with_families(
+            contexts,
+            metrics,
+            lifecycle,
+            limits,
+            subscriptions,
+            families,
+        )
     }
 
     fn with_families(
@@ -104,15 +118,28 @@ impl Server {
         metrics: Metrics,
         lifecycle: Lifecycle,
         limits: ToolLimits,
-        families: Vec<Box<dyn Family>>,
+        settings: SubscriptionSettings,
+        mut families: Vec<Box<dyn Family>>,
     ) -> Self {
+        let ledger = Ledger::new(settings.caps);
+        families.push(Box::new(SubscriptionFeeds(Arc::clone(&ledger))));
+        let (push, resources) = (Push::new(), Resources::new(families));
+        let watches = Watches::new(
+            Arc::clone(&contexts),
+            lifecycle.clone(),
+            metrics.watch().clone(),
+            settings.watch_renewal,
+        );
+        let (logging, updates) = (push.logging().clone(), resources.updates().clone());
+        let subscriptions = Subscriptions::new(settings, ledger, watches, logging, updates);
         let shared = Shared {
             contexts,
             metrics,
             lifecycle,
             limits,
-            push: Push::new(),
-            resources: Resources::new(families),
+            push,
+            resources,
+            subscriptions,
             sessions: OnceLock::new(),
         };
         Self {
@@ -220,9 +247,13 @@ impl Server {
         let shared = &self.shared;
         let _busy = shared.lifecycle.busy(Work::Call);
         let began = Instant::now();
+        let client = self.client(context);
         let tool_context = ToolContext {
             contexts: &shared.contexts,
             limits: shared.limits,
+            subscriptions: &shared.subscriptions,
+            client: &client,
+            draining: shared.lifecycle.draining(),
         };
         let call = (entry.call)(tool_context, request.arguments.unwrap_or_default());
         // rmcp would swallow a panic, and leave the client waiting.

@@ -3,6 +3,10 @@
 
 mod configuration_contexts_list;
 mod events_list;
+mod events_list_subscriptions;
+mod events_poll;
+mod events_subscribe;
+mod events_unsubscribe;
 mod namespaces_list;
 mod pods_list;
 mod pods_log;
@@ -16,18 +20,25 @@ use rmcp::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::{
     output::{Output, ToolError},
+    resources::Who,
     schema,
     server::ToolLimits,
+    subscriptions::Subscriptions,
 };
 use crate::cluster::{Cluster, ClusterError, Contexts, ErrorKind, Name};
 
 /// Every tool, in the order clients see.
-pub(super) static TOOLS: [Entry; 5] = [
+pub(super) static TOOLS: [Entry; 9] = [
     configuration_contexts_list::ENTRY,
     events_list::ENTRY,
+    events_list_subscriptions::ENTRY,
+    events_poll::ENTRY,
+    events_subscribe::ENTRY,
+    events_unsubscribe::ENTRY,
     namespaces_list::ENTRY,
     pods_list::ENTRY,
     pods_log::ENTRY,
@@ -38,6 +49,8 @@ pub(super) struct Entry {
     pub(super) name: &'static str,
     title: &'static str,
     description: &'static str,
+    /// Whether the same call made twice is as good as once.
+    idempotent: bool,
     schema: fn() -> JsonObject,
     pub(super) call: for<'a> fn(ToolContext<'a>, JsonObject) -> Answer<'a>,
 }
@@ -47,6 +60,20 @@ pub(super) struct Entry {
 pub(super) struct ToolContext<'a> {
     pub(super) contexts: &'a Contexts,
     pub(super) limits: ToolLimits,
+    pub(super) subscriptions: &'a Subscriptions,
+    pub(super) client: &'a Client,
+    /// Ends when the server stops: nobody is to wait for long then.
+    pub(super) draining: &'a CancellationToken,
+}
+
+/// Who calls, and how it can be reached.
+#[derive(Debug)]
+pub(super) struct Client {
+    pub(super) who: Who,
+    /// Whether the transport can push events.
+    pub(super) pushes: bool,
+    /// Whether the session has a stream open now.
+    pub(super) stream_open: bool,
 }
 
 /// A call under way.
@@ -64,11 +91,11 @@ impl Entry {
     pub(super) fn definition(&self, contexts: &[String], default: Option<&str>) -> Tool {
         let mut schema = (self.schema)();
         schema::with_contexts(&mut schema, contexts, default);
-        // Nothing here changes a cluster, and the same call may be made twice.
+        // Nothing here changes a cluster.
         let hints = ToolAnnotations::with_title(self.title)
             .read_only(true)
             .destructive(false)
-            .idempotent(true)
+            .idempotent(self.idempotent)
             .open_world(true);
         Tool::new(self.name, self.description, schema).with_annotations(hints)
     }

@@ -222,6 +222,8 @@ fn mcp_router(
 /// Tells clients when a list has changed: the kubeconfig's contexts are part of
 /// what the tools say.
 fn watch_lists(server: &Server, close: &CancellationToken, lifecycle: &Lifecycle) {
+    let sweeping = server.subscriptions().clone().sweep(close.clone());
+    lifecycle.spawn("subscriptions", sweeping);
     let (server, close) = (server.clone(), close.clone());
     lifecycle.spawn("lists", async move {
         let mut ticks = interval(LISTS_TTL);

@@ -106,9 +106,9 @@ impl Event {
                 last_timestamp: self.timestamp,
                 source: &self.source,
             };
-            serde_json::value::to_raw_value(&wire)
-                .expect("strings and numbers always serialise")
-                .into()
+            // Strings and numbers always serialise.
+            let json = serde_json::value::to_raw_value(&wire).unwrap_or_default();
+            json.into()
         })
     }
 

@@ -263,9 +263,7 @@ mod tests {
             for (pushed, limit) in steps {
                 (0..pushed).for_each(|_| push(&feed));
                 let read = feed.after(at, limit);
-                let mut expected = at + read.missed;
-                for entry in &read.entries {
-                    expected += 1;
+                for (expected, entry) in (at + read.missed + 1..).zip(&read.entries) {
                     prop_assert_eq!(entry.seq, expected);
                 }
                 prop_assert!(read.entries.len() <= limit);

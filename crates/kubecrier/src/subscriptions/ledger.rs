@@ -58,6 +58,8 @@ struct Owned {
     active: HashMap<SubscriptionId, Active>,
     reserved: usize,
     tombstones: VecDeque<SubscriptionId>,
+    /// Somebody has been told to end all of it.
+    claimed: bool,
 }
 
 /// A subscription, and what ends with it.
@@ -189,6 +191,13 @@ impl Ledger {
             owner: owner.clone(),
             filled: false,
         })
+    }
+
+    /// True once per owner: whoever gets it sees to it that the owner's end is told.
+    pub fn first_of(&self, owner: &Owner) -> bool {
+        let mut inner = self.inner.lock();
+        let owned = inner.owners.get_mut(owner);
+        owned.is_some_and(|owned| !std::mem::replace(&mut owned.claimed, true))
     }
 
     /// One of the owner's.

@@ -64,6 +64,8 @@ pub struct Subscription {
     ended: AtomicBool,
     degraded: Mutex<Option<String>>,
     touched: Mutex<Instant>,
+    /// No session keeps it, only that somebody polls, reads or listens.
+    by_use: bool,
 }
 
 /// What is attached to a fault nobody has looked into.
@@ -90,7 +92,20 @@ impl Subscription {
             ended: AtomicBool::new(false),
             degraded: Mutex::default(),
             touched: Mutex::new(Instant::now()),
+            by_use: false,
         }
+    }
+
+    /// The same, to be ended when nobody uses it any more.
+    #[must_use]
+    pub fn kept_by_use(mut self) -> Self {
+        self.by_use = true;
+        self
+    }
+
+    /// Whether it ends when nobody uses it any more.
+    pub fn is_kept_by_use(&self) -> bool {
+        self.by_use
     }
 
     /// Its name.

@@ -2,6 +2,7 @@
 //! stands between a test and the wire.
 
 mod stream;
+mod subscriber;
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -21,7 +22,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use testbed::{Cluster, Kubeconfig, User};
 
-pub(crate) use self::stream::Stream;
+pub(crate) use self::{stream::Stream, subscriber::Subscriber};
 
 /// Longer than anything takes; only a test that fails waits for it.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);

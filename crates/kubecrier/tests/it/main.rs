@@ -12,4 +12,7 @@ mod pod_status;
 mod protocol;
 mod sessions;
 mod shutdown;
+mod subscriptions;
+mod subscriptions_of_others;
 mod tools;
+mod watches;

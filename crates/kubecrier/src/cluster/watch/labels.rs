@@ -34,11 +34,15 @@ const KINDS: MemoLimits = MemoLimits {
     unknown: Duration::from_mins(1),
 };
 
+/// How a kind of a context, of an API version, is called in a path, and whether it
+/// lives in namespaces.
+type Kinds = Memo<(String, String, String), (ApiResource, bool)>;
+
 /// Where labels come from.
 pub(super) struct LabelSource {
     contexts: Arc<Contexts>,
     objects: Memo<Key, Labels>,
-    kinds: Arc<Memo<(String, String, String), (ApiResource, bool)>>,
+    kinds: Arc<Kinds>,
     requests: Arc<Semaphore>,
 }
 
@@ -104,11 +108,7 @@ fn api_version(object: &InvolvedObject) -> &str {
     }
 }
 
-async fn ask(
-    contexts: &Contexts,
-    kinds: &Memo<(String, String, String), (ApiResource, bool)>,
-    key: Key,
-) -> Option<Labels> {
+async fn ask(contexts: &Contexts, kinds: &Kinds, key: Key) -> Option<Labels> {
     let cluster = contexts.cluster(Some(&key.context)).await.ok()?;
     let which = (
         key.context.clone(),

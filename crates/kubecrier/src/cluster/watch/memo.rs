@@ -135,7 +135,7 @@ mod tests {
 
     const LIMITS: MemoLimits = MemoLimits {
         entries_max: 10,
-        known: Duration::from_secs(60),
+        known: Duration::from_mins(1),
         unknown: Duration::from_secs(5),
     };
 

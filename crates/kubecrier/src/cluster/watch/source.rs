@@ -164,10 +164,7 @@ impl Source for ClusterSource {
             opened => opened?,
         };
         let scope = self.scope.clone();
-        let frames = frames.filter_map(move |said| {
-            let frame = frame(&scope, said);
-            async move { frame }
-        });
+        let frames = frames.map(move |said| frame(&scope, said));
         Ok(frames.boxed())
     }
 
@@ -260,8 +257,8 @@ fn plain(event: ApiEvent) -> (Box<Event>, String) {
     (Box::new(events::plain(event)), version)
 }
 
-fn frame(scope: &Scope, said: kube::Result<WatchEvent<ApiEvent>>) -> Option<Result<Frame, Fault>> {
-    Some(match said {
+fn frame(scope: &Scope, said: kube::Result<WatchEvent<ApiEvent>>) -> Result<Frame, Fault> {
+    match said {
         Ok(WatchEvent::Added(event) | WatchEvent::Modified(event)) => {
             let (event, version) = plain(event);
             Ok(Frame::Event(event, version))
@@ -275,7 +272,7 @@ fn frame(scope: &Scope, said: kube::Result<WatchEvent<ApiEvent>>) -> Option<Resu
             Err(fault(&operation(scope, "watch"), &kube::Error::Api(status)))
         }
         Err(error) => Err(fault(&operation(scope, "watch"), &error)),
-    })
+    }
 }
 
 fn fault(operation: &Operation<'_>, error: &kube::Error) -> Fault {

@@ -70,12 +70,6 @@ impl Family for Notes {
     }
 }
 
-impl Resources {
-    pub(in crate::mcp) fn updates(&self) -> &Updates {
-        &self.updates
-    }
-}
-
 fn who(session: Option<&Session>) -> Who {
     Who {
         session: session.cloned(),

@@ -4,10 +4,11 @@ use http::request::Parts;
 use mcp_notify::Session;
 use rmcp::{ErrorData, RoleServer, model::ErrorCode, service::RequestContext};
 
-use super::{Server, is_modern};
+use super::{Clients, Server, is_modern};
 use crate::mcp::{
     caller::Caller,
     resources::{Era, Who},
+    tools::Client,
 };
 
 impl Server {
@@ -27,6 +28,24 @@ impl Server {
             session,
             caller,
             era,
+        }
+    }
+
+    /// Whose call it is, and how it can be reached.
+    pub(super) fn client(&self, context: &RequestContext<RoleServer>) -> Client {
+        let who = self.who(context);
+        let (pushes, stream_open) = match (&self.clients, &who.session) {
+            (Clients::One(_), _) => (false, false),
+            (Clients::Many(sessions), Some(session)) => {
+                let entry = sessions.get(session.id());
+                (true, entry.is_some_and(|entry| entry.has_stream()))
+            }
+            (Clients::Many(_), None) => (true, false),
+        };
+        Client {
+            who,
+            pushes,
+            stream_open,
         }
     }
 

@@ -35,6 +35,7 @@ impl Client {
             ToolLimits {
                 output_bytes: 10_000,
             },
+            SubscriptionSettings::default(),
             vec![Box::new(notes.clone())],
         );
         let session = Session::new("pipe");

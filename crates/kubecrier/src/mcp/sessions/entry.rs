@@ -215,6 +215,11 @@ impl Entry {
         (life.streams == 0 && life.posts == 0).then_some(life.seen)
     }
 
+    /// Whether a stream is open now.
+    pub(crate) fn has_stream(&self) -> bool {
+        self.life.lock().streams > 0
+    }
+
     /// The session itself.
     pub(crate) fn session(&self) -> &Session {
         &self.session

@@ -13,6 +13,7 @@ pub(super) const ENTRY: Entry = Entry {
     name: "namespaces_list",
     title: "Namespaces: list",
     description: "List the namespaces of a cluster, with status and age.",
+    idempotent: true,
     schema: schema::of::<Args>,
     call: |context, given| Box::pin(async move { call(context, arguments(given)?).await }),
 };

@@ -14,6 +14,7 @@ pub(super) const ENTRY: Entry = Entry {
     title: "Pods: list",
     description: "List pods of a namespace, or of all: readiness, status as kubectl shows it \
                   (Running, CrashLoopBackOff, ...), restarts, age, node.",
+    idempotent: true,
     schema: schema::of::<Args>,
     call: |context, given| Box::pin(async move { call(context, arguments(given)?).await }),
 };

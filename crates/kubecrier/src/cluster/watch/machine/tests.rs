@@ -14,7 +14,7 @@ use crate::{
     subscriptions::InvolvedObject,
 };
 
-const RENEWAL: Duration = Duration::from_secs(60);
+const RENEWAL: Duration = Duration::from_mins(1);
 
 type Sent = Result<Frame, Fault>;
 
@@ -134,6 +134,7 @@ fn event(uid: &str, count: i32, version: u64) -> Box<Event> {
     })
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "as it is sent")]
 fn seen(uid: &str, count: i32, version: u64) -> Sent {
     Ok(Frame::Event(
         event(uid, count, version),

@@ -1,0 +1,65 @@
+//! A client that has set a level, reads its stream, and looks at messages only.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{HttpSession, Stream};
+
+/// A session, its stream, and what it hears.
+pub(crate) struct Subscriber<'a> {
+    pub(crate) session: &'a HttpSession,
+    stream: Stream,
+}
+
+// === impl Subscriber ===
+
+impl<'a> Subscriber<'a> {
+    pub(crate) async fn new(session: &'a HttpSession) -> Self {
+        Self::at(session, Some("info")).await
+    }
+
+    pub(crate) async fn at(session: &'a HttpSession, level: Option<&str>) -> Self {
+        let stream = session.stream(None).await;
+        if let Some(level) = level {
+            session
+                .rpc("logging/setLevel", json!({"level": level}))
+                .await;
+        }
+        Self { session, stream }
+    }
+
+    /// The id of a new subscription.
+    pub(crate) async fn subscribe(&self, arguments: Value) -> String {
+        let answer = self.session.call("events_subscribe", arguments).await.ok();
+        answer.data["subscriptionId"].as_str().unwrap().to_owned()
+    }
+
+    /// The params of the next message; changed lists are not looked at.
+    pub(crate) async fn message(&mut self) -> Value {
+        loop {
+            let message = self.stream.next().await;
+            match message["method"].as_str().unwrap() {
+                "notifications/message" => return message["params"].clone(),
+                method if method.ends_with("/list_changed") => {}
+                _ => panic!("{message}"),
+            }
+        }
+    }
+
+    /// The next event's message, and that it is of this subscription.
+    pub(crate) async fn event(&mut self, id: &str) -> Value {
+        let message = self.message().await;
+        assert_eq!(message["data"]["subscriptionId"], id, "{message}");
+        message["data"].clone()
+    }
+
+    /// No message comes in that time.
+    pub(crate) async fn silence(&mut self, time: Duration) {
+        let quiet = async {
+            let message = self.message().await;
+            panic!("silence was expected: {message}");
+        };
+        let _elapsed = tokio::time::timeout(time, quiet).await;
+    }
+}

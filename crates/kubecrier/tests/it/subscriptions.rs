@@ -1,0 +1,382 @@
+//! Event subscriptions, end to end: what arrives, and what must not.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Event};
+use kube::{Api, api::PostParams};
+use serde_json::{Value, json};
+use testbed::{Cluster, User, event, namespace, pod};
+
+use crate::harness::{
+    Http, StdioSession, Stream, Subscriber, command, kubeconfig, message, one_context,
+};
+
+/// Long enough for what should not come to come.
+const QUIET: Duration = Duration::from_millis(800);
+
+async fn space(cluster: &Cluster, name: &str) {
+    cluster.create_cluster_wide(&namespace(name)).await.unwrap();
+}
+
+async fn warn(cluster: &Cluster, space: &str, object: &str, reason: &str) -> Event {
+    let told = event(space, object, "Warning", reason, "it went wrong");
+    cluster.create(&told).await.unwrap()
+}
+
+/// Counts an event up, as a kubelet does.
+async fn again(cluster: &Cluster, mut seen: Event, count: i32) -> Event {
+    let client = cluster.client(User::Admin).await.unwrap();
+    let api: Api<Event> = Api::namespaced(client, seen.metadata.namespace.as_deref().unwrap());
+    seen.count = Some(count);
+    let name = seen.metadata.name.clone().unwrap();
+    api.replace(&name, &PostParams::default(), &seen)
+        .await
+        .unwrap()
+}
+
+/// S3-6, S3-7, S3-13 to S3-19: document 3's first scenarios.
+#[tokio::test]
+async fn a_subscription_tells_what_document_3_says() {
+    let Some(bed) = testbed::shared() else { return };
+    space(bed.dev(), "sub-raw").await;
+    let labelled: ConfigMap = serde_json::from_value(json!({
+        "metadata": {"namespace": "sub-raw", "name": "settings", "labels": {"app": "shop"}},
+    }))
+    .unwrap();
+    bed.dev().create(&labelled).await.unwrap();
+    // History is not told.
+    warn(bed.dev(), "sub-raw", "ConfigMap/settings", "Before").await;
+    let file = one_context(bed.dev(), User::Admin);
+    let http = Http::start(&file.path, &[]).await;
+    let mut client = Subscriber::new(&http).await;
+    let arguments =
+        json!({"cluster": "dev", "namespace": "sub-raw", "types": ["Normal", "Warning"]});
+    let answer = http.call("events_subscribe", arguments).await.ok().data;
+    let id = answer["subscriptionId"].as_str().unwrap();
+    assert_eq!(answer["mode"], "events");
+    assert_eq!(answer["cluster"], "dev");
+    let filters = json!({"namespaces": ["sub-raw"], "types": ["Normal", "Warning"]});
+    assert_eq!(answer["filters"], filters);
+    let delivery = json!({"via": "notifications/message", "level": "info", "streamOpen": true});
+    assert_eq!(answer["delivery"], delivery);
+    assert_eq!(answer["warnings"], json!([]), "all is as it should be");
+    let told = event(
+        "sub-raw",
+        "ConfigMap/settings",
+        "Normal",
+        "Updated",
+        "a new value",
+    );
+    let created = bed.dev().create(&told).await.unwrap();
+    let message = client.message().await;
+    assert_eq!(message["level"], "info");
+    assert_eq!(message["logger"], "kubernetes/events");
+    let data = &message["data"];
+    assert_eq!(data["subscriptionId"], id);
+    assert_eq!(data["cluster"], "dev");
+    assert_eq!(data["seq"], 1);
+    assert_eq!(data["cursor"], format!("{id}.1"));
+    assert_eq!(
+        data["eventId"],
+        format!("{}:1", created.metadata.uid.clone().unwrap())
+    );
+    let last = created.last_timestamp.as_ref().unwrap().0;
+    let expected = json!({
+        "namespace": "sub-raw",
+        "type": "Normal",
+        "reason": "Updated",
+        "message": "a new value",
+        "labels": {"app": "shop"},
+        "involvedObject": {
+            "apiVersion": "v1", "kind": "ConfigMap", "name": "settings", "namespace": "sub-raw",
+        },
+        "count": 1,
+        "timestamp": last,
+        "firstTimestamp": last,
+        "lastTimestamp": last,
+        "source": "testbed",
+    });
+    assert_eq!(data["event"], expected);
+    // A repeat that is counted up is an event; the same count again is not.
+    let second = again(bed.dev(), created, 2).await;
+    assert_eq!(client.event(id).await["event"]["count"], 2);
+    let mut touched = second;
+    touched.metadata.annotations = Some([("seen".to_owned(), "yes".to_owned())].into());
+    again(bed.dev(), touched, 2).await;
+    client.silence(QUIET).await;
+    for already in [false, true] {
+        let ended = http
+            .call("events_unsubscribe", json!({"subscriptionId": id}))
+            .await
+            .ok();
+        assert_eq!(ended.data["alreadyEnded"], already);
+    }
+    warn(bed.dev(), "sub-raw", "ConfigMap/settings", "After").await;
+    client.silence(QUIET).await;
+}
+
+/// S3-8, S3-10 to S3-12, and what the answer warns of.
+#[tokio::test]
+async fn without_a_level_nothing_is_pushed_and_the_poll_has_it_all() {
+    let Some(bed) = testbed::shared() else { return };
+    space(bed.dev(), "sub-level").await;
+    let file = one_context(bed.dev(), User::Reader);
+    let http = Http::start(&file.path, &[]).await;
+    let mut client = Subscriber::at(&http, None).await;
+    let arguments = json!({"namespace": "sub-level"});
+    let answer = http.call("events_subscribe", arguments).await.ok().data;
+    let id = answer["subscriptionId"].as_str().unwrap();
+    let warning = answer["warnings"][0].as_str().unwrap();
+    assert!(warning.contains("logging/setLevel"), "{warning}");
+    warn(bed.dev(), "sub-level", "Pod/web-0", "First").await;
+    client.silence(QUIET).await;
+    http.rpc("logging/setLevel", json!({"level": "info"})).await;
+    warn(bed.dev(), "sub-level", "Pod/web-0", "Second").await;
+    let pushed = client.event(id).await;
+    assert_eq!(pushed["event"]["reason"], "Second");
+    http.rpc("logging/setLevel", json!({"level": "warning"}))
+        .await;
+    warn(bed.dev(), "sub-level", "Pod/web-0", "Third").await;
+    client.silence(QUIET).await;
+    let poll = http
+        .call("events_poll", json!({"subscriptionId": id}))
+        .await
+        .ok()
+        .data;
+    let reasons: Vec<_> = (poll["events"].as_array().unwrap().iter())
+        .map(|one| one["event"]["reason"].as_str().unwrap())
+        .collect();
+    assert_eq!(reasons, ["First", "Second", "Third"]);
+    assert_eq!(poll["events"][1], pushed, "push and poll show the same");
+    let metrics = http.get("/metrics").await.text().await.unwrap();
+    let failures = metrics
+        .lines()
+        .filter(|line| line.starts_with("mcp_notification_failures_total"));
+    for line in failures {
+        assert!(line.ends_with(" 0"), "a drop that was asked for: {line}");
+    }
+}
+
+/// D1, D2, S3-25, S3-58, S3-61: every filter that was accepted is enforced, in both
+/// modes.
+#[tokio::test]
+async fn every_filter_is_enforced_in_both_modes() {
+    let Some(bed) = testbed::shared() else { return };
+    for name in ["sub-prod-eu", "sub-prod-us", "sub-test"] {
+        space(bed.dev(), name).await;
+        for pod_name in ["payments-0", "worker-0"] {
+            let mut one = pod(name, pod_name, &["app"]);
+            let app = pod_name.split('-').next().unwrap();
+            one.metadata.labels = Some([("app".to_owned(), app.to_owned())].into());
+            bed.dev().create(&one).await.unwrap();
+        }
+    }
+    let file = one_context(bed.dev(), User::Reader);
+    let http = Http::start(&file.path, &[]).await;
+    let mut client = Subscriber::new(&http).await;
+    let faults = json!({
+        "mode": "faults", "namespaceSelector": ["sub-prod-*"], "labelSelector": "app=payments",
+    });
+    let faults = http.call("events_subscribe", faults).await.ok().data;
+    assert_eq!(faults["mode"], "faults");
+    let faults = faults["subscriptionId"].as_str().unwrap();
+    let object = client
+        .subscribe(json!({"namespace": "sub-test", "involvedName": "worker-0", "reason": "Fail"}))
+        .await;
+    // Neither: another namespace, another label, another type, another kind.
+    warn(bed.dev(), "sub-test", "Pod/payments-0", "FailedMount").await;
+    warn(bed.dev(), "sub-prod-eu", "Pod/worker-0", "BackOff").await;
+    warn(bed.dev(), "sub-test", "Pod/worker-0", "BackOff").await;
+    let normal = event(
+        "sub-prod-eu",
+        "Pod/payments-0",
+        "Normal",
+        "Pulled",
+        "an image",
+    );
+    bed.dev().create(&normal).await.unwrap();
+    warn(
+        bed.dev(),
+        "sub-prod-us",
+        "ReplicaSet/payments-0",
+        "FailedCreate",
+    )
+    .await;
+    client.silence(QUIET).await;
+    warn(bed.dev(), "sub-prod-us", "Pod/payments-0", "BackOff").await;
+    let message = client.message().await;
+    assert_eq!(message["logger"], "kubernetes/faults");
+    assert_eq!(message["level"], "warning");
+    assert_eq!(message["data"]["subscriptionId"], faults);
+    assert!(message["data"]["logs"].is_array());
+    assert_eq!(message["data"]["event"]["labels"]["app"], "payments");
+    warn(bed.dev(), "sub-test", "Pod/worker-0", "FailedMount").await;
+    assert_eq!(
+        client.event(&object).await["event"]["reason"],
+        "FailedMount"
+    );
+    client.silence(QUIET).await;
+}
+
+/// S3-59, S3-60, S3-62.
+#[tokio::test]
+async fn clusters_are_apart() {
+    let Some(bed) = testbed::shared() else { return };
+    for cluster in [bed.dev(), bed.prod()] {
+        space(cluster, "sub-apart").await;
+    }
+    let file = kubeconfig(|file| {
+        file.context("dev", bed.dev(), User::Reader)
+            .context("prod", bed.prod(), User::Reader)
+            .server_context("dead", "https://127.0.0.1:1", "")
+            .current("dev")
+    });
+    let http = Http::start(&file.path, &[]).await;
+    let mut client = Subscriber::new(&http).await;
+    let dead = http
+        .call("events_subscribe", json!({"context": "dead"}))
+        .await;
+    dead.refused("unreachable", &["`dead`"]);
+    let id = client
+        .subscribe(json!({"cluster": "prod", "namespace": "sub-apart"}))
+        .await;
+    warn(bed.dev(), "sub-apart", "Pod/web-0", "InDev").await;
+    warn(bed.prod(), "sub-apart", "Pod/web-0", "InProd").await;
+    let data = client.event(&id).await;
+    assert_eq!(
+        (&data["cluster"], &data["event"]["reason"]),
+        (&json!("prod"), &json!("InProd"))
+    );
+    client.silence(QUIET).await;
+}
+
+/// S3-63 to S3-65, S3-72; C39: the poll takes the filters instead.
+#[tokio::test]
+async fn on_stdio_one_polls() {
+    let Some(bed) = testbed::shared() else { return };
+    space(bed.dev(), "sub-stdio").await;
+    let file = one_context(bed.dev(), User::Reader);
+    let mut client = StdioSession::start(command().arg("--kubeconfig").arg(&file.path));
+    client.handshake();
+    let refused = client.call("events_subscribe", json!({"namespace": "sub-stdio"}));
+    refused.refused("unsupported", &["--port", "HTTP", "SSE", "events_poll"]);
+    let filters = json!({"namespace": "sub-stdio", "types": ["Warning"]});
+    let first = client.call("events_poll", filters.clone()).ok();
+    assert_eq!(first.data["events"], json!([]));
+    let cursor = first.data["cursor"].clone();
+    warn(bed.dev(), "sub-stdio", "Pod/web-0", "BackOff").await;
+    let mut on = filters;
+    on["cursor"] = cursor;
+    on["waitSeconds"] = json!(20);
+    let second = client.call("events_poll", on).ok();
+    assert_eq!(second.data["events"][0]["event"]["reason"], "BackOff");
+    assert_eq!(second.data["events"].as_array().unwrap().len(), 1);
+    assert!(
+        second.text.contains("Warning BackOff pod/web-0"),
+        "{}",
+        second.text
+    );
+}
+
+/// The newest protocol: listened to as a resource, read, and polled.
+#[tokio::test]
+async fn without_sessions_one_listens_to_the_resource() {
+    let Some(bed) = testbed::shared() else { return };
+    space(bed.dev(), "sub-modern").await;
+    let file = one_context(bed.dev(), User::Reader);
+    let http = Http::start(&file.path, &[]).await;
+    let call = async |name: &str, arguments: Value| {
+        let params = json!({"name": name, "arguments": arguments});
+        let answer = http.modern("tools/call", Some(name), params).await;
+        message(&answer.text().await.unwrap())["result"]["structuredContent"].clone()
+    };
+    let made = call("events_subscribe", json!({"namespace": "sub-modern"})).await;
+    assert_eq!(made["delivery"]["via"], "notifications/resources/updated");
+    let uri = made["resourceUri"].as_str().unwrap();
+    let wanted = json!({"notifications": {"resourceSubscriptions": [uri]}});
+    let mut stream = Stream::new(http.modern("subscriptions/listen", None, wanted).await);
+    let ack = stream.next().await;
+    assert_eq!(ack["method"], "notifications/subscriptions/acknowledged");
+    let first = stream.next().await;
+    assert_eq!(first["params"]["uri"], uri, "one mark at the beginning");
+    warn(bed.dev(), "sub-modern", "Pod/web-0", "BackOff").await;
+    let update = stream.next().await;
+    assert_eq!(update["method"], "notifications/resources/updated");
+    assert_eq!(update["params"]["uri"], uri);
+    let what = &update["params"]["_meta"]["kubecrier/update"];
+    let expected =
+        json!({"seq": 1, "count": 1, "summary": "Warning BackOff pod/web-0: it went wrong"});
+    assert_eq!(*what, expected, "{update}");
+    let read = http
+        .modern("resources/read", Some(uri), json!({"uri": uri}))
+        .await;
+    let read = message(&read.text().await.unwrap());
+    let text = read["result"]["contents"][0]["text"].as_str().unwrap();
+    let content: Value = serde_json::from_str(text).unwrap();
+    assert_eq!(content["events"][0]["event"]["reason"], "BackOff");
+    let polled = call(
+        "events_poll",
+        json!({"subscriptionId": made["subscriptionId"]}),
+    )
+    .await;
+    assert_eq!(
+        polled["events"], content["events"],
+        "read and poll show the same"
+    );
+    let ended = call(
+        "events_unsubscribe",
+        json!({"subscriptionId": made["subscriptionId"]}),
+    )
+    .await;
+    assert_eq!(ended["status"], "unsubscribed");
+}
+
+/// A feed forgets the oldest, and says how many.
+#[tokio::test]
+async fn a_poll_pages_waits_and_says_what_it_missed() {
+    let Some(bed) = testbed::shared() else { return };
+    space(bed.dev(), "sub-poll").await;
+    let file = one_context(bed.dev(), User::Reader);
+    let http = Http::start(&file.path, &["--max-feed-events", "5"]).await;
+    let client = Subscriber::at(&http, None).await;
+    let id = client.subscribe(json!({"namespace": "sub-poll"})).await;
+    for number in 0..8 {
+        warn(
+            bed.dev(),
+            "sub-poll",
+            &format!("Pod/web-{number}"),
+            "BackOff",
+        )
+        .await;
+    }
+    let mut cursor = format!("{id}.0");
+    let mut seen = Vec::new();
+    let mut missed = 0;
+    while seen.len() < 5 {
+        let arguments =
+            json!({"subscriptionId": id, "cursor": cursor, "limit": 2, "waitSeconds": 10});
+        let page = http.call("events_poll", arguments).await.ok().data;
+        let events = page["events"].as_array().unwrap();
+        assert!((1..=2).contains(&events.len()));
+        seen.extend(events.iter().map(|one| one["seq"].as_u64().unwrap()));
+        missed += page["missed"].as_u64().unwrap();
+        assert_eq!(page["truncated"], page["missed"].as_u64().unwrap() > 0);
+        cursor = page["cursor"].as_str().unwrap().to_owned();
+    }
+    assert_eq!(missed + seen.len() as u64, 8, "{seen:?}");
+    assert_eq!(*seen.last().unwrap(), 8);
+    let bad = |arguments: Value| http.call("events_poll", arguments);
+    let range = "must be from 0 to 25";
+    for wait in [-1, 26] {
+        let answer = bad(json!({"subscriptionId": id, "waitSeconds": wait})).await;
+        answer.refused("invalid", &[range]);
+    }
+    let other = client.subscribe(json!({"namespace": "sub-poll"})).await;
+    let foreign = bad(json!({"subscriptionId": other, "cursor": cursor})).await;
+    foreign.refused("invalid", &["another subscription"]);
+    let both = bad(json!({"subscriptionId": id, "namespace": "x"})).await;
+    both.refused("invalid", &["both given"]);
+    bad(json!({"cursor": "junk", "namespace": "sub-poll"}))
+        .await
+        .refused("invalid", &["no cursor"]);
+}

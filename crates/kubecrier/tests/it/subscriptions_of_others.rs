@@ -1,0 +1,320 @@
+//! Whose subscriptions are whose, how many there may be, and what is left when they
+//! end.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use testbed::{Cluster, Options, User, event, namespace};
+
+use crate::harness::{Http, Subscriber, one_context};
+
+/// How many watches of events the API server itself sees.
+async fn open_watches(cluster: &Cluster) -> usize {
+    let client = cluster.client(User::Admin).await.unwrap();
+    let request = http::Request::get("/metrics").body(Vec::new()).unwrap();
+    let text = client.request_text(request).await.unwrap();
+    let counts = text.lines().filter_map(|line| {
+        let (labels, count) = line.rsplit_once(' ')?;
+        let ours = labels.starts_with("apiserver_longrunning_requests{")
+            && labels.contains("resource=\"events\"")
+            && labels.contains("verb=\"WATCH\"");
+        ours.then(|| count.parse::<f64>().unwrap())
+    });
+    let sum: f64 = counts.sum();
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a small count"
+    )]
+    let sum = sum as usize;
+    sum
+}
+
+async fn until_watches(cluster: &Cluster, count: usize) {
+    let there = async {
+        while open_watches(cluster).await != count {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    let waited = tokio::time::timeout(Duration::from_secs(30), there).await;
+    assert!(
+        waited.is_ok(),
+        "{} watches, not {count}",
+        open_watches(cluster).await
+    );
+}
+
+async fn stats(http: &Http) -> Value {
+    http.get("/stats").await.json().await.unwrap()
+}
+
+/// D6, D18, S3-4, S3-40, S3-41, S3-43, S3-73: as the API server sees it.
+#[tokio::test]
+async fn many_share_one_watch_and_none_is_left_when_they_go() {
+    let Some(bed) = testbed::shared() else { return };
+    let cluster = bed.fresh("sharing", Options::default());
+    let file = one_context(&cluster, User::Reader);
+    let arguments = [
+        "--max-subscriptions-per-session",
+        "300",
+        "--max-subscriptions-global",
+        "500",
+    ];
+    let http = Http::start(&file.path, &arguments).await;
+    assert_eq!(open_watches(&cluster).await, 0, "nobody has asked yet");
+    let mut client = Subscriber::new(&http).await;
+    let mut ids = Vec::new();
+    for number in 0..300 {
+        let filters = match number % 3 {
+            0 => json!({}),
+            1 => json!({"namespaceSelector": [format!("ns-{number}-*")]}),
+            _ => json!({"labelSelector": format!("n={number}"), "types": ["Warning"]}),
+        };
+        ids.push(client.subscribe(filters).await);
+    }
+    assert_eq!(open_watches(&cluster).await, 1);
+    let refused = http
+        .call("events_subscribe", json!({"namespace": "elsewhere"}))
+        .await;
+    refused.refused("limit", &["300", "--max-subscriptions-per-session"]);
+    assert_eq!(
+        open_watches(&cluster).await,
+        1,
+        "no watch for what was refused"
+    );
+    cluster
+        .create(&event("default", "Pod/web-0", "Normal", "Started", "x"))
+        .await
+        .unwrap();
+    for _ in 0..100 {
+        client.message().await;
+    }
+    client.silence(Duration::from_millis(500)).await;
+    for id in &ids[..299] {
+        http.call("events_unsubscribe", json!({"subscriptionId": id}))
+            .await
+            .ok();
+    }
+    assert_eq!(open_watches(&cluster).await, 1, "somebody still needs it");
+    http.call("events_unsubscribe", json!({"subscriptionId": ids[299]}))
+        .await
+        .ok();
+    until_watches(&cluster, 0).await;
+    // The end of a session ends what it had, and coming and going leaves nothing.
+    for _ in 0..50 {
+        let id = client.subscribe(json!({})).await;
+        http.call("events_unsubscribe", json!({"subscriptionId": id}))
+            .await
+            .ok();
+    }
+    let other = http.another("2025-06-18").await;
+    other
+        .call("events_subscribe", json!({"namespace": "default"}))
+        .await
+        .ok();
+    assert_eq!(stats(&http).await["subscriptions"], 1);
+    assert_eq!(other.delete().await, 202);
+    assert_eq!(stats(&http).await["subscriptions"], 0);
+    until_watches(&cluster, 0).await;
+    assert_eq!(stats(&http).await["watches"], json!([]));
+}
+
+/// S3-41, S3-45: a session that nobody ends is found out.
+#[tokio::test]
+async fn a_session_that_idles_away_takes_its_subscriptions_along() {
+    let Some(bed) = testbed::shared() else { return };
+    let file = one_context(bed.dev(), User::Reader);
+    let http = Http::start(&file.path, &["--session-idle-timeout", "1s"]).await;
+    let other = http.another("2025-11-25").await;
+    other
+        .call("events_subscribe", json!({"namespace": "default"}))
+        .await
+        .ok();
+    assert_eq!(stats(&http).await["subscriptions"], 1);
+    let gone = async {
+        while stats(&http).await["subscriptions"] != 0 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), gone)
+        .await
+        .expect("it is swept");
+}
+
+/// S3-39, S3-42, S3-44, D20: to anyone else a subscription does not exist.
+#[tokio::test]
+async fn nobody_else_can_see_use_or_end_a_subscription() {
+    let Some(bed) = testbed::shared() else { return };
+    bed.dev()
+        .create_cluster_wide(&namespace("sub-mine"))
+        .await
+        .unwrap();
+    let file = one_context(bed.dev(), User::Reader);
+    let http = Http::start(&file.path, &[]).await;
+    let mut mine = Subscriber::new(&http).await;
+    let id = mine.subscribe(json!({"namespace": "sub-mine"})).await;
+    let other = http.another("2025-11-25").await;
+    let never = format!("sub-{}", "0".repeat(32));
+    for tool in ["events_unsubscribe", "events_poll"] {
+        let text = async |id: &str| {
+            let answer = other.call(tool, json!({"subscriptionId": id})).await;
+            answer
+                .refused("not_found", &["subscription not found"])
+                .text
+                .replace(id, "ID")
+        };
+        assert_eq!(
+            text(&id).await,
+            text(&never).await,
+            "no way to tell which ids exist"
+        );
+    }
+    let uri = format!("kubecrier://subscriptions/{id}");
+    for method in ["resources/read", "resources/subscribe"] {
+        let answer = other.rpc(method, json!({"uri": uri})).await;
+        assert_eq!(answer["error"]["code"], -32002, "{answer}");
+    }
+    let listed = other
+        .call("events_list_subscriptions", json!({}))
+        .await
+        .ok();
+    assert_eq!(listed.data["total"], 0);
+    let told = event("sub-mine", "Pod/web-0", "Normal", "Started", "x");
+    bed.dev().create(&told).await.unwrap();
+    mine.event(&id).await;
+    let listed = http.call("events_list_subscriptions", json!({})).await.ok();
+    assert_eq!(listed.data["subscriptions"][0]["subscriptionId"], id);
+    assert_eq!(listed.data["subscriptions"][0]["lastSeq"], 1);
+}
+
+/// S3-66, S3-67, S3-70, S3-71, D11.
+#[tokio::test]
+async fn caps_are_what_the_flags_say() {
+    let Some(bed) = testbed::shared() else { return };
+    let file = one_context(bed.dev(), User::Reader);
+    let usual = Http::start(&file.path, &[]).await;
+    for _ in 0..10 {
+        usual
+            .call("events_subscribe", json!({"namespace": "default"}))
+            .await
+            .ok();
+    }
+    let refused = usual
+        .call("events_subscribe", json!({"namespace": "default"}))
+        .await;
+    refused.refused(
+        "limit",
+        &["10 subscriptions", "--max-subscriptions-per-session"],
+    );
+    let arguments = [
+        "--max-subscriptions-per-session",
+        "1",
+        "--max-subscriptions-global",
+        "2",
+    ];
+    let narrow = Http::start(&file.path, &arguments).await;
+    narrow.call("events_subscribe", json!({})).await.ok();
+    narrow
+        .call("events_subscribe", json!({}))
+        .await
+        .refused("limit", &["--max-subscriptions-per-session"]);
+    let second = narrow.another("2025-11-25").await;
+    second.call("events_subscribe", json!({})).await.ok();
+    let third = narrow.another("2025-11-25").await;
+    third
+        .call("events_subscribe", json!({}))
+        .await
+        .refused("limit", &["--max-subscriptions-global"]);
+    assert_eq!(second.delete().await, 202);
+    third.call("events_subscribe", json!({})).await.ok();
+}
+
+/// RBAC: narrower than asked is said, nothing at all is an error with the rule.
+#[tokio::test]
+async fn what_may_not_be_watched_is_said() {
+    let Some(bed) = testbed::shared() else { return };
+    let file = one_context(bed.dev(), User::Nobody);
+    let http = Http::start(&file.path, &[]).await;
+    let denied = http.call("events_subscribe", json!({})).await;
+    denied.refused(
+        "forbidden",
+        &["cannot list events", "verbs: [\"list\", \"watch\"]"],
+    );
+    assert_eq!(stats(&http).await["watches"], json!([]));
+    let file = one_context(bed.dev(), User::TeamA);
+    let http = Http::start(&file.path, &[]).await;
+    let elsewhere = http
+        .call("events_subscribe", json!({"namespace": "default"}))
+        .await;
+    elsewhere.refused("forbidden", &["`default`"]);
+    let mut client = Subscriber::new(&http).await;
+    let own = http
+        .call("events_subscribe", json!({"namespace": "team-a"}))
+        .await
+        .ok();
+    let id = own.data["subscriptionId"].as_str().unwrap();
+    bed.dev()
+        .create(&event("team-a", "Pod/x", "Normal", "Started", "x"))
+        .await
+        .unwrap();
+    client.event(id).await;
+    assert_eq!(stats(&http).await["watches"].as_array().unwrap().len(), 1);
+}
+
+/// Bad input: a clear error, and no watch left behind.
+#[tokio::test]
+async fn bad_filters_are_refused_before_anything_is_watched() {
+    let Some(bed) = testbed::shared() else { return };
+    let file = one_context(bed.dev(), User::Reader);
+    let http = Http::start(&file.path, &[]).await;
+    let bad = [
+        (json!({"labelSelector": "app in (web"}), "not closed"),
+        (json!({"labelSelector": "=x"}), "label's name"),
+        (json!({"namespace": "Not_A_Name"}), "Not_A_Name"),
+        (
+            json!({"involvedNamespace": "../../secrets"}),
+            "involvedNamespace",
+        ),
+        (
+            json!({"involvedName": "a,involvedObject.kind=Secret"}),
+            "involvedName",
+        ),
+        (
+            json!({"mode": "faults", "type": "Normal"}),
+            "Warning events only",
+        ),
+        (
+            json!({"mode": "faults", "involvedKind": "Node"}),
+            "pods only",
+        ),
+        (json!({"mode": "everything"}), "`events`"),
+        (json!({"types": ["Odd"]}), "Warning"),
+        (json!({"for": "web"}), "kind/name"),
+        (json!({"for": "widget/x"}), "spell it as"),
+        (
+            json!({"for": "pod/x", "involvedName": "y"}),
+            "give one of them",
+        ),
+        (json!({"namespce": "x"}), "namespce"),
+        (json!({"context": "nope"}), "contexts are"),
+    ];
+    for (arguments, words) in bad {
+        let answer = http.call("events_subscribe", arguments.clone()).await;
+        assert!(answer.is_error, "{arguments}");
+        assert!(answer.text.contains(words), "{arguments}: {}", answer.text);
+    }
+    let now = stats(&http).await;
+    assert_eq!(
+        (&now["subscriptions"], &now["watches"]),
+        (&json!(0), &json!([]))
+    );
+    let missing = http
+        .call("events_subscribe", json!({"namespace": "not-there-yet"}))
+        .await
+        .ok();
+    let warnings = missing.data["warnings"].to_string();
+    assert!(
+        warnings.contains("no namespace `not-there-yet` yet"),
+        "{warnings}"
+    );
+}

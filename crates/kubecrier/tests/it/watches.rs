@@ -1,0 +1,198 @@
+//! What becomes of subscriptions when the API server restarts, freezes, forgets, or
+//! does not know us any more.
+
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use testbed::{Cluster, Kubeconfig, Options, User, event};
+
+use crate::harness::{Http, Subscriber, one_context};
+
+const QUIET: Duration = Duration::from_millis(800);
+
+async fn started(cluster: &Cluster, reason: &str) {
+    let told = event("default", "Pod/web-0", "Normal", reason, "x");
+    cluster.create(&told).await.unwrap();
+}
+
+async fn metric(http: &Http, name: &str) -> u64 {
+    let text = http.get("/metrics").await.text().await.unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    line.map_or(0, |count| count.trim().parse().unwrap())
+}
+
+/// Waits until the metric is at least 1.
+async fn until(http: &Http, name: &str) {
+    let there = async {
+        while metric(http, name).await == 0 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_mins(1), there)
+        .await
+        .expect(name);
+}
+
+fn reason(data: &Value) -> &str {
+    data["event"]["reason"].as_str().unwrap_or_default()
+}
+
+/// S3-46, S3-48, S3-49, S3-53, S3-55.
+#[tokio::test]
+async fn a_restart_of_the_api_server_loses_nothing_and_tells_nobody() {
+    let Some(bed) = testbed::shared() else { return };
+    let cluster = bed.fresh("restarted", Options::default());
+    let file = one_context(&cluster, User::Reader);
+    let http = Http::start(&file.path, &[]).await;
+    let mut client = Subscriber::new(&http).await;
+    let id = client.subscribe(json!({"namespace": "default"})).await;
+    started(&cluster, "Before").await;
+    assert_eq!(reason(&client.event(&id).await), "Before");
+    cluster.kill_api().unwrap();
+    let listed = http.call("events_list_subscriptions", json!({})).await.ok();
+    assert_eq!(
+        listed.data["total"], 1,
+        "it stays while the watch is being mended"
+    );
+    cluster.start_api().await.unwrap();
+    // The watch may not be back yet: it resumes where it was.
+    started(&cluster, "Meanwhile").await;
+    assert_eq!(reason(&client.event(&id).await), "Meanwhile");
+    cluster.stop_api().unwrap();
+    cluster.start_api().await.unwrap();
+    started(&cluster, "After").await;
+    let last = client.event(&id).await;
+    assert_eq!((reason(&last), &last["seq"]), ("After", &json!(3)));
+    client.silence(QUIET).await;
+}
+
+/// S3-50 to S3-52, S3-54, S3-77, S3-79, C33: five failures, one message, and one when
+/// it is over.
+#[tokio::test]
+async fn a_cluster_that_stays_away_is_told_once_and_its_return_too() {
+    let Some(bed) = testbed::shared() else { return };
+    let cluster = bed.fresh("away", Options::default());
+    let file = one_context(&cluster, User::Reader);
+    let http = Http::start(&file.path, &[]).await;
+    let mut client = Subscriber::new(&http).await;
+    let id = client.subscribe(json!({})).await;
+    cluster.kill_api().unwrap();
+    let message = client.message().await;
+    assert_eq!(message["logger"], "kubernetes/subscription_error");
+    assert_eq!(message["level"], "error");
+    let data = &message["data"];
+    assert_eq!(
+        (&data["subscriptionId"], &data["cluster"]),
+        (&json!(id), &json!("dev"))
+    );
+    assert_eq!(data["degraded"], true);
+    assert!(
+        data["error"]
+            .as_str()
+            .unwrap()
+            .contains("cannot watch events"),
+        "{data}"
+    );
+    let listed = http.call("events_list_subscriptions", json!({})).await.ok();
+    assert_eq!(listed.data["subscriptions"][0]["status"], "degraded");
+    assert_eq!(
+        metric(&http, "kubecrier_watches{state=\"degraded\"}").await,
+        1
+    );
+    assert!(metric(&http, "kubecrier_watch_restarts_total{reason=\"failed\"}").await >= 5);
+    // Who comes now is told so, and what it asks for is refused, not half done.
+    let late = http.call("events_subscribe", json!({})).await;
+    late.refused("unreachable", &["cannot list events"]);
+    cluster.start_api().await.unwrap();
+    let back = client.message().await;
+    assert_eq!(
+        (&back["level"], &back["data"]["degraded"]),
+        (&json!("info"), &json!(false))
+    );
+    started(&cluster, "Back").await;
+    assert_eq!(reason(&client.event(&id).await), "Back");
+    assert_eq!(metric(&http, "kubecrier_watches{state=\"live\"}").await, 1);
+}
+
+/// Half-open connections: nothing is heard, so the watch is made again.
+#[tokio::test]
+async fn a_frozen_api_server_is_noticed() {
+    let Some(bed) = testbed::shared() else { return };
+    let cluster = bed.fresh("frozen", Options::default());
+    let file = one_context(&cluster, User::Reader);
+    let http = Http::start(&file.path, &["--watch-renewal-seconds", "2"]).await;
+    let mut client = Subscriber::new(&http).await;
+    let id = client.subscribe(json!({})).await;
+    cluster.freeze_api().unwrap();
+    until(&http, "kubecrier_watch_restarts_total{reason=\"silent\"}").await;
+    until(&http, "kubecrier_watch_restarts_total{reason=\"failed\"}").await;
+    cluster.thaw_api().unwrap();
+    started(&cluster, "Thawed").await;
+    assert_eq!(reason(&client.event(&id).await), "Thawed");
+}
+
+/// S3-55's limit, C36, D3: the history is gone; what still exists is recovered, and
+/// the gap is told.
+#[tokio::test]
+async fn a_compacted_history_is_recovered_as_far_as_it_goes_and_the_gap_is_told() {
+    let Some(bed) = testbed::shared() else { return };
+    let cluster = bed.fresh("compacted", Options::default());
+    let file = one_context(&cluster, User::Reader);
+    let http = Http::start(&file.path, &["--watch-renewal-seconds", "1"]).await;
+    let mut client = Subscriber::new(&http).await;
+    let id = client.subscribe(json!({})).await;
+    started(&cluster, "Before").await;
+    assert_eq!(reason(&client.event(&id).await), "Before");
+    // The server sleeps; its watch ends; the world goes on.
+    http.server.signal(Signal::STOP);
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    started(&cluster, "Missed").await;
+    cluster.compact().await.unwrap();
+    http.server.signal(Signal::CONT);
+    assert_eq!(reason(&client.event(&id).await), "Missed");
+    let gap = client.message().await;
+    assert_eq!(gap["logger"], "kubernetes/subscription_error");
+    assert_eq!(gap["level"], "warning");
+    let detail = gap["data"]["gap"]["detail"].as_str().unwrap();
+    assert!(detail.contains("1 events were recovered"), "{detail}");
+    assert_eq!(
+        gap["data"]["seq"], 3,
+        "the gap has its place in the sequence"
+    );
+    started(&cluster, "After").await;
+    assert_eq!(reason(&client.event(&id).await), "After");
+    // A quiet history that is forgotten is no gap.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    cluster.compact().await.unwrap();
+    client.silence(Duration::from_secs(3)).await;
+    started(&cluster, "Again").await;
+    assert_eq!(reason(&client.event(&id).await), "Again");
+}
+
+/// Expired tokens, and the kubeconfig that is read again.
+#[tokio::test]
+async fn credentials_that_end_are_told_and_renewed_ones_are_used() {
+    let Some(bed) = testbed::shared() else { return };
+    let file = one_context(bed.prod(), User::Reader);
+    let http = Http::start(&file.path, &["--watch-renewal-seconds", "1"]).await;
+    let mut client = Subscriber::new(&http).await;
+    let id = client
+        .subscribe(json!({"namespace": "default", "reason": "Renewed"}))
+        .await;
+    let rewrite = |user| {
+        let file_now = Kubeconfig::new()
+            .context("dev", bed.prod(), user)
+            .current("dev");
+        file_now.write(&file.path).unwrap();
+    };
+    rewrite(User::Unknown);
+    let message = client.message().await;
+    let error = message["data"]["error"].as_str().unwrap();
+    assert_eq!(message["data"]["degraded"], true);
+    assert!(error.contains("Unauthorized"), "{error}");
+    rewrite(User::Reader);
+    assert_eq!(client.message().await["data"]["degraded"], false);
+    started(bed.prod(), "Renewed").await;
+    assert_eq!(reason(&client.event(&id).await), "Renewed");
+}
