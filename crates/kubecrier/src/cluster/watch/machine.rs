@@ -103,7 +103,11 @@ struct Outgoing {
     repeats: Repeats,
 }
 
-type Ready = (Event, Vec<Arc<dyn Listener>>);
+/// What the members hear next.
+enum Ready {
+    Event(Box<Event>, Vec<Arc<dyn Listener>>),
+    Change(Change),
+}
 
 #[derive(Default)]
 struct Repeats {
@@ -184,7 +188,7 @@ impl<S: Source> Machine<S> {
                 let recovered = caught.events.len();
                 self.version = caught.version;
                 for (event, _) in caught.events {
-                    self.outgoing.intake(*event, &self.source, &self.status);
+                    self.outgoing.intake(event, &self.source, &self.status);
                 }
                 self.declare_gap(recovered, caught.complete);
                 self.current = Timestamp::now();
@@ -215,7 +219,7 @@ impl<S: Source> Machine<S> {
             let frame = tokio::select! {
                 biased;
                 Some(ready) = self.outgoing.pending.next(), if !self.outgoing.pending.is_empty() => {
-                    hand_out(ready);
+                    hand_out(&self.outgoing.members, ready);
                     continue;
                 }
                 frame = frames.next(), if room => frame,
@@ -227,7 +231,7 @@ impl<S: Source> Machine<S> {
             let next = match frame {
                 Some(Ok(Frame::Event(event, version))) => {
                     self.reached(version);
-                    self.outgoing.intake(*event, &self.source, &self.status);
+                    self.outgoing.intake(event, &self.source, &self.status);
                     continue;
                 }
                 Some(Ok(Frame::Bookmark(version))) => {
@@ -283,7 +287,7 @@ impl<S: Source> Machine<S> {
         self.failures = 0;
         self.status.enter(WatchState::Live);
         if degraded {
-            self.outgoing.members.tell(&Change::Recovered);
+            self.outgoing.tell(Change::Recovered);
         }
     }
 
@@ -297,7 +301,7 @@ impl<S: Source> Machine<S> {
             DEGRADED_AFTER => {
                 tracing::warn!(watch, failures, %error, hint, "the watch is degraded; it goes on trying");
                 self.status.enter(WatchState::Degraded);
-                self.outgoing.members.tell(&Change::Degraded {
+                self.outgoing.tell(Change::Degraded {
                     error: error.to_string(),
                 });
             }
@@ -319,7 +323,7 @@ impl<S: Source> Machine<S> {
     /// The history was gone. Whatever still exists has been looked at, so something
     /// is missing only if not all was seen, or if what was seen several times counts
     /// once.
-    fn declare_gap(&self, recovered: usize, complete: bool) {
+    fn declare_gap(&mut self, recovered: usize, complete: bool) {
         if complete && recovered == 0 {
             tracing::debug!(watch = self.name, "nothing has happened since");
             return;
@@ -336,7 +340,7 @@ impl<S: Source> Machine<S> {
             )
         };
         tracing::debug!(watch = self.name, detail, "a gap");
-        self.outgoing.members.tell(&Change::Gap {
+        self.outgoing.tell(Change::Gap {
             since: self.current,
             detail,
         });
@@ -348,7 +352,7 @@ impl<S: Source> Machine<S> {
 impl Outgoing {
     /// An event was seen: who wants it gets it when its labels are known, and never
     /// before the event that came first.
-    fn intake(&mut self, mut event: Event, source: &impl Source, status: &Status) {
+    fn intake(&mut self, mut event: Box<Event>, source: &impl Source, status: &Status) {
         if self.repeats.is_repeat(&event) {
             return;
         }
@@ -360,21 +364,29 @@ impl Outgoing {
         match source.labels(&event.involved) {
             Said::Now(labels) => {
                 set_labels(&mut event, labels);
-                if self.pending.is_empty() {
-                    hand_out((event, interested));
-                } else {
-                    self.pending
-                        .push_back(async { (event, interested) }.boxed());
-                }
+                self.next(Ready::Event(event, interested));
             }
             Said::Later(answer, before) => {
                 let labelled = async move {
                     let labels = timeout(PATIENCE, answer).await.ok().flatten().or(before);
                     set_labels(&mut event, labels);
-                    (event, interested)
+                    Ready::Event(event, interested)
                 };
                 self.pending.push_back(labelled.boxed());
             }
+        }
+    }
+
+    /// The members hear of it, after what came before.
+    fn tell(&mut self, change: Change) {
+        self.next(Ready::Change(change));
+    }
+
+    fn next(&mut self, ready: Ready) {
+        if self.pending.is_empty() {
+            hand_out(&self.members, ready);
+        } else {
+            self.pending.push_back(async { ready }.boxed());
         }
     }
 
@@ -384,7 +396,7 @@ impl Outgoing {
         loop {
             tokio::select! {
                 biased;
-                Some(ready) = self.pending.next(), if !self.pending.is_empty() => hand_out(ready),
+                Some(ready) = self.pending.next(), if !self.pending.is_empty() => hand_out(&self.members, ready),
                 answer = &mut wait => return answer,
             }
         }
@@ -397,10 +409,15 @@ fn set_labels(event: &mut Event, labels: Option<Labels>) {
     }
 }
 
-fn hand_out((event, interested): Ready) {
-    let event = Arc::new(event);
-    for listener in interested {
-        listener.take(&event);
+fn hand_out(members: &Members, ready: Ready) {
+    match ready {
+        Ready::Event(event, interested) => {
+            let event = Arc::new(*event);
+            for listener in interested {
+                listener.take(&event);
+            }
+        }
+        Ready::Change(change) => members.tell(&change),
     }
 }
 
