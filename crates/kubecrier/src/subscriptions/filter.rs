@@ -256,10 +256,9 @@ impl Filters {
             || (self.namespace_selector.iter()).any(|glob| glob.matches(namespace))
     }
 
-    /// The one object it is about, for the API server to select by: kind and name.
-    pub fn involved(&self) -> Option<(Option<&str>, &str)> {
-        let name = self.involved_name.as_deref()?;
-        Some((self.involved_kind.as_deref(), name))
+    /// What it is about, for the API server to select by: kind and name.
+    pub fn involved(&self) -> (Option<&str>, Option<&str>) {
+        (self.involved_kind.as_deref(), self.involved_name.as_deref())
     }
 
     /// Everything but the labels, which cost more to know.

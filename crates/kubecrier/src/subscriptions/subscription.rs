@@ -9,7 +9,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use mcp_notify::{LogMessage, LoggingService, WeakSession};
+use mcp_notify::{About, LogMessage, LoggingService, ResourceType, WeakSession};
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -192,7 +192,8 @@ impl Subscription {
             return;
         }
         let payload = Payload::new(&self.id, &self.cluster, entry);
-        let message = LogMessage::new(level, &payload).logger(logger);
+        let about = About::resource(ResourceType::Events, self.uri.as_str());
+        let message = LogMessage::new(level, &payload).logger(logger).about(about);
         self.outlet.logging.publish_to(&session, message);
     }
 }

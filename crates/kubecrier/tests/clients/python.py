@@ -1,5 +1,5 @@
 """The official Python client: connects, is told of the tools, sets a level where the
-era has one, lists and calls.
+era has one, lists, calls, and over HTTP subscribes to events and hears of one.
 
 Arguments: target (an http URL, or a command line as JSON), era (legacy or auto),
 calls as JSON. Prints one JSON object.
@@ -14,11 +14,13 @@ from mcp import Client, StdioServerParameters
 
 async def main(target: str, era: str, calls: str) -> None:
     server = target if target.startswith("http") else StdioServerParameters(**json.loads(target))
-    told = asyncio.Event()
+    told, heard = asyncio.Event(), asyncio.Event()
 
     async def hear(message: object) -> None:
         if "tools/list_changed" in repr(message):
             told.set()
+        if "kubernetes/events" in repr(message):
+            heard.set()
 
     async with Client(server, mode=era, message_handler=hear) as client:
         if era == "legacy":
@@ -32,6 +34,17 @@ async def main(target: str, era: str, calls: str) -> None:
         answers = [
             await client.call_tool(call["name"], call["arguments"]) for call in json.loads(calls)
         ]
+        subscription = answers[-1].structured_content
+        if target.startswith("http") and era == "legacy":
+            await heard.wait()
+        elif target.startswith("http"):
+            async with client.listen(resource_subscriptions=[subscription["resourceUri"]]) as news:
+                # The first is the mark at the beginning.
+                count = 0
+                async for _update in news:
+                    count += 1
+                    if count == 2:
+                        break
         found = {
             "server": client.server_info.name if client.server_info else None,
             "told": True,

@@ -3,7 +3,10 @@
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
-import { ToolListChangedNotificationSchema } from "@modelcontextprotocol/sdk/types.js";
+import {
+  LoggingMessageNotificationSchema,
+  ToolListChangedNotificationSchema,
+} from "@modelcontextprotocol/sdk/types.js";
 
 const [target, , calls] = process.argv.slice(2);
 const transport = target.startsWith("http")
@@ -13,12 +16,18 @@ const client = new Client({ name: "kubecrier-tests", version: "1" });
 const told = new Promise((resolve) => {
   client.setNotificationHandler(ToolListChangedNotificationSchema, () => resolve(true));
 });
+const heard = new Promise((resolve) => {
+  client.setNotificationHandler(LoggingMessageNotificationSchema, ({ params }) => {
+    if (params.logger === "kubernetes/events") resolve(params.data);
+  });
+});
 await client.connect(transport);
 await client.setLoggingLevel("info");
 await told;
 const { tools } = await client.listTools();
 const answers = [];
 for (const call of JSON.parse(calls)) answers.push(await client.callTool(call));
+if (target.startsWith("http")) await heard;
 console.log(
   JSON.stringify({
     server: client.getServerVersion()?.name,

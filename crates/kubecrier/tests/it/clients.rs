@@ -64,7 +64,26 @@ async fn check(client: Client, script: &str, eras: &[&str]) {
         {"name": "pods_list", "arguments": {"namespace": space}},
         {"name": "events_list", "arguments": {"namespace": space, "types": ["Warning"]}},
         {"name": "pods_list", "arguments": {"nonsense": true}},
+        {"name": "events_subscribe", "arguments": {"namespace": space, "types": ["Normal"]}},
     ]);
+    // Whenever a client has subscribed, something happens soon after.
+    let mut happening = tokio::task::JoinSet::new();
+    happening.spawn({
+        let space = space.to_owned();
+        async move {
+            for number in 0.. {
+                let told = event(
+                    &space,
+                    &format!("Pod/web-{number}"),
+                    "Normal",
+                    "Started",
+                    "x",
+                );
+                bed.dev().create(&told).await.unwrap();
+                tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+            }
+        }
+    });
     for target in [format!("{}/mcp", http.base), stdio.to_string()] {
         for era in eras {
             let Some(found) = run(client, script, &target, era, &calls) else {
@@ -80,17 +99,22 @@ async fn check(client: Client, script: &str, eras: &[&str]) {
             assert_eq!(answer(0).ok().data["pods"][0]["name"], "web-0");
             assert_eq!(answer(1).ok().data["events"][0]["reason"], "BackOff");
             answer(2).refused("invalid", &["`nonsense`"]);
+            if target.starts_with("http") {
+                answer(3).ok();
+            } else {
+                answer(3).refused("unsupported", &["--port"]);
+            }
         }
     }
 }
 
-#[tokio::test]
-async fn the_typescript_client_is_told_lists_and_calls_in_both_eras() {
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_typescript_client_is_told_lists_calls_and_subscribes_in_both_eras() {
     check(Client::TypeScript, "typescript.mjs", &["legacy", "auto"]).await;
 }
 
-#[tokio::test]
-async fn the_first_typescript_client_is_told_lists_and_calls() {
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_first_typescript_client_is_told_lists_calls_and_subscribes() {
     check(
         Client::TypeScript,
         "typescript-first-generation.mjs",
@@ -99,7 +123,7 @@ async fn the_first_typescript_client_is_told_lists_and_calls() {
     .await;
 }
 
-#[tokio::test]
-async fn the_python_client_is_told_lists_and_calls_in_both_eras() {
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_python_client_is_told_lists_calls_and_subscribes_in_both_eras() {
     check(Client::Python, "python.py", &["legacy", "auto"]).await;
 }

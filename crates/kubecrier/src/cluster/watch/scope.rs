@@ -12,7 +12,7 @@ pub(super) struct Scope {
     pub(super) context: String,
     /// One namespace, or all.
     pub(super) namespace: Option<String>,
-    /// One object, for the API server to select.
+    /// A kind or an object, for the API server to select.
     pub(super) selector: Option<String>,
 }
 
@@ -21,10 +21,13 @@ pub(super) struct Scope {
 impl Scope {
     /// What has to be watched for these filters.
     pub(super) fn of(context: &str, filters: &Filters) -> Vec<Self> {
-        let selector = filters.involved().map(|(kind, name)| match kind {
-            Some(kind) => format!("involvedObject.kind={kind},involvedObject.name={name}"),
-            None => format!("involvedObject.name={name}"),
-        });
+        let (kind, name) = filters.involved();
+        let kind = kind.map(|kind| format!("involvedObject.kind={kind}"));
+        let name = name.map(|name| format!("involvedObject.name={name}"));
+        let selector = kind
+            .into_iter()
+            .chain(name)
+            .reduce(|a, b| format!("{a},{b}"));
         let scope = |namespace: Option<&str>| Self {
             context: context.to_owned(),
             namespace: namespace.map(str::to_owned),
@@ -109,6 +112,11 @@ mod tests {
             ..Request::default()
         };
         check(object, &["dev/payments?involvedObject.name=worker-0"]);
+        let kind = Request {
+            involved_kind: Some("Node".to_owned()),
+            ..Request::default()
+        };
+        check(kind, &["dev/*?involvedObject.kind=Node"]);
         let elsewhere = Request {
             involved_kind: Some("Pod".to_owned()),
             involved_name: Some("worker-0".to_owned()),

@@ -38,6 +38,9 @@ async fn messages(session: &Session) -> Vec<Value> {
             };
             let frame: Value = serde_json::from_slice(notification.frame().unwrap()).unwrap();
             assert_eq!(frame["method"], "notifications/message");
+            // S0-9: whatever fails here counts as events.
+            let about = format!("{:?}", notification.about().unwrap());
+            assert!(about.contains("Events"), "{about}");
             all.push(frame["params"].clone());
             batch.deliver();
         }
