@@ -63,7 +63,7 @@ impl Client {
     }
 
     async fn next(&mut self) -> Value {
-        let line = timeout(Duration::from_secs(60), self.lines.next_line()).await;
+        let line = timeout(Duration::from_mins(1), self.lines.next_line()).await;
         serde_json::from_str(&line.expect("a message").unwrap().unwrap()).unwrap()
     }
 
