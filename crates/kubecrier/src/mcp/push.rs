@@ -102,6 +102,11 @@ impl Push {
         self.logging.set_level(session, level);
     }
 
+    /// What log messages of a running request go through.
+    pub(super) fn logging(&self) -> LoggingService {
+        self.logging.clone()
+    }
+
     fn know(&self, now: &Lists) {
         let resources: Vec<_> = now.resources.iter().map(Listed::Resource).collect();
         let templates: Vec<_> = now.templates.iter().map(Listed::Template).collect();

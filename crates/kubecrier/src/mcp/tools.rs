@@ -9,6 +9,7 @@ mod pods_log;
 
 use std::{future::Future, pin::Pin};
 
+use mcp_notify::Level;
 use rmcp::{
     model::{JsonObject, Tool, ToolAnnotations},
     schemars::JsonSchema,
@@ -19,6 +20,7 @@ use tokio::time::Instant;
 
 use super::{
     output::{Output, ToolError},
+    running::Running,
     schema,
     server::ToolLimits,
 };
@@ -47,6 +49,7 @@ pub(super) struct Entry {
 pub(super) struct ToolContext<'a> {
     pub(super) contexts: &'a Contexts,
     pub(super) limits: ToolLimits,
+    pub(super) running: &'a Running,
 }
 
 /// A call under way.
@@ -89,13 +92,20 @@ impl ToolContext<'_> {
     {
         let context = context.filter(|name| !name.is_empty());
         let began = Instant::now();
+        self.running.step(0.0, 2.0, "connecting to the cluster");
         let cluster = self.contexts.cluster(context).await?;
+        self.running.step(1.0, 2.0, "asking the cluster");
         // A slow start is part of what the caller waits for.
         let cluster = cluster.after(began.elapsed());
         let name = cluster.context().to_owned();
         match question(cluster).await {
             Err(error) if error.kind() == ErrorKind::Unauthorized => {
                 self.contexts.forget(&name);
+                let text =
+                    format!("context `{name}`: credentials were refused, fetching them anew");
+                self.running
+                    .log(Level::Notice, "kubecrier/cluster", &text)
+                    .await;
                 question(self.contexts.cluster(context).await?).await
             }
             answer => answer,

@@ -6,6 +6,8 @@ mod admin;
 mod bad_input;
 mod clients;
 mod configuration;
+#[cfg(feature = "conformance-fixtures")]
+mod fixtures;
 mod guardrails;
 mod harness;
 mod pod_status;
