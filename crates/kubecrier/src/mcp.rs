@@ -11,6 +11,7 @@ mod guard;
 mod http;
 mod intake;
 mod output;
+mod peers;
 mod push;
 mod resources;
 mod running;

@@ -10,7 +10,9 @@ mod resources;
 use std::sync::{Arc, OnceLock};
 
 use http::request::Parts;
-use mcp_notify::{Delivery, NotificationSink, ProtocolVersion, Registry, Session};
+use mcp_notify::{
+    Delivery, NotificationSink, ProtocolVersion, Registry, RootsSnapshot, RootsTracker, Session,
+};
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
@@ -30,6 +32,7 @@ use super::{
     caller::Caller,
     capabilities::{self, Offered},
     catalog::Catalog,
+    peers::Peers,
     push::{Lists, Push},
     resources::{Family, Resources},
     sessions::Sessions,
@@ -67,6 +70,8 @@ struct Shared {
     push: Push,
     resources: Resources,
     catalogs: Vec<Box<dyn Catalog>>,
+    peers: Peers,
+    roots: RootsTracker,
     /// Counted for those who run the server.
     sessions: OnceLock<Arc<Sessions>>,
 }
@@ -117,6 +122,7 @@ impl Server {
         limits: ToolLimits,
         more: More,
     ) -> Self {
+        let peers = Peers::default();
         let shared = Shared {
             contexts,
             metrics,
@@ -125,6 +131,8 @@ impl Server {
             push: Push::new(),
             resources: Resources::new(more.families),
             catalogs: more.catalogs,
+            roots: RootsTracker::new(peers.clone()),
+            peers,
             sessions: OnceLock::new(),
         };
         Self {
@@ -184,6 +192,20 @@ impl Server {
         if self.shared.push.joined() > 0 {
             self.shared.push.refresh(&self.lists());
         }
+    }
+
+    /// Fetches the roots of clients that say they have changed, for ever.
+    pub(super) async fn follow_roots(&self) {
+        let told = |session: &Session, roots: &Arc<RootsSnapshot>| {
+            let (version, count) = (roots.version, roots.roots.len());
+            tracing::debug!(
+                session = session.name(),
+                version,
+                count,
+                "roots of a client"
+            );
+        };
+        self.shared.roots.run(told).await;
     }
 
     /// What everybody sees.
@@ -280,9 +302,19 @@ impl ServerHandler for Server {
                 session.set_protocol_version(ProtocolVersion::new(version.as_str()));
             }
         }
+        if let Clients::Many(sessions) = &self.clients {
+            sessions.watch(session.id(), &context.peer);
+        }
+        self.shared.peers.join(&session, &context.peer);
         self.shared
             .push
             .join(&session, &Registry::ALL, &self.lists());
+    }
+
+    async fn on_roots_list_changed(&self, context: NotificationContext<RoleServer>) {
+        if let Some(session) = self.session(&context.extensions) {
+            self.shared.roots.list_changed(&session);
+        }
     }
 
     async fn list_tools(

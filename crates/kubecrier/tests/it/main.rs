@@ -10,6 +10,7 @@ mod configuration;
 mod fixtures;
 mod guardrails;
 mod harness;
+mod liveness;
 mod pod_status;
 mod protocol;
 mod sessions;
