@@ -1,22 +1,27 @@
-//! `cargo xtask conformance`: the official suite against the server as it is released.
+//! `cargo xtask conformance`: the official suite against the server as it is released, and
+//! against a build with the suite's fixtures.
 
-use std::env;
+use std::{env, fs};
 
 use anyhow::{Context, Result};
 
 use crate::step::{cargo, run};
 
-/// Builds the server without a feature, so that the suite meets what users get; the
-/// testbed has the suite and keeps the server from outliving it.
+/// Builds the server with the suite's fixtures, and then without a feature, so that
+/// the suite also meets what users get; the testbed has the suite and keeps the server
+/// from outliving it.
 pub(crate) fn run_suite() -> Result<()> {
-    run(
-        "the server",
-        cargo(&["build", "--quiet", "--package", "kubecrier"]),
-    )?;
     // Cargo has put both where this program is.
     let server = env::current_exe()
         .context("cannot tell where the server was built")?
         .with_file_name("kubecrier");
+    let fixtures = server.with_file_name("kubecrier-with-fixtures");
+    let build = ["build", "--quiet", "--package", "kubecrier"];
+    let mut with_fixtures = cargo(&build);
+    with_fixtures.args(["--features", "conformance-fixtures"]);
+    run("the server with fixtures", with_fixtures)?;
+    fs::copy(&server, &fixtures).with_context(|| format!("cannot copy `{}`", server.display()))?;
+    run("the server", cargo(&build))?;
     let mut suite = cargo(&[
         "run",
         "--quiet",
@@ -25,6 +30,6 @@ pub(crate) fn run_suite() -> Result<()> {
         "--",
         "conformance",
     ]);
-    suite.arg(server);
+    suite.arg(server).arg("--fixtures").arg(fixtures);
     run("conformance", suite)
 }

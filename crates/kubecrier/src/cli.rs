@@ -130,6 +130,12 @@ pub struct Settings {
     #[arg(hide_short_help = true)]
     pub session_idle_timeout: Option<String>,
 
+    /// A client with an open stream is pinged after this much silence; 0s is never [default: 5s]
+    #[arg(long, env = "KUBECRIER_HEARTBEAT_INTERVAL", value_name = "TIME")]
+    #[arg(help_heading = "Server")]
+    #[arg(hide_short_help = true)]
+    pub heartbeat_interval: Option<String>,
+
     /// Sessions at once [default: 10000]
     #[arg(long, env = "KUBECRIER_MAX_SESSIONS", value_name = "N", value_parser = within(SESSIONS))]
     #[arg(help_heading = "Server")]
@@ -264,6 +270,7 @@ impl Settings {
             allowed_origins: self.allowed_origins.or(weaker.allowed_origins),
             drain_timeout_seconds: self.drain_timeout_seconds.or(weaker.drain_timeout_seconds),
             session_idle_timeout: self.session_idle_timeout.or(weaker.session_idle_timeout),
+            heartbeat_interval: self.heartbeat_interval.or(weaker.heartbeat_interval),
             max_sessions: self.max_sessions.or(weaker.max_sessions),
             max_sessions_per_caller: self
                 .max_sessions_per_caller

@@ -129,6 +129,7 @@ impl TryFrom<Settings> for Config {
             allowed_hosts,
             allowed_origins,
             session_idle_timeout,
+            heartbeat_interval,
             max_sessions,
             max_sessions_per_caller,
             max_session_rate,
@@ -166,6 +167,10 @@ impl TryFrom<Settings> for Config {
             idle_timeout: match session_idle_timeout {
                 None => usual.idle_timeout,
                 Some(text) => idle_timeout(text)?,
+            },
+            heartbeat: match heartbeat_interval {
+                None => usual.heartbeat,
+                Some(text) => heartbeat(text)?,
             },
         };
         let open = auth_token_file.is_none() && allow_unauthenticated != Some(true);
@@ -224,6 +229,21 @@ fn idle_timeout(text: String) -> Result<Duration, ConfigError> {
             key: "session-idle-timeout",
             value: text,
             expected: "a time from 1s to 7d, such as 90s or 5m".to_owned(),
+        }),
+    }
+}
+
+/// `None` is never.
+fn heartbeat(text: String) -> Result<Option<Duration>, ConfigError> {
+    let allowed = Duration::from_secs(1)..=Duration::from_hours(1);
+    match duration::parse(&text) {
+        Ok(Duration::ZERO) => Ok(None),
+        Ok(time) if allowed.contains(&time) => Ok(Some(time)),
+        _ => Err(ConfigError::Value {
+            origin: String::new(),
+            key: "heartbeat-interval",
+            value: text,
+            expected: "a time from 1s to 1h, such as 5s or 1m, or 0s for never".to_owned(),
         }),
     }
 }

@@ -3,13 +3,18 @@
 
 mod caller;
 mod capabilities;
+mod catalog;
 mod exchange;
+#[cfg(feature = "conformance-fixtures")]
+mod fixtures;
 mod guard;
 mod http;
 mod intake;
 mod output;
+mod peers;
 mod push;
 mod resources;
+mod running;
 mod schema;
 mod server;
 mod sessions;

@@ -150,8 +150,8 @@ impl ResourceSubscriptions {
 
     /// Ends the subscription. True if there was one.
     pub fn unsubscribe(&self, session: &Session, uri: &str) -> bool {
-        let removed = self.indexes.0.lock().remove(session.key(), uri);
-        removed.is_some()
+        let (removed, _unneeded) = self.indexes.0.lock().remove(session.key(), uri);
+        removed
     }
 
     /// Ends all of the session's subscriptions.
@@ -352,17 +352,19 @@ impl Index {
         Ok((true, lease))
     }
 
-    /// What to drop outside the lock, if there was such a subscription.
-    fn remove(&mut self, key: SessionKey, uri: &str) -> Option<Option<Subscribers>> {
-        let uris = self.by_session.get_mut(&key)?;
+    /// Whether there was such a subscription, and what to drop outside the lock.
+    fn remove(&mut self, key: SessionKey, uri: &str) -> (bool, Option<Subscribers>) {
+        let Some(uris) = self.by_session.get_mut(&key) else {
+            return (false, None);
+        };
         if !uris.remove(uri) {
-            return None;
+            return (false, None);
         }
         if uris.is_empty() {
             self.by_session.remove(&key);
             give_back(&mut self.by_session);
         }
-        Some(self.forget(key, uri))
+        (true, self.forget(key, uri))
     }
 
     /// The other half of a removal. Returns what nobody needs any more.

@@ -39,7 +39,7 @@ pub use crate::{
     binaries::{Binaries, Missing, Progress},
     clients::Client,
     cluster::{Cluster, Options},
-    conformance::Suite,
+    conformance::{Suite, Surface},
     kubeconfig::Kubeconfig,
     node::{LogRequest, NodeEndpoint},
     objects::{deployment, event, namespace, pod},

@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
-use testbed::{Binaries, Client, Cluster, Kubeconfig, Options, Suite, User, required};
+use testbed::{Binaries, Client, Cluster, Kubeconfig, Options, Suite, Surface, User, required};
 use tokio::signal::unix::{SignalKind, signal};
 
 #[derive(Parser)]
@@ -33,6 +33,9 @@ enum Command {
     Conformance {
         /// The server's binary; the suite's full words go beside it.
         server: PathBuf,
+        /// A build that has the suite's fixtures.
+        #[arg(long)]
+        fixtures: PathBuf,
     },
 }
 
@@ -53,10 +56,15 @@ async fn main() -> Result<()> {
             }
         }
         Command::Up { kubeconfig } => up(kubeconfig).await?,
-        Command::Conformance { server } => match Suite::prepare(&mut say) {
+        Command::Conformance { server, fixtures } => match Suite::prepare(&mut say) {
             Ok(suite) => {
                 let logs = server.parent().unwrap_or(Path::new("."));
-                suite.run(&server, logs, &mut say).await?;
+                for (build, surface) in [
+                    (&server, Surface::Production),
+                    (&fixtures, Surface::Fixtures),
+                ] {
+                    suite.run(build, surface, logs, &mut say).await?;
+                }
             }
             Err(error) => skip_if_missing("conformance tests", Err(error))?,
         },

@@ -105,6 +105,7 @@ max_concurrent_requests = 1
 allowed_hosts = ["a"]
 allowed_origins = ["a"]
 session_idle_timeout = "a"
+heartbeat_interval = "a"
 max_sessions = 1
 max_sessions_per_caller = 1
 max_session_rate = 1
@@ -116,6 +117,20 @@ max_output_bytes = 1
 log_level = "a"
 log_format = "plain"
 "#;
+
+#[test]
+fn a_heartbeat_has_a_range_and_can_be_none() {
+    for text in ["999ms", "61m", "soon"] {
+        let error = refused(&["--heartbeat-interval", text], &[]);
+        assert!(
+            error.contains(text) && error.contains("1s to 1h"),
+            "{error}"
+        );
+    }
+    assert_eq!(heartbeat("0s".to_owned()).unwrap(), None);
+    let minute = Some(Duration::from_mins(1));
+    assert_eq!(heartbeat("1m".to_owned()).unwrap(), minute);
+}
 
 #[test]
 fn a_number_out_of_range_is_named_with_its_range() {

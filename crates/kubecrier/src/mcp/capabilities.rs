@@ -3,9 +3,17 @@
 use mcp_notify::ProtocolVersion;
 use rmcp::model::ServerCapabilities;
 
-/// What is declared is what is there, at that version; `subscribe` if there are
-/// resources to subscribe to.
-pub(super) fn at(version: &ProtocolVersion, subscribe: bool) -> ServerCapabilities {
+/// What depends on what is served.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Offered {
+    /// There are resources to subscribe to.
+    pub(super) subscribe: bool,
+    /// There is something that takes arguments.
+    pub(super) completions: bool,
+}
+
+/// What is declared is what is there, at that version.
+pub(super) fn at(version: &ProtocolVersion, offered: Offered) -> ServerCapabilities {
     let mut all = ServerCapabilities::builder()
         .enable_tools()
         .enable_tool_list_changed()
@@ -21,8 +29,12 @@ pub(super) fn at(version: &ProtocolVersion, subscribe: bool) -> ServerCapabiliti
             .enable_prompts()
             .build();
     }
-    if let Some(resources) = all.resources.as_mut().filter(|_| subscribe) {
+    if let Some(resources) = all.resources.as_mut().filter(|_| offered.subscribe) {
         resources.subscribe = Some(true);
+    }
+    // The first version has completion, and no way to declare it.
+    if offered.completions && *version > ProtocolVersion::V_2024_11_05 {
+        all.completions = Some(serde_json::Map::new());
     }
     // The newest protocol has log messages only inside of a request, and ours are
     // not about one.

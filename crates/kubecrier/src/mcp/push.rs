@@ -55,11 +55,6 @@ impl Push {
         }
     }
 
-    /// Log messages, by each session's level.
-    pub(super) fn logging(&self) -> &LoggingService {
-        &self.logging
-    }
-
     /// The client is ready to hear: it is told once of each of these lists. A client
     /// that says so twice is told once.
     pub(super) fn join(&self, session: &Session, lists: &[Registry], now: &Lists) {
@@ -105,6 +100,11 @@ impl Push {
     /// What the session wants to be told. Nothing is sent to one that never said.
     pub(super) fn set_level(&self, session: &Session, level: Level) {
         self.logging.set_level(session, level);
+    }
+
+    /// Log messages, by each session's level.
+    pub(super) fn logging(&self) -> LoggingService {
+        self.logging.clone()
     }
 
     fn know(&self, now: &Lists) {

@@ -125,6 +125,18 @@ impl Resources {
         Ok(())
     }
 
+    /// Values for a variable of a template; `None` if it is nobody's.
+    pub(super) fn complete(
+        &self,
+        template: &str,
+        variable: &str,
+        given: &str,
+        chosen: &dyn Fn(&str) -> Option<String>,
+    ) -> Option<Vec<String>> {
+        let mut families = self.families.iter();
+        families.find_map(|family| family.complete(template, variable, given, chosen))
+    }
+
     fn family(&self, uri: &str) -> Result<&dyn Family, ResourceError> {
         let found = self.families.iter().find(|family| family.owns(uri));
         match found {

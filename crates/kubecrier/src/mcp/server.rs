@@ -1,49 +1,50 @@
 //! The handler that rmcp calls: one per session, or per request, so it is a cheap
 //! clone.
 
+mod calls;
 mod level;
 mod listen;
+mod prompts;
 mod resources;
 mod subscriptions;
 
 pub use self::subscriptions::Watching;
 
-use std::{
-    panic::AssertUnwindSafe,
-    sync::{Arc, OnceLock},
-};
+use std::sync::{Arc, OnceLock};
 
-use futures_util::FutureExt;
 use http::request::Parts;
-use mcp_notify::{Delivery, NotificationSink, ProtocolVersion, Registry, Session};
+use mcp_notify::{
+    Delivery, NotificationSink, ProtocolVersion, Registry, RootsSnapshot, RootsTracker, Session,
+};
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, DiscoverResult,
-        ErrorCode, Extensions, GetPromptRequestParams, GetPromptResponse, Implementation,
-        InitializeRequestParams, InitializeResult, ListPromptsResult, ListResourceTemplatesResult,
-        ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
-        ReadResourceResponse, ReadResourceResult, ServerConfig, SubscribeRequestParams,
-        SubscriptionFilter, Tool, UnsubscribeRequestParams,
+        CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult,
+        CustomRequest, CustomResult, DiscoverResult, ErrorCode, Extensions, GetPromptRequestParams,
+        GetPromptResponse, Implementation, InitializeRequestParams, InitializeResult,
+        ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
+        PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse,
+        ReadResourceResult, ServerConfig, SubscribeRequestParams, SubscriptionFilter, Tool,
+        UnsubscribeRequestParams,
     },
     service::{NotificationContext, RequestContext, SubscriptionContext},
 };
 use serde_json::Value;
-use tokio::time::Instant;
 
 use super::{
     caller::Caller,
-    capabilities,
-    output::ToolError,
+    capabilities::{self, Offered},
+    catalog::Catalog,
+    peers::Peers,
     push::{Lists, Push},
     resources::{Family, Resources, SubscriptionFeeds},
     sessions::Sessions,
     subscriptions::{SubscriptionSettings, Subscriptions},
-    tools::{self, Entry, ToolContext},
+    tools,
 };
 use crate::{
     cluster::{Contexts, Watches},
-    lifecycle::{Lifecycle, Work},
+    lifecycle::Lifecycle,
     metrics::Metrics,
     subscriptions::Ledger,
 };
@@ -78,8 +79,18 @@ struct Shared {
     push: Push,
     resources: Resources,
     subscriptions: Subscriptions,
+    catalogs: Vec<Box<dyn Catalog>>,
+    peers: Peers,
+    roots: RootsTracker,
     /// Counted for those who run the server.
     sessions: OnceLock<Arc<Sessions>>,
+}
+
+/// What is served besides our own tools.
+#[derive(Default)]
+struct More {
+    families: Vec<Box<dyn Family>>,
+    catalogs: Vec<Box<dyn Catalog>>,
 }
 
 /// How a request's session is found.
@@ -102,36 +113,40 @@ impl Server {
         limits: ToolLimits,
         subscriptions: SubscriptionSettings,
     ) -> Self {
-        let families = Vec::new();
-        Self::with_families(
-            contexts,
-            metrics,
-            lifecycle,
-            limits,
-            subscriptions,
-            families,
-        )
+        #[cfg_attr(
+            not(feature = "conformance-fixtures"),
+            expect(unused_mut, reason = "the fixtures are what is added")
+        )]
+        let mut more = More::default();
+        #[cfg(feature = "conformance-fixtures")]
+        if let Some((family, catalog)) = super::fixtures::switched_on() {
+            more.families.push(family);
+            more.catalogs.push(catalog);
+        }
+        Self::with(contexts, metrics, lifecycle, limits, subscriptions, more)
     }
 
-    fn with_families(
+    fn with(
         contexts: Arc<Contexts>,
         metrics: Metrics,
         lifecycle: Lifecycle,
         limits: ToolLimits,
         settings: SubscriptionSettings,
-        mut families: Vec<Box<dyn Family>>,
+        mut more: More,
     ) -> Self {
         let ledger = Ledger::new(settings.caps);
-        families.push(Box::new(SubscriptionFeeds(Arc::clone(&ledger))));
-        let (push, resources) = (Push::new(), Resources::new(families));
+        more.families
+            .push(Box::new(SubscriptionFeeds(Arc::clone(&ledger))));
+        let (push, resources) = (Push::new(), Resources::new(more.families));
         let watches = Watches::new(
             Arc::clone(&contexts),
             lifecycle.clone(),
             metrics.watch().clone(),
             settings.watch_renewal,
         );
-        let (logging, updates) = (push.logging().clone(), resources.updates().clone());
+        let (logging, updates) = (push.logging(), resources.updates().clone());
         let subscriptions = Subscriptions::new(settings, ledger, watches, logging, updates);
+        let peers = Peers::default();
         let shared = Shared {
             contexts,
             metrics,
@@ -140,6 +155,9 @@ impl Server {
             push,
             resources,
             subscriptions,
+            catalogs: more.catalogs,
+            roots: RootsTracker::new(peers.clone()),
+            peers,
             sessions: OnceLock::new(),
         };
         Self {
@@ -201,13 +219,27 @@ impl Server {
         }
     }
 
+    /// Fetches the roots of clients that say they have changed, for ever.
+    pub(super) async fn follow_roots(&self) {
+        let told = |session: &Session, roots: &Arc<RootsSnapshot>| {
+            let (version, count) = (roots.version, roots.roots.len());
+            tracing::debug!(
+                session = session.name(),
+                version,
+                count,
+                "roots of a client"
+            );
+        };
+        self.shared.roots.run(told).await;
+    }
+
     /// What everybody sees.
     fn lists(&self) -> Lists {
         Lists {
             tools: self.tools(),
             resources: self.shared.resources.list(&self.nobody_in_particular()),
             templates: self.shared.resources.templates(),
-            prompts: Vec::new(),
+            prompts: self.prompts(),
         }
     }
 
@@ -220,10 +252,10 @@ impl Server {
             .find(|one| one.default)
             .map(|one| one.name.clone());
         let names: Vec<_> = contexts.into_iter().map(|one| one.name).collect();
-        tools::TOOLS
-            .iter()
-            .map(|entry| entry.definition(&names, default.as_deref()))
-            .collect()
+        let ours = tools::TOOLS.iter();
+        let ours = ours.map(|entry| entry.definition(&names, default.as_deref()));
+        let catalogs = self.shared.catalogs.iter();
+        ours.chain(catalogs.flat_map(|one| one.tools())).collect()
     }
 
     /// The session a message came in; the newest protocol has none.
@@ -238,62 +270,12 @@ impl Server {
         }
     }
 
-    async fn run(
-        &self,
-        entry: &'static Entry,
-        request: CallToolRequestParams,
-        context: &RequestContext<RoleServer>,
-    ) -> Result<CallToolResponse, ErrorData> {
+    fn offered(&self) -> Offered {
         let shared = &self.shared;
-        let _busy = shared.lifecycle.busy(Work::Call);
-        let began = Instant::now();
-        let client = self.client(context);
-        let tool_context = ToolContext {
-            contexts: &shared.contexts,
-            limits: shared.limits,
-            subscriptions: &shared.subscriptions,
-            client: &client,
-            draining: shared.lifecycle.draining(),
-        };
-        let call = (entry.call)(tool_context, request.arguments.unwrap_or_default());
-        // rmcp would swallow a panic, and leave the client waiting.
-        let call = AssertUnwindSafe(call).catch_unwind();
-        let outcome = tokio::select! {
-            biased;
-            () = context.ct.cancelled() => None,
-            outcome = call => Some(outcome.unwrap_or_else(|_panic| {
-                shared.lifecycle.fail(format!("tool `{}` panicked", entry.name));
-                Err(ToolError::Bug)
-            })),
-        };
-        let label = match &outcome {
-            None => "cancelled",
-            Some(Ok(_)) => "ok",
-            Some(Err(error)) => error.kind(),
-        };
-        let seconds = began.elapsed().as_secs_f64();
-        shared.metrics.called(entry.name, label, seconds);
-        match outcome {
-            None => Err(ErrorData::internal_error("the call was cancelled", None)),
-            Some(Ok(output)) => {
-                tracing::debug!(tool = entry.name, seconds, "tool answered");
-                Ok(output.into_result().into())
-            }
-            Some(Err(error)) => {
-                log_failure(entry.name, seconds, &error);
-                Ok(error.into_result().into())
-            }
+        Offered {
+            subscribe: shared.resources.any(),
+            completions: shared.resources.any() || !shared.catalogs.is_empty(),
         }
-    }
-}
-
-/// A call that makes no sense is its caller's affair; a cluster that fails is the
-/// operator's.
-fn log_failure(tool: &str, seconds: f64, error: &ToolError) {
-    if error.is_the_callers() {
-        tracing::debug!(tool, seconds, kind = error.kind(), %error, "tool refused");
-    } else {
-        tracing::warn!(tool, seconds, kind = error.kind(), %error, "tool failed");
     }
 }
 
@@ -307,7 +289,7 @@ impl ServerHandler for Server {
         let identity = Implementation::new("kubecrier", env!("CARGO_PKG_VERSION"))
             .with_title("kubecrier: what just happened in a cluster");
         let version = ProtocolVersion::V_2026_07_28;
-        ServerConfig::new(capabilities::at(&version, self.shared.resources.any()))
+        ServerConfig::new(capabilities::at(&version, self.offered()))
             .with_server_info(identity)
             .with_instructions(INSTRUCTIONS)
     }
@@ -320,7 +302,7 @@ impl ServerHandler for Server {
         context.peer.set_peer_info(request.clone());
         let mut result = self.negotiate_initialize(&request)?;
         let version = ProtocolVersion::new(result.protocol_version.as_str());
-        result.capabilities = capabilities::at(&version, self.shared.resources.any());
+        result.capabilities = capabilities::at(&version, self.offered());
         Ok(result)
     }
 
@@ -345,9 +327,19 @@ impl ServerHandler for Server {
                 session.set_protocol_version(ProtocolVersion::new(version.as_str()));
             }
         }
+        if let Clients::Many(sessions) = &self.clients {
+            sessions.watch(session.id(), &context.peer);
+        }
+        self.shared.peers.join(&session, &context.peer);
         self.shared
             .push
             .join(&session, &Registry::ALL, &self.lists());
+    }
+
+    async fn on_roots_list_changed(&self, context: NotificationContext<RoleServer>) {
+        if let Some(session) = self.session(&context.extensions) {
+            self.shared.roots.list_changed(&session);
+        }
     }
 
     async fn list_tools(
@@ -367,18 +359,7 @@ impl ServerHandler for Server {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        match tools::find(&request.name) {
-            Some(entry) => self.run(entry, request, &context).await,
-            None => {
-                let names: Vec<_> = tools::TOOLS.iter().map(|entry| entry.name).collect();
-                let text = format!(
-                    "no tool `{}`; there are: {}",
-                    request.name,
-                    names.join(", ")
-                );
-                Err(ErrorData::invalid_params(text, None))
-            }
-        }
+        self.call(request, &context).await
     }
 
     async fn list_prompts(
@@ -386,7 +367,7 @@ impl ServerHandler for Server {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        Ok(ListPromptsResult::with_all_items(Vec::new()))
+        Ok(ListPromptsResult::with_all_items(self.prompts()))
     }
 
     async fn list_resources(
@@ -444,11 +425,15 @@ impl ServerHandler for Server {
         request: GetPromptRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        let text = format!(
-            "no prompt `{}`; prompts/list has all there are",
-            request.name
-        );
-        Err(ErrorData::invalid_params(text, None))
+        self.prompt(&request)
+    }
+
+    async fn complete(
+        &self,
+        request: CompleteRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        Ok(self.completion(&request))
     }
 
     #[expect(deprecated, reason = "the protocol versions with sessions have it")]

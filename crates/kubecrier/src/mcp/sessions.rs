@@ -15,6 +15,7 @@
 
 mod admission;
 mod entry;
+mod heartbeat;
 mod manager;
 mod replay;
 mod stream;

@@ -13,6 +13,7 @@ mod pods_log;
 
 use std::{future::Future, pin::Pin};
 
+use mcp_notify::Level;
 use rmcp::{
     model::{JsonObject, Tool, ToolAnnotations},
     schemars::JsonSchema,
@@ -25,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     output::{Output, ToolError},
     resources::Who,
+    running::Running,
     schema,
     server::ToolLimits,
     subscriptions::Subscriptions,
@@ -62,6 +64,7 @@ pub(super) struct ToolContext<'a> {
     pub(super) limits: ToolLimits,
     pub(super) subscriptions: &'a Subscriptions,
     pub(super) client: &'a Client,
+    pub(super) running: &'a Running,
     /// Ends when the server stops: nobody is to wait for long then.
     pub(super) draining: &'a CancellationToken,
 }
@@ -116,13 +119,20 @@ impl ToolContext<'_> {
     {
         let context = context.filter(|name| !name.is_empty());
         let began = Instant::now();
+        self.running.step(0.0, 2.0, "connecting to the cluster");
         let cluster = self.contexts.cluster(context).await?;
+        self.running.step(1.0, 2.0, "asking the cluster");
         // A slow start is part of what the caller waits for.
         let cluster = cluster.after(began.elapsed());
         let name = cluster.context().to_owned();
         match question(cluster).await {
             Err(error) if error.kind() == ErrorKind::Unauthorized => {
                 self.contexts.forget(&name);
+                let text =
+                    format!("context `{name}`: credentials were refused, fetching them anew");
+                self.running
+                    .log(Level::Notice, "kubecrier/cluster", &text)
+                    .await;
                 question(self.contexts.cluster(context).await?).await
             }
             answer => answer,

@@ -164,10 +164,16 @@ async fn start_http(
         );
     }
     let close = serving.close.clone();
+    let hearts = Arc::clone(&sessions);
     lifecycle.spawn("sessions", async move {
         Arc::clone(&sessions).sweep(close).await;
         sessions.end_all();
     });
+    let close = serving.close.clone();
+    lifecycle.spawn(
+        "heartbeat",
+        async move { hearts.listen_to_hearts(close).await },
+    );
     let draining = lifecycle.draining().clone();
     let ended = serving.ended.clone();
     tracing::info!(
@@ -219,12 +225,19 @@ fn mcp_router(
         ))
 }
 
-/// Tells clients when a list has changed: the kubeconfig's contexts are part of
-/// what the tools say.
+/// Tells clients when a list has changed (the kubeconfig's contexts are part of what
+/// the tools say), and asks for theirs when they say so.
 fn watch_lists(server: &Server, close: &CancellationToken, lifecycle: &Lifecycle) {
     let sweeping = server.subscriptions().clone().sweep(close.clone());
     lifecycle.spawn("subscriptions", sweeping);
     let (server, close) = (server.clone(), close.clone());
+    let (roots, stop) = (server.clone(), close.clone());
+    lifecycle.spawn("roots", async move {
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = roots.follow_roots() => {}
+        }
+    });
     lifecycle.spawn("lists", async move {
         let mut ticks = interval(LISTS_TTL);
         loop {

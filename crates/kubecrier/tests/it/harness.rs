@@ -179,25 +179,31 @@ impl Http {
         arguments: &[&str],
         token: &str,
     ) -> Self {
-        let (server, base) = Self::launch(kubeconfig, arguments);
+        let (server, base) = Self::launch(
+            command()
+                .arg("--kubeconfig")
+                .arg(kubeconfig)
+                .args(arguments),
+        );
         let client = HttpSession::begin(&base, "2025-11-25", Some(token)).await;
         Self { server, client }
     }
 
     pub(crate) async fn start_at(kubeconfig: &Path, arguments: &[&str], version: &str) -> Self {
-        let (server, base) = Self::launch(kubeconfig, arguments);
+        let mut command = command();
+        let command = command.arg("--kubeconfig").arg(kubeconfig).args(arguments);
+        Self::start_command(command, version).await
+    }
+
+    /// With a command that is as it should be but for the port.
+    pub(crate) async fn start_command(command: &mut Command, version: &str) -> Self {
+        let (server, base) = Self::launch(command);
         let client = HttpSession::begin(&base, version, None).await;
         Self { server, client }
     }
 
-    fn launch(kubeconfig: &Path, arguments: &[&str]) -> (Server, String) {
-        let server = Server::start(
-            command()
-                .args(["--port", "0", "--kubeconfig"])
-                .arg(kubeconfig)
-                .args(arguments)
-                .stdin(Stdio::null()),
-        );
+    fn launch(command: &mut Command) -> (Server, String) {
+        let server = Server::start(command.args(["--port", "0"]).stdin(Stdio::null()));
         let line = server.wait_for("serving MCP over HTTP");
         let url = line.split("url=").nth(1).unwrap();
         let base = url.split("/mcp").next().unwrap().to_owned();
@@ -331,11 +337,13 @@ impl HttpSession {
         name: Option<&str>,
         mut params: Value,
     ) -> reqwest::Response {
-        params["_meta"] = json!({
-            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-            "io.modelcontextprotocol/clientCapabilities": {},
-            "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
-        });
+        for (key, value) in [
+            ("protocolVersion", json!("2026-07-28")),
+            ("clientCapabilities", json!({})),
+            ("clientInfo", json!({"name": "test", "version": "1"})),
+        ] {
+            params["_meta"][format!("io.modelcontextprotocol/{key}")] = value;
+        }
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
         let mut request = self
             .client

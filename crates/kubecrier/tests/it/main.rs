@@ -6,8 +6,11 @@ mod admin;
 mod bad_input;
 mod clients;
 mod configuration;
+#[cfg(feature = "conformance-fixtures")]
+mod fixtures;
 mod guardrails;
 mod harness;
+mod liveness;
 mod pod_status;
 mod protocol;
 mod sessions;

@@ -155,5 +155,5 @@ fn a_listen_gets_what_there_is_once_each_and_no_more_than_a_client_holds() {
     assert_eq!(accepted.len(), LISTEN_URIS_MAX);
     let session = Session::new("listen");
     resources.listen(&session, &accepted, &who(None)).unwrap();
-    assert_eq!(session.outbox().stats().pushed as usize, LISTEN_URIS_MAX);
+    assert_eq!(session.outbox().stats().pushed, LISTEN_URIS_MAX as u64);
 }

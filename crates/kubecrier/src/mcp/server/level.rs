@@ -18,12 +18,17 @@ impl Server {
                 None,
             ));
         }
-        let level: Level = name.parse().map_err(|error| {
-            let names = Level::ALL.map(|level| level.to_string()).join(", ");
-            ErrorData::invalid_params(format!("{error}; levels are: {names}"), None)
-        })?;
+        let level = parse(name)?;
         let session = self.session_of(context)?;
         self.shared.push.set_level(&session, level);
         Ok(())
     }
+}
+
+/// One of the eight.
+pub(super) fn parse(name: &str) -> Result<Level, ErrorData> {
+    name.parse().map_err(|error| {
+        let names = Level::ALL.map(|level| level.to_string()).join(", ");
+        ErrorData::invalid_params(format!("{error}; levels are: {names}"), None)
+    })
 }

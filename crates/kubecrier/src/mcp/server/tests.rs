@@ -28,7 +28,7 @@ impl Client {
             context: None,
             request_timeout: Duration::from_secs(1),
         };
-        let server = Server::with_families(
+        let server = Server::with(
             Arc::new(Contexts::new(contexts)),
             Metrics::new(),
             Lifecycle::default(),
@@ -36,7 +36,10 @@ impl Client {
                 output_bytes: 10_000,
             },
             SubscriptionSettings::default(),
-            vec![Box::new(notes.clone())],
+            More {
+                families: vec![Box::new(notes.clone())],
+                catalogs: Vec::new(),
+            },
         );
         let session = Session::new("pipe");
         let server = server.for_one(session.clone());
@@ -64,7 +67,7 @@ impl Client {
     }
 
     async fn next(&mut self) -> Value {
-        let line = timeout(Duration::from_secs(60), self.lines.next_line()).await;
+        let line = timeout(Duration::from_mins(1), self.lines.next_line()).await;
         serde_json::from_str(&line.expect("a message").unwrap().unwrap()).unwrap()
     }
 
@@ -119,6 +122,8 @@ impl Client {
 async fn a_session_subscribes_hears_and_unsubscribes() {
     let mut client = Client::start();
     let answer = client.handshake().await;
+    let declared = &answer["result"]["capabilities"]["completions"];
+    assert_eq!(*declared, json!({}));
     let declared = &answer["result"]["capabilities"]["resources"];
     assert_eq!(*declared, json!({"subscribe": true, "listChanged": true}));
     let answer = client.ask(1, "resources/list", json!({})).await;

@@ -2,12 +2,12 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::Arc,
+    sync::{Arc, OnceLock},
     task::Waker,
 };
 
 use bytes::Bytes;
-use mcp_notify::{Batch, Session};
+use mcp_notify::{Batch, Pulse, Session};
 use parking_lot::Mutex;
 use rmcp::{
     model::{ClientJsonRpcMessage, GetMeta, ProgressToken, RequestId},
@@ -38,6 +38,8 @@ pub(crate) struct Entry {
     answers: Mutex<Answers>,
     asked: Mutex<Asked>,
     life: Mutex<Life>,
+    /// Set when the client is ready and may be asked for signs of life.
+    pulse: OnceLock<Pulse>,
 }
 
 /// What is on its way to the stream. It belongs to the session and not to a stream:
@@ -107,6 +109,7 @@ impl Entry {
                 posts: 0,
                 seen: Instant::now(),
             }),
+            pulse: OnceLock::new(),
         }
     }
 
@@ -198,6 +201,7 @@ impl Entry {
         life.seen = Instant::now();
         *life.counter(kind) += 1;
         drop(life);
+        self.beat();
         Open {
             entry: Arc::clone(self),
             kind,
@@ -209,15 +213,27 @@ impl Entry {
         self.life.lock().seen = Instant::now();
     }
 
+    /// From now on signs of life are kept here. False if they are kept already.
+    pub(super) fn set_pulse(&self, pulse: Pulse) -> bool {
+        self.pulse.set(pulse).is_ok()
+    }
+
+    /// The client said something.
+    pub(super) fn beat(&self) {
+        if let Some(pulse) = self.pulse.get() {
+            pulse.beat();
+        }
+    }
+
+    /// Whether a stream is open.
+    pub(crate) fn has_stream(&self) -> bool {
+        self.life.lock().streams > 0
+    }
+
     /// Since when nothing was open and nothing came.
     pub(super) fn idle_since(&self) -> Option<Instant> {
         let life = self.life.lock();
         (life.streams == 0 && life.posts == 0).then_some(life.seen)
-    }
-
-    /// Whether a stream is open now.
-    pub(crate) fn has_stream(&self) -> bool {
-        self.life.lock().streams > 0
     }
 
     /// The session itself.

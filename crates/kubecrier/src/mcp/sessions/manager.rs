@@ -3,7 +3,7 @@
 use std::{collections::HashMap, fmt, sync::Arc};
 
 use futures_util::{Stream, StreamExt, stream};
-use mcp_notify::{CloseReason, OutboxConfig, Session};
+use mcp_notify::{CloseReason, HeartbeatConfig, OutboxConfig, Session};
 use parking_lot::RwLock;
 use rmcp::{
     ErrorData,
@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     admission::{Admission, Gate, Refused},
     entry::{Entry, Kind, Open},
+    heartbeat::Hearts,
     wire::Wire,
 };
 use crate::mcp::caller::Caller;
@@ -40,6 +41,9 @@ pub struct SessionLimits {
     pub rate_per_second: usize,
     /// Without a stream and without a request, a session ends after this.
     pub idle_timeout: Duration,
+    /// After so much silence a client with an open stream is asked whether it is
+    /// there; `None` is never.
+    pub heartbeat: Option<Duration>,
 }
 
 /// Every session of the server.
@@ -47,6 +51,7 @@ pub(in crate::mcp) struct Sessions {
     limits: SessionLimits,
     outbox: OutboxConfig,
     gate: Arc<Gate>,
+    hearts: Hearts,
     // A lock for lookups by id; held for one map operation.
     entries: RwLock<HashMap<SessionId, Arc<Entry>>>,
 }
@@ -73,6 +78,7 @@ impl Default for SessionLimits {
             sessions_per_caller_max: 1_000,
             rate_per_second: 200,
             idle_timeout: Duration::from_mins(5),
+            heartbeat: Some(HeartbeatConfig::default().interval),
         }
     }
 }
@@ -87,6 +93,7 @@ impl Sessions {
             limits,
             outbox,
             gate,
+            hearts: Hearts::default(),
             entries: RwLock::default(),
         }
     }
@@ -98,6 +105,14 @@ impl Sessions {
 
     pub(super) fn gate(&self) -> &Arc<Gate> {
         &self.gate
+    }
+
+    pub(super) fn hearts(&self) -> &Hearts {
+        &self.hearts
+    }
+
+    pub(super) fn limits(&self) -> &SessionLimits {
+        &self.limits
     }
 
     /// How many sessions there are.
@@ -257,6 +272,10 @@ impl SessionManager for Sessions {
     ) -> Result<(), SessionError> {
         let entry = self.entry(id)?;
         entry.seen();
+        // An answer to a ping is counted as one, not as something said.
+        if !matches!(message, ClientJsonRpcMessage::Response(_)) {
+            entry.beat();
+        }
         let cancelled = cancelled(&message);
         entry
             .inbound

@@ -25,9 +25,18 @@ impl Stream {
         }
     }
 
-    /// The next message.
+    /// The next message that is no ping.
     pub(crate) async fn next(&mut self) -> Value {
-        match tokio::time::timeout(PATIENCE, self.message()).await {
+        self.within(async |stream| stream.message().await).await
+    }
+
+    /// The next message, whatever it is.
+    pub(crate) async fn anything(&mut self) -> Value {
+        self.within(async |stream| stream.any_message().await).await
+    }
+
+    async fn within(&mut self, read: impl AsyncFnOnce(&mut Self) -> Option<Value>) -> Value {
+        match tokio::time::timeout(PATIENCE, read(self)).await {
             Ok(Some(message)) => message,
             Ok(None) => panic!("the stream ended: {:?}", self.buffer),
             Err(elapsed) => panic!("{elapsed}, no message; so far {:?}", self.buffer),
@@ -51,6 +60,15 @@ impl Stream {
     }
 
     async fn message(&mut self) -> Option<Value> {
+        loop {
+            let message = self.any_message().await?;
+            if message["method"] != "ping" {
+                return Some(message);
+            }
+        }
+    }
+
+    async fn any_message(&mut self) -> Option<Value> {
         loop {
             while let Some((event, rest)) = self.buffer.split_once("\n\n") {
                 let (event, rest) = (event.to_owned(), rest.to_owned());

@@ -1,0 +1,276 @@
+//! What a client can hear of a server that has something to tell: the fixtures of
+//! the conformance suite are the tools and resources that do.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::harness::{File, Http, StdioSession, Stream, command, kubeconfig, message};
+
+const WATCHED: &str = "test://watched-resource";
+
+/// Nothing here asks a cluster.
+async fn start() -> (File, Http) {
+    let file = kubeconfig(|file| file);
+    let mut command = command();
+    let command = command
+        .env("CONFORMANCE_FIXTURES", "1")
+        .arg("--kubeconfig")
+        .arg(&file.path);
+    let http = Http::start_command(command, "2025-11-25").await;
+    (file, http)
+}
+
+fn names<'a>(answer: &'a Value, list: &str) -> Vec<&'a str> {
+    let list = answer["result"][list].as_array().unwrap();
+    list.iter()
+        .map(|one| one["name"].as_str().unwrap())
+        .collect()
+}
+
+/// Every message of a stream up to the answer.
+async fn until_answer(stream: &mut Stream) -> Vec<Value> {
+    let mut all = Vec::new();
+    loop {
+        all.push(stream.next().await);
+        if all.last().unwrap().get("id").is_some() {
+            return all;
+        }
+    }
+}
+
+fn of<'a>(messages: &'a [Value], method: &str) -> Vec<&'a Value> {
+    let fitting = messages.iter().filter(|one| one["method"] == method);
+    fitting.map(|one| &one["params"]).collect()
+}
+
+/// Skips the lists that every session is told of first.
+async fn settled(http: &Http) -> Stream {
+    let mut stream = http.stream(None).await;
+    for _list in 0..3 {
+        stream.next().await;
+    }
+    stream
+}
+
+#[tokio::test]
+async fn the_fixtures_are_off_unless_they_are_switched_on() {
+    let file = kubeconfig(|file| file);
+    let http = Http::start(&file.path, &[]).await;
+    let tools = http.rpc("tools/list", json!({})).await;
+    assert!(
+        !names(&tools, "tools").contains(&"test_simple_text"),
+        "{tools}"
+    );
+    let (_file, http) = start().await;
+    let tools = http.rpc("tools/list", json!({})).await;
+    let tools = names(&tools, "tools");
+    assert!(tools.contains(&"test_simple_text") && tools.contains(&"pods_list"));
+}
+
+#[tokio::test]
+async fn a_session_hears_of_what_it_subscribed_to_and_of_nothing_else() {
+    let (_file, http) = start().await;
+    let mut stream = settled(&http).await;
+    let trigger = async || http.call("test_trigger_resource_update", json!({})).await;
+    let other = http.another("2025-11-25").await;
+    let mut quiet = other.stream(None).await;
+    let unknown = http
+        .rpc("resources/subscribe", json!({"uri": "test://none"}))
+        .await;
+    assert_eq!(unknown["error"]["code"], -32002, "{unknown}");
+    for _twice in 0..2 {
+        let answer = http
+            .rpc("resources/subscribe", json!({"uri": WATCHED}))
+            .await;
+        assert_eq!(answer["result"], json!({}), "{answer}");
+    }
+    trigger().await.ok();
+    let told = stream.next().await;
+    assert_eq!(told["method"], "notifications/resources/updated");
+    assert_eq!(told["params"]["uri"], WATCHED);
+    assert_eq!(told["params"]["_meta"]["kubecrier/fixture"], true);
+    http.rpc("resources/unsubscribe", json!({"uri": WATCHED}))
+        .await;
+    trigger().await.ok();
+    stream.expect_silence(Duration::from_millis(500)).await;
+    for _list in 0..3 {
+        let told = quiet.next().await;
+        assert!(told["method"].as_str().unwrap().ends_with("list_changed"));
+    }
+    quiet.expect_silence(Duration::from_millis(500)).await;
+}
+
+#[tokio::test]
+async fn a_listen_is_marked_and_told_of_exactly_its_uris() {
+    let (_file, http) = start().await;
+    let wanted = json!({"notifications": {"resourceSubscriptions": [WATCHED, "test://none"]}});
+    let mut stream = Stream::new(http.modern("subscriptions/listen", None, wanted).await);
+    let ack = stream.next().await;
+    let honoured = json!({"resourceSubscriptions": [WATCHED]});
+    assert_eq!(ack["params"]["notifications"], honoured);
+    let mark = stream.next().await;
+    assert_eq!(mark["params"]["uri"], WATCHED, "{mark}");
+    stream.expect_silence(Duration::from_millis(300)).await;
+    http.call("test_trigger_resource_update", json!({}))
+        .await
+        .ok();
+    let told = stream.next().await;
+    assert_eq!(told["params"]["_meta"]["kubecrier/fixture"], true);
+    // A tool that comes is not what this one asked for.
+    http.call("test_trigger_tool_change", json!({})).await.ok();
+    stream.expect_silence(Duration::from_millis(500)).await;
+    http.server.signal(rustix::process::Signal::TERM);
+    assert_eq!(stream.next().await["result"]["resultType"], "complete");
+}
+
+#[tokio::test]
+async fn a_changed_list_is_told_at_once() {
+    let (_file, http) = start().await;
+    let mut stream = settled(&http).await;
+    for kind in ["tool", "prompt"] {
+        let trigger = format!("test_trigger_{kind}_change");
+        http.call(&trigger, json!({})).await.ok();
+        let told = stream.next().await;
+        assert_eq!(
+            told["method"],
+            format!("notifications/{kind}s/list_changed")
+        );
+    }
+    let tools = http.rpc("tools/list", json!({})).await;
+    assert!(names(&tools, "tools").contains(&"test_another_tool"));
+}
+
+#[tokio::test]
+async fn progress_goes_onto_the_stream_of_the_answer_and_rises() {
+    let (_file, http) = start().await;
+    let mut common = settled(&http).await;
+    let call = json!({
+        "name": "test_tool_with_progress",
+        "arguments": {},
+        "_meta": {"progressToken": "p-1"},
+    });
+    let body = json!({"jsonrpc": "2.0", "id": 77, "method": "tools/call", "params": call});
+    let legacy = http.post(&body).await;
+    let modern = http
+        .modern("tools/call", Some("test_tool_with_progress"), call)
+        .await;
+    for response in [legacy, modern] {
+        let messages = until_answer(&mut Stream::new(response)).await;
+        let progress = of(&messages, "notifications/progress");
+        let values: Vec<_> = progress
+            .iter()
+            .map(|one| one["progress"].as_f64())
+            .collect();
+        assert_eq!(values, [Some(0.0), Some(50.0), Some(100.0)]);
+        assert!(progress.iter().all(|one| one["progressToken"] == "p-1"));
+        assert_eq!(messages.len(), 4);
+    }
+    common.expect_silence(Duration::from_millis(300)).await;
+    // Who brings no token hears nothing.
+    let answer = http.call("test_tool_with_progress", json!({})).await;
+    assert!(!answer.is_error);
+}
+
+#[tokio::test]
+async fn a_session_hears_log_messages_by_its_level() {
+    let (_file, http) = start().await;
+    let mut stream = settled(&http).await;
+    http.call("test_tool_with_logging", json!({})).await.ok();
+    stream.expect_silence(Duration::from_millis(300)).await;
+    http.rpc("logging/setLevel", json!({"level": "info"})).await;
+    http.call("test_tool_with_logging", json!({})).await.ok();
+    for text in ["started", "working", "done"] {
+        let told = stream.next().await;
+        assert_eq!(told["method"], "notifications/message");
+        let expected = json!({"level": "info", "logger": "fixtures", "data": text});
+        assert_eq!(told["params"], expected);
+    }
+    http.rpc("logging/setLevel", json!({"level": "warning"}))
+        .await;
+    http.call("test_tool_with_logging", json!({})).await.ok();
+    stream.expect_silence(Duration::from_millis(300)).await;
+}
+
+#[tokio::test]
+async fn a_request_without_a_session_hears_log_messages_only_if_it_asks() {
+    let (_file, http) = start().await;
+    http.rpc("logging/setLevel", json!({"level": "debug"}))
+        .await;
+    let ask = async |level: Option<&str>| {
+        let mut call = json!({"name": "test_logging_tool", "arguments": {}});
+        if let Some(level) = level {
+            call["_meta"] = json!({"io.modelcontextprotocol/logLevel": level});
+        }
+        http.modern("tools/call", Some("test_logging_tool"), call)
+            .await
+    };
+    let messages = until_answer(&mut Stream::new(ask(Some("info")).await)).await;
+    assert_eq!(
+        of(&messages, "notifications/message").len(),
+        3,
+        "{messages:?}"
+    );
+    for level in [None, Some("error")] {
+        let answer = ask(level).await.text().await.unwrap();
+        assert!(
+            !answer.contains("notifications/message"),
+            "{level:?}: {answer}"
+        );
+        assert_eq!(message(&answer)["result"]["resultType"], "complete");
+    }
+    let refused = message(&ask(Some("loud")).await.text().await.unwrap());
+    assert_eq!(refused["error"]["code"], -32602, "{refused}");
+    assert!(
+        refused["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("`loud`")
+    );
+}
+
+#[tokio::test]
+async fn arguments_are_completed() {
+    let (_file, http) = start().await;
+    let complete = async |reference: Value, name: &str, value: &str| {
+        let argument = json!({"name": name, "value": value});
+        let params = json!({"ref": reference, "argument": argument});
+        let answer = http.rpc("completion/complete", params).await;
+        answer["result"]["completion"]["values"].clone()
+    };
+    let prompt = json!({"type": "ref/prompt", "name": "test_prompt_with_arguments"});
+    assert_eq!(
+        complete(prompt.clone(), "arg1", "par").await,
+        json!(["paris", "park", "party"])
+    );
+    assert_eq!(complete(prompt, "no such", "").await, json!([]));
+    let template = json!({"type": "ref/resource", "uri": "test://template/{id}/data"});
+    assert_eq!(complete(template, "id", "1").await, json!(["123"]));
+    let nobodys = json!({"type": "ref/resource", "uri": "x://{y}"});
+    assert_eq!(complete(nobodys, "y", "").await, json!([]));
+}
+
+#[tokio::test]
+async fn stdio_has_all_of_it_too() {
+    let mut session = StdioSession::start(command().env("CONFORMANCE_FIXTURES", "1"));
+    session.handshake();
+    for _list in 0..3 {
+        session.receive();
+    }
+    session.rpc("logging/setLevel", json!({"level": "debug"}));
+    session.rpc("resources/subscribe", json!({"uri": WATCHED}));
+    session.call("test_trigger_resource_update", json!({})).ok();
+    let told = session.receive();
+    assert_eq!(told["params"]["uri"], WATCHED, "{told}");
+    session.call("test_tool_with_logging", json!({})).ok();
+    let mut call = json!({"name": "test_tool_with_progress", "arguments": {}});
+    call["_meta"] = json!({"progressToken": 5});
+    session.send(&json!({"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": call}));
+    let mut heard = Vec::new();
+    while heard.last().is_none_or(|last: &Value| last["id"] != 9) {
+        heard.push(session.receive());
+    }
+    let progress = of(&heard, "notifications/progress");
+    assert_eq!(progress.len(), 3, "{heard:?}");
+    assert!(progress.iter().all(|one| one["progressToken"] == 5));
+}
