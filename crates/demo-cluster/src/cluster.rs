@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::{
     access::{Access, Grant},
-    clock::Clock,
+    clock::{self, Clock},
     events::Occurrence,
     faults::{Fault, Matching, Script, Seen},
     logs::{Logs, Source},
@@ -117,9 +117,9 @@ impl DemoCluster {
     /// Creates an object, or replaces it; answers what is stored.
     pub fn put(&self, object: Value) -> Result<Arc<Value>, Rejected> {
         let now = self.now();
-        let change = self.shared.lock().store.put(object, now)?;
+        let stored = self.shared.lock().store.put(object, now)?;
         self.changed();
-        Ok(change.after.unwrap_or_default())
+        Ok(stored)
     }
 
     /// Changes an object; answers what is stored, or nothing if it is not there.
@@ -135,10 +135,10 @@ impl DemoCluster {
         let mut state = self.shared.lock();
         let mut object = Value::clone(state.store.get(&key)?);
         change(&mut object);
-        let stored = state.store.put(object, now).ok()?.after;
+        let stored = state.store.put(object, now).ok()?;
         drop(state);
         self.changed();
-        stored
+        Some(stored)
     }
 
     /// An object as it is stored.
@@ -147,19 +147,40 @@ impl DemoCluster {
         self.shared.lock().store.get(&key).cloned()
     }
 
-    /// Removes an object, and says whether it was there.
+    /// Removes an object, and says whether it was there. A pod is marked first, as
+    /// the API server marks it at the end of its grace.
     pub fn delete(&self, resource: &str, namespace: &str, name: &str) -> bool {
         let Some(key) = key(resource, namespace, name) else {
             return false;
         };
+        let is_pod = key.resource == ("", "pods");
+        if is_pod {
+            self.terminate(namespace, name, Duration::ZERO);
+        }
         let mut state = self.shared.lock();
-        let gone = state.store.remove(&key).is_some();
-        if gone && key.resource == ("", "pods") {
+        let gone = state.store.remove(&key);
+        if gone && is_pod {
             state.logs.forget_pod(namespace, name);
         }
         drop(state);
         self.changed();
         gone
+    }
+
+    /// Asks a pod to end within its grace, as a deletion does; [`Self::delete`] is
+    /// the end.
+    pub fn terminate(&self, namespace: &str, name: &str, grace: Duration) {
+        let at = clock::seconds(self.now());
+        self.modify("pods", namespace, name, |pod| {
+            let metadata = &mut pod["metadata"];
+            if metadata["deletionTimestamp"].is_null() {
+                metadata["deletionTimestamp"] = at.into();
+                if let Some(generation) = metadata["generation"].as_u64() {
+                    metadata["generation"] = (generation + 1).into();
+                }
+            }
+            metadata["deletionGracePeriodSeconds"] = grace.as_secs().into();
+        });
     }
 
     /// Writes an event, or counts one on that says the same; answers what is stored.
@@ -169,10 +190,10 @@ impl DemoCluster {
         let mut state = self.shared.lock();
         expire(&mut state.store, oldest);
         let event = occurrence.record(&mut state.store, now);
-        let change = state.store.put(event, now)?;
+        let stored = state.store.put(event, now)?;
         drop(state);
         self.changed();
-        Ok(change.after.unwrap_or_default())
+        Ok(stored)
     }
 
     // --- logs ---

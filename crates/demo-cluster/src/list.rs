@@ -30,7 +30,7 @@ pub(crate) fn get(
     query: &Query,
     view: View,
 ) -> Result<Value, Refusal> {
-    let asked = query.version().map_err(Refusal::bad_request)?;
+    let asked = query.version().map_err(Refusal::internal_without_reason)?;
     if let Some(asked) = asked.filter(|asked| *asked > store.version()) {
         let retry = true;
         return Err(Refusal::version_from_the_future(
@@ -76,7 +76,7 @@ pub(crate) fn list(
         }
         (None, At::NotOlderThan(asked) | At::Exactly(asked)) if asked > store.version() => {
             // The cache hopes to catch up; the store knows better.
-            let retry = cached || matches!(at, At::NotOlderThan(_));
+            let retry = cached;
             return Err(Refusal::version_from_the_future(
                 asked,
                 store.version(),

@@ -226,45 +226,47 @@ pub(crate) fn container(pod: &Value, asked: Option<&str>) -> Result<String, Refu
     }
 }
 
-/// What a kubelet says instead of a log, in its own words.
-pub(crate) fn kubelet_refuses(pod: &Value, container: &str, previous: bool) -> Option<Refusal> {
+/// Which log a kubelet would read, the current or the previous one, or what it
+/// says instead, in its own words.
+pub(crate) fn which(pod: &Value, container: &str, previous: bool) -> Result<bool, Refusal> {
     let name = pod["metadata"]["name"].as_str().unwrap_or_default();
-    let statuses = [
+    let fields = [
         "containerStatuses",
         "initContainerStatuses",
         "ephemeralContainerStatuses",
     ];
-    let status = statuses
+    let status = fields
         .into_iter()
         .flat_map(|field| pod["status"][field].as_array().into_iter().flatten())
         .find(|status| status["name"] == container);
-    let waiting = |reason: &str| {
-        Some(Refusal::bad_request(format!(
-            "container \"{container}\" in pod \"{name}\" is waiting to start: {reason}"
-        )))
-    };
+    let here = format!("container \"{container}\" in pod \"{name}\"");
+    let refuse = |why: &str| Err(Refusal::bad_request(format!("{here} {why}")));
     let Some(status) = status else {
-        return waiting("ContainerCreating");
+        return refuse("is not available");
     };
-    let ended = !status["lastState"]["terminated"].is_null();
+    let ended = status["lastState"]["terminated"]["containerID"] != Value::Null;
     if previous {
-        return (!ended).then(|| {
-            Refusal::bad_request(format!(
-                "previous terminated container \"{container}\" in pod \"{name}\" not found"
-            ))
-        });
+        return if ended {
+            Ok(true)
+        } else {
+            Err(Refusal::bad_request(format!(
+                "previous terminated {here} not found"
+            )))
+        };
     }
-    match &status["state"]["waiting"] {
-        // Between two lives the last one's log is still there.
-        Value::Null => None,
-        _ if ended => None,
-        state => match state["reason"].as_str().unwrap_or_default() {
-            "" => waiting("ContainerCreating"),
-            // The kubelet says more about what will not pass by itself.
-            "ErrImagePull" => waiting("image can't be pulled"),
-            "ImagePullBackOff" => waiting("trying and failing to pull image"),
-            reason => waiting(reason),
-        },
+    let state = &status["state"];
+    if !state["running"].is_null() || !state["terminated"].is_null() {
+        return Ok(false);
+    }
+    if ended {
+        // Between two lives the last one's log is what there is.
+        return Ok(true);
+    }
+    match state["waiting"]["reason"].as_str() {
+        Some("ErrImagePull") => refuse("is waiting to start: image can't be pulled"),
+        Some("ImagePullBackOff") => refuse("is waiting to start: trying and failing to pull image"),
+        Some(reason) => refuse(&format!("is waiting to start: {reason}")),
+        None => refuse("is waiting to start - no logs yet"),
     }
 }
 

@@ -184,7 +184,14 @@ fn discover(asked: &Asked) -> Answered {
     match found {
         Some(value) if asked.verb == "get" => say(StatusCode::OK, &value),
         Some(_) => refuse(&Refusal::method_not_allowed()),
-        None => plain(StatusCode::NOT_FOUND, "404 page not found\n"),
+        // A group it has answers for its own; nobody answers for others.
+        None => match segments.as_slice() {
+            ["api", ..] => refuse(&Refusal::no_such_resource()),
+            ["apis", group, ..] if resource::group(group).is_some() => {
+                refuse(&Refusal::no_such_resource())
+            }
+            _ => plain(StatusCode::NOT_FOUND, "404 page not found\n"),
+        },
     }
 }
 
@@ -307,14 +314,12 @@ fn pod_log(shared: &Arc<Shared>, asked: &Asked, at: &Coordinates) -> Result<Answ
             futures_util::stream::empty(),
         ));
     }
-    if let Some(refusal) = logs::kubelet_refuses(&pod, &container, wanted.previous) {
-        return Err(refusal);
-    }
+    let previous = logs::which(&pod, &container, wanted.previous)?;
     let source = Source {
         namespace: key.namespace,
         pod: key.name,
         container,
-        previous: wanted.previous,
+        previous,
     };
     Ok(respond(
         StatusCode::OK,
@@ -333,7 +338,13 @@ fn say(status: StatusCode, value: &Value) -> Answered {
 
 fn refuse(refusal: &Refusal) -> Answered {
     let status = StatusCode::from_u16(refusal.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    say(status, &refusal.to_value())
+    let mut response = say(status, &refusal.to_value());
+    if let Some(seconds) = refusal.retry_after() {
+        response
+            .headers_mut()
+            .insert(header::RETRY_AFTER, seconds.into());
+    }
+    response
 }
 
 fn plain(status: StatusCode, text: &'static str) -> Answered {

@@ -157,6 +157,11 @@ impl Refusal {
         Self::new(code, "Unknown", words)
     }
 
+    /// When to ask again, if the refusal says so.
+    pub(crate) fn retry_after(&self) -> Option<u64> {
+        self.details.as_ref()?["retryAfterSeconds"].as_u64()
+    }
+
     pub(crate) fn to_value(&self) -> Value {
         let mut status = json!({
             "kind": "Status",

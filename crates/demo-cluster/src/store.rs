@@ -99,7 +99,12 @@ impl Store {
 
     /// Creates an object, or replaces it. What the API server fills in is filled in
     /// here, unless the object brings it along.
-    pub(crate) fn put(&mut self, mut object: Value, now: Timestamp) -> Result<Change, Rejected> {
+    /// Nothing happens when nothing is different.
+    pub(crate) fn put(
+        &mut self,
+        mut object: Value,
+        now: Timestamp,
+    ) -> Result<Arc<Value>, Rejected> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let (api_version, kind) = (text(&object["apiVersion"]), text(&object["kind"]));
         let resource = Resource::of_kind(&api_version, &kind)
@@ -139,16 +144,26 @@ impl Store {
         if metadata["creationTimestamp"].is_null() {
             metadata["creationTimestamp"] = clock::seconds(now).into();
         }
-        metadata["resourceVersion"] = (self.version + 1).to_string().into();
+        if let Some(before) = &before {
+            metadata["resourceVersion"] = before["metadata"]["resourceVersion"].clone();
+            if object == **before {
+                return Ok(Arc::clone(before));
+            }
+        }
+        object["metadata"]["resourceVersion"] = (self.version + 1).to_string().into();
         let object = Arc::new(object);
         self.objects.insert(key.clone(), Arc::clone(&object));
-        Ok(self.remember(key, before, Some(object)))
+        self.remember(key, before, Some(Arc::clone(&object)));
+        Ok(object)
     }
 
     /// Removes an object, if it is there.
-    pub(crate) fn remove(&mut self, key: &Key) -> Option<Change> {
-        let before = self.objects.remove(key)?;
-        Some(self.remember(key.clone(), Some(before), None))
+    pub(crate) fn remove(&mut self, key: &Key) -> bool {
+        let Some(before) = self.objects.remove(key) else {
+            return false;
+        };
+        self.remember(key.clone(), Some(before), None);
+        true
     }
 
     pub(crate) fn get(&self, key: &Key) -> Option<&Arc<Value>> {
@@ -238,26 +253,19 @@ impl Store {
         &mut self.random
     }
 
-    fn remember(
-        &mut self,
-        key: Key,
-        before: Option<Arc<Value>>,
-        after: Option<Arc<Value>>,
-    ) -> Change {
+    fn remember(&mut self, key: Key, before: Option<Arc<Value>>, after: Option<Arc<Value>>) {
         self.version += 1;
-        let change = Change {
+        self.history.push_back(Change {
             version: self.version,
             key,
             before,
             after,
-        };
-        self.history.push_back(change.clone());
+        });
         while self.history.len() > self.limits.history_max {
             if let Some(oldest) = self.history.pop_front() {
                 self.compacted = oldest.version;
             }
         }
-        change
     }
 }
 

@@ -72,8 +72,7 @@ impl Watching {
                 let store = &state.store;
                 let now = store.version();
                 waiting = initial(store, resource, &selection, view);
-                // Asked for, or for those who name no version and can read it.
-                if bookmarks && (with_initial || version.is_none()) {
+                if bookmarks {
                     waiting.push_back(line("BOOKMARK", &mark(resource, view, now, true)));
                 }
                 now

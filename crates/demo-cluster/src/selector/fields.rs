@@ -123,7 +123,8 @@ fn unescape(value: &str) -> Result<String, String> {
             },
             ',' | '=' => {
                 return Err(format!(
-                    "invalid field selector: unescaped character in value: '{char}'"
+                    "invalid field selector: unescaped character in value: {}",
+                    u32::from(char)
                 ));
             }
             other => plain.push(other),

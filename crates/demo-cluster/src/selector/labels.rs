@@ -292,6 +292,11 @@ fn check_key(key: &str) -> Result<(), String> {
             ));
         }
     };
+    if name.is_empty() {
+        return wrong(&format!(
+            "name part must be non-empty; name part {NAME_RULE}"
+        ));
+    }
     if name.len() > 63 {
         return wrong("name part must be no more than 63 bytes");
     }

@@ -39,13 +39,9 @@ fn apps(app: &str) -> Selection {
 #[test]
 fn an_object_keeps_what_makes_it_itself() {
     let mut store = Store::new(LIMITS, 0);
-    let first = store
-        .put(pod("web", "a"), Timestamp::UNIX_EPOCH)
-        .unwrap()
-        .after
-        .unwrap();
+    let first = store.put(pod("web", "a"), Timestamp::UNIX_EPOCH).unwrap();
     let later = Timestamp::from_second(60).unwrap();
-    let second = store.put(pod("web", "b"), later).unwrap().after.unwrap();
+    let second = store.put(pod("web", "b"), later).unwrap();
     assert_eq!(first["metadata"]["uid"], second["metadata"]["uid"]);
     assert_eq!(
         second["metadata"]["creationTimestamp"],
@@ -58,13 +54,26 @@ fn an_object_keeps_what_makes_it_itself() {
 }
 
 #[test]
+fn a_change_that_changes_nothing_is_none() {
+    let mut store = Store::new(LIMITS, 0);
+    let first = store.put(pod("web", "a"), Timestamp::UNIX_EPOCH).unwrap();
+    let version = store.version();
+    let again = store
+        .put(Value::clone(&first), Timestamp::UNIX_EPOCH)
+        .unwrap();
+    assert_eq!((&again, store.version()), (&first, version));
+    store.put(pod("web", "b"), Timestamp::UNIX_EPOCH).unwrap();
+    assert_eq!(store.version(), version + 1);
+}
+
+#[test]
 fn a_watcher_sees_objects_come_to_match_and_cease_to() {
     let mut store = Store::new(LIMITS, 0);
     let from = store.version();
     for app in ["a", "b", "a"] {
         store.put(pod("web", app), Timestamp::UNIX_EPOCH).unwrap();
     }
-    store.remove(&key("web")).unwrap();
+    assert!(store.remove(&key("web")));
     let seen = |app| -> Vec<_> {
         let selection = apps(app);
         store

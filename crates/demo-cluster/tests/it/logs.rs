@@ -70,7 +70,8 @@ async fn a_restart_makes_the_log_the_previous_one() {
     cluster
         .modify("pods", "shop", "web", |pod| {
             let status = &mut pod["status"]["containerStatuses"][0];
-            status["lastState"] = json!({"terminated": {"exitCode": 2}});
+            status["lastState"] =
+                json!({"terminated": {"exitCode": 2, "containerID": "containerd://1"}});
         })
         .unwrap();
     assert_eq!(

@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests and what helps them")]
 
+mod beside;
 mod faults;
 mod harness;
 mod logs;

@@ -30,6 +30,8 @@ async fn changes_arrive_in_order_and_only_after_the_version() {
         .unwrap();
     assert!(cluster.delete("pods", "shop", "web"));
     assert_eq!(told(&mut stream).await, "MODIFIED web");
+    // A pod is marked before it goes.
+    assert_eq!(told(&mut stream).await, "MODIFIED web");
     assert_eq!(told(&mut stream).await, "DELETED web");
     // Nothing more, and nothing of other namespaces.
     let mut elsewhere = pod("far", "web");
@@ -58,8 +60,10 @@ async fn a_selector_sees_objects_come_and_go() {
     cluster.put(pod("web", "other")).unwrap();
     let from = cluster.version().to_string();
     let mut stream = watch(&pods(&cluster), &params().labels("app=web"), &from).await;
-    for app in ["web", "web", "other"] {
-        cluster.put(pod("web", app)).unwrap();
+    for (app, node) in [("web", "a"), ("web", "b"), ("other", "b")] {
+        let mut pod = pod("web", app);
+        pod["spec"]["nodeName"] = node.into();
+        cluster.put(pod).unwrap();
     }
     assert_eq!(told(&mut stream).await, "ADDED web");
     assert_eq!(told(&mut stream).await, "MODIFIED web");
@@ -87,7 +91,7 @@ async fn a_version_that_is_gone_is_an_error_event() {
     let cluster = cluster();
     cluster.put(pod("web", "web")).unwrap();
     let from = cluster.version().to_string();
-    cluster.put(pod("web", "web")).unwrap();
+    cluster.put(pod("web", "other")).unwrap();
     cluster.compact();
     let mut stream = watch(&pods(&cluster), &params(), &from).await;
     assert_eq!(told(&mut stream).await, "ERROR 410");
@@ -102,8 +106,8 @@ async fn a_version_that_is_gone_is_an_error_event() {
 async fn history_is_a_ring() {
     let cluster = cluster();
     let from = cluster.version().to_string();
-    for _ in 0..101 {
-        cluster.put(pod("web", "web")).unwrap();
+    for index in 0..101 {
+        cluster.put(pod("web", &index.to_string())).unwrap();
     }
     let mut stream = watch(&pods(&cluster), &params(), &from).await;
     assert_eq!(told(&mut stream).await, "ERROR 410");
