@@ -84,7 +84,7 @@ impl Kubeconfig {
     }
 
     /// The file's content.
-    pub(crate) fn to_value(&self) -> Value {
+    pub fn to_value(&self) -> Value {
         let mut file = json!({
             "apiVersion": "v1",
             "kind": "Config",

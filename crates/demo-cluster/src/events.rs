@@ -1,0 +1,200 @@
+//! Events, as kubelets and controllers write them.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::{
+    clock,
+    random::Random,
+    resource::RESOURCES,
+    store::{Key, Store},
+};
+
+/// Something that happened to an object.
+#[derive(Clone, Debug)]
+pub struct Occurrence {
+    namespace: String,
+    kind: String,
+    name: String,
+    field: Option<String>,
+    warning: bool,
+    reason: String,
+    message: String,
+    component: String,
+    host: Option<String>,
+    times: u32,
+    series: bool,
+}
+
+// === impl Occurrence ===
+
+impl Occurrence {
+    /// Something ordinary.
+    pub fn normal(namespace: &str, object: &str, reason: &str, message: &str) -> Self {
+        let (kind, name) = object.split_once('/').unwrap_or(("Pod", object));
+        Self {
+            namespace: namespace.to_owned(),
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+            field: None,
+            warning: false,
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+            component: "kubelet".to_owned(),
+            host: None,
+            times: 1,
+            series: false,
+        }
+    }
+
+    /// Something that should not be. `object` is written `Kind/name`.
+    pub fn warning(namespace: &str, object: &str, reason: &str, message: &str) -> Self {
+        let mut one = Self::normal(namespace, object, reason, message);
+        one.warning = true;
+        one
+    }
+
+    /// Who says so; the kubelet if nobody is named.
+    #[must_use]
+    pub fn from(mut self, component: &str) -> Self {
+        component.clone_into(&mut self.component);
+        self
+    }
+
+    /// On which node.
+    #[must_use]
+    pub fn on(mut self, host: &str) -> Self {
+        self.host = Some(host.to_owned());
+        self
+    }
+
+    /// Which part of the object: `spec.containers{web}`.
+    #[must_use]
+    pub fn about(mut self, field: &str) -> Self {
+        self.field = Some(field.to_owned());
+        self
+    }
+
+    /// So many times at once.
+    #[must_use]
+    pub fn times(mut self, times: u32) -> Self {
+        self.times = times;
+        self
+    }
+
+    /// As the newer events API counts: in a series instead of a count.
+    #[must_use]
+    pub fn in_series(mut self) -> Self {
+        self.series = true;
+        self
+    }
+
+    /// The object to store: the event there is already, counted on, or a new one.
+    pub(crate) fn record(&self, store: &mut Store, now: Timestamp) -> Value {
+        let known = store
+            .all(("", "events"))
+            .map(|(_, event)| event)
+            .find(|event| self.is(event));
+        match known.map(|event| Value::clone(event)) {
+            Some(event) => self.again(event, now),
+            None => {
+                let involved = self.involved(store);
+                self.first(involved, store.random(), now)
+            }
+        }
+    }
+
+    fn is(&self, event: &Value) -> bool {
+        let object = &event["involvedObject"];
+        let kind = if self.warning { "Warning" } else { "Normal" };
+        object["name"] == self.name
+            && object["kind"] == self.kind
+            && event["metadata"]["namespace"] == self.namespace
+            && event["reason"] == self.reason
+            && event["message"] == self.message
+            && event["type"] == kind
+            && object["fieldPath"].as_str() == self.field.as_deref()
+    }
+
+    fn again(&self, mut event: Value, now: Timestamp) -> Value {
+        if self.series {
+            let count = event["series"]["count"].as_u64().unwrap_or(1) + u64::from(self.times);
+            event["series"] = json!({"count": count, "lastObservedTime": clock::micros(now)});
+        } else {
+            let count = event["count"].as_u64().unwrap_or(0) + u64::from(self.times);
+            event["count"] = count.into();
+            event["lastTimestamp"] = clock::seconds(now).into();
+        }
+        event
+    }
+
+    fn first(&self, involved: Value, random: &mut Random, now: Timestamp) -> Value {
+        let mut source = json!({"component": self.component});
+        if let Some(host) = &self.host {
+            source["host"] = host.as_str().into();
+        }
+        let instance = self.host.as_deref().unwrap_or_default();
+        let mut event = json!({
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {
+                "namespace": self.namespace,
+                "name": format!("{}.{:016x}", self.name, random.next()),
+            },
+            "involvedObject": involved,
+            "type": if self.warning { "Warning" } else { "Normal" },
+            "reason": self.reason,
+            "message": self.message,
+            "source": source,
+            "firstTimestamp": clock::seconds(now),
+            "lastTimestamp": clock::seconds(now),
+            "count": self.times,
+            "eventTime": null,
+            "reportingComponent": self.component,
+            "reportingInstance": instance,
+        });
+        if self.series {
+            event["eventTime"] = clock::micros(now).into();
+            event["firstTimestamp"] = Value::Null;
+            event["lastTimestamp"] = Value::Null;
+            event["source"] = json!({});
+            if let Some(fields) = event.as_object_mut() {
+                fields.remove("count");
+            }
+            if self.times > 1 {
+                event["series"] =
+                    json!({"count": self.times, "lastObservedTime": clock::micros(now)});
+            }
+        }
+        event
+    }
+
+    fn involved(&self, store: &Store) -> Value {
+        let resource = RESOURCES.iter().find(|one| one.kind == self.kind);
+        let mut involved = json!({"kind": self.kind, "name": self.name});
+        if let Some(resource) = resource {
+            involved["apiVersion"] = resource.api_version().into();
+            let namespace = if resource.namespaced {
+                &*self.namespace
+            } else {
+                ""
+            };
+            if resource.namespaced {
+                involved["namespace"] = namespace.into();
+            }
+            let key = Key {
+                resource: resource.store_key(),
+                namespace: namespace.to_owned(),
+                name: self.name.clone(),
+            };
+            if let Some(object) = store.get(&key) {
+                involved["uid"] = object["metadata"]["uid"].clone();
+                involved["resourceVersion"] = object["metadata"]["resourceVersion"].clone();
+            }
+        }
+        if let Some(field) = &self.field {
+            involved["fieldPath"] = field.as_str().into();
+        }
+        involved
+    }
+}
