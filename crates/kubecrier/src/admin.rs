@@ -64,6 +64,7 @@ async fn stats(State(admin): State<Admin>) -> Json<Value> {
         "uptimeSeconds": admin.started.elapsed().as_secs(),
         "ready": admin.lifecycle.is_ready(),
         "sessions": admin.server.sessions(),
+        "tasks": tokio::runtime::Handle::current().metrics().num_alive_tasks(),
         "callsRunning": admin.lifecycle.count(Work::Call),
         "contexts": contexts,
         "clientsConnected": admin.contexts.connected(),

@@ -9,8 +9,8 @@ use std::{
 use futures_util::FutureExt;
 use http::request::Parts;
 use mcp_notify::{
-    DefaultSink, Delivery, Level, NotificationSink, OutboxConfig, ProtocolVersion, Registry,
-    Session, rmcp::ListenSink,
+    DefaultSink, Delivery, Level, Notification, NotificationSink, OutboxConfig, ProtocolVersion,
+    Registry, Session, rmcp::ListenSink,
 };
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
@@ -136,6 +136,15 @@ impl Server {
             .sessions
             .get()
             .map_or(0, |sessions| sessions.count())
+    }
+
+    /// Pushes to every session over HTTP, whatever it asked for. Only the benchmark
+    /// does that: no request leads here.
+    #[doc(hidden)]
+    pub fn push_to_every_session(&self, notification: &Notification) {
+        if let Some(sessions) = self.shared.sessions.get() {
+            sessions.push_to_all(notification);
+        }
     }
 
     /// Looks whether the lists have changed, and tells whoever has joined.
