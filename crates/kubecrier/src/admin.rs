@@ -69,6 +69,7 @@ async fn stats(State(admin): State<Admin>) -> Json<Value> {
         "sessions": admin.server.sessions(),
         "subscriptions": now.subscriptions,
         "watches": now.watches,
+        "tasks": tokio::runtime::Handle::current().metrics().num_alive_tasks(),
         "callsRunning": admin.lifecycle.count(Work::Call),
         "contexts": contexts,
         "clientsConnected": admin.contexts.connected(),

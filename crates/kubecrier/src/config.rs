@@ -318,7 +318,11 @@ fn read_file(path: &Path) -> Result<Settings, ConfigError> {
         path: path.to_owned(),
         source,
     })?;
-    let settings: Settings = toml::from_str(&text).map_err(|error| ConfigError::Syntax {
+    parse_file(path, &text)
+}
+
+fn parse_file(path: &Path, text: &str) -> Result<Settings, ConfigError> {
+    let settings: Settings = toml::from_str(text).map_err(|error| ConfigError::Syntax {
         path: path.to_owned(),
         message: error.to_string().trim_end().to_owned(),
     })?;

@@ -108,4 +108,16 @@ mod tests {
             prop_assert!(read <= seconds && seconds - read <= seconds / 8, "{shown}");
         }
     }
+
+    proptest! {
+        #[test]
+        fn fuzz_any_text_is_a_length_of_time_or_named(
+            text in prop_oneof![any::<String>(), "[0-9]{0,25}[smhdµ ]{0,3}[0-9]{0,25}[smhd]?"],
+        ) {
+            match parse(&text) {
+                Ok(time) => prop_assert!(time <= Duration::from_hours(100 * 365 * 24)),
+                Err(error) => prop_assert!(error.to_string().contains(&text)),
+            }
+        }
+    }
 }

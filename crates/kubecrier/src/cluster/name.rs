@@ -108,4 +108,17 @@ mod tests {
             }
         }
     }
+
+    proptest! {
+        #[test]
+        fn fuzz_any_bytes_are_a_name_or_named(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let text = String::from_utf8_lossy(&bytes);
+            for (checked, length_max) in [(Name::label("namespace", &text), 63), (Name::dns("pod", &text), 253)] {
+                match checked {
+                    Ok(name) => prop_assert!(name.as_str() == text && text.len() <= length_max),
+                    Err(error) => prop_assert!(!error.to_string().contains(char::from(27))),
+                }
+            }
+        }
+    }
 }

@@ -229,4 +229,15 @@ mod tests {
         assert!(is("policies/x", "Policy") && is("ingresses.networking.k8s.io/x", "Ingress"));
         assert!(!is("certificates/x", "CertificateRequest") && !is("pod/x", "Node"));
     }
+
+    proptest::proptest! {
+        #[test]
+        fn fuzz_any_text_is_an_object_or_named(text in "\\PC{0,40}|[a-z.]{0,9}/[a-z=,!\\\\ ]{0,9}") {
+            if let Ok(object) = ObjectName::parse(&text) {
+                // What could end a field selector and begin another never gets into one.
+                proptest::prop_assert!(!object.name.contains([',', '=', '!', '\\', ' ']));
+                proptest::prop_assert!(!object.name.is_empty());
+            }
+        }
+    }
 }

@@ -1,5 +1,7 @@
 use std::{error::Error, fs};
 
+use proptest::prelude::*;
+
 use super::*;
 
 fn load(arguments: &[&str], environment: &[(&str, &str)]) -> Result<Config, ConfigError> {
@@ -213,4 +215,34 @@ fn help_is_as_it_was() {
         help.lines().count() <= 50,
         "--help no longer fits on a screen"
     );
+}
+
+proptest! {
+    #[test]
+    fn fuzz_any_file_is_a_configuration_or_named(
+        text in prop_oneof![
+            any::<String>(),
+            "((port|log_level|max_sessions|session_idle_timeout|allowed_hosts|bind_address|x) = (-?[0-9]{0,22}|\"[a-z0-9.: ]{0,12}\"|\\[\"?a\"?,?\\]|true)\n){0,4}",
+        ],
+    ) {
+        let outcome = parse_file(Path::new("fuzz.toml"), &text).and_then(Config::try_from);
+        if let Err(error) = outcome {
+            prop_assert!(!error.to_string().is_empty());
+        }
+    }
+
+    #[test]
+    fn fuzz_any_words_are_a_command_line_or_named(
+        words in prop::collection::vec(
+            "(--(port|bind-address|log-level|session-idle-timeout|max-sessions|help|x)=?)?\\PC{0,12}", 0..4,
+        ),
+        value in "[^\\x00]{0,12}",
+    ) {
+        let words: Vec<_> = words.iter().map(String::as_str).collect();
+        for environment in [("KUBECRIER_LOG_LEVEL", value.as_str()), ("KUBECRIER_PORT", value.as_str())] {
+            if let Err(error) = load(&words, &[environment]) {
+                prop_assert!(!error.to_string().is_empty());
+            }
+        }
+    }
 }

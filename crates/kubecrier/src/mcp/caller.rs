@@ -101,3 +101,31 @@ pub(super) async fn identify(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn fuzz_no_header_but_the_right_one_is_a_caller(
+            bytes in prop_oneof![
+                prop::collection::vec(any::<u8>(), 0..80),
+                "(?i)(bearer|basic)? {0,3}[a-z0-9-]{0,24}".prop_map(String::into_bytes),
+            ],
+        ) {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            std::fs::write(file.path(), "ann:0123456789abcdef-ann\n").unwrap();
+            let identity = Identity::Tokens(Tokens::read(file.path()).unwrap());
+            let mut headers = HeaderMap::new();
+            if let Ok(value) = HeaderValue::from_bytes(&bytes) {
+                headers.insert(header::AUTHORIZATION, value);
+            }
+            let right = bytes.ends_with(b"0123456789abcdef-ann");
+            prop_assert_eq!(identity.establish(&headers).is_ok(), right);
+        }
+    }
+}

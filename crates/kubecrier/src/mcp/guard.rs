@@ -124,6 +124,8 @@ pub(super) async fn check(
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn check(host: Option<&str>, origin: Option<&str>, welcome: bool) {
@@ -181,5 +183,33 @@ mod tests {
         check(Some("localhost"), Some("https://evil.example"), false);
         check(Some("localhost"), Some("null"), false);
         check(Some("localhost"), Some(""), false);
+    }
+
+    proptest! {
+        #[test]
+        fn fuzz_no_host_and_no_origin_gets_in_by_its_spelling(
+            host in prop_oneof![
+                prop::collection::vec(any::<u8>(), 0..40),
+                "[a-z.@:\\[\\]]{0,6}(localhost|127\\.0\\.0\\.1)[a-z.@:0-9\\]]{0,8}".prop_map(String::into_bytes),
+            ],
+            origin in "(https?|file)?:?/{0,3}[a-z.@]{0,4}(localhost)?[.a-z@:0-9]{0,8}",
+        ) {
+            let guard = Guard::new([127, 0, 0, 1].into(), &[], &[]);
+            let mut headers = HeaderMap::new();
+            if let Ok(host) = http::HeaderValue::from_bytes(&host) {
+                headers.insert(header::HOST, host);
+            }
+            let welcome = guard.refuses(&Uri::from_static("/mcp"), &headers).is_none();
+            let plain = ["localhost", "127.0.0.1", "[::1]"];
+            let text = String::from_utf8_lossy(&host).to_lowercase();
+            let (_, name) = text.rsplit_once('@').unwrap_or(("", &text));
+            let name = name.rsplit_once(':').map_or(name, |(name, _)| name);
+            prop_assert!(!welcome || plain.contains(&name), "{text}");
+            let welcome = guard.admits_origin(&origin);
+            let page = origin.split_once("://").map_or("", |(_, page)| page);
+            let (_, page) = page.rsplit_once('@').unwrap_or(("", page));
+            let page = page.rsplit_once(':').map_or(page, |(page, _)| page);
+            prop_assert!(!welcome || plain.contains(&page), "{origin}");
+        }
     }
 }

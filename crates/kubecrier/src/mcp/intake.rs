@@ -172,10 +172,37 @@ mod tests {
         assert_eq!(code(&"[".repeat(100_000)), Some(PARSE_ERROR));
     }
 
+    /// The quick look agrees with what a full parser makes of it.
+    fn check_against_a_full_parse(body: &[u8]) -> Result<(), TestCaseError> {
+        let parsed = serde_json::from_slice::<serde_json::Value>(body);
+        let answer = check_json(body);
+        let is_object = parsed.as_ref().is_ok_and(serde_json::Value::is_object);
+        // A number may be too large for the full parser and yet be JSON.
+        if parsed.is_ok() || answer.is_err() {
+            prop_assert_eq!(answer.is_ok(), is_object);
+        }
+        if let Err((_, text)) = &answer {
+            prop_assert!(!text.is_empty() && text.len() < 300, "{}", text);
+        }
+        if begins_session(body).0
+            && let Ok(parsed) = parsed
+        {
+            prop_assert_eq!(&parsed["method"], "initialize");
+        }
+        Ok(())
+    }
+
     proptest! {
         #[test]
-        fn any_bytes_are_answered(body in prop::collection::vec(any::<u8>(), 0..200)) {
-            let _answer = check_json(&body);
+        fn fuzz_any_bytes_are_answered(body in prop::collection::vec(any::<u8>(), 0..200)) {
+            check_against_a_full_parse(&body)?;
+        }
+
+        #[test]
+        fn fuzz_what_looks_like_a_message_is_answered(
+            body in r#"[ \n]{0,2}[\[{]{0,3}("(method|id|params)":)?("initialize"|\[|\{|null|-?[0-9e.]{1,30}|"\\\\u[0-9a-f]{0,4}")?,?[}\]]{0,3}"#,
+        ) {
+            check_against_a_full_parse(body.as_bytes())?;
         }
     }
 }

@@ -14,7 +14,8 @@ use std::sync::{Arc, OnceLock};
 
 use http::request::Parts;
 use mcp_notify::{
-    Delivery, NotificationSink, ProtocolVersion, Registry, RootsSnapshot, RootsTracker, Session,
+    Delivery, Notification, NotificationSink, ProtocolVersion, Registry, RootsSnapshot,
+    RootsTracker, Session,
 };
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
@@ -210,6 +211,15 @@ impl Server {
             .sessions
             .get()
             .map_or(0, |sessions| sessions.count())
+    }
+
+    /// Pushes to every session over HTTP, whatever it asked for. Only the benchmark
+    /// does that: no request leads here.
+    #[doc(hidden)]
+    pub fn push_to_every_session(&self, notification: &Notification) {
+        if let Some(sessions) = self.shared.sessions.get() {
+            sessions.push_to_all(notification);
+        }
     }
 
     /// Looks whether the lists have changed, and tells whoever has joined.

@@ -63,6 +63,7 @@ pub struct HttpConfig {
 pub struct Serving {
     close: CancellationToken,
     ended: CancellationToken,
+    address: Option<SocketAddr>,
 }
 
 // === impl Serving ===
@@ -71,6 +72,11 @@ impl Serving {
     /// Closes what is still open: streams, and the session on stdio.
     pub fn close(&self) {
         self.close.cancel();
+    }
+
+    /// Where it listens, over HTTP.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.address
     }
 
     /// Waits until the last client is gone for good. Cancel-safe.
@@ -94,7 +100,7 @@ pub async fn start(
 
 fn start_stdio(server: &Server, lifecycle: &Lifecycle) -> Serving {
     let serving = Serving::default();
-    let Serving { close, ended } = serving.clone();
+    let Serving { close, ended, .. } = serving.clone();
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         "serving MCP on stdin and stdout"
@@ -131,13 +137,14 @@ async fn start_http(
     lifecycle: &Lifecycle,
 ) -> Result<Serving> {
     let ready = lifecycle.latch();
-    let serving = Serving::default();
+    let mut serving = Serving::default();
     let listener = TcpListener::bind(config.listen)
         .await
         .map_err(|error| explain(config, error))?;
     let address = listener
         .local_addr()
         .context("cannot tell the listener's address")?;
+    serving.address = Some(address);
     let sessions = Arc::new(Sessions::new(config.sessions, server.failures()));
     let server = server.for_many(Arc::clone(&sessions));
     watch_lists(&server, &serving.close, lifecycle);

@@ -117,7 +117,7 @@ impl Lanes {
     }
 
     /// Everything that waits, critical first.
-    pub(super) fn take(&mut self, into: &mut VecDeque<Taken>) {
+    pub(super) fn take(&mut self, into: &mut Vec<Taken>) {
         self.critical.drain(into);
         self.informational.drain(into);
         if self.keys.capacity() > IDLE_CAPACITY {
@@ -362,7 +362,7 @@ impl Lane {
         Some((evicted, Some(moved)))
     }
 
-    fn drain(&mut self, into: &mut VecDeque<Taken>) {
+    fn drain(&mut self, into: &mut Vec<Taken>) {
         let tier = self.tier;
         into.extend(self.slots.drain(..).filter_map(|slot| {
             let item = match slot {
@@ -374,6 +374,14 @@ impl Lane {
         }));
         self.slots.shrink_to(IDLE_CAPACITY);
         (self.items, self.bytes) = (0, 0);
+    }
+}
+
+// === impl Taken ===
+
+impl Taken {
+    pub(super) fn is_notification(&self) -> bool {
+        matches!(self.item, Item::Notification(_))
     }
 }
 

@@ -36,13 +36,24 @@ pub struct Batch {
     shared: Arc<Shared>,
     lease: u64,
     /// As the lease has it, so that a look at the front can be a reference.
-    items: VecDeque<Taken>,
+    left: Left,
 }
 
 /// What one batch holds, kept with the outbox so that it can be taken back.
 pub(super) struct Lease {
     id: u64,
-    pub(super) items: VecDeque<Taken>,
+    left: Left,
+}
+
+/// What is left of what was taken. A batch and its lease share the items, so that
+/// taking many touches none of them.
+#[derive(Clone)]
+struct Left {
+    items: Arc<Vec<Taken>>,
+    /// How many of the items are gone.
+    gone: usize,
+    /// Stands before the items: what was given up.
+    gap: Option<Taken>,
 }
 
 /// Why there is nothing more to read.
@@ -117,22 +128,26 @@ impl Reader {
             drop(old);
             return Poll::Pending;
         }
-        let mut items = VecDeque::with_capacity(state.lanes.slots());
+        let mut items = Vec::with_capacity(state.lanes.slots());
         state.in_flight += state.lanes.messages() as u64;
         state.lanes.take(&mut items);
         state.overflow_logged = false;
         state.last_lease += 1;
         let id = state.last_lease;
-        let lease = Lease {
-            id,
-            items: items.clone(),
+        let left = Left {
+            items: Arc::new(items),
+            gone: 0,
+            gap: None,
         };
-        state.leases.push(lease);
+        state.leases.push(Lease {
+            id,
+            left: left.clone(),
+        });
         drop(state);
         Poll::Ready(Ok(Batch {
             shared: Arc::clone(&self.shared),
             lease: id,
-            items,
+            left,
         }))
     }
 }
@@ -150,13 +165,19 @@ impl fmt::Debug for Reader {
 impl Batch {
     /// What comes next.
     pub fn front(&self) -> Option<&Item> {
-        let front = self.items.front()?;
-        self.is_held().then_some(&front.item)
+        self.iter().next()
+    }
+
+    /// All that is left, from the front, gaps included.
+    pub fn iter(&self) -> impl Iterator<Item = &Item> {
+        let held = self.is_held();
+        let left = self.left.iter().filter(move |_| held);
+        left.map(|taken| &taken.item)
     }
 
     /// How many items are left, gaps included.
     pub fn len(&self) -> usize {
-        if self.is_held() { self.items.len() } else { 0 }
+        if self.is_held() { self.left.len() } else { 0 }
     }
 
     /// Whether nothing is left.
@@ -166,27 +187,40 @@ impl Batch {
 
     /// Removes the front one and counts it as delivered: the stream took it.
     pub fn deliver(&mut self) -> Option<Item> {
+        let front = self.left.iter().next()?.item.clone();
+        (self.deliver_first(1) == 1).then_some(front)
+    }
+
+    /// Removes that many from the front and counts them as delivered, at once: for
+    /// a stream that takes several in one write. How many there were.
+    pub fn deliver_first(&mut self, count: usize) -> usize {
         let mut state = self.shared.state.lock();
-        let Taken { item, .. } = state.pop(self.lease)?;
-        self.items.pop_front();
-        if matches!(item, Item::Notification(_)) {
-            state.in_flight -= 1;
-            state.delivered += 1;
+        let Some(lease) = state.lease(self.lease) else {
+            return 0;
+        };
+        let (mut removed, mut notifications) = (0, 0);
+        for taken in self.left.iter().take(count) {
+            removed += 1;
+            notifications += u64::from(taken.is_notification());
         }
-        Some(item)
+        lease.left.skip(removed);
+        self.left.skip(removed);
+        state.in_flight -= notifications;
+        state.delivered += notifications;
+        removed
     }
 
     /// All that is left, counted as delivered at once: for a stream that takes
     /// everything in one write.
     pub fn deliver_all(&mut self) -> impl Iterator<Item = Item> + use<> {
-        self.items.clear();
-        let mut state = self.shared.state.lock();
-        let items = state.end_lease(self.lease);
-        let count = notifications(&items);
-        state.in_flight -= count;
-        state.delivered += count;
-        drop(state);
-        items.into_iter().map(|taken| taken.item)
+        let left = self.left.clone();
+        let count = self.deliver_first(usize::MAX);
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            let next = left.iter().nth(at).filter(|_| at < count)?.item.clone();
+            at += 1;
+            Some(next)
+        })
     }
 
     /// Gives the front one up and counts it as dropped; a gap takes its place,
@@ -195,15 +229,17 @@ impl Batch {
     /// what it stands for was counted when it arose.
     pub fn abandon(&mut self) -> Option<Item> {
         let mut state = self.shared.state.lock();
-        let Taken { item, tier } = state.pop(self.lease)?;
-        self.items.pop_front();
+        let lease = state.lease(self.lease)?;
+        let Taken { item, tier } = self.left.iter().next()?.clone();
+        for left in [&mut lease.left, &mut self.left] {
+            left.skip(1);
+            if matches!(item, Item::Notification(_)) {
+                left.leave_gap(tier);
+            }
+        }
         if matches!(item, Item::Notification(_)) {
             state.in_flight -= 1;
             state.dropped += 1;
-            if let Some(lease) = state.lease(self.lease) {
-                leave_gap(&mut lease.items, tier);
-            }
-            leave_gap(&mut self.items, tier);
         }
         Some(item)
     }
@@ -217,11 +253,10 @@ impl Batch {
 impl Drop for Batch {
     fn drop(&mut self) {
         let mut state = self.shared.state.lock();
-        let items = state.end_lease(self.lease);
-        if items.is_empty() {
+        let Some(left) = state.end_lease(self.lease).filter(|left| left.len() > 0) else {
             return;
-        }
-        let evicted = state.put_back(items);
+        };
+        let evicted = state.put_back(&left);
         let waker = state.waker.take();
         drop(state);
         if let Some(waker) = waker {
@@ -233,11 +268,7 @@ impl Drop for Batch {
 
 impl fmt::Debug for Batch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let held = if self.is_held() { self.items.len() } else { 0 };
-        let items = self.items.iter().take(held);
-        f.debug_list()
-            .entries(items.map(|taken| &taken.item))
-            .finish()
+        f.debug_list().entries(self.iter()).finish()
     }
 }
 
@@ -249,26 +280,23 @@ impl State {
         self.leases.iter_mut().find(|lease| lease.id == id)
     }
 
-    fn pop(&mut self, lease: u64) -> Option<Taken> {
-        self.lease(lease)?.items.pop_front()
-    }
-
-    fn end_lease(&mut self, id: u64) -> VecDeque<Taken> {
-        let at = self.leases.iter().position(|lease| lease.id == id);
-        at.map_or_else(VecDeque::new, |at| self.leases.remove(at).items)
+    fn end_lease(&mut self, id: u64) -> Option<Left> {
+        let at = self.leases.iter().position(|lease| lease.id == id)?;
+        Some(self.leases.remove(at).left)
     }
 
     /// Takes back all that is with the reader. Returns what no longer fits.
     pub(super) fn reclaim(&mut self) -> Vec<Notification> {
         let mut evicted = Vec::new();
         while let Some(lease) = self.leases.pop() {
-            evicted.append(&mut self.put_back(lease.items));
+            evicted.append(&mut self.put_back(&lease.left));
         }
         evicted
     }
 
-    fn put_back(&mut self, items: VecDeque<Taken>) -> Vec<Notification> {
-        let count = notifications(&items);
+    fn put_back(&mut self, left: &Left) -> Vec<Notification> {
+        let items: VecDeque<Taken> = left.iter().cloned().collect();
+        let count = items.iter().filter(|taken| taken.is_notification()).count() as u64;
         self.in_flight -= count;
         if self.closed {
             self.dropped += count;
@@ -281,23 +309,36 @@ impl State {
     }
 }
 
-fn leave_gap(items: &mut VecDeque<Taken>, tier: Tier) {
-    if let Some(Taken {
-        item: Item::Gap(gap),
-        ..
-    }) = items.front_mut()
-        && gap.tier == tier
-    {
-        gap.dropped += 1;
-        return;
-    }
-    let item = Item::Gap(Gap { dropped: 1, tier });
-    items.push_front(Taken { item, tier });
-}
+// === impl Left ===
 
-fn notifications(items: &VecDeque<Taken>) -> u64 {
-    items
-        .iter()
-        .filter(|taken| matches!(taken.item, Item::Notification(_)))
-        .count() as u64
+impl Left {
+    fn iter(&self) -> impl Iterator<Item = &Taken> {
+        self.gap.iter().chain(&self.items[self.gone..])
+    }
+
+    fn len(&self) -> usize {
+        self.items.len() - self.gone + usize::from(self.gap.is_some())
+    }
+
+    /// Removes from the front.
+    fn skip(&mut self, mut count: usize) {
+        if count > 0 && self.gap.take().is_some() {
+            count -= 1;
+        }
+        self.gone = (self.gone + count).min(self.items.len());
+    }
+
+    /// Puts a gap of one before the rest, or makes the one that is there longer.
+    fn leave_gap(&mut self, tier: Tier) {
+        let follows = self.iter().next().map(|taken| &taken.item);
+        let dropped = match follows {
+            Some(Item::Gap(gap)) if gap.tier == tier => 1 + gap.dropped,
+            _ => 1,
+        };
+        if dropped > 1 {
+            self.skip(1);
+        }
+        let item = Item::Gap(Gap { dropped, tier });
+        self.gap = Some(Taken { item, tier });
+    }
 }

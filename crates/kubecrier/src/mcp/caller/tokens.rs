@@ -119,6 +119,10 @@ fn parse(path: &Path) -> Result<Vec<Known>, TokenFileError> {
         path: path.to_owned(),
         source,
     })?;
+    parse_text(path, &text)
+}
+
+fn parse_text(path: &Path, text: &str) -> Result<Vec<Known>, TokenFileError> {
     let mut known = Vec::new();
     for (index, line) in text.lines().enumerate() {
         let line = line.trim();
@@ -156,6 +160,8 @@ fn parse(path: &Path) -> Result<Vec<Known>, TokenFileError> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn file(content: &str) -> tempfile::NamedTempFile {
@@ -210,5 +216,22 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(gone.contains("/no/such/tokens"), "{gone}");
+    }
+
+    proptest! {
+        #[test]
+        fn fuzz_any_file_is_read_or_refused_without_its_tokens(
+            text in prop_oneof![any::<String>(), "([a-z#: ]{0,4}:?[A-Z0-9]{14,20}\r?\n){0,5}"],
+        ) {
+            match parse_text(Path::new("tokens"), &text) {
+                Ok(known) => prop_assert!(!known.is_empty() && known.len() <= text.lines().count()),
+                Err(error) => {
+                    let error = error.to_string();
+                    for word in text.split([':', '\n', '\r', ' ']).filter(|word| word.len() >= 14) {
+                        prop_assert!(!error.contains(word), "{}", error);
+                    }
+                }
+            }
+        }
     }
 }

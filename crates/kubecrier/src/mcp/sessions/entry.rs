@@ -31,7 +31,8 @@ pub(crate) struct Entry {
     pub(super) session: Session,
     /// Whose it is.
     pub(super) caller: Caller,
-    pub(super) inbound: mpsc::Sender<ClientJsonRpcMessage>,
+    /// Boxed: a channel holds room for 32, and messages are large.
+    pub(super) inbound: mpsc::Sender<Box<ClientJsonRpcMessage>>,
     /// Its place under the caps, until it ends.
     admission: Mutex<Option<Admission>>,
     pub(super) sending: Mutex<Sending>,
@@ -94,7 +95,7 @@ impl Entry {
     pub(super) fn new(
         session: Session,
         admission: Admission,
-        inbound: mpsc::Sender<ClientJsonRpcMessage>,
+        inbound: mpsc::Sender<Box<ClientJsonRpcMessage>>,
     ) -> Self {
         Self {
             session,

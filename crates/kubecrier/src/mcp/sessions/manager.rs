@@ -3,7 +3,7 @@
 use std::{collections::HashMap, fmt, sync::Arc};
 
 use futures_util::{Stream, StreamExt, stream};
-use mcp_notify::{CloseReason, HeartbeatConfig, OutboxConfig, Session};
+use mcp_notify::{CloseReason, HeartbeatConfig, Notification, OutboxConfig, Session};
 use parking_lot::RwLock;
 use rmcp::{
     ErrorData,
@@ -137,6 +137,13 @@ impl Sessions {
             .filter(|entry| !entry.session.is_closed())
     }
 
+    /// Puts a notification into every outbox.
+    pub(in crate::mcp) fn push_to_all(&self, notification: &Notification) {
+        for entry in self.entries.read().values() {
+            let _accounted = entry.session.push(notification.clone());
+        }
+    }
+
     /// Ends a session and frees what hangs on it. Exactly once; a second time does
     /// nothing.
     pub(super) fn end(&self, id: &str, why: &'static str) {
@@ -228,7 +235,7 @@ impl SessionManager for Sessions {
         let (expected, mut answer) = entry.expect(&message).ok_or(SessionError::NoAnswer)?;
         entry
             .inbound
-            .send(message)
+            .send(Box::new(message))
             .await
             .map_err(|_| SessionError::Ended)?;
         expected.asked();
@@ -258,7 +265,7 @@ impl SessionManager for Sessions {
         };
         entry
             .inbound
-            .send(message)
+            .send(Box::new(message))
             .await
             .map_err(|_| SessionError::Ended)?;
         expected.asked();
@@ -279,7 +286,7 @@ impl SessionManager for Sessions {
         let cancelled = cancelled(&message);
         entry
             .inbound
-            .send(message)
+            .send(Box::new(message))
             .await
             .map_err(|_| SessionError::Ended)?;
         // rmcp does not answer a cancelled request, so nobody is to wait for it.

@@ -14,7 +14,8 @@ const BYTES_MAX: usize = 512 * 1024;
 #[derive(Debug)]
 pub(super) struct Replay {
     next_id: u64,
-    sent: VecDeque<(u64, Bytes)>,
+    /// Their ids are the last ones before the next.
+    sent: VecDeque<Bytes>,
     bytes: usize,
 }
 
@@ -43,9 +44,9 @@ impl Replay {
         let id = self.next_id;
         self.next_id += 1;
         self.bytes += frame.len();
-        self.sent.push_back((id, frame.clone()));
+        self.sent.push_back(frame.clone());
         while self.sent.len() > MESSAGES_MAX || self.bytes > BYTES_MAX {
-            let Some((_, oldest)) = self.sent.pop_front() else {
+            let Some(oldest) = self.sent.pop_front() else {
                 break;
             };
             self.bytes -= oldest.len();
@@ -56,12 +57,11 @@ impl Replay {
     /// Everything after an id, which the client has. An id that was never given
     /// out has nothing after it.
     pub(super) fn after(&self, seen: u64) -> Missed {
-        let oldest = self.sent.front().map_or(self.next_id, |(id, _)| *id);
-        let frames = self
-            .sent
-            .iter()
+        let oldest = self.next_id - self.sent.len() as u64;
+        let frames = (oldest..)
+            .zip(&self.sent)
             .filter(|(id, _)| *id > seen)
-            .cloned()
+            .map(|(id, frame)| (id, frame.clone()))
             .collect();
         Missed {
             lost: oldest.saturating_sub(seen.saturating_add(1)),

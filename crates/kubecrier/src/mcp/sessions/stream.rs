@@ -34,6 +34,12 @@ const RETRY: Duration = Duration::from_secs(3);
 /// Everything that waits is written in one go, up to this.
 const CHUNK_BYTES: usize = 64 * 1024;
 
+/// What is around the message in an event, at most.
+const EVENT_BYTES: usize = 40;
+
+/// What a gap takes, about.
+const GAP_BYTES: usize = 100;
+
 const GAP_METHOD: &str = "notifications/stream/gap";
 
 /// `GET /mcp`: the stream of a session. The newest one receives; the one before
@@ -56,15 +62,11 @@ pub(in crate::mcp) async fn open(
         Ok(entry) => entry,
         Err((status, why)) => return refuse(status, why),
     };
-    let last_seen = match text(&headers, "last-event-id").map(str::parse) {
-        None => None,
-        Some(Ok(id)) => Some(id),
-        Some(Err(_)) => {
-            return refuse(
-                StatusCode::BAD_REQUEST,
-                "Last-Event-ID is a number that we sent",
-            );
-        }
+    let Ok(last_seen) = last_seen(&headers) else {
+        return refuse(
+            StatusCode::BAD_REQUEST,
+            "Last-Event-ID is a number that we sent",
+        );
     };
     let mut response = Response::new(Body::new(Events::new(entry, last_seen)));
     let head = response.headers_mut();
@@ -112,6 +114,17 @@ fn named(
         StatusCode::NOT_FOUND,
         "no such session: initialize a new one",
     ))
+}
+
+/// The last event that the client has; an error if that is none of our ids.
+fn last_seen(headers: &HeaderMap) -> Result<Option<u64>, ()> {
+    let Some(given) = headers.get("last-event-id") else {
+        return Ok(None);
+    };
+    // Digits and nothing else: `parse` alone would take a sign.
+    let digits = given.as_bytes().iter().all(u8::is_ascii_digit);
+    let id = given.to_str().ok().filter(|_| digits);
+    id.and_then(|id| id.parse().ok()).map(Some).ok_or(())
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
@@ -222,29 +235,57 @@ impl Events {
     }
 }
 
-/// Writes from the front, up to a chunk; what is written is delivered.
+/// Writes from the front, up to a chunk; what is written is delivered. One look at
+/// the batch, one allocation and one count, however many there are.
 fn write_batch(chunk: &mut BytesMut, batch: &mut Batch, replay: &mut Replay) {
-    while chunk.len() < CHUNK_BYTES
-        && let Some(item) = batch.front()
-    {
-        let frame = match item {
-            Item::Notification(notification) => notification.frame().cloned().map_err(|error| {
-                let method = notification.method();
-                tracing::error!(%method, %error, "a notification has no bytes");
-            }),
+    let room = CHUNK_BYTES.saturating_sub(chunk.len());
+    chunk.reserve(size_of_front(batch, room));
+    let mut written = 0;
+    let mut broken = false;
+    for item in batch.iter() {
+        if chunk.len() >= CHUNK_BYTES {
+            break;
+        }
+        match item {
+            Item::Notification(notification) => match notification.frame() {
+                Ok(frame) => write_event(chunk, replay.record(frame), frame),
+                Err(error) => {
+                    let method = notification.method();
+                    tracing::error!(%method, %error, "a notification has no bytes");
+                    broken = true;
+                }
+            },
             // A gap has an id too: a client that loses it learns of it again.
-            Item::Gap(missing) => gap(missing.dropped).frame().cloned().map_err(drop),
-            _ => Err(()),
-        };
-        match frame {
-            Ok(frame) => {
-                let id = replay.record(&frame);
-                write_event(chunk, id, &frame);
-                batch.deliver();
-            }
-            Err(()) => drop(batch.abandon()),
+            Item::Gap(missing) => match gap(missing.dropped).frame() {
+                Ok(frame) => write_event(chunk, replay.record(frame), frame),
+                Err(_) => broken = true,
+            },
+            _ => broken = true,
+        }
+        if broken {
+            break;
+        }
+        written += 1;
+    }
+    batch.deliver_first(written);
+    if broken {
+        drop(batch.abandon());
+    }
+}
+
+/// How much room the events take that fit into so many bytes.
+fn size_of_front(batch: &Batch, room: usize) -> usize {
+    let mut size = 0;
+    for item in batch.iter() {
+        size += match item {
+            Item::Notification(notification) => notification.bytes_len(),
+            _ => GAP_BYTES,
+        } + EVENT_BYTES;
+        if size >= room {
+            break;
         }
     }
+    size
 }
 
 impl http_body::Body for Events {
@@ -276,7 +317,7 @@ impl http_body::Body for Events {
 }
 
 fn write_event(chunk: &mut BytesMut, id: u64, frame: &Bytes) {
-    chunk.reserve(frame.len() + 40);
+    chunk.reserve(frame.len() + EVENT_BYTES);
     chunk.put_slice(b"id: ");
     let mut digits = [0; 20];
     chunk.put_slice(decimal(id, &mut digits));

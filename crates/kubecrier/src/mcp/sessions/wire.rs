@@ -17,7 +17,7 @@ use super::entry::Entry;
 /// The server's end of a session.
 pub(in crate::mcp) struct Wire {
     pub(super) entry: Arc<Entry>,
-    pub(super) inbound: mpsc::Receiver<ClientJsonRpcMessage>,
+    pub(super) inbound: mpsc::Receiver<Box<ClientJsonRpcMessage>>,
 }
 
 impl Transport<RoleServer> for Wire {
@@ -44,7 +44,7 @@ impl Transport<RoleServer> for Wire {
         tokio::select! {
             biased;
             () = self.entry.session.closed() => None,
-            message = self.inbound.recv() => message,
+            message = self.inbound.recv() => message.map(|message| *message),
         }
     }
 

@@ -1,6 +1,22 @@
+use std::sync::Arc;
+
+use mcp_notify::{Delivery, LoggingService, OutboxSink, Progress};
+use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use crate::{
+    cluster::Watches,
+    lifecycle::Lifecycle,
+    mcp::{
+        caller::Caller,
+        resources::{Era, Resources},
+        running::Log,
+        subscriptions::SubscriptionSettings,
+    },
+    metrics::Metrics,
+    subscriptions::Ledger,
+};
 
 fn all(contexts: &[&str]) -> Vec<Tool> {
     let names: Vec<_> = contexts.iter().map(ToString::to_string).collect();
@@ -77,4 +93,83 @@ fn a_context_is_offered_only_where_there_is_a_choice() {
 #[test]
 fn what_a_model_sees_is_as_it_was() {
     insta::assert_json_snapshot!(all(&["dev", "prod"]));
+}
+
+fn any_value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        "\\PC{0,20}".prop_map(Value::from),
+        "[a-z0-9/=,.(\\[*+?|{}]{0,12}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 12, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::hash_map("[a-z]{0,5}", inner, 0..4)
+                .prop_map(|map| Value::Object(map.into_iter().collect())),
+        ]
+    })
+}
+
+fn subscriptions(contexts: &Arc<Contexts>) -> Subscriptions {
+    let settings = SubscriptionSettings::default();
+    let watches = Watches::new(
+        Arc::clone(contexts),
+        Lifecycle::default(),
+        Metrics::new().watch().clone(),
+        settings.watch_renewal,
+    );
+    let ledger = Ledger::new(settings.caps);
+    let updates = Resources::new(Vec::new()).updates().clone();
+    let logging = LoggingService::new(Delivery::new(OutboxSink));
+    Subscriptions::new(settings, ledger, watches, logging, updates)
+}
+
+proptest! {
+    #[test]
+    fn fuzz_any_arguments_are_answered(
+        tool in 0..TOOLS.len(),
+        given in prop::collection::vec((any::<prop::sample::Index>(), any_value()), 0..5),
+        stray in "(x)?",
+    ) {
+        let entry = &TOOLS[tool];
+        let schema = (entry.schema)();
+        let known: Vec<_> = schema["properties"].as_object().into_iter().flatten().collect();
+        let mut arguments = JsonObject::new();
+        for (at, value) in given {
+            if !known.is_empty() {
+                arguments.insert(at.get(&known).0.clone(), value);
+            }
+        }
+        if !stray.is_empty() {
+            arguments.insert(stray, Value::Null);
+        }
+        let contexts = Arc::new(Contexts::new(crate::cluster::Config {
+            kubeconfig: Some("/no/such/kubeconfig".into()),
+            context: None,
+            request_timeout: std::time::Duration::from_secs(1),
+        }));
+        let subscriptions = subscriptions(&contexts);
+        let client = Client {
+            who: Who { session: None, caller: Caller::current(), era: Era::Modern },
+            pushes: true,
+            stream_open: false,
+        };
+        let draining = CancellationToken::new();
+        let context = ToolContext {
+            contexts: &contexts,
+            limits: ToolLimits { output_bytes: 4096 },
+            subscriptions: &subscriptions,
+            client: &client,
+            running: &Running::new(Progress::disabled(), Log::Nowhere),
+            draining: &draining,
+        };
+        // There is no cluster, so there is no answer but an error that says something.
+        match tokio_test::block_on((entry.call)(context, arguments)) {
+            Ok(output) => prop_assert!(!output.text.is_empty()),
+            Err(error) => prop_assert!(!error.to_string().is_empty()),
+        }
+    }
 }

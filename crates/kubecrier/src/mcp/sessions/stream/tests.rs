@@ -242,3 +242,44 @@ proptest! {
         prop_assert_eq!(entry.session.outbox().stats().dropped, missing);
     }
 }
+
+proptest! {
+    #[test]
+    fn fuzz_any_headers_are_answered_and_open_nothing(
+        accept in "(text/event-stream|\\*/\\*|[ -~]{0,20})",
+        session in prop::collection::vec(any::<u8>(), 0..60),
+        version in "(2025-11-25|2026-07-28|[ -~]{0,12})",
+        last in "[0-9a-z+ -]{0,24}",
+    ) {
+        let sessions = Arc::new(Sessions::new(SessionLimits::default(), mcp_notify::Metrics::default()));
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("accept", accept.as_bytes()),
+            ("mcp-session-id", &session),
+            ("mcp-protocol-version", version.as_bytes()),
+            ("last-event-id", last.as_bytes()),
+        ] {
+            if let Ok(value) = HeaderValue::from_bytes(value) {
+                headers.insert(name, value);
+            }
+        }
+        for answer in [
+            tokio_test::block_on(open(State(Arc::clone(&sessions)), headers.clone())),
+            tokio_test::block_on(close(State(Arc::clone(&sessions)), headers)),
+        ] {
+            prop_assert!(answer.status().is_client_error(), "{}", answer.status());
+        }
+        prop_assert_eq!(sessions.count(), 0);
+    }
+
+    #[test]
+    fn fuzz_the_last_event_id_is_a_number_of_ours_or_refused(last in "[0-9a-z+. -]{0,24}") {
+        let mut headers = HeaderMap::new();
+        headers.insert("last-event-id", HeaderValue::from_str(&last).unwrap());
+        let digits = !last.is_empty() && last.bytes().all(|byte| byte.is_ascii_digit());
+        match last_seen(&headers) {
+            Ok(seen) => prop_assert!(digits && seen.is_some()),
+            Err(()) => prop_assert!(!digits || last.parse::<u64>().is_err()),
+        }
+    }
+}
