@@ -9,6 +9,7 @@ pub mod cli;
 pub mod cluster;
 pub mod config;
 pub mod duration;
+pub mod faults;
 pub mod lifecycle;
 pub mod log;
 pub mod mcp;
