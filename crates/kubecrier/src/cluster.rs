@@ -1,6 +1,7 @@
 //! The cluster room: everything that speaks to a Kubernetes API server, and the
 //! only place that names kube. What leaves it is plain data.
 
+mod capture;
 mod connect;
 mod contexts;
 mod error;
@@ -15,6 +16,7 @@ mod proxy;
 mod target;
 
 pub use self::{
+    capture::FaultCaptures,
     contexts::{Config, ContextInfo, Contexts},
     error::{ClusterError, ErrorKind, Operation},
     events::{EventQuery, EventRow, InvolvedObject},

@@ -2,6 +2,7 @@
 //! cluster room does the asking.
 
 pub mod cache;
+pub mod captures;
 pub mod dedup;
 pub mod evidence;
 pub mod signatures;

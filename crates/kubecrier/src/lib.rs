@@ -14,6 +14,7 @@ pub mod lifecycle;
 pub mod log;
 pub mod mcp;
 pub mod metrics;
+pub mod redact;
 mod table;
 
 use std::sync::Arc;
@@ -41,6 +42,8 @@ pub async fn run(config: Config, stop: impl Stream<Item = ()>) -> Result<()> {
         transport,
         tools,
         cluster,
+        redactor,
+        captures: _,
         drain_timeout,
     } = config;
     let lifecycle = Lifecycle::default();
@@ -51,6 +54,7 @@ pub async fn run(config: Config, stop: impl Stream<Item = ()>) -> Result<()> {
         metrics.clone(),
         lifecycle.clone(),
         tools,
+        redactor,
     );
     let admin = admin::Admin {
         lifecycle: lifecycle.clone(),

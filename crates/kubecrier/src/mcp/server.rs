@@ -29,7 +29,7 @@ use tokio::time::Instant;
 use super::{
     caller::Caller,
     capabilities,
-    output::ToolError,
+    output::{ToolError, cleaned},
     push::Push,
     sessions::{Admission, Sessions},
     tools::{self, Entry, ToolContext},
@@ -38,6 +38,7 @@ use crate::{
     cluster::Contexts,
     lifecycle::{Lifecycle, Work},
     metrics::Metrics,
+    redact::Redactor,
 };
 
 const INSTRUCTIONS: &str = "Reads Kubernetes clusters; changes nothing. Start with events_list \
@@ -65,6 +66,7 @@ struct Shared {
     metrics: Metrics,
     lifecycle: Lifecycle,
     limits: ToolLimits,
+    redactor: Redactor,
     push: Push,
     /// Counted for those who run the server.
     sessions: OnceLock<Arc<Sessions>>,
@@ -88,12 +90,14 @@ impl Server {
         metrics: Metrics,
         lifecycle: Lifecycle,
         limits: ToolLimits,
+        redactor: Redactor,
     ) -> Self {
         let shared = Shared {
             contexts,
             metrics,
             lifecycle,
             limits,
+            redactor,
             push: Push::new(),
             sessions: OnceLock::new(),
         };
@@ -207,11 +211,11 @@ impl Server {
             None => Err(ErrorData::internal_error("the call was cancelled", None)),
             Some(Ok(output)) => {
                 tracing::debug!(tool = entry.name, seconds, "tool answered");
-                Ok(output.into_result().into())
+                Ok(cleaned(&shared.redactor, output.into_result()).into())
             }
             Some(Err(error)) => {
                 log_failure(entry.name, seconds, &error);
-                Ok(error.into_result().into())
+                Ok(cleaned(&shared.redactor, error.into_result()).into())
             }
         }
     }

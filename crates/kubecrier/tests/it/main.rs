@@ -4,12 +4,14 @@
 
 mod admin;
 mod bad_input;
+mod captures;
 mod clients;
 mod configuration;
 mod guardrails;
 mod harness;
 mod pod_status;
 mod protocol;
+mod redaction;
 mod sessions;
 mod shutdown;
 mod tools;
