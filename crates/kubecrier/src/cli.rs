@@ -25,6 +25,12 @@ pub(crate) const SUBSCRIPTIONS: RangeInclusive<u64> = 1..=100_000;
 pub(crate) const FEED_EVENTS: RangeInclusive<u64> = 1..=100_000;
 /// A watch that has gone silent is noticed when it should have been renewed.
 pub(crate) const WATCH_RENEWAL_SECONDS: RangeInclusive<u64> = 1..=3600;
+/// Captures of logs at once.
+pub(crate) const CAPTURES: RangeInclusive<u64> = 1..=1000;
+/// A few lines, up to what a notification may weigh with several of them.
+pub(crate) const LOG_BYTES: RangeInclusive<u64> = 256..=262_144;
+/// Containers whose logs come with a fault.
+pub(crate) const CONTAINERS: RangeInclusive<u64> = 1..=50;
 /// A screenful, up to what a client's message may weigh.
 pub(crate) const MAX_OUTPUT_BYTES: RangeInclusive<u64> = 4096..=4_194_304;
 
@@ -216,11 +222,49 @@ pub struct Settings {
     #[arg(hide_short_help = true)]
     pub watch_renewal_seconds: Option<u64>,
 
+    /// Captures of a fault's logs at once, per cluster [default: 5]
+    #[arg(long, env = "KUBECRIER_MAX_LOG_CAPTURES_PER_CLUSTER", value_name = "N")]
+    #[arg(value_parser = within(CAPTURES), help_heading = "Faults")]
+    #[arg(hide_short_help = true)]
+    pub max_log_captures_per_cluster: Option<u64>,
+
+    /// Captures of a fault's logs at once, in all [default: 20]
+    #[arg(long, env = "KUBECRIER_MAX_LOG_CAPTURES_GLOBAL", value_name = "N")]
+    #[arg(value_parser = within(CAPTURES), help_heading = "Faults")]
+    #[arg(hide_short_help = true)]
+    pub max_log_captures_global: Option<u64>,
+
+    /// Size of one log in a fault at most [default: 10240]
+    #[arg(
+        long,
+        env = "KUBECRIER_MAX_LOG_BYTES_PER_CONTAINER",
+        value_name = "BYTES"
+    )]
+    #[arg(value_parser = within(LOG_BYTES), help_heading = "Faults")]
+    #[arg(hide_short_help = true)]
+    pub max_log_bytes_per_container: Option<u64>,
+
+    /// Containers whose logs come with a fault [default: 5]
+    #[arg(
+        long,
+        env = "KUBECRIER_MAX_CONTAINERS_PER_NOTIFICATION",
+        value_name = "N"
+    )]
+    #[arg(value_parser = within(CONTAINERS), help_heading = "Faults")]
+    #[arg(hide_short_help = true)]
+    pub max_containers_per_notification: Option<u64>,
+
     /// Size of a tool's answer at most [default: 65536]
     #[arg(long, env = "KUBECRIER_MAX_OUTPUT_BYTES", value_name = "BYTES")]
     #[arg(value_parser = within(MAX_OUTPUT_BYTES), help_heading = "Output")]
     #[arg(hide_short_help = true)]
     pub max_output_bytes: Option<u64>,
+
+    /// Regular expression of a further secret to hide; may be repeated
+    #[arg(long, env = "KUBECRIER_REDACT", value_name = "REGEX")]
+    #[arg(action = ArgAction::Append, help_heading = "Output")]
+    #[arg(hide_short_help = true)]
+    pub redact: Option<Vec<String>>,
 
     /// error, warn, info, debug, trace, or tracing directives [default: info]
     #[arg(
@@ -289,7 +333,20 @@ impl Settings {
                 .or(weaker.max_subscriptions_global),
             max_feed_events: self.max_feed_events.or(weaker.max_feed_events),
             watch_renewal_seconds: self.watch_renewal_seconds.or(weaker.watch_renewal_seconds),
+            max_log_captures_per_cluster: self
+                .max_log_captures_per_cluster
+                .or(weaker.max_log_captures_per_cluster),
+            max_log_captures_global: self
+                .max_log_captures_global
+                .or(weaker.max_log_captures_global),
+            max_log_bytes_per_container: self
+                .max_log_bytes_per_container
+                .or(weaker.max_log_bytes_per_container),
+            max_containers_per_notification: self
+                .max_containers_per_notification
+                .or(weaker.max_containers_per_notification),
             max_output_bytes: self.max_output_bytes.or(weaker.max_output_bytes),
+            redact: self.redact.or(weaker.redact),
             log_level: self.log_level.or(weaker.log_level),
             log_format: self.log_format.or(weaker.log_format),
         }
@@ -297,7 +354,7 @@ impl Settings {
 
     /// The numbers and where they must lie; clap checks flags and environment by
     /// itself, a file is checked with this.
-    pub(crate) fn numbers(&self) -> [(&'static str, Option<u64>, RangeInclusive<u64>); 12] {
+    pub(crate) fn numbers(&self) -> [(&'static str, Option<u64>, RangeInclusive<u64>); 16] {
         [
             ("port", self.port, PORT),
             (
@@ -337,6 +394,26 @@ impl Settings {
                 "watch_renewal_seconds",
                 self.watch_renewal_seconds,
                 WATCH_RENEWAL_SECONDS,
+            ),
+            (
+                "max_log_captures_per_cluster",
+                self.max_log_captures_per_cluster,
+                CAPTURES,
+            ),
+            (
+                "max_log_captures_global",
+                self.max_log_captures_global,
+                CAPTURES,
+            ),
+            (
+                "max_log_bytes_per_container",
+                self.max_log_bytes_per_container,
+                LOG_BYTES,
+            ),
+            (
+                "max_containers_per_notification",
+                self.max_containers_per_notification,
+                CONTAINERS,
             ),
             ("max_output_bytes", self.max_output_bytes, MAX_OUTPUT_BYTES),
         ]

@@ -1,6 +1,7 @@
 //! The cluster room: everything that speaks to a Kubernetes API server, and the
 //! only place that names kube. What leaves it is plain data.
 
+mod capture;
 mod connect;
 mod contexts;
 mod error;
@@ -16,6 +17,7 @@ mod target;
 mod watch;
 
 pub use self::{
+    capture::FaultCaptures,
     contexts::{Config, ContextInfo, Contexts},
     error::{ClusterError, ErrorKind, Operation},
     events::{EventQuery, EventRow, InvolvedObject},

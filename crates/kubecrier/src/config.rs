@@ -12,7 +12,10 @@ use clap::{CommandFactory, FromArgMatches};
 
 use crate::{
     cli::{Args, Settings},
-    cluster, duration, log, mcp,
+    cluster, duration,
+    faults::captures::CaptureLimits,
+    log, mcp,
+    redact::{BadPattern, Redactor},
     subscriptions::{Caps, FeedLimits},
 };
 
@@ -36,6 +39,10 @@ pub struct Config {
     pub cluster: cluster::Config,
     /// How many subscriptions, and what they remember.
     pub subscriptions: mcp::SubscriptionSettings,
+    /// What must not leave the server.
+    pub redactor: Redactor,
+    /// What the evidence of faults may take.
+    pub captures: CaptureLimits,
     /// How long a stop waits for running calls.
     pub drain_timeout: Duration,
 }
@@ -141,7 +148,12 @@ impl TryFrom<Settings> for Config {
             max_subscriptions_global,
             max_feed_events,
             watch_renewal_seconds,
+            max_log_captures_per_cluster,
+            max_log_captures_global,
+            max_log_bytes_per_container,
+            max_containers_per_notification,
             max_output_bytes,
+            redact,
             log_level,
             log_format,
         } = settings;
@@ -188,8 +200,14 @@ impl TryFrom<Settings> for Config {
                 requests_max: count(max_concurrent_requests, REQUESTS_MAX),
             }),
         };
+        let captures = CaptureLimits::default();
+        let redactor = Redactor::new(&redact.unwrap_or_default())?;
         Ok(Self {
-            log: log::Config::new(log_level.as_deref(), log_format.unwrap_or_default())?,
+            log: log::Config::new(
+                log_level.as_deref(),
+                log_format.unwrap_or_default(),
+                redactor.clone(),
+            )?,
             transport,
             tools: mcp::ToolLimits {
                 output_bytes: max_output_bytes.map_or(MAX_OUTPUT_BYTES, |bytes| {
@@ -201,6 +219,14 @@ impl TryFrom<Settings> for Config {
                 context,
                 request_timeout: request_timeout_seconds
                     .map_or(REQUEST_TIMEOUT, Duration::from_secs),
+                redactor: redactor.clone(),
+            },
+            redactor,
+            captures: CaptureLimits {
+                per_cluster: count(max_log_captures_per_cluster, captures.per_cluster),
+                in_all: count(max_log_captures_global, captures.in_all),
+                log_bytes: count(max_log_bytes_per_container, captures.log_bytes),
+                containers: count(max_containers_per_notification, captures.containers),
             },
             subscriptions: mcp::SubscriptionSettings {
                 caps: Caps {
@@ -217,6 +243,17 @@ impl TryFrom<Settings> for Config {
             },
             drain_timeout: drain_timeout_seconds.map_or(DRAIN_TIMEOUT, Duration::from_secs),
         })
+    }
+}
+
+impl From<BadPattern> for ConfigError {
+    fn from(error: BadPattern) -> Self {
+        Self::Value {
+            origin: String::new(),
+            key: "redact",
+            value: error.pattern,
+            expected: format!("a regular expression of a secret: {}", error.reason),
+        }
     }
 }
 

@@ -9,10 +9,12 @@ pub mod cli;
 pub mod cluster;
 pub mod config;
 pub mod duration;
+pub mod faults;
 pub mod lifecycle;
 pub mod log;
 pub mod mcp;
 pub mod metrics;
+pub mod redact;
 pub mod subscriptions;
 mod table;
 
@@ -42,18 +44,21 @@ pub async fn run(config: Config, stop: impl Stream<Item = ()>) -> Result<()> {
         tools,
         cluster,
         subscriptions,
+        redactor,
+        captures: _,
         drain_timeout,
     } = config;
     let lifecycle = Lifecycle::default();
     let metrics = Metrics::new();
     let contexts = Arc::new(Contexts::new(cluster));
-    let server = Server::new(
-        Arc::clone(&contexts),
-        metrics.clone(),
-        lifecycle.clone(),
-        tools,
+    let server = Server::new(mcp::Setup {
+        contexts: Arc::clone(&contexts),
+        metrics: metrics.clone(),
+        lifecycle: lifecycle.clone(),
+        limits: tools,
         subscriptions,
-    );
+        redactor,
+    });
     let admin = admin::Admin {
         lifecycle: lifecycle.clone(),
         metrics,

@@ -1,21 +1,32 @@
 //! Logs, to stderr: stdout belongs to the protocol.
 
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 
 use tracing_subscriber::{EnvFilter, fmt, prelude::*};
 
-use crate::{cli::LogFormat, cluster, config::ConfigError, mcp};
+use crate::{cli::LogFormat, cluster, config::ConfigError, mcp, redact::Redactor};
 
 /// How logs are written.
 #[derive(Clone, Debug)]
 pub struct Config {
     directives: String,
     format: LogFormat,
+    redactor: Redactor,
+}
+
+/// Writes records without the secrets in them; each comes as one piece.
+#[derive(Debug)]
+struct Redacting {
+    redactor: Redactor,
 }
 
 impl Config {
     /// A level for our own records, or directives for everything.
-    pub(crate) fn new(level: Option<&str>, format: LogFormat) -> Result<Self, ConfigError> {
+    pub(crate) fn new(
+        level: Option<&str>,
+        format: LogFormat,
+        redactor: Redactor,
+    ) -> Result<Self, ConfigError> {
         let level = level.unwrap_or("info");
         let refused = || ConfigError::Value {
             origin: String::new(),
@@ -34,7 +45,11 @@ impl Config {
             Err(_) => format!("{quiet},{level}"),
         };
         match EnvFilter::try_new(&directives) {
-            Ok(_) => Ok(Self { directives, format }),
+            Ok(_) => Ok(Self {
+                directives,
+                format,
+                redactor,
+            }),
             Err(_) => Err(refused()),
         }
     }
@@ -42,7 +57,10 @@ impl Config {
     /// Sends this process's records to stderr from now on.
     pub fn install(&self) {
         let filter = EnvFilter::new(&self.directives);
-        let layer = fmt::layer().with_writer(io::stderr);
+        let redactor = self.redactor.clone();
+        let layer = fmt::layer().with_writer(move || Redacting {
+            redactor: redactor.clone(),
+        });
         let registry = tracing_subscriber::registry().with(filter);
         let installed = match self.format {
             LogFormat::Plain => registry.with(layer.with_ansi(colour())).try_init(),
@@ -50,6 +68,18 @@ impl Config {
         };
         // A host program that already collects records keeps doing so.
         drop(installed);
+    }
+}
+
+impl Write for Redacting {
+    fn write(&mut self, record: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(record);
+        io::stderr().write_all(self.redactor.text(&text).as_bytes())?;
+        Ok(record.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
     }
 }
 

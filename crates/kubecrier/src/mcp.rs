@@ -26,7 +26,7 @@ pub use self::{
     caller::Caller,
     output::{Output, ToolError},
     resources::{Era, Family, Lease, Reading, ResourceError, Updates, Who},
-    server::{Server, ToolLimits, Watching},
+    server::{Server, Setup, ToolLimits, Watching},
     sessions::SessionLimits,
     subscriptions::SubscriptionSettings,
     transport::{HttpConfig, Serving, Transport, start},

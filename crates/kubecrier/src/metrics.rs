@@ -31,6 +31,26 @@ pub struct Metrics {
     calls: Family<CallLabels, Counter>,
     seconds: Family<ToolLabel, Histogram, fn() -> Histogram>,
     watch: WatchMetrics,
+    captures: CaptureMetrics,
+}
+
+/// The counters of log captures. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct CaptureMetrics {
+    in_flight: Gauge,
+    done: Counter,
+    throttled: Counter,
+    failed: Family<ReasonLabel, Counter>,
+    seconds: Histogram,
+}
+
+/// A capture under way; counted until it is dropped.
+#[derive(Debug)]
+pub struct CaptureUnderWay(CaptureMetrics);
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ReasonLabel {
+    reason: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -76,6 +96,7 @@ impl Metrics {
             Info::new([("version", env!("CARGO_PKG_VERSION"))]),
         );
         let watch = WatchMetrics::register(registry);
+        let captures = CaptureMetrics::register(registry);
         let started = jiff::Timestamp::now().as_second();
         registry.register(
             "start_time_seconds",
@@ -89,7 +110,13 @@ impl Metrics {
             calls,
             seconds,
             watch,
+            captures,
         }
+    }
+
+    /// Where log captures are counted.
+    pub fn captures(&self) -> CaptureMetrics {
+        self.captures.clone()
     }
 
     /// Where failed notifications are counted.
@@ -125,5 +152,77 @@ impl Metrics {
 impl Default for Metrics {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+// === impl CaptureMetrics ===
+
+impl CaptureMetrics {
+    fn register(registry: &mut Registry) -> Self {
+        let all = Self {
+            in_flight: Gauge::default(),
+            done: Counter::default(),
+            throttled: Counter::default(),
+            failed: Family::default(),
+            seconds: Histogram::new(SECONDS),
+        };
+        registry.register(
+            "log_captures_in_flight",
+            "Captures of logs under way",
+            all.in_flight.clone(),
+        );
+        registry.register(
+            "log_captures_done",
+            "Captures of logs that came to an end",
+            all.done.clone(),
+        );
+        registry.register(
+            "log_captures_throttled",
+            "Captures of logs that found no free place",
+            all.throttled.clone(),
+        );
+        registry.register(
+            "log_captures_failed",
+            "Logs that could not be had, by why",
+            all.failed.clone(),
+        );
+        registry.register(
+            "log_captures_seconds",
+            "How long captures of logs took",
+            all.seconds.clone(),
+        );
+        all
+    }
+
+    /// One begins.
+    pub fn begin(&self) -> CaptureUnderWay {
+        self.in_flight.inc();
+        CaptureUnderWay(self.clone())
+    }
+
+    /// One found no free place.
+    pub fn throttled(&self) {
+        self.throttled.inc();
+    }
+
+    /// A log could not be had.
+    pub fn failed(&self, reason: &'static str) {
+        self.failed.get_or_create(&ReasonLabel { reason }).inc();
+    }
+}
+
+// === impl CaptureUnderWay ===
+
+impl CaptureUnderWay {
+    /// It came to an end.
+    pub fn done(self, seconds: f64) {
+        self.0.done.inc();
+        self.0.seconds.observe(seconds);
+    }
+}
+
+impl Drop for CaptureUnderWay {
+    fn drop(&mut self) {
+        self.0.in_flight.dec();
     }
 }

@@ -13,6 +13,7 @@ use super::{
     kubeconfig::{IN_CLUSTER, Places, Source, Stamp, stamp},
     target::Cluster,
 };
+use crate::redact::Redactor;
 
 /// Settings of this room.
 #[derive(Clone, Debug)]
@@ -24,6 +25,8 @@ pub struct Config {
     pub context: Option<String>,
     /// How long one request to an API server may take until it answers.
     pub request_timeout: Duration,
+    /// Cleans the lines of logs before anything else is done with them.
+    pub redactor: Redactor,
 }
 
 /// A context as a caller may see it: no credentials.
@@ -113,7 +116,7 @@ impl Contexts {
         if made.as_ref().map_or(true, Cluster::has_expired) {
             self.forget(&name);
         }
-        made
+        made.map(|cluster| cluster.redacting(self.config.redactor.clone()))
     }
 
     /// The context a name stands for; none is the default one.

@@ -117,13 +117,18 @@ impl Cluster {
         };
         let deadline = Instant::now() + READ_WITHIN;
         let mut looked = 0;
+        // Before lines are chosen and cut: a filter or a limit must not become a way
+        // to look at half a secret.
+        let mut lines = self.redactor().lines();
         let mut incomplete = read(stream, self.timeout(), deadline, |line| {
             looked += 1;
-            if keep(line) {
-                tail.push(line);
+            let line = lines.clean(line);
+            if keep(&line) {
+                tail.push(&line);
             }
         })
-        .await;
+        .await
+        .early;
         if filtered && looked >= SCAN_LINES && incomplete.is_none() {
             incomplete = Some(format!("only the last {SCAN_LINES} lines were searched"));
         }
@@ -177,7 +182,7 @@ impl Cluster {
 }
 
 /// Ordinary containers first, then init and ephemeral ones.
-fn container_names(pod: &Pod) -> Vec<String> {
+pub(super) fn container_names(pod: &Pod) -> Vec<String> {
     let Some(spec) = &pod.spec else {
         return Vec::new();
     };
@@ -191,12 +196,32 @@ fn container_names(pod: &Pod) -> Vec<String> {
     ordinary.chain(inits).chain(ephemeral).cloned().collect()
 }
 
-/// Hands over line by line. Answers why it stopped early, if it did: what was read
-/// until then is still worth having.
-async fn read(
+/// How reading a log ended.
+pub(super) struct Ended {
+    /// How much there was.
+    pub(super) bytes: usize,
+    /// Why it stopped early, if it did: what was read until then is still worth
+    /// having.
+    pub(super) early: Option<String>,
+}
+
+/// Hands over line by line.
+pub(super) async fn read(
     stream: impl AsyncBufRead,
     stalled: Duration,
     deadline: Instant,
+    each: impl FnMut(&str),
+) -> Ended {
+    let mut bytes = 0;
+    let early = read_counting(stream, stalled, deadline, &mut bytes, each).await;
+    Ended { bytes, early }
+}
+
+async fn read_counting(
+    stream: impl AsyncBufRead,
+    stalled: Duration,
+    deadline: Instant,
+    bytes: &mut usize,
     mut each: impl FnMut(&str),
 ) -> Option<String> {
     let mut stream = std::pin::pin!(stream);
@@ -224,10 +249,7 @@ async fn read(
             }
         };
         if Instant::now() > deadline {
-            return Some(format!(
-                "reading took longer than {} s",
-                READ_WITHIN.as_secs()
-            ));
+            return Some("there was no time to read it to its end".to_owned());
         }
         if chunk.is_empty() {
             if !line.is_empty() {
@@ -240,6 +262,7 @@ async fn read(
         let room = LINE_BYTES_MAX.saturating_sub(line.len());
         line.extend_from_slice(&chunk[..used.min(room)]);
         stream.as_mut().consume_unpin(used);
+        *bytes += used;
         if end.is_some() {
             emit(&mut line);
         }
@@ -328,11 +351,11 @@ mod tests {
     async fn lines_of(bytes: &[u8]) -> Vec<String> {
         let mut seen = Vec::new();
         let stream = BufReader::with_capacity(7, Cursor::new(bytes.to_vec()));
-        let early = read(stream, Duration::from_secs(1), far(), |line| {
+        let ended = read(stream, Duration::from_secs(1), far(), |line| {
             seen.push(line.to_owned());
         })
         .await;
-        assert_eq!(early, None);
+        assert_eq!((ended.early, ended.bytes), (None, bytes.len()));
         seen
     }
 
@@ -366,7 +389,8 @@ mod tests {
         let early = read(reader, Duration::from_secs(4), far(), |line| {
             seen.push(line.to_owned());
         })
-        .await;
+        .await
+        .early;
         assert_eq!(seen, ["one"]);
         assert_eq!(early.unwrap(), "nothing more came within 4 s");
     }

@@ -5,6 +5,7 @@ use std::{future::Future, sync::Arc, time::Duration};
 use kube::{Client, api::ListParams};
 
 use super::error::{ClusterError, Operation};
+use crate::redact::Redactor;
 
 /// Less would be no chance at all.
 const TIMEOUT_MIN: Duration = Duration::from_millis(500);
@@ -17,6 +18,7 @@ pub struct Cluster {
     server: Arc<str>,
     namespace: Arc<str>,
     timeout: Duration,
+    redactor: Redactor,
 }
 
 /// A reference to an object, as kubectl writes it: `deployment/web`.
@@ -54,7 +56,18 @@ impl Cluster {
             server: server.into(),
             namespace: namespace.into(),
             timeout,
+            redactor: Redactor::default(),
         }
+    }
+
+    /// The same cluster, whose logs are cleaned so.
+    pub(super) fn redacting(mut self, redactor: Redactor) -> Self {
+        self.redactor = redactor;
+        self
+    }
+
+    pub(super) fn redactor(&self) -> &Redactor {
+        &self.redactor
     }
 
     /// The context's name.

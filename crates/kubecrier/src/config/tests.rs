@@ -115,7 +115,12 @@ drain_timeout_seconds = 1
 kubeconfig = "a"
 context = "a"
 request_timeout_seconds = 1
+max_log_captures_per_cluster = 1
+max_log_captures_global = 1
+max_log_bytes_per_container = 1
+max_containers_per_notification = 1
 max_output_bytes = 1
+redact = ["a"]
 log_level = "a"
 log_format = "plain"
 "#;
@@ -205,6 +210,53 @@ fn values_that_make_no_sense_are_refused() {
         "{error}"
     );
     assert!(error.source().is_some());
+}
+
+#[test]
+fn captures_have_the_documents_limits_unless_told_otherwise() {
+    let limits = |arguments: &[&str]| {
+        let limits = load(arguments, &[]).unwrap().captures;
+        [
+            limits.per_cluster,
+            limits.in_all,
+            limits.log_bytes,
+            limits.containers,
+        ]
+    };
+    assert_eq!(limits(&[]), [5, 20, 10_240, 5]);
+    assert_eq!(
+        limits(&["--max-log-captures-per-cluster", "1"]),
+        [1, 20, 10_240, 5]
+    );
+    assert_eq!(
+        limits(&["--max-log-captures-global", "2"]),
+        [5, 2, 10_240, 5]
+    );
+    assert_eq!(
+        limits(&["--max-log-bytes-per-container", "300"]),
+        [5, 20, 300, 5]
+    );
+    assert_eq!(
+        limits(&["--max-containers-per-notification", "1"]),
+        [5, 20, 10_240, 1]
+    );
+    assert!(refused(&["--max-log-captures-global", "0"], &[]).contains("from 1 to 1000"));
+}
+
+#[test]
+fn a_pattern_of_a_secret_that_cannot_be_used_is_named() {
+    let error = refused(&["--redact", "fine", "--redact", "CUST-("], &[]);
+    assert!(error.contains("`redact` is `CUST-(`"), "{error}");
+    let (_dir, path) = file("redact = ['a*']\n");
+    let error = refused(&["--config", &path], &[]);
+    assert!(
+        error.contains("`a*`") && error.contains("empty text"),
+        "{error}"
+    );
+    let (_dir, path) = file("redact = ['CUST-\\d+', 'pin:(\\d{4})']\n");
+    let config = load(&["--config", &path], &[]).unwrap();
+    let clean = config.redactor.text("CUST-12, pin:1234").into_owned();
+    assert_eq!(clean, "[redacted custom], pin:[redacted custom]");
 }
 
 #[test]

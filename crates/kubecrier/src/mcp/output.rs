@@ -1,6 +1,8 @@
 //! What a tool answers: text for a model, the same as data, and never more than
 //! the limit.
 
+use std::borrow::Cow;
+
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -8,6 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     cluster::{ClusterError, ErrorKind, More, Page},
     duration::NotADuration,
+    redact::Redactor,
     table::Table,
 };
 
@@ -185,6 +188,22 @@ impl<T: Serialize> Listing<T> {
         }
         Output { text, data }
     }
+}
+
+/// The way out of every tool: nothing that a workload wrote reaches a client with
+/// its secrets or its control characters.
+pub(super) fn cleaned(redactor: &Redactor, mut result: CallToolResult) -> CallToolResult {
+    for block in &mut result.content {
+        if let ContentBlock::Text(content) = block
+            && let Cow::Owned(clean) = redactor.workload(&content.text)
+        {
+            content.text = clean;
+        }
+    }
+    if let Some(data) = &mut result.structured_content {
+        redactor.json(data);
+    }
+    result
 }
 
 /// When something was, seen from now, as kubectl shows it.

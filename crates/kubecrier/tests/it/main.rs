@@ -4,6 +4,7 @@
 
 mod admin;
 mod bad_input;
+mod captures;
 mod clients;
 mod configuration;
 #[cfg(feature = "conformance-fixtures")]
@@ -13,6 +14,7 @@ mod harness;
 mod liveness;
 mod pod_status;
 mod protocol;
+mod redaction;
 mod sessions;
 mod shutdown;
 mod subscriptions;

@@ -18,7 +18,7 @@ use super::{Server, is_modern};
 use crate::{
     lifecycle::Work,
     mcp::{
-        output::ToolError,
+        output::{ToolError, cleaned},
         running::{Log, Running},
         tools::{self, Entry, ToolContext},
     },
@@ -144,11 +144,11 @@ impl Server {
             None => Err(ErrorData::internal_error("the call was cancelled", None)),
             Some(Ok(output)) => {
                 tracing::debug!(tool = entry.name, seconds, "tool answered");
-                Ok(output.into_result().into())
+                Ok(cleaned(&shared.redactor, output.into_result()).into())
             }
             Some(Err(error)) => {
                 log_failure(entry.name, seconds, &error);
-                Ok(error.into_result().into())
+                Ok(cleaned(&shared.redactor, error.into_result()).into())
             }
         }
     }

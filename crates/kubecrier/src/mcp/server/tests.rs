@@ -9,7 +9,11 @@ use tokio::{
 };
 
 use super::*;
-use crate::{cluster, mcp::resources::tests::Notes};
+use crate::{
+    cluster,
+    mcp::{resources::tests::Notes, subscriptions::SubscriptionSettings},
+    redact::Redactor,
+};
 
 /// A client on a pipe, as on stdio.
 struct Client {
@@ -27,20 +31,23 @@ impl Client {
             kubeconfig: Some("/nonexistent".into()),
             context: None,
             request_timeout: Duration::from_secs(1),
+            redactor: Redactor::new(&[]).unwrap(),
         };
-        let server = Server::with(
-            Arc::new(Contexts::new(contexts)),
-            Metrics::new(),
-            Lifecycle::default(),
-            ToolLimits {
+        let setup = Setup {
+            contexts: Arc::new(Contexts::new(contexts)),
+            metrics: Metrics::new(),
+            lifecycle: Lifecycle::default(),
+            limits: ToolLimits {
                 output_bytes: 10_000,
             },
-            SubscriptionSettings::default(),
-            More {
-                families: vec![Box::new(notes.clone())],
-                catalogs: Vec::new(),
-            },
-        );
+            subscriptions: SubscriptionSettings::default(),
+            redactor: Redactor::new(&[]).unwrap(),
+        };
+        let more = setup::More {
+            families: vec![Box::new(notes.clone())],
+            catalogs: Vec::new(),
+        };
+        let server = Server::with(setup, more);
         let session = Session::new("pipe");
         let server = server.for_one(session.clone());
         let (ours, theirs) = tokio::io::duplex(1 << 20);

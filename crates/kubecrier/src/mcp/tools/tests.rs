@@ -150,6 +150,7 @@ proptest! {
             kubeconfig: Some("/no/such/kubeconfig".into()),
             context: None,
             request_timeout: std::time::Duration::from_secs(1),
+            redactor: crate::redact::Redactor::new(&[]).unwrap(),
         }));
         let subscriptions = subscriptions(&contexts);
         let client = Client {

@@ -1,0 +1,9 @@
+//! Faults: what goes with a warning about a pod. Plain data and decisions; the
+//! cluster room does the asking.
+
+pub mod cache;
+pub mod captures;
+pub mod dedup;
+pub mod evidence;
+pub mod signatures;
+pub mod tail;

@@ -1,0 +1,113 @@
+//! What a server is made of.
+
+use std::sync::{Arc, OnceLock};
+
+use mcp_notify::{RootsTracker, Session};
+
+use super::{Clients, Server, Shared};
+use crate::{
+    cluster::{Contexts, Watches},
+    lifecycle::Lifecycle,
+    mcp::{
+        caller::Caller,
+        catalog::Catalog,
+        peers::Peers,
+        push::Push,
+        resources::{Family, Resources, SubscriptionFeeds},
+        subscriptions::{SubscriptionSettings, Subscriptions},
+    },
+    metrics::Metrics,
+    redact::Redactor,
+    subscriptions::Ledger,
+};
+
+/// What a tool may answer.
+#[derive(Clone, Copy, Debug)]
+pub struct ToolLimits {
+    /// The size of an answer.
+    pub output_bytes: usize,
+}
+
+/// What a server needs.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The clusters.
+    pub contexts: Arc<Contexts>,
+    /// What is counted.
+    pub metrics: Metrics,
+    /// The process's own.
+    pub lifecycle: Lifecycle,
+    /// What tools may answer.
+    pub limits: ToolLimits,
+    /// How many subscriptions, and what they remember.
+    pub subscriptions: SubscriptionSettings,
+    /// What must not leave.
+    pub redactor: Redactor,
+}
+
+/// What is served besides our own tools.
+#[derive(Default)]
+pub(super) struct More {
+    pub(super) families: Vec<Box<dyn Family>>,
+    pub(super) catalogs: Vec<Box<dyn Catalog>>,
+}
+
+impl Server {
+    /// A server over these clusters.
+    pub fn new(setup: Setup) -> Self {
+        #[cfg_attr(
+            not(feature = "conformance-fixtures"),
+            expect(unused_mut, reason = "the fixtures are what is added")
+        )]
+        let mut more = More::default();
+        #[cfg(feature = "conformance-fixtures")]
+        if let Some((family, catalog)) = crate::mcp::fixtures::switched_on() {
+            more.families.push(family);
+            more.catalogs.push(catalog);
+        }
+        Self::with(setup, more)
+    }
+
+    pub(super) fn with(setup: Setup, mut more: More) -> Self {
+        let Setup {
+            contexts,
+            metrics,
+            lifecycle,
+            limits,
+            subscriptions: settings,
+            redactor,
+        } = setup;
+        let ledger = Ledger::new(settings.caps);
+        let feeds = SubscriptionFeeds(Arc::clone(&ledger));
+        more.families.push(Box::new(feeds));
+        let (push, resources) = (Push::new(), Resources::new(more.families));
+        let watches = Watches::new(
+            Arc::clone(&contexts),
+            lifecycle.clone(),
+            metrics.watch().clone(),
+            settings.watch_renewal,
+        );
+        let (logging, updates) = (push.logging(), resources.updates().clone());
+        let subscriptions = Subscriptions::new(settings, ledger, watches, logging, updates);
+        let peers = Peers::default();
+        let shared = Shared {
+            contexts,
+            metrics,
+            lifecycle,
+            limits,
+            redactor,
+            push,
+            resources,
+            subscriptions,
+            catalogs: more.catalogs,
+            roots: RootsTracker::new(peers.clone()),
+            peers,
+            sessions: OnceLock::new(),
+        };
+        Self {
+            shared: Arc::new(shared),
+            clients: Clients::One(Session::new("none")),
+            caller: Caller::current(),
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Nothing that looks like a secret leaves the server, by any tool.
+
+use serde_json::{Value, json};
+use testbed::{LogScript, User, event, namespace, pod};
+
+use crate::harness::{Http, kubeconfig};
+
+/// What a workload has let slip, and the part that nobody may read.
+fn planted() -> Vec<(String, String)> {
+    let token = "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA1B2C";
+    let github = ["gh", "p_", token].concat();
+    let aws = ["AK", "IA", "IOSFODNN7EXAMPLE"].concat();
+    let jwt = ["eyJhbGciOiJIUzI1NiJ9", "eyJzdWIiOiJqb2UifQ", "c2lnbmF0dXJl"].join(".");
+    let line = format!("MIIEvQ{token}AbCdEfGhIjKlMnOpQrSt");
+    let key = |what: &str| ["-----", what, " PRIVATE KEY-----"].concat();
+    [
+        (
+            "login with password=swordfish-1 failed".to_owned(),
+            "swordfish-1".to_owned(),
+        ),
+        (
+            "{\"user\":\"joe\",\"password\":\"swordfish-2\"}".to_owned(),
+            "swordfish-2".to_owned(),
+        ),
+        (
+            "dial postgres://joe:swordfish-3@db:5432/app".to_owned(),
+            "swordfish-3".to_owned(),
+        ),
+        (format!("Authorization: Bearer {token}"), token.to_owned()),
+        (format!("git clone with {github}"), github),
+        (format!("signed by {aws}"), aws),
+        (format!("session {jwt}"), jwt),
+        (
+            "pass\u{1b}[31mword=swordfish-4\u{1b}[0m".to_owned(),
+            "swordfish-4".to_owned(),
+        ),
+        ("customer CUST-4711".to_owned(), "CUST-4711".to_owned()),
+        (format!("{}\n{line}\n{}", key("BEGIN"), key("END")), line),
+    ]
+    .into()
+}
+
+#[track_caller]
+fn is_clean(what: &str, text: &str) {
+    for (_, secret) in planted() {
+        assert!(
+            !text.contains(&secret),
+            "{what} lets out `{secret}`:\n{text}"
+        );
+    }
+    assert!(
+        !text.contains('\u{1b}') && !text.contains("\\u001b"),
+        "{what}: {text}"
+    );
+}
+
+/// Calls of a tool that meet everything that was planted, and a word that shows
+/// that they did.
+fn calls(tool: &str) -> Vec<(Value, &'static str)> {
+    let log = |more: Value| {
+        let mut call = json!({"namespace": "planted", "name": "leaky"});
+        call.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        call
+    };
+    match tool {
+        "configuration_contexts_list" => vec![(json!({}), "joe:[redacted password]@127.0.0.1")],
+        "events_list" => vec![(
+            json!({"namespace": "planted"}),
+            "login with password=[redacted",
+        )],
+        "namespaces_list" => vec![(json!({"labelSelector": "planted=yes"}), "planted")],
+        "pods_list" => vec![(json!({"namespace": "planted"}), "leaky")],
+        "pods_log" => vec![
+            (log(json!({})), "login with password=[redacted"),
+            (
+                log(json!({"previous": true})),
+                "before login with password=[redacted",
+            ),
+            // Neither a cut nor a filter shows what is hidden otherwise.
+            (log(json!({"limitBytes": 12})), "bytes later"),
+            (log(json!({"include": "^MII"})), "0 lines"),
+            (log(json!({"include": "swordfish"})), "0 lines"),
+            (log(json!({"container": "broken"})), "disk on fire"),
+        ],
+        other => panic!("plant secrets for the tool `{other}` here: what may it let out?"),
+    }
+}
+
+#[tokio::test]
+async fn no_tool_lets_a_planted_secret_out() {
+    let Some(bed) = testbed::shared() else { return };
+    let cluster = bed.dev();
+    let texts: Vec<_> = planted().into_iter().map(|(text, _)| text).collect();
+    let mut space = namespace("planted");
+    space.metadata.labels = Some([("planted".to_owned(), "yes".to_owned())].into());
+    space.metadata.annotations = Some([("note".to_owned(), texts.join("; "))].into());
+    cluster.create_cluster_wide(&space).await.unwrap();
+    let mut leaky = pod("planted", "leaky", &["app", "broken"]);
+    leaky.metadata.annotations = Some([("note".to_owned(), texts.join("; "))].into());
+    cluster.create(&leaky).await.unwrap();
+    for text in &texts {
+        let one = event("planted", "Pod/leaky", "Warning", "Failed", text);
+        cluster.create(&one).await.unwrap();
+    }
+    let lines = |before: &str| {
+        let lines: Vec<_> = texts.iter().flat_map(|text| text.lines()).collect();
+        let lines = lines.into_iter().map(|line| format!("{before}{line}"));
+        LogScript::lines(lines.chain(["password=swordfish-5 and 12 bytes later".to_owned()]))
+    };
+    cluster.node().set_log("planted/leaky/app", lines(""));
+    cluster
+        .node()
+        .set_previous_log("planted/leaky/app", lines("before "));
+    let failure = format!("disk on fire: {}", texts.join("; "));
+    let failing = LogScript::failing(500, &failure);
+    cluster.node().set_log("planted/leaky/broken", failing);
+    let file = kubeconfig(|file| {
+        let address = "https://joe:swordfish-6@127.0.0.1:1";
+        file.context("dev", cluster, User::Reader)
+            .server_context("dead", address, cluster.authority_pem())
+            .current("dev")
+    });
+    let http = Http::start(
+        &file.path,
+        &["--redact", r"CUST-\d+", "--log-level", "debug"],
+    )
+    .await;
+    let tools = http.rpc("tools/list", json!({})).await;
+    let tools = tools["result"]["tools"].as_array().unwrap().clone();
+    assert!(tools.len() >= 5);
+    for tool in &tools {
+        let name = tool["name"].as_str().unwrap();
+        for (arguments, shows) in calls(name) {
+            let request = json!({"name": name, "arguments": arguments});
+            let answer = http.rpc("tools/call", request).await.to_string();
+            assert!(
+                answer.contains(shows),
+                "{name} {arguments} met nothing: {answer}"
+            );
+            is_clean(name, &answer);
+            assert!(!answer.contains("swordfish"), "{name}: {answer}");
+        }
+    }
+    is_clean("the log", &http.server.log());
+}
