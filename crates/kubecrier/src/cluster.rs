@@ -6,6 +6,7 @@ mod connect;
 mod contexts;
 mod error;
 mod events;
+mod investigate;
 mod kubeconfig;
 mod list;
 mod logs;
@@ -21,6 +22,7 @@ pub use self::{
     contexts::{Config, ContextInfo, Contexts},
     error::{ClusterError, ErrorKind, Operation},
     events::{EventQuery, EventRow, InvolvedObject},
+    investigate::Investigators,
     list::{ListQuery, More, Page},
     logs::{LogQuery, LogText},
     name::Name,

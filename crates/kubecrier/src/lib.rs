@@ -45,7 +45,7 @@ pub async fn run(config: Config, stop: impl Stream<Item = ()>) -> Result<()> {
         cluster,
         subscriptions,
         redactor,
-        captures: _,
+        captures,
         drain_timeout,
     } = config;
     let lifecycle = Lifecycle::default();
@@ -58,6 +58,7 @@ pub async fn run(config: Config, stop: impl Stream<Item = ()>) -> Result<()> {
         limits: tools,
         subscriptions,
         redactor,
+        captures,
     });
     let admin = admin::Admin {
         lifecycle: lifecycle.clone(),

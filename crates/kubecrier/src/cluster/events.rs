@@ -4,7 +4,12 @@
 //! every matching one has to be looked at. What can be matched by the server is
 //! (field selectors); what is kept here is only the newest.
 
-use std::{cmp::Reverse, collections::BinaryHeap, time::Duration};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BinaryHeap},
+    sync::Arc,
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
@@ -17,7 +22,10 @@ use super::{
     name::Name,
     target::{Cluster, ObjectName, list_params},
 };
-use crate::subscriptions;
+use crate::{
+    redact::Redactor,
+    subscriptions::{self, Labels},
+};
 
 /// A large cluster can hold a million events; a call looks at this many.
 const SCAN_MAX: usize = 20_000;
@@ -267,7 +275,7 @@ fn row(event: Event) -> EventRow {
 
 /// An event as subscribers see it; its labels are its own until better ones are
 /// known.
-pub(super) fn plain(event: Event) -> subscriptions::Event {
+pub(super) fn plain(event: Event, redactor: &Redactor) -> subscriptions::Event {
     let times = Times::of(&event);
     let object = event.involved_object;
     let reporter = event.source.and_then(|source| source.component);
@@ -279,8 +287,10 @@ pub(super) fn plain(event: Event) -> subscriptions::Event {
         timestamp: times.last,
         kind: event.type_.unwrap_or_default(),
         reason: event.reason.unwrap_or_default(),
-        message: event.message.unwrap_or_default(),
-        labels: event.metadata.labels.unwrap_or_default().into(),
+        message: redactor
+            .workload(&event.message.unwrap_or_default())
+            .into_owned(),
+        labels: clean(event.metadata.labels.unwrap_or_default(), redactor),
         involved: subscriptions::InvolvedObject {
             api_version: object.api_version.unwrap_or_default(),
             kind: object.kind.unwrap_or_default(),
@@ -294,6 +304,15 @@ pub(super) fn plain(event: Event) -> subscriptions::Event {
         source,
         ..subscriptions::Event::default()
     }
+}
+
+/// A label can hold a secret, too.
+pub(super) fn clean(labels: BTreeMap<String, String>, redactor: &Redactor) -> Labels {
+    let each = |(key, value): (String, String)| {
+        let value = redactor.workload(&value).into_owned();
+        (key, value)
+    };
+    Arc::new(labels.into_iter().map(each).collect())
 }
 
 /// When and how often an event was seen: two generations of its API say so in

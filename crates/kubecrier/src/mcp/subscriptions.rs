@@ -18,9 +18,10 @@ use super::{
 };
 use crate::{
     cluster::Watches,
+    faults::desk::Desk,
     subscriptions::{
-        self, Caps, Feed, FeedLimits, Filters, Ledger, Outlet, Owner, Subscription, Unsubscribed,
-        Update,
+        self, Caps, Feed, FeedLimits, Filters, Ledger, Mode, Outlet, Owner, Subscription,
+        Unsubscribed, Update,
     },
 };
 
@@ -54,6 +55,7 @@ struct Inner {
     watches: Watches,
     logging: LoggingService,
     updates: Updates,
+    faults: Desk,
     feed: FeedLimits,
     idle_timeout: Duration,
 }
@@ -90,12 +92,14 @@ impl Subscriptions {
         watches: Watches,
         logging: LoggingService,
         updates: Updates,
+        faults: Desk,
     ) -> Self {
         let inner = Inner {
             ledger,
             watches,
             logging,
             updates,
+            faults,
             feed: settings.feed,
             idle_timeout: settings.idle_timeout,
         };
@@ -107,6 +111,11 @@ impl Subscriptions {
     /// The watches under them.
     pub(super) fn watches(&self) -> &Watches {
         &self.inner.watches
+    }
+
+    /// Where faults get their evidence.
+    pub(super) fn faults(&self) -> &Desk {
+        &self.inner.faults
     }
 
     /// How many there are.
@@ -157,6 +166,7 @@ impl Subscriptions {
             watches,
             logging,
             updates,
+            faults,
             feed,
             ..
         } = &*self.inner;
@@ -169,6 +179,7 @@ impl Subscriptions {
             session: push_to.map(Session::downgrade),
             logging: logging.clone(),
             updates: Arc::new(Told(updates.clone())),
+            faults: faults.clone(),
         };
         let one = Subscription::new(filters.clone(), &context, outlet, *feed);
         let one = Arc::new(if push_to.is_some() {
@@ -184,6 +195,13 @@ impl Subscriptions {
                 "about {rate} events a minute happen there, before your filters: narrow by namespace, for, \
                  types or reason if that is more than you can read"
             ));
+        }
+        if filters.mode() == Mode::Faults && faults.is_saturated(&context) {
+            warnings.push(
+                "as many logs are being fetched as may be at once (--max-log-captures-per-cluster, \
+                 --max-log-captures-global): faults may come with `throttled` in place of logs"
+                    .to_owned(),
+            );
         }
         slot.fill(Arc::clone(&one), Box::new(joined.lease));
         if let Some(session) = &who.session {

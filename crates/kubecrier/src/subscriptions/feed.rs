@@ -4,11 +4,11 @@
 use std::{collections::VecDeque, fmt, str::FromStr, sync::Arc};
 
 use parking_lot::Mutex;
-use serde_json::value::RawValue;
 use thiserror::Error;
 use tokio::sync::Notify;
 
 use super::{event::Event, ledger::SubscriptionId, listener::Change};
+use crate::faults::report::Report;
 
 /// How far back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub enum Item {
     /// An event.
     Event(Arc<Event>),
     /// A warning about a pod, with what was found out about it.
-    Fault(Arc<Event>, Arc<RawValue>),
+    Fault(Arc<Event>, Arc<Report>),
     /// News of the watch itself.
     Notice(Arc<Change>),
 }
@@ -206,7 +206,7 @@ impl Item {
     fn bytes(&self) -> usize {
         match self {
             Self::Event(event) => event.json().get().len(),
-            Self::Fault(event, logs) => event.json().get().len() + logs.get().len(),
+            Self::Fault(event, report) => event.json().get().len() + report.bytes(),
             Self::Notice(_) => 200,
         }
     }

@@ -13,7 +13,7 @@ pub trait Listener: Send + Sync + 'static {
     fn wants(&self, event: &Event) -> bool;
 
     /// Takes an event it may want, labels and all.
-    fn take(&self, event: &Arc<Event>);
+    fn take(self: Arc<Self>, event: &Arc<Event>);
 
     /// Hears how the watch does.
     fn hear(&self, change: &Change);

@@ -14,6 +14,7 @@ use super::{
     ledger::SubscriptionId,
     listener::Change,
 };
+use crate::faults::report::Report;
 
 /// Who logs that a watch is not what it should be.
 const TROUBLE: &str = "kubernetes/subscription_error";
@@ -30,8 +31,8 @@ pub struct Payload<'a> {
     event_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     event: Option<&'a Arc<RawValue>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    logs: Option<&'a Arc<RawValue>>,
+    #[serde(flatten)]
+    report: Option<&'a Report>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -63,7 +64,7 @@ impl<'a> Payload<'a> {
             cursor: cursor.to_string(),
             event_id: None,
             event: None,
-            logs: None,
+            report: None,
             error: None,
             degraded: None,
             gap: None,
@@ -73,10 +74,10 @@ impl<'a> Payload<'a> {
                 payload.event_id = Some(event.id());
                 payload.event = Some(event.json());
             }
-            Item::Fault(event, logs) => {
+            Item::Fault(event, report) => {
                 payload.event_id = Some(event.id());
                 payload.event = Some(event.json());
-                payload.logs = Some(logs);
+                payload.report = Some(report);
             }
             Item::Notice(change) => payload.tell(change),
         }
@@ -119,7 +120,11 @@ impl Item {
     /// One line for a person.
     pub fn summary(&self) -> String {
         match self {
-            Self::Event(event) | Self::Fault(event, _) => event.summary(),
+            Self::Event(event) => event.summary(),
+            Self::Fault(event, report) => match report.headline() {
+                Some(line) => format!("{} | {line}", event.summary()),
+                None => event.summary(),
+            },
             Self::Notice(change) => match &**change {
                 Change::Degraded { error } => format!("watch degraded: {error}"),
                 Change::Recovered => "watch recovered".to_owned(),

@@ -3,7 +3,7 @@
 use std::{
     fmt,
     sync::{
-        Arc, LazyLock,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -12,7 +12,6 @@ use jiff::Timestamp;
 use mcp_notify::{About, LogMessage, LoggingService, ResourceType, WeakSession};
 use parking_lot::Mutex;
 use serde::Serialize;
-use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::{
@@ -22,6 +21,10 @@ use super::{
     ledger::SubscriptionId,
     listener::{Change, Listener},
     payload::Payload,
+};
+use crate::faults::{
+    dedup::{Dedup, FaultKey},
+    desk::{Desk, Told},
 };
 
 /// Where a subscription speaks.
@@ -33,6 +36,8 @@ pub struct Outlet {
     pub logging: LoggingService,
     /// For those who follow its resource.
     pub updates: Arc<dyn Updates>,
+    /// Where faults get their evidence.
+    pub faults: Desk,
 }
 
 /// Tells of resources that have changed.
@@ -63,17 +68,12 @@ pub struct Subscription {
     outlet: Outlet,
     ended: AtomicBool,
     degraded: Mutex<Option<String>>,
+    /// Faults of the last minute.
+    told: Mutex<Dedup>,
     touched: Mutex<Instant>,
     /// No session keeps it, only that somebody polls, reads or listens.
     by_use: bool,
 }
-
-/// What is attached to a fault nobody has looked into.
-static NO_LOGS: LazyLock<Arc<RawValue>> = LazyLock::new(|| {
-    RawValue::from_string("[]".to_owned())
-        .expect("an empty array is JSON")
-        .into()
-});
 
 // === impl Subscription ===
 
@@ -91,6 +91,7 @@ impl Subscription {
             outlet,
             ended: AtomicBool::new(false),
             degraded: Mutex::default(),
+            told: Mutex::default(),
             touched: Mutex::new(Instant::now()),
             by_use: false,
         }
@@ -179,6 +180,25 @@ impl Subscription {
         );
     }
 
+    /// A fault is told with its evidence, once a minute.
+    fn look_into(self: Arc<Self>, event: &Arc<Event>) {
+        let key = FaultKey {
+            cluster: self.cluster.clone(),
+            namespace: event.namespace.clone(),
+            pod: event.involved.name.clone(),
+            reason: event.reason.clone(),
+            count: event.count,
+        };
+        if self.ended.load(Ordering::Acquire) || !self.told.lock().admit(&key) {
+            return;
+        }
+        let this = Arc::clone(&self);
+        let told: Told = Box::new(move |event, report| {
+            this.record(Item::Fault(Arc::clone(event), Arc::clone(report)));
+        });
+        self.outlet.faults.file(&self.cluster, event, told);
+    }
+
     fn say(&self, entry: &Entry) {
         let Some(session) = self.outlet.session.as_ref().and_then(WeakSession::upgrade) else {
             return;
@@ -203,14 +223,14 @@ impl Listener for Subscription {
         self.filters.admits(event)
     }
 
-    fn take(&self, event: &Arc<Event>) {
+    fn take(self: Arc<Self>, event: &Arc<Event>) {
         if !self.filters.admits_labels(event) {
             return;
         }
-        self.record(match self.filters.mode() {
-            Mode::Events => Item::Event(Arc::clone(event)),
-            Mode::Faults => Item::Fault(Arc::clone(event), Arc::clone(&NO_LOGS)),
-        });
+        match self.filters.mode() {
+            Mode::Events => self.record(Item::Event(Arc::clone(event))),
+            Mode::Faults => self.look_into(event),
+        }
     }
 
     fn hear(&self, change: &Change) {

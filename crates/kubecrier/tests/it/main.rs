@@ -7,6 +7,7 @@ mod bad_input;
 mod captures;
 mod clients;
 mod configuration;
+mod faults;
 #[cfg(feature = "conformance-fixtures")]
 mod fixtures;
 mod guardrails;

@@ -1,9 +1,9 @@
 //! Nothing that looks like a secret leaves the server, by any tool.
 
 use serde_json::{Value, json};
-use testbed::{LogScript, User, event, namespace, pod};
+use testbed::{Cluster, LogScript, User, event, namespace, pod};
 
-use crate::harness::{Http, kubeconfig};
+use crate::harness::{Http, Subscriber, kubeconfig};
 
 /// What a workload has let slip, and the part that nobody may read.
 fn planted() -> Vec<(String, String)> {
@@ -70,6 +70,13 @@ fn calls(tool: &str) -> Vec<(Value, &'static str)> {
             json!({"namespace": "planted"}),
             "login with password=[redacted",
         )],
+        "events_list_subscriptions" => vec![(json!({}), "planted")],
+        "events_poll" => vec![(
+            json!({"namespace": "planted"}),
+            "login with password=[redacted",
+        )],
+        "events_subscribe" => vec![(json!({"namespace": "planted"}), "subscriptionId")],
+        "events_unsubscribe" => vec![(json!({"subscriptionId": "sub-1"}), "not found")],
         "namespaces_list" => vec![(json!({"labelSelector": "planted=yes"}), "planted")],
         "pods_list" => vec![(json!({"namespace": "planted"}), "leaky")],
         "pods_log" => vec![
@@ -86,6 +93,40 @@ fn calls(tool: &str) -> Vec<(Value, &'static str)> {
         ],
         other => panic!("plant secrets for the tool `{other}` here: what may it let out?"),
     }
+}
+
+/// What happens from now on is told in three ways, and none lets anything out.
+async fn notifications_are_clean(http: &Http, cluster: &Cluster, texts: &[String]) {
+    let mut client = Subscriber::new(http).await;
+    let events = client.subscribe(json!({"namespace": "planted"})).await;
+    let faults = json!({"mode": "faults", "namespace": "planted"});
+    client.subscribe(faults).await;
+    let polled = json!({"namespace": "planted"});
+    http.call("events_poll", polled).await.ok();
+    for (number, text) in texts.iter().enumerate() {
+        let one = event(
+            "planted",
+            "Pod/leaky",
+            "Warning",
+            &format!("Failed{number}"),
+            text,
+        );
+        cluster.create(&one).await.unwrap();
+    }
+    let mut heard = String::new();
+    for _ in 0..texts.len() * 2 {
+        heard.push_str(&client.message().await.to_string());
+    }
+    assert!(heard.contains("login with password=[redacted"), "{heard}");
+    assert!(heard.contains("\"logs\":[{"), "{heard}");
+    is_clean("a notification", &heard);
+    let uri = format!("kubecrier://subscriptions/{events}");
+    let read = http
+        .rpc("resources/read", json!({"uri": uri}))
+        .await
+        .to_string();
+    assert!(read.contains("login with password=[redacted"), "{read}");
+    is_clean("a resource", &read);
 }
 
 #[tokio::test]
@@ -127,6 +168,7 @@ async fn no_tool_lets_a_planted_secret_out() {
         &["--redact", r"CUST-\d+", "--log-level", "debug"],
     )
     .await;
+    notifications_are_clean(&http, cluster, &texts).await;
     let tools = http.rpc("tools/list", json!({})).await;
     let tools = tools["result"]["tools"].as_array().unwrap().clone();
     assert!(tools.len() >= 5);

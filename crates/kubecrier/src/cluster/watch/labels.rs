@@ -1,6 +1,6 @@
 //! The labels of what an event is about: asked for once, remembered for a while.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
@@ -12,7 +12,7 @@ use tokio::{sync::Semaphore, time::Duration};
 
 use super::memo::{Memo, MemoLimits, Said};
 use crate::{
-    cluster::{Contexts, Name, target::Cluster},
+    cluster::{Contexts, Name, events::clean, target::Cluster},
     subscriptions::{InvolvedObject, Labels},
 };
 
@@ -130,8 +130,7 @@ async fn ask(contexts: &Contexts, kinds: &Kinds, key: Key) -> Option<Labels> {
     let asked = tokio::time::timeout(cluster.timeout(), api.get_metadata_opt(&key.name));
     let object = asked.await.ok()?.ok()??;
     let ObjectMeta { labels, .. } = object.metadata;
-    let labels: BTreeMap<_, _> = labels.unwrap_or_default();
-    Some(labels.into())
+    Some(clean(labels.unwrap_or_default(), cluster.redactor()))
 }
 
 /// How a kind is called in a path, and whether it lives in namespaces.

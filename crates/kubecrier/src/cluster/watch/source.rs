@@ -20,6 +20,7 @@ use crate::{
         list::PAGE,
         target::Cluster,
     },
+    redact::Redactor,
     subscriptions::{Event, InvolvedObject, Labels},
 };
 
@@ -164,7 +165,8 @@ impl Source for ClusterSource {
             opened => opened?,
         };
         let scope = self.scope.clone();
-        let frames = frames.map(move |said| frame(&scope, said));
+        let redactor = cluster.redactor().clone();
+        let frames = frames.map(move |said| frame(&scope, &redactor, said));
         Ok(frames.boxed())
     }
 
@@ -188,7 +190,7 @@ impl Source for ClusterSource {
                 caught.version = page.metadata.resource_version.unwrap_or_default();
             }
             scanned += page.items.len();
-            let newer = page.items.into_iter().map(plain).filter(|(event, _)| {
+            let newer = page.items.into_iter().map(|one| plain(one, cluster.redactor())).filter(|(event, _)| {
                 matches!((event.version, after), (Some(is), Some(after)) if is > after)
             });
             caught.events.extend(newer);
@@ -252,15 +254,19 @@ fn api(cluster: &Cluster, scope: &Scope) -> Api<ApiEvent> {
     }
 }
 
-fn plain(event: ApiEvent) -> (Box<Event>, String) {
+fn plain(event: ApiEvent, redactor: &Redactor) -> (Box<Event>, String) {
     let version = event.metadata.resource_version.clone().unwrap_or_default();
-    (Box::new(events::plain(event)), version)
+    (Box::new(events::plain(event, redactor)), version)
 }
 
-fn frame(scope: &Scope, said: kube::Result<WatchEvent<ApiEvent>>) -> Result<Frame, Fault> {
+fn frame(
+    scope: &Scope,
+    redactor: &Redactor,
+    said: kube::Result<WatchEvent<ApiEvent>>,
+) -> Result<Frame, Fault> {
     match said {
         Ok(WatchEvent::Added(event) | WatchEvent::Modified(event)) => {
-            let (event, version) = plain(event);
+            let (event, version) = plain(event, redactor);
             Ok(Frame::Event(event, version))
         }
         // An event that has lived its time is no news, but shows how far we are.

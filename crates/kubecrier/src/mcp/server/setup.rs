@@ -6,7 +6,8 @@ use mcp_notify::{RootsTracker, Session};
 
 use super::{Clients, Server, Shared};
 use crate::{
-    cluster::{Contexts, Watches},
+    cluster::{Contexts, Investigators, Watches},
+    faults::{captures::CaptureLimits, desk::Desk},
     lifecycle::Lifecycle,
     mcp::{
         caller::Caller,
@@ -43,6 +44,8 @@ pub struct Setup {
     pub subscriptions: SubscriptionSettings,
     /// What must not leave.
     pub redactor: Redactor,
+    /// What the evidence of faults may take.
+    pub captures: CaptureLimits,
 }
 
 /// What is served besides our own tools.
@@ -76,6 +79,7 @@ impl Server {
             limits,
             subscriptions: settings,
             redactor,
+            captures,
         } = setup;
         let ledger = Ledger::new(settings.caps);
         let feeds = SubscriptionFeeds(Arc::clone(&ledger));
@@ -87,8 +91,11 @@ impl Server {
             metrics.watch().clone(),
             settings.watch_renewal,
         );
+        let investigators =
+            Investigators::new(Arc::clone(&contexts), captures, metrics.captures().clone());
+        let faults = Desk::new(Arc::new(investigators), lifecycle.clone());
         let (logging, updates) = (push.logging(), resources.updates().clone());
-        let subscriptions = Subscriptions::new(settings, ledger, watches, logging, updates);
+        let subscriptions = Subscriptions::new(settings, ledger, watches, logging, updates, faults);
         let peers = Peers::default();
         let shared = Shared {
             contexts,

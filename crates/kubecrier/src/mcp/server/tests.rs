@@ -11,6 +11,7 @@ use tokio::{
 use super::*;
 use crate::{
     cluster,
+    faults::captures::CaptureLimits,
     mcp::{resources::tests::Notes, subscriptions::SubscriptionSettings},
     redact::Redactor,
 };
@@ -42,6 +43,7 @@ impl Client {
             },
             subscriptions: SubscriptionSettings::default(),
             redactor: Redactor::new(&[]).unwrap(),
+            captures: CaptureLimits::default(),
         };
         let more = setup::More {
             families: vec![Box::new(notes.clone())],

@@ -6,7 +6,8 @@ use serde_json::json;
 
 use super::*;
 use crate::{
-    cluster::Watches,
+    cluster::{Investigators, Watches},
+    faults::{captures::CaptureLimits, desk::Desk},
     lifecycle::Lifecycle,
     mcp::{
         caller::Caller,
@@ -124,7 +125,13 @@ fn subscriptions(contexts: &Arc<Contexts>) -> Subscriptions {
     let ledger = Ledger::new(settings.caps);
     let updates = Resources::new(Vec::new()).updates().clone();
     let logging = LoggingService::new(Delivery::new(OutboxSink));
-    Subscriptions::new(settings, ledger, watches, logging, updates)
+    let investigators = Investigators::new(
+        Arc::clone(contexts),
+        CaptureLimits::default(),
+        Metrics::new().captures().clone(),
+    );
+    let faults = Desk::new(Arc::new(investigators), Lifecycle::default());
+    Subscriptions::new(settings, ledger, watches, logging, updates, faults)
 }
 
 proptest! {

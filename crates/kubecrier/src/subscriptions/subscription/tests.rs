@@ -2,7 +2,15 @@ use mcp_notify::{Delivery, Item as Waiting, Level, OutboxSink, Session};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::subscriptions::{EventType, Request, event::tests::event};
+use crate::{
+    faults::{
+        captures::Captured,
+        desk::{Investigation, Investigator},
+        evidence::{Evidence, NOTE},
+    },
+    lifecycle::Lifecycle,
+    subscriptions::{EventType, Request, event::tests::event},
+};
 
 #[derive(Default)]
 pub(in crate::subscriptions) struct Heard(Mutex<Vec<(String, Update)>>);
@@ -18,12 +26,44 @@ pub(in crate::subscriptions) fn outlet(session: Option<&Session>) -> Outlet {
         session: session.map(Session::downgrade),
         logging: LoggingService::new(Delivery::new(OutboxSink)),
         updates: Arc::new(Heard::default()),
+        faults: Desk::new(Arc::new(Blind), Lifecycle::default()),
     }
 }
 
-fn subscription(request: Request, outlet: Outlet) -> Subscription {
+/// Finds out nothing, at once.
+struct Blind;
+
+impl Investigator for Blind {
+    fn investigate<'a>(&'a self, cluster: &'a str, event: &'a Event) -> Investigation<'a> {
+        Box::pin(async move { self.throttled(cluster, event) })
+    }
+
+    fn throttled(&self, _cluster: &str, event: &Event) -> Captured {
+        let evidence = Evidence {
+            note: NOTE,
+            logs: Vec::new(),
+            containers_omitted: Vec::new(),
+            context: None,
+        };
+        Captured {
+            fault_id: event.involved.name.clone(),
+            evidence: Arc::new(evidence),
+        }
+    }
+
+    fn is_saturated(&self, _cluster: &str) -> bool {
+        false
+    }
+}
+
+fn subscription(request: Request, outlet: Outlet) -> Arc<Subscription> {
     let filters = Filters::try_from(request).unwrap();
-    Subscription::new(filters, "dev", outlet, FeedLimits::default())
+    Arc::new(Subscription::new(
+        filters,
+        "dev",
+        outlet,
+        FeedLimits::default(),
+    ))
 }
 
 /// The params of every message that waits for the session.
@@ -56,7 +96,7 @@ async fn an_event_becomes_the_message_that_was_promised() {
     let subscription = subscription(Request::default(), outlet);
     let event = Arc::new(event("shop", "ConfigMap", "settings"));
     assert!(subscription.wants(&event));
-    subscription.take(&event);
+    Arc::clone(&subscription).take(&event);
     let id = subscription.id().as_str();
     let expected = json!({
         "level": "info",
@@ -98,7 +138,12 @@ async fn thresholds_decide_what_is_said_and_never_what_is_kept() {
             ..Request::default()
         };
         let subscription = subscription(faults, outlet);
-        subscription.take(&Arc::new(event("shop", "Pod", "web-0")));
+        Arc::clone(&subscription).take(&Arc::new(event("shop", "Pod", "web-0")));
+        // The same fault is told once a minute.
+        Arc::clone(&subscription).take(&Arc::new(event("shop", "Pod", "web-0")));
+        while subscription.feed().last() == 0 {
+            tokio::task::yield_now().await;
+        }
         let error = "no route".to_owned();
         subscription.hear(&Change::Degraded { error });
         assert_eq!(subscription.degraded().as_deref(), Some("no route"));
@@ -147,11 +192,11 @@ async fn labels_decide_last_and_an_ended_subscription_is_silent() {
     ours.labels = Arc::new([("app".to_owned(), "web".to_owned())].into());
     let (other, ours) = (Arc::new(other), Arc::new(ours));
     assert!(subscription.wants(&other), "labels are asked for later");
-    subscription.take(&other);
-    subscription.take(&ours);
+    Arc::clone(&subscription).take(&other);
+    Arc::clone(&subscription).take(&ours);
     assert_eq!(subscription.feed().last(), 1);
     subscription.end();
-    subscription.take(&ours);
+    Arc::clone(&subscription).take(&ours);
     subscription.hear(&Change::Recovered);
     assert_eq!(subscription.feed().last(), 1);
     assert_eq!(messages(&session).await.len(), 1);
@@ -165,7 +210,7 @@ async fn those_who_follow_the_resource_are_told_what_changed() {
         ..outlet(None)
     };
     let subscription = subscription(Request::default(), outlet);
-    subscription.take(&Arc::new(event("shop", "Pod", "web-0")));
+    Arc::clone(&subscription).take(&Arc::new(event("shop", "Pod", "web-0")));
     let expected = Update {
         seq: 1,
         count: 1,

@@ -102,7 +102,7 @@ impl Listener for Ears {
         event.reason != "Boring"
     }
 
-    fn take(&self, event: &Arc<Event>) {
+    fn take(self: Arc<Self>, event: &Arc<Event>) {
         assert_eq!(event.labels["of"], event.involved.name);
         self.0
             .lock()

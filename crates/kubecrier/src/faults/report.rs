@@ -1,0 +1,59 @@
+//! Evidence, serialised once for everybody who gets it.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::captures::Captured;
+
+/// What goes with a fault.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    /// The same for the same fault, whenever it is told.
+    pub fault_id: String,
+    /// Whose words these are.
+    note: &'static str,
+    /// The ends of the logs.
+    logs: Arc<RawValue>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    containers_omitted: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    context: Option<Arc<RawValue>>,
+    /// The line that says what crashed.
+    #[serde(skip)]
+    headline: Option<String>,
+}
+
+// === impl Report ===
+
+impl Report {
+    /// The report of what was captured.
+    pub fn new(captured: &Captured) -> Self {
+        let evidence = &captured.evidence;
+        // Strings and numbers always serialise.
+        let raw = |value: Box<RawValue>| -> Arc<RawValue> { value.into() };
+        let context = evidence.context.as_ref().map(to_raw_value);
+        let crash = evidence.logs.iter().find_map(|log| log.signature.as_ref());
+        Self {
+            fault_id: captured.fault_id.clone(),
+            note: evidence.note,
+            logs: raw(to_raw_value(&evidence.logs).unwrap_or_default()),
+            containers_omitted: evidence.containers_omitted.clone(),
+            context: context.and_then(Result::ok).map(raw),
+            headline: crash.map(|signature| signature.line.clone()),
+        }
+    }
+
+    /// The line that says what crashed, if one does.
+    pub fn headline(&self) -> Option<&str> {
+        self.headline.as_deref()
+    }
+
+    /// About how much it weighs.
+    pub fn bytes(&self) -> usize {
+        let context = self.context.as_ref().map_or(0, |raw| raw.get().len());
+        self.logs.get().len() + context + 200
+    }
+}
