@@ -15,6 +15,8 @@ mod liveness;
 mod pod_status;
 mod protocol;
 mod redaction;
+#[cfg(feature = "conformance-fixtures")]
+mod rmcp_client;
 mod sessions;
 mod shutdown;
 mod subscriptions;
