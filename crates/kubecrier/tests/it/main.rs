@@ -11,6 +11,8 @@ mod configuration;
 mod fixtures;
 mod guardrails;
 mod harness;
+#[cfg(feature = "conformance-fixtures")]
+mod inspector;
 mod liveness;
 mod pod_status;
 mod protocol;
