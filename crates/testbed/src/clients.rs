@@ -23,13 +23,15 @@ pub enum Client {
     TypeScript,
     /// From PyPI.
     Python,
+    /// The Inspector's command line, from npm with a Node of its own.
+    Inspector,
 }
 
 // === impl Client ===
 
 impl Client {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::TypeScript, Self::Python];
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::TypeScript, Self::Python, Self::Inspector];
 
     /// Installs the client if it is not there yet.
     pub fn prepare(self, progress: Progress<'_>) -> Result<()> {
@@ -46,8 +48,25 @@ impl Client {
         ));
         cache::fill(&target, |staging| match self {
             Self::TypeScript => install::from_npm(&Path::new(SOURCES).join("typescript"), staging),
+            Self::Inspector => install::from_npm(&Path::new(SOURCES).join("inspector"), staging),
             Self::Python => install_python(staging),
         })
+    }
+
+    /// The Inspector's command line, to which arguments can be added.
+    pub fn inspector() -> Result<Command, Missing> {
+        let client = Self::Inspector;
+        let modules = client
+            .folder()
+            .map_err(|error| Missing(error.to_string()))?;
+        let modules = modules.join("node_modules");
+        let node = modules.join(".bin/node");
+        if !node.exists() {
+            return Err(client.missing());
+        }
+        let mut command = Command::new(node);
+        command.arg(modules.join(".bin/mcp-inspector")).arg("--cli");
+        Ok(command)
     }
 
     /// A command that runs a script with the client at hand; the script stands
@@ -64,7 +83,7 @@ impl Client {
                     command.arg(script);
                     Ok(command)
                 }
-                Self::TypeScript => {
+                Self::TypeScript | Self::Inspector => {
                     // Node looks for packages beside the script, and only there.
                     let copy = workplace.join(script.file_name().unwrap_or_default());
                     fs::copy(script, &copy)?;
@@ -85,12 +104,13 @@ impl Client {
         match self {
             Self::TypeScript => "TypeScript",
             Self::Python => "Python",
+            Self::Inspector => "Inspector",
         }
     }
 
     fn missing(self) -> Missing {
         let wanted = match self {
-            Self::TypeScript => "Node 20 or newer with npm",
+            Self::TypeScript | Self::Inspector => "Node 20 or newer with npm",
             Self::Python => "Python 3.10 or newer with venv",
         };
         Missing(format!(
@@ -101,7 +121,7 @@ impl Client {
 
     fn runtime_is_there(self) -> bool {
         install::is_there(match self {
-            Self::TypeScript => "npm",
+            Self::TypeScript | Self::Inspector => "npm",
             Self::Python => "python3",
         })
     }
@@ -110,6 +130,7 @@ impl Client {
     fn folder(self) -> Result<PathBuf> {
         let list = match self {
             Self::TypeScript => "typescript/package-lock.json",
+            Self::Inspector => "inspector/package-lock.json",
             Self::Python => "python/requirements.txt",
         };
         let name = format!("client-{}", self.name().to_lowercase());

@@ -10,7 +10,7 @@ use crate::harness::{File, Http, StdioSession, Stream, command, kubeconfig, mess
 const WATCHED: &str = "test://watched-resource";
 
 /// Nothing here asks a cluster.
-async fn start() -> (File, Http) {
+pub(crate) async fn start() -> (File, Http) {
     let file = kubeconfig(|file| file);
     let mut command = command();
     let command = command

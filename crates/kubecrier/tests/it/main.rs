@@ -12,10 +12,14 @@ mod faults;
 mod fixtures;
 mod guardrails;
 mod harness;
+#[cfg(feature = "conformance-fixtures")]
+mod inspector;
 mod liveness;
 mod pod_status;
 mod protocol;
 mod redaction;
+#[cfg(feature = "conformance-fixtures")]
+mod rmcp_client;
 mod sessions;
 mod shutdown;
 mod subscriptions;

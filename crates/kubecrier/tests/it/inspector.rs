@@ -1,0 +1,100 @@
+//! The MCP Inspector's command line, which people try a server with: it connects,
+//! lists, calls, reads, fills in and sets a level, in both eras.
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+use testbed::Client;
+
+use crate::fixtures;
+
+/// `None` when it cannot be had here; else its exit code and what it printed.
+fn inspect(url: &str, era: &str, words: &[&str]) -> Option<(i32, Value)> {
+    let command = match Client::inspector() {
+        Ok(command) => command,
+        Err(missing) => {
+            testbed::skip(&missing);
+            return None;
+        }
+    };
+    let home = tempfile::tempdir().unwrap();
+    let mut bounded = Command::new("timeout");
+    bounded
+        .arg("60")
+        .arg(command.get_program())
+        .args(command.get_args())
+        .args([url, "--transport", "http", "--protocol-era", era, "--quiet"])
+        .args(["--format", "json"])
+        .args(words)
+        .env("HOME", home.path());
+    let done = bounded.output().unwrap();
+    let said = [done.stdout, done.stderr].concat();
+    let said = String::from_utf8_lossy(&said).into_owned();
+    let value = serde_json::from_str(&said).unwrap_or_else(|_| panic!("{words:?}: {said}"));
+    Some((done.status.code().unwrap(), value))
+}
+
+#[tokio::test]
+async fn it_connects_lists_calls_reads_and_sets_a_level() {
+    let (_file, http) = fixtures::start().await;
+    let url = format!("{}/mcp", http.base);
+    for era in ["legacy", "modern"] {
+        let ask = |method: &str, words: &[&str]| {
+            let mut all = vec!["--method", method];
+            all.extend(words);
+            inspect(&url, era, &all)
+        };
+        // Strict: a schema that some client cannot read is an error.
+        let Some((code, listed)) = ask("tools/list", &["--strict"]) else {
+            return;
+        };
+        assert_eq!(code, 0, "{era}: {listed}");
+        let text = listed.to_string();
+        assert!(text.contains("pods_list") && text.contains("test_simple_text"));
+        let one = "configuration_contexts_list";
+        let (code, answer) = ask("tools/call", &["--tool-name", one]).unwrap();
+        // The kubeconfig is empty, and the tool says so.
+        assert!(
+            answer.to_string().contains("contexts"),
+            "{era} {code}: {answer}"
+        );
+        let read = ask("resources/read", &["--uri", "test://template/77/data"]);
+        let (code, read) = read.unwrap();
+        assert_eq!(code, 0, "{era}: {read}");
+        assert!(read.to_string().contains("77"), "{era}: {read}");
+        let (code, refused) = ask("resources/read", &["--uri", "test://none"]).unwrap();
+        assert_ne!(code, 0);
+        assert!(refused.to_string().contains("no resource `test://none`"));
+    }
+    for (method, words, expected) in [
+        ("resources/list", &[][..], "test://watched-resource"),
+        (
+            "resources/templates/list",
+            &[][..],
+            "test://template/{id}/data",
+        ),
+        ("prompts/list", &[][..], "test_simple_prompt"),
+        (
+            "prompts/get",
+            &[
+                "--prompt-name",
+                "test_prompt_with_arguments",
+                "--prompt-args",
+                "arg1=one",
+                "arg2=two",
+            ][..],
+            "'two'",
+        ),
+    ] {
+        let (code, answer) =
+            inspect(&url, "legacy", &[&["--method", method], words].concat()).unwrap();
+        assert_eq!(code, 0, "{method}: {answer}");
+        assert!(answer.to_string().contains(expected), "{method}: {answer}");
+    }
+    let set = inspect(
+        &url,
+        "legacy",
+        &["--method", "logging/setLevel", "--log-level", "info"],
+    );
+    assert_eq!(set.unwrap(), (0, json!({"result": {}})));
+}
