@@ -197,6 +197,17 @@ async fn a_story_can_be_played_faster() {
     assert!(took >= usual / 10 && took < usual / 9, "{took:?}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_story_that_never_ends_stays_small() {
+    let (cluster, story) = shop(5);
+    let mut story = story.speed(1000.0);
+    for _ in 0..100 {
+        story.play_round().await.unwrap();
+    }
+    check_all_is_well(&cluster).await;
+    assert!(all::<Event>(&cluster).await.len() <= 2000);
+}
+
 /// The objects of the story are such that the real API server would take them.
 #[tokio::test]
 async fn the_real_server_would_take_every_object() {
