@@ -23,6 +23,7 @@ use crate::{
 pub struct DemoCluster {
     shared: Arc<Shared>,
     event_ttl: Duration,
+    events_max: usize,
 }
 
 /// How a cluster is made.
@@ -42,6 +43,8 @@ pub struct Options {
     pub bookmark_every: Duration,
     /// How long events are kept.
     pub event_ttl: Duration,
+    /// Of more events than that the oldest go before their time.
+    pub events_max: usize,
 }
 
 // === impl Options ===
@@ -56,6 +59,7 @@ impl Default for Options {
             history_max: 5_000,
             bookmark_every: Duration::from_mins(1),
             event_ttl: Duration::from_hours(1),
+            events_max: 2_000,
         }
     }
 }
@@ -79,6 +83,7 @@ impl DemoCluster {
             history_max,
             bookmark_every,
             event_ttl,
+            events_max,
         } = options;
         let limits = Limits {
             objects_max,
@@ -94,6 +99,7 @@ impl DemoCluster {
         Self {
             shared: Arc::new(shared),
             event_ttl,
+            events_max,
         }
     }
 
@@ -188,7 +194,7 @@ impl DemoCluster {
         let now = self.now();
         let oldest = self.shared.clock.ago(self.event_ttl);
         let mut state = self.shared.lock();
-        expire(&mut state.store, oldest);
+        expire(&mut state.store, oldest, self.events_max);
         let event = occurrence.record(&mut state.store, now);
         let stored = state.store.put(event, now)?;
         drop(state);
@@ -260,6 +266,12 @@ impl DemoCluster {
     /// Ends all watches in good order, after what has happened up to now.
     pub fn close_watches(&self) {
         self.shared.signal(|signals| signals.closed += 1);
+    }
+
+    /// Tells all watches that their version is gone (410), after what has happened
+    /// up to now, and ends them.
+    pub fn expire_watches(&self) {
+        self.shared.signal(|signals| signals.expired += 1);
     }
 
     /// Cuts every connection where it is.
@@ -353,8 +365,9 @@ impl DemoCluster {
     }
 }
 
-/// Events end as leases in a real store end: deleted, and watchers are told.
-fn expire(store: &mut Store, oldest: Timestamp) {
+/// Events end as leases in a real store end: deleted, and watchers are told. Makes
+/// room for one more.
+fn expire(store: &mut Store, oldest: Timestamp, events_max: usize) {
     let last_seen = |event: &Value| -> Option<Timestamp> {
         let time = [
             "/series/lastObservedTime",
@@ -365,12 +378,15 @@ fn expire(store: &mut Store, oldest: Timestamp) {
         .find_map(|place| event.pointer(place)?.as_str())?;
         time.parse().ok()
     };
-    let old: Vec<_> = store
-        .all(("", "events"))
-        .filter(|(_, event)| last_seen(event).is_some_and(|seen| seen < oldest))
-        .map(|(key, _)| key.clone())
-        .collect();
-    for key in old {
+    loop {
+        let (count, oldest_event) = store.oldest_event();
+        let Some(key) = oldest_event.cloned() else {
+            return;
+        };
+        let seen = store.get(&key).and_then(|event| last_seen(event));
+        if count < events_max && seen.is_none_or(|seen| seen >= oldest) {
+            return;
+        }
         store.remove(&key);
     }
 }

@@ -91,9 +91,9 @@ impl Occurrence {
 
     /// The object to store: the event there is already, counted on, or a new one.
     pub(crate) fn record(&self, store: &mut Store, now: Timestamp) -> Value {
+        let prefix = format!("{}.", self.name);
         let known = store
-            .all(("", "events"))
-            .map(|(_, event)| event)
+            .named(("", "events"), &self.namespace, &prefix)
             .find(|event| self.is(event));
         match known.map(|event| Value::clone(event)) {
             Some(event) => self.again(event, now),

@@ -40,6 +40,7 @@ mod service;
 mod shared;
 mod status;
 mod store;
+mod story;
 mod view;
 mod watch;
 
@@ -50,4 +51,5 @@ pub use crate::{
     faults::{Fault, Matching, Seen},
     service::{ApiBody, ApiService},
     store::Rejected,
+    story::Story,
 };

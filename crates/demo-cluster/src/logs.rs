@@ -17,6 +17,7 @@ use crate::{
     request::Query,
     shared::{Open, Opened, Shared, Signals},
     status::{Refusal, Subject},
+    store::Key,
 };
 
 /// The logs of all containers.
@@ -63,6 +64,18 @@ const LINES_MAX: usize = 2000;
 
 /// More containers than that have no logs.
 const LOGS_MAX: usize = 4096;
+
+// === impl Source ===
+
+impl Source {
+    fn pod_key(&self) -> Key {
+        Key {
+            resource: ("", "pods"),
+            namespace: self.namespace.clone(),
+            name: self.pod.clone(),
+        }
+    }
+}
 
 // === impl Logs ===
 
@@ -122,9 +135,13 @@ impl Logs {
         (text, log.gone + log.lines.len())
     }
 
-    /// What was added after so many lines.
+    /// What was added after so many lines, and how many there are now; nothing if
+    /// that log is over.
     fn after(&self, source: &Source, seen: usize, timestamps: bool) -> Option<(Vec<u8>, usize)> {
-        let log = self.0.get(source)?;
+        let Some(log) = self.0.get(source) else {
+            // Nothing said yet, or all of it gone.
+            return (seen == 0).then(|| (Vec::new(), 0));
+        };
         let end = log.gone + log.lines.len();
         if end < seen {
             // A new container began a new log.
@@ -282,7 +299,8 @@ pub(crate) fn read(
     let began = *signals.borrow();
     let reading = Reading {
         began,
-        open: wanted.follow.then(|| Open::new(shared, Opened::Follower)),
+        // What has ended says nothing more.
+        open: (wanted.follow && !source.previous).then(|| Open::new(shared, Opened::Follower)),
         left: wanted.limit.unwrap_or(usize::MAX),
         first: Some(text),
         shared: Arc::clone(shared),
@@ -327,8 +345,12 @@ impl Reading {
                     return Some(Ok(cut(first, &mut self.left)));
                 }
                 self.open.as_ref()?;
-                let logs = &self.shared.lock().logs;
-                let (text, end) = logs.after(&self.source, self.seen, self.wanted.timestamps)?;
+                let state = self.shared.lock();
+                // With its pod a log is over, even one that never began.
+                state.store.get(&self.source.pod_key())?;
+                let timestamps = self.wanted.timestamps;
+                let (text, end) = state.logs.after(&self.source, self.seen, timestamps)?;
+                drop(state);
                 self.seen = end;
                 if !text.is_empty() {
                     let text = cut(text, &mut self.left);

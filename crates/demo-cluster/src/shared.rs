@@ -37,6 +37,8 @@ pub(crate) struct Signals {
     pub(crate) cut: u64,
     /// How often all watches were closed.
     pub(crate) closed: u64,
+    /// How often all watches were told that their version is gone.
+    pub(crate) expired: u64,
     pub(crate) frozen: bool,
     pub(crate) refusing: Refusing,
 }

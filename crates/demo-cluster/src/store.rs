@@ -14,6 +14,8 @@ use crate::{clock, random::Random, resource::Resource, selector::Selection};
 /// Every object of the cluster, and the last changes.
 pub(crate) struct Store {
     objects: BTreeMap<Key, Arc<Value>>,
+    /// Events by their versions: the one that is longest silent comes first.
+    events: BTreeMap<u64, Key>,
     history: VecDeque<Change>,
     limits: Limits,
     version: u64,
@@ -79,6 +81,7 @@ impl Store {
     pub(crate) fn new(limits: Limits, seed: u64) -> Self {
         Self {
             objects: BTreeMap::new(),
+            events: BTreeMap::new(),
             history: VecDeque::new(),
             limits,
             // A version of one digit would hide mistakes of comparing texts.
@@ -185,6 +188,34 @@ impl Store {
             .take_while(move |(key, _)| key.resource == resource)
     }
 
+    /// Those of one namespace whose names begin so.
+    pub(crate) fn named<'a>(
+        &'a self,
+        resource: (&'static str, &'static str),
+        namespace: &'a str,
+        prefix: &'a str,
+    ) -> impl Iterator<Item = &'a Arc<Value>> {
+        let first = Key {
+            resource,
+            namespace: namespace.to_owned(),
+            name: prefix.to_owned(),
+        };
+        let fits = move |key: &Key| {
+            key.resource == resource && key.namespace == namespace && key.name.starts_with(prefix)
+        };
+        let found = self
+            .objects
+            .range(first..)
+            .take_while(move |(key, _)| fits(key));
+        found.map(|(_, object)| object)
+    }
+
+    /// How many events there are, and which is longest silent.
+    pub(crate) fn oldest_event(&self) -> (usize, Option<&Key>) {
+        let first = self.events.first_key_value();
+        (self.events.len(), first.map(|(_, key)| key))
+    }
+
     /// A list as it was at a version.
     pub(crate) fn list(
         &self,
@@ -255,6 +286,14 @@ impl Store {
 
     fn remember(&mut self, key: Key, before: Option<Arc<Value>>, after: Option<Arc<Value>>) {
         self.version += 1;
+        if key.resource == ("", "events") {
+            if let Some(version) = before.as_deref().and_then(version_of) {
+                self.events.remove(&version);
+            }
+            if after.is_some() {
+                self.events.insert(self.version, key.clone());
+            }
+        }
         self.history.push_back(Change {
             version: self.version,
             key,
@@ -267,6 +306,10 @@ impl Store {
             }
         }
     }
+}
+
+fn version_of(object: &Value) -> Option<u64> {
+    object["metadata"]["resourceVersion"].as_str()?.parse().ok()
 }
 
 // === impl Change ===

@@ -132,6 +132,10 @@ impl Watching {
             if signals.closed > self.began.closed {
                 return None;
             }
+            if signals.expired > self.began.expired {
+                self.expire();
+                continue;
+            }
             let bookmark = self.next_bookmark.unwrap_or(self.deadline);
             tokio::select! {
                 biased;
@@ -149,29 +153,29 @@ impl Watching {
     /// Takes in what has happened since the last look.
     fn look(&mut self) {
         let state = self.shared.lock();
-        let store = &state.store;
-        match store.since(self.seen) {
-            Ok(changes) => {
-                let stored = self.resource.store_key();
-                for change in changes.filter(|change| change.key.resource == stored) {
-                    if let Some((kind, object)) = change.seen_by(&self.selection) {
-                        let object = self.view.object(self.resource, &object);
-                        self.waiting.push_back(line(kind, &object));
-                    }
-                }
-                self.seen = self.seen.max(store.version());
-            }
-            Err(_compacted) => {
-                let refusal = match self.resource.storage {
-                    Storage::Cached => Refusal::cache_expired(self.seen, store.compacted()),
-                    Storage::Direct | Storage::EventsView | Storage::Review => {
-                        Refusal::watch_expired()
-                    }
-                };
-                self.waiting.push_back(line("ERROR", &refusal.to_value()));
-                self.over = true;
+        let stored = self.resource.store_key();
+        let Ok(changes) = state.store.since(self.seen) else {
+            drop(state);
+            return self.expire();
+        };
+        for change in changes.filter(|change| change.key.resource == stored) {
+            if let Some((kind, object)) = change.seen_by(&self.selection) {
+                let object = self.view.object(self.resource, &object);
+                self.waiting.push_back(line(kind, &object));
             }
         }
+        self.seen = self.seen.max(state.store.version());
+    }
+
+    /// Says that the version is gone, and ends.
+    fn expire(&mut self) {
+        let oldest = self.shared.lock().store.compacted();
+        let refusal = match self.resource.storage {
+            Storage::Cached => Refusal::cache_expired(self.seen, oldest),
+            Storage::Direct | Storage::EventsView | Storage::Review => Refusal::watch_expired(),
+        };
+        self.waiting.push_back(line("ERROR", &refusal.to_value()));
+        self.over = true;
     }
 
     fn plan_bookmark(&mut self) {

@@ -35,6 +35,18 @@ async fn watches_close_cleanly_after_what_has_happened() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_open_watch_can_be_told_that_its_version_is_gone() {
+    let cluster = cluster();
+    let from = cluster.version().to_string();
+    let mut stream = watch(&pods(&cluster), &params(), &from).await;
+    cluster.put(pod("web", "web")).unwrap();
+    cluster.expire_watches();
+    assert_eq!(told(&mut stream).await, "ADDED web");
+    assert_eq!(told(&mut stream).await, "ERROR 410");
+    assert_eq!(told(&mut stream).await, "end");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_cut_connection_is_an_error() {
     let cluster = cluster();
     let mut stream = watch(&pods(&cluster), &params(), "").await;

@@ -125,3 +125,24 @@ async fn a_follower_gets_what_comes_until_the_pod_is_gone() {
     drop(lines);
     assert_eq!(cluster.open_followers(), 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_log_can_be_followed_before_its_first_line_and_ends_with_its_container() {
+    let cluster = cluster();
+    cluster.put(pod("web", "web")).unwrap();
+    let params = LogParams {
+        follow: true,
+        ..LogParams::default()
+    };
+    let api = pods(&cluster);
+    let mut lines = api.log_stream("web", &params).await.unwrap().lines();
+    assert!(
+        timeout(Duration::from_mins(1), lines.try_next())
+            .await
+            .is_err()
+    );
+    cluster.log("shop", "web", "main", "first");
+    assert_eq!(lines.try_next().await.unwrap().as_deref(), Some("first"));
+    cluster.restart_log("shop", "web", "main");
+    assert_eq!(lines.try_next().await.unwrap(), None);
+}

@@ -8,4 +8,5 @@ mod faults;
 mod harness;
 mod logs;
 mod reading;
+mod story;
 mod watching;

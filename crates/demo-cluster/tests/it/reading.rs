@@ -1,6 +1,6 @@
 //! Lists and objects, through kube.
 
-use demo_cluster::{Grant, Matching, Occurrence};
+use demo_cluster::{DemoCluster, Grant, Matching, Occurrence, Options};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod, events::v1};
 use kube::{
     Api, Error,
@@ -188,4 +188,26 @@ async fn events_end_after_their_time() {
     let name = |event: &serde_json::Value| event["metadata"]["name"].as_str().unwrap().to_owned();
     assert!(cluster.get("events", "shop", &name(&first)).is_none());
     assert!(cluster.get("events", "shop", &name(&second)).is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_too_many_events_the_oldest_go() {
+    let cluster = DemoCluster::new(Options {
+        events_max: 3,
+        ..Options::default()
+    });
+    for index in 0..5 {
+        let reason = format!("Reason{index}");
+        cluster
+            .emit(&Occurrence::normal("shop", "Pod/web", &reason, ""))
+            .unwrap();
+    }
+    let (_, list) = get(&client(&cluster), "/api/v1/events").await;
+    let items = list["items"].as_array().unwrap();
+    let mut reasons: Vec<_> = items
+        .iter()
+        .filter_map(|event| event["reason"].as_str())
+        .collect();
+    reasons.sort_unstable();
+    assert_eq!(reasons, ["Reason2", "Reason3", "Reason4"]);
 }
