@@ -1,10 +1,15 @@
 //! The project's own commands: `cargo xtask --help`.
 
 mod conformance;
+mod load;
 mod step;
 mod test;
 
-use std::process::{Command, ExitCode};
+use std::{
+    ffi::OsString,
+    os::unix::process::CommandExt,
+    process::{Command, ExitCode},
+};
 
 use clap::{Parser, Subcommand};
 
@@ -25,6 +30,25 @@ enum Task {
     Cluster,
     /// Run the official conformance suite against the server, for both revisions
     Conformance,
+    /// Measure the server: `cargo xtask bench fanout`
+    #[command(disable_help_flag = true)]
+    Bench {
+        /// What to measure, and how; `--help` tells
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
+    /// Clients that come, stall, vanish and come back; nothing may be left of them
+    Soak {
+        /// How long
+        #[arg(long, default_value_t = 10)]
+        minutes: u64,
+    },
+    /// Throw anything at whatever parses input, for longer than the tests do
+    Fuzz {
+        /// How many inputs per test
+        #[arg(long, default_value_t = 50_000)]
+        cases: u32,
+    },
 }
 
 fn main() -> ExitCode {
@@ -32,6 +56,9 @@ fn main() -> ExitCode {
         Task::Test => test::run_everything(),
         Task::Cluster => cluster(),
         Task::Conformance => conformance::run_suite(),
+        Task::Bench { arguments } => load::bench(&arguments),
+        Task::Soak { minutes } => load::soak(minutes),
+        Task::Fuzz { cases } => load::fuzz(cases),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -44,7 +71,6 @@ fn main() -> ExitCode {
 
 /// Becomes the testbed, so that ctrl-c reaches it.
 fn cluster() -> anyhow::Result<()> {
-    use std::os::unix::process::CommandExt;
     let mut command: Command = cargo(&["run", "--quiet", "--package", "testbed", "--", "up"]);
     Err(command.exec().into())
 }

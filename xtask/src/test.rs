@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use crate::{
-    conformance,
+    conformance, load,
     step::{cargo, run},
 };
 
@@ -53,5 +53,6 @@ pub(crate) fn run_everything() -> Result<()> {
     docs.env("RUSTDOCFLAGS", "--deny warnings");
     run("docs", docs)?;
     conformance::run_suite()?;
+    load::soak(1)?;
     run("tests", cargo(&["test", "--workspace", "--all-features"]))
 }

@@ -1,0 +1,307 @@
+//! HTTP/1.1 by hand, as little of it as the clients need.
+
+use anyhow::{Context, Result, ensure};
+use memchr::memmem;
+use tokio::{
+    io::AsyncWriteExt,
+    net::{TcpSocket, TcpStream},
+};
+
+/// What is read at once.
+const READ_BYTES: usize = 64 * 1024;
+
+/// A connection to the server. Requests on it come one after another, and the last
+/// may be the stream.
+pub(crate) struct Connection {
+    socket: TcpStream,
+    port: u16,
+    input: Vec<u8>,
+    /// Where in the stream's body the next byte of `input` is.
+    place: Place,
+}
+
+/// An answer that has come whole.
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) session: Option<String>,
+    pub(crate) body: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Before the line that says how long a chunk is.
+    Size,
+    /// In a chunk, with so many bytes to come.
+    Data(usize),
+    /// Before the end of line behind a chunk.
+    End,
+    /// Before the end of line behind the last chunk, which is empty.
+    Last,
+    /// After the last chunk.
+    Over,
+}
+
+/// The data in what was read, chunk by chunk.
+pub(crate) struct Body<'a> {
+    connection: &'a mut Connection,
+    at: usize,
+}
+
+// === impl Connection ===
+
+impl Connection {
+    /// Connects; with a small buffer, a reader that stalls is felt soon.
+    pub(crate) async fn open(port: u16, receive_buffer: Option<u32>) -> Result<Self> {
+        let socket = TcpSocket::new_v4()?;
+        if let Some(bytes) = receive_buffer {
+            socket.set_recv_buffer_size(bytes)?;
+        }
+        let socket = socket.connect(([127, 0, 0, 1], port).into()).await?;
+        socket.set_nodelay(true)?;
+        Ok(Self {
+            socket,
+            port,
+            input: Vec::new(),
+            place: Place::Size,
+        })
+    }
+
+    /// `initialize` and `notifications/initialized`; the id of the session.
+    pub(crate) async fn begin_session(&mut self) -> Result<String> {
+        let begin = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}"#;
+        let answer = self.post(None, begin).await?;
+        ensure!(answer.status == 200, "initialize: {}", answer.status);
+        let session = answer.session.context("no session id")?;
+        let done = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+        let answer = self.post(Some(&session), done).await?;
+        ensure!(answer.status == 202, "initialized: {}", answer.status);
+        Ok(session)
+    }
+
+    /// A POST, and its whole answer.
+    pub(crate) async fn post(&mut self, session: Option<&str>, body: &str) -> Result<Answer> {
+        let head = format!(
+            "content-type: application/json\r\ncontent-length: {}\r\n",
+            body.len()
+        );
+        self.send("POST", session, &head, body).await?;
+        self.answer().await
+    }
+
+    /// A POST whose answer nobody reads.
+    pub(crate) async fn send_post(&mut self, session: &str, body: &str) -> Result<()> {
+        let head = format!(
+            "content-type: application/json\r\ncontent-length: {}\r\n",
+            body.len()
+        );
+        self.send("POST", Some(session), &head, body).await
+    }
+
+    /// A GET of some other page, and its whole answer.
+    pub(crate) async fn get(&mut self, path: &str) -> Result<Answer> {
+        let request = format!(
+            "GET {path} HTTP/1.1\r\nhost: 127.0.0.1:{}\r\n\r\n",
+            self.port
+        );
+        self.write(request.as_bytes()).await?;
+        self.answer().await
+    }
+
+    /// Anything at all.
+    pub(crate) async fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.socket.write_all(bytes).await?;
+        Ok(())
+    }
+
+    /// A DELETE, and its whole answer.
+    pub(crate) async fn delete(&mut self, session: &str) -> Result<Answer> {
+        self.send("DELETE", Some(session), "", "").await?;
+        self.answer().await
+    }
+
+    /// Opens the stream; from here on there is only that. The status if it is not
+    /// 200 is an error.
+    pub(crate) async fn open_stream(
+        &mut self,
+        session: Option<&str>,
+        last_event_id: Option<u64>,
+    ) -> Result<()> {
+        let head = last_event_id.map_or_else(String::new, |id| format!("last-event-id: {id}\r\n"));
+        self.send("GET", session, &head, "").await?;
+        let head = self.head().await?;
+        ensure!(status(&head)? == 200, "the stream was refused: {head}");
+        ensure!(is_chunked(&head), "a stream has chunks: {head}");
+        self.place = Place::Size;
+        Ok(())
+    }
+
+    async fn send(
+        &mut self,
+        method: &str,
+        session: Option<&str>,
+        head: &str,
+        body: &str,
+    ) -> Result<()> {
+        let session = session.map_or_else(String::new, |session| {
+            format!("mcp-session-id: {session}\r\nmcp-protocol-version: 2025-11-25\r\n")
+        });
+        let accept = match method {
+            "GET" => "text/event-stream",
+            _ => "application/json, text/event-stream",
+        };
+        let request = format!(
+            "{method} /mcp HTTP/1.1\r\nhost: 127.0.0.1:{}\r\naccept: {accept}\r\n{session}{head}\r\n{body}",
+            self.port
+        );
+        self.socket.write_all(request.as_bytes()).await?;
+        Ok(())
+    }
+
+    async fn head(&mut self) -> Result<String> {
+        loop {
+            if let Some(at) = memmem::find(&self.input, b"\r\n\r\n") {
+                let head = String::from_utf8_lossy(&self.input[..at]).to_ascii_lowercase();
+                self.input.drain(..at + 4);
+                return Ok(head);
+            }
+            ensure!(self.read().await?, "closed before an answer");
+        }
+    }
+
+    async fn answer(&mut self) -> Result<Answer> {
+        let head = self.head().await?;
+        let mut whole = Vec::new();
+        if is_chunked(&head) {
+            self.place = Place::Size;
+            loop {
+                self.take_body(&mut whole)?;
+                if self.place == Place::Over {
+                    break;
+                }
+                ensure!(self.read().await?, "closed in an answer");
+            }
+        } else {
+            let length = field(&head, "content-length").map_or(Ok(0), str::parse)?;
+            while self.input.len() < length {
+                ensure!(self.read().await?, "closed in an answer");
+            }
+            whole = self.input.drain(..length).collect();
+        }
+        Ok(Answer {
+            status: status(&head)?,
+            session: field(&head, "mcp-session-id").map(str::to_owned),
+            body: whole,
+        })
+    }
+
+    /// Moves what has been read of the body.
+    pub(crate) fn take_body(&mut self, into: &mut Vec<u8>) -> Result<()> {
+        let mut body = self.body();
+        while let Some(data) = body.next()? {
+            into.extend_from_slice(data);
+        }
+        Ok(())
+    }
+
+    /// Whether the body has come to its end.
+    pub(crate) fn is_over(&self) -> bool {
+        self.place == Place::Over
+    }
+
+    /// Waits for more; false at the end. Cancel-safe.
+    pub(crate) async fn read(&mut self) -> Result<bool> {
+        self.socket.readable().await?;
+        self.input.reserve(READ_BYTES);
+        match self.socket.try_read_buf(&mut self.input) {
+            Ok(bytes) => Ok(bytes > 0),
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Ok(true),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// What has been read of the body. What is left behind is looked at next time.
+    pub(crate) fn body(&mut self) -> Body<'_> {
+        Body {
+            connection: self,
+            at: 0,
+        }
+    }
+}
+
+// === impl Body ===
+
+impl Body<'_> {
+    /// The next piece of data.
+    pub(crate) fn next(&mut self) -> Result<Option<&[u8]>> {
+        loop {
+            let Connection { input, place, .. } = &mut *self.connection;
+            let rest = &input[self.at..];
+            match *place {
+                Place::Over => return Ok(None),
+                Place::Size => {
+                    let Some(end) = memmem::find(rest, b"\r\n") else {
+                        return Ok(None);
+                    };
+                    let digits = std::str::from_utf8(&rest[..end])?;
+                    let size = usize::from_str_radix(digits.trim(), 16)?;
+                    self.at += end + 2;
+                    *place = match size {
+                        0 => Place::Last,
+                        size => Place::Data(size),
+                    };
+                }
+                Place::Data(left) => {
+                    if rest.is_empty() {
+                        return Ok(None);
+                    }
+                    let now = left.min(rest.len());
+                    *place = match left - now {
+                        0 => Place::End,
+                        left => Place::Data(left),
+                    };
+                    let begin = self.at;
+                    self.at += now;
+                    return Ok(Some(&self.connection.input[begin..begin + now]));
+                }
+                Place::End | Place::Last => {
+                    if rest.len() < 2 {
+                        return Ok(None);
+                    }
+                    ensure!(rest.starts_with(b"\r\n"), "a chunk is longer than it said");
+                    self.at += 2;
+                    *place = match *place {
+                        Place::Last => Place::Over,
+                        _ => Place::Size,
+                    };
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Body<'_> {
+    fn drop(&mut self) {
+        self.connection.input.drain(..self.at);
+    }
+}
+
+/// Bytes as people read them.
+pub(crate) fn text(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
+    String::from_utf8_lossy(bytes)
+}
+
+fn status(head: &str) -> Result<u16> {
+    let word = head.split(' ').nth(1).context("no status")?;
+    Ok(word.parse()?)
+}
+
+fn is_chunked(head: &str) -> bool {
+    field(head, "transfer-encoding").is_some_and(|value| value.contains("chunked"))
+}
+
+fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+    head.lines().find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        (key == name).then(|| value.trim())
+    })
+}

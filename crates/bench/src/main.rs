@@ -1,0 +1,77 @@
+//! The server under load. `cargo xtask bench` and `cargo xtask soak` run this
+//! program, which starts itself again as each server and as the client.
+
+mod fanout;
+mod load;
+mod message;
+mod process;
+mod report;
+mod serve;
+mod soak;
+
+use std::{io::Write, process::ExitCode};
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use tokio::runtime;
+
+use crate::{fanout::FanoutArgs, load::LoadArgs, serve::ServeArgs, soak::SoakArgs};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask bench", about = "The server under load")]
+struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// One notification to many streams: ours, stock rmcp and a ceiling, side by side
+    Fanout(FanoutArgs),
+    /// Clients that come, stall, vanish and come back, for minutes
+    Soak(SoakArgs),
+    /// A server that is measured
+    #[command(hide = true)]
+    Serve(ServeArgs),
+    /// The clients of a server that is measured
+    #[command(hide = true)]
+    Load(LoadArgs),
+}
+
+fn main() -> ExitCode {
+    let done = match Args::parse().what {
+        What::Fanout(args) => one_thread(fanout::run(args)),
+        What::Soak(args) => one_thread(soak::run(args)),
+        What::Serve(args) => many_threads(serve::run(args)),
+        What::Load(args) => one_thread(load::run(args)),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say(&format!("bench: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// For what should cost little.
+fn one_thread(work: impl Future<Output = Result<()>>) -> Result<()> {
+    runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?
+        .block_on(work)
+}
+
+/// As the server's own binary has it.
+fn many_threads(work: impl Future<Output = Result<()>>) -> Result<()> {
+    runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?
+        .block_on(work)
+}
+
+/// Tells the person who waits.
+pub(crate) fn say(line: &str) {
+    // Nobody is left to tell if stderr is gone.
+    let _told = writeln!(std::io::stderr(), "{line}");
+}

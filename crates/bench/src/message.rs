@@ -1,0 +1,39 @@
+//! What is pushed: one log message of about 600 bytes, with its number and the
+//! time it was published.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+
+/// As many as an event of a cluster has.
+const PADDING: usize = 440;
+
+/// What the number stands behind, in the bytes of a message.
+pub(crate) const NUMBER: &[u8] = b"\"number\":";
+/// What the time stands behind.
+pub(crate) const PUBLISHED: &[u8] = b"\"published\":";
+/// What the number of missing ones stands behind, in a gap that is announced.
+pub(crate) const MISSING: &[u8] = b"\"missing\":";
+
+/// The parameters of `notifications/message`.
+pub(crate) fn params(number: u64) -> Value {
+    json!({"level": "warning", "logger": "bench", "data": data(number)})
+}
+
+/// The data alone.
+pub(crate) fn data(number: u64) -> Value {
+    json!({
+        "number": number,
+        "published": now_micros(),
+        "reason": "BackOff",
+        "text": "x".repeat(PADDING),
+    })
+}
+
+/// The clock that all processes of a machine share.
+pub(crate) fn now_micros() -> u64 {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,105 @@
+//! A child of ours that is told what to do line by line, and what the kernel knows
+//! of it.
+
+use std::{env, fs, process::Stdio};
+
+use anyhow::{Context, Result, bail};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
+    process::{Child, ChildStdin, ChildStdout, Command},
+    time::{Duration, timeout},
+};
+
+/// Longer than any step takes.
+const PATIENCE: Duration = Duration::from_mins(3);
+
+/// This program in another role. It ends when it is dropped.
+pub(crate) struct Helper {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: Lines<BufReader<ChildStdout>>,
+    pid: u32,
+}
+
+// === impl Helper ===
+
+impl Helper {
+    /// Starts the role that these arguments name.
+    pub(crate) fn start(arguments: &[String]) -> Result<Self> {
+        let mut child = Command::new(env::current_exe()?)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .context("cannot start myself")?;
+        let pid = child.id().context("it has ended at once")?;
+        let stdin = child.stdin.take().context("no stdin")?;
+        let stdout = child.stdout.take().context("no stdout")?;
+        Ok(Self {
+            child,
+            stdin,
+            stdout: BufReader::new(stdout).lines(),
+            pid,
+        })
+    }
+
+    /// Says one line.
+    pub(crate) async fn tell(&mut self, line: &str) -> Result<()> {
+        self.stdin.write_all(format!("{line}\n").as_bytes()).await?;
+        Ok(())
+    }
+
+    /// Hears one line.
+    pub(crate) async fn hear(&mut self) -> Result<String> {
+        match timeout(PATIENCE, self.stdout.next_line()).await {
+            Ok(Ok(Some(line))) => Ok(line),
+            Ok(Ok(None)) => bail!("it ended: {:?}", self.child.wait().await),
+            Ok(Err(error)) => Err(error.into()),
+            Err(_elapsed) => bail!("no answer in {} s", PATIENCE.as_secs()),
+        }
+    }
+
+    /// Says one line and hears one.
+    pub(crate) async fn ask(&mut self, line: &str) -> Result<String> {
+        self.tell(line).await?;
+        self.hear().await.with_context(|| format!("asked `{line}`"))
+    }
+
+    /// CPU of the process and all its threads so far, of user and system together.
+    pub(crate) fn cpu_seconds(&self) -> Result<f64> {
+        cpu_seconds(self.pid)
+    }
+
+    /// Resident memory.
+    pub(crate) fn rss_bytes(&self) -> Result<u64> {
+        rss_bytes(self.pid)
+    }
+}
+
+/// CPU of a process so far.
+fn cpu_seconds(pid: u32) -> Result<f64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    // The name of the program may have spaces; after it there are only numbers.
+    let (_, fields) = stat.rsplit_once(')').context("no name in /proc/pid/stat")?;
+    let ticks: u64 = fields
+        .split_whitespace()
+        .skip(11)
+        .take(2)
+        .map(|ticks| ticks.parse::<u64>().unwrap_or_default())
+        .sum();
+    #[expect(clippy::cast_precision_loss, reason = "hours fit")]
+    let seconds = ticks as f64 / rustix::param::clock_ticks_per_second() as f64;
+    Ok(seconds)
+}
+
+/// Resident memory of a process.
+pub(crate) fn rss_bytes(pid: u32) -> Result<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .context("no VmRSS in /proc/pid/status")?;
+    let kib: u64 = line.trim().trim_end_matches(" kB").parse()?;
+    Ok(kib * 1024)
+}

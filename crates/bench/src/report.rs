@@ -1,0 +1,238 @@
+//! What was measured, for people and for programs, and whether it is enough.
+
+use serde::Serialize;
+
+use crate::serve::Kind;
+
+/// At the number of sessions that the bars are about: bursts and paced, against the
+/// ceiling and against stock rmcp, in deliveries per second of the server's CPU.
+const BURST_OF_CEILING: f64 = 0.5;
+const BURST_OF_STOCK: f64 = 25.0;
+const PACED_OF_CEILING: f64 = 0.7;
+const PACED_OF_STOCK: f64 = 3.0;
+const IDLE_KIB: f64 = 32.0;
+const STALLED_GROWTH: f64 = 1.1;
+
+/// Everything of one run.
+#[derive(Default, Serialize)]
+pub(crate) struct Report {
+    pub(crate) measured: Vec<Measured>,
+    pub(crate) stalled: Option<Stalled>,
+    pub(crate) bars: Bars,
+}
+
+/// One server with one number of sessions.
+#[derive(Serialize)]
+pub(crate) struct Measured {
+    pub(crate) server: Kind,
+    pub(crate) sessions: usize,
+    pub(crate) idle_bytes_per_session: f64,
+    pub(crate) burst: Cost,
+    pub(crate) paced: Cost,
+}
+
+/// What deliveries cost.
+#[derive(Clone, Copy, Default, Serialize)]
+pub(crate) struct Cost {
+    pub(crate) deliveries: u64,
+    /// Dropped and announced.
+    pub(crate) missing: u64,
+    pub(crate) cpu_seconds: f64,
+    pub(crate) seconds: f64,
+    /// Of the slowest round.
+    pub(crate) p50_micros: u64,
+    pub(crate) p99_micros: u64,
+}
+
+/// What one reader that does not read costs the others.
+#[derive(Serialize)]
+pub(crate) struct Stalled {
+    without_p99_micros: Vec<u64>,
+    with_p99_micros: Vec<u64>,
+    /// What the stalled one was told it has missed.
+    announced: u64,
+    ratio: f64,
+}
+
+/// What must hold, and whether it does.
+#[derive(Default, Serialize)]
+pub(crate) struct Bars(Vec<Bar>);
+
+#[derive(Serialize)]
+struct Bar {
+    what: &'static str,
+    measured: f64,
+    bound: f64,
+    pass: bool,
+}
+
+// === impl Cost ===
+
+impl Cost {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.deliveries += other.deliveries;
+        self.missing += other.missing;
+        self.cpu_seconds += other.cpu_seconds;
+        self.seconds += other.seconds;
+        self.p50_micros = self.p50_micros.max(other.p50_micros);
+        self.p99_micros = self.p99_micros.max(other.p99_micros);
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "millions")]
+    fn per_cpu_second(&self) -> f64 {
+        self.deliveries as f64 / self.cpu_seconds
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "millions")]
+    fn per_second(&self) -> f64 {
+        self.deliveries as f64 / self.seconds
+    }
+}
+
+// === impl Stalled ===
+
+impl Stalled {
+    pub(crate) fn new(without: Vec<u64>, with: Vec<u64>, announced: u64) -> Self {
+        #[expect(clippy::cast_precision_loss, reason = "of seconds at most")]
+        let ratio = median(&with) as f64 / median(&without).max(1) as f64;
+        Self {
+            without_p99_micros: without,
+            with_p99_micros: with,
+            announced,
+            ratio,
+        }
+    }
+}
+
+fn median(values: &[u64]) -> u64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable();
+    sorted.get(sorted.len() / 2).copied().unwrap_or_default()
+}
+
+// === impl Bars ===
+
+impl Bars {
+    /// Those that this run says something about.
+    pub(crate) fn of(report: &Report, sessions: usize) -> Self {
+        let mut bars = Vec::new();
+        let find = |kind| {
+            let mut all = report.measured.iter();
+            all.find(|one| one.server == kind && one.sessions == sessions)
+        };
+        if let (Some(ours), Some(stock), Some(ceiling)) =
+            (find(Kind::Ours), find(Kind::Stock), find(Kind::Ceiling))
+        {
+            let burst = |one: &Measured| one.burst.per_cpu_second();
+            let paced = |one: &Measured| one.paced.per_cpu_second();
+            bars.extend([
+                Bar::at_least(
+                    "burst, of the ceiling's deliveries per CPU second",
+                    burst(ours) / burst(ceiling),
+                    BURST_OF_CEILING,
+                ),
+                Bar::at_least(
+                    "burst, times stock rmcp's",
+                    burst(ours) / burst(stock),
+                    BURST_OF_STOCK,
+                ),
+                Bar::at_least(
+                    "paced, of the ceiling's deliveries per CPU second",
+                    paced(ours) / paced(ceiling),
+                    PACED_OF_CEILING,
+                ),
+                Bar::at_least(
+                    "paced, times stock rmcp's",
+                    paced(ours) / paced(stock),
+                    PACED_OF_STOCK,
+                ),
+                Bar::at_most(
+                    "KiB of an idle session with an open stream",
+                    ours.idle_bytes_per_session / 1024.0,
+                    IDLE_KIB,
+                ),
+            ]);
+        }
+        if let Some(stalled) = &report.stalled {
+            bars.push(Bar::at_most(
+                "p99 of the others with one stalled reader, times that without",
+                stalled.ratio,
+                STALLED_GROWTH,
+            ));
+        }
+        Self(bars)
+    }
+
+    pub(crate) fn all_pass(&self) -> bool {
+        self.0.iter().all(|bar| bar.pass)
+    }
+}
+
+impl Bar {
+    fn at_least(what: &'static str, measured: f64, bound: f64) -> Self {
+        Self {
+            what,
+            measured,
+            bound,
+            pass: measured >= bound,
+        }
+    }
+
+    fn at_most(what: &'static str, measured: f64, bound: f64) -> Self {
+        Self {
+            what,
+            measured,
+            bound,
+            pass: measured <= bound,
+        }
+    }
+}
+
+// === impl Report ===
+
+impl Report {
+    /// For people.
+    pub(crate) fn table(&self) -> String {
+        let mut text = String::from(
+            "\n| sessions | server | idle KiB | burst: µs of CPU each | burst: a second | paced: µs of CPU each | paced p50 | paced p99 |\n|---|---|---|---|---|---|---|---|\n",
+        );
+        for one in &self.measured {
+            text += &format!(
+                "| {} | {} | {:.1} | {:.2} | {:.0} | {:.1} | {:.1} ms | {:.1} ms |\n",
+                one.sessions,
+                one.server.name(),
+                one.idle_bytes_per_session / 1024.0,
+                1e6 / one.burst.per_cpu_second(),
+                one.burst.per_second(),
+                1e6 / one.paced.per_cpu_second(),
+                millis(one.paced.p50_micros),
+                millis(one.paced.p99_micros),
+            );
+        }
+        if let Some(stalled) = &self.stalled {
+            text += &format!(
+                "\none stalled among 100: p99 of the others {:.2} ms, without {:.2} ms (medians); {} missed and announced\n",
+                millis(median(&stalled.with_p99_micros)),
+                millis(median(&stalled.without_p99_micros)),
+                stalled.announced,
+            );
+        }
+        text += "\nnothing out of order, nothing lost unannounced\n";
+        if !self.bars.0.is_empty() {
+            text += "\n| bar | measured | bound | |\n|---|---|---|---|\n";
+        }
+        for bar in &self.bars.0 {
+            let verdict = if bar.pass { "pass" } else { "FAIL" };
+            text += &format!(
+                "| {} | {:.2} | {:.2} | {verdict} |\n",
+                bar.what, bar.measured, bar.bound
+            );
+        }
+        text
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "of seconds at most")]
+fn millis(micros: u64) -> f64 {
+    micros as f64 / 1000.0
+}

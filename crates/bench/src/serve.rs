@@ -1,0 +1,122 @@
+//! The servers that are compared. Each listens on loopback, says where, and then
+//! publishes what it is told to on stdin.
+
+mod ceiling;
+mod ours;
+mod stock;
+
+use std::{
+    future::Future,
+    io::Write,
+    net::{Ipv4Addr, SocketAddr},
+};
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, ValueEnum};
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    net::TcpListener,
+    time::{Duration, MissedTickBehavior, interval},
+};
+
+#[derive(Args)]
+pub(crate) struct ServeArgs {
+    kind: Kind,
+}
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Kind {
+    /// The server of this project.
+    Ours,
+    /// rmcp with its own session manager.
+    Stock,
+    /// Shared bytes to every stream, and nothing else.
+    Ceiling,
+}
+
+/// Something that pushes to every stream.
+trait Publisher {
+    /// Publishes messages with these numbers, as fast as it can, to everybody.
+    fn publish(&mut self, numbers: std::ops::Range<u64>) -> impl Future<Output = Result<()>>;
+}
+
+// === impl Kind ===
+
+impl Kind {
+    pub(crate) const ALL: [Self; 3] = [Self::Ceiling, Self::Ours, Self::Stock];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Ours => "ours",
+            Self::Stock => "stock",
+            Self::Ceiling => "ceiling",
+        }
+    }
+
+    /// Whether its clients open sessions first.
+    pub(crate) fn has_sessions(self) -> bool {
+        self != Self::Ceiling
+    }
+}
+
+pub(crate) async fn run(args: ServeArgs) -> Result<()> {
+    match args.kind {
+        Kind::Ours => {
+            let (address, publisher) = ours::start().await?;
+            obey(address, publisher).await
+        }
+        Kind::Stock => {
+            let (address, publisher) = stock::start().await?;
+            obey(address, publisher).await
+        }
+        Kind::Ceiling => {
+            let (address, publisher) = ceiling::start().await?;
+            obey(address, publisher).await
+        }
+    }
+}
+
+/// Does what stdin says, until it ends.
+async fn obey(address: SocketAddr, mut publisher: impl Publisher) -> Result<()> {
+    answer(&address.port().to_string())?;
+    let mut published = 0;
+    let mut lines = BufReader::new(tokio::io::stdin()).lines();
+    while let Some(line) = lines.next_line().await? {
+        let words: Vec<_> = line.split(' ').collect();
+        match words[..] {
+            ["burst", count] => {
+                let count: u64 = count.parse()?;
+                publisher.publish(published..published + count).await?;
+                published += count;
+            }
+            ["pace", per_second, count] => {
+                let (per_second, count): (u32, u64) = (per_second.parse()?, count.parse()?);
+                let mut ticks = interval(Duration::from_secs(1) / per_second);
+                // A server that cannot keep up is measured at what it can.
+                ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+                for number in published..published + count {
+                    ticks.tick().await;
+                    publisher.publish(number..number + 1).await?;
+                }
+                published += count;
+            }
+            _ => bail!("what is `{line}`?"),
+        }
+        answer(&published.to_string())?;
+    }
+    Ok(())
+}
+
+fn answer(line: &str) -> Result<()> {
+    let mut stdout = std::io::stdout();
+    writeln!(stdout, "{line}")?;
+    stdout.flush().context("nobody listens")
+}
+
+async fn listen() -> Result<(TcpListener, SocketAddr)> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    let address = listener.local_addr()?;
+    Ok((listener, address))
+}

@@ -1,0 +1,48 @@
+//! `cargo xtask bench` and `cargo xtask soak`: the server under load. The program is
+//! one of its own, because what it measures it links, and xtask builds quickly.
+
+use std::{env, ffi::OsString, os::unix::process::CommandExt};
+
+use anyhow::{Context, Result};
+
+use crate::step::{cargo, run};
+
+/// Becomes the benchmark.
+pub(crate) fn bench(arguments: &[OsString]) -> Result<()> {
+    let mut command = cargo(&["run", "--quiet", "--release", "--package", "bench", "--"]);
+    Err(command.args(arguments).exec().into())
+}
+
+/// Clients that come, stall, vanish and come back, against the real binary.
+pub(crate) fn soak(minutes: u64) -> Result<()> {
+    run(
+        "the server",
+        cargo(&["build", "--quiet", "--package", "kubecrier"]),
+    )?;
+    // Cargo has put both where this program is.
+    let server = env::current_exe()
+        .context("cannot tell where the server was built")?
+        .with_file_name("kubecrier");
+    let mut soak = cargo(&["run", "--quiet", "--package", "bench", "--", "soak"]);
+    soak.arg("--server")
+        .arg(server)
+        .arg(format!("--minutes={minutes}"));
+    run(&format!("soak, {minutes} min"), soak)
+}
+
+/// The tests that throw anything at whatever parses, with many more cases than usual.
+pub(crate) fn fuzz(cases: u32) -> Result<()> {
+    let mut tests = cargo(&[
+        "test",
+        "--quiet",
+        "--package",
+        "kubecrier",
+        "--package",
+        "mcp-notify",
+        "--all-features",
+        "--lib",
+        "fuzz_",
+    ]);
+    tests.env("PROPTEST_CASES", cases.to_string());
+    run(&format!("fuzz, {cases} cases each"), tests)
+}
