@@ -6,6 +6,7 @@ mod connect;
 mod contexts;
 mod error;
 mod events;
+mod faults;
 mod investigate;
 mod kubeconfig;
 mod list;
@@ -22,6 +23,7 @@ pub use self::{
     contexts::{Config, ContextInfo, Contexts},
     error::{ClusterError, ErrorKind, Operation},
     events::{EventQuery, EventRow, InvolvedObject},
+    faults::{OpenFault, OpenFaults},
     investigate::Investigators,
     list::{ListQuery, More, Page},
     logs::{LogQuery, LogText},

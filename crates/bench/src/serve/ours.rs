@@ -51,6 +51,7 @@ pub(super) async fn start() -> Result<(SocketAddr, Ours)> {
         limits: config.tools,
         subscriptions: config.subscriptions,
         redactor: config.redactor,
+        captures: config.captures,
     });
     let pages = admin::router(admin::Admin {
         lifecycle: lifecycle.clone(),

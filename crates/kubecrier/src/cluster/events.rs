@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// A large cluster can hold a million events; a call looks at this many.
-const SCAN_MAX: usize = 20_000;
+pub(super) const SCAN_MAX: usize = 20_000;
 
 /// Which events.
 #[derive(Clone, Debug, Default)]

@@ -75,6 +75,12 @@ fn fault(cluster: &str, event: &Event) -> Fault {
     }
 }
 
+/// The id of the fault that an event is of.
+pub(super) fn id_of(cluster: &str, event: &Event) -> String {
+    let container = container(&event.involved.field_path).unwrap_or_default();
+    fault_id(cluster, &event.reason, &event.involved.uid, container)
+}
+
 /// The container that `spec.containers{name}` names.
 fn container(field_path: &str) -> Option<&str> {
     let (_, name) = field_path.split_once('{')?;

@@ -7,6 +7,8 @@ mod events_list_subscriptions;
 mod events_poll;
 mod events_subscribe;
 mod events_unsubscribe;
+mod faults_get;
+mod faults_list;
 mod namespaces_list;
 mod pods_list;
 mod pods_log;
@@ -34,13 +36,15 @@ use super::{
 use crate::cluster::{Cluster, ClusterError, Contexts, ErrorKind, Name};
 
 /// Every tool, in the order clients see.
-pub(super) static TOOLS: [Entry; 9] = [
+pub(super) static TOOLS: [Entry; 11] = [
     configuration_contexts_list::ENTRY,
     events_list::ENTRY,
     events_list_subscriptions::ENTRY,
     events_poll::ENTRY,
     events_subscribe::ENTRY,
     events_unsubscribe::ENTRY,
+    faults_get::ENTRY,
+    faults_list::ENTRY,
     namespaces_list::ENTRY,
     pods_list::ENTRY,
     pods_log::ENTRY,

@@ -274,3 +274,60 @@ async fn captures_over_the_cap_are_throttled_in_plain_sight() {
         "{text}"
     );
 }
+
+/// For a client that comes late, or that only ever asks.
+#[tokio::test]
+async fn faults_are_listed_and_their_evidence_is_had_without_a_subscription() {
+    let Some(bed) = testbed::shared() else { return };
+    let space = "fault-late";
+    bed.dev()
+        .create_cluster_wide(&namespace(space))
+        .await
+        .unwrap();
+    restarted(space, "web-0", &["app"], 1).await;
+    let crash = LogScript::lines(["panic: late"]);
+    bed.dev()
+        .node()
+        .set_previous_log(&format!("{space}/web-0/app"), crash);
+    for _ in 0..3 {
+        warn(space, "web-0", "BackOff").await;
+    }
+    warn(space, "web-0", "Unhealthy").await;
+    let normal = event(space, "Pod/web-0", "Normal", "Pulled", "x");
+    bed.dev().create(&normal).await.unwrap();
+    let file = one_context(bed.dev(), User::Reader);
+    let http = Http::start(&file.path, &[]).await;
+    let listed = http
+        .call("faults_list", json!({"namespace": space}))
+        .await
+        .ok();
+    let rows = listed.data["faults"].as_array().unwrap();
+    assert_eq!(rows.len(), 2, "{}", listed.text);
+    let backoff = rows.iter().find(|row| row["reason"] == "BackOff").unwrap();
+    assert_eq!(backoff["count"], 3, "three events, one fault");
+    let id = backoff["faultId"].as_str().unwrap();
+    let found = http
+        .call("faults_get", json!({"faultId": id}))
+        .await
+        .ok()
+        .data;
+    assert_eq!(
+        (&found["faultId"], &found["event"]["reason"]),
+        (&json!(id), &json!("BackOff"))
+    );
+    let panics = found["logs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|log| log["hasPanic"] == true);
+    assert_eq!(panics.count(), 1, "{found}");
+    let again = http
+        .call("faults_list", json!({"namespace": space}))
+        .await
+        .ok();
+    assert!(again.text.contains("panic: late"), "{}", again.text);
+    let unknown = http
+        .call("faults_get", json!({"faultId": "0000000000000000"}))
+        .await;
+    unknown.refused("not_found", &["faults_list"]);
+}

@@ -66,17 +66,14 @@ fn calls(tool: &str) -> Vec<(Value, &'static str)> {
     };
     match tool {
         "configuration_contexts_list" => vec![(json!({}), "joe:[redacted password]@127.0.0.1")],
-        "events_list" => vec![(
+        "events_list" | "events_poll" | "faults_list" => vec![(
             json!({"namespace": "planted"}),
             "login with password=[redacted",
         )],
         "events_list_subscriptions" => vec![(json!({}), "planted")],
-        "events_poll" => vec![(
-            json!({"namespace": "planted"}),
-            "login with password=[redacted",
-        )],
         "events_subscribe" => vec![(json!({"namespace": "planted"}), "subscriptionId")],
         "events_unsubscribe" => vec![(json!({"subscriptionId": "sub-1"}), "not found")],
+        "faults_get" => vec![(json!({"faultId": "FAULT"}), "password=[redacted")],
         "namespaces_list" => vec![(json!({"labelSelector": "planted=yes"}), "planted")],
         "pods_list" => vec![(json!({"namespace": "planted"}), "leaky")],
         "pods_log" => vec![
@@ -175,6 +172,15 @@ async fn no_tool_lets_a_planted_secret_out() {
     for tool in &tools {
         let name = tool["name"].as_str().unwrap();
         for (arguments, shows) in calls(name) {
+            let arguments = match arguments["faultId"].as_str() {
+                Some(_) => {
+                    let listed = http
+                        .call("faults_list", json!({"namespace": "planted"}))
+                        .await;
+                    json!({"faultId": listed.ok().data["faults"][0]["faultId"]})
+                }
+                None => arguments,
+            };
             let request = json!({"name": name, "arguments": arguments});
             let answer = http.rpc("tools/call", request).await.to_string();
             assert!(
