@@ -77,3 +77,11 @@ pub(super) const PANIC: &[&str] = &[
     "main.main()",
     "\t/src/cmd/payment/main.go:87 +0x2ae",
 ];
+
+/// What customers ask the shop for.
+pub(super) const VISITS: [&str; 4] = [
+    "GET /",
+    "GET /products/1842",
+    "POST /cart",
+    "POST /checkout",
+];

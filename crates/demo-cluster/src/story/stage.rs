@@ -11,7 +11,7 @@ use crate::{
     random::Random,
     store::Rejected,
     story::{
-        cast::{NAMESPACE, NAMESPACES, NODES, WORKLOADS, Workload},
+        cast::{NAMESPACE, NAMESPACES, NODES, VISITS, WORKLOADS, Workload},
         objects::{self, PodPlan},
         script::Act,
     },
@@ -72,6 +72,7 @@ impl Stage {
     }
 
     pub(super) fn perform(&mut self, act: &Act) -> Result<(), Rejected> {
+        self.receive_customers();
         match *act {
             Act::RollOut { workload, image } => {
                 let image = image.replace("{round}", &self.round.to_string());
@@ -101,6 +102,29 @@ impl Stage {
 
     pub(super) fn end_round(&mut self) {
         self.round += 1;
+    }
+
+    /// The shop is open all the while; nobody can pay while payment is rolled out.
+    fn receive_customers(&mut self) {
+        let Some(shop) = self.players.get("frontend").cloned() else {
+            return;
+        };
+        let broken = self
+            .players
+            .get("payment")
+            .is_some_and(|player| player.next.is_some());
+        for pod in &shop.current.pods {
+            for visit in VISITS {
+                let took = 3 + self.random.below(90);
+                let status = if broken && visit.ends_with("checkout") {
+                    503
+                } else {
+                    200
+                };
+                let line = format!("{visit} {status} {took}ms");
+                self.cluster.log(NAMESPACE, pod, shop.workload.name, &line);
+            }
+        }
     }
 
     fn now(&self) -> String {
