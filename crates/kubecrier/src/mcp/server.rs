@@ -208,7 +208,7 @@ impl Server {
         let shared = &self.shared;
         Offered {
             subscribe: shared.resources.any(),
-            completions: shared.resources.any() || !shared.catalogs.is_empty(),
+            completions: !shared.resources.templates().is_empty() || !shared.catalogs.is_empty(),
         }
     }
 }

@@ -17,7 +17,13 @@ async fn every_protocol_version_is_answered_on_stdio() {
         } else {
             json!({})
         };
-        let declared = json!({"tools": told, "resources": told, "prompts": told, "logging": {}});
+        let mut resources = told.clone();
+        resources["subscribe"] = json!(true);
+        let mut declared =
+            json!({"tools": told, "resources": resources, "prompts": told, "logging": {}});
+        if version > "2024-11-05" {
+            declared["completions"] = json!({});
+        }
         assert_eq!(result["capabilities"], declared, "{version}");
     }
 }
@@ -35,10 +41,10 @@ async fn what_is_not_there_is_method_not_found() {
     assert_eq!(answer["error"]["data"]["uri"], "x://y", "{answer}");
     let answer = session.rpc("prompts/get", json!({"name": "none"}));
     assert_eq!(answer["error"]["code"], -32602, "{answer}");
-    for method in ["resources/subscribe", "no/such"] {
-        let answer = session.rpc(method, json!({"uri": "x://y"}));
-        assert_eq!(answer["error"]["code"], -32601, "{method}");
-    }
+    let answer = session.rpc("resources/subscribe", json!({"uri": "x://y"}));
+    assert_eq!(answer["error"]["code"], -32002, "{answer}");
+    let answer = session.rpc("no/such", json!({"uri": "x://y"}));
+    assert_eq!(answer["error"]["code"], -32601, "{answer}");
 }
 
 #[tokio::test]
