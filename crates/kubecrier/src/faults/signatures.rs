@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use regex::Regex;
+use regex::bytes::Regex;
 use serde::Serialize;
 
 /// A longer line is looked at only so far, and shown even less.
@@ -73,7 +73,7 @@ const TABLE: [(Kind, Rank, &str); 34] = [
     (
         Kind::OutOfMemory,
         Headline,
-        r"FATAL ERROR: .{0,200}(?:heap out of memory|Reached heap limit|Allocation failed)",
+        r"FATAL ERROR: [ -~]{0,200}(?:heap out of memory|Reached heap limit|Allocation failed)",
     ),
     (
         Kind::OutOfMemory,
@@ -145,7 +145,7 @@ const TABLE: [(Kind, Rank, &str); 34] = [
     (
         Kind::Ruby,
         Headline,
-        r"^\S{1,300}\.rb:[0-9]+:in [`'].{1,200}\((?:\w+::)*\w*(?:Error|Exception|Interrupt)\)",
+        r"\.rb:[0-9]+:in [`'][ -~]{1,200}\((?:\w+::)*\w*(?:Error|Exception|Interrupt)\)",
     ),
     (Kind::Ruby, Headline, r"\[BUG\] "),
     (
@@ -162,7 +162,7 @@ const TABLE: [(Kind, Rank, &str); 34] = [
     (
         Kind::Native,
         Headline,
-        r"\bAssertion [`'].{1,300}' failed|\bAssertion failed: ",
+        r"\bAssertion [`'][ -~]{1,300}' failed|\bAssertion failed: ",
     ),
     (
         Kind::Native,
@@ -187,17 +187,60 @@ const TABLE: [(Kind, Rank, &str); 34] = [
 
 static ALL: LazyLock<Regex> = LazyLock::new(|| {
     let groups: Vec<_> = TABLE.iter().map(|(_, _, one)| format!("({one})")).collect();
-    Regex::new(&groups.join("|")).expect("tests compile the table")
+    Regex::new(&format!("(?-u){}", groups.join("|"))).expect("tests compile the table")
+});
+
+/// A piece of every line that the table can match. Plain words are found many times
+/// faster than patterns, and most lines have none of them.
+static HINT: LazyLock<Regex> = LazyLock::new(|| {
+    let words = [
+        "panic",
+        "atal ",
+        "FATAL",
+        "Sanitizer",
+        "OutOfMemory",
+        "oom-kill",
+        "OOM",
+        "bad_alloc",
+        "MemoryError",
+        "memory allocation",
+        "goroutine ",
+        "xception",
+        "Error",
+        "Throwable",
+        "Traceback",
+        "Uncaught",
+        "nhandled",
+        "Process terminated",
+        "[BUG]",
+        "terminate called",
+        "ssertion",
+        "Interrupt",
+        "stack smashing",
+        "double free",
+        "(): ",
+        "egmentation",
+        "EGMENTATION",
+        "egfault",
+        "SIG",
+        "Illegal",
+        "Bus error",
+        "Floating",
+        "Aborted",
+        "core dumped",
+    ];
+    let words: Vec<_> = words.iter().map(|word| regex::escape(word)).collect();
+    Regex::new(&format!("(?-u)(?i:of memory)|{}", words.join("|"))).expect("tests compile it")
 });
 
 /// Words before and after that make a crash none: talk of one that did not happen
 /// or was dealt with.
 static TALK_BEFORE: LazyLock<Regex> = LazyLock::new(|| {
-    let pattern = r"(?i)(?:\bnon[- ]?|\bno |\bnot an? |\bnever |\bwithout |\brecover(?:ed|ing)?(?: from)?(?: an?)? |\b(?:handled|caught|ignored|ignoring|handling|expected|possible|on|if|trap|trapping|block|blocking|install|installed|register|registered|send|sending|for) )$";
+    let pattern = r"(?i-u)(?:\bnon[- ]?|\bno |\bnot an? |\bnever |\bwithout |\brecover(?:ed|ing)?(?: from)?(?: an?)? |\b(?:handled|caught|ignored|ignoring|handling|expected|possible|on|if|trap|trapping|block|blocking|install|installed|register|registered|send|sending|for) )$";
     Regex::new(pattern).expect("tests compile it")
 });
 static TALK_AFTER: LazyLock<Regex> = LazyLock::new(|| {
-    let pattern = r"(?i)^[\s\x22':-]{0,3}(?:(?:handlers?|handling|hooks?|handled|caught|ignored|count|recovery)\b|(?:false|none|nil|null|off|disabled)(?:$|[,;)}\x22]))";
+    let pattern = r"(?i-u)^[\s\x22':-]{0,3}(?:(?:handlers?|handling|hooks?|handled|caught|ignored|count|recovery)\b|(?:false|none|nil|null|off|disabled)(?:$|[,;)}\x22]))";
     Regex::new(pattern).expect("tests compile it")
 });
 
@@ -224,8 +267,11 @@ impl Detector {
                 return;
             }
         }
+        if !HINT.is_match(line.as_bytes()) {
+            return;
+        }
         let mut from = 0;
-        while let Some(found) = ALL.captures_at(line, from) {
+        while let Some(found) = ALL.captures_at(line.as_bytes(), from) {
             let group = (1..=TABLE.len()).find_map(|nth| Some((nth, found.get(nth)?)));
             let Some((nth, hit)) = group else {
                 return;
@@ -257,6 +303,10 @@ impl Detector {
 
 fn is_talk(line: &str, start: usize, end: usize) -> bool {
     // The last character of a match may be the first of what follows.
+    let (start, end) = (
+        line.floor_char_boundary(start),
+        line.ceil_char_boundary(end),
+    );
     let near = line[..start].char_indices().rev().nth(31);
     let before = &line[near.map_or(0, |(at, _)| at)..start];
     let lead = line[start..end]
@@ -267,7 +317,8 @@ fn is_talk(line: &str, start: usize, end: usize) -> bool {
     let tail = line[start..end]
         .rfind(": ")
         .map_or(end, |at| start + at + 1);
-    TALK_BEFORE.is_match(spaced.as_deref().unwrap_or(before)) || TALK_AFTER.is_match(&line[tail..])
+    TALK_BEFORE.is_match(spaced.as_deref().unwrap_or(before).as_bytes())
+        || TALK_AFTER.is_match(&line.as_bytes()[tail..])
 }
 
 fn start_of(text: &str, bytes_max: usize) -> &str {

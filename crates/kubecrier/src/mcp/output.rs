@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use rmcp::model::{CallToolResult, ContentBlock};
+use rmcp::model::{CallToolResult, ContentBlock, ReadResourceResult, ResourceContents};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -204,6 +204,29 @@ pub(super) fn cleaned(redactor: &Redactor, mut result: CallToolResult) -> CallTo
         redactor.json(data);
     }
     result
+}
+
+/// The same for what is read as a resource.
+pub(super) fn cleaned_contents(
+    redactor: &Redactor,
+    mut contents: Vec<ResourceContents>,
+) -> ReadResourceResult {
+    for one in &mut contents {
+        let ResourceContents::TextResourceContents { text, .. } = one else {
+            continue;
+        };
+        let Ok(mut data) = serde_json::from_str::<Value>(text) else {
+            *text = redactor.workload(text).into_owned();
+            continue;
+        };
+        let before = data.clone();
+        redactor.json(&mut data);
+        // Only then: to write it anew may change the order of its keys.
+        if data != before {
+            *text = data.to_string();
+        }
+    }
+    ReadResourceResult::new(contents)
 }
 
 /// When something was, seen from now, as kubectl shows it.

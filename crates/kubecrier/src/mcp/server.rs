@@ -28,9 +28,8 @@ use rmcp::{
         CustomRequest, CustomResult, DiscoverResult, ErrorCode, Extensions, GetPromptRequestParams,
         GetPromptResponse, Implementation, InitializeRequestParams, InitializeResult,
         ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
-        PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse,
-        ReadResourceResult, ServerConfig, SubscribeRequestParams, SubscriptionFilter, Tool,
-        UnsubscribeRequestParams,
+        PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ServerConfig,
+        SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
     },
     service::{NotificationContext, RequestContext, SubscriptionContext},
 };
@@ -40,6 +39,7 @@ use super::{
     caller::Caller,
     capabilities::{self, Offered},
     catalog::Catalog,
+    output::cleaned_contents,
     peers::Peers,
     push::{Lists, Push},
     resources::Resources,
@@ -334,7 +334,7 @@ impl ServerHandler for Server {
             () = context.ct.cancelled() => {
                 Err(ErrorData::internal_error("the read was cancelled", None))
             }
-            contents = reading => Ok(ReadResourceResult::new(contents?).into()),
+            contents = reading => Ok(cleaned_contents(&self.shared.redactor, contents?).into()),
         }
     }
 

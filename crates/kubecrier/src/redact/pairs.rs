@@ -345,10 +345,9 @@ fn is_about(name: &str) -> bool {
     // A secret_id is one; the id of a key or a token is none.
     last.is_some()
         && (ABOUT.contains(&word.as_str()) || word == "id" && !lower.contains("secret_id"))
-        || ABOUT.iter().any(|end| {
-            // secretname, tokenpath
-            ["secret", "token", "password"]
-                .iter()
-                .any(|word| lower.ends_with(&format!("{word}{end}")))
+        // secretname, tokenpath
+        || ["secret", "token", "password"].iter().any(|word| {
+            let at = lower.rfind(word).map(|at| at + word.len());
+            at.is_some_and(|at| ABOUT.contains(&&lower[at..]))
         })
 }

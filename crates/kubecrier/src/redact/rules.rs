@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use regex::Regex;
+use regex::{Regex, RegexBuilder};
 
 use super::{
     edits::Edits,
@@ -13,6 +13,9 @@ use super::{
 
 /// No header of a JWT is longer; a longer run is something else.
 const HEADER_MAX: usize = 1024;
+
+/// What the search may keep in memory, for each thread that searches.
+const DFA_BYTES: usize = 8 << 20;
 
 /// One kind of secret, or a place where one may begin.
 struct Rule {
@@ -86,7 +89,7 @@ const RULES: [Rule; 14] = [
     Rule {
         kind: "azure key",
         reach: Reach::LastWord,
-        pattern: r"[?&]sig=[A-Za-z0-9%+/=_-]{20,}|\b\w{3}8Q~[\w.~-]{31,}",
+        pattern: r"[?&]sig=[A-Za-z0-9%+/=_-]{20,}|8Q~[\w.~-]{31,}",
     },
     Rule {
         kind: "token",
@@ -102,7 +105,7 @@ const RULES: [Rule; 14] = [
             r"|dapi[0-9a-f]{32}|glsa_[A-Za-z0-9]{20,}\w*|glc_[A-Za-z0-9+/=]{30,}",
             r"|lin_api_[A-Za-z0-9]{30,}|shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}",
             r"|dp\.(?:pt|st|ct|sa|scim|audit)\.[\w.-]{20,}",
-            r"|[0-9]{8,10}:AA[\w-]{32,}|NRAK-[A-Z0-9]{20,}|PMAK-[0-9a-f]{20,}[\w-]*)",
+            r"|NRAK-[A-Z0-9]{20,}|PMAK-[0-9a-f]{20,}[\w-]*)",
         ),
     },
     Rule {
@@ -127,14 +130,26 @@ const RULES: [Rule; 14] = [
     },
 ];
 
-/// All rules in one: group n is rule n - 1, and of two that begin at the same place
-/// the first one wins.
+/// All rules in one; of two that begin at the same place the first one wins.
 static ALL: LazyLock<Regex> = LazyLock::new(|| {
     let groups: Vec<_> = RULES
         .iter()
-        .map(|rule| format!("({})", rule.pattern))
+        .map(|rule| format!("(?:{})", rule.pattern))
         .collect();
-    Regex::new(&format!("(?-u){}", groups.join("|"))).expect("tests compile the table")
+    // Room for the states of long counted runs, or the search would fall back to a
+    // slower one.
+    RegexBuilder::new(&format!("(?-u){}", groups.join("|")))
+        .dfa_size_limit(DFA_BYTES)
+        .build()
+        .expect("tests compile the table")
+});
+
+/// Each rule by itself, to tell which one it was: groups in the large pattern would
+/// cost more than all the rest.
+static EACH: LazyLock<Vec<Regex>> = LazyLock::new(|| {
+    let whole = |rule: &Rule| Regex::new(&format!("(?-u)^(?:{})$", rule.pattern));
+    let all: Result<Vec<_>, _> = RULES.iter().map(whole).collect();
+    all.expect("tests compile the table")
 });
 
 static MARK: LazyLock<Regex> =
@@ -150,12 +165,11 @@ pub(super) fn redact(edits: &mut Edits<'_>) {
     let mut ends = Ends::default();
     let mut no_jwt_before = 0;
     let mut from = 0;
-    while let Some(found) = ALL.captures_at(text, from) {
-        let group = (1..=RULES.len()).find_map(|nth| Some((nth, found.get(nth)?)));
-        let Some((nth, hit)) = group else {
+    while let Some(hit) = ALL.find_at(text, from) {
+        let rule = EACH.iter().position(|one| one.is_match(hit.as_str()));
+        let Some(rule) = rule.map(|nth| &RULES[nth]) else {
             return;
         };
-        let rule = &RULES[nth - 1];
         let (start, end) = (hit.start(), hit.end());
         let secret = match rule.reach {
             Reach::Nothing => None,
