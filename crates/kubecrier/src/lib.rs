@@ -16,6 +16,7 @@ pub mod mcp;
 pub mod metrics;
 pub mod redact;
 pub mod subscriptions;
+pub mod registry;
 mod table;
 
 use std::sync::Arc;
