@@ -15,8 +15,8 @@ pub mod log;
 pub mod mcp;
 pub mod metrics;
 pub mod redact;
-pub mod subscriptions;
 pub mod registry;
+pub mod subscriptions;
 mod table;
 
 use std::sync::Arc;
@@ -47,7 +47,9 @@ pub async fn run(config: Config, stop: impl Stream<Item = ()>) -> Result<()> {
         subscriptions,
         redactor,
         captures,
+        project,
         drain_timeout,
+        init: _,
     } = config;
     let lifecycle = Lifecycle::default();
     let metrics = Metrics::new();
@@ -60,7 +62,10 @@ pub async fn run(config: Config, stop: impl Stream<Item = ()>) -> Result<()> {
         subscriptions,
         redactor,
         captures,
+        project,
     });
+    // Before the first client comes: what it is told at the start is what is there.
+    server.follow_project().await;
     let admin = admin::Admin {
         lifecycle: lifecycle.clone(),
         metrics,

@@ -19,7 +19,7 @@ mod template;
 mod watch;
 
 pub use self::{
-    call::{CallError, Place, ReadError, ResourceBody, ToolAnswer},
+    call::{Call, CallError, Place, ReadError, ResourceBody, ToolAnswer},
     init::{InitError, init},
     item::{
         Backing, Hashes, Kind, Program, PromptArgument, PromptItem, Refusal, ResourceItem,

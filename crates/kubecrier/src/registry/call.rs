@@ -1,14 +1,17 @@
 //! Calling a tool of the project, and reading a resource of it.
 
-use std::{collections::BTreeMap, ffi::OsString, fs::File, io::Read, path::Path, sync::Arc};
+use std::{
+    collections::BTreeMap, ffi::OsString, fs::File, io::Read, os::unix::fs::MetadataExt,
+    path::Path, sync::Arc,
+};
 
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
 use super::{
     file_of,
-    item::{Backing, Program, Snapshot, ToolItem},
-    process::{Ended, Environment, Job, RunError, Said, describe},
+    item::{Backing, Program, Refusal, Snapshot, ToolItem},
+    process::{Ended, Environment, Job, RunError, Running, Said, describe},
     project::Project,
     safety::Guard,
     template,
@@ -43,6 +46,13 @@ pub struct ToolAnswer {
     pub is_error: bool,
 }
 
+/// A tool that runs.
+#[derive(Debug)]
+pub struct Call {
+    tool: Arc<ToolItem>,
+    running: Running,
+}
+
 /// Why a tool did not answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -50,6 +60,9 @@ pub enum CallError {
     /// The arguments do not fit.
     #[error("the argument `{0}` is missing")]
     Missing(String),
+    /// It is no longer safe to run.
+    #[error("`{}` is not run: {}", .0.path, .0.reason)]
+    Refused(Refusal),
     /// It did not run to its end.
     #[error("the tool `{tool}` gave no answer: {error}{}", hint.as_deref().map(|hint| format!("\nhint: {hint}")).unwrap_or_default())]
     Run {
@@ -86,20 +99,20 @@ pub enum ReadError {
 // === impl Project ===
 
 impl Project {
-    /// Runs a tool. Dropping the future ends its process.
-    pub async fn call(
+    /// Starts a tool. Dropping the future, or the call, ends its process.
+    pub async fn begin(
         &self,
-        tool: &ToolItem,
+        tool: Arc<ToolItem>,
         arguments: &Map<String, Value>,
         place: &Place,
-        hear: impl FnMut(Said),
-    ) -> Result<ToolAnswer, CallError> {
+    ) -> Result<Call, CallError> {
         let required = tool.definition["inputSchema"]["required"].as_array();
         for name in required.into_iter().flatten().filter_map(Value::as_str) {
             if arguments.get(name).is_none_or(Value::is_null) {
                 return Err(CallError::Missing(name.to_owned()));
             }
         }
+        self.check(&tool.program).map_err(CallError::Refused)?;
         let given = Value::Object(arguments.clone()).to_string();
         let mut environment = self
             .environment()
@@ -116,23 +129,42 @@ impl Project {
             environment: at(environment, place).into_vec(),
             timeout: tool.timeout,
         };
-        let ran = async { self.runner().start(job).await?.finish(hear).await };
-        match ran.await {
-            Ok(ended) => Ok(answer(tool, &ended)),
-            Err(error) => Err(CallError::Run {
-                tool: tool.name.clone(),
-                hint: tool
-                    .timeout_hint
-                    .clone()
-                    .filter(|_| matches!(error, RunError::Timeout(_))),
-                error,
-            }),
+        match self.runner().start(job).await {
+            Ok(running) => Ok(Call { tool, running }),
+            Err(error) => Err(no_answer(&tool, error)),
         }
+    }
+
+    /// Looks once more, right before it is run: rights may have changed since.
+    fn check(&self, program: &Program) -> Result<(), Refusal> {
+        let user = rustix::process::geteuid().as_raw();
+        let guard = Guard::new(&self.config().root, user)?;
+        guard.look(&program.folder)?;
+        guard.look(&program.path)?;
+        Ok(())
     }
 
     /// Whether some resource of the project has this address.
     pub fn has(&self, uri: &str) -> bool {
         find(&self.current(), uri).is_some()
+    }
+
+    /// Tells one content of a file-backed resource from another; `None` for what a
+    /// command makes.
+    pub fn stamp(&self, uri: &str) -> Option<String> {
+        let now = self.current();
+        let (backing, _, variables) = find(&now, uri)?;
+        let Backing::File(path) = backing else {
+            return None;
+        };
+        let root = &self.config().root;
+        let path = match path {
+            Some(path) => template::fill(path, &variables),
+            None => file_of(root, uri)?,
+        };
+        let meta = std::fs::metadata(root.join(path)).ok();
+        let stamp = meta.map(|meta| (meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec()));
+        Some(format!("{stamp:?}"))
     }
 
     /// Reads a resource.
@@ -165,6 +197,8 @@ impl Project {
         variables: &BTreeMap<String, String>,
         place: &Place,
     ) -> Result<Vec<u8>, ReadError> {
+        self.check(program)
+            .map_err(|refusal| ReadError::Failed(refusal.reason))?;
         let mut environment = self.environment();
         for (name, value) in variables {
             environment = environment.with(variable(name), value);
@@ -198,6 +232,32 @@ impl Project {
     }
 }
 
+// === impl Call ===
+
+impl Call {
+    /// What it says next; `None` when it has ended and said everything.
+    pub async fn said(&mut self) -> Option<Said> {
+        self.running.said().await
+    }
+
+    /// What it answers.
+    pub async fn answer(self) -> Result<ToolAnswer, CallError> {
+        match self.running.ended().await {
+            Ok(ended) => Ok(answer(&self.tool, &ended)),
+            Err(error) => Err(no_answer(&self.tool, error)),
+        }
+    }
+}
+
+fn no_answer(tool: &ToolItem, error: RunError) -> CallError {
+    let hint = tool.timeout_hint.clone();
+    CallError::Run {
+        tool: tool.name.clone(),
+        hint: hint.filter(|_| matches!(error, RunError::Timeout(_))),
+        error,
+    }
+}
+
 type Match<'a> = (&'a Backing, Option<&'a String>, BTreeMap<String, String>);
 
 fn find<'a>(now: &'a Arc<Snapshot>, uri: &str) -> Option<Match<'a>> {
@@ -212,7 +272,7 @@ fn find<'a>(now: &'a Arc<Snapshot>, uri: &str) -> Option<Match<'a>> {
 
 fn read_file(root: &Path, path: &str) -> Result<Vec<u8>, ReadError> {
     let user = rustix::process::geteuid().as_raw();
-    let refused = |refusal: super::Refusal| {
+    let refused = |refusal: Refusal| {
         tracing::debug!(path = refusal.path, reason = refusal.reason, "not read");
         ReadError::NotFound
     };

@@ -4,7 +4,7 @@
 
 use std::{
     collections::HashMap,
-    fs::{File, Metadata},
+    fs::{self, File, Metadata},
     io::{self, Read},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
@@ -21,7 +21,8 @@ const TICK: Duration = Duration::from_secs(2);
 /// What is remembered of files.
 #[derive(Debug, Default)]
 pub(super) struct Files {
-    known: HashMap<PathBuf, Known>,
+    known: HashMap<PathBuf, Known<Content>>,
+    folders: HashMap<PathBuf, Known<Listing>>,
     /// Rises with each pass; what a pass did not ask for is forgotten after it.
     pass: u64,
     /// How often a file was read.
@@ -29,12 +30,21 @@ pub(super) struct Files {
 }
 
 #[derive(Debug)]
-struct Known {
+struct Known<T> {
     identity: Identity,
     /// Whether the identity is worth anything.
     settled: bool,
-    content: Arc<Content>,
+    content: Arc<T>,
     pass: u64,
+}
+
+/// What is in a folder, in the order of the names. What begins with a dot is
+/// nobody's business.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Listing {
+    pub(super) names: Vec<(String, PathBuf)>,
+    /// Names that cannot be told to anybody, and why.
+    pub(super) odd: Vec<(PathBuf, &'static str)>,
 }
 
 /// What changes when a file's content does, as far as the system tells.
@@ -69,6 +79,30 @@ impl Files {
     pub(super) fn end(&mut self) {
         let pass = self.pass;
         self.known.retain(|_, known| known.pass == pass);
+        self.folders.retain(|_, known| known.pass == pass);
+    }
+
+    /// What is in a folder. Its times change when a name comes or goes.
+    pub(super) fn list(&mut self, folder: &Path, meta: &Metadata) -> io::Result<Arc<Listing>> {
+        let pass = self.pass;
+        if let Some(known) = self.folders.get_mut(folder)
+            && known.settled
+            && known.identity == Identity::of(meta)
+        {
+            known.pass = pass;
+            return Ok(Arc::clone(&known.content));
+        }
+        let now = SystemTime::now();
+        let content = Arc::new(Listing::read(folder)?);
+        let after = Identity::of(&fs::metadata(folder)?);
+        let known = Known {
+            identity: after,
+            settled: after == Identity::of(meta) && after.is_settled(now),
+            content: Arc::clone(&content),
+            pass,
+        };
+        self.folders.insert(folder.to_owned(), known);
+        Ok(content)
     }
 
     /// The content of a small file.
@@ -153,6 +187,27 @@ impl Files {
     }
 }
 
+// === impl Listing ===
+
+impl Listing {
+    pub(super) fn read(folder: &Path) -> io::Result<Self> {
+        let (mut names, mut odd) = (Vec::new(), Vec::new());
+        for entry in fs::read_dir(folder)? {
+            let path = entry?.path();
+            match path.file_name().and_then(|name| name.to_str()) {
+                None => odd.push((path, "its name is not UTF-8")),
+                Some(name) if name.starts_with('.') => {}
+                Some(name) if name.contains(char::is_control) => {
+                    odd.push((folder.to_owned(), "a name in it has control characters"));
+                }
+                Some(name) => names.push((name.to_owned(), path)),
+            }
+        }
+        names.sort();
+        Ok(Self { names, odd })
+    }
+}
+
 // === impl Identity ===
 
 impl Identity {
@@ -190,8 +245,6 @@ fn hex(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
 
     fn read(files: &mut Files, path: &Path) -> Vec<u8> {

@@ -158,20 +158,22 @@ impl Runner {
 // === impl Running ===
 
 impl Running {
+    /// What it says next; `None` when it has ended and said everything. Cancel-safe.
+    pub async fn said(&mut self) -> Option<Said> {
+        self.said.recv().await
+    }
+
+    /// Waits for the end. What it says is no longer heard.
+    pub async fn ended(self) -> Result<Ended, RunError> {
+        self.result.await.unwrap_or(Err(RunError::Stopping))
+    }
+
     /// Waits for the end and passes on what is said until then.
     pub async fn finish(mut self, mut hear: impl FnMut(Said)) -> Result<Ended, RunError> {
-        loop {
-            tokio::select! {
-                biased;
-                Some(said) = self.said.recv() => hear(said),
-                result = &mut self.result => {
-                    while let Ok(said) = self.said.try_recv() {
-                        hear(said);
-                    }
-                    return result.unwrap_or(Err(RunError::Stopping));
-                }
-            }
+        while let Some(said) = self.said().await {
+            hear(said);
         }
+        self.ended().await
     }
 }
 

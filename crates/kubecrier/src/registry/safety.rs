@@ -8,7 +8,7 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use super::item::Refusal;
+use super::{files::Files, item::Refusal};
 
 /// Files below one folder of a tool; more is a mistake, such as a checkout.
 const ENTRIES_MAX: usize = 2_000;
@@ -160,69 +160,59 @@ impl Guard {
     }
 
     /// The entries of a folder that has been looked at, in the order of their names.
-    /// Those that begin with a dot are nobody's business. What is not safe is
-    /// refused, and the rest is there.
-    pub(super) fn entries(&self, folder: &Path, refusals: &mut Vec<Refusal>) -> Vec<Entry> {
-        let mut found = Vec::new();
-        let names = match fs::read_dir(folder) {
-            Ok(names) => names,
+    /// What is not safe is refused, and the rest is there.
+    pub(super) fn entries(
+        &self,
+        folder: &Entry,
+        files: &mut Files,
+        refusals: &mut Vec<Refusal>,
+    ) -> Vec<Entry> {
+        let listing = match files.list(&folder.path, &folder.meta) {
+            Ok(listing) => listing,
             Err(error) => {
                 if !is_gone(&error) {
-                    refusals.push(self.refusal(folder, explain(&error)));
+                    refusals.push(self.refusal(&folder.path, explain(&error)));
                 }
-                return found;
+                return Vec::new();
             }
         };
-        for entry in names {
-            let path = match entry {
-                Ok(entry) => entry.path(),
-                Err(error) => {
-                    refusals.push(self.refusal(folder, explain(&error)));
-                    break;
-                }
-            };
-            let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
-                refusals.push(self.refusal(&path, "its name is not UTF-8"));
-                continue;
-            };
-            if name.starts_with('.') {
-                continue;
-            }
-            let name = name.to_owned();
-            if name.contains(char::is_control) {
-                refusals.push(self.refusal(folder, "a name in it has control characters"));
-                continue;
-            }
-            match self.look(&path) {
-                Ok(Some(meta)) => found.push(Entry { path, name, meta }),
+        let odd = listing.odd.iter();
+        refusals.extend(odd.map(|(path, why)| self.refusal(path, *why)));
+        let mut found = Vec::with_capacity(listing.names.len());
+        for (name, path) in &listing.names {
+            match self.look(path) {
+                Ok(Some(meta)) => found.push(Entry {
+                    path: path.clone(),
+                    name: name.clone(),
+                    meta,
+                }),
                 // Gone since the folder was read.
                 Ok(None) => {}
                 Err(refusal) => refusals.push(refusal),
             }
         }
-        found.sort_by(|a, b| a.name.cmp(&b.name));
         found
     }
 
     /// Everything below a folder is safe: a tool may load whatever lies beside it.
-    pub(super) fn deep(&self, folder: &Path) -> Result<(), Refusal> {
-        let mut waiting = vec![(folder.to_owned(), 1)];
+    pub(super) fn deep(&self, folder: &Entry, files: &mut Files) -> Result<(), Refusal> {
+        let mut waiting = vec![(folder.clone(), 1)];
         let mut seen = 0_usize;
         while let Some((folder, depth)) = waiting.pop() {
             let mut refusals = Vec::new();
-            let entries = self.entries(&folder, &mut refusals);
+            let entries = self.entries(&folder, files, &mut refusals);
             if let Some(first) = refusals.into_iter().next() {
                 return Err(first);
             }
             seen += entries.len();
             if seen > ENTRIES_MAX || depth > DEPTH_MAX {
                 return Err(self.refusal(
-                    &folder,
+                    &folder.path,
                     format!("a tool may have {ENTRIES_MAX} files, {DEPTH_MAX} folders deep"),
                 ));
             }
             let folders = entries.into_iter().filter(|entry| entry.meta.is_dir());
-            waiting.extend(folders.map(|entry| (entry.path, depth + 1)));
+            waiting.extend(folders.map(|entry| (entry, depth + 1)));
         }
         Ok(())
     }
@@ -274,6 +264,14 @@ mod tests {
 
     fn user() -> u32 {
         rustix::process::geteuid().as_raw()
+    }
+
+    fn entry(guard: &Guard, path: &Path) -> Entry {
+        Entry {
+            path: path.to_owned(),
+            name: String::new(),
+            meta: guard.look(path).unwrap().unwrap(),
+        }
     }
 
     fn set_mode(path: &Path, mode: u32) {
@@ -329,8 +327,9 @@ mod tests {
             assert!(guard.look(&dir.path().join(bad)).is_err(), "{bad}");
         }
         let mut refusals = Vec::new();
+        let root = entry(&guard, dir.path());
         let names: Vec<_> = guard
-            .entries(dir.path(), &mut refusals)
+            .entries(&root, &mut Files::default(), &mut refusals)
             .into_iter()
             .map(|entry| entry.name)
             .collect();
@@ -372,9 +371,10 @@ mod tests {
         let deep = dir.path().join("tool/lib/more");
         fs::create_dir_all(&deep).unwrap();
         fs::write(deep.join("helper"), "x").unwrap();
-        guard.deep(&dir.path().join("tool")).unwrap();
+        let tool = entry(&guard, &dir.path().join("tool"));
+        guard.deep(&tool, &mut Files::default()).unwrap();
         set_mode(&deep.join("helper"), 0o666);
-        let refusal = guard.deep(&dir.path().join("tool")).unwrap_err();
+        let refusal = guard.deep(&tool, &mut Files::default()).unwrap_err();
         assert_eq!(refusal.path, "tool/lib/more/helper");
     }
 }

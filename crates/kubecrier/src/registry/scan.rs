@@ -1,6 +1,7 @@
 //! One pass over the folder: items, hashes and refusals, all of the same moment.
 
 mod discover;
+mod resources;
 
 use std::{
     collections::HashMap,

@@ -74,6 +74,8 @@ pub async fn follow(project: Project, stop: CancellationToken) {
     let mut health = Health::Polling;
     let mut confirm: Option<Instant> = None;
     let mut look = true;
+    // What changed before there was a watch.
+    project.touch(false);
     loop {
         if look {
             // The watch first: what happens after it is heard of, what happened

@@ -57,7 +57,8 @@ impl Bench {
             .tool("t")
             .unwrap_or_else(|| panic!("{:?}", now.refusals));
         let arguments = arguments.as_object().unwrap();
-        self.project.call(tool, arguments, &place, |_| {}).await
+        let call = self.project.begin(Arc::clone(tool), arguments, &place);
+        call.await?.answer().await
     }
 
     async fn text(&self, script: &str, arguments: Value) -> String {

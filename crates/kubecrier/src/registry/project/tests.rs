@@ -65,6 +65,25 @@ async fn ten_requests_in_a_second_are_one_poll() {
     assert_eq!(project.counts().0, 2);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_request_may_look_and_the_poll_after_it_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let project = project(&dir, Duration::from_secs(5));
+    let listed = project.refresh().await;
+    project.touch(false);
+    project.poll().await;
+    assert_eq!(
+        project.counts().0,
+        2,
+        "neither keeps the other from looking"
+    );
+    assert_eq!(
+        project.current().hashes,
+        listed.hashes,
+        "and nobody is told of nothing"
+    );
+}
+
 #[tokio::test]
 async fn the_hook_has_a_clock_of_its_own_and_order_does_not_count() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,44 +1,29 @@
-//! Finding the items of each kind, in the folder or in a registration.
+//! Finding tools and prompts, in the folder or in a registration.
 
-use std::{
-    os::unix::fs::MetadataExt,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{os::unix::fs::MetadataExt, path::Path, sync::Arc};
 
 use serde_json::{Map, Value};
 
 use super::Pass;
 use crate::registry::{
-    item::{Backing, Kind, Program, PromptItem, Refusal, ResourceItem, TemplateItem, ToolItem},
-    meta::{self, PromptMeta, ResourceMeta, ToolMeta},
+    item::{Kind, Program, PromptItem, Refusal, ToolItem},
+    meta::{self, PromptMeta, ToolMeta},
     prompt,
     safety::Entry,
-    template::Template,
 };
 
 /// A meta file; schemas can be long, but not so long.
-const META_MAX: u64 = 256 * 1024;
+pub(super) const META_MAX: u64 = 256 * 1024;
 /// The text of a prompt.
 const TEXT_MAX: u64 = 256 * 1024;
 /// How deep resources and prompts may lie.
 const DEPTH_MAX: usize = 4;
 /// What a folder of a tool may hold besides the tool: a test of it.
 const NOT_A_TOOL: &str = "smoke.sh";
-const META: &str = ".meta.json";
+pub(super) const META: &str = ".meta.json";
 
-type Entries = [Map<String, Value>];
-type Found<T> = Vec<(String, Arc<T>)>;
-
-/// What is said of a resource.
-struct Said {
-    /// Where.
-    place: String,
-    made_of: String,
-    about: ResourceMeta,
-    /// The file beside the meta file.
-    beside: Option<Entry>,
-}
+pub(super) type Entries = [Map<String, Value>];
+pub(super) type Found<T> = Vec<(String, Arc<T>)>;
 
 impl Pass<'_> {
     // --- tools
@@ -81,12 +66,12 @@ impl Pass<'_> {
     fn tool_in(&mut self, folder: &Entry, place: &str) -> Result<Arc<ToolItem>, Refusal> {
         let refuse = |why: String| Refusal::new(place, why);
         let mut unsafe_ones = Vec::new();
-        let entries = self.guard.entries(&folder.path, &mut unsafe_ones);
+        let entries = self.guard.entries(folder, self.files, &mut unsafe_ones);
         if let Some(first) = unsafe_ones.into_iter().next() {
             return Err(first);
         }
         for inner in entries.iter().filter(|entry| entry.meta.is_dir()) {
-            self.guard.deep(&inner.path)?;
+            self.guard.deep(inner, self.files)?;
         }
         let program = executable(&entries).map_err(refuse)?;
         let names = [
@@ -131,7 +116,8 @@ impl Pass<'_> {
         }
         let folder = file.path.parent().unwrap_or(self.root).to_owned();
         if folder != self.root.join("tools") {
-            self.guard.deep(&folder)?;
+            let beside = self.guard.resolve(self.root, &self.guard.shown(&folder))?;
+            self.guard.deep(&beside, self.files)?;
         }
         let program = self.program(&file, &folder)?;
         let made_of = format!("{} {}", Value::Object(entry.clone()), program.digest);
@@ -140,231 +126,6 @@ impl Pass<'_> {
             .tools
             .get(place, made_of, || tool(name, &about, program, accepts))
             .map_err(refuse)
-    }
-
-    // --- resources
-
-    pub(super) fn resources(&mut self, registered: Option<&Entries>) -> Vec<Arc<ResourceItem>> {
-        let mut found = Found::new();
-        for said in self.said("resources", registered) {
-            // Templates lie in the same folder, and are looked at on their own.
-            if registered.is_some() || said.about.uri_template.is_none() {
-                let place = said.place.clone();
-                let made = self.resource(said);
-                self.keep(made, place, &mut found);
-            }
-        }
-        self.settle(found, "resource", |resource| &resource.uri)
-    }
-
-    pub(super) fn templates(&mut self, registered: Option<&Entries>) -> Vec<Arc<TemplateItem>> {
-        let mut found = Found::new();
-        // What is wrong with the files was said when the resources were looked for,
-        // unless those were registered.
-        let before = self.refusals.len();
-        let all = self.said("resourceTemplates", registered);
-        for refusal in self.refusals.split_off(before) {
-            if !self.refusals.contains(&refusal) {
-                self.refusals.push(refusal);
-            }
-        }
-        for said in all {
-            if registered.is_some() || said.about.uri_template.is_some() {
-                let place = said.place.clone();
-                let made = self.template(said);
-                self.keep(made, place, &mut found);
-            }
-        }
-        self.settle(found, "resource template", |template| &template.name)
-    }
-
-    /// What is said of resources, by hand or in the folder.
-    fn said(&mut self, key: &str, registered: Option<&Entries>) -> Vec<Said> {
-        let mut found = Vec::new();
-        if let Some(entries) = registered {
-            for (index, entry) in entries.iter().enumerate() {
-                let place = format!("server.d/register.json {key}[{index}]");
-                let value = Value::Object(entry.clone());
-                let made_of = value.to_string();
-                match meta::from_value(value) {
-                    Ok(about) => found.push(Said {
-                        place,
-                        made_of,
-                        about,
-                        beside: None,
-                    }),
-                    Err(why) => self.refusals.push(Refusal::new(place, why)),
-                }
-            }
-            return found;
-        }
-        let all = self.all_below("resources");
-        for entry in all.iter().filter(|entry| entry.name.ends_with(META)) {
-            let place = self.guard.shown(&entry.path);
-            let content = match self.files.read(&entry.path, &entry.meta, META_MAX) {
-                Ok(content) => content,
-                Err(error) => {
-                    self.refusals.push(Refusal::new(place, error.to_string()));
-                    continue;
-                }
-            };
-            let beside = all.iter().find(|other| is_beside(entry, other)).cloned();
-            match meta::read(&content.bytes) {
-                Ok(about) => found.push(Said {
-                    place,
-                    made_of: content.digest.clone(),
-                    about,
-                    beside,
-                }),
-                Err(why) => self.refusals.push(Refusal::new(place, why)),
-            }
-        }
-        found
-    }
-
-    fn resource(&mut self, said: Said) -> Result<Arc<ResourceItem>, Refusal> {
-        let Said {
-            place,
-            made_of,
-            about,
-            beside,
-        } = said;
-        let refuse = |why: String| Refusal::new(&place, why);
-        if about.uri.is_some() && about.uri_template.is_some() {
-            return Err(refuse("it has both `uri` and `uriTemplate`".to_owned()));
-        }
-        let uri = match (&about.uri, &beside) {
-            (Some(uri), _) => uri.clone(),
-            (None, Some(file)) => format!("file://./{}", self.guard.shown(&file.path)),
-            (None, None) => return Err(refuse(needs("uri"))),
-        };
-        meta::address(&uri).map_err(refuse)?;
-        self.free_scheme(&uri).map_err(refuse)?;
-        let backing = match self.provider(about.provider.as_deref())? {
-            Some(program) => Backing::Command(program),
-            None => {
-                let root = self.root.to_owned();
-                let file = if let Some(path) = &about.path {
-                    self.guard.resolve(&root.join("resources"), path)?
-                } else if let Some(path) = self.path_in(&uri) {
-                    self.guard.resolve(&root, &path)?
-                } else if let Some(file) = beside {
-                    file
-                } else {
-                    let why =
-                        format!("`{uri}` is no file of the project: say `path` or `provider`");
-                    return Err(refuse(why));
-                };
-                if !file.meta.is_file() {
-                    return Err(self.guard.refusal(&file.path, "it is not a file"));
-                }
-                Backing::File(Some(self.guard.shown(&file.path)))
-            }
-        };
-        let made_of = format!("{made_of} {backing:?}");
-        let accepts = self.accepts;
-        let memory = &mut self.memory.resources;
-        let made = memory.get(&place, made_of, || {
-            let name = about.name.clone().unwrap_or_else(|| last_part(&uri));
-            meta::plain_name(&name)?;
-            let definition = about.definition(&name, "uri", &uri);
-            accepts(Kind::Resource, &definition)?;
-            Ok(ResourceItem {
-                uri,
-                definition,
-                backing,
-                mime_type: about.mime_type,
-            })
-        });
-        made.map_err(refuse)
-    }
-
-    fn template(&mut self, said: Said) -> Result<Arc<TemplateItem>, Refusal> {
-        let Said {
-            place,
-            made_of,
-            about,
-            ..
-        } = said;
-        let refuse = |why: String| Refusal::new(&place, why);
-        let (Some(text), None) = (about.uri_template.clone(), &about.uri) else {
-            let why = "it must have `uriTemplate`, and no `uri`";
-            return Err(refuse(why.to_owned()));
-        };
-        self.free_scheme(&text).map_err(refuse)?;
-        let backing = match self.provider(about.provider.as_deref())? {
-            Some(program) => Backing::Command(program),
-            None => match &about.path {
-                Some(path) => Backing::File(Some(format!("resources/{path}"))),
-                None if text.starts_with("file://") => Backing::File(None),
-                None => {
-                    let why = "its URIs are no files of the project: say `path` or `provider`";
-                    return Err(refuse(why.to_owned()));
-                }
-            },
-        };
-        let made_of = format!("{made_of} {backing:?}");
-        let accepts = self.accepts;
-        let memory = &mut self.memory.templates;
-        let made = memory.get(&place, made_of, || {
-            let name = about.name.clone().ok_or_else(|| needs("name"))?;
-            meta::plain_name(&name)?;
-            let template = Template::parse(&text).map_err(|error| error.to_string())?;
-            let definition = about.definition(&name, "uriTemplate", &text);
-            accepts(Kind::ResourceTemplate, &definition)?;
-            Ok(TemplateItem {
-                name,
-                template,
-                definition,
-                backing,
-                mime_type: about.mime_type,
-            })
-        });
-        made.map_err(refuse)
-    }
-
-    /// The executable behind a provider's name; none for plain files.
-    fn provider(&mut self, name: Option<&str>) -> Result<Option<Program>, Refusal> {
-        let Some(name) = name.filter(|name| *name != "file") else {
-            return Ok(None);
-        };
-        for folder in ["providers", "resources"] {
-            let base = self.root.join(folder);
-            if !base.exists() {
-                continue;
-            }
-            for file in [name.to_owned(), format!("{name}.sh")] {
-                let path = base.join(&file);
-                if !path.is_file() {
-                    continue;
-                }
-                let found = self.guard.resolve(&base, &file)?;
-                if !is_executable(&found) {
-                    return Err(self.guard.refusal(&found.path, NOT_EXECUTABLE));
-                }
-                return self.program(&found, &base).map(Some);
-            }
-        }
-        Err(Refusal::new(
-            format!("providers/{name}"),
-            "there is no such provider; besides `file`, a provider is an executable in `providers/`",
-        ))
-    }
-
-    fn free_scheme(&self, uri: &str) -> Result<(), String> {
-        let scheme = uri.split(':').next().unwrap_or_default();
-        let ours = &self.reserved.schemes;
-        if ours.iter().any(|one| one.eq_ignore_ascii_case(scheme)) {
-            return Err(format!(
-                "shadowed: `{scheme}:` is built in; use another scheme"
-            ));
-        }
-        Ok(())
-    }
-
-    /// The file of the project that a URI names.
-    fn path_in(&self, uri: &str) -> Option<String> {
-        super::super::file_of(self.root, uri)
     }
 
     // --- prompts
@@ -472,7 +233,14 @@ impl Pass<'_> {
     fn below(&mut self, folder: &str) -> Vec<Entry> {
         let path = self.root.join(folder);
         match self.guard.look(&path) {
-            Ok(Some(meta)) if meta.is_dir() => self.guard.entries(&path, &mut self.refusals),
+            Ok(Some(meta)) if meta.is_dir() => {
+                let folder = Entry {
+                    path,
+                    name: folder.to_owned(),
+                    meta,
+                };
+                self.guard.entries(&folder, self.files, &mut self.refusals)
+            }
             Ok(Some(_)) => {
                 self.refusals
                     .push(Refusal::new(folder, "it is not a folder"));
@@ -487,7 +255,7 @@ impl Pass<'_> {
     }
 
     /// The files of one of the project's folders and of those below.
-    fn all_below(&mut self, folder: &str) -> Vec<Entry> {
+    pub(super) fn all_below(&mut self, folder: &str) -> Vec<Entry> {
         let mut waiting = vec![(self.below(folder), 1)];
         let mut files = Vec::new();
         while let Some((entries, depth)) = waiting.pop() {
@@ -495,7 +263,7 @@ impl Pass<'_> {
                 if entry.meta.is_file() {
                     files.push(entry);
                 } else if depth < DEPTH_MAX {
-                    let inner = self.guard.entries(&entry.path, &mut self.refusals);
+                    let inner = self.guard.entries(&entry, self.files, &mut self.refusals);
                     waiting.push((inner, depth + 1));
                 } else {
                     let why = format!("folders are read {DEPTH_MAX} deep");
@@ -506,7 +274,7 @@ impl Pass<'_> {
         files
     }
 
-    fn program(&mut self, file: &Entry, folder: &Path) -> Result<Program, Refusal> {
+    pub(super) fn program(&mut self, file: &Entry, folder: &Path) -> Result<Program, Refusal> {
         let content = self
             .files
             .digest(&file.path, &file.meta)
@@ -519,7 +287,12 @@ impl Pass<'_> {
         })
     }
 
-    fn keep<T>(&mut self, made: Result<Arc<T>, Refusal>, place: String, found: &mut Found<T>) {
+    pub(super) fn keep<T>(
+        &mut self,
+        made: Result<Arc<T>, Refusal>,
+        place: String,
+        found: &mut Found<T>,
+    ) {
         match made {
             Ok(item) => found.push((place, item)),
             Err(refusal) => self.refusals.push(refusal),
@@ -527,9 +300,9 @@ impl Pass<'_> {
     }
 }
 
-const NOT_EXECUTABLE: &str = "it is not executable; run `chmod +x` on it";
+pub(super) const NOT_EXECUTABLE: &str = "it is not executable; run `chmod +x` on it";
 
-fn needs(key: &str) -> String {
+pub(super) fn needs(key: &str) -> String {
     format!("it must have `{key}`")
 }
 
@@ -551,7 +324,7 @@ fn tool(
     })
 }
 
-fn is_executable(entry: &Entry) -> bool {
+pub(super) fn is_executable(entry: &Entry) -> bool {
     entry.meta.is_file() && entry.meta.mode() & 0o111 != 0
 }
 
@@ -582,7 +355,7 @@ fn executable(entries: &[Entry]) -> Result<&Entry, String> {
 }
 
 /// Whether a meta file is about that file: `a.txt.meta.json` or `a.meta.json`.
-fn is_beside(about: &Entry, file: &Entry) -> bool {
+pub(super) fn is_beside(about: &Entry, file: &Entry) -> bool {
     let Some(of) = about.name.strip_suffix(META) else {
         return false;
     };
@@ -599,10 +372,4 @@ fn stem(name: &str) -> &str {
 /// Whether it is the text of a prompt.
 fn is_text(entry: &Entry) -> bool {
     !entry.name.ends_with(META) && !entry.name.to_ascii_uppercase().starts_with("README")
-}
-
-fn last_part(uri: &str) -> String {
-    let path = PathBuf::from(uri);
-    let name = path.file_name().unwrap_or_default();
-    name.to_string_lossy().into_owned()
 }

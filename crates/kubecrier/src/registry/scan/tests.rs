@@ -10,6 +10,7 @@ use std::{
 };
 
 use serde_json::json;
+use tokio::time::{Duration, Instant};
 
 use super::*;
 use crate::registry::item::Backing;
@@ -383,14 +384,29 @@ fn a_thousand_tools_are_not_read_again() {
     for turn in 0..1_000 {
         project.tool(&format!("t{turn}"));
     }
+    let began = Instant::now();
     assert_eq!(project.scan().tools.len(), 1_000);
+    let first = began.elapsed();
     // Until the file system's clock has moved on, files are read to be sure.
-    let settled = std::time::Duration::from_millis(3_100);
+    let settled = Duration::from_millis(3_100);
     thread::park_timeout(settled);
     project.scan();
     let reads = project.scanner.reads();
     let before = project.scan();
     let again = project.scan();
+    // The best of some: what else the machine does is not ours.
+    let best = (0..30).map(|_| {
+        let began = Instant::now();
+        project.scan();
+        began.elapsed()
+    });
+    let best = best.min().unwrap();
+    println!("1,000 tools: first scan {first:?}, a rescan without change {best:?}");
+    // What is promised holds for what is shipped, which is optimised.
+    if !cfg!(debug_assertions) {
+        assert!(first < Duration::from_secs(1), "first scan {first:?}");
+        assert!(best < Duration::from_millis(20), "rescan {best:?}");
+    }
     assert_eq!(
         project.scanner.reads(),
         reads,
