@@ -73,5 +73,6 @@ async fn stats(State(admin): State<Admin>) -> Json<Value> {
         "callsRunning": admin.lifecycle.count(Work::Call),
         "contexts": contexts,
         "clientsConnected": admin.contexts.connected(),
+        "project": admin.server.project_stats(),
     }))
 }

@@ -6,7 +6,7 @@
 
 use std::{ops::RangeInclusive, path::PathBuf};
 
-use clap::{ArgAction, Parser, ValueEnum};
+use clap::{ArgAction, Parser, Subcommand, ValueEnum};
 use serde::Deserialize;
 
 /// Ports; 0 lets the system choose a free one.
@@ -31,6 +31,8 @@ pub(crate) const CAPTURES: RangeInclusive<u64> = 1..=1000;
 pub(crate) const LOG_BYTES: RangeInclusive<u64> = 256..=262_144;
 /// Containers whose logs come with a fault.
 pub(crate) const CONTAINERS: RangeInclusive<u64> = 1..=50;
+/// Each is a process of its own.
+pub(crate) const PROCESSES: RangeInclusive<u64> = 1..=1_000;
 /// A screenful, up to what a client's message may weigh.
 pub(crate) const MAX_OUTPUT_BYTES: RangeInclusive<u64> = 4096..=4_194_304;
 
@@ -65,9 +67,23 @@ pub struct Args {
     #[arg(long, env = "KUBECRIER_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
 
+    /// What to do instead of serving.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+
     /// The settings themselves.
     #[command(flatten)]
     pub settings: Settings,
+}
+
+/// What the program does besides serving.
+#[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
+pub enum Command {
+    /// Write a small project folder to begin with, an example of each kind
+    Init {
+        /// The folder
+        dir: PathBuf,
+    },
 }
 
 /// Every setting, each of which may be absent.
@@ -265,6 +281,49 @@ pub struct Settings {
     #[arg(action = ArgAction::Append, help_heading = "Output")]
     #[arg(hide_short_help = true)]
     pub redact: Option<Vec<String>>,
+    /// Serve the tools, resources and prompts in this folder too
+    #[arg(
+        long,
+        env = "KUBECRIER_PROJECT_ROOT",
+        value_name = "DIR",
+        help_heading = "Project"
+    )]
+    pub project_root: Option<PathBuf>,
+
+    /// Run server.d/register.sh of the project, which says what to serve
+    #[arg(long, env = "KUBECRIER_ALLOW_REGISTER_HOOK", help_heading = "Project")]
+    #[arg(num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
+    #[arg(hide_short_help = true)]
+    pub allow_register_hook: Option<bool>,
+
+    /// How long a look at the project is good for without file-system events [default: 5s]
+    #[arg(long, env = "KUBECRIER_PROJECT_TTL", value_name = "TIME")]
+    #[arg(help_heading = "Project")]
+    #[arg(hide_short_help = true)]
+    pub project_ttl: Option<String>,
+
+    /// How long what register.sh said is good for [default: 5s]
+    #[arg(long, env = "KUBECRIER_REGISTER_HOOK_TTL", value_name = "TIME")]
+    #[arg(help_heading = "Project")]
+    #[arg(hide_short_help = true)]
+    pub register_hook_ttl: Option<String>,
+
+    /// Executables of the project that run at once [default: 16]
+    #[arg(long, env = "KUBECRIER_MAX_TOOL_PROCESSES", value_name = "N")]
+    #[arg(value_parser = within(PROCESSES), help_heading = "Project")]
+    #[arg(hide_short_help = true)]
+    pub max_tool_processes: Option<u64>,
+
+    /// Variables of the environment that they get, besides PATH
+    #[arg(
+        long,
+        env = "KUBECRIER_TOOL_ENV",
+        value_name = "NAME,...",
+        value_delimiter = ','
+    )]
+    #[arg(action = ArgAction::Append, help_heading = "Project")]
+    #[arg(hide_short_help = true)]
+    pub tool_env: Option<Vec<String>>,
 
     /// error, warn, info, debug, trace, or tracing directives [default: info]
     #[arg(
@@ -347,6 +406,12 @@ impl Settings {
                 .or(weaker.max_containers_per_notification),
             max_output_bytes: self.max_output_bytes.or(weaker.max_output_bytes),
             redact: self.redact.or(weaker.redact),
+            project_root: self.project_root.or(weaker.project_root),
+            allow_register_hook: self.allow_register_hook.or(weaker.allow_register_hook),
+            project_ttl: self.project_ttl.or(weaker.project_ttl),
+            register_hook_ttl: self.register_hook_ttl.or(weaker.register_hook_ttl),
+            max_tool_processes: self.max_tool_processes.or(weaker.max_tool_processes),
+            tool_env: self.tool_env.or(weaker.tool_env),
             log_level: self.log_level.or(weaker.log_level),
             log_format: self.log_format.or(weaker.log_format),
         }
@@ -354,7 +419,7 @@ impl Settings {
 
     /// The numbers and where they must lie; clap checks flags and environment by
     /// itself, a file is checked with this.
-    pub(crate) fn numbers(&self) -> [(&'static str, Option<u64>, RangeInclusive<u64>); 16] {
+    pub(crate) fn numbers(&self) -> [(&'static str, Option<u64>, RangeInclusive<u64>); 17] {
         [
             ("port", self.port, PORT),
             (
@@ -416,6 +481,7 @@ impl Settings {
                 CONTAINERS,
             ),
             ("max_output_bytes", self.max_output_bytes, MAX_OUTPUT_BYTES),
+            ("max_tool_processes", self.max_tool_processes, PROCESSES),
         ]
     }
 }

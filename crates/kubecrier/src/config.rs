@@ -11,11 +11,12 @@ use std::{
 use clap::{CommandFactory, FromArgMatches};
 
 use crate::{
-    cli::{Args, Settings},
+    cli::{Args, Command, Settings},
     cluster, duration,
     faults::captures::CaptureLimits,
     log, mcp,
     redact::{BadPattern, Redactor},
+    registry,
     subscriptions::{Caps, FeedLimits},
 };
 
@@ -25,6 +26,8 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(4);
 const MAX_OUTPUT_BYTES: usize = 64 * 1024;
 const REQUESTS_MAX: usize = 512;
+const PROCESSES_MAX: usize = 16;
+const PROJECT_TTL: Duration = Duration::from_secs(5);
 
 /// Everything the server runs with; each room has its own part.
 #[derive(Clone, Debug)]
@@ -43,8 +46,12 @@ pub struct Config {
     pub redactor: Redactor,
     /// What the evidence of faults may take.
     pub captures: CaptureLimits,
+    /// The site's own tools, resources and prompts.
+    pub project: Option<registry::Config>,
     /// How long a stop waits for running calls.
     pub drain_timeout: Duration,
+    /// Instead of serving, write a project to begin with.
+    pub init: Option<PathBuf>,
 }
 
 /// A configuration that cannot be used: exit code 64.
@@ -119,7 +126,9 @@ impl Config {
             .map(read_file)
             .transpose()?
             .unwrap_or_default();
-        args.settings.over(file).try_into()
+        let mut config: Self = args.settings.over(file).try_into()?;
+        config.init = args.command.map(|Command::Init { dir }| dir);
+        Ok(config)
     }
 }
 
@@ -154,6 +163,12 @@ impl TryFrom<Settings> for Config {
             max_containers_per_notification,
             max_output_bytes,
             redact,
+            project_root,
+            allow_register_hook,
+            project_ttl,
+            register_hook_ttl,
+            max_tool_processes,
+            tool_env,
             log_level,
             log_format,
         } = settings;
@@ -241,7 +256,19 @@ impl TryFrom<Settings> for Config {
                 watch_renewal: watch_renewal_seconds
                     .map_or(watching.watch_renewal, Duration::from_secs),
             },
+            project: match project_root {
+                None => None,
+                Some(root) => Some(registry::Config {
+                    root: std::path::absolute(&root).unwrap_or(root),
+                    allow_hook: allow_register_hook.unwrap_or_default(),
+                    ttl: ttl("project-ttl", project_ttl)?,
+                    hook_ttl: ttl("register-hook-ttl", register_hook_ttl)?,
+                    processes_max: count(max_tool_processes, PROCESSES_MAX),
+                    passed: tool_env.unwrap_or_default(),
+                }),
+            },
             drain_timeout: drain_timeout_seconds.map_or(DRAIN_TIMEOUT, Duration::from_secs),
+            init: None,
         })
     }
 }
@@ -254,6 +281,23 @@ impl From<BadPattern> for ConfigError {
             value: error.pattern,
             expected: format!("a regular expression of a secret: {}", error.reason),
         }
+    }
+}
+
+/// How long a look at the project is good for.
+fn ttl(key: &'static str, text: Option<String>) -> Result<Duration, ConfigError> {
+    let allowed = Duration::from_secs(1)..=Duration::from_hours(1);
+    let Some(text) = text else {
+        return Ok(PROJECT_TTL);
+    };
+    match duration::parse(&text) {
+        Ok(time) if allowed.contains(&time) => Ok(time),
+        _ => Err(ConfigError::Value {
+            origin: String::new(),
+            key,
+            value: text,
+            expected: "a time from 1s to 1h, such as 5s".to_owned(),
+        }),
     }
 }
 

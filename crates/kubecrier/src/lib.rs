@@ -15,6 +15,7 @@ pub mod log;
 pub mod mcp;
 pub mod metrics;
 pub mod redact;
+pub mod registry;
 pub mod subscriptions;
 mod table;
 
@@ -46,7 +47,9 @@ pub async fn run(config: Config, stop: impl Stream<Item = ()>) -> Result<()> {
         subscriptions,
         redactor,
         captures,
+        project,
         drain_timeout,
+        init: _,
     } = config;
     let lifecycle = Lifecycle::default();
     let metrics = Metrics::new();
@@ -59,7 +62,10 @@ pub async fn run(config: Config, stop: impl Stream<Item = ()>) -> Result<()> {
         subscriptions,
         redactor,
         captures,
+        project,
     });
+    // Before the first client comes: what it is told at the start is what is there.
+    server.follow_project().await;
     let admin = admin::Admin {
         lifecycle: lifecycle.clone(),
         metrics,

@@ -1,9 +1,12 @@
 //! The binary: parse, run, map to an exit code.
 
-use std::{env, io::Write, process::ExitCode};
+use std::{env, io::Write, path::Path, process::ExitCode};
 
 use futures_util::stream;
-use kubecrier::config::{Config, ConfigError};
+use kubecrier::{
+    config::{Config, ConfigError},
+    registry,
+};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Bad usage or configuration, as in sysexits.h.
@@ -27,10 +30,27 @@ fn main() -> ExitCode {
         }
     };
     config.log.install();
+    if let Some(dir) = &config.init {
+        return init(dir);
+    }
     match run(config) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             complain(&format!("{error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn init(dir: &Path) -> ExitCode {
+    match registry::init(dir) {
+        Ok(files) => {
+            let count = files.len();
+            tracing::info!(count, "files written; serve them with --project-root");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            complain(&error.to_string());
             ExitCode::FAILURE
         }
     }

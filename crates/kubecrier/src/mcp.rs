@@ -12,6 +12,7 @@ mod http;
 mod intake;
 mod output;
 mod peers;
+mod project;
 mod push;
 mod resources;
 mod running;

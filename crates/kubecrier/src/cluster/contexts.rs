@@ -2,7 +2,7 @@
 //! a context that is down costs only the calls that name it, and the file is read
 //! again when it has changed.
 
-use std::{collections::HashMap, path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::HashMap, ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use serde::Serialize;
@@ -70,6 +70,14 @@ impl Contexts {
             config,
             state: Mutex::default(),
         }
+    }
+
+    /// The files the contexts come from, as `KUBECONFIG` has them; none inside of a
+    /// cluster.
+    pub fn kubeconfig(&self) -> Option<OsString> {
+        let places = Places::find(self.config.kubeconfig.as_deref());
+        let there = places.paths.iter().any(|path| path.exists());
+        there.then(|| std::env::join_paths(&places.paths).ok())?
     }
 
     /// Every context, in the order of the file.

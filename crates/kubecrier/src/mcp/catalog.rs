@@ -12,6 +12,7 @@ use rmcp::{
 };
 
 use super::running::Running;
+use crate::registry::Hashes;
 
 /// A source of tools and prompts. Their lists may change at any time: they are asked
 /// for every few seconds and after every call, and whoever listens is told.
@@ -35,6 +36,12 @@ pub(super) trait Catalog: fmt::Debug + Send + Sync + 'static {
         &self,
         request: &GetPromptRequestParams,
     ) -> Option<Result<GetPromptResult, ErrorData>>;
+
+    /// What its lists amount to, if it knows: then they are not made only to find out
+    /// whether they changed.
+    fn hashes(&self) -> Option<Hashes> {
+        None
+    }
 
     /// Values for an argument of a prompt that begin with `given`; `None` if there is
     /// no such prompt.

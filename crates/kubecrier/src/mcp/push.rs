@@ -2,12 +2,14 @@
 //! `list_changed` exactly once per change and session.
 
 use mcp_notify::{
-    ContentHash, Delivery, Emit, Level, ListChangedTracker, LoggingService, OutboxSink,
-    ProtocolVersion, Registry, Session, WeakSession,
+    ContentHash, Delivery, Emit, EncodeError, Level, ListChangedTracker, LoggingService,
+    OutboxSink, ProtocolVersion, Registry, Session, WeakSession,
 };
 use parking_lot::Mutex;
 use rmcp::model::{Prompt, Resource, ResourceTemplate, Tool};
 use serde::Serialize;
+
+use crate::registry::Hashes;
 
 /// Everything that pushes to sessions.
 #[derive(Debug)]
@@ -25,6 +27,8 @@ pub(super) struct Lists {
     pub(super) resources: Vec<Resource>,
     pub(super) templates: Vec<ResourceTemplate>,
     pub(super) prompts: Vec<Prompt>,
+    /// What a project folder adds; not known before it has been looked at.
+    pub(super) files: Option<Hashes>,
 }
 
 /// One list to a client, two to us.
@@ -110,15 +114,25 @@ impl Push {
     fn know(&self, now: &Lists) {
         let resources: Vec<_> = now.resources.iter().map(Listed::Resource).collect();
         let templates: Vec<_> = now.templates.iter().map(Listed::Template).collect();
-        for (registry, hash) in [
-            (Registry::Tools, ContentHash::of(&now.tools)),
+        let files = now.files.as_ref();
+        for (registry, hash, files) in [
+            (
+                Registry::Tools,
+                ContentHash::of(&now.tools),
+                files.map(|files| &files.tools),
+            ),
             (
                 Registry::Resources,
                 ContentHash::of_all(&[&resources, &templates]),
+                files.map(|files| &files.resources),
             ),
-            (Registry::Prompts, ContentHash::of(&now.prompts)),
+            (
+                Registry::Prompts,
+                ContentHash::of(&now.prompts),
+                files.map(|files| &files.prompts),
+            ),
         ] {
-            match hash {
+            match hash.and_then(|hash| with_files(hash, files)) {
                 Ok(hash) => self.lists.update(registry, hash),
                 Err(error) => tracing::error!(?registry, %error, "cannot tell what is in a list"),
             }
@@ -135,5 +149,15 @@ impl Push {
                 let _accounted = session.push(notification);
             }
         }
+    }
+}
+
+/// A list is what is built in and what the folder adds. While nobody has looked into
+/// the folder, nobody knows the list.
+fn with_files(hash: ContentHash, files: Option<&ContentHash>) -> Result<ContentHash, EncodeError> {
+    match files {
+        None => Ok(hash),
+        Some(files) if files.is_empty() => Ok(ContentHash::from("")),
+        Some(files) => ContentHash::of(&[("built in", hash.as_str()), ("files", files.as_str())]),
     }
 }

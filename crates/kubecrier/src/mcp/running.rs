@@ -34,6 +34,12 @@ impl Running {
         let _went_back = self.progress.set(value, Some(words), Some(total));
     }
 
+    /// The same of what may know neither how much there is nor words for it. Says
+    /// nothing either where a value is none.
+    pub(super) fn reached(&self, value: f64, total: Option<f64>, words: Option<&str>) {
+        let _no_progress = self.progress.set(value, words, total);
+    }
+
     /// Logs to the client. On the stream of the answer it waits for the client to
     /// take it, within the deadline of one send.
     pub(super) async fn log(&self, level: Level, logger: &str, data: &(impl Serialize + Sync)) {

@@ -4,6 +4,7 @@
 mod calls;
 mod level;
 mod listen;
+mod lists;
 mod prompts;
 mod resources;
 mod setup;
@@ -41,13 +42,14 @@ use super::{
     catalog::Catalog,
     output::cleaned_contents,
     peers::Peers,
-    push::{Lists, Push},
+    push::Push,
     resources::Resources,
     sessions::Sessions,
     subscriptions::Subscriptions,
-    tools,
 };
-use crate::{cluster::Contexts, lifecycle::Lifecycle, metrics::Metrics, redact::Redactor};
+use crate::{
+    cluster::Contexts, lifecycle::Lifecycle, metrics::Metrics, redact::Redactor, registry::Project,
+};
 
 const INSTRUCTIONS: &str = "Reads Kubernetes clusters; changes nothing. Start with events_list \
     (types [\"Warning\"]) to see what went wrong, then pods_list and pods_log (previous: true after \
@@ -74,6 +76,8 @@ struct Shared {
     resources: Resources,
     subscriptions: Subscriptions,
     catalogs: Vec<Box<dyn Catalog>>,
+    /// The site's own folder.
+    project: Option<Project>,
     peers: Peers,
     roots: RootsTracker,
     /// Counted for those who run the server.
@@ -146,13 +150,6 @@ impl Server {
         }
     }
 
-    /// Looks whether the lists have changed, and tells whoever has joined.
-    pub(super) fn refresh(&self) {
-        if self.shared.push.joined() > 0 {
-            self.shared.push.refresh(&self.lists());
-        }
-    }
-
     /// Fetches the roots of clients that say they have changed, for ever.
     pub(super) async fn follow_roots(&self) {
         let told = |session: &Session, roots: &Arc<RootsSnapshot>| {
@@ -165,31 +162,6 @@ impl Server {
             );
         };
         self.shared.roots.run(told).await;
-    }
-
-    /// What everybody sees.
-    fn lists(&self) -> Lists {
-        Lists {
-            tools: self.tools(),
-            resources: self.shared.resources.list(&self.nobody_in_particular()),
-            templates: self.shared.resources.templates(),
-            prompts: self.prompts(),
-        }
-    }
-
-    fn tools(&self) -> Vec<Tool> {
-        // Without a readable kubeconfig there is no choice of contexts, and the
-        // tools say why when they are called.
-        let contexts = self.shared.contexts.list().unwrap_or_default();
-        let default = contexts
-            .iter()
-            .find(|one| one.default)
-            .map(|one| one.name.clone());
-        let names: Vec<_> = contexts.into_iter().map(|one| one.name).collect();
-        let ours = tools::TOOLS.iter();
-        let ours = ours.map(|entry| entry.definition(&names, default.as_deref()));
-        let catalogs = self.shared.catalogs.iter();
-        ours.chain(catalogs.flat_map(|one| one.tools())).collect()
     }
 
     /// The session a message came in; the newest protocol has none.
@@ -265,6 +237,7 @@ impl ServerHandler for Server {
             sessions.watch(session.id(), &context.peer);
         }
         self.shared.peers.join(&session, &context.peer);
+        self.look().await;
         self.shared
             .push
             .join(&session, &Registry::ALL, &self.lists());
@@ -278,10 +251,14 @@ impl ServerHandler for Server {
 
     async fn list_tools(
         &self,
-        _request: Option<PaginatedRequestParams>,
+        request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(self.tools()))
+        let _after = self.look().await;
+        let (items, next) = lists::page("tools", self.tools(), request)?;
+        let mut result = ListToolsResult::with_all_items(items);
+        result.next_cursor = next;
+        Ok(result)
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
@@ -298,28 +275,40 @@ impl ServerHandler for Server {
 
     async fn list_prompts(
         &self,
-        _request: Option<PaginatedRequestParams>,
+        request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        Ok(ListPromptsResult::with_all_items(self.prompts()))
+        let _after = self.look().await;
+        let (items, next) = lists::page("prompts", self.prompts(), request)?;
+        let mut result = ListPromptsResult::with_all_items(items);
+        result.next_cursor = next;
+        Ok(result)
     }
 
     async fn list_resources(
         &self,
-        _request: Option<PaginatedRequestParams>,
+        request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
+        let _after = self.look().await;
         let all = self.shared.resources.list(&self.who(&context));
-        Ok(ListResourcesResult::with_all_items(all))
+        let (items, next) = lists::page("resources", all, request)?;
+        let mut result = ListResourcesResult::with_all_items(items);
+        result.next_cursor = next;
+        Ok(result)
     }
 
     async fn list_resource_templates(
         &self,
-        _request: Option<PaginatedRequestParams>,
+        request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        let _after = self.look().await;
         let all = self.shared.resources.templates();
-        Ok(ListResourceTemplatesResult::with_all_items(all))
+        let (items, next) = lists::page("resourceTemplates", all, request)?;
+        let mut result = ListResourceTemplatesResult::with_all_items(items);
+        result.next_cursor = next;
+        Ok(result)
     }
 
     async fn read_resource(

@@ -27,7 +27,7 @@ use super::{
     server::Server,
     sessions::{self, SessionLimits, Sessions},
 };
-use crate::lifecycle::Lifecycle;
+use crate::{lifecycle::Lifecycle, registry::Project};
 
 /// How often the lists are looked at for changes.
 const LISTS_TTL: Duration = Duration::from_secs(5);
@@ -247,10 +247,19 @@ fn watch_lists(server: &Server, close: &CancellationToken, lifecycle: &Lifecycle
     });
     lifecycle.spawn("lists", async move {
         let mut ticks = interval(LISTS_TTL);
+        let mut folder = server.project().map(Project::subscribe);
         loop {
+            let looked = async {
+                match &mut folder {
+                    // The project is the server's, so it is never dropped before.
+                    Some(folder) => folder.changed().await.is_ok(),
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
                 () = close.cancelled() => return,
                 _tick = ticks.tick() => server.refresh(),
+                true = looked => server.refresh(),
             }
         }
     });

@@ -1,6 +1,7 @@
 //! Starts the real binary and speaks raw JSON-RPC to it, so that nothing of ours
 //! stands between a test and the wire.
 
+mod project;
 mod stream;
 mod subscriber;
 
@@ -22,7 +23,11 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use testbed::{Cluster, Kubeconfig, User};
 
-pub(crate) use self::{stream::Stream, subscriber::Subscriber};
+pub(crate) use self::{
+    project::{Project, changed},
+    stream::Stream,
+    subscriber::Subscriber,
+};
 
 /// Longer than anything takes; only a test that fails waits for it.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);

@@ -18,6 +18,8 @@ mod liveness;
 mod pod_status;
 mod protocol;
 mod redaction;
+mod registries;
+mod registries_run;
 #[cfg(feature = "conformance-fixtures")]
 mod rmcp_client;
 mod sessions;

@@ -42,6 +42,7 @@ impl Server {
                 })
                 .await?;
         }
+        let _after = self.look().await;
         let found = self
             .speaking(context, async |running| {
                 let mut catalogs = self.shared.catalogs.iter();

@@ -13,12 +13,14 @@ use crate::{
         caller::Caller,
         catalog::Catalog,
         peers::Peers,
+        project,
         push::Push,
         resources::{Family, Resources, SubscriptionFeeds},
         subscriptions::{SubscriptionSettings, Subscriptions},
     },
     metrics::Metrics,
     redact::Redactor,
+    registry::{self, Project},
     subscriptions::Ledger,
 };
 
@@ -46,6 +48,8 @@ pub struct Setup {
     pub redactor: Redactor,
     /// What the evidence of faults may take.
     pub captures: CaptureLimits,
+    /// The site's own tools, resources and prompts.
+    pub project: Option<registry::Config>,
 }
 
 /// What is served besides our own tools.
@@ -53,16 +57,19 @@ pub struct Setup {
 pub(super) struct More {
     pub(super) families: Vec<Box<dyn Family>>,
     pub(super) catalogs: Vec<Box<dyn Catalog>>,
+    pub(super) project: Option<Project>,
 }
 
 impl Server {
     /// A server over these clusters.
     pub fn new(setup: Setup) -> Self {
-        #[cfg_attr(
-            not(feature = "conformance-fixtures"),
-            expect(unused_mut, reason = "the fixtures are what is added")
-        )]
         let mut more = More::default();
+        if let Some(config) = &setup.project {
+            let served = project::Served::new(config.clone(), &setup);
+            more.project = Some(served.project().clone());
+            more.families.push(Box::new(served.clone()));
+            more.catalogs.push(Box::new(served));
+        }
         #[cfg(feature = "conformance-fixtures")]
         if let Some((family, catalog)) = crate::mcp::fixtures::switched_on() {
             more.families.push(family);
@@ -80,6 +87,7 @@ impl Server {
             subscriptions: settings,
             redactor,
             captures,
+            project: _,
         } = setup;
         let ledger = Ledger::new(settings.caps);
         let feeds = SubscriptionFeeds(Arc::clone(&ledger));
@@ -107,6 +115,7 @@ impl Server {
             resources,
             subscriptions,
             catalogs: more.catalogs,
+            project: more.project,
             roots: RootsTracker::new(peers.clone()),
             peers,
             sessions: OnceLock::new(),

@@ -44,6 +44,7 @@ impl Client {
             subscriptions: SubscriptionSettings::default(),
             redactor: Redactor::new(&[]).unwrap(),
             captures: CaptureLimits::default(),
+            project: None,
         };
         let more = setup::More {
             families: vec![Box::new(notes.clone())],

@@ -1,0 +1,366 @@
+//! What a meta file, or an entry of `register.json`, says about an item. Keys that
+//! mean nothing here are left alone: others read the same files.
+
+use std::time::Duration;
+
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Map, Value, json};
+
+use super::item::PromptArgument;
+
+/// How long a tool may run, unless it says otherwise.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
+const TIMEOUT_SECONDS_MAX: u64 = 3_600;
+const TOOL_NAME_MAX: usize = 64;
+const NAME_MAX: usize = 128;
+const URI_MAX: usize = 2_048;
+
+/// What is said of a tool.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct ToolMeta {
+    pub(super) name: Option<String>,
+    title: Option<String>,
+    description: Option<String>,
+    #[serde(alias = "arguments")]
+    input_schema: Option<Map<String, Value>>,
+    output_schema: Option<Map<String, Value>>,
+    annotations: Option<Map<String, Value>>,
+    icons: Option<Vec<Value>>,
+    timeout_secs: Option<u64>,
+    pub(super) timeout_hint: Option<String>,
+    /// Of an entry of `register.json`: the executable, seen from `tools/`.
+    pub(super) path: Option<String>,
+}
+
+/// What is said of a resource, or of a family of them.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct ResourceMeta {
+    pub(super) name: Option<String>,
+    title: Option<String>,
+    description: Option<String>,
+    pub(super) uri: Option<String>,
+    pub(super) uri_template: Option<String>,
+    pub(super) mime_type: Option<String>,
+    pub(super) provider: Option<String>,
+    /// The file, seen from `resources/`.
+    pub(super) path: Option<String>,
+    annotations: Option<Map<String, Value>>,
+    icons: Option<Vec<Value>>,
+}
+
+/// What is said of a prompt.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct PromptMeta {
+    pub(super) name: Option<String>,
+    title: Option<String>,
+    description: Option<String>,
+    arguments: Option<Value>,
+    role: Option<String>,
+    /// The text, seen from `prompts/`.
+    pub(super) path: Option<String>,
+    icons: Option<Vec<Value>>,
+}
+
+#[derive(Deserialize)]
+struct Argument {
+    name: String,
+    description: Option<String>,
+    #[serde(default)]
+    required: bool,
+}
+
+/// Reads a meta file or an entry; the error says where it does not fit.
+pub(super) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
+    let value: Value =
+        serde_json::from_slice(bytes).map_err(|error| format!("it is not JSON: {error}"))?;
+    from_value(value)
+}
+
+pub(super) fn from_value<T: DeserializeOwned>(value: Value) -> Result<T, String> {
+    if !value.is_object() {
+        return Err("it must be a JSON object".to_owned());
+    }
+    serde_path_to_error::deserialize(value)
+        .map_err(|error| format!("`{}`: {}", error.path(), error.inner()))
+}
+
+// === impl ToolMeta ===
+
+impl ToolMeta {
+    pub(super) fn timeout(&self) -> Result<Duration, String> {
+        match self.timeout_secs {
+            None => Ok(TIMEOUT),
+            Some(seconds @ 1..=TIMEOUT_SECONDS_MAX) => Ok(Duration::from_secs(seconds)),
+            Some(other) => Err(format!(
+                "`timeoutSecs` is {other}, but must be from 1 to {TIMEOUT_SECONDS_MAX}"
+            )),
+        }
+    }
+
+    /// What clients see.
+    pub(super) fn definition(&self, name: &str) -> Result<Value, String> {
+        let mut schema = self.input_schema.clone().unwrap_or_default();
+        object_schema("inputSchema", &mut schema)?;
+        schema.entry("properties").or_insert_with(|| json!({}));
+        let mut shown = Map::new();
+        shown.insert("name".to_owned(), name.into());
+        put_texts(&mut shown, self.title.as_ref(), self.description.as_ref());
+        shown.insert("inputSchema".to_owned(), Value::Object(schema));
+        if let Some(mut schema) = self.output_schema.clone() {
+            object_schema("outputSchema", &mut schema)?;
+            shown.insert("outputSchema".to_owned(), Value::Object(schema));
+        }
+        if let Some(annotations) = &self.annotations {
+            shown.insert("annotations".to_owned(), Value::Object(annotations.clone()));
+        }
+        put_icons(&mut shown, self.icons.as_deref());
+        Ok(Value::Object(shown))
+    }
+}
+
+fn object_schema(key: &str, schema: &mut Map<String, Value>) -> Result<(), String> {
+    let kind = schema.entry("type").or_insert_with(|| "object".into());
+    if kind != "object" {
+        return Err(format!("`{key}` must be of type object, not {kind}"));
+    }
+    for (part, fits) in [
+        ("properties", Value::is_object as fn(&Value) -> bool),
+        ("required", Value::is_array),
+    ] {
+        if schema.get(part).is_some_and(|value| !fits(value)) {
+            return Err(format!("`{key}.{part}` is of the wrong type"));
+        }
+    }
+    Ok(())
+}
+
+// === impl ResourceMeta ===
+
+impl ResourceMeta {
+    /// What clients see; `key` is `uri` or `uriTemplate`.
+    pub(super) fn definition(&self, name: &str, key: &str, address: &str) -> Value {
+        let mut shown = Map::new();
+        shown.insert("name".to_owned(), name.into());
+        shown.insert(key.to_owned(), address.into());
+        put_texts(&mut shown, self.title.as_ref(), self.description.as_ref());
+        if let Some(mime_type) = &self.mime_type {
+            shown.insert("mimeType".to_owned(), mime_type.clone().into());
+        }
+        if let Some(annotations) = &self.annotations {
+            shown.insert("annotations".to_owned(), Value::Object(annotations.clone()));
+        }
+        put_icons(&mut shown, self.icons.as_deref());
+        Value::Object(shown)
+    }
+}
+
+// === impl PromptMeta ===
+
+impl PromptMeta {
+    pub(super) fn role(&self) -> Result<String, String> {
+        match self.role.as_deref().unwrap_or("user") {
+            role @ ("user" | "assistant") => Ok(role.to_owned()),
+            // The protocol has no third one, and a system's words are shown as the user's.
+            "system" => Ok("user".to_owned()),
+            other => Err(format!(
+                "`role` is `{other}`, but must be user or assistant"
+            )),
+        }
+    }
+
+    /// What it asks for, declared as a schema or as the protocol's list; `None` if
+    /// it does not say.
+    pub(super) fn arguments(&self) -> Result<Option<Vec<PromptArgument>>, String> {
+        match &self.arguments {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::Array(list)) => {
+                let read = |one: &Value| {
+                    let one: Argument =
+                        from_value(one.clone()).map_err(|error| format!("`arguments`: {error}"))?;
+                    Ok(PromptArgument {
+                        name: one.name,
+                        description: one.description,
+                        required: one.required,
+                    })
+                };
+                list.iter().map(read).collect::<Result<_, _>>().map(Some)
+            }
+            Some(Value::Object(schema)) => {
+                let mut schema = schema.clone();
+                object_schema("arguments", &mut schema)?;
+                let required = |name: &str| {
+                    let list = schema.get("required").and_then(Value::as_array);
+                    list.is_some_and(|list| list.iter().any(|one| one == name))
+                };
+                let properties = schema.get("properties").and_then(Value::as_object);
+                let read = |(name, about): (&String, &Value)| PromptArgument {
+                    name: name.clone(),
+                    description: about["description"].as_str().map(str::to_owned),
+                    required: required(name),
+                };
+                Ok(Some(properties.into_iter().flatten().map(read).collect()))
+            }
+            Some(_) => Err("`arguments` must be a schema or a list".to_owned()),
+        }
+    }
+
+    /// What clients see.
+    pub(super) fn definition(&self, name: &str, arguments: &[PromptArgument]) -> Value {
+        let mut shown = Map::new();
+        shown.insert("name".to_owned(), name.into());
+        put_texts(&mut shown, self.title.as_ref(), self.description.as_ref());
+        shown.insert("arguments".to_owned(), json!(arguments));
+        put_icons(&mut shown, self.icons.as_deref());
+        Value::Object(shown)
+    }
+}
+
+fn put_texts(shown: &mut Map<String, Value>, title: Option<&String>, description: Option<&String>) {
+    for (key, text) in [("title", title), ("description", description)] {
+        if let Some(text) = text {
+            shown.insert(key.to_owned(), text.clone().into());
+        }
+    }
+}
+
+/// Icons that a client can get without us; one that lies in the folder it cannot.
+fn put_icons(shown: &mut Map<String, Value>, icons: Option<&[Value]>) {
+    let reachable = |icon: &&Value| {
+        let source = icon["src"].as_str().unwrap_or_default();
+        source.starts_with("https:") || source.starts_with("data:")
+    };
+    let icons: Vec<_> = icons.into_iter().flatten().filter(reachable).collect();
+    if !icons.is_empty() {
+        shown.insert("icons".to_owned(), json!(icons));
+    }
+}
+
+/// The name of a tool: what every client takes.
+pub(super) fn tool_name(name: &str) -> Result<(), String> {
+    let fits = (1..=TOOL_NAME_MAX).contains(&name.len())
+        && name
+            .bytes()
+            .all(|one| one.is_ascii_alphanumeric() || one == b'_' || one == b'-');
+    if fits {
+        Ok(())
+    } else {
+        Err(format!(
+            "`{name}` is not a name of a tool: letters, digits, `_` and `-`, at most {TOOL_NAME_MAX}"
+        ))
+    }
+}
+
+/// The name of anything else.
+pub(super) fn plain_name(name: &str) -> Result<(), String> {
+    let fits = (1..=NAME_MAX).contains(&name.chars().count()) && !name.contains(char::is_control);
+    if fits {
+        Ok(())
+    } else {
+        Err(format!("its name must have 1 to {NAME_MAX} characters"))
+    }
+}
+
+/// An address: a scheme and something after it, of no characters that a URI lacks.
+pub(super) fn address(uri: &str) -> Result<(), String> {
+    let scheme = uri.split_once(':').map(|(scheme, _)| scheme);
+    let is_scheme = scheme.is_some_and(|scheme| {
+        scheme.starts_with(|one: char| one.is_ascii_alphabetic())
+            && scheme
+                .chars()
+                .all(|one| one.is_ascii_alphanumeric() || "+-.".contains(one))
+    });
+    let odd = |one: char| one.is_control() || one.is_whitespace();
+    if is_scheme && uri.len() <= URI_MAX && !uri.contains(odd) {
+        Ok(())
+    } else {
+        Err(format!("`{uri}` is not a URI"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tool(value: Value) -> Result<Value, String> {
+        from_value::<ToolMeta>(value)?.definition("t")
+    }
+
+    #[test]
+    fn a_tool_has_an_object_for_its_arguments() {
+        let shown = tool(json!({"description": "d", "_comment": 1})).unwrap();
+        let schema = json!({"type": "object", "properties": {}});
+        assert_eq!(
+            shown,
+            json!({"name": "t", "description": "d", "inputSchema": schema})
+        );
+        for bad in [
+            json!({"inputSchema": []}),
+            json!({"inputSchema": {"type": "string"}}),
+            json!({"inputSchema": {"properties": []}}),
+            json!({"outputSchema": {"type": "array"}}),
+            json!({"description": 7}),
+            json!([]),
+        ] {
+            assert!(tool(bad.clone()).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_timeout_is_within_reason() {
+        let timeout = |value| from_value::<ToolMeta>(value).unwrap().timeout();
+        assert_eq!(timeout(json!({})), Ok(TIMEOUT));
+        assert_eq!(
+            timeout(json!({"timeoutSecs": 5})),
+            Ok(Duration::from_secs(5))
+        );
+        assert!(timeout(json!({"timeoutSecs": 0})).is_err());
+        assert!(timeout(json!({"timeoutSecs": 3601})).is_err());
+    }
+
+    #[test]
+    fn names_and_addresses() {
+        for good in ["a", "check-disk_2", &"x".repeat(64)] {
+            assert!(tool_name(good).is_ok(), "{good}");
+        }
+        for bad in ["", "a.b", "a b", "ä", &"x".repeat(65)] {
+            assert!(tool_name(bad).is_err(), "{bad}");
+        }
+        assert!(plain_name("prompt.greeting").is_ok());
+        assert!(plain_name("a\nb").is_err());
+        assert!(address("file://./resources/a.txt").is_ok());
+        for bad in ["", "a", "a b:c", ":x", "x:a b", "x:\n"] {
+            assert!(address(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_prompt_says_what_it_asks_for_in_either_way() {
+        let arguments = |value| {
+            from_value::<PromptMeta>(json!({"arguments": value}))
+                .unwrap()
+                .arguments()
+        };
+        let expected = vec![PromptArgument {
+            name: "who".to_owned(),
+            description: Some("d".to_owned()),
+            required: true,
+        }];
+        let schema = json!({"type": "object", "required": ["who"],
+            "properties": {"who": {"type": "string", "description": "d"}}});
+        assert_eq!(arguments(schema), Ok(Some(expected.clone())));
+        let list = json!([{"name": "who", "description": "d", "required": true}]);
+        assert_eq!(arguments(list), Ok(Some(expected)));
+        assert_eq!(arguments(Value::Null), Ok(None));
+        assert!(arguments(json!("who")).is_err());
+    }
+
+    #[test]
+    fn only_icons_that_can_be_reached_are_shown() {
+        let icons = json!([{"src": "./icon.svg"}, {"src": "https://x.test/i.png"}]);
+        let shown = tool(json!({"icons": icons})).unwrap();
+        assert_eq!(shown["icons"], json!([{"src": "https://x.test/i.png"}]));
+    }
+}

@@ -1,0 +1,170 @@
+//! Pages of a list. A cursor is bound to the list it came from and to what was in
+//! it: after a change it is stale, and never silently skips an item.
+
+use std::ops::Range;
+
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+
+/// Items on a page, unless told otherwise.
+pub const PAGE_DEFAULT: usize = 50;
+/// Items on a page at most.
+pub const PAGE_MAX: usize = 200;
+
+/// How much of a hash a cursor carries: enough that no two contents meet by chance.
+const HASH_CHARS: usize = 32;
+
+/// Which items are on a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Paged {
+    /// Their places in the list.
+    pub range: Range<usize>,
+    /// How to get the next page; the last one has none.
+    pub next: Option<String>,
+}
+
+/// A cursor that leads nowhere; a server answers it with [`CursorError::CODE`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CursorError {
+    /// Not one of ours, or of another list.
+    #[error("the cursor is not one of this list; start again without a cursor")]
+    Foreign,
+    /// The list has changed since.
+    #[error("the list has changed since that cursor was made; start again without a cursor")]
+    Stale,
+}
+
+// === impl CursorError ===
+
+impl CursorError {
+    /// The JSON-RPC error code for it: invalid params.
+    pub const CODE: i32 = -32602;
+}
+
+/// The page after `cursor` of a list of `total` items whose content has this hash.
+pub fn page(
+    collection: &str,
+    hash: &str,
+    total: usize,
+    size: usize,
+    cursor: Option<&str>,
+) -> Result<Paged, CursorError> {
+    let hash = hash.get(..HASH_CHARS).unwrap_or(hash);
+    let start = match cursor {
+        None => 0,
+        Some(cursor) => start_of(collection, hash, total, cursor)?,
+    };
+    let end = start.saturating_add(size.clamp(1, PAGE_MAX)).min(total);
+    let next =
+        (end < total).then(|| URL_SAFE_NO_PAD.encode(format!("1\n{collection}\n{hash}\n{end}")));
+    Ok(Paged {
+        range: start..end,
+        next,
+    })
+}
+
+fn start_of(
+    collection: &str,
+    hash: &str,
+    total: usize,
+    cursor: &str,
+) -> Result<usize, CursorError> {
+    let bytes = URL_SAFE_NO_PAD
+        .decode(cursor)
+        .map_err(|_| CursorError::Foreign)?;
+    let text = String::from_utf8(bytes).map_err(|_| CursorError::Foreign)?;
+    let parts: Vec<_> = text.split('\n').collect();
+    let ["1", of, made_of, start] = parts[..] else {
+        return Err(CursorError::Foreign);
+    };
+    let start: usize = start.parse().map_err(|_| CursorError::Foreign)?;
+    if of != collection {
+        return Err(CursorError::Foreign);
+    }
+    if made_of != hash {
+        return Err(CursorError::Stale);
+    }
+    // We hand out no cursor to the beginning, and none past the end.
+    if start == 0 || start >= total {
+        return Err(CursorError::Foreign);
+    }
+    Ok(start)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const HASH: &str = "0123456789abcdef0123456789abcdef0123";
+
+    fn cursor() -> String {
+        page("tools", HASH, 120, PAGE_DEFAULT, None)
+            .unwrap()
+            .next
+            .unwrap()
+    }
+
+    #[test]
+    fn the_usual_page_has_fifty_and_the_last_has_no_cursor() {
+        let first = page("tools", HASH, 120, PAGE_DEFAULT, None).unwrap();
+        assert_eq!(first.range, 0..50);
+        let second = page("tools", HASH, 120, PAGE_DEFAULT, first.next.as_deref()).unwrap();
+        assert_eq!(second.range, 50..100);
+        let third = page("tools", HASH, 120, PAGE_DEFAULT, second.next.as_deref()).unwrap();
+        assert_eq!((third.range, third.next), (100..120, None));
+        assert_eq!(page("tools", HASH, 0, 50, None).unwrap().next, None);
+        assert_eq!(
+            page("tools", HASH, 900, 900, None).unwrap().range,
+            0..PAGE_MAX
+        );
+    }
+
+    #[test]
+    fn a_cursor_is_bound_to_its_list_and_its_content() {
+        let cursor = Some(cursor());
+        let at = |list, hash, total| page(list, hash, total, 50, cursor.as_deref());
+        assert!(at("tools", HASH, 120).is_ok());
+        assert_eq!(at("prompts", HASH, 120), Err(CursorError::Foreign));
+        assert_eq!(at("tools", "another", 120), Err(CursorError::Stale));
+        assert_eq!(at("tools", HASH, 50), Err(CursorError::Foreign));
+    }
+
+    #[test]
+    fn whatever_else_is_no_cursor() {
+        let forged = |text: &str| URL_SAFE_NO_PAD.encode(text);
+        let short = &HASH[..HASH_CHARS];
+        for bad in [
+            String::new(),
+            "50".to_owned(),
+            "%%%".to_owned(),
+            format!("{}x", cursor()),
+            forged(&format!("1\ntools\n{short}\n0")),
+            forged(&format!("1\ntools\n{short}\n-1")),
+            forged(&format!("1\ntools\n{short}\n99999999999999999999999")),
+            forged(&format!("2\ntools\n{short}\n50")),
+            forged(&format!("1\ntools\n{short}\n50\n")),
+        ] {
+            let answer = page("tools", HASH, 120, 50, Some(&bad));
+            assert_eq!(answer, Err(CursorError::Foreign), "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_pages_are_the_list(total in 0_usize..1000, size in 1_usize..300) {
+            let (mut seen, mut cursor) = (0, None);
+            loop {
+                let Paged { range, next } = page("x", HASH, total, size, cursor.as_deref()).unwrap();
+                prop_assert_eq!(range.start, seen);
+                prop_assert!(range.len() <= size.min(PAGE_MAX));
+                prop_assert!(next.is_none() || !range.is_empty());
+                seen = range.end;
+                cursor = next;
+                if cursor.is_none() { break; }
+            }
+            prop_assert_eq!(seen, total);
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Prompts: a text with placeholders in double braces.
+
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
+use serde_json::{Map, Value};
+
+use super::item::{PromptArgument, PromptItem};
+
+static PLACEHOLDER: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"\{\{\s*([A-Za-z0-9_.-]{1,64})\s*\}\}").expect("a constant that a test uses")
+});
+
+/// Why a prompt cannot be filled in.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PromptError {
+    /// Something it cannot do without is not there.
+    #[error("the prompt needs the argument `{0}`")]
+    Missing(String),
+}
+
+/// Fills in a prompt. What is put in is not read again for placeholders, so an
+/// argument cannot reach for another; a placeholder that nobody declared and
+/// nobody gave stays as it is.
+pub fn render(prompt: &PromptItem, given: &Map<String, Value>) -> Result<String, PromptError> {
+    let value = |name: &str| match given.get(name)? {
+        Value::Null => None,
+        Value::String(text) => Some(text.clone()),
+        other => Some(other.to_string()),
+    };
+    for argument in prompt.arguments.iter().filter(|one| one.required) {
+        if value(&argument.name).is_none() {
+            return Err(PromptError::Missing(argument.name.clone()));
+        }
+    }
+    let declared = |name: &str| prompt.arguments.iter().any(|one| one.name == name);
+    let filled = PLACEHOLDER.replace_all(&prompt.text, |found: &Captures<'_>| {
+        let name = &found[1];
+        match value(name) {
+            Some(text) => text,
+            None if declared(name) => String::new(),
+            None => found[0].to_owned(),
+        }
+    });
+    Ok(filled.into_owned())
+}
+
+/// What a text without a declaration asks for.
+pub(super) fn placeholders(text: &str) -> Vec<PromptArgument> {
+    let mut found: Vec<PromptArgument> = Vec::new();
+    for one in PLACEHOLDER.captures_iter(text) {
+        if !found.iter().any(|known| known.name == one[1]) {
+            found.push(PromptArgument {
+                name: one[1].to_owned(),
+                description: None,
+                required: false,
+            });
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn prompt(text: &str, arguments: &[(&str, bool)]) -> PromptItem {
+        let argument = |(name, required): &(&str, bool)| PromptArgument {
+            name: (*name).to_owned(),
+            description: None,
+            required: *required,
+        };
+        PromptItem {
+            name: "p".to_owned(),
+            definition: Value::Null,
+            arguments: arguments.iter().map(argument).collect(),
+            role: "user".to_owned(),
+            text: text.into(),
+        }
+    }
+
+    fn filled(prompt: &PromptItem, given: Value) -> Result<String, PromptError> {
+        render(prompt, given.as_object().unwrap())
+    }
+
+    #[test]
+    fn placeholders_are_filled_in() {
+        let prompt = prompt(
+            "Hi {{name}}, {{ name }}: {{n}} {{other}} {{more}}{",
+            &[("name", true), ("n", false), ("more", false)],
+        );
+        assert_eq!(
+            filled(&prompt, json!({"name": "Ann", "n": 3})).unwrap(),
+            "Hi Ann, Ann: 3 {{other}} {"
+        );
+        for given in [json!({}), json!({"name": null})] {
+            assert_eq!(
+                filled(&prompt, given),
+                Err(PromptError::Missing("name".to_owned()))
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_filled_in_is_not_read_again() {
+        let prompt = prompt("{{a}}{{b}}", &[("a", false), ("b", false)]);
+        let given = json!({"a": "{{b}}$1", "b": "secret"});
+        assert_eq!(filled(&prompt, given).unwrap(), "{{b}}$1secret");
+    }
+
+    #[test]
+    fn a_text_says_what_it_asks_for() {
+        let names: Vec<_> = placeholders("{{a}} {{b}} {{a}} {c} {{not a name}}")
+            .into_iter()
+            .map(|one| one.name)
+            .collect();
+        assert_eq!(names, ["a", "b"]);
+    }
+}

@@ -1,0 +1,1 @@
+greeting="Good morning,"

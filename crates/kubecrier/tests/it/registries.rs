@@ -1,0 +1,354 @@
+//! A site's own tools, resources and prompts, and `list_changed` that never lies.
+
+use std::{
+    fs::{self, FileTimes},
+    time::{Duration, SystemTime},
+};
+
+use serde_json::{Value, json};
+
+use crate::harness::{File, Http, HttpSession, Project, Stream, changed, initialize, kubeconfig};
+
+/// Longer than a change takes to be told: it settles, is looked at, and looked at
+/// once more.
+const QUIET: Duration = Duration::from_millis(2_500);
+
+const TOOLS: &str = "notifications/tools/list_changed";
+const RESOURCES: &str = "notifications/resources/list_changed";
+const PROMPTS: &str = "notifications/prompts/list_changed";
+const ALL: [&str; 3] = [PROMPTS, RESOURCES, TOOLS];
+
+fn no_cluster() -> File {
+    kubeconfig(|file| {
+        file.server_context("dev", "https://127.0.0.1:1", "")
+            .current("dev")
+    })
+}
+
+async fn http(project: &Project, more: &[&str]) -> Http {
+    let mut arguments = vec!["--project-root", project.text()];
+    arguments.extend(more);
+    Http::start(&no_cluster().path, &arguments).await
+}
+
+async fn told(stream: &mut Stream, count: usize) -> Vec<String> {
+    let mut messages = Vec::new();
+    for _ in 0..count {
+        messages.push(stream.next().await);
+    }
+    changed(&messages)
+}
+
+/// A session's stream after its first triplet.
+async fn settled(session: &HttpSession) -> Stream {
+    let mut stream = session.stream(None).await;
+    assert_eq!(told(&mut stream, 3).await, ALL);
+    stream
+}
+
+/// The fast sequence: everything at once, as from a pipe.
+fn fast_sequence(project: &Project, version: &str) -> Vec<Value> {
+    let mut session = project.stdio();
+    session.send(&initialize(version));
+    session.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    for id in ["l1", "l2"] {
+        session.send(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/list"}));
+    }
+    let mut all = Vec::new();
+    while all
+        .iter()
+        .filter(|one: &&Value| one.get("id").is_some())
+        .count()
+        < 3
+    {
+        all.push(session.receive());
+    }
+    all.extend(session.until_quiet(QUIET));
+    all
+}
+
+#[test]
+fn the_fast_sequence_gives_exactly_three() {
+    let with_tool = Project::empty();
+    with_tool.tool("test_tool", "echo ok");
+    for project in [Project::empty(), with_tool] {
+        // A rerun is a new session: nothing is kept anywhere.
+        for _ in 0..2 {
+            assert_eq!(changed(&fast_sequence(&project, "2025-11-25")), ALL);
+        }
+        let left: Vec<_> = fs::read_dir(project.path()).unwrap().collect();
+        assert!(left.len() <= 1, "nothing was written: {left:?}");
+    }
+}
+
+#[test]
+fn old_versions_are_told_nothing() {
+    let project = Project::new();
+    for version in ["2025-03-26", "2024-11-05"] {
+        let all = fast_sequence(&project, version);
+        assert_eq!(changed(&all), [""; 0], "{version}");
+        let text = format!("{all:?}");
+        assert!(text.contains("test_tool"), "it is served all the same");
+        assert!(
+            !text.contains("listChanged"),
+            "and does not promise: {version}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_change_is_told_once_and_no_change_is_not() {
+    let project = Project::new();
+    let http = http(&project, &[]).await;
+    let mut stream = settled(&http).await;
+    for _ in 0..5 {
+        for list in ["tools/list", "resources/list", "prompts/list"] {
+            http.rpc(list, json!({})).await;
+        }
+    }
+    // Touched, and written again with the same content.
+    let path = project.path().join("tools/test_tool/tool.sh");
+    let times = FileTimes::new().set_modified(SystemTime::UNIX_EPOCH);
+    fs::File::open(&path).unwrap().set_times(times).unwrap();
+    project.tool("test_tool", "echo ok");
+    stream.expect_silence(QUIET).await;
+    // A to B and back: two, each of the list that changed and of no other.
+    project.tool("test_tool", "echo changed");
+    assert_eq!(told(&mut stream, 1).await, [TOOLS]);
+    stream.expect_silence(QUIET).await;
+    project.tool("test_tool", "echo ok");
+    assert_eq!(told(&mut stream, 1).await, [TOOLS]);
+    project.prompt("ask", "And {{what}}?");
+    assert_eq!(told(&mut stream, 1).await, [PROMPTS]);
+    project.write("resources/one.meta.json", "{\"name\": \"other\"}", 0o644);
+    assert_eq!(told(&mut stream, 1).await, [RESOURCES]);
+    stream.expect_silence(QUIET).await;
+    project.tool("another", "true");
+    project.resource("another", "text");
+    project.prompt("another", "text");
+    assert_eq!(told(&mut stream, 3).await, ALL);
+    stream.expect_silence(QUIET).await;
+}
+
+#[tokio::test]
+async fn a_change_is_seen_within_a_second() {
+    let project = Project::new();
+    let http = http(&project, &[]).await;
+    let mut stream = settled(&http).await;
+    // Not right after the start, where everything is looked at twice.
+    tokio::time::sleep(QUIET).await;
+    let began = tokio::time::Instant::now();
+    project.tool("quick", "true");
+    assert_eq!(told(&mut stream, 1).await, [TOOLS]);
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(1), "{took:?}");
+    let list = http.rpc("tools/list", json!({})).await;
+    assert!(list.to_string().contains("\"quick\""));
+}
+
+#[tokio::test]
+async fn rapid_saves_settle_into_one() {
+    let project = Project::new();
+    let http = http(&project, &[]).await;
+    let mut stream = settled(&http).await;
+    stream.expect_silence(QUIET).await;
+    for turn in 0..10 {
+        project.tool("test_tool", &format!("echo {turn}"));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(told(&mut stream, 1).await, [TOOLS]);
+    stream.expect_silence(QUIET).await;
+}
+
+#[tokio::test]
+async fn sessions_of_different_versions_go_by_their_own_rules() {
+    let project = Project::new();
+    let http = http(&project, &[]).await;
+    let old = http.another("2025-03-26").await;
+    let mut quiet = old.stream(None).await;
+    let mut stream = settled(&http).await;
+    // The newest protocol hears only of what it asked for.
+    let only_tools = json!({"notifications": {"toolsListChanged": true}});
+    let listen = http.modern("subscriptions/listen", None, only_tools).await;
+    let mut listening = Stream::new(listen);
+    let acknowledged = listening.next().await;
+    assert!(
+        acknowledged.to_string().contains("acknowledged"),
+        "{acknowledged}"
+    );
+    assert_eq!(told(&mut listening, 1).await, [TOOLS]);
+    project.tool("another", "true");
+    project.prompt("another", "text");
+    assert_eq!(told(&mut stream, 2).await, [PROMPTS, TOOLS]);
+    assert_eq!(told(&mut listening, 1).await, [TOOLS]);
+    // Nothing was used up for the others by the one that is not told.
+    let late = http.another("2025-06-18").await;
+    settled(&late).await.expect_silence(QUIET).await;
+    quiet.expect_silence(Duration::from_millis(100)).await;
+    listening.expect_silence(Duration::from_millis(100)).await;
+    stream.expect_silence(Duration::from_millis(100)).await;
+}
+
+#[tokio::test]
+async fn a_restart_forgets_what_was_told() {
+    let project = Project::new();
+    for _ in 0..2 {
+        let http = http(&project, &[]).await;
+        settled(&http).await.expect_silence(QUIET).await;
+    }
+}
+
+#[tokio::test]
+async fn a_folder_that_goes_and_comes_back_is_told_twice() {
+    let project = Project::empty();
+    let (root, aside) = (project.path().join("p"), project.path().join("aside"));
+    let inner = Project::new();
+    fs::rename(inner.path(), &root).unwrap();
+    let arguments = ["--project-root", root.to_str().unwrap()];
+    let http = Http::start(&no_cluster().path, &arguments).await;
+    let mut stream = settled(&http).await;
+    stream.expect_silence(QUIET).await;
+    fs::rename(&root, &aside).unwrap();
+    assert_eq!(told(&mut stream, 3).await, ALL);
+    let stats: Value = http.get("/stats").await.json().await.unwrap();
+    assert_eq!(stats["project"]["refused"][0]["path"], ".");
+    assert_eq!(stats["project"]["tools"], 0);
+    fs::rename(&aside, &root).unwrap();
+    assert_eq!(told(&mut stream, 3).await, ALL);
+    stream.expect_silence(QUIET).await;
+    // And it is followed as before.
+    fs::remove_dir_all(root.join("tools")).unwrap();
+    assert_eq!(told(&mut stream, 1).await, [TOOLS]);
+    fs::rename(&root, inner.path()).unwrap();
+}
+
+#[tokio::test]
+async fn bad_items_are_named_and_hide_nothing() {
+    let project = Project::new();
+    project.meta("broken", &json!({}));
+    project.write("tools/broken/tool.meta.json", "{\"name\": ", 0o644);
+    project.write("tools/broken/tool.sh", "", 0o755);
+    project.tool("loose", "true");
+    project.write("tools/loose/helper.sh", "", 0o666);
+    project.tool("twin", "true");
+    project.meta("twin", &json!({"name": "test_tool"}));
+    project.tool("pods_list", "true");
+    std::os::unix::fs::symlink("/etc", project.path().join("tools/etc")).unwrap();
+    let http = http(&project, &[]).await;
+    let stats: Value = http.get("/stats").await.json().await.unwrap();
+    let mut refused: Vec<_> = stats["project"]["refused"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["path"].as_str().unwrap())
+        .collect();
+    refused.sort_unstable();
+    assert_eq!(
+        refused,
+        [
+            "tools/broken/tool.meta.json",
+            "tools/etc",
+            "tools/loose/helper.sh",
+            "tools/pods_list",
+            "tools/twin",
+        ]
+    );
+    assert_eq!(http.call("test_tool", json!({})).await.ok().text, "ok");
+    for _ in 0..3 {
+        project.prompt("ask", "text");
+        http.rpc("tools/list", json!({})).await;
+    }
+    let log = http.server.log();
+    assert!(log.contains("shadowed"), "{log}");
+    for file in refused {
+        let lines = log.lines().filter(|line| line.contains(file)).count();
+        assert_eq!(lines, 1, "{file} is named once:\n{log}");
+    }
+    // A registration that is far too large is not read, and switches nothing on.
+    let large = format!("{{\"version\": 1, \"_meta\": \"{}\"}}", "x".repeat(2 << 20));
+    project.write("server.d/register.json", &large, 0o644);
+    http.server.wait_for("and may have 1048576");
+    let list = http.rpc("tools/list", json!({})).await;
+    assert!(!list.to_string().contains("\"test_tool\""));
+    assert!(
+        list.to_string().contains("\"pods_list\""),
+        "what is built in stays"
+    );
+    fs::remove_file(project.path().join("server.d/register.json")).unwrap();
+    http.server.wait_for("no longer refused");
+    assert_eq!(http.call("test_tool", json!({})).await.ok().text, "ok");
+}
+
+#[tokio::test]
+async fn a_hook_runs_only_where_it_may() {
+    let project = Project::new();
+    let hook = "#!/bin/bash\necho '{\"version\": 1, \"prompts\": []}'\n";
+    project.write("server.d/register.sh", hook, 0o755);
+    let without = http(&project, &[]).await;
+    let list = without.rpc("prompts/list", json!({})).await;
+    assert_eq!(list["result"]["prompts"][0]["name"], "ask");
+    assert!(without.server.log().contains("--allow-register-hook"));
+    let with = http(&project, &["--allow-register-hook"]).await;
+    let list = with.rpc("prompts/list", json!({})).await;
+    assert_eq!(list["result"]["prompts"], json!([]));
+    let mut stream = settled(&with).await;
+    project.write("server.d/register.sh", "#!/bin/bash\nexit 1\n", 0o755);
+    with.server.wait_for("exit code 1");
+    stream.expect_silence(QUIET).await;
+}
+
+#[tokio::test]
+async fn hundreds_of_tools_come_page_by_page() {
+    let project = Project::empty();
+    for turn in 0..120 {
+        project.tool(&format!("tool-{turn:03}"), "true");
+    }
+    let http = http(&project, &[]).await;
+    let (mut names, mut cursor, mut pages) = (Vec::new(), Value::Null, 0);
+    let mut first = Value::Null;
+    loop {
+        let params = if cursor.is_null() {
+            json!({})
+        } else {
+            json!({"cursor": cursor})
+        };
+        let page = http.rpc("tools/list", params).await;
+        let tools = page["result"]["tools"].as_array().unwrap();
+        assert!(tools.len() <= 50);
+        names.extend(
+            tools
+                .iter()
+                .map(|tool| tool["name"].as_str().unwrap().to_owned()),
+        );
+        cursor = page["result"]["nextCursor"].clone();
+        pages += 1;
+        if first.is_null() {
+            first = cursor.clone();
+        }
+        if cursor.is_null() {
+            break;
+        }
+    }
+    let files = names
+        .iter()
+        .filter(|name| name.starts_with("tool-"))
+        .count();
+    assert_eq!((files, pages), (120, names.len().div_ceil(50)));
+    names.sort();
+    names.dedup();
+    assert!(names.len() > 120, "each once, and what is built in");
+    for (list, cursor) in [("prompts/list", &first), ("tools/list", &json!("nonsense"))] {
+        let refused = http.rpc(list, json!({"cursor": cursor})).await;
+        assert_eq!(refused["error"]["code"], -32602, "{refused}");
+    }
+    project.tool("tool-new", "true");
+    settled(&http).await;
+    let stale = loop {
+        let answer = http.rpc("tools/list", json!({"cursor": first})).await;
+        if answer.get("error").is_some() {
+            break answer;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    assert_eq!(stale["error"]["code"], -32602, "{stale}");
+}
