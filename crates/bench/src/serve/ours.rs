@@ -52,6 +52,7 @@ pub(super) async fn start() -> Result<(SocketAddr, Ours)> {
         subscriptions: config.subscriptions,
         redactor: config.redactor,
         captures: config.captures,
+        project: None,
     });
     let pages = admin::router(admin::Admin {
         lifecycle: lifecycle.clone(),

@@ -148,7 +148,7 @@ impl Runner {
         // A task of its own: whoever asked may go, and the process still has to be
         // ended, waited for, and killed if it does not listen.
         self.lifecycle.spawn("process", async move {
-            let outcome = supervise(job, output_max, say, stop, place).await;
+            let outcome = Box::pin(supervise(job, output_max, say, stop, place)).await;
             let _nobody_waits = tell.send(outcome);
         });
         Ok(running)
