@@ -220,8 +220,12 @@ async fn logs_that_cannot_be_had_are_errors_and_never_left_out() {
 /// S3-68 to S3-70, S3-74: over the cap a fault goes out and says `throttled`.
 #[tokio::test]
 async fn captures_over_the_cap_are_throttled_in_plain_sight() {
+    throttled_by("--max-log-captures-per-cluster", "fault-throttled").await;
+    throttled_by("--max-log-captures-global", "fault-throttled-all").await;
+}
+
+async fn throttled_by(flag: &str, space: &str) {
     let Some(bed) = testbed::shared() else { return };
-    let space = "fault-throttled";
     bed.dev()
         .create_cluster_wide(&namespace(space))
         .await
@@ -234,7 +238,7 @@ async fn captures_over_the_cap_are_throttled_in_plain_sight() {
             .set_log(&format!("{space}/{name}/app"), script);
     }
     let file = one_context(bed.dev(), User::Reader);
-    let http = Http::start(&file.path, &["--max-log-captures-per-cluster", "1"]).await;
+    let http = Http::start(&file.path, &[flag, "1"]).await;
     let mut client = Subscriber::new(&http).await;
     client
         .subscribe(json!({"mode": "faults", "namespace": space}))
