@@ -13,6 +13,8 @@ pub enum User {
     Reader,
     /// As [`User::Reader`], but only in the namespace `team-a`.
     TeamA,
+    /// As [`User::TeamA`], and may know which namespaces there are.
+    TeamAAndNames,
     /// As [`User::Reader`], but not the logs of pods.
     NoLogs,
     /// Is known and may do nothing.
@@ -24,10 +26,11 @@ pub enum User {
 // === impl User ===
 
 impl User {
-    pub(crate) const KNOWN: [Self; 5] = [
+    pub(crate) const KNOWN: [Self; 6] = [
         Self::Admin,
         Self::Reader,
         Self::TeamA,
+        Self::TeamAAndNames,
         Self::NoLogs,
         Self::Nobody,
     ];
@@ -38,6 +41,7 @@ impl User {
             Self::Admin => "admin",
             Self::Reader => "reader",
             Self::TeamA => "team-a",
+            Self::TeamAAndNames => "team-a-and-names",
             Self::NoLogs => "no-logs",
             Self::Nobody => "nobody",
             Self::Unknown => "unknown",
@@ -81,7 +85,9 @@ pub(crate) async fn grant(client: &Client) -> kube::Result<()> {
         "services",
     ];
     let roles: Api<ClusterRole> = Api::all(client.clone());
+    let names = json!([{"apiGroups": [""], "resources": ["namespaces"], "verbs": read}]);
     for (name, rules) in [
+        ("testbed-names", names),
         ("testbed-reader", rules(&with_logs)),
         ("testbed-no-logs", rules(&without_logs)),
     ] {
@@ -90,10 +96,12 @@ pub(crate) async fn grant(client: &Client) -> kube::Result<()> {
     let everywhere: Api<ClusterRoleBinding> = Api::all(client.clone());
     create(&everywhere, binding("testbed-reader", User::Reader)).await?;
     create(&everywhere, binding("testbed-no-logs", User::NoLogs)).await?;
+    create(&everywhere, binding("testbed-names", User::TeamAAndNames)).await?;
     let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(client.clone());
     create(&namespaces, json!({"metadata": {"name": "team-a"}})).await?;
     let in_team_a: Api<RoleBinding> = Api::namespaced(client.clone(), "team-a");
-    create(&in_team_a, binding("testbed-reader", User::TeamA)).await
+    create(&in_team_a, binding("testbed-reader", User::TeamA)).await?;
+    create(&in_team_a, binding("testbed-reader", User::TeamAAndNames)).await
 }
 
 fn binding(role: &str, user: User) -> Value {

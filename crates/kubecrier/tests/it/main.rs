@@ -24,6 +24,7 @@ mod registries_run;
 mod rmcp_client;
 mod sessions;
 mod shutdown;
+mod stalled;
 mod subscriptions;
 mod subscriptions_of_others;
 mod tools;

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use futures_util::StreamExt;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use testbed::{Kubeconfig, LogScript, User, pod};
@@ -305,18 +304,4 @@ async fn a_listen_gets_what_it_asked_for_and_a_graceful_end() {
     let end = stream.next().await;
     assert_eq!(end["result"]["resultType"], "complete", "{end}");
     assert!(http.server.exit().await.success());
-}
-
-#[tokio::test]
-async fn a_client_that_stops_reading_keeps_its_other_requests() {
-    let file = no_cluster();
-    let http = Http::start(&file.path, &[]).await;
-    // Opened and never read.
-    let stalled = http.open(None).await;
-    for _ in 0..20 {
-        let answer = timeout(Duration::from_secs(10), http.rpc("tools/list", json!({})));
-        assert!(answer.await.unwrap()["result"]["tools"].is_array());
-    }
-    assert_eq!(http.delete().await, StatusCode::ACCEPTED);
-    drop(stalled.bytes_stream().next().await);
 }

@@ -261,6 +261,33 @@ async fn what_may_not_be_watched_is_said() {
     assert_eq!(stats(&http).await["watches"].as_array().unwrap().len(), 1);
 }
 
+/// Where the whole cluster may not be watched, what may is, and the answer says so.
+#[tokio::test]
+async fn a_cluster_that_may_be_read_in_part_is_watched_in_part() {
+    let Some(bed) = testbed::shared() else { return };
+    let file = one_context(bed.dev(), User::TeamAAndNames);
+    let http = Http::start(&file.path, &[]).await;
+    let mut client = Subscriber::new(&http).await;
+    let made = http
+        .call("events_subscribe", json!({"reason": "InPart"}))
+        .await
+        .ok();
+    let warnings = made.data["warnings"].to_string();
+    assert!(warnings.contains("only these 1 of"), "{warnings}");
+    assert!(warnings.contains("team-a"), "{warnings}");
+    for space in ["default", "team-a"] {
+        let told = event(space, "Pod/x", "Normal", "InPart", space);
+        bed.dev().create(&told).await.unwrap();
+    }
+    let id = made.data["subscriptionId"].as_str().unwrap();
+    assert_eq!(client.event(id).await["event"]["namespace"], "team-a");
+    client.silence(Duration::from_millis(500)).await;
+    // What it asks for by name and may not read is an error.
+    let outside = json!({"namespaceSelector": ["kube-*"]});
+    let outside = http.call("events_subscribe", outside).await;
+    outside.refused("forbidden", &["verbs: [\"list\", \"watch\"]"]);
+}
+
 /// Bad input: a clear error, and no watch left behind.
 #[tokio::test]
 async fn bad_filters_are_refused_before_anything_is_watched() {
