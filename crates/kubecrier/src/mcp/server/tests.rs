@@ -49,6 +49,7 @@ impl Client {
         let more = setup::More {
             families: vec![Box::new(notes.clone())],
             catalogs: Vec::new(),
+            project: None,
         };
         let server = Server::with(setup, more);
         let session = Session::new("pipe");
