@@ -300,9 +300,10 @@ impl Family for Served {
         let stop = CancellationToken::new();
         let lease = Lease::new(stop.clone().drop_guard());
         let (project, updates, uri) = (self.project.clone(), updates.clone(), uri.to_owned());
+        // Now, not when the task gets its turn: what changes from here on is told.
+        let mut passes = project.subscribe();
+        let mut last = project.stamp(&uri);
         self.lifecycle.spawn("resource of the project", async move {
-            let mut passes = project.subscribe();
-            let mut last = project.stamp(&uri);
             loop {
                 tokio::select! {
                     () = stop.cancelled() => return,

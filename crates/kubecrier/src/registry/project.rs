@@ -251,8 +251,9 @@ impl Inner {
         }
         let found = scanner.scan(&hook);
         self.scans.fetch_add(1, Ordering::Relaxed);
+        self.current.send_replace(Arc::clone(&found));
+        // After it is there: whoever reads that something is served again may call it.
         self.report(&found);
-        self.current.send_replace(found);
     }
 
     /// Says what is refused, once, and when it no longer is.

@@ -275,7 +275,8 @@ async fn bad_items_are_named_and_hide_nothing() {
         "what is built in stays"
     );
     fs::remove_file(project.path().join("server.d/register.json")).unwrap();
-    http.server.wait_for("no longer refused");
+    http.server
+        .wait_for("no longer refused in the project folder path=\"server.d/register.json\"");
     assert_eq!(http.call("test_tool", json!({})).await.ok().text, "ok");
 }
 

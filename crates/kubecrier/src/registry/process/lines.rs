@@ -86,7 +86,7 @@ pub(super) async fn follow(
         return lines.kept;
     };
     let mut line = Vec::new();
-    let mut buffer = [0; 4 * 1024];
+    let mut buffer = vec![0; 4 * 1024];
     while let Ok(count @ 1..) = from.read(&mut buffer).await {
         for byte in &buffer[..count] {
             if *byte == b'\n' {

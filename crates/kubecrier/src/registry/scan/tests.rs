@@ -15,13 +15,12 @@ use tokio::time::{Duration, Instant};
 use super::*;
 use crate::registry::item::Backing;
 
+/// Names of prompts and what they say.
+type Texts = BTreeSet<(String, Arc<str>)>;
+
 struct Project {
     dir: tempfile::TempDir,
     scanner: Scanner,
-}
-
-fn anything(_: Kind, _: &Value) -> Result<(), String> {
-    Ok(())
 }
 
 impl Project {
@@ -31,7 +30,7 @@ impl Project {
             tools: vec!["pods_list".to_owned()],
             schemes: vec!["k8s".to_owned()],
         };
-        let scanner = Scanner::new(dir.path().to_owned(), reserved, anything);
+        let scanner = Scanner::new(dir.path().to_owned(), reserved, |_, _| Ok(()));
         Self { dir, scanner }
     }
 
@@ -295,7 +294,11 @@ fn a_registration_wins_over_the_folder() {
     assert_eq!(broken.hashes, good);
     assert_eq!(broken.refusals[0].path, "server.d/register.json");
     // At the start there is nothing to fall back to: better none than too many.
-    let mut fresh = Scanner::new(project.dir.path().to_owned(), Reserved::default(), anything);
+    let mut fresh = Scanner::new(
+        project.dir.path().to_owned(),
+        Reserved::default(),
+        |_, _| Ok(()),
+    );
     assert!(fresh.scan(&Hook::default()).tools.is_empty());
     fs::remove_file(project.dir.path().join("server.d/register.json")).unwrap();
     assert!(project.scan().tool("found").is_some());
@@ -351,10 +354,10 @@ fn an_item_added_during_a_scan_is_never_lost() {
     let root = project.dir.path().to_owned();
     let done = AtomicBool::new(false);
     // Prompts are one file each, so thousands of them are quickly made.
-    let mut told: Option<(ContentHash, BTreeSet<(String, Arc<str>)>)> = None;
+    let mut told: Option<(ContentHash, Texts)> = None;
     let mut look = |found: &Snapshot| {
         let text = |one: &Arc<PromptItem>| (one.name.clone(), Arc::clone(&one.text));
-        let now: BTreeSet<_> = found.prompts.iter().map(text).collect();
+        let now: Texts = found.prompts.iter().map(text).collect();
         // Whoever compares hashes, as sessions do, hears of every item.
         if let Some((hash, before)) = &told {
             let same = *hash == found.hashes.prompts;
