@@ -1,10 +1,11 @@
 //! A client that stops reading: nobody waits for it, and it is told what it missed.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use reqwest::StatusCode;
 use serde_json::json;
 use testbed::{User, event, namespace};
+use tokio::time::Instant;
 
 use crate::harness::{Http, Stream, Subscriber, one_context};
 
