@@ -22,6 +22,7 @@ mod registries;
 mod registries_run;
 #[cfg(feature = "conformance-fixtures")]
 mod rmcp_client;
+mod selectors;
 mod sessions;
 mod shutdown;
 mod stalled;
