@@ -104,7 +104,8 @@ impl FaultCaptures {
 impl Source for Place {
     async fn pod(&self, fault: &Fault) -> Result<Arc<PodFacts>, CaptureError> {
         let key = self.key(&fault.key.namespace, &fault.key.pod);
-        if let Some(known) = self.known.pods.get(&key) {
+        let meant = |known: &Arc<PodFacts>| fault.uid.as_ref().is_none_or(|uid| *uid == known.uid);
+        if let Some(known) = self.known.pods.get(&key).filter(meant) {
             return Ok(known);
         }
         let (api, name) = self.api(&fault.key.namespace, &fault.key.pod)?;
@@ -123,8 +124,11 @@ impl Source for Place {
             return Ok(sample);
         }
         // What came is the beginning of the last lines, not their end.
-        let signature = sample.signature;
-        let (mut sample, cut) = self.read(&request, LAST_LINES).await?;
+        let (mut sample, cut, signature) = match self.read(&request, LAST_LINES).await {
+            Ok((newest, cut)) => (newest, cut, sample.signature),
+            // Better the beginning than nothing.
+            Err(_) => (sample, true, None),
+        };
         sample.tail.truncated = true;
         sample.signature = sample.signature.or(signature);
         if cut && sample.incomplete.is_none() {
@@ -320,12 +324,12 @@ fn facts(pod: Pod, owners: Vec<Owner>, redactor: &Redactor) -> PodFacts {
     let conditions = status.conditions.iter().flatten().map(|one| Condition {
         kind: one.type_.clone(),
         status: one.status.clone(),
-        reason: one.reason.clone(),
+        reason: one.reason.as_ref().map(clean),
         message: one.message.as_ref().map(clean),
     });
     let context = PodContext {
         phase: status.phase.clone().unwrap_or_default(),
-        reason: status.reason.clone(),
+        reason: status.reason.as_ref().map(clean),
         node: spec.node_name,
         conditions: conditions.collect(),
         containers: containers.iter().map(|one| one.context.clone()).collect(),
@@ -365,7 +369,7 @@ fn container(name: String, image: String, status: &PodStatus, redactor: &Redacto
     let termination = |end: ContainerStateTerminated| Termination {
         exit_code: end.exit_code,
         signal: end.signal,
-        reason: end.reason,
+        reason: end.reason.map(clean),
         message: end.message.map(clean),
         finished_at: end.finished_at.map(|time| time.0),
     };

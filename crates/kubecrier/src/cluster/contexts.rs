@@ -133,6 +133,11 @@ impl Contexts {
         self.choose(&source, name)
     }
 
+    /// What must not leave.
+    pub(super) fn redactor(&self) -> &Redactor {
+        &self.config.redactor
+    }
+
     /// Drops the client of a context: its credentials are not accepted any more.
     pub fn forget(&self, name: &str) {
         self.state.lock().clients.remove(name);

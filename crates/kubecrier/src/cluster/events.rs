@@ -277,27 +277,27 @@ fn row(event: Event) -> EventRow {
 /// known.
 pub(super) fn plain(event: Event, redactor: &Redactor) -> subscriptions::Event {
     let times = Times::of(&event);
+    let clean_text =
+        |text: Option<String>| redactor.workload(&text.unwrap_or_default()).into_owned();
     let object = event.involved_object;
     let reporter = event.source.and_then(|source| source.component);
-    let source = reporter.or(event.reporting_component).unwrap_or_default();
+    let source = clean_text(reporter.or(event.reporting_component));
     subscriptions::Event {
         uid: event.metadata.uid.unwrap_or_default(),
         version: (event.metadata.resource_version).and_then(|text| text.parse().ok()),
         namespace: event.metadata.namespace.unwrap_or_default(),
         timestamp: times.last,
         kind: event.type_.unwrap_or_default(),
-        reason: event.reason.unwrap_or_default(),
-        message: redactor
-            .workload(&event.message.unwrap_or_default())
-            .into_owned(),
+        reason: clean_text(event.reason),
+        message: clean_text(event.message),
         labels: clean(event.metadata.labels.unwrap_or_default(), redactor),
         involved: subscriptions::InvolvedObject {
-            api_version: object.api_version.unwrap_or_default(),
-            kind: object.kind.unwrap_or_default(),
-            name: object.name.unwrap_or_default(),
-            namespace: object.namespace.unwrap_or_default(),
+            api_version: clean_text(object.api_version),
+            kind: clean_text(object.kind),
+            name: clean_text(object.name),
+            namespace: clean_text(object.namespace),
             uid: object.uid.unwrap_or_default(),
-            field_path: object.field_path.unwrap_or_default(),
+            field_path: clean_text(object.field_path),
         },
         count: times.count,
         first_seen: times.first,
@@ -309,8 +309,8 @@ pub(super) fn plain(event: Event, redactor: &Redactor) -> subscriptions::Event {
 /// A label can hold a secret, too.
 pub(super) fn clean(labels: BTreeMap<String, String>, redactor: &Redactor) -> Labels {
     let each = |(key, value): (String, String)| {
-        let value = redactor.workload(&value).into_owned();
-        (key, value)
+        let clean = |text: &str| redactor.workload(text).into_owned();
+        (clean(&key), clean(&value))
     };
     Arc::new(labels.into_iter().map(each).collect())
 }

@@ -8,7 +8,7 @@ use crate::{
         captures::{CaptureLimits, Captured, Fault},
         dedup::FaultKey,
         desk::{Investigation, Investigator},
-        evidence::{CaptureError, Evidence, LogEntry, NOTE, fault_id},
+        evidence::{CaptureError, Evidence, LogEntry, NOTE},
     },
     metrics::CaptureMetrics,
     subscriptions::Event,
@@ -77,8 +77,7 @@ fn fault(cluster: &str, event: &Event) -> Fault {
 
 /// The id of the fault that an event is of.
 pub(super) fn id_of(cluster: &str, event: &Event) -> String {
-    let container = container(&event.involved.field_path).unwrap_or_default();
-    fault_id(cluster, &event.reason, &event.involved.uid, container)
+    fault(cluster, event).id()
 }
 
 /// The container that `spec.containers{name}` names.
@@ -88,10 +87,8 @@ fn container(field_path: &str) -> Option<&str> {
 }
 
 fn nothing(fault: &Fault, why: CaptureError) -> Captured {
-    let uid = fault.uid.as_deref().unwrap_or_default();
-    let container = fault.container.as_deref().unwrap_or_default();
     Captured {
-        fault_id: fault_id(&fault.key.cluster, &fault.key.reason, uid, container),
+        fault_id: fault.id(),
         evidence: Arc::new(Evidence {
             note: NOTE,
             logs: vec![LogEntry::failed("", false, why)],

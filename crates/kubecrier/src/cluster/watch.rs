@@ -128,7 +128,7 @@ impl Watches {
         metrics: WatchMetrics,
         renewal: Duration,
     ) -> Self {
-        let labels = Arc::new(LabelSource::new(Arc::clone(&contexts)));
+        let labels = Arc::new(LabelSource::new(Arc::clone(&contexts), lifecycle.clone()));
         Self {
             shared: Arc::new(Shared {
                 contexts,
@@ -175,9 +175,11 @@ impl Watches {
         let mut events = Some(0);
         for (scope, start) in begun {
             events = events.zip(start.count).map(|(sum, count)| sum + count);
-            let (share, running) = self.enter(scope, start, Arc::clone(&listener));
-            lease.shares.push(share);
-            standing.push(running);
+            let listener = Arc::clone(&listener);
+            if let Some((share, running)) = self.enter(scope, start, listener, &lease) {
+                lease.shares.push(share);
+                standing.push(running);
+            }
         }
         for stood in join_all(standing.iter().map(|one| one.status.first())).await {
             stood.map_err(with_rule)?;
@@ -245,8 +247,12 @@ impl Watches {
     ) -> Result<Vec<(Scope, Start)>, ClusterError> {
         let contexts = &self.shared.contexts;
         let cluster = contexts.cluster(Some(&whole.context)).await?;
-        let Ok(names) = cluster.namespace_names().await else {
-            return Err(denied);
+        let names = match filters.exact_namespaces() {
+            Some(named) => named.into_iter().map(str::to_owned).collect(),
+            None => match cluster.namespace_names().await {
+                Ok(names) => names,
+                Err(_) => return Err(denied),
+            },
         };
         let candidates: Vec<_> = (names.iter())
             .filter(|name| filters.admits_namespace(name))
@@ -302,20 +308,31 @@ impl Watches {
         }
     }
 
-    /// Joins the watch that covers the scope, or starts one.
-    fn enter(&self, scope: Scope, start: Start, listener: Arc<dyn Listener>) -> (Share, Running) {
+    /// Joins the watch that covers the scope, or starts one; nothing if the lease has a
+    /// share in it already, for another namespace.
+    fn enter(
+        &self,
+        scope: Scope,
+        start: Start,
+        listener: Arc<dyn Listener>,
+        lease: &Lease,
+    ) -> Option<(Share, Running)> {
         let shared = &self.shared;
         let key = shared.keys.fetch_add(1, Ordering::Relaxed);
         let not_before = start.version.parse().unwrap_or_default();
         let mut running = shared.running.lock();
         let scope = covering(&running, scope);
         if let Some(one) = running.get(&scope) {
+            let same = |share: &Share| Arc::ptr_eq(&share.members, &one.members);
+            if lease.shares.iter().any(same) {
+                return None;
+            }
             one.members.add(key, not_before, listener);
             let share = Share {
                 members: Arc::clone(&one.members),
                 key,
             };
-            return (share, one.clone());
+            return Some((share, one.clone()));
         }
         let one = Running {
             members: Arc::default(),
@@ -329,7 +346,7 @@ impl Watches {
         running.insert(scope.clone(), one.clone());
         drop(running);
         self.run(scope, &one, start.version);
-        (share, one)
+        Some((share, one))
     }
 
     fn run(&self, scope: Scope, one: &Running, version: String) {
@@ -359,7 +376,15 @@ impl Watches {
                     status.never_stood(error);
                 }
                 () = unneeded(&weak, &scope, &members) => {}
-                () = draining.cancelled() => forget(&weak, &scope, &members),
+                () = draining.cancelled() => {
+                    forget(&weak, &scope, &members);
+                    status.never_stood(ClusterError::new(
+                        ErrorKind::Other,
+                        "cannot watch events",
+                        "the server stops",
+                        None,
+                    ));
+                }
             }
             tracing::debug!(watch = %scope, "a watch ends");
         });
@@ -373,10 +398,19 @@ fn covering(running: &HashMap<Scope, Running>, scope: Scope) -> Scope {
     let selective = (running.keys())
         .filter(|one| one.selector.is_some() && one.context == scope.context)
         .count();
+    // A wider watch that does not work may never: rights may be narrower than it.
+    let works = |scope: &Scope| {
+        running.get(scope).is_some_and(|one| {
+            matches!(
+                one.status.state(),
+                WatchState::Connecting | WatchState::Live
+            )
+        })
+    };
     match () {
         () if running.contains_key(&scope) => scope,
-        () if running.contains_key(&wide) => wide,
-        () if running.contains_key(&whole) => whole,
+        () if works(&wide) => wide,
+        () if works(&whole) => whole,
         () if scope.selector.is_some() && selective >= SELECTIVE_MAX => wide,
         () => scope,
     }

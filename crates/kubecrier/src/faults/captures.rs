@@ -144,11 +144,13 @@ struct Inner {
     flights: Mutex<Flights>,
 }
 
+type Case = (FaultKey, Option<String>);
+
 #[derive(Debug, Default)]
 struct Flights {
     // Weak: when nobody waits any more, the capture ends and its place is free.
-    running: HashMap<FaultKey, WeakShared<BoxFuture<'static, Arc<Evidence>>>>,
-    done: HashMap<FaultKey, (Instant, Arc<Evidence>)>,
+    running: HashMap<Case, WeakShared<BoxFuture<'static, Arc<Evidence>>>>,
+    done: HashMap<Case, (Instant, Arc<Evidence>)>,
     bytes: usize,
 }
 
@@ -188,6 +190,24 @@ impl Default for CaptureLimits {
     }
 }
 
+// === impl Fault ===
+
+impl Fault {
+    /// The same for the same fault, whenever it is told.
+    pub fn id(&self) -> String {
+        // Some reporters leave the uid out; the name will do until the pod is replaced.
+        let of_name = format!("{}/{}", self.key.namespace, self.key.pod);
+        let uid = self.uid.as_deref().unwrap_or(&of_name);
+        let container = self.container.as_deref().unwrap_or_default();
+        fault_id(&self.key.cluster, &self.key.reason, uid, container)
+    }
+
+    /// What is looked into once: another pod of the same name is another.
+    fn case(&self) -> Case {
+        (self.key.clone(), self.uid.clone())
+    }
+}
+
 // === impl Captures ===
 
 impl Captures {
@@ -215,10 +235,8 @@ impl Captures {
             Ok(done) => done,
             Err(running) => running.await,
         };
-        let uid = fault.uid.as_deref().unwrap_or_default();
-        let container = fault.container.as_deref().unwrap_or_default();
         Captured {
-            fault_id: fault_id(&fault.key.cluster, &fault.key.reason, uid, container),
+            fault_id: fault.id(),
             evidence,
         }
     }
@@ -233,15 +251,15 @@ impl Captures {
     fn flight<S: Source>(&self, source: &S, fault: &Fault) -> Result<Arc<Evidence>, Flight> {
         let mut flights = self.inner.flights.lock();
         flights.forget_old();
-        if let Some((_, evidence)) = flights.done.get(&fault.key) {
+        if let Some((_, evidence)) = flights.done.get(&fault.case()) {
             return Ok(Arc::clone(evidence));
         }
-        let running = flights.running.get(&fault.key);
+        let running = flights.running.get(&fault.case());
         if let Some(running) = running.and_then(WeakShared::upgrade) {
             return Err(running);
         }
         let (inner, source, fault) = (Arc::clone(&self.inner), source.clone(), fault.clone());
-        let key = fault.key.clone();
+        let key = fault.case();
         let flight = async move { inner.run(source, fault).await }
             .boxed()
             .shared();
@@ -258,7 +276,7 @@ impl Inner {
     async fn run<S: Source>(&self, source: S, fault: Fault) -> Arc<Evidence> {
         let Some(place) = self.pool.enter(&fault.key.cluster, self.limits) else {
             self.metrics.throttled();
-            self.flights.lock().running.remove(&fault.key);
+            self.flights.lock().running.remove(&fault.case());
             let container = fault.container.as_deref().unwrap_or_default();
             return Arc::new(failed(container, CaptureError::Throttled));
         };
@@ -273,7 +291,7 @@ impl Inner {
         for error in evidence.logs.iter().filter_map(|entry| entry.error) {
             self.metrics.failed(error.as_str());
         }
-        self.flights.lock().finish(fault.key, &evidence);
+        self.flights.lock().finish(fault.case(), &evidence);
         evidence
     }
 
@@ -375,7 +393,7 @@ impl Flights {
         }
     }
 
-    fn finish(&mut self, key: FaultKey, evidence: &Arc<Evidence>) {
+    fn finish(&mut self, key: Case, evidence: &Arc<Evidence>) {
         self.running.remove(&key);
         self.bytes += evidence.bytes();
         while self.bytes > REMEMBERED_BYTES_MAX {

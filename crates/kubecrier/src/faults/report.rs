@@ -5,7 +5,9 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::captures::Captured;
+use tokio::time::Instant;
+
+use super::{captures::Captured, dedup::WINDOW};
 
 /// What goes with a fault.
 #[derive(Clone, Debug, Serialize)]
@@ -24,6 +26,11 @@ pub struct Report {
     /// The line that says what crashed.
     #[serde(skip)]
     headline: Option<String>,
+    /// Whether there is any log in it.
+    #[serde(skip)]
+    has_samples: bool,
+    #[serde(skip)]
+    made: Instant,
 }
 
 // === impl Report ===
@@ -43,12 +50,24 @@ impl Report {
             containers_omitted: evidence.containers_omitted.clone(),
             context: context.and_then(Result::ok).map(raw),
             headline: crash.map(|signature| signature.line.clone()),
+            has_samples: evidence.logs.iter().any(|log| log.sample.is_some()),
+            made: Instant::now(),
         }
     }
 
     /// The line that says what crashed, if one does.
     pub fn headline(&self) -> Option<&str> {
         self.headline.as_deref()
+    }
+
+    /// Whether there is any log in it.
+    pub fn has_samples(&self) -> bool {
+        self.has_samples
+    }
+
+    /// Whether it is as good as a new one would be.
+    pub fn is_fresh(&self) -> bool {
+        self.has_samples && self.made.elapsed() < WINDOW
     }
 
     /// About how much it weighs.

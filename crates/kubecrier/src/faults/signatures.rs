@@ -90,7 +90,7 @@ const TABLE: [(Kind, Rank, &str); 34] = [
         Headline,
         r"memory allocation of [0-9]+ bytes failed|fatal error: (?:runtime: out of memory|out of memory)",
     ),
-    (Kind::Go, Headline, r"\bpanic: \S"),
+    (Kind::Go, Headline, r"\bpanic:(?:\s|$)"),
     (
         Kind::Go,
         Headline,

@@ -170,6 +170,10 @@ impl Subscriptions {
             feed,
             ..
         } = &*self.inner;
+        if who.era == Era::Legacy && who.session.is_none() {
+            // It ended while the call was on its way: nobody is there to be told.
+            return Err(ToolError::NotFound("the session has ended".to_owned()));
+        }
         let owner = owner(who);
         let slot = ledger
             .reserve(&owner)

@@ -15,8 +15,8 @@ pub trait Listener: Send + Sync + 'static {
     /// Takes an event it may want, labels and all.
     fn take(self: Arc<Self>, event: &Arc<Event>);
 
-    /// Hears how the watch does.
-    fn hear(&self, change: &Change);
+    /// Hears how one of its watches does.
+    fn hear(&self, watch: u64, change: &Change);
 }
 
 /// What becomes of a watch, as far as a subscriber has to know.

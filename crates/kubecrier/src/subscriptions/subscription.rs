@@ -1,6 +1,7 @@
 //! One subscription: it hears of events, keeps those that match, and says so.
 
 use std::{
+    collections::BTreeMap,
     fmt,
     sync::{
         Arc,
@@ -67,7 +68,8 @@ pub struct Subscription {
     feed: Feed,
     outlet: Outlet,
     ended: AtomicBool,
-    degraded: Mutex<Option<String>>,
+    /// Which of its watches do not work, and why.
+    degraded: Mutex<BTreeMap<u64, String>>,
     /// Faults of the last minute.
     told: Mutex<Dedup>,
     touched: Mutex<Instant>,
@@ -141,7 +143,7 @@ impl Subscription {
 
     /// Why its watch does not work, if it does not.
     pub fn degraded(&self) -> Option<String> {
-        self.degraded.lock().clone()
+        self.degraded.lock().values().next().cloned()
     }
 
     /// Somebody uses it.
@@ -165,19 +167,15 @@ impl Subscription {
             return;
         }
         let summary = item.summary();
-        let mut seq = 0;
         self.feed.push(item, |entry| {
-            seq = entry.seq;
             self.say(entry);
-        });
-        self.outlet.updates.updated(
-            &self.uri,
-            &Update {
-                seq,
-                count: seq,
+            let update = Update {
+                seq: entry.seq,
+                count: entry.seq,
                 summary,
-            },
-        );
+            };
+            self.outlet.updates.updated(&self.uri, &update);
+        });
     }
 
     /// A fault is told with its evidence, once a minute.
@@ -233,13 +231,23 @@ impl Listener for Subscription {
         }
     }
 
-    fn hear(&self, change: &Change) {
-        match change {
-            Change::Degraded { error } => *self.degraded.lock() = Some(error.clone()),
-            Change::Recovered => *self.degraded.lock() = None,
-            Change::Gap { .. } => {}
+    fn hear(&self, watch: u64, change: &Change) {
+        // With several watches: told when the first fails, and when the last is back.
+        let news = {
+            let mut degraded = self.degraded.lock();
+            match change {
+                Change::Degraded { error } => {
+                    let first = degraded.is_empty();
+                    degraded.insert(watch, error.clone());
+                    first
+                }
+                Change::Recovered => degraded.remove(&watch).is_some() && degraded.is_empty(),
+                Change::Gap { .. } => true,
+            }
+        };
+        if news {
+            self.record(Item::Notice(Arc::new(change.clone())));
         }
-        self.record(Item::Notice(Arc::new(change.clone())));
     }
 }
 

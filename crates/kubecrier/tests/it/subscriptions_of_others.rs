@@ -141,6 +141,90 @@ async fn a_session_that_idles_away_takes_its_subscriptions_along() {
         .expect("it is swept");
 }
 
+/// A watch that covers several namespaces of a subscription tells it once.
+#[tokio::test]
+async fn several_namespaces_in_one_watch_are_told_once() {
+    let Some(bed) = testbed::shared() else { return };
+    for name in ["sub-one", "sub-two"] {
+        bed.dev()
+            .create_cluster_wide(&namespace(name))
+            .await
+            .unwrap();
+    }
+    let file = one_context(bed.dev(), User::Reader);
+    let http = Http::start(&file.path, &[]).await;
+    let other = http.another("2025-11-25").await;
+    other.call("events_subscribe", json!({})).await.ok();
+    let mut client = Subscriber::new(&http).await;
+    let id = client
+        .subscribe(json!({"namespaces": ["sub-one", "sub-two"]}))
+        .await;
+    assert_eq!(stats(&http).await["watches"].as_array().unwrap().len(), 1);
+    for name in ["sub-one", "sub-two"] {
+        bed.dev()
+            .create(&event(name, "Pod/x", "Normal", "Started", "x"))
+            .await
+            .unwrap();
+        let told = client.event(&id).await;
+        assert_eq!(told["event"]["namespace"], name);
+    }
+    client.silence(Duration::from_millis(500)).await;
+}
+
+/// S3-56, S3-57: as narrow as the filters allow, as the API server's audit log shows.
+#[tokio::test]
+async fn the_api_server_is_asked_for_no_more_than_is_needed() {
+    let Some(bed) = testbed::shared() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let (policy, log) = (dir.path().join("policy"), dir.path().join("log"));
+    let rules = json!({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [{"level": "Metadata"}]});
+    std::fs::write(&policy, rules.to_string()).unwrap();
+    let options = Options {
+        api_server_args: vec![
+            format!("--audit-policy-file={}", policy.display()),
+            format!("--audit-log-path={}", log.display()),
+        ],
+    };
+    let cluster = bed.fresh("audited", options);
+    let file = one_context(&cluster, User::Reader);
+    let http = Http::start(&file.path, &["--watch-renewal-seconds", "1"]).await;
+    let arguments = json!({"namespace": "default", "for": "pod/worker-0"});
+    http.call("events_subscribe", arguments).await.ok();
+    http.call(
+        "events_subscribe",
+        json!({"involvedNamespace": "kube-system"}),
+    )
+    .await
+    .ok();
+    let selector = "fieldSelector=involvedObject.kind%3DPod%2CinvolvedObject.name%3Dworker-0";
+    let seen = async {
+        loop {
+            let text = std::fs::read_to_string(&log).unwrap_or_default();
+            let asked: Vec<String> = text
+                .lines()
+                .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+                .filter(|one| one["user"]["username"] == "reader" && one["verb"] == "watch")
+                .map(|one| one["requestURI"].as_str().unwrap().to_owned())
+                .collect();
+            let one = |path: &str, more: &str| {
+                asked
+                    .iter()
+                    .any(|uri| uri.starts_with(path) && uri.contains(more))
+            };
+            if one("/api/v1/namespaces/default/events?", selector)
+                && one("/api/v1/namespaces/kube-system/events?", "watch=true")
+            {
+                assert!(!one("/api/v1/events?", ""), "{asked:?}");
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), seen)
+        .await
+        .expect("both were asked for");
+}
+
 /// S3-39, S3-42, S3-44, D20: to anyone else a subscription does not exist.
 #[tokio::test]
 async fn nobody_else_can_see_use_or_end_a_subscription() {
@@ -213,11 +297,19 @@ async fn caps_are_what_the_flags_say() {
         "2",
     ];
     let narrow = Http::start(&file.path, &arguments).await;
-    narrow.call("events_subscribe", json!({})).await.ok();
     narrow
-        .call("events_subscribe", json!({}))
+        .call("events_subscribe", json!({"namespace": "default"}))
         .await
-        .refused("limit", &["--max-subscriptions-per-session"]);
+        .ok();
+    let more = json!({"namespace": "kube-system"});
+    let refused = narrow.call("events_subscribe", more).await;
+    refused.refused("limit", &["--max-subscriptions-per-session"]);
+    let watches = stats(&narrow).await["watches"].clone();
+    assert_eq!(
+        watches.as_array().unwrap().len(),
+        1,
+        "no watch for what was refused: {watches}"
+    );
     let second = narrow.another("2025-11-25").await;
     second.call("events_subscribe", json!({})).await.ok();
     let third = narrow.another("2025-11-25").await;

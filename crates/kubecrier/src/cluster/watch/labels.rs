@@ -8,16 +8,23 @@ use kube::{
     core::{DynamicObject, GroupVersionKind},
     discovery::{self, ApiResource, Scope},
 };
-use tokio::{sync::Semaphore, time::Duration};
+use tokio::{
+    sync::{Semaphore, oneshot},
+    time::{Duration, timeout},
+};
 
 use super::memo::{Memo, MemoLimits, Said};
 use crate::{
     cluster::{Contexts, Name, events::clean, target::Cluster},
+    lifecycle::Lifecycle,
     subscriptions::{InvolvedObject, Labels},
 };
 
 /// Requests for labels at once, over all clusters.
 const REQUESTS_MAX: usize = 16;
+
+/// A request for labels takes no longer, its wait for a place included.
+const GIVE_UP: Duration = Duration::from_secs(5);
 
 /// An event does not wait longer for its labels.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
@@ -44,6 +51,7 @@ pub(super) struct LabelSource {
     objects: Memo<Key, Labels>,
     kinds: Arc<Kinds>,
     requests: Arc<Semaphore>,
+    lifecycle: Lifecycle,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -58,12 +66,13 @@ struct Key {
 // === impl LabelSource ===
 
 impl LabelSource {
-    pub(super) fn new(contexts: Arc<Contexts>) -> Self {
+    pub(super) fn new(contexts: Arc<Contexts>, lifecycle: Lifecycle) -> Self {
         Self {
             contexts,
             objects: Memo::new(OBJECTS),
             kinds: Arc::new(Memo::new(KINDS)),
             requests: Arc::new(Semaphore::new(REQUESTS_MAX)),
+            lifecycle,
         }
     }
 
@@ -74,7 +83,9 @@ impl LabelSource {
             return Said::Now(None);
         }
         // What somebody wrote into an event becomes part of a path.
-        let safe = Name::dns("object", &object.name).is_ok()
+        let safe = is_api_version(&object.api_version)
+            && object.kind.chars().all(|c| c.is_ascii_alphanumeric())
+            && Name::dns("object", &object.name).is_ok()
             && (object.namespace.is_empty() || Name::label("namespace", &object.namespace).is_ok());
         if !safe {
             return Said::Now(None);
@@ -90,12 +101,34 @@ impl LabelSource {
             let contexts = Arc::clone(&self.contexts);
             let kinds = Arc::clone(&self.kinds);
             let requests = Arc::clone(&self.requests);
-            async move {
-                let _place = requests.acquire_owned().await.ok()?;
-                ask(&contexts, &kinds, key).await
-            }
+            let (tell, told) = oneshot::channel();
+            // A task of its own: when an event has lost its patience, the request must
+            // still come to its end, or it would keep its place for ever.
+            self.lifecycle.spawn("labels", async move {
+                let asking = async {
+                    let _place = requests.acquire_owned().await.ok()?;
+                    ask(&contexts, &kinds, key).await
+                };
+                let labels = timeout(GIVE_UP, asking).await.ok().flatten();
+                let _nobody_waits = tell.send(labels);
+            });
+            async move { told.await.ok().flatten() }
         })
     }
+}
+
+/// `v1` or `apps/v1`, or nothing; anything else would ask for another path.
+fn is_api_version(text: &str) -> bool {
+    let (group, version) = match text.split_once('/') {
+        Some((group, version)) => (Some(group), version),
+        None => (None, text),
+    };
+    let is_version = |text: &str| {
+        let word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+        !text.is_empty() && text.chars().all(word)
+    };
+    text.is_empty()
+        || (is_version(version) && group.is_none_or(|group| Name::dns("group", group).is_ok()))
 }
 
 /// Some reporters leave the version of well-known kinds out.
@@ -127,7 +160,7 @@ async fn ask(contexts: &Contexts, kinds: &Kinds, key: Key) -> Option<Labels> {
     } else {
         Api::all_with(cluster.client(), &resource)
     };
-    let asked = tokio::time::timeout(cluster.timeout(), api.get_metadata_opt(&key.name));
+    let asked = timeout(cluster.timeout(), api.get_metadata_opt(&key.name));
     let object = asked.await.ok()?.ok()??;
     let ObjectMeta { labels, .. } = object.metadata;
     Some(clean(labels.unwrap_or_default(), cluster.redactor()))
@@ -143,9 +176,34 @@ async fn resource(
     let kind = GroupVersionKind::gvk(group, version, &kind);
     let client = cluster.client();
     let asked = discovery::pinned_kind(&client, &kind);
-    let (resource, capabilities) = tokio::time::timeout(cluster.timeout(), asked)
-        .await
-        .ok()?
-        .ok()?;
+    let (resource, capabilities) = timeout(cluster.timeout(), asked).await.ok()?.ok()?;
+    // What an API says of itself becomes part of a path, too.
+    Name::dns("resource", &resource.plural).ok()?;
     Some((resource, capabilities.scope == Scope::Namespaced))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_event_says_never_leads_elsewhere() {
+        for good in ["", "v1", "apps/v1", "cert-manager.io/v1alpha2"] {
+            assert!(is_api_version(good), "{good}");
+        }
+        for bad in [
+            "/v1/namespaces/x/services/http:victim:80/proxy/",
+            "v1/",
+            "/v1",
+            "a/b/c",
+            "../v1",
+            "v1?watch=true",
+            "v1#",
+            "apps/v1/../../secrets",
+            "V1",
+            "v 1",
+        ] {
+            assert!(!is_api_version(bad), "{bad}");
+        }
+    }
 }

@@ -78,6 +78,10 @@ pub(super) struct Machine<S> {
     renewal: Duration,
     version: String,
     failures: u32,
+    /// Looks since a watch last stood.
+    looks: usize,
+    /// The context has come to stand for another cluster.
+    moved: bool,
     /// When the version was last known to be of now.
     current: Timestamp,
     name: String,
@@ -137,6 +141,8 @@ impl<S: Source> Machine<S> {
             renewal,
             version,
             failures: 0,
+            looks: 0,
+            moved: false,
             current: Timestamp::now(),
             name,
         }
@@ -172,7 +178,12 @@ impl<S: Source> Machine<S> {
                     }
                     Err(Fault::Gone) => {
                         self.ended(WatchEnd::Gone);
-                        Ok(State::Look)
+                        Ok(self.look_again())
+                    }
+                    Err(Fault::Moved) => {
+                        self.ended(WatchEnd::Gone);
+                        self.moved = true;
+                        Ok(self.look_again())
                     }
                     Err(Fault::Failed(error)) => Err((error, Then::Connect)),
                 }
@@ -185,8 +196,12 @@ impl<S: Source> Machine<S> {
                     Err(error) => return Err((error, Then::Look)),
                 };
                 self.status.sign_of_life();
-                let recovered = caught.events.len();
                 self.version = caught.version;
+                if std::mem::take(&mut self.moved) {
+                    self.arrive();
+                    return Ok(State::Connect);
+                }
+                let recovered = caught.events.len();
                 for (event, _) in caught.events {
                     self.outgoing.intake(event, &self.source, &self.status);
                 }
@@ -243,7 +258,7 @@ impl<S: Source> Machine<S> {
                     self.ended(WatchEnd::Closed);
                     Then::Connect
                 }
-                Some(Err(Fault::Gone)) => {
+                Some(Err(Fault::Gone | Fault::Moved)) => {
                     self.ended(WatchEnd::Gone);
                     Then::Look
                 }
@@ -259,6 +274,29 @@ impl<S: Source> Machine<S> {
                 Then::Look => State::Look,
             };
         }
+    }
+
+    /// Looks at what is there; a server that forgets everything at once is not asked
+    /// without a pause.
+    fn look_again(&mut self) -> State<S::Frames> {
+        self.looks += 1;
+        match self.looks {
+            1 => State::Look,
+            more => State::Wait(DELAYS[(more - 2).min(DELAYS.len() - 1)], Then::Look),
+        }
+    }
+
+    /// Begins anew, in another cluster.
+    fn arrive(&mut self) {
+        let version = self.version.parse().unwrap_or_default();
+        self.outgoing.members.rebase(version);
+        let since = std::mem::replace(&mut self.current, Timestamp::now());
+        let detail = "the context now stands for another cluster: its events are told from here on";
+        tracing::info!(watch = self.name, detail, "the cluster has changed");
+        self.outgoing.tell(Change::Gap {
+            since,
+            detail: detail.to_owned(),
+        });
     }
 
     fn reached(&mut self, version: String) {
@@ -285,6 +323,7 @@ impl<S: Source> Machine<S> {
             );
         }
         self.failures = 0;
+        self.looks = 0;
         self.status.enter(WatchState::Live);
         if degraded {
             self.outgoing.tell(Change::Recovered);
@@ -301,9 +340,8 @@ impl<S: Source> Machine<S> {
             DEGRADED_AFTER => {
                 tracing::warn!(watch, failures, %error, hint, "the watch is degraded; it goes on trying");
                 self.status.enter(WatchState::Degraded);
-                self.outgoing.tell(Change::Degraded {
-                    error: error.to_string(),
-                });
+                let error = self.source.clean(&error.to_string());
+                self.outgoing.tell(Change::Degraded { error });
             }
             WARN_AFTER => {
                 tracing::warn!(watch, failures, %error, hint, "the watch cannot be established again");

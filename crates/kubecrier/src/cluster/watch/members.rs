@@ -59,6 +59,13 @@ impl Members {
         }
     }
 
+    /// Versions count anew from here: it is another cluster.
+    pub(super) fn rebase(&self, version: u64) {
+        for member in &mut *self.all.write() {
+            member.not_before = version;
+        }
+    }
+
     /// Who may want that event.
     pub(super) fn interested(&self, event: &Event) -> Vec<Arc<dyn Listener>> {
         let all = self.all.read();
@@ -74,11 +81,11 @@ impl Members {
         let all: Vec<_> = {
             let all = self.all.read();
             all.iter()
-                .map(|member| Arc::clone(&member.listener))
+                .map(|member| (member.key, Arc::clone(&member.listener)))
                 .collect()
         };
-        for listener in all {
-            listener.hear(change);
+        for (key, listener) in all {
+            listener.hear(key, change);
         }
     }
 }

@@ -40,6 +40,9 @@ pub(super) trait Source: Send + Sync + 'static {
 
     /// The labels of what an event is about.
     fn labels(&self, object: &InvolvedObject) -> Said<Labels>;
+
+    /// A text as it may leave.
+    fn clean(&self, text: &str) -> String;
 }
 
 /// What a watch says.
@@ -56,6 +59,8 @@ pub(super) enum Frame {
 pub(super) enum Fault {
     /// The history does not reach back to that version.
     Gone,
+    /// It is another cluster than before: versions mean something else.
+    Moved,
     /// Anything else.
     Failed(ClusterError),
 }
@@ -151,8 +156,7 @@ impl Source for ClusterSource {
             let moved = (server.as_ref()).is_some_and(|known| known != cluster.server());
             *server = Some(cluster.server().clone());
             if moved {
-                // Another cluster's versions mean nothing here.
-                return Err(Fault::Gone);
+                return Err(Fault::Moved);
             }
         }
         let frames = match self.watch(&cluster, version).await {
@@ -209,6 +213,10 @@ impl Source for ClusterSource {
 
     fn labels(&self, object: &InvolvedObject) -> Said<Labels> {
         self.labels.of(&self.scope.context, object)
+    }
+
+    fn clean(&self, text: &str) -> String {
+        self.contexts.redactor().workload(text).into_owned()
     }
 }
 

@@ -81,7 +81,13 @@ impl Status {
     }
 
     pub(super) fn never_stood(&self, error: ClusterError) {
-        self.first.send_replace(First::Failed(error));
+        self.first.send_if_modified(|first| {
+            let trying = matches!(first, First::Trying);
+            if trying {
+                *first = First::Failed(error);
+            }
+            trying
+        });
     }
 
     /// Waits until the watch stands for the first time, or does not. Cancel-safe.

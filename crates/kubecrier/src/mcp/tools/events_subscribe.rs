@@ -105,6 +105,11 @@ impl FilterArgs {
             kind = Some(exact_kind("for", object.kind, object.exact)?);
             name = Some(object.name);
         } else if let Some(text) = kind.take() {
+            if text.contains(['/', '.']) {
+                return Err(ToolError::Arguments(format!(
+                    "`involvedKind` is `{text}`, but must be a kind alone, e.g. Pod; use `for` for an object"
+                )));
+            }
             // Read as kubectl takes kinds: `pods` is Pod.
             let object = ObjectName::parse(&format!("{text}/x"))?;
             kind = Some(exact_kind("involvedKind", object.kind, object.exact)?);

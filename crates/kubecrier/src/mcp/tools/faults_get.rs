@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::time::Duration;
 
-use super::{Entry, Output, ToolContext, ToolError, arguments, schema};
+use super::{Entry, Output, ToolContext, ToolError, arguments, namespace, schema};
 use crate::cluster::Cluster;
 
 pub(super) const ENTRY: Entry = Entry {
@@ -25,6 +25,8 @@ pub(super) const ENTRY: Entry = Entry {
 struct Args {
     /// As faults_list or a notification gave it
     fault_id: String,
+    /// Its namespace, where only that may be read
+    namespace: Option<String>,
     /// Context of the kubeconfig
     context: Option<String>,
 }
@@ -35,17 +37,29 @@ const SINCE: Duration = Duration::from_hours(24);
 async fn call(context: ToolContext<'_>, args: Args) -> Result<Output, ToolError> {
     let desk = context.subscriptions.faults();
     let id: String = args.fault_id.chars().take(64).collect();
-    if desk.board().get(&id).is_none() {
-        let ask = |cluster: Cluster| async move { cluster.faults(None, SINCE).await };
-        let open = context.ask(args.context.as_deref(), ask).await?;
-        let found = open.faults.into_iter().find(|fault| fault.fault_id == id);
-        let Some(fault) = found else {
-            return Err(ToolError::NotFound(format!(
-                "fault not found: `{id}`; faults_list shows those there are"
-            )));
-        };
-        let name = context.contexts.resolve(args.context.as_deref())?;
-        desk.look_into(&name, &fault.event).await;
+    let space = &namespace(args.namespace)?;
+    let known = desk.board().get(&id);
+    match known {
+        Some(known) if known.report.is_fresh() => {}
+        Some(known) => drop(desk.look_into(&known.cluster, &known.event).await),
+        None => {
+            let ask = |cluster: Cluster| async move { cluster.faults(space.as_ref(), SINCE).await };
+            let open = context.ask(args.context.as_deref(), ask).await?;
+            let cut = open.cut;
+            let found = open.faults.into_iter().find(|fault| fault.fault_id == id);
+            let Some(fault) = found else {
+                let hint = if cut {
+                    "; not all warnings were looked at: name its namespace"
+                } else {
+                    ""
+                };
+                return Err(ToolError::NotFound(format!(
+                    "fault not found: `{id}`; faults_list shows those there are{hint}"
+                )));
+            };
+            let name = context.contexts.resolve(args.context.as_deref())?;
+            drop(desk.look_into(&name, &fault.event).await);
+        }
     }
     let Some(known) = desk.board().get(&id) else {
         return Err(ToolError::NotFound(format!(

@@ -145,13 +145,16 @@ async fn thresholds_decide_what_is_said_and_never_what_is_kept() {
             tokio::task::yield_now().await;
         }
         let error = "no route".to_owned();
-        subscription.hear(&Change::Degraded { error });
+        subscription.hear(1, &Change::Degraded { error });
         assert_eq!(subscription.degraded().as_deref(), Some("no route"));
-        subscription.hear(&Change::Gap {
-            since: Timestamp::UNIX_EPOCH,
-            detail: "gone".to_owned(),
-        });
-        subscription.hear(&Change::Recovered);
+        subscription.hear(
+            1,
+            &Change::Gap {
+                since: Timestamp::UNIX_EPOCH,
+                detail: "gone".to_owned(),
+            },
+        );
+        subscription.hear(1, &Change::Recovered);
         assert_eq!(subscription.degraded(), None);
         let said = messages(&session).await;
         assert_eq!(said.len(), expected, "{level:?}: {said:?}");
@@ -197,7 +200,7 @@ async fn labels_decide_last_and_an_ended_subscription_is_silent() {
     assert_eq!(subscription.feed().last(), 1);
     subscription.end();
     Arc::clone(&subscription).take(&ours);
-    subscription.hear(&Change::Recovered);
+    subscription.hear(1, &Change::Recovered);
     assert_eq!(subscription.feed().last(), 1);
     assert_eq!(messages(&session).await.len(), 1);
 }
@@ -217,4 +220,26 @@ async fn those_who_follow_the_resource_are_told_what_changed() {
         summary: "Warning BackOff pod/web-0: back-off restarting failed container".to_owned(),
     };
     assert_eq!(*heard.0.lock(), [(subscription.uri().to_owned(), expected)]);
+}
+
+/// S3-54 for a subscription that needs several watches.
+#[test]
+fn several_watches_that_fail_are_one_outage() {
+    let subscription = subscription(Request::default(), outlet(None));
+    let degraded = |error: &str| Change::Degraded {
+        error: error.to_owned(),
+    };
+    let told = || subscription.feed().last();
+    subscription.hear(1, &degraded("one"));
+    subscription.hear(2, &degraded("two"));
+    assert_eq!(told(), 1);
+    subscription.hear(1, &Change::Recovered);
+    assert_eq!(
+        (told(), subscription.degraded().as_deref()),
+        (1, Some("two"))
+    );
+    subscription.hear(3, &Change::Recovered);
+    assert_eq!(told(), 1, "nobody was told of that one");
+    subscription.hear(2, &Change::Recovered);
+    assert_eq!((told(), subscription.degraded()), (2, None));
 }

@@ -1,5 +1,4 @@
-//! The whole life of a watch on paused time, over a script of what the API server
-//! does.
+//! The whole life of a watch, on paused time, over a script.
 
 use std::collections::VecDeque;
 
@@ -60,6 +59,10 @@ impl Source for Scripted {
         next.unwrap_or_else(|| Err(error()))
     }
 
+    fn clean(&self, text: &str) -> String {
+        text.replace("refused", "[cleaned]")
+    }
+
     fn labels(&self, object: &InvolvedObject) -> Said<Labels> {
         let labels: Labels = Arc::new([("of".to_owned(), object.name.clone())].into());
         match *self.0.labels.lock() {
@@ -76,12 +79,8 @@ impl Source for Scripted {
 }
 
 fn error() -> ClusterError {
-    ClusterError::new(
-        ErrorKind::Unreachable,
-        "cannot watch events",
-        "refused",
-        None,
-    )
+    let doing = "cannot watch events";
+    ClusterError::new(ErrorKind::Unreachable, doing, "refused", None)
 }
 
 fn refused() -> Fault {
@@ -109,7 +108,7 @@ impl Listener for Ears {
             .push(Heard::Event(event.uid.clone(), event.count));
     }
 
-    fn hear(&self, change: &Change) {
+    fn hear(&self, _watch: u64, change: &Change) {
         self.0.lock().push(Heard::Change(change.clone()));
     }
 }
@@ -276,6 +275,11 @@ async fn five_failures_are_told_once_and_it_goes_on_trying() {
             .count()
     };
     assert_eq!(degraded(&world.heard()), 1);
+    let said = format!("{:?}", world.heard());
+    assert!(
+        said.contains("[cleaned]") && !said.contains("refused"),
+        "{said}"
+    );
     assert_eq!(world.heard().len(), 1);
     assert_eq!(world.status.state(), WatchState::Degraded);
     let times: Vec<_> = world.asked().iter().map(|(when, _)| *when).collect();
@@ -366,7 +370,6 @@ async fn what_the_history_lost_is_looked_for_and_the_gap_is_told() {
     assert_eq!(world.status.state(), WatchState::Live);
 }
 
-/// A server that says "gone" to everything is not asked without a pause.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_accepts_and_drops_is_not_hammered() {
     let script = Arc::new(Script::default());
@@ -443,4 +446,52 @@ async fn a_nudge_ends_the_wait() {
     world.status.nudge();
     world.pass(1).await;
     assert_eq!(world.status.state(), WatchState::Live);
+}
+
+/// D3: a server that says "gone" to everything is asked ever more rarely.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_forgets_everything_is_not_hammered() {
+    let script = Arc::new(Script::default());
+    let first = watch_of(&script);
+    let world = world(Arc::clone(&script));
+    world.pass(2).await;
+    for _ in 0..100 {
+        script.opens.lock().push_back(Err(Fault::Gone));
+        script.looks.lock().push_back(Ok(CaughtUp {
+            version: "500".to_owned(),
+            events: Vec::new(),
+            complete: true,
+        }));
+    }
+    drop(first);
+    world.pass(120).await;
+    assert!(world.asked().len() < 12, "{:?}", world.asked());
+    assert_eq!(world.heard(), []);
+}
+
+/// The context has come to stand for another cluster, whose versions are lower.
+#[tokio::test(start_paused = true)]
+async fn another_cluster_begins_anew_and_its_history_is_not_told() {
+    let script = Arc::new(Script::default());
+    let first = watch_of(&script);
+    let world = world(Arc::clone(&script));
+    first.send(seen("a", 1, 110)).unwrap();
+    world.pass(2).await;
+    script.opens.lock().push_back(Err(Fault::Moved));
+    script.looks.lock().push_back(Ok(CaughtUp {
+        version: "50".to_owned(),
+        events: vec![(event("old", 1, 40), "40".to_owned())],
+        complete: true,
+    }));
+    let second = watch_of(&script);
+    drop(first);
+    world.pass(2).await;
+    assert_eq!(world.asked().last().unwrap().1, "50");
+    second.send(seen("b", 1, 51)).unwrap();
+    world.pass(1).await;
+    let heard = world.heard();
+    assert!(
+        matches!(&heard[1], Heard::Change(Change::Gap { detail, .. }) if detail.contains("another cluster"))
+    );
+    assert_eq!(heard[2..], [Heard::Event("b".to_owned(), 1)]);
 }
