@@ -4,6 +4,7 @@
 
 use std::{
     collections::HashMap,
+    ffi::OsString,
     fs::{self, File, Metadata},
     io::{self, Read},
     os::unix::fs::MetadataExt,
@@ -21,8 +22,10 @@ const TICK: Duration = Duration::from_secs(2);
 /// What is remembered of files.
 #[derive(Debug, Default)]
 pub(super) struct Files {
-    known: HashMap<PathBuf, Known<Content>>,
-    folders: HashMap<PathBuf, Known<Listing>>,
+    // By the text of the path: hashing a path by its parts takes longer than asking
+    // the system about it.
+    known: HashMap<OsString, Known<Content>>,
+    folders: HashMap<OsString, Known<Listing>>,
     /// Rises with each pass; what a pass did not ask for is forgotten after it.
     pass: u64,
     /// How often a file was read.
@@ -85,7 +88,7 @@ impl Files {
     /// What is in a folder. Its times change when a name comes or goes.
     pub(super) fn list(&mut self, folder: &Path, meta: &Metadata) -> io::Result<Arc<Listing>> {
         let pass = self.pass;
-        if let Some(known) = self.folders.get_mut(folder)
+        if let Some(known) = self.folders.get_mut(folder.as_os_str())
             && known.settled
             && known.identity == Identity::of(meta)
         {
@@ -101,7 +104,7 @@ impl Files {
             content: Arc::clone(&content),
             pass,
         };
-        self.folders.insert(folder.to_owned(), known);
+        self.folders.insert(folder.into(), known);
         Ok(content)
     }
 
@@ -153,7 +156,7 @@ impl Files {
         load: impl FnOnce(&mut File) -> io::Result<Content>,
     ) -> io::Result<Arc<Content>> {
         let pass = self.pass;
-        if let Some(known) = self.known.get_mut(path)
+        if let Some(known) = self.known.get_mut(path.as_os_str())
             && known.settled
             && known.identity == Identity::of(meta)
         {
@@ -166,7 +169,7 @@ impl Files {
         let now = SystemTime::now();
         let content = load(&mut file)?;
         let after = Identity::of(&file.metadata()?);
-        let content = match self.known.get(path) {
+        let content = match self.known.get(path.as_os_str()) {
             // The same again stays the same object: nobody has to compare it.
             Some(known) if *known.content == content => Arc::clone(&known.content),
             _ => Arc::new(content),
@@ -177,7 +180,7 @@ impl Files {
             content: Arc::clone(&content),
             pass,
         };
-        self.known.insert(path.to_owned(), known);
+        self.known.insert(path.into(), known);
         Ok(content)
     }
 

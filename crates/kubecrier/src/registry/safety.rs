@@ -57,10 +57,14 @@ impl Guard {
 
     /// The path as messages name it.
     pub(super) fn shown(&self, path: &Path) -> String {
-        let below = path
-            .strip_prefix(&self.root)
-            .or_else(|_| path.strip_prefix(&self.real));
-        below.unwrap_or(path).display().to_string()
+        let text = path.as_os_str().to_string_lossy();
+        for root in [&self.root, &self.real] {
+            let below = text.strip_prefix(&*root.as_os_str().to_string_lossy());
+            if let Some(below) = below.and_then(|below| below.strip_prefix('/')) {
+                return below.to_owned();
+            }
+        }
+        text.into_owned()
     }
 
     pub(super) fn refusal(&self, path: &Path, reason: impl Into<String>) -> Refusal {
