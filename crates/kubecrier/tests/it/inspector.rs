@@ -6,7 +6,10 @@ use std::process::Command;
 use serde_json::{Value, json};
 use testbed::Client;
 
-use crate::fixtures;
+use crate::{
+    fixtures,
+    harness::{Http, command, kubeconfig},
+};
 
 /// `None` when it cannot be had here; else its exit code and what it printed.
 fn inspect(url: &str, era: &str, words: &[&str]) -> Option<(i32, Value)> {
@@ -97,4 +100,51 @@ async fn it_connects_lists_calls_reads_and_sets_a_level() {
         &["--method", "logging/setLevel", "--log-level", "info"],
     );
     assert_eq!(set.unwrap(), (0, json!({"result": {}})));
+}
+
+/// S4-31: lists of a project folder stay as they are while nothing changes, and show a
+/// change when there is one.
+#[tokio::test]
+async fn it_sees_stable_lists_of_a_project_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("site");
+    let root = root.to_str().unwrap();
+    let made = command().args(["init", root]).output().unwrap();
+    assert!(made.status.success(), "{made:?}");
+    let file = kubeconfig(|file| file.server_context("dev", "https://127.0.0.1:1", ""));
+    let http = Http::start(&file.path, &["--project-root", root]).await;
+    let url = format!("{}/mcp", http.base);
+    for era in ["legacy", "modern"] {
+        for (method, shows) in [
+            ("tools/list", "restarts"),
+            ("resources/list", "now://utc"),
+            ("prompts/list", "name"),
+        ] {
+            let Some((code, first)) = inspect(&url, era, &["--method", method]) else {
+                return;
+            };
+            assert_eq!(code, 0, "{era} {method}: {first}");
+            assert!(first.to_string().contains(shows), "{era} {method}: {first}");
+            for _ in 0..2 {
+                let (_, again) = inspect(&url, era, &["--method", method]).unwrap();
+                assert_eq!(again, first, "{era} {method}");
+            }
+        }
+    }
+    std::fs::rename(
+        format!("{root}/tools/restarts"),
+        format!("{root}/tools/reboots"),
+    )
+    .unwrap();
+    let changed = async {
+        loop {
+            let (_, tools) = inspect(&url, "legacy", &["--method", "tools/list"]).unwrap();
+            if !tools.to_string().contains("\"restarts\"") {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        }
+    };
+    let waited = tokio::time::timeout(std::time::Duration::from_secs(60), changed).await;
+    assert!(waited.is_ok(), "the change is never seen");
 }
