@@ -4,10 +4,18 @@
 //! clap from the environment, by serde from the TOML file. What becomes of it is
 //! decided in [`crate::config`].
 
+mod commands;
+
 use std::{ops::RangeInclusive, path::PathBuf};
 
-use clap::{ArgAction, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, Parser, ValueEnum};
+use schemars::JsonSchema;
 use serde::Deserialize;
+
+pub use self::commands::{
+    Colour, Command, CompletionArgs, DemoArgs, DoctorArgs, Form, InitArgs, Kind, PaperArgs, TOKEN,
+    WatchArgs,
+};
 
 /// Ports; 0 lets the system choose a free one.
 pub(crate) const PORT: RangeInclusive<u64> = 0..=65_535;
@@ -50,7 +58,9 @@ running.";
     name = "kubecrier",
     version,
     max_term_width = 100,
-    disable_help_flag = true
+    disable_help_flag = true,
+    disable_help_subcommand = true,
+    subcommand_value_name = "COMMAND"
 )]
 #[command(mut_args = |arg: clap::Arg| arg.hide_env(true))]
 #[command(after_help = AFTER_HELP)]
@@ -67,27 +77,17 @@ pub struct Args {
     #[arg(long, env = "KUBECRIER_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// What to do instead of serving.
-    #[command(subcommand)]
-    pub command: Option<Command>,
-
     /// The settings themselves.
     #[command(flatten)]
     pub settings: Settings,
-}
 
-/// What the program does besides serving.
-#[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
-pub enum Command {
-    /// Write a small project folder to begin with, an example of each kind
-    Init {
-        /// The folder
-        dir: PathBuf,
-    },
+    /// None is to serve.
+    #[command(subcommand)]
+    pub command: Option<Command>,
 }
 
 /// Every setting, each of which may be absent.
-#[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
     /// Serve HTTP on this port instead of stdio (0: any free one)
@@ -345,7 +345,7 @@ pub struct Settings {
 }
 
 /// How logs are written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
     /// For people.

@@ -2,8 +2,10 @@
 //! only place that names kube. What leaves it is plain data.
 
 mod capture;
+mod checkup;
 mod connect;
 mod contexts;
+mod demo;
 mod error;
 mod events;
 mod faults;
@@ -20,7 +22,9 @@ mod watch;
 
 pub use self::{
     capture::FaultCaptures,
+    checkup::{Checkup, Granted, NEEDS, Need, Right},
     contexts::{Config, ContextInfo, Contexts},
+    demo::Demo,
     error::{ClusterError, ErrorKind, Operation},
     events::{EventQuery, EventRow, InvolvedObject},
     faults::{OpenFault, OpenFaults},

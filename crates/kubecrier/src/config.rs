@@ -11,7 +11,7 @@ use std::{
 use clap::{CommandFactory, FromArgMatches};
 
 use crate::{
-    cli::{Args, Command, Settings},
+    cli::{Args, Command, Settings, TOKEN},
     cluster, duration,
     faults::captures::CaptureLimits,
     log, mcp,
@@ -50,8 +50,15 @@ pub struct Config {
     pub project: Option<registry::Config>,
     /// How long a stop waits for running calls.
     pub drain_timeout: Duration,
-    /// Instead of serving, write a project to begin with.
-    pub init: Option<PathBuf>,
+}
+
+/// What the process was started for.
+#[derive(Clone, Debug)]
+pub struct Invocation {
+    /// Flags over environment over file.
+    pub settings: Settings,
+    /// One of the commands for people; none is to serve.
+    pub command: Option<Command>,
 }
 
 /// A configuration that cannot be used: exit code 64.
@@ -117,6 +124,20 @@ impl Config {
         arguments: impl IntoIterator<Item = OsString>,
         environment: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Result<Self, ConfigError> {
+        Invocation::load(arguments, environment)?
+            .settings
+            .try_into()
+    }
+}
+
+// === impl Invocation ===
+
+impl Invocation {
+    /// Reads the process's arguments and environment, and the file they name.
+    pub fn load(
+        arguments: impl IntoIterator<Item = OsString>,
+        environment: impl IntoIterator<Item = (OsString, OsString)>,
+    ) -> Result<Self, ConfigError> {
         let command = command_for(environment)?;
         let mut matches = command.try_get_matches_from(arguments)?;
         let args = Args::from_arg_matches_mut(&mut matches)?;
@@ -126,9 +147,30 @@ impl Config {
             .map(read_file)
             .transpose()?
             .unwrap_or_default();
-        let mut config: Self = args.settings.over(file).try_into()?;
-        config.init = args.command.map(|Command::Init { dir }| dir);
-        Ok(config)
+        Ok(Self {
+            settings: args.settings.over(file),
+            command: args.command,
+        })
+    }
+
+    /// What the server runs with, for this command.
+    pub fn config(&self) -> Result<Config, ConfigError> {
+        let mut settings = self.settings.clone();
+        if !matches!(self.command, None | Some(Command::Init(_))) {
+            // A terminal that shows something is no place for the server's story.
+            settings.log_level.get_or_insert_with(|| "warn".to_owned());
+            // What it serves is for this command alone, or for this host.
+            settings.port = Some(0);
+            settings.bind_address = None;
+            settings.auth_token_file = None;
+        }
+        let named = match &self.command {
+            Some(Command::Watch(watch)) => watch.kubeconfig.clone(),
+            Some(Command::Doctor(doctor)) => doctor.kubeconfig.clone(),
+            _ => None,
+        };
+        settings.kubeconfig = named.or(settings.kubeconfig);
+        settings.try_into()
     }
 }
 
@@ -212,6 +254,7 @@ impl TryFrom<Settings> for Config {
                 allowed_origins: allowed_origins.unwrap_or_default(),
                 sessions,
                 auth_token_file,
+                own_token: None,
                 requests_max: count(max_concurrent_requests, REQUESTS_MAX),
             }),
         };
@@ -235,6 +278,7 @@ impl TryFrom<Settings> for Config {
                 request_timeout: request_timeout_seconds
                     .map_or(REQUEST_TIMEOUT, Duration::from_secs),
                 redactor: redactor.clone(),
+                demo: None,
             },
             redactor,
             captures: CaptureLimits {
@@ -268,7 +312,6 @@ impl TryFrom<Settings> for Config {
                 }),
             },
             drain_timeout: drain_timeout_seconds.map_or(DRAIN_TIMEOUT, Duration::from_secs),
-            init: None,
         })
     }
 }
@@ -366,8 +409,12 @@ fn command_for(
             if name == "KUBECRIER_PORT" {
                 command = command.mut_arg("port", |arg| arg.env(None));
             }
-        } else if ours.is_none() {
-            let known: Vec<_> = known.iter().map(|one| one.variable.as_str()).collect();
+        } else if ours.is_none() && name != TOKEN {
+            let known: Vec<_> = known
+                .iter()
+                .map(|one| one.variable.as_str())
+                .chain([TOKEN])
+                .collect();
             return Err(ConfigError::UnknownVariable {
                 name: name.to_owned(),
                 known: known.join(", "),

@@ -8,18 +8,22 @@ pub mod admin;
 pub mod cli;
 pub mod cluster;
 pub mod config;
+pub mod demo;
+pub mod doctor;
 pub mod duration;
 pub mod faults;
 pub mod lifecycle;
 pub mod log;
 pub mod mcp;
 pub mod metrics;
+pub mod papers;
 pub mod redact;
 pub mod registry;
 pub mod subscriptions;
 mod table;
+pub mod watch;
 
-use std::sync::Arc;
+use std::{net::SocketAddr, sync::Arc};
 
 use anyhow::{Result, bail};
 use futures_util::{Stream, StreamExt};
@@ -36,9 +40,22 @@ use crate::{
 /// What is left of the drain when running calls are done, for streams to close.
 const CLOSING: Duration = Duration::from_millis(500);
 
+/// A server that has been started.
+#[derive(Debug)]
+pub struct Running {
+    lifecycle: Lifecycle,
+    serving: mcp::Serving,
+    drain_timeout: Duration,
+}
+
 /// Runs the server until its client goes, or until it is told to stop: the first
 /// item of `stop` drains, the second ends at once.
 pub async fn run(config: Config, stop: impl Stream<Item = ()>) -> Result<()> {
+    start(config).await?.until(stop).await
+}
+
+/// Starts the server.
+pub async fn start(config: Config) -> Result<Running> {
     let Config {
         log: _,
         transport,
@@ -49,7 +66,6 @@ pub async fn run(config: Config, stop: impl Stream<Item = ()>) -> Result<()> {
         captures,
         project,
         drain_timeout,
-        init: _,
     } = config;
     let lifecycle = Lifecycle::default();
     let metrics = Metrics::new();
@@ -74,35 +90,58 @@ pub async fn run(config: Config, stop: impl Stream<Item = ()>) -> Result<()> {
         started: Instant::now(),
     };
     let serving = mcp::start(transport, server, admin::router(admin), &lifecycle).await?;
-    let mut stop = std::pin::pin!(stop);
-    let first = tokio::select! {
-        biased;
-        failure = lifecycle.failure() => bail!(failure),
-        () = serving.ended() => None,
-        asked = stop.next() => asked,
-    };
-    if first.is_none() {
-        tracing::info!("the client has gone, stopping");
-    } else {
-        tracing::info!(seconds = drain_timeout.as_secs(), "asked to stop, draining");
+    Ok(Running {
+        lifecycle,
+        serving,
+        drain_timeout,
+    })
+}
+
+// === impl Running ===
+
+impl Running {
+    /// Where it listens, over HTTP.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.serving.address()
     }
-    lifecycle.drain();
-    let deadline = Instant::now() + drain_timeout;
-    let drained = async {
-        let calls = tokio::time::timeout_at(deadline - CLOSING, lifecycle.idle()).await;
-        serving.close();
-        let tasks = tokio::time::timeout_at(deadline, lifecycle.ended()).await;
-        calls.is_ok() && tasks.is_ok()
-    };
-    tokio::select! {
-        clean = drained => {
-            if !clean {
-                tracing::warn!(calls = lifecycle.count(Work::Call), "time is up, calls were cut off");
-            }
+
+    /// Runs as [`run`] does.
+    pub async fn until(self, stop: impl Stream<Item = ()>) -> Result<()> {
+        let Self {
+            lifecycle,
+            serving,
+            drain_timeout,
+        } = self;
+        let mut stop = std::pin::pin!(stop);
+        let first = tokio::select! {
+            biased;
+            failure = lifecycle.failure() => bail!(failure),
+            () = serving.ended() => None,
+            asked = stop.next() => asked,
+        };
+        if first.is_none() {
+            tracing::info!("the client has gone, stopping");
+        } else {
+            tracing::info!(seconds = drain_timeout.as_secs(), "asked to stop, draining");
         }
-        Some(()) = stop.next() => bail!("asked to stop a second time, not waiting"),
-        failure = lifecycle.failure() => bail!(failure),
+        lifecycle.drain();
+        let deadline = Instant::now() + drain_timeout;
+        let drained = async {
+            let calls = tokio::time::timeout_at(deadline - CLOSING, lifecycle.idle()).await;
+            serving.close();
+            let tasks = tokio::time::timeout_at(deadline, lifecycle.ended()).await;
+            calls.is_ok() && tasks.is_ok()
+        };
+        tokio::select! {
+            clean = drained => {
+                if !clean {
+                    tracing::warn!(calls = lifecycle.count(Work::Call), "time is up, calls were cut off");
+                }
+            }
+            Some(()) = stop.next() => bail!("asked to stop a second time, not waiting"),
+            failure = lifecycle.failure() => bail!(failure),
+        }
+        tracing::info!("stopped");
+        Ok(())
     }
-    tracing::info!("stopped");
-    Ok(())
 }

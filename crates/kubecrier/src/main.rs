@@ -4,8 +4,9 @@ use std::{env, io::Write, path::Path, process::ExitCode};
 
 use futures_util::stream;
 use kubecrier::{
-    config::{Config, ConfigError},
-    registry,
+    cli::Command,
+    config::{Config, ConfigError, Invocation},
+    demo, doctor, papers, registry, watch,
 };
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -13,8 +14,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 const USAGE: u8 = 64;
 
 fn main() -> ExitCode {
-    let config = match Config::load(env::args_os(), env::vars_os()) {
-        Ok(config) => config,
+    let loaded = Invocation::load(env::args_os(), env::vars_os())
+        .and_then(|invocation| Ok((invocation.config()?, invocation)));
+    let (config, invocation) = match loaded {
+        Ok(loaded) => loaded,
         Err(ConfigError::Usage(error)) => {
             // Prints --help and --version to stdout, everything else to stderr.
             let printed = error.print();
@@ -30,11 +33,12 @@ fn main() -> ExitCode {
         }
     };
     config.log.install();
-    if let Some(dir) = &config.init {
-        return init(dir);
+    if let Some(Command::Init(args)) = &invocation.command {
+        return init(&args.dir);
     }
-    match run(config) {
-        Ok(()) => ExitCode::SUCCESS,
+    match run(config, invocation) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
         Err(error) => {
             complain(&format!("{error:#}"));
             ExitCode::FAILURE
@@ -56,7 +60,9 @@ fn init(dir: &Path) -> ExitCode {
     }
 }
 
-fn run(config: Config) -> anyhow::Result<()> {
+/// Answers whether all is well.
+fn run(config: Config, invocation: Invocation) -> anyhow::Result<bool> {
+    let Invocation { settings, command } = invocation;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
@@ -65,7 +71,17 @@ fn run(config: Config) -> anyhow::Result<()> {
             signal(SignalKind::terminate())?,
             signal(SignalKind::interrupt())?,
         );
-        kubecrier::run(config, stream::unfold(signals, next_signal)).await
+        let stop = stream::unfold(signals, next_signal);
+        let done = match command {
+            None | Some(Command::Init(_)) => kubecrier::run(config, stop).await,
+            Some(Command::Demo(args)) => demo::run(&args, config, stop).await,
+            Some(Command::Watch(args)) => watch::run(&args, config, stop).await,
+            Some(Command::Doctor(args)) => return doctor::run(&args, &settings, config).await,
+            Some(Command::Completion(args)) => papers::print(&papers::completion(args.shell)).await,
+            Some(Command::Schema(_)) => papers::print(papers::schema().as_bytes()).await,
+            Some(Command::Man(_)) => papers::print(&papers::man()?).await,
+        };
+        done.map(|()| true)
     });
     // A blocking read of stdin cannot be ended; the process can.
     runtime.shutdown_background();

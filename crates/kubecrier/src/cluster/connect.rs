@@ -61,6 +61,7 @@ async fn make(source: &Source, name: &str, timeout: Duration) -> Result<Cluster,
         Source::InCluster => {
             kube::Config::incluster().map_err(|error| failed(name, error.to_string()))?
         }
+        Source::Demo(demo) => return Ok(demo.connect(timeout)),
         Source::File(file) => {
             let options = KubeConfigOptions {
                 context: Some(name.to_owned()),

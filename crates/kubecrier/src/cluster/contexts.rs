@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::{
     connect::{self, Setup},
+    demo::Demo,
     error::{ClusterError, ErrorKind},
     kubeconfig::{IN_CLUSTER, Places, Source, Stamp, stamp},
     target::Cluster,
@@ -27,6 +28,8 @@ pub struct Config {
     pub request_timeout: Duration,
     /// Cleans the lines of logs before anything else is done with them.
     pub redactor: Redactor,
+    /// A cluster in memory in place of any kubeconfig.
+    pub demo: Option<Demo>,
 }
 
 /// A context as a caller may see it: no credentials.
@@ -84,6 +87,9 @@ impl Contexts {
     pub fn list(&self) -> Result<Vec<ContextInfo>, ClusterError> {
         let source = self.source()?;
         let default = self.default_name(&source);
+        if let Source::Demo(_) = &*source {
+            return Ok(vec![Demo::info()]);
+        }
         let Source::File(file) = &*source else {
             let here = kube::Config::incluster().ok();
             return Ok(vec![ContextInfo {
@@ -202,7 +208,7 @@ impl Contexts {
             return Some(name.clone());
         }
         let current = match source {
-            Source::InCluster => None,
+            Source::InCluster | Source::Demo(_) => None,
             Source::File(file) => file.current_context.clone().filter(|name| !name.is_empty()),
         };
         // Where there is no choice, none has to be made.
@@ -214,6 +220,13 @@ impl Contexts {
 
     /// The kubeconfig as it is now.
     fn source(&self) -> Result<Arc<Source>, ClusterError> {
+        if let Some(demo) = &self.config.demo {
+            let mut state = self.state.lock();
+            let source = state
+                .source
+                .get_or_insert_with(|| Arc::new(Source::Demo(demo.clone())));
+            return Ok(Arc::clone(source));
+        }
         let places = Places::find(self.config.kubeconfig.as_deref());
         let mut state = self.state.lock();
         if let Some(source) = &state.source {

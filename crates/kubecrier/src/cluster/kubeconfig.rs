@@ -9,7 +9,10 @@ use std::{
 
 use kube::config::{ExecInteractiveMode, Kubeconfig, KubeconfigError};
 
-use super::error::{ClusterError, ErrorKind};
+use super::{
+    demo::{self, Demo},
+    error::{ClusterError, ErrorKind},
+};
 
 /// The name of the one context when the server runs inside a cluster.
 pub(super) const IN_CLUSTER: &str = "in-cluster";
@@ -21,6 +24,8 @@ pub(super) enum Source {
     File(Box<Kubeconfig>),
     /// The pod's own service account.
     InCluster,
+    /// A cluster in memory.
+    Demo(Demo),
 }
 
 /// What tells one content of files from another.
@@ -114,6 +119,7 @@ impl Source {
     pub(super) fn names(&self) -> Vec<&str> {
         match self {
             Self::InCluster => vec![IN_CLUSTER],
+            Self::Demo(_) => vec![demo::CONTEXT],
             Self::File(file) => file
                 .contexts
                 .iter()

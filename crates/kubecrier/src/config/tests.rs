@@ -269,6 +269,56 @@ fn help_is_as_it_was() {
     );
 }
 
+#[test]
+fn help_of_commands_is_as_it_was() {
+    let mut all = String::new();
+    let mut args = Args::command();
+    args.build();
+    for command in args.get_subcommands_mut() {
+        let help = command.render_help().to_string();
+        assert!(
+            help.lines().count() <= 50,
+            "{} --help is long",
+            command.get_name()
+        );
+        all.push_str(&format!("{}\n\n", help.trim_end()));
+    }
+    insta::assert_snapshot!(all.trim_end());
+}
+
+#[test]
+fn commands_take_the_settings_before_them_and_keep_to_loopback() {
+    let invoked = |words: &[&str], environment: &[(&str, &str)]| {
+        let words = ["kubecrier"].iter().chain(words).map(OsString::from);
+        let environment = environment
+            .iter()
+            .map(|(k, v)| (OsString::from(k), OsString::from(v)));
+        Invocation::load(words, environment)
+            .unwrap()
+            .config()
+            .unwrap()
+    };
+    let config = invoked(
+        &[
+            "--bind-address",
+            "0.0.0.0",
+            "--allow-unauthenticated",
+            "--port",
+            "80",
+            "demo",
+        ],
+        &[("KUBECRIER_TOKEN", "secret")],
+    );
+    let mcp::Transport::Http(http) = config.transport else {
+        panic!("not over HTTP");
+    };
+    assert!(http.listen.ip().is_loopback() && http.listen.port() == 0);
+    let config = invoked(&["--kubeconfig", "a", "watch"], &[]);
+    assert_eq!(config.cluster.kubeconfig, Some("a".into()));
+    let config = invoked(&["--kubeconfig", "a", "watch", "--kubeconfig", "b"], &[]);
+    assert_eq!(config.cluster.kubeconfig, Some("b".into()));
+}
+
 proptest! {
     #[test]
     fn fuzz_any_file_is_a_configuration_or_named(

@@ -54,6 +54,8 @@ pub struct HttpConfig {
     pub sessions: SessionLimits,
     /// Named bearer tokens; without the file anyone may call.
     pub auth_token_file: Option<PathBuf>,
+    /// The one token of the one client that has started this server for itself.
+    pub own_token: Option<String>,
     /// Requests that are worked on at once.
     pub requests_max: usize,
 }
@@ -154,9 +156,10 @@ async fn start_http(
         &config.allowed_origins,
     ));
     // Context names and counters are nothing for a web page either.
-    let identity = Arc::new(match &config.auth_token_file {
-        Some(path) => Identity::Tokens(Tokens::read(path)?),
-        None => Identity::Anonymous,
+    let identity = Arc::new(match (&config.own_token, &config.auth_token_file) {
+        (Some(token), _) => Identity::Tokens(Tokens::single(token)),
+        (None, Some(path)) => Identity::Tokens(Tokens::read(path)?),
+        (None, None) => Identity::Anonymous,
     });
     let places = Arc::new(Places::new(config.requests_max));
     let router = mcp_router(server, &sessions, &serving.close, lifecycle)

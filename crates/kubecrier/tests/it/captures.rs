@@ -31,6 +31,7 @@ async fn rig(user: User, limits: CaptureLimits) -> Option<Rig> {
         context: None,
         request_timeout: Duration::from_secs(4),
         redactor: Redactor::default(),
+        demo: None,
     });
     Some(Rig {
         cluster: contexts.cluster(None).await.unwrap(),

@@ -4,11 +4,12 @@
 mod project;
 mod stream;
 mod subscriber;
+mod terminal;
 
 use std::{
     io::{BufRead, BufReader, Write},
     path::{Path, PathBuf},
-    process::{Child, ChildStdin, Command, ExitStatus, Stdio},
+    process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -27,6 +28,7 @@ pub(crate) use self::{
     project::{Project, changed},
     stream::Stream,
     subscriber::Subscriber,
+    terminal::Terminal,
 };
 
 /// Longer than anything takes; only a test that fails waits for it.
@@ -133,6 +135,11 @@ impl Server {
             }
         }
         panic!("the server never said `{text}`:\n{}", self.log());
+    }
+
+    /// Its standard output, to be taken once.
+    pub(crate) fn stdout(&mut self) -> ChildStdout {
+        self.child.stdout.take().unwrap()
     }
 
     pub(crate) fn log(&self) -> String {

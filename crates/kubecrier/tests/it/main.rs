@@ -7,6 +7,8 @@ mod bad_input;
 mod captures;
 mod clients;
 mod configuration;
+mod demo;
+mod doctor;
 mod faults;
 #[cfg(feature = "conformance-fixtures")]
 mod fixtures;
@@ -30,3 +32,4 @@ mod subscriptions;
 mod subscriptions_of_others;
 mod tools;
 mod watches;
+mod watching;

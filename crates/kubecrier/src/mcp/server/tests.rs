@@ -33,6 +33,7 @@ impl Client {
             context: None,
             request_timeout: Duration::from_secs(1),
             redactor: Redactor::new(&[]).unwrap(),
+            demo: None,
         };
         let setup = Setup {
             contexts: Arc::new(Contexts::new(contexts)),

@@ -158,6 +158,7 @@ proptest! {
             context: None,
             request_timeout: std::time::Duration::from_secs(1),
             redactor: crate::redact::Redactor::new(&[]).unwrap(),
+            demo: None,
         }));
         let subscriptions = subscriptions(&contexts);
         let client = Client {

@@ -1,0 +1,57 @@
+//! A cluster in memory in place of a kubeconfig: everything above the client is as
+//! it is in production.
+
+use std::{fmt, time::Duration};
+
+use demo_cluster::DemoCluster;
+
+use super::{contexts::ContextInfo, target::Cluster};
+
+/// The name of the one context.
+pub(super) const CONTEXT: &str = "demo";
+const SERVER: &str = "https://demo.invalid/";
+const NAMESPACE: &str = "default";
+
+/// Where the client of the demo gets its answers.
+#[derive(Clone)]
+pub struct Demo {
+    cluster: DemoCluster,
+}
+
+// === impl Demo ===
+
+impl Demo {
+    /// With that cluster, whatever happens in it.
+    pub fn new(cluster: &DemoCluster) -> Self {
+        Self {
+            cluster: cluster.clone(),
+        }
+    }
+
+    /// Its only context.
+    pub(super) fn info() -> ContextInfo {
+        ContextInfo {
+            name: CONTEXT.to_owned(),
+            server: SERVER.to_owned(),
+            namespace: NAMESPACE.to_owned(),
+            default: true,
+        }
+    }
+
+    pub(super) fn connect(&self, timeout: Duration) -> Cluster {
+        let client = kube::Client::new(self.cluster.service(), NAMESPACE);
+        Cluster::new(
+            CONTEXT,
+            client,
+            SERVER.to_owned(),
+            NAMESPACE.to_owned(),
+            timeout,
+        )
+    }
+}
+
+impl fmt::Debug for Demo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Demo").finish_non_exhaustive()
+    }
+}

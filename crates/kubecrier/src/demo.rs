@@ -1,0 +1,149 @@
+//! `kubecrier demo`: the server of production over a cluster in memory, and a view
+//! of what a subscribed agent is told. The view is a client over HTTP like any other.
+
+use std::{
+    net::{Ipv4Addr, SocketAddr, TcpListener},
+    pin::pin,
+};
+
+use anstyle::{AnsiColor, Style};
+use anyhow::{Context, Result, bail};
+use demo_cluster::{DemoCluster, Options, Story};
+use futures_util::{Stream, StreamExt, stream};
+
+use crate::{
+    cli::{DemoArgs, Form},
+    cluster::Demo,
+    config::Config,
+    mcp,
+    watch::{self, Closed, Endpoint, Screen, Spaces, View, Wish},
+};
+
+/// Where it is looked for first, and how many ports are tried.
+const PORT: u16 = 8080;
+const PORTS: u16 = 100;
+
+/// Lines of a log under a fault.
+const LOG_LINES: usize = 3;
+
+/// Runs until told to stop, or until nobody reads any more.
+pub async fn run(args: &DemoArgs, mut config: Config, stop: impl Stream<Item = ()>) -> Result<()> {
+    let cluster = DemoCluster::new(Options {
+        seed: args.seed,
+        ..Options::default()
+    });
+    let story = Story::set_up(&cluster, args.seed)
+        .context("cannot set up the shop")?
+        .speed(args.speed);
+    config.cluster.demo = Some(Demo::new(&cluster));
+    config.cluster.context = None;
+    let mcp::Transport::Http(http) = &mut config.transport else {
+        bail!("the demo serves over HTTP");
+    };
+    http.listen = SocketAddr::from((Ipv4Addr::LOCALHOST, choose_port(args.port)?));
+    let server = crate::start(config).await?;
+    let address = server.address().context("the server has no address")?;
+    let url = format!("http://{address}/mcp");
+    let mut screen = Screen::new(args.color);
+    let colour = screen.colour();
+    let intro = introduce(&url, args.no_client, &|text| heading(text, colour));
+    if let Err(Closed) = screen.show(&intro).await {
+        return Ok(());
+    }
+    let showing = async {
+        if args.no_client {
+            pin!(stop).next().await;
+            return Ok(());
+        }
+        let style = watch::Style {
+            output: Form::Text,
+            log_lines: LOG_LINES,
+            contexts: false,
+        };
+        let wish = Wish {
+            spaces: Spaces::All,
+            faults: true,
+            ..Wish::default()
+        };
+        let endpoint = Endpoint::new(&url, None)?;
+        View::new(screen, style).follow(endpoint, wish, stop).await
+    };
+    tokio::select! {
+        shown = showing => shown,
+        told = story.play() => told.context("the story cannot go on"),
+        ended = server.until(stream::pending()) => ended,
+    }
+}
+
+/// The one that was asked for, else the first that is free.
+fn choose_port(asked: Option<u16>) -> Result<u16> {
+    if let Some(port) = asked {
+        // The server says it if that is taken.
+        return Ok(port);
+    }
+    let free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
+    (PORT..PORT + PORTS).find(free).with_context(|| {
+        let last = PORT + PORTS - 1;
+        format!("ports {PORT} to {last} are all taken\nhint: choose another with --port")
+    })
+}
+
+fn heading(text: &str, colour: bool) -> String {
+    let style = if colour {
+        AnsiColor::Cyan.on_default().bold()
+    } else {
+        Style::new()
+    };
+    format!("{style}{text}{style:#}")
+}
+
+fn introduce(url: &str, no_client: bool, heading: &dyn Fn(&str) -> String) -> Vec<String> {
+    let mut lines = vec![
+        format!("{} at {url}", heading("kubecrier, over a shop in memory")),
+        String::new(),
+        heading("Connect an agent"),
+        "  Claude Code".to_owned(),
+        format!("    claude mcp add --transport http kubecrier-demo {url}"),
+        "  VS Code, in .vscode/mcp.json".to_owned(),
+        format!(r#"    {{"servers": {{"kubecrier-demo": {{"type": "http", "url": "{url}"}}}}}}"#),
+        "  curl".to_owned(),
+        format!("    curl -s {url} -H 'content-type: application/json' \\"),
+        "      -H 'accept: application/json, text/event-stream' \\".to_owned(),
+        "      -H 'mcp-protocol-version: 2026-07-28' -H 'mcp-method: tools/call' \\".to_owned(),
+        "      -H 'mcp-name: faults_list' -d '{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\
+         \"params\":{\"name\":\"faults_list\",\"arguments\":{},\
+         \"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\",\
+         \"io.modelcontextprotocol/clientCapabilities\":{}}}}'"
+            .to_owned(),
+        "  then ask it: what is wrong in the shop?".to_owned(),
+        String::new(),
+    ];
+    if no_client {
+        lines.push("ctrl-c ends it".to_owned());
+    } else {
+        let text =
+            "What a subscribed agent is told (ctrl-c ends it; the first fault comes in seconds)";
+        lines.push(heading(text));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_taken_port_is_passed_over_unless_it_was_asked_for() {
+        let first = choose_port(None).unwrap();
+        let _taken = TcpListener::bind((Ipv4Addr::LOCALHOST, first));
+        let next = choose_port(None).unwrap();
+        assert!(next > first, "{next}");
+        assert_eq!(choose_port(Some(first)).unwrap(), first);
+    }
+
+    #[test]
+    fn the_introduction_is_as_it_was() {
+        let lines = introduce("http://127.0.0.1:8080/mcp", false, &|text| text.to_owned());
+        insta::assert_snapshot!(lines.join("\n"));
+    }
+}

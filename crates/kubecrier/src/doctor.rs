@@ -1,0 +1,244 @@
+//! `kubecrier doctor`: whether everything is as it has to be, and what to do where it
+//! is not.
+
+mod manifest;
+mod report;
+
+use std::{io, net::TcpListener, path::Path};
+
+use anyhow::Result;
+use futures_util::{StreamExt, stream};
+
+use self::report::{Finding, Report, Section};
+use crate::{
+    cli::{DoctorArgs, Form, Settings},
+    cluster::{Checkup, Cluster, Contexts, Granted, Name, Right},
+    config::Config,
+    mcp::Transport,
+    watch::{Endpoint, Probe, Screen, token},
+};
+
+/// Contexts that are looked at at once: dead ones cost their time once.
+const AT_ONCE: usize = 64;
+
+/// A clock further away than this makes `since` and ages wrong.
+const AHEAD_SECONDS_MAX: i64 = 5;
+
+/// Slower than this is felt in every call.
+const SLOW_MILLIS: u128 = 1000;
+
+/// Looks, tells, and answers whether all is well. `settings` are those of the server
+/// that is asked about; `config` is what this process runs with.
+pub async fn run(args: &DoctorArgs, settings: &Settings, config: Config) -> Result<bool> {
+    let mut sections = Vec::new();
+    if let Some(url) = &args.url {
+        let token = token(args.token_file.as_deref())?;
+        sections.push(connection(url, token.as_deref()).await);
+    }
+    // Who names a server asks about that one.
+    if args.url.is_none() || !args.context.is_empty() {
+        sections.push(server(settings));
+        sections.extend(clusters(args, config).await);
+    }
+    let report = Report::new(sections);
+    let mut screen = Screen::new(args.color);
+    let lines = match args.output {
+        Form::Text => report.lines(screen.colour()),
+        Form::Json => vec![serde_json::to_string_pretty(&report)?],
+    };
+    // Nobody has to read to the end; the exit code says it too.
+    let _shown = screen.show(&lines).await;
+    Ok(report.ok)
+}
+
+async fn connection(url: &str, token: Option<&str>) -> Section {
+    let endpoint = match Endpoint::new(url, token) {
+        Ok(endpoint) => endpoint,
+        Err(error) => return Section::new(url, vec![Finding::fail(error.to_string())]),
+    };
+    let about = endpoint.url();
+    let probe = Probe::run(endpoint).await;
+    let mut findings = Vec::new();
+    if let Some(server) = &probe.server {
+        let millis = probe.begun.as_millis();
+        findings.push(Finding::ok(format!("answers in {millis} ms: {server}")));
+    }
+    match &probe.pushed {
+        Some((after, method)) => findings.push(Finding::ok(format!(
+            "pushes arrive: {method} came {} ms after the stream was opened",
+            after.as_millis()
+        ))),
+        None if probe.error.is_none() => findings.push(
+            Finding::fail("no push arrived within 5 s of opening the stream").hint(
+                "a proxy in between may hold text/event-stream back: turn its buffering off; clients \
+                 behind it can use events_poll instead",
+            ),
+        ),
+        None => {}
+    }
+    if probe.error.is_none() {
+        findings.push(if probe.level {
+            Finding::ok("takes a log level, without which no event is pushed")
+        } else {
+            Finding::fail("does not take a log level, so it pushes no events")
+        });
+        findings.push(if probe.subscribe {
+            Finding::ok("has events_subscribe")
+        } else {
+            Finding::fail("has no events_subscribe: is it a kubecrier?")
+        });
+    }
+    if let Some(error) = &probe.error {
+        findings.push(Finding::fail(error.to_string()));
+    }
+    Section::new(about, findings)
+}
+
+/// Where this server would listen, by its settings.
+fn server(settings: &Settings) -> Section {
+    let mut findings = Vec::new();
+    match Config::try_from(settings.clone()).map(|config| config.transport) {
+        Err(error) => findings.push(Finding::fail(error.to_string())),
+        Ok(Transport::Stdio) => findings.push(Finding::ok(
+            "no port is set: it serves on stdio, where agents poll (events_poll); set --port for pushes",
+        )),
+        Ok(Transport::Http(http)) => {
+            let listen = http.listen;
+            findings.push(match TcpListener::bind(listen) {
+                Ok(_free) => Finding::ok(format!("{listen} is free to listen on")),
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                    Finding::note(format!("{listen} is taken")).hint(format!(
+                        "if that is a kubecrier, check it with `kubecrier doctor --url http://{listen}/mcp`"
+                    ))
+                }
+                Err(error) => Finding::fail(format!("cannot listen on {listen}: {error}")),
+            });
+            if !listen.ip().is_loopback() && http.allowed_hosts.is_empty() {
+                findings.push(
+                    Finding::note("requests must name an address of loopback as their host")
+                        .hint("name the hosts that clients use with --allowed-hosts"),
+                );
+            }
+            if let Some(path) = &http.auth_token_file {
+                findings.push(readable(path));
+            }
+        }
+    }
+    Section::new("settings", findings)
+}
+
+fn readable(path: &Path) -> Finding {
+    match std::fs::read_to_string(path) {
+        Ok(_) => Finding::ok(format!("the token file `{}` can be read", path.display())),
+        Err(error) => Finding::fail(format!(
+            "the token file `{}` cannot be read: {error}",
+            path.display()
+        )),
+    }
+}
+
+async fn clusters(args: &DoctorArgs, config: Config) -> Vec<Section> {
+    let contexts = Contexts::new(config.cluster);
+    let known = match contexts.list() {
+        Ok(known) => known,
+        Err(error) => {
+            let mut finding = Finding::fail(error.to_string());
+            finding.hint = error.hint().map(str::to_owned);
+            return vec![Section::new("kubeconfig", vec![finding])];
+        }
+    };
+    let names: Vec<String> = if args.context.is_empty() {
+        known.into_iter().map(|context| context.name).collect()
+    } else {
+        args.context.clone()
+    };
+    if names.is_empty() {
+        let finding = Finding::fail("the kubeconfig has no contexts");
+        return vec![Section::new("kubeconfig", vec![finding])];
+    }
+    let looked = names
+        .iter()
+        .map(|name| cluster(&contexts, name, &args.namespace));
+    stream::iter(looked).buffered(AT_ONCE).collect().await
+}
+
+async fn cluster(contexts: &Contexts, context: &str, namespaces: &[String]) -> Section {
+    let about = format!("context {context}");
+    let looked = async {
+        let cluster = contexts.cluster(Some(context)).await?;
+        let namespaces = places(&cluster, namespaces)?;
+        let checkup = cluster.check_up(&namespaces).await?;
+        Ok::<_, crate::cluster::ClusterError>((namespaces, checkup))
+    };
+    match looked.await {
+        Ok((namespaces, checkup)) => describe(about, &namespaces, &checkup),
+        Err(error) => {
+            let mut finding = Finding::fail(error.to_string());
+            finding.hint = error.hint().map(str::to_owned);
+            Section::new(about, vec![finding])
+        }
+    }
+}
+
+/// Where rights are looked for that are not granted everywhere.
+fn places(cluster: &Cluster, named: &[String]) -> Result<Vec<Name>, crate::cluster::ClusterError> {
+    if named.is_empty() {
+        return Ok(vec![Name::label("namespace", cluster.default_namespace())?]);
+    }
+    named
+        .iter()
+        .map(|name| Name::label("namespace", name))
+        .collect()
+}
+
+fn describe(about: String, namespaces: &[Name], checkup: &Checkup) -> Section {
+    let latency = checkup.latency.as_millis();
+    let answer = format!(
+        "answers in {latency} ms ({} ms the first time): {}",
+        checkup.first.as_millis(),
+        checkup.version
+    );
+    let mut findings = vec![if latency > SLOW_MILLIS {
+        Finding::note(answer).hint("every call takes at least that long")
+    } else {
+        Finding::ok(answer)
+    }];
+    match checkup.ahead_seconds {
+        None => findings.push(Finding::note("does not say what time it is")),
+        Some(ahead) if ahead.abs() > AHEAD_SECONDS_MAX => {
+            let side = if ahead > 0 { "ahead of" } else { "behind" };
+            let text = format!("its clock is {} s {side} ours", ahead.abs());
+            findings.push(
+                Finding::note(text)
+                    .hint("ages and `since` are off by that: let both keep time by NTP"),
+            );
+        }
+        Some(_) => findings.push(Finding::ok("its clock is ours")),
+    }
+    findings.extend(checkup.rights.iter().map(right));
+    let user = checkup.user.as_deref().unwrap_or("REPLACE-WITH-YOUR-USER");
+    let names: Vec<String> = namespaces
+        .iter()
+        .map(|name| name.as_str().to_owned())
+        .collect();
+    let mut section = Section::new(about, findings);
+    section.manifest = manifest::manifest(&checkup.rights, user, &names);
+    section
+}
+
+fn right(right: &Right) -> Finding {
+    let need = right.need;
+    let what = format!("{} {} ({})", need.verb, need.resource, need.purpose);
+    match &right.granted {
+        Granted::Everywhere => Finding::ok(format!("may {what}")),
+        Granted::Only(places) if !places.is_empty() => {
+            let places = places.join(", ");
+            Finding::note(format!("may {what} only in {places}")).hint(format!(
+                "name the namespace in calls, and with `watch -n {places}`"
+            ))
+        }
+        Granted::Only(_) if need.required => Finding::fail(format!("may not {what}")),
+        Granted::Only(_) => Finding::note(format!("may not {what}; works with less")),
+        Granted::Unknown(why) => Finding::note(format!("may or may not {what}: {why}")),
+    }
+}

@@ -1,0 +1,142 @@
+//! What is made of the declarations in [`crate::cli`]: completions, a man page, the
+//! schema of the configuration file.
+
+use std::io;
+
+use anyhow::Result;
+use clap::CommandFactory;
+use clap_complete::Shell;
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
+
+use crate::cli::{Args, Settings};
+
+const NAME: &str = "kubecrier";
+
+/// Prints one of these; who closes the pipe has read enough.
+pub async fn print(paper: &[u8]) -> Result<()> {
+    let mut out = tokio::io::stdout();
+    let written = async {
+        out.write_all(paper).await?;
+        out.flush().await
+    };
+    match written.await {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// A script for a shell.
+pub fn completion(shell: Shell) -> Vec<u8> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Args::command(), NAME, &mut script);
+    script
+}
+
+/// The man page, with a part for each command.
+pub fn man() -> Result<Vec<u8>> {
+    let mut command = Args::command();
+    command.build();
+    let mut page = Vec::new();
+    clap_mangen::Man::new(command.clone()).render(&mut page)?;
+    for sub in command.get_subcommands() {
+        page.extend_from_slice(format!(".SH \"{NAME} {}\"\n", sub.get_name()).as_bytes());
+        let part = clap_mangen::Man::new(sub.clone());
+        part.render_synopsis_section(&mut page)?;
+        part.render_description_section(&mut page)?;
+        part.render_options_section(&mut page)?;
+    }
+    Ok(page)
+}
+
+/// The JSON schema of the configuration file.
+pub fn schema() -> String {
+    let mut schema = schemars::schema_for!(Settings).to_value();
+    schema["title"] = json!("the configuration file of kubecrier");
+    let ranges = Settings::default().numbers();
+    if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+        for (name, property) in properties.iter_mut() {
+            tidy(property);
+            if let Some((_, _, range)) = ranges.iter().find(|(key, ..)| key == name) {
+                property["minimum"] = json!(range.start());
+                property["maximum"] = json!(range.end());
+                if let Value::Object(property) = property {
+                    property.remove("format");
+                }
+            }
+        }
+    }
+    format!("{schema:#}\n")
+}
+
+/// A file leaves a key out; it has no word for nothing.
+fn tidy(property: &mut Value) {
+    if let Some(Value::Array(types)) = property.get_mut("type") {
+        types.retain(|one| one != "null");
+        if let [only] = types.as_slice() {
+            property["type"] = only.clone();
+        }
+    }
+    if let Some(Value::Array(choices)) = property.get_mut("anyOf") {
+        choices.retain(|one| one["type"] != "null");
+    }
+    if let Value::Object(property) = property
+        && property.get("default").is_some_and(Value::is_null)
+    {
+        property.remove("default");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_schema_has_every_key_with_its_range_and_no_other() {
+        let schema: Value = serde_json::from_str(&schema()).unwrap();
+        assert_eq!(schema["additionalProperties"], false);
+        let properties = schema["properties"].as_object().unwrap();
+        let command = Args::command();
+        let flags = command
+            .get_arguments()
+            .filter_map(|arg| arg.get_env()?.to_str());
+        let mut keys: Vec<_> = flags
+            .map(|variable| variable.trim_start_matches("KUBECRIER_").to_lowercase())
+            .filter(|key| key != "config")
+            .collect();
+        keys.sort_unstable();
+        let known: Vec<_> = properties.keys().cloned().collect();
+        assert_eq!(known, keys);
+        assert_eq!(properties["port"]["maximum"], 65_535);
+        assert_eq!(properties["port"]["type"], "integer");
+        assert_eq!(properties["redact"]["items"]["type"], "string");
+        assert!(!schema.to_string().contains("null"), "{schema:#}");
+    }
+
+    #[test]
+    fn every_shell_gets_a_script_that_knows_the_commands() {
+        for shell in [
+            Shell::Bash,
+            Shell::Elvish,
+            Shell::Fish,
+            Shell::PowerShell,
+            Shell::Zsh,
+        ] {
+            let script = String::from_utf8(completion(shell)).unwrap();
+            assert!(
+                script.contains("doctor") && script.contains("log-level"),
+                "{shell}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_man_page_has_every_command() {
+        let page = String::from_utf8(man().unwrap()).unwrap();
+        for command in Args::command().get_subcommands() {
+            let heading = format!("kubecrier {}", command.get_name());
+            assert!(page.contains(&heading), "no {heading}");
+        }
+        assert!(page.contains("exec\\-max"), "no flags of a command");
+    }
+}

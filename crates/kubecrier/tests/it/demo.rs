@@ -1,0 +1,101 @@
+//! The first command of the README, as a new user meets it.
+
+use std::{
+    io::{BufRead, BufReader, Read},
+    net::TcpListener,
+    process::Stdio,
+    time::Duration,
+};
+
+use crate::harness::{Terminal, command};
+
+/// What an escape sequence begins with.
+const ESC: char = '\u{1b}';
+
+#[test]
+fn the_demo_shows_a_fault_in_a_terminal_within_15_seconds() {
+    let mut demo = command();
+    demo.arg("demo").env_remove("NO_COLOR").env("TERM", "xterm");
+    let mut terminal = Terminal::start(&mut demo, 100);
+    terminal.wait_for("claude mcp add --transport http");
+    let took = terminal.wait_for("FAULT");
+    assert!(took < Duration::from_secs(15), "{took:?}");
+    terminal.wait_for("panic");
+    terminal.wait_for("deployment/payment");
+    assert!(terminal.seen.contains(ESC), "no colours");
+    assert!(terminal.interrupt().success());
+}
+
+#[test]
+fn a_narrow_terminal_without_colours_is_enough() {
+    let mut demo = command();
+    demo.args(["demo", "--speed", "10"]);
+    let mut terminal = Terminal::start(&mut demo, 40);
+    terminal.wait_for("deployment/");
+    terminal.wait_for("ImagePullBackOff");
+    assert!(!terminal.seen.contains(ESC), "{:?}", terminal.seen);
+    let news = terminal.seen.split("is told (").nth(1).unwrap();
+    // The first lines are the end of the heading, and the note on what is watched.
+    for line in news.lines().skip_while(|line| !line.contains("FAULT")) {
+        assert!(line.chars().count() <= 40, "too wide: {line:?}");
+    }
+    assert!(terminal.interrupt().success());
+}
+
+#[test]
+fn a_port_that_was_asked_for_and_is_taken_is_said() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let done = command().args(["demo", "--port", &port]).output().unwrap();
+    assert_eq!(done.status.code(), Some(1));
+    let said = String::from_utf8(done.stderr).unwrap();
+    assert!(said.contains("another program has the port"), "{said}");
+    assert!(said.contains("--port"), "{said}");
+}
+
+#[test]
+fn a_pipe_that_closes_early_ends_the_demo_without_a_word() {
+    let mut child = command()
+        .args(["demo", "--speed", "20"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = String::new();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    stdout.read_line(&mut first).unwrap();
+    drop(stdout);
+    assert!(
+        first.contains("http://127.0.0.1:") && !first.contains(ESC),
+        "{first}"
+    );
+    let status = child.wait().unwrap();
+    let mut said = String::new();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut said)
+        .unwrap();
+    assert!(status.success(), "{said}");
+    assert!(
+        !said.contains("panicked") && !said.contains("error"),
+        "{said}"
+    );
+}
+
+#[test]
+fn papers_are_printed() {
+    for (words, part) in [
+        (vec!["completion", "bash"], "complete -F"),
+        (vec!["schema"], "\"log_level\""),
+        (vec!["man"], ".TH kubecrier"),
+    ] {
+        let done = command().args(&words).output().unwrap();
+        assert!(done.status.success() && done.stderr.is_empty(), "{words:?}");
+        let text = String::from_utf8(done.stdout).unwrap();
+        assert!(text.contains(part), "{words:?}: {text}");
+    }
+    let done = command().args(["completion", "tcsh"]).output().unwrap();
+    assert_eq!(done.status.code(), Some(64));
+}

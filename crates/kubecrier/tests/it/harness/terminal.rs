@@ -1,0 +1,99 @@
+//! A pseudo-terminal of a given width, with the binary in it.
+
+use std::{
+    fs::File,
+    io::Read,
+    process::{Child, Command, ExitStatus},
+    sync::mpsc,
+    thread,
+};
+
+use rustix::{
+    process::{Pid, Signal, kill_process},
+    pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
+    termios::{Winsize, tcsetwinsize},
+};
+use tokio::time::{Duration, Instant};
+
+use super::PATIENCE;
+
+/// What a person would see.
+pub(crate) struct Terminal {
+    child: Child,
+    bytes: mpsc::Receiver<Vec<u8>>,
+    pub(crate) seen: String,
+}
+
+// === impl Terminal ===
+
+impl Terminal {
+    pub(crate) fn start(command: &mut Command, columns: u16) -> Self {
+        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&ours).unwrap();
+        unlockpt(&ours).unwrap();
+        let size = Winsize {
+            ws_row: 24,
+            ws_col: columns,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
+        tcsetwinsize(&ours, size).unwrap();
+        let name = ptsname(&ours, Vec::new()).unwrap();
+        let open = || {
+            let mut options = File::options();
+            options
+                .read(true)
+                .write(true)
+                .open(name.to_str().unwrap())
+                .unwrap()
+        };
+        let child = command
+            .stdin(open())
+            .stdout(open())
+            .stderr(open())
+            .spawn()
+            .unwrap();
+        let (tell, bytes) = mpsc::channel();
+        let mut ours = File::from(ours);
+        thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            // At its end a terminal answers with an error.
+            while let Ok(count) = ours.read(&mut buffer) {
+                if count == 0 || tell.send(buffer[..count].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        Self {
+            child,
+            bytes,
+            seen: String::new(),
+        }
+    }
+
+    /// Waits for a text, and how long that took.
+    pub(crate) fn wait_for(&mut self, text: &str) -> Duration {
+        let began = Instant::now();
+        while !self.seen.contains(text) {
+            match self.bytes.recv_timeout(PATIENCE) {
+                Ok(bytes) => self.seen.push_str(&String::from_utf8_lossy(&bytes)),
+                Err(error) => panic!("{error}, never saw `{text}`:\n{}", self.seen),
+            }
+        }
+        began.elapsed()
+    }
+
+    /// As ctrl-c.
+    pub(crate) fn interrupt(&mut self) -> ExitStatus {
+        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
+        kill_process(pid, Signal::INT).unwrap();
+        self.child.wait().unwrap()
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _gone = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}

@@ -1,0 +1,220 @@
+//! `kubecrier watch`, as somebody runs it beside a cluster.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    process::{Child, ChildStdout, Command, Stdio},
+    time::Duration,
+};
+
+use serde_json::Value;
+use testbed::{User, event, namespace};
+
+use crate::harness::{Server, command, one_context};
+
+/// A watch whose lines are read.
+struct Watch {
+    server: Server,
+    lines: BufReader<ChildStdout>,
+    /// What it said first.
+    note: String,
+}
+
+/// A demo that only serves, and where.
+struct Demo {
+    child: Child,
+    url: String,
+}
+
+impl Watch {
+    /// Started, and subscribed.
+    fn start(command: &mut Command) -> Self {
+        let mut server = Server::start(command.stdin(Stdio::null()).stdout(Stdio::piped()));
+        let lines = BufReader::new(server.stdout());
+        let note = server.wait_for("-- watching");
+        Self {
+            server,
+            lines,
+            note,
+        }
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).unwrap();
+        assert!(line.ends_with('\n'), "it has ended: {}", self.server.log());
+        line
+    }
+
+    fn json(&mut self) -> Value {
+        serde_json::from_str(&self.line()).unwrap()
+    }
+}
+
+impl Demo {
+    fn start(port: &str, speed: &str) -> Self {
+        let mut child = command()
+            .args(["demo", "--no-client", "--port", port, "--speed", speed])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut first = String::new();
+        let stdout = child.stdout.as_mut().unwrap();
+        BufReader::new(stdout).read_line(&mut first).unwrap();
+        let url = first.trim().rsplit(' ').next().unwrap().to_owned();
+        Self { child, url }
+    }
+
+    fn port(&self) -> &str {
+        self.url
+            .rsplit(':')
+            .next()
+            .unwrap()
+            .trim_end_matches("/mcp")
+    }
+}
+
+impl Drop for Demo {
+    fn drop(&mut self) {
+        let _gone = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}
+
+#[tokio::test]
+async fn a_watch_of_the_kubeconfig_tells_old_and_new_events_of_its_namespace() {
+    let Some(bed) = testbed::shared() else { return };
+    for space in ["watch-me", "watch-not"] {
+        bed.dev()
+            .create_cluster_wide(&namespace(space))
+            .await
+            .unwrap();
+    }
+    let warn = async |space: &str, reason: &str| {
+        let told = event(
+            space,
+            "ConfigMap/settings",
+            "Warning",
+            reason,
+            "it went wrong",
+        );
+        bed.dev().create(&told).await.unwrap();
+    };
+    warn("watch-me", "Old").await;
+    let file = one_context(bed.dev(), User::Reader);
+    let mut watch = Watch::start(
+        command()
+            .arg("watch")
+            .arg("--kubeconfig")
+            .arg(&file.path)
+            .args([
+                "-n", "watch-me", "--since", "10m", "--types", "warning", "-o", "json",
+            ]),
+    );
+    let old = watch.json();
+    assert_eq!(old["event"]["reason"], "Old");
+    assert_eq!(old["history"], true);
+    warn("watch-not", "Elsewhere").await;
+    warn("watch-me", "New").await;
+    let new = watch.json();
+    assert_eq!(
+        new["event"]["reason"], "New",
+        "and nothing from elsewhere: {new}"
+    );
+    assert_eq!(new["cluster"], "dev");
+    assert_eq!(new["event"]["namespace"], "watch-me");
+}
+
+#[tokio::test]
+async fn a_token_is_needed_where_one_is_asked_for() {
+    let Some(bed) = testbed::shared() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let tokens = dir.path().join("tokens");
+    fs::write(&tokens, "ops:0123456789abcdef\n").unwrap();
+    let file = one_context(bed.dev(), User::Reader);
+    let server = Server::start(
+        command()
+            .args(["--port", "0", "--kubeconfig"])
+            .arg(&file.path)
+            .arg("--auth-token-file")
+            .arg(&tokens)
+            .stdin(Stdio::null()),
+    );
+    let line = server.wait_for("serving MCP over HTTP");
+    let url = line.split("url=").nth(1).unwrap().trim().to_owned();
+    let refused = command().args(["watch", "--url", &url]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(1));
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(said.contains("--token-file"), "{said}");
+    let watch = Watch::start(
+        command()
+            .args(["watch", "-A", "--url", &url])
+            .env("KUBECRIER_TOKEN", "0123456789abcdef"),
+    );
+    assert!(
+        watch.note.contains("all namespaces of context dev"),
+        "{}",
+        watch.note
+    );
+}
+
+#[test]
+fn a_server_that_comes_back_is_watched_again_and_it_is_said() {
+    let first = Demo::start("0", "1");
+    let mut watch = Watch::start(command().args(["watch", "-A", "--url", &first.url]));
+    let port = first.port().to_owned();
+    drop(first);
+    watch.server.wait_for("trying again");
+    let _second = Demo::start(&port, "1");
+    watch.server.wait_for("in a new session");
+    watch.server.wait_for("watching events in all namespaces");
+    let line = watch.line();
+    assert!(line.contains(" shop "), "{line}");
+}
+
+#[tokio::test]
+async fn a_fault_starts_a_command_with_its_json_on_stdin() {
+    let demo = Demo::start("0", "1");
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("fault");
+    // It appears in one piece.
+    let script = format!("cat > '{0}.part' && mv '{0}.part' '{0}'", file.display());
+    let mut watch = Watch::start(
+        command()
+            .args(["watch", "-A", "--url", &demo.url, "--exec", &script])
+            .env("PATH", std::env::var_os("PATH").unwrap()),
+    );
+    let mut lines = vec![watch.line()];
+    while !lines.last().unwrap().contains('└') {
+        lines.push(watch.line());
+    }
+    assert!(
+        lines[0].contains(" FAULT ") && lines[0].contains(" BackOff "),
+        "{lines:?}"
+    );
+    assert!(lines.iter().any(|line| line.contains("panic")), "{lines:?}");
+    let mut tries = 0;
+    while !file.exists() {
+        tries += 1;
+        assert!(tries < 6000, "no command ran: {}", watch.server.log());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let fault: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+    assert!(fault["faultId"].is_string(), "{fault}");
+    assert_eq!(fault["event"]["reason"], "BackOff");
+    assert!(fault["logs"][0]["sample"].is_string(), "{fault}");
+}
+
+#[test]
+fn nobody_there_is_an_error_at_once() {
+    let done = command()
+        .args(["watch", "--url", "http://127.0.0.1:1"])
+        .output()
+        .unwrap();
+    assert_eq!(done.status.code(), Some(1));
+    let said = String::from_utf8(done.stderr).unwrap();
+    assert!(
+        said.starts_with("error: cannot reach http://127.0.0.1:1/mcp"),
+        "{said}"
+    );
+}
