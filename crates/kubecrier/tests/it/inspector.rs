@@ -145,6 +145,6 @@ async fn it_sees_stable_lists_of_a_project_folder() {
             tokio::time::sleep(std::time::Duration::from_millis(200)).await;
         }
     };
-    let waited = tokio::time::timeout(std::time::Duration::from_secs(60), changed).await;
+    let waited = tokio::time::timeout(std::time::Duration::from_mins(1), changed).await;
     assert!(waited.is_ok(), "the change is never seen");
 }
