@@ -30,7 +30,7 @@ enum Task {
     Cluster,
     /// Run the official conformance suite against the server, for both revisions
     Conformance,
-    /// Measure the server: `cargo xtask bench fanout`
+    /// Measure the server: `cargo xtask bench fanout`, `events` or `faults`
     #[command(disable_help_flag = true)]
     Bench {
         /// What to measure, and how; `--help` tells

@@ -2,7 +2,7 @@
 //! thread, so that what is measured is the server.
 
 pub(crate) mod http;
-mod scan;
+pub(crate) mod scan;
 
 use std::{cell::RefCell, io::Write, rc::Rc, time::Duration};
 

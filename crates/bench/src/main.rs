@@ -1,13 +1,20 @@
 //! The server under load. `cargo xtask bench` and `cargo xtask soak` run this
 //! program, which starts itself again as each server and as the client.
 
+mod bed;
+mod creating;
+mod events;
 mod fanout;
+mod faults;
 mod load;
 mod message;
 mod process;
 mod report;
 mod serve;
+mod server;
 mod soak;
+mod subscribers;
+mod verdict;
 
 use std::{io::Write, process::ExitCode};
 
@@ -15,7 +22,10 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use tokio::runtime;
 
-use crate::{fanout::FanoutArgs, load::LoadArgs, serve::ServeArgs, soak::SoakArgs};
+use crate::{
+    events::EventsArgs, fanout::FanoutArgs, faults::FaultsArgs, load::LoadArgs, serve::ServeArgs,
+    soak::SoakArgs,
+};
 
 #[derive(Parser)]
 #[command(name = "cargo xtask bench", about = "The server under load")]
@@ -28,6 +38,10 @@ struct Args {
 enum What {
     /// One notification to many streams: ours, stock rmcp and a ceiling, side by side
     Fanout(FanoutArgs),
+    /// Events of a real cluster to many subscribers: nothing lost, how late, at what cost
+    Events(EventsArgs),
+    /// Many pods of a real cluster fail: every fault is told, with its logs
+    Faults(FaultsArgs),
     /// Clients that come, stall, vanish and come back, for minutes
     Soak(SoakArgs),
     /// A server that is measured
@@ -41,6 +55,8 @@ enum What {
 fn main() -> ExitCode {
     let done = match Args::parse().what {
         What::Fanout(args) => one_thread(fanout::run(args)),
+        What::Events(args) => many_threads(events::run(args)),
+        What::Faults(args) => many_threads(faults::run(args)),
         What::Soak(args) => one_thread(soak::run(args)),
         What::Serve(args) => many_threads(serve::run(args)),
         What::Load(args) => one_thread(load::run(args)),

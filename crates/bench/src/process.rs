@@ -21,6 +21,13 @@ pub(crate) struct Helper {
     pid: u32,
 }
 
+/// What a process has used, in seconds.
+#[derive(Clone, Copy, Debug, Default, serde::Serialize)]
+pub(crate) struct Cpu {
+    pub(crate) user: f64,
+    pub(crate) system: f64,
+}
+
 // === impl Helper ===
 
 impl Helper {
@@ -77,20 +84,26 @@ impl Helper {
     }
 }
 
-/// CPU of a process so far.
-fn cpu_seconds(pid: u32) -> Result<f64> {
+/// CPU of a process and all its threads so far, of user and system together.
+pub(crate) fn cpu_seconds(pid: u32) -> Result<f64> {
+    let Cpu { user, system } = cpu(pid)?;
+    Ok(user + system)
+}
+
+/// CPU of a process and all its threads so far, in seconds.
+pub(crate) fn cpu(pid: u32) -> Result<Cpu> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
     // The name of the program may have spaces; after it there are only numbers.
     let (_, fields) = stat.rsplit_once(')').context("no name in /proc/pid/stat")?;
-    let ticks: u64 = fields
-        .split_whitespace()
-        .skip(11)
-        .take(2)
-        .map(|ticks| ticks.parse::<u64>().unwrap_or_default())
-        .sum();
     #[expect(clippy::cast_precision_loss, reason = "hours fit")]
-    let seconds = ticks as f64 / rustix::param::clock_ticks_per_second() as f64;
-    Ok(seconds)
+    let mut seconds = fields.split_whitespace().skip(11).map(|ticks| {
+        let ticks = ticks.parse::<u64>().unwrap_or_default();
+        ticks as f64 / rustix::param::clock_ticks_per_second() as f64
+    });
+    Ok(Cpu {
+        user: seconds.next().unwrap_or_default(),
+        system: seconds.next().unwrap_or_default(),
+    })
 }
 
 /// Resident memory of a process.

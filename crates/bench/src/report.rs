@@ -56,11 +56,11 @@ pub(crate) struct Stalled {
 
 /// What must hold, and whether it does.
 #[derive(Default, Serialize)]
-pub(crate) struct Bars(Vec<Bar>);
+pub(crate) struct Bars(pub(crate) Vec<Bar>);
 
 #[derive(Serialize)]
-struct Bar {
-    what: &'static str,
+pub(crate) struct Bar {
+    what: String,
     measured: f64,
     bound: f64,
     pass: bool,
@@ -163,24 +163,40 @@ impl Bars {
         Self(bars)
     }
 
+    /// For people.
+    pub(crate) fn table(&self) -> String {
+        let mut text = String::new();
+        if !self.0.is_empty() {
+            text += "\n| bar | measured | bound | |\n|---|---|---|---|\n";
+        }
+        for bar in &self.0 {
+            let verdict = if bar.pass { "pass" } else { "FAIL" };
+            text += &format!(
+                "| {} | {:.2} | {:.2} | {verdict} |\n",
+                bar.what, bar.measured, bar.bound
+            );
+        }
+        text
+    }
+
     pub(crate) fn all_pass(&self) -> bool {
         self.0.iter().all(|bar| bar.pass)
     }
 }
 
 impl Bar {
-    fn at_least(what: &'static str, measured: f64, bound: f64) -> Self {
+    pub(crate) fn at_least(what: &str, measured: f64, bound: f64) -> Self {
         Self {
-            what,
+            what: what.to_owned(),
             measured,
             bound,
             pass: measured >= bound,
         }
     }
 
-    fn at_most(what: &'static str, measured: f64, bound: f64) -> Self {
+    pub(crate) fn at_most(what: &str, measured: f64, bound: f64) -> Self {
         Self {
-            what,
+            what: what.to_owned(),
             measured,
             bound,
             pass: measured <= bound,
@@ -218,21 +234,11 @@ impl Report {
             );
         }
         text += "\nnothing out of order, nothing lost unannounced\n";
-        if !self.bars.0.is_empty() {
-            text += "\n| bar | measured | bound | |\n|---|---|---|---|\n";
-        }
-        for bar in &self.bars.0 {
-            let verdict = if bar.pass { "pass" } else { "FAIL" };
-            text += &format!(
-                "| {} | {:.2} | {:.2} | {verdict} |\n",
-                bar.what, bar.measured, bar.bound
-            );
-        }
-        text
+        text + &self.bars.table()
     }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "of seconds at most")]
-fn millis(micros: u64) -> f64 {
+pub(crate) fn millis(micros: u64) -> f64 {
     micros as f64 / 1000.0
 }

@@ -2,7 +2,7 @@
 //! back, in waves. After each wave nothing may be left of it.
 
 mod clients;
-mod server;
+pub(crate) mod server;
 
 use std::{path::PathBuf, rc::Rc};
 

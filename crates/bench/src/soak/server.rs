@@ -102,7 +102,7 @@ impl Server {
     }
 }
 
-async fn port(lines: &mut Lines<BufReader<ChildStderr>>) -> Result<u16> {
+pub(crate) async fn port(lines: &mut Lines<BufReader<ChildStderr>>) -> Result<u16> {
     while let Some(line) = lines.next_line().await? {
         let rest = line.split("url=http://127.0.0.1:").nth(1);
         if let Some(port) = rest.and_then(|rest| rest.split('/').next()) {
@@ -113,7 +113,7 @@ async fn port(lines: &mut Lines<BufReader<ChildStderr>>) -> Result<u16> {
 }
 
 /// What the server complains about is worth seeing.
-async fn watch(mut lines: Lines<BufReader<ChildStderr>>) {
+pub(crate) async fn watch(mut lines: Lines<BufReader<ChildStderr>>) {
     while let Ok(Some(line)) = lines.next_line().await {
         if line.contains("ERROR") {
             say(&line);

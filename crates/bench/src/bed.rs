@@ -1,0 +1,41 @@
+//! A real cluster to measure on, and how busy the machine is meanwhile.
+
+use std::{fs, thread};
+
+use anyhow::{Result, anyhow, ensure};
+use testbed::{Binaries, Cluster, Options, User};
+use tokio::runtime;
+
+use crate::say;
+
+/// Starts a cluster with nothing in it.
+pub(crate) fn start() -> Result<Cluster> {
+    ensure!(
+        !cfg!(debug_assertions),
+        "numbers of a debug build mean nothing: use --release"
+    );
+    say("starting a cluster ...");
+    let binaries = Binaries::locate().map_err(|missing| anyhow!("{missing}"))?;
+    // On a thread of its own: waiting for processes would block this one.
+    let starting = thread::spawn(move || {
+        let runtime = runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        runtime.block_on(Cluster::start("bench", &binaries, Options::default()))
+    });
+    match starting.join() {
+        Ok(started) => started,
+        Err(_panic) => Err(anyhow!("starting a cluster panicked")),
+    }
+}
+
+/// A client that may do everything.
+pub(crate) async fn admin(cluster: &Cluster) -> Result<kube::Client> {
+    cluster.client(User::Admin).await
+}
+
+/// The load averages, as the kernel has them.
+pub(crate) fn load_average() -> String {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').take(3).collect::<Vec<_>>().join(" ")
+}

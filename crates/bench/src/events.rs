@@ -1,0 +1,329 @@
+//! `cargo xtask bench events`: events of a real API server, through the real binary,
+//! to clients that count them.
+
+mod filters;
+
+use std::{collections::BTreeMap, env, fs, path::PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use kube::Client;
+use serde::Serialize;
+use testbed::{Cluster, namespace, pod};
+use tokio::time::Instant;
+
+use self::filters::Decisions;
+use crate::{
+    bed,
+    creating::{self, BareWatch, Created, Pace},
+    process::Cpu,
+    report::{Bar, Bars},
+    say,
+    server::Server,
+    subscribers::Subscribers,
+    verdict::{Spread, Verdict},
+};
+
+const NAMESPACE: &str = "bench-events";
+
+/// What the events are about.
+const PODS: u32 = 20;
+
+/// More than a subscription or a stream remembers: from here on memory is full.
+const FILLING: u32 = 1200;
+
+/// The bar on time is about this many a second.
+const BAR_RATE: u32 = 200;
+const P99_MS: f64 = 100.0;
+const GROWTH_MIB: f64 = 8.0;
+const SUBSCRIBER_MICROS: f64 = 5.0;
+const DECISIONS: f64 = 200_000.0;
+
+#[derive(Args)]
+pub(crate) struct EventsArgs {
+    /// How long events come at each rate
+    #[arg(long, default_value_t = 60)]
+    seconds: u32,
+    /// Events a second; the bar on time is about 200
+    #[arg(long, value_delimiter = ',', default_values_t = [50, 200, 500])]
+    rates: Vec<u32>,
+    /// Sessions with an open stream and one subscription each
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 100])]
+    subscribers: Vec<usize>,
+    /// Only how fast filters decide, without a cluster
+    #[arg(long)]
+    filters_only: bool,
+    /// Where the numbers go for a program; beside this program by default
+    #[arg(long)]
+    json: Option<PathBuf>,
+}
+
+/// Everything of one run.
+#[derive(Serialize)]
+struct Report {
+    filters: Decisions,
+    measured: Vec<Measured>,
+    bars: Bars,
+}
+
+/// One rate with one number of subscribers.
+#[derive(Serialize)]
+struct Measured {
+    subscribers: usize,
+    per_second: u32,
+    achieved: f64,
+    events: usize,
+    /// How long the API server took to answer the creator.
+    creating: Spread,
+    /// From sending an event until a plain watch had it: the API server's share.
+    api_server: Spread,
+    verdict: Verdict,
+    cpu_micros_per_event: Cpu,
+    rss_before: u64,
+    rss_after: u64,
+    load_average: String,
+}
+
+/// A server with its subscribers, on a cluster.
+struct Side {
+    server: Server,
+    subscribers: Subscribers,
+    count: usize,
+    admin: Client,
+    next: u32,
+    seqs: Vec<u64>,
+}
+
+pub(crate) async fn run(args: EventsArgs) -> Result<()> {
+    let filters = filters::measure()?;
+    say(&format!(
+        "filters: {:.1} million decisions a second on one core ({} of {} were yes)",
+        filters.per_cpu_second / 1e6,
+        filters.admitted,
+        filters.made
+    ));
+    let mut measured = Vec::new();
+    if !args.filters_only {
+        let cluster = bed::start()?;
+        let admin = prepare(&cluster).await?;
+        for count in &args.subscribers {
+            let mut side = Side::open(&cluster, &admin, *count).await?;
+            for rate in &args.rates {
+                measured.push(side.measure(*rate, args.seconds).await?);
+            }
+            side.subscribers.close().await?;
+        }
+    }
+    let bars = Bars(bars(&filters, &measured));
+    say(&table(&measured));
+    say(&bars.table());
+    let report = Report {
+        filters,
+        measured,
+        bars,
+    };
+    let path = match args.json {
+        Some(path) => path,
+        None => env::current_exe()?.with_file_name("events.json"),
+    };
+    fs::write(&path, serde_json::to_string_pretty(&report)?)
+        .with_context(|| format!("cannot write {}", path.display()))?;
+    say(&format!("numbers: {}", path.display()));
+    ensure!(report.bars.all_pass(), "a bar was missed");
+    Ok(())
+}
+
+/// Pods to have events, with labels to be looked up.
+async fn prepare(cluster: &Cluster) -> Result<Client> {
+    cluster.create_cluster_wide(&namespace(NAMESPACE)).await?;
+    for nth in 0..PODS {
+        let name = format!("web-{nth}");
+        cluster.create(&pod(NAMESPACE, &name, &["app"])).await?;
+    }
+    bed::admin(cluster).await
+}
+
+fn event(number: u32) -> k8s_openapi::api::core::v1::Event {
+    let about = format!("Pod/web-{}", number % PODS);
+    let text = creating::text(number);
+    testbed::event(NAMESPACE, &about, "Warning", "BackOff", &text)
+}
+
+// === impl Side ===
+
+impl Side {
+    async fn open(cluster: &Cluster, admin: &Client, count: usize) -> Result<Self> {
+        say(&format!("{count} subscribers: opening ..."));
+        let server = Server::start(cluster).await?;
+        let arguments = format!(r#"{{"namespace":"{NAMESPACE}"}}"#);
+        let subscribers = Subscribers::open(server.port(), count, &arguments).await?;
+        let mut side = Self {
+            server,
+            subscribers,
+            count,
+            admin: admin.clone(),
+            next: 0,
+            seqs: Vec::new(),
+        };
+        let empty = side.server.rss_bytes()?;
+        let pace = Pace {
+            per_second: None,
+            at_once: 1,
+        };
+        let (_, verdict, _) = side.create(FILLING, pace).await?;
+        ensure!(verdict.wrong(true) == 0, "while filling: {verdict:?}");
+        let full = side.server.rss_bytes()?;
+        say(&format!(
+            "{count} subscribers: what they remember took the server from {:.1} to {:.1} MiB",
+            mib(empty),
+            mib(full)
+        ));
+        Ok(side)
+    }
+
+    async fn create(&mut self, count: u32, pace: Pace) -> Result<(Vec<Created>, Verdict, Spread)> {
+        let numbers = self.next..self.next + count;
+        self.next = numbers.end;
+        let watch = BareWatch::start(&self.admin, NAMESPACE).await?;
+        let created = creating::create(&self.admin, NAMESPACE, numbers, pace, event).await?;
+        let arrived = self.subscribers.take(created.len()).await?;
+        let seen = watch.seen();
+        let verdict = Verdict::of(&created, &seen, &arrived, &mut self.seqs);
+        let share = (created.iter())
+            .filter_map(|one| Some(seen.get(&one.number)?.saturating_sub(one.sent)));
+        let share = Spread::of(share.collect());
+        Ok((created, verdict, share))
+    }
+
+    async fn measure(&mut self, rate: u32, seconds: u32) -> Result<Measured> {
+        say(&format!(
+            "{} subscribers: {rate} events a second for {seconds} s ...",
+            self.count
+        ));
+        let pace = Pace {
+            per_second: Some(rate),
+            at_once: 1,
+        };
+        let (rss_before, cpu, began) =
+            (self.server.rss_bytes()?, self.server.cpu()?, Instant::now());
+        let (created, verdict, api_server) = self.create(rate * seconds, pace).await?;
+        let (rss_after, used) = (self.server.rss_bytes()?, self.server.cpu()?);
+        #[expect(clippy::cast_precision_loss, reason = "thousands")]
+        let events = created.len() as f64;
+        let per_event = |before: f64, after: f64| (after - before) * 1e6 / events;
+        let creating = created.iter().map(|one| one.answered - one.sent).collect();
+        let last = created.iter().map(|one| one.answered).max().unwrap_or(0);
+        let first = created.iter().map(|one| one.sent).min().unwrap_or(0);
+        #[expect(clippy::cast_precision_loss, reason = "minutes")]
+        let span = (last - first) as f64 / 1e6;
+        say(&format!(
+            "  done after {:.1} s",
+            began.elapsed().as_secs_f64()
+        ));
+        Ok(Measured {
+            subscribers: self.count,
+            per_second: rate,
+            achieved: events / span,
+            events: created.len(),
+            creating: Spread::of(creating),
+            api_server,
+            verdict,
+            cpu_micros_per_event: Cpu {
+                user: per_event(cpu.user, used.user),
+                system: per_event(cpu.system, used.system),
+            },
+            rss_before,
+            rss_after,
+            load_average: bed::load_average(),
+        })
+    }
+}
+
+// === impl Measured ===
+
+impl Measured {
+    fn cpu(&self) -> f64 {
+        self.cpu_micros_per_event.user + self.cpu_micros_per_event.system
+    }
+}
+
+fn bars(filters: &Decisions, measured: &[Measured]) -> Vec<Bar> {
+    let mut bars = vec![Bar::at_least(
+        "filter decisions a second on one core",
+        filters.per_cpu_second,
+        DECISIONS,
+    )];
+    let mut by_rate: BTreeMap<u32, Vec<&Measured>> = BTreeMap::new();
+    for one in measured {
+        by_rate.entry(one.per_second).or_default().push(one);
+        let what = format!(
+            "{} a second, {} subscribers",
+            one.per_second, one.subscribers
+        );
+        #[expect(clippy::cast_precision_loss, reason = "of few")]
+        let wrong = one.verdict.wrong(true) as f64;
+        bars.push(Bar::at_most(
+            &format!("{what}: lost, doubled or out of order"),
+            wrong,
+            0.0,
+        ));
+        bars.push(Bar::at_most(
+            &format!("{what}: MiB that the server grew"),
+            mib(one.rss_after) - mib(one.rss_before),
+            GROWTH_MIB,
+        ));
+        if one.per_second == BAR_RATE {
+            bars.push(Bar::at_most(
+                &format!("{what}: ms from the API server's answer to the client, p99"),
+                crate::report::millis(one.verdict.from_answer.p99),
+                P99_MS,
+            ));
+        }
+    }
+    for (rate, all) in by_rate {
+        let fewest = all.iter().min_by_key(|one| one.subscribers);
+        let most = all.iter().max_by_key(|one| one.subscribers);
+        if let (Some(fewest), Some(most)) = (fewest, most)
+            && fewest.subscribers < most.subscribers
+        {
+            #[expect(clippy::cast_precision_loss, reason = "thousands at most")]
+            let more = (most.subscribers - fewest.subscribers) as f64;
+            bars.push(Bar::at_most(
+                &format!("{rate} a second: µs of CPU per event and further subscriber"),
+                (most.cpu() - fewest.cpu()) / more,
+                SUBSCRIBER_MICROS,
+            ));
+        }
+    }
+    bars
+}
+
+fn table(measured: &[Measured]) -> String {
+    let mut text = String::from(
+        "\nTimes in ms, p50 / p99. CPU in µs per event, user + system.\n\n| a second | subscribers | achieved | creating | API server's share | answer to client | sending to client | plain watch to client | CPU | RSS MiB | load |\n|---|---|---|---|---|---|---|---|---|---|---|\n",
+    );
+    for one in measured {
+        text += &format!(
+            "| {} | {} | {:.0} | {} | {} | {} | {} | {} | {:.0} + {:.0} | {:.1} → {:.1} | {} |\n",
+            one.per_second,
+            one.subscribers,
+            one.achieved,
+            one.creating,
+            one.api_server,
+            one.verdict.from_answer,
+            one.verdict.from_sending,
+            one.verdict.from_watch,
+            one.cpu_micros_per_event.user,
+            one.cpu_micros_per_event.system,
+            mib(one.rss_before),
+            mib(one.rss_after),
+            one.load_average,
+        );
+    }
+    text
+}
+
+#[expect(clippy::cast_precision_loss, reason = "told to people")]
+fn mib(bytes: u64) -> f64 {
+    bytes as f64 / 1024.0 / 1024.0
+}

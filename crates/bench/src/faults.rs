@@ -1,0 +1,307 @@
+//! `cargo xtask bench faults`: many pods fail, many want to know, and nobody fetches
+//! more logs than may be fetched.
+
+use std::{collections::HashMap, env, fs, path::PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use futures_util::{StreamExt, TryStreamExt, stream};
+use k8s_openapi::api::core::v1::Pod;
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams, PostParams},
+};
+use serde::Serialize;
+use serde_json::json;
+use testbed::{Cluster, LogScript, namespace, pod};
+use tokio::time::{Duration, Instant, interval, sleep};
+
+use crate::{
+    bed,
+    creating::{self, Pace},
+    report::{Bar, Bars, millis},
+    say,
+    server::Server,
+    subscribers::Subscribers,
+    verdict::Verdict,
+};
+
+const NAMESPACE: &str = "bench-faults";
+
+/// How long the node takes to answer for a log.
+const LOG_TAKES: Duration = Duration::from_millis(20);
+
+/// What the server's defaults allow for one cluster.
+const CAPTURES_MAX: f64 = 5.0;
+
+const P99_MS: f64 = 2000.0;
+const GROWTH_MIB: f64 = 32.0;
+/// What may be left when sessions and evidence are gone: what an allocator keeps.
+const LEFT_MIB: f64 = 8.0;
+
+/// Evidence is remembered for a minute; then it goes with whatever comes next.
+const FORGOTTEN: Duration = Duration::from_secs(65);
+
+/// Calls at once, to make pods.
+const MAKING: usize = 8;
+
+#[derive(Args)]
+pub(crate) struct FaultsArgs {
+    /// How many pods fail, each once
+    #[arg(long, default_value_t = 200)]
+    pods: u32,
+    /// Within how many seconds
+    #[arg(long, default_value_t = 10)]
+    seconds: u32,
+    /// Sessions that want to know
+    #[arg(long, default_value_t = 20)]
+    subscribers: usize,
+    /// How many fail at the same moment; each is a run of its own
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 20])]
+    at_once: Vec<u32>,
+    /// Where the numbers go for a program; beside this program by default
+    #[arg(long)]
+    json: Option<PathBuf>,
+}
+
+/// One run.
+#[derive(Serialize)]
+struct Measured {
+    at_once: u32,
+    faults: usize,
+    subscribers: usize,
+    verdict: Verdict,
+    /// Faults that came without their logs, because too many were being fetched.
+    throttled: u64,
+    logs_fetched: usize,
+    /// Of one log of one pod.
+    fetched_at_most: usize,
+    in_flight_max: u64,
+    node_open_max: usize,
+    cpu_seconds: f64,
+    rss_before: u64,
+    rss_max: u64,
+    rss_end: u64,
+    load_average: String,
+}
+
+pub(crate) async fn run(args: FaultsArgs) -> Result<()> {
+    let cluster = bed::start()?;
+    cluster.create_cluster_wide(&namespace(NAMESPACE)).await?;
+    let admin = bed::admin(&cluster).await?;
+    let mut measured = Vec::new();
+    for at_once in &args.at_once {
+        measured.push(measure(&cluster, &admin, &args, *at_once).await?);
+    }
+    let bars = Bars(measured.iter().flat_map(bars).collect());
+    say(&table(&measured));
+    say(&bars.table());
+    let path = match args.json {
+        Some(path) => path,
+        None => env::current_exe()?.with_file_name("faults.json"),
+    };
+    let report = json!({"measured": measured, "bars": bars});
+    fs::write(&path, serde_json::to_string_pretty(&report)?)
+        .with_context(|| format!("cannot write {}", path.display()))?;
+    say(&format!("numbers: {}", path.display()));
+    ensure!(bars.all_pass(), "a bar was missed");
+    Ok(())
+}
+
+async fn measure(
+    cluster: &Cluster,
+    admin: &Client,
+    args: &FaultsArgs,
+    at_once: u32,
+) -> Result<Measured> {
+    let prefix = format!("web-{at_once}");
+    say(&format!("making {} pods ...", args.pods));
+    make_pods(cluster, admin, &prefix, args.pods).await?;
+    let server = Server::start(cluster).await?;
+    let arguments = format!(r#"{{"mode":"faults","namespace":"{NAMESPACE}"}}"#);
+    let subscribers = Subscribers::open(server.port(), args.subscribers, &arguments).await?;
+    say(&format!(
+        "{} pods fail within {} s, {at_once} at once; {} subscribers ...",
+        args.pods, args.seconds, args.subscribers
+    ));
+    let (rss_before, cpu) = (server.rss_bytes()?, server.cpu()?);
+    let pace = Pace {
+        per_second: Some(args.pods / args.seconds.max(1)),
+        at_once,
+    };
+    let failing = async {
+        let of_pods = prefix.clone();
+        let make = move |number: u32| {
+            let about = format!("Pod/{of_pods}-{number}");
+            let text = creating::text(number);
+            testbed::event(NAMESPACE, &about, "Warning", "BackOff", &text)
+        };
+        let created = creating::create(admin, NAMESPACE, 0..args.pods, pace, make).await?;
+        let arrived = subscribers.take(created.len()).await?;
+        anyhow::Ok((created, arrived))
+    };
+    let (mut rss_max, mut in_flight_max) = (rss_before, 0);
+    let watching = async {
+        let mut ticks = interval(Duration::from_millis(50));
+        loop {
+            ticks.tick().await;
+            let in_flight = server.metric("kubecrier_log_captures_in_flight ").await?;
+            in_flight_max = in_flight_max.max(in_flight);
+            rss_max = rss_max.max(server.rss_bytes()?);
+        }
+    };
+    let (created, arrived) = tokio::select! {
+        done = failing => done?,
+        never = watching => return never,
+    };
+    let verdict = Verdict::of(&created, &HashMap::new(), &arrived, &mut Vec::new());
+    let used = server.cpu()?;
+    let throttled = server
+        .metric("kubecrier_log_captures_throttled_total ")
+        .await?;
+    let (logs_fetched, fetched_at_most) = fetched(cluster, &prefix);
+    subscribers.close().await?;
+    say("the subscribers have gone; what they left is being forgotten ...");
+    let rss_end = settle(&server).await?;
+    Ok(Measured {
+        at_once,
+        faults: created.len(),
+        subscribers: args.subscribers,
+        verdict,
+        throttled,
+        logs_fetched,
+        fetched_at_most,
+        in_flight_max,
+        node_open_max: cluster.node().open_max(),
+        cpu_seconds: used.user + used.system - cpu.user - cpu.system,
+        rss_before,
+        rss_max,
+        rss_end,
+        load_average: bed::load_average(),
+    })
+}
+
+/// Pods with one container that has been restarted once, and both its logs.
+async fn make_pods(cluster: &Cluster, admin: &Client, prefix: &str, count: u32) -> Result<()> {
+    let api: Api<Pod> = Api::namespaced(admin.clone(), NAMESPACE);
+    let lines = (0..100).map(|n| format!("{n} GET /orders/{n} 200 in 12 ms, for a customer"));
+    let now = LogScript::lines(lines.clone()).delayed(LOG_TAKES);
+    let crash = lines.chain(["panic: no config".to_owned()]);
+    let before = LogScript::lines(crash).delayed(LOG_TAKES);
+    let status = json!({"status": {"phase": "Running", "containerStatuses": [{
+        "name": "app", "image": "x", "imageID": "", "ready": false, "restartCount": 1,
+        "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+        "lastState": {"terminated": {"exitCode": 2, "reason": "Error"}},
+    }]}});
+    let make = async |name: String| {
+        let path = format!("{NAMESPACE}/{name}/app");
+        cluster.node().set_log(&path, now.clone());
+        cluster.node().set_previous_log(&path, before.clone());
+        let one = pod(NAMESPACE, &name, &["app"]);
+        api.create(&PostParams::default(), &one).await?;
+        let patch = Patch::Merge(&status);
+        api.patch_status(&name, &PatchParams::default(), &patch)
+            .await?;
+        anyhow::Ok(())
+    };
+    stream::iter((0..count).map(|nth| make(format!("{prefix}-{nth}"))))
+        .buffer_unordered(MAKING)
+        .try_collect()
+        .await
+}
+
+/// How many logs of these pods the node was asked for, and the same one how often.
+fn fetched(cluster: &Cluster, prefix: &str) -> (usize, usize) {
+    let begin = format!("{NAMESPACE}/{prefix}-");
+    let mut times: HashMap<(String, bool), usize> = HashMap::new();
+    for one in cluster.node().requests() {
+        if one.container.starts_with(&begin) {
+            let key = (one.container, one.selection.previous);
+            *times.entry(key).or_default() += 1;
+        }
+    }
+    let most = times.values().max().copied().unwrap_or_default();
+    (times.values().sum(), most)
+}
+
+/// Waits until nothing of the run is remembered: the least memory it comes to.
+async fn settle(server: &Server) -> Result<u64> {
+    let until = Instant::now() + FORGOTTEN;
+    while Instant::now() < until {
+        sleep(Duration::from_secs(1)).await;
+    }
+    server.rss_bytes()
+}
+
+fn bars(one: &Measured) -> [Bar; 6] {
+    let what = format!("{} at once", one.at_once);
+    #[expect(clippy::cast_precision_loss, reason = "of few")]
+    let number = |number: usize| number as f64;
+    [
+        Bar::at_most(
+            &format!("{what}: lost or doubled"),
+            number(one.verdict.wrong(false)),
+            0.0,
+        ),
+        Bar::at_most(
+            &format!("{what}: captures, and logs, at once"),
+            number(one.node_open_max).max(number(
+                usize::try_from(one.in_flight_max).unwrap_or(usize::MAX),
+            )),
+            CAPTURES_MAX,
+        ),
+        Bar::at_most(
+            &format!("{what}: times that a log was fetched"),
+            number(one.fetched_at_most),
+            1.0,
+        ),
+        Bar::at_most(
+            &format!("{what}: ms from event to notification, p99"),
+            millis(one.verdict.from_sending.p99),
+            P99_MS,
+        ),
+        Bar::at_most(
+            &format!("{what}: MiB that the server grew"),
+            mib(one.rss_max) - mib(one.rss_before),
+            GROWTH_MIB,
+        ),
+        Bar::at_most(
+            &format!("{what}: MiB that are left a minute later"),
+            mib(one.rss_end) - mib(one.rss_before),
+            LEFT_MIB,
+        ),
+    ]
+}
+
+fn table(measured: &[Measured]) -> String {
+    let mut text = String::from(
+        "\nTimes in ms, p50 / p99.\n\n| at once | faults | subscribers | told | throttled | other failures | logs fetched | captures at once | logs at once | sending to client | max | CPU s | RSS MiB: before, most, after | load |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
+    );
+    for one in measured {
+        text += &format!(
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {:.1} | {:.2} | {:.1}, {:.1}, {:.1} | {} |\n",
+            one.at_once,
+            one.faults,
+            one.subscribers,
+            one.verdict.deliveries,
+            one.throttled,
+            one.verdict.failed,
+            one.logs_fetched,
+            one.in_flight_max,
+            one.node_open_max,
+            one.verdict.from_sending,
+            millis(one.verdict.from_sending.max),
+            one.cpu_seconds,
+            mib(one.rss_before),
+            mib(one.rss_max),
+            mib(one.rss_end),
+            one.load_average,
+        );
+    }
+    text
+}
+
+#[expect(clippy::cast_precision_loss, reason = "told to people")]
+fn mib(bytes: u64) -> f64 {
+    bytes as f64 / 1024.0 / 1024.0
+}

@@ -1,0 +1,238 @@
+//! Clients that have subscribed and read their streams: raw sockets and byte
+//! searches on one thread of its own, so that they cost little and are never late.
+
+use std::{sync::Arc, thread};
+
+use anyhow::{Context, Result, anyhow, ensure};
+use memchr::memmem;
+use parking_lot::Mutex;
+use tokio::{
+    runtime,
+    sync::oneshot,
+    task::JoinSet,
+    time::{Duration, Instant, sleep},
+};
+
+use crate::{
+    creating::NUMBER,
+    load::{
+        http::{Connection, text},
+        scan::{Scanner, number_after},
+    },
+    message::now_micros,
+};
+
+/// Everything that was created arrives within this.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// What must not come more than once is waited for so long.
+const ECHO: Duration = Duration::from_millis(500);
+
+/// A message of a subscription, as it arrived.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrival {
+    /// The number of the event, if it is one of ours.
+    pub(crate) number: Option<u32>,
+    pub(crate) seq: u64,
+    pub(crate) at: u64,
+    /// Its evidence says `throttled`.
+    pub(crate) throttled: bool,
+    /// Its evidence says that something else went wrong.
+    pub(crate) failed: bool,
+}
+
+/// Clients with an open stream and one subscription each.
+pub(crate) struct Subscribers {
+    shared: Arc<Shared>,
+    stop: oneshot::Sender<()>,
+    thread: thread::JoinHandle<Result<()>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    /// What each client has got, in the order in which it came.
+    arrived: Mutex<Vec<Vec<Arrival>>>,
+    failure: Mutex<Option<String>>,
+}
+
+struct Client {
+    index: usize,
+    session: String,
+    posts: Connection,
+    stream: Connection,
+}
+
+// === impl Subscribers ===
+
+impl Subscribers {
+    /// Opens them all; `arguments` is what each calls `events_subscribe` with.
+    pub(crate) async fn open(port: u16, count: usize, arguments: &str) -> Result<Self> {
+        let shared = Arc::new(Shared::default());
+        shared.arrived.lock().resize_with(count, Vec::new);
+        let (stop, stopped) = oneshot::channel();
+        let (opened, opening) = oneshot::channel();
+        let (noting, arguments) = (Arc::clone(&shared), arguments.to_owned());
+        let thread = thread::Builder::new()
+            .name("subscribers".to_owned())
+            .spawn(move || {
+                let runtime = runtime::Builder::new_current_thread()
+                    .enable_all()
+                    .build()?;
+                runtime.block_on(live(port, count, arguments, noting, opened, stopped))
+            })?;
+        opening
+            .await
+            .context("the clients ended at once")?
+            .map_err(|error| anyhow!("cannot subscribe: {error}"))?;
+        Ok(Self {
+            shared,
+            stop,
+            thread,
+        })
+    }
+
+    /// Waits until everybody has so many messages, and takes them. Those that do not
+    /// come are missing; those that should not come had their chance.
+    pub(crate) async fn take(&self, count: usize) -> Result<Vec<Vec<Arrival>>> {
+        let deadline = Instant::now() + PATIENCE;
+        let all = || {
+            let arrived = self.shared.arrived.lock();
+            arrived.iter().all(|client| client.len() >= count)
+        };
+        while !all() && Instant::now() < deadline {
+            if let Some(failure) = &*self.shared.failure.lock() {
+                return Err(anyhow!("a client: {failure}"));
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+        sleep(ECHO).await;
+        let mut arrived = self.shared.arrived.lock();
+        Ok(arrived.iter_mut().map(std::mem::take).collect())
+    }
+
+    /// Ends their sessions.
+    pub(crate) async fn close(self) -> Result<()> {
+        drop(self.stop);
+        let ended = tokio::task::spawn_blocking(|| self.thread.join()).await?;
+        ended.map_err(|_panic| anyhow!("the clients panicked"))?
+    }
+}
+
+async fn live(
+    port: u16,
+    count: usize,
+    arguments: String,
+    shared: Arc<Shared>,
+    opened: oneshot::Sender<Result<(), String>>,
+    stopped: oneshot::Receiver<()>,
+) -> Result<()> {
+    let mut clients = Vec::new();
+    for index in 0..count {
+        match Client::open(index, port, &arguments).await {
+            Ok(client) => clients.push(client),
+            Err(error) => {
+                let _told = opened.send(Err(format!("{error:#}")));
+                return Ok(());
+            }
+        }
+    }
+    let mut posts = Vec::new();
+    let mut reading = JoinSet::new();
+    for client in clients {
+        posts.push((client.posts, client.session));
+        reading.spawn(read(client.index, client.stream, Arc::clone(&shared)));
+    }
+    let _told = opened.send(Ok(()));
+    let failing = async {
+        while let Some(ended) = reading.join_next().await {
+            if let Ok(Err(error)) = ended {
+                shared.failure.lock().get_or_insert(format!("{error:#}"));
+            }
+        }
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        () = failing => {}
+        _stopped = stopped => {}
+    }
+    for (mut connection, session) in posts {
+        let answer = connection.delete(&session).await?;
+        ensure!(answer.status < 300, "DELETE: {}", answer.status);
+    }
+    Ok(())
+}
+
+async fn read(index: usize, mut stream: Connection, shared: Arc<Shared>) -> Result<()> {
+    let mut scanner = Scanner::default();
+    loop {
+        ensure!(stream.read().await?, "the server closed stream {index}");
+        let now = now_micros();
+        let mut body = stream.body();
+        let mut arrived = shared.arrived.lock();
+        while let Some(data) = body.next()? {
+            scanner.feed(data, |event| arrived[index].extend(arrival(event, now)));
+        }
+    }
+}
+
+/// What a message of a subscription says; others are none.
+fn arrival(event: &[u8], now: u64) -> Option<Arrival> {
+    let seq = number_after(event, b"\"seq\":")?;
+    let number = number_after(event, NUMBER).and_then(|number| u32::try_from(number).ok());
+    let throttled = memmem::find(event, b"\"error\":\"throttled\"").is_some();
+    Some(Arrival {
+        number,
+        seq,
+        at: now,
+        throttled,
+        failed: !throttled && memmem::find(event, b"\"error\":\"").is_some(),
+    })
+}
+
+// === impl Client ===
+
+impl Client {
+    async fn open(index: usize, port: u16, arguments: &str) -> Result<Self> {
+        let mut posts = Connection::open(port, None).await?;
+        let session = posts.begin_session().await?;
+        let level =
+            r#"{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"info"}}"#;
+        let answer = posts.post(Some(&session), level).await?;
+        ensure!(answer.status == 200, "setLevel: {}", answer.status);
+        let mut stream = Connection::open(port, None).await?;
+        stream.open_stream(Some(&session), None).await?;
+        let subscribe = format!(
+            r#"{{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{{"name":"events_subscribe","arguments":{arguments}}}}}"#
+        );
+        let answer = posts.post(Some(&session), &subscribe).await?;
+        ensure!(
+            answer.status == 200 && memmem::find(&answer.body, b"subscriptionId").is_some(),
+            "events_subscribe: {} {}",
+            answer.status,
+            text(&answer.body)
+        );
+        Ok(Self {
+            index,
+            session,
+            posts,
+            stream,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_tells_its_number_its_place_and_what_is_wrong() {
+        let event = br#"data: {"params":{"data":{"seq":7,"event":{"message":"bench n=42 x"},"logs":[{"error":"throttled"}]}}}"#;
+        let seen = arrival(event, 9).unwrap();
+        assert_eq!((seen.number, seen.seq, seen.at), (Some(42), 7, 9));
+        assert!(seen.throttled && !seen.failed);
+        let event = br#"data: {"params":{"data":{"seq":8,"logs":[{"error":"timeout"}]}}}"#;
+        let seen = arrival(event, 9).unwrap();
+        assert!(seen.number.is_none() && !seen.throttled && seen.failed);
+        assert!(arrival(b"data: {\"method\":\"ping\"}", 9).is_none());
+    }
+}
