@@ -38,11 +38,16 @@ pub struct Metrics {
 #[derive(Clone, Debug)]
 pub struct CaptureMetrics {
     in_flight: Gauge,
+    waiting: Gauge,
     done: Counter,
     throttled: Counter,
     failed: Family<ReasonLabel, Counter>,
     seconds: Histogram,
 }
+
+/// A capture that waits for a place; counted until it is dropped.
+#[derive(Debug)]
+pub struct CaptureWaiting(CaptureMetrics);
 
 /// A capture under way; counted until it is dropped.
 #[derive(Debug)]
@@ -161,6 +166,7 @@ impl CaptureMetrics {
     fn register(registry: &mut Registry) -> Self {
         let all = Self {
             in_flight: Gauge::default(),
+            waiting: Gauge::default(),
             done: Counter::default(),
             throttled: Counter::default(),
             failed: Family::default(),
@@ -170,6 +176,11 @@ impl CaptureMetrics {
             "log_captures_in_flight",
             "Captures of logs under way",
             all.in_flight.clone(),
+        );
+        registry.register(
+            "log_captures_waiting",
+            "Captures of logs that wait for a free place",
+            all.waiting.clone(),
         );
         registry.register(
             "log_captures_done",
@@ -200,6 +211,12 @@ impl CaptureMetrics {
         CaptureUnderWay(self.clone())
     }
 
+    /// One waits for a free place.
+    pub fn wait(&self) -> CaptureWaiting {
+        self.waiting.inc();
+        CaptureWaiting(self.clone())
+    }
+
     /// One found no free place.
     pub fn throttled(&self) {
         self.throttled.inc();
@@ -208,6 +225,14 @@ impl CaptureMetrics {
     /// A log could not be had.
     pub fn failed(&self, reason: &'static str) {
         self.failed.get_or_create(&ReasonLabel { reason }).inc();
+    }
+}
+
+// === impl CaptureWaiting ===
+
+impl Drop for CaptureWaiting {
+    fn drop(&mut self) {
+        self.0.waiting.dec();
     }
 }
 

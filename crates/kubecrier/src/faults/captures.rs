@@ -1,7 +1,7 @@
 //! Fetching the evidence of a fault: a pool with limits, once per fault however many
 //! ask, and never longer than a deadline.
 
-use std::{collections::HashMap, future::Future, sync::Arc, time::Duration};
+use std::{collections::HashMap, future::Future, pin::pin, sync::Arc, time::Duration};
 
 use futures_util::{
     FutureExt,
@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
-    time::{Instant, timeout_at},
+    time::{Instant, timeout, timeout_at},
 };
 
 use super::{
@@ -24,6 +24,13 @@ use crate::metrics::CaptureMetrics;
 
 /// How long evidence may take; the fault goes out then with what there is.
 pub const DEADLINE: Duration = Duration::from_secs(5);
+
+/// How long a capture waits for a place before it says `throttled`: time to work off
+/// a burst, and little beside the deadline, of which it is a part.
+pub const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Captures that wait, for each place of a cluster; more are throttled at once.
+const WAITING_PER_PLACE: usize = 20;
 
 /// What all remembered evidence may weigh.
 const REMEMBERED_BYTES_MAX: usize = 8 << 20;
@@ -165,6 +172,7 @@ struct Pool {
 #[derive(Debug)]
 struct Lane {
     captures: Arc<Semaphore>,
+    waiting: Semaphore,
     calls: Arc<Semaphore>,
 }
 
@@ -229,7 +237,7 @@ impl Captures {
     }
 
     /// The evidence of a fault. Whoever asks for the same one within a minute gets
-    /// the same; without a free place the answer is `throttled`, at once.
+    /// the same; when no place becomes free in a second the answer is `throttled`.
     pub async fn capture<S: Source>(&self, source: &S, fault: &Fault) -> Captured {
         let evidence = match self.flight(source, fault) {
             Ok(done) => done,
@@ -274,7 +282,9 @@ impl Captures {
 
 impl Inner {
     async fn run<S: Source>(&self, source: S, fault: Fault) -> Arc<Evidence> {
-        let Some(place) = self.pool.enter(&fault.key.cluster, self.limits) else {
+        let deadline = Instant::now() + DEADLINE;
+        let lane = self.pool.lane(&fault.key.cluster, self.limits);
+        let Some(place) = self.pool.enter(lane, &self.metrics).await else {
             self.metrics.throttled();
             self.flights.lock().running.remove(&fault.case());
             let container = fault.container.as_deref().unwrap_or_default();
@@ -282,10 +292,7 @@ impl Inner {
         };
         let began = Instant::now();
         let running = self.metrics.begin();
-        let evidence = Arc::new(
-            self.collect(&source, &fault, &place, began + DEADLINE)
-                .await,
-        );
+        let evidence = Arc::new(self.collect(&source, &fault, &place, deadline).await);
         drop(place);
         running.done(began.elapsed().as_secs_f64());
         for error in evidence.logs.iter().filter_map(|entry| entry.error) {
@@ -415,21 +422,38 @@ impl Flights {
 // === impl Pool ===
 
 impl Pool {
-    fn enter(&self, cluster: &str, limits: CaptureLimits) -> Option<Place> {
-        let lane = {
-            let mut lanes = self.lanes.lock();
-            // Clusters come and go with the kubeconfig; an idle lane is as good as new.
-            lanes.retain(|name, lane| name == cluster || Arc::strong_count(lane) > 1);
-            let lane = lanes.entry(cluster.to_owned()).or_insert_with(|| {
-                Arc::new(Lane {
-                    captures: Arc::new(Semaphore::new(limits.per_cluster)),
-                    calls: Arc::new(Semaphore::new(limits.per_cluster)),
-                })
-            });
-            Arc::clone(lane)
+    fn lane(&self, cluster: &str, limits: CaptureLimits) -> Arc<Lane> {
+        let mut lanes = self.lanes.lock();
+        // Clusters come and go with the kubeconfig; an idle lane is as good as new.
+        lanes.retain(|name, lane| name == cluster || Arc::strong_count(lane) > 1);
+        let lane = lanes.entry(cluster.to_owned()).or_insert_with(|| {
+            Arc::new(Lane {
+                captures: Arc::new(Semaphore::new(limits.per_cluster)),
+                waiting: Semaphore::new(limits.per_cluster * WAITING_PER_PLACE),
+                calls: Arc::new(Semaphore::new(limits.per_cluster)),
+            })
+        });
+        Arc::clone(lane)
+    }
+
+    /// A place, now or soon; first come, first served.
+    async fn enter(&self, lane: Arc<Lane>, metrics: &CaptureMetrics) -> Option<Place> {
+        let of_lane = Arc::clone(&lane.captures);
+        let places = async {
+            // Of the cluster first: who waits there must not keep others from theirs.
+            let of_cluster = of_lane.acquire_owned().await.ok()?;
+            let of_all = Arc::clone(&self.captures).acquire_owned().await.ok()?;
+            Some((of_cluster, of_all))
         };
-        let of_cluster = Arc::clone(&lane.captures).try_acquire_owned().ok()?;
-        let of_all = Arc::clone(&self.captures).try_acquire_owned().ok()?;
+        let mut places = pin!(places);
+        let now = (&mut places).now_or_never();
+        let (of_cluster, of_all) = if let Some(now) = now {
+            now?
+        } else {
+            let _turn = lane.waiting.try_acquire().ok()?;
+            let _waiting = metrics.wait();
+            timeout(PATIENCE, places).await.ok()??
+        };
         Some(Place {
             lane,
             _of_cluster: of_cluster,
