@@ -322,10 +322,12 @@ pub(super) async fn wait(feed: &Feed, seq: u64, patience: Duration, stop: &Cance
 }
 
 impl subscriptions::Updates for Told {
+    fn wanted(&self, uri: &str) -> bool {
+        self.0.wanted(uri)
+    }
+
     fn updated(&self, uri: &str, update: &Update) {
-        if self.0.wanted(uri) {
-            self.0.updated(uri, None, Some(&json!({META: update})));
-        }
+        self.0.updated(uri, None, Some(&json!({META: update})));
     }
 }
 

@@ -43,6 +43,10 @@ pub struct Outlet {
 
 /// Tells of resources that have changed.
 pub trait Updates: Send + Sync + 'static {
+    /// Whether anybody follows this one: most are not, and a line for nobody is not
+    /// worth writing for every event.
+    fn wanted(&self, uri: &str) -> bool;
+
     /// This one has.
     fn updated(&self, uri: &str, update: &Update);
 }
@@ -166,15 +170,16 @@ impl Subscription {
         if self.ended.load(Ordering::Acquire) {
             return;
         }
-        let summary = item.summary();
         self.feed.push(item, |entry| {
             self.say(entry);
-            let update = Update {
-                seq: entry.seq,
-                count: entry.seq,
-                summary,
-            };
-            self.outlet.updates.updated(&self.uri, &update);
+            if self.outlet.updates.wanted(&self.uri) {
+                let update = Update {
+                    seq: entry.seq,
+                    count: entry.seq,
+                    summary: entry.item.summary(),
+                };
+                self.outlet.updates.updated(&self.uri, &update);
+            }
         });
     }
 

@@ -16,6 +16,10 @@ use crate::{
 pub(in crate::subscriptions) struct Heard(Mutex<Vec<(String, Update)>>);
 
 impl Updates for Heard {
+    fn wanted(&self, _uri: &str) -> bool {
+        true
+    }
+
     fn updated(&self, uri: &str, update: &Update) {
         self.0.lock().push((uri.to_owned(), update.clone()));
     }
