@@ -5,6 +5,7 @@
 //! decided in [`crate::config`].
 
 mod commands;
+mod numbers;
 
 use std::{ops::RangeInclusive, path::PathBuf};
 
@@ -16,6 +17,7 @@ pub use self::commands::{
     Colour, Command, CompletionArgs, DemoArgs, DoctorArgs, Form, InitArgs, Kind, PaperArgs, TOKEN,
     WatchArgs,
 };
+use self::numbers::within;
 
 /// Ports; 0 lets the system choose a free one.
 pub(crate) const PORT: RangeInclusive<u64> = 0..=65_535;
@@ -210,6 +212,39 @@ pub struct Settings {
     #[arg(hide_short_help = true)]
     pub request_timeout_seconds: Option<u64>,
 
+    /// Kinds that nobody may read through this server, e.g. Secret,ingresses
+    #[arg(
+        long,
+        env = "KUBECRIER_DENIED_KINDS",
+        value_name = "KIND,...",
+        value_delimiter = ','
+    )]
+    #[arg(action = ArgAction::Append, help_heading = "Clusters")]
+    #[arg(hide_short_help = true)]
+    pub denied_kinds: Option<Vec<String>>,
+
+    /// Offer only these sets of tools: config, core, events, faults [default: all]
+    #[arg(
+        long,
+        env = "KUBECRIER_TOOLSETS",
+        value_name = "SET,...",
+        value_delimiter = ','
+    )]
+    #[arg(action = ArgAction::Append, help_heading = "Tools")]
+    #[arg(hide_short_help = true)]
+    pub toolsets: Option<Vec<String>>,
+
+    /// Do not offer these tools
+    #[arg(
+        long,
+        env = "KUBECRIER_DISABLED_TOOLS",
+        value_name = "TOOL,...",
+        value_delimiter = ','
+    )]
+    #[arg(action = ArgAction::Append, help_heading = "Tools")]
+    #[arg(hide_short_help = true)]
+    pub disabled_tools: Option<Vec<String>>,
+
     /// Event subscriptions of one session [default: 10]
     #[arg(
         long,
@@ -384,6 +419,9 @@ impl Settings {
             request_timeout_seconds: self
                 .request_timeout_seconds
                 .or(weaker.request_timeout_seconds),
+            denied_kinds: self.denied_kinds.or(weaker.denied_kinds),
+            toolsets: self.toolsets.or(weaker.toolsets),
+            disabled_tools: self.disabled_tools.or(weaker.disabled_tools),
             max_subscriptions_per_session: self
                 .max_subscriptions_per_session
                 .or(weaker.max_subscriptions_per_session),
@@ -415,85 +453,5 @@ impl Settings {
             log_level: self.log_level.or(weaker.log_level),
             log_format: self.log_format.or(weaker.log_format),
         }
-    }
-
-    /// The numbers and where they must lie; clap checks flags and environment by
-    /// itself, a file is checked with this.
-    pub(crate) fn numbers(&self) -> [(&'static str, Option<u64>, RangeInclusive<u64>); 17] {
-        [
-            ("port", self.port, PORT),
-            (
-                "max_concurrent_requests",
-                self.max_concurrent_requests,
-                REQUESTS,
-            ),
-            ("max_sessions", self.max_sessions, SESSIONS),
-            (
-                "max_sessions_per_caller",
-                self.max_sessions_per_caller,
-                SESSIONS,
-            ),
-            ("max_session_rate", self.max_session_rate, SESSIONS),
-            (
-                "drain_timeout_seconds",
-                self.drain_timeout_seconds,
-                DRAIN_TIMEOUT_SECONDS,
-            ),
-            (
-                "request_timeout_seconds",
-                self.request_timeout_seconds,
-                REQUEST_TIMEOUT_SECONDS,
-            ),
-            (
-                "max_subscriptions_per_session",
-                self.max_subscriptions_per_session,
-                SUBSCRIPTIONS,
-            ),
-            (
-                "max_subscriptions_global",
-                self.max_subscriptions_global,
-                SUBSCRIPTIONS,
-            ),
-            ("max_feed_events", self.max_feed_events, FEED_EVENTS),
-            (
-                "watch_renewal_seconds",
-                self.watch_renewal_seconds,
-                WATCH_RENEWAL_SECONDS,
-            ),
-            (
-                "max_log_captures_per_cluster",
-                self.max_log_captures_per_cluster,
-                CAPTURES,
-            ),
-            (
-                "max_log_captures_global",
-                self.max_log_captures_global,
-                CAPTURES,
-            ),
-            (
-                "max_log_bytes_per_container",
-                self.max_log_bytes_per_container,
-                LOG_BYTES,
-            ),
-            (
-                "max_containers_per_notification",
-                self.max_containers_per_notification,
-                CONTAINERS,
-            ),
-            ("max_output_bytes", self.max_output_bytes, MAX_OUTPUT_BYTES),
-            ("max_tool_processes", self.max_tool_processes, PROCESSES),
-        ]
-    }
-}
-
-fn within(
-    range: RangeInclusive<u64>,
-) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
-    move |text| {
-        let (low, high) = (range.start(), range.end());
-        text.parse()
-            .ok()
-            .filter(|number| range.contains(number))
-            .ok_or_else(|| format!("must be a whole number from {low} to {high}"))
     }
 }

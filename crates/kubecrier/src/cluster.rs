@@ -2,6 +2,7 @@
 //! only place that names kube. What leaves it is plain data.
 
 mod capture;
+mod changes;
 mod checkup;
 mod connect;
 mod contexts;
@@ -9,32 +10,44 @@ mod demo;
 mod error;
 mod events;
 mod faults;
+mod gate;
 mod investigate;
+mod kinds;
 mod kubeconfig;
 mod list;
 mod logs;
 mod name;
 mod namespaces;
+mod nodes;
+mod objects;
 mod pods;
 mod proxy;
+mod quantity;
+mod raw;
 mod target;
+mod usage;
 mod watch;
 
 pub use self::{
     capture::FaultCaptures,
+    changes::{Change, ChangeQuery, ChangeRow},
     checkup::{Checkup, Granted, NEEDS, Need, Right},
     contexts::{Config, ContextInfo, Contexts},
     demo::Demo,
     error::{ClusterError, ErrorKind, Operation},
     events::{EventQuery, EventRow, InvolvedObject},
     faults::{OpenFault, OpenFaults},
+    gate::DeniedKinds,
     investigate::Investigators,
     list::{ListQuery, More, Page},
     logs::{LogQuery, LogText},
     name::Name,
     namespaces::NamespaceRow,
-    pods::PodRow,
+    nodes::NodeRow,
+    objects::{KindQuery, ObjectTable, ObjectText},
+    pods::{PodDetail, PodRow},
     target::{Cluster, ObjectName},
+    usage::{NodeUsage, PodUsage, Usage, UsageOrder},
     watch::{Joined, Lease, WatchInfo, Watches},
 };
 

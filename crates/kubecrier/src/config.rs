@@ -1,5 +1,7 @@
 //! One validated configuration out of flags, environment and file.
 
+mod choices;
+
 use std::{
     ffi::OsString,
     fs,
@@ -38,6 +40,8 @@ pub struct Config {
     pub transport: mcp::Transport,
     /// What tools may answer.
     pub tools: mcp::ToolLimits,
+    /// Which tools there are.
+    pub offer: mcp::Offer,
     /// Which clusters.
     pub cluster: cluster::Config,
     /// How many subscriptions, and what they remember.
@@ -195,6 +199,9 @@ impl TryFrom<Settings> for Config {
             kubeconfig,
             context,
             request_timeout_seconds,
+            denied_kinds,
+            toolsets,
+            disabled_tools,
             max_subscriptions_per_session,
             max_subscriptions_global,
             max_feed_events,
@@ -272,6 +279,11 @@ impl TryFrom<Settings> for Config {
                     usize::try_from(bytes).unwrap_or(usize::MAX)
                 }),
             },
+            offer: mcp::Offer::new(
+                toolsets,
+                disabled_tools.unwrap_or_default(),
+                project_root.is_some(),
+            )?,
             cluster: cluster::Config {
                 kubeconfig,
                 context,
@@ -279,6 +291,7 @@ impl TryFrom<Settings> for Config {
                     .map_or(REQUEST_TIMEOUT, Duration::from_secs),
                 redactor: redactor.clone(),
                 demo: None,
+                denied: choices::denied(&denied_kinds.unwrap_or_default())?,
             },
             redactor,
             captures: CaptureLimits {

@@ -10,6 +10,7 @@ mod fixtures;
 mod guard;
 mod http;
 mod intake;
+mod offer;
 mod output;
 mod peers;
 mod project;
@@ -25,6 +26,7 @@ mod transport;
 
 pub use self::{
     caller::Caller,
+    offer::{BadOffer, Offer},
     output::{Output, ToolError},
     resources::{Era, Family, Lease, Reading, ResourceError, Updates, Who},
     server::{Server, Setup, ToolLimits, Watching},

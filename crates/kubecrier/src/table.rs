@@ -3,7 +3,7 @@
 /// A table whose cells are separated by two spaces; the last column runs free.
 #[derive(Debug)]
 pub(crate) struct Table {
-    header: &'static [&'static str],
+    header: Vec<String>,
     rows: Vec<Vec<String>>,
     /// The widest cell of each column, in characters.
     widths: Vec<usize>,
@@ -14,7 +14,11 @@ pub(crate) struct Table {
 
 impl Table {
     /// An empty table.
-    pub(crate) fn new(header: &'static [&'static str]) -> Self {
+    pub(crate) fn new<S: Into<String>>(header: impl IntoIterator<Item = S>) -> Self {
+        let header: Vec<_> = header
+            .into_iter()
+            .map(|cell| one_line(cell.into()))
+            .collect();
         let widths = header.iter().map(|cell| cell.chars().count()).collect();
         Self {
             header,
@@ -40,7 +44,7 @@ impl Table {
     pub(crate) fn undo(&mut self) {
         self.rows.pop();
         let rows = std::mem::take(&mut self.rows);
-        *self = Self::new(self.header);
+        *self = Self::new(std::mem::take(&mut self.header));
         for row in rows {
             self.row(row);
         }
@@ -74,8 +78,7 @@ impl Table {
     /// The text, one line per row.
     pub(crate) fn render(&self) -> String {
         let mut text = String::new();
-        let header: Vec<String> = self.header.iter().map(ToString::to_string).collect();
-        for row in std::iter::once(&header).chain(&self.rows) {
+        for row in std::iter::once(&self.header).chain(&self.rows) {
             let last = row.len().saturating_sub(1);
             for (index, (cell, width)) in row.iter().zip(&self.widths).enumerate() {
                 text.push_str(cell);
@@ -107,7 +110,7 @@ mod tests {
 
     #[test]
     fn columns_line_up_and_rows_stay_on_one_line() {
-        let mut table = Table::new(&["NAME", "MESSAGE"]);
+        let mut table = Table::new(["NAME", "MESSAGE"]);
         table.row(vec!["a-long-name".to_owned(), "first\n\tsecond".to_owned()]);
         table.row(vec!["ä".to_owned(), String::new()]);
         let expected = "NAME         MESSAGE\na-long-name  first second\nä            -\n";
@@ -116,7 +119,7 @@ mod tests {
 
     #[test]
     fn the_length_is_known_before_the_text_is_made() {
-        let mut table = Table::new(&["NAME", "MESSAGE"]);
+        let mut table = Table::new(["NAME", "MESSAGE"]);
         for row in [
             ["a", "short"],
             ["ß", "a much longer message, and no padding after it"],

@@ -27,6 +27,13 @@ const NODE: &str = "node-1";
 /// A start takes about 5 s on two idle cores; this is for a busy machine.
 const START_WITHIN: Duration = Duration::from_secs(90);
 
+/// One line per request of [`User::Audited`], and nobody else's.
+const AUDIT_POLICY: &str = r#"{
+    "apiVersion": "audit.k8s.io/v1", "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [{"level": "Metadata", "users": ["audited"]}, {"level": "None"}]
+}"#;
+
 /// How a cluster differs from the usual one.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -117,6 +124,14 @@ impl Cluster {
         &self.node
     }
 
+    /// What [`User::Audited`] has asked for so far: a line of JSON per request, as the
+    /// API server wrote it.
+    pub fn audit(&self) -> Result<Vec<Value>> {
+        let text = fs::read_to_string(self.dir.join("audit.log"))?;
+        let lines = text.lines().map(serde_json::from_str);
+        Ok(lines.collect::<serde_json::Result<_>>()?)
+    }
+
     /// A client for the calling runtime.
     pub async fn client(&self, user: User) -> Result<Client> {
         // Through a kubeconfig, as every user of the cluster comes.
@@ -153,6 +168,20 @@ impl Cluster {
     {
         let api: Api<K> = Api::all(self.client(User::Admin).await?);
         Ok(api.create(&PostParams::default(), object).await?)
+    }
+
+    /// Sends an object to any path as the admin: POST creates, PATCH merges.
+    pub async fn send(&self, method: &str, path: &str, object: &Value) -> Result<()> {
+        let form = match method {
+            "PATCH" => "application/merge-patch+json",
+            _ => "application/json",
+        };
+        let request = http::Request::builder().method(method).uri(path);
+        let request = request.header("content-type", form);
+        let request = request.body(object.to_string().into_bytes())?;
+        let client = self.client(User::Admin).await?;
+        client.request_text(request).await.map(drop)?;
+        Ok(())
     }
 
     /// Sets the status of a pod, as its kubelet would.
@@ -313,6 +342,9 @@ impl Cluster {
             // There is no controller that would make service accounts.
             "--disable-admission-plugins=ServiceAccount".to_owned(),
             "--profiling=false".to_owned(),
+            format!("--audit-policy-file={dir}/audit-policy.json"),
+            format!("--audit-log-path={dir}/audit.log"),
+            "--audit-log-mode=blocking".to_owned(),
         ];
         flags
             .into_iter()
@@ -335,6 +367,7 @@ fn write_credentials(dir: &std::path::Path, authority: &Authority) -> Result<()>
         )?
         .write(dir, "kubelet-client")?;
     let tokens: Vec<_> = User::KNOWN.into_iter().map(User::token_line).collect();
+    fs::write(dir.join("audit-policy.json"), AUDIT_POLICY)?;
     fs::write(dir.join("tokens.csv"), tokens.join("\n") + "\n")?;
     Ok(())
 }

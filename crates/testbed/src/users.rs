@@ -17,6 +17,8 @@ pub enum User {
     TeamAAndNames,
     /// As [`User::Reader`], but not the logs of pods.
     NoLogs,
+    /// May do everything, and all it does stands in [`crate::Cluster::audit`].
+    Audited,
     /// Is known and may do nothing.
     Nobody,
     /// Presents a token that the API server has never heard of.
@@ -26,12 +28,13 @@ pub enum User {
 // === impl User ===
 
 impl User {
-    pub(crate) const KNOWN: [Self; 6] = [
+    pub(crate) const KNOWN: [Self; 7] = [
         Self::Admin,
         Self::Reader,
         Self::TeamA,
         Self::TeamAAndNames,
         Self::NoLogs,
+        Self::Audited,
         Self::Nobody,
     ];
 
@@ -43,6 +46,7 @@ impl User {
             Self::TeamA => "team-a",
             Self::TeamAAndNames => "team-a-and-names",
             Self::NoLogs => "no-logs",
+            Self::Audited => "audited",
             Self::Nobody => "nobody",
             Self::Unknown => "unknown",
         }
@@ -55,7 +59,7 @@ impl User {
 
     /// A line of `--token-auth-file`.
     pub(crate) fn token_line(self) -> String {
-        let group = if self == Self::Admin {
+        let group = if matches!(self, Self::Admin | Self::Audited) {
             ",\"system:masters\""
         } else {
             ""

@@ -49,6 +49,7 @@ pub(super) async fn start() -> Result<(SocketAddr, Ours)> {
         metrics: metrics.clone(),
         lifecycle: lifecycle.clone(),
         limits: config.tools,
+        offer: config.offer,
         subscriptions: config.subscriptions,
         redactor: config.redactor,
         captures: config.captures,

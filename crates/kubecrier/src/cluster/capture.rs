@@ -288,7 +288,7 @@ fn why(error: &ClusterError) -> CaptureError {
     }
 }
 
-fn controller(owners: Option<&[OwnerReference]>) -> Option<Owner> {
+pub(super) fn controller(owners: Option<&[OwnerReference]>) -> Option<Owner> {
     let owners = owners?;
     let one = owners
         .iter()
@@ -300,7 +300,7 @@ fn controller(owners: Option<&[OwnerReference]>) -> Option<Owner> {
     })
 }
 
-fn facts(pod: Pod, owners: Vec<Owner>, redactor: &Redactor) -> PodFacts {
+pub(super) fn facts(pod: Pod, owners: Vec<Owner>, redactor: &Redactor) -> PodFacts {
     let names = container_names(&pod);
     let spec = pod.spec.unwrap_or_default();
     let status = pod.status.unwrap_or_default();

@@ -7,11 +7,15 @@ use futures_util::{
     FutureExt,
     future::{BoxFuture, Shared},
 };
-use kube::{client::AuthError, config::KubeConfigOptions};
+use kube::{
+    client::{AuthError, ClientBuilder},
+    config::KubeConfigOptions,
+};
 use tokio::runtime::Handle;
 
 use super::{
     error::{ClusterError, ErrorKind},
+    gate::{self, DeniedKinds},
     kubeconfig::{Source, said_safely},
     proxy,
     target::Cluster,
@@ -28,11 +32,16 @@ const COMPLAINT_BYTES: usize = 300;
 pub(super) type Setup = Shared<BoxFuture<'static, Result<Cluster, ClusterError>>>;
 
 /// Starts making a client.
-pub(super) fn start(source: Arc<Source>, context: &str, timeout: Duration) -> Setup {
+pub(super) fn start(
+    source: Arc<Source>,
+    context: &str,
+    timeout: Duration,
+    denied: DeniedKinds,
+) -> Setup {
     let name = context.to_owned();
     // Plugins are programs that kube waits for on the spot.
     let work = tokio::task::spawn_blocking(move || {
-        Handle::current().block_on(make(&source, &name, timeout))
+        Handle::current().block_on(make(&source, &name, timeout, denied))
     });
     let name = context.to_owned();
     async move {
@@ -56,12 +65,17 @@ pub(super) fn too_slow(context: &str, timeout: Duration) -> ClusterError {
     )
 }
 
-async fn make(source: &Source, name: &str, timeout: Duration) -> Result<Cluster, ClusterError> {
+async fn make(
+    source: &Source,
+    name: &str,
+    timeout: Duration,
+    denied: DeniedKinds,
+) -> Result<Cluster, ClusterError> {
     let mut config = match source {
         Source::InCluster => {
             kube::Config::incluster().map_err(|error| failed(name, error.to_string()))?
         }
-        Source::Demo(demo) => return Ok(demo.connect(timeout)),
+        Source::Demo(demo) => return Ok(demo.connect(timeout, denied)),
         Source::File(file) => {
             let options = KubeConfigOptions {
                 context: Some(name.to_owned()),
@@ -83,8 +97,9 @@ async fn make(source: &Source, name: &str, timeout: Duration) -> Result<Cluster,
     let namespace = config.default_namespace.clone();
     let server = config.cluster_url.to_string();
     let client =
-        kube::Client::try_from(config).map_err(|error| failed(name, client_error(&error)))?;
-    Ok(Cluster::new(name, client, server, namespace, timeout))
+        ClientBuilder::try_from(config).map_err(|error| failed(name, client_error(&error)))?;
+    let client = client.with_layer(&gate::layer(denied.clone())).build();
+    Ok(Cluster::new(name, client, server, namespace, timeout).denying(denied))
 }
 
 fn no_proxy() -> String {

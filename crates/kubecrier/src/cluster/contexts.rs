@@ -11,6 +11,7 @@ use super::{
     connect::{self, Setup},
     demo::Demo,
     error::{ClusterError, ErrorKind},
+    gate::DeniedKinds,
     kubeconfig::{IN_CLUSTER, Places, Source, Stamp, stamp},
     target::Cluster,
 };
@@ -30,6 +31,8 @@ pub struct Config {
     pub redactor: Redactor,
     /// A cluster in memory in place of any kubeconfig.
     pub demo: Option<Demo>,
+    /// What nobody may read.
+    pub denied: DeniedKinds,
 }
 
 /// A context as a caller may see it: no credentials.
@@ -170,7 +173,12 @@ impl Contexts {
         if let Some(known) = state.clients.get(name).filter(|setup| !expired(setup)) {
             return known.clone();
         }
-        let setup = connect::start(Arc::clone(source), name, self.config.request_timeout);
+        let Config {
+            request_timeout,
+            denied,
+            ..
+        } = &self.config;
+        let setup = connect::start(Arc::clone(source), name, *request_timeout, denied.clone());
         state.clients.insert(name.to_owned(), setup.clone());
         setup
     }

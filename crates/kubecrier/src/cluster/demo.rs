@@ -4,8 +4,13 @@
 use std::{fmt, time::Duration};
 
 use demo_cluster::DemoCluster;
+use kube::client::ClientBuilder;
 
-use super::{contexts::ContextInfo, target::Cluster};
+use super::{
+    contexts::ContextInfo,
+    gate::{self, DeniedKinds},
+    target::Cluster,
+};
 
 /// The name of the one context.
 pub(super) const CONTEXT: &str = "demo";
@@ -38,15 +43,17 @@ impl Demo {
         }
     }
 
-    pub(super) fn connect(&self, timeout: Duration) -> Cluster {
-        let client = kube::Client::new(self.cluster.service(), NAMESPACE);
-        Cluster::new(
+    pub(super) fn connect(&self, timeout: Duration, denied: DeniedKinds) -> Cluster {
+        let client = ClientBuilder::new(self.cluster.service(), NAMESPACE);
+        let client = client.with_layer(&gate::layer(denied.clone())).build();
+        let cluster = Cluster::new(
             CONTEXT,
             client,
             SERVER.to_owned(),
             NAMESPACE.to_owned(),
             timeout,
-        )
+        );
+        cluster.denying(denied)
     }
 }
 

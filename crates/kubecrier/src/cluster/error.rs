@@ -5,7 +5,7 @@ use std::{error::Error as StdError, fmt};
 use kube::client::AuthError;
 use serde::Serialize;
 
-use super::connect::auth_error;
+use super::{connect::auth_error, gate::Refused};
 
 /// An error of this room: what was tried, where, why it failed, what to do.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -53,7 +53,7 @@ pub struct Operation<'a> {
     /// As RBAC spells it.
     pub verb: &'static str,
     /// As RBAC spells it.
-    pub resource: &'static str,
+    pub resource: &'a str,
     /// The one object, if it is about one.
     pub name: Option<&'a str>,
     /// The namespace, or all of them.
@@ -138,6 +138,9 @@ impl ClusterError {
     }
 
     pub(super) fn from_kube(operation: &Operation<'_>, error: &kube::Error) -> Self {
+        if let Some(refused) = refusal(error) {
+            return Self::refused(operation, refused);
+        }
         let (kind, reason) = match error {
             kube::Error::Api(status) => (api_kind(status.code), status.message.clone()),
             other => match chain(other).find_map(|cause| cause.downcast_ref::<AuthError>()) {
@@ -148,11 +151,35 @@ impl ClusterError {
         Self::new(kind, operation.to_string(), reason, hint(kind, operation))
     }
 
+    /// A request that our own gate has not let out.
+    pub(super) fn refused(operation: &Operation<'_>, refused: &Refused) -> Self {
+        let hint = match refused {
+            Refused::NotReading(_) => None,
+            Refused::Denied(_) => Some("whoever runs this server decides what it may read"),
+            Refused::Secret => Some(
+                "resources_list shows names, types and how many keys there are; values are read \
+                 with kubectl",
+            ),
+        };
+        let hint = hint.map(str::to_owned);
+        let (doing, reason) = (operation.to_string(), refused.to_string());
+        Self::new(ErrorKind::Forbidden, doing, reason, hint)
+    }
+
     /// The same, with another word on what to do.
     #[must_use]
     pub(super) fn with_hint(mut self, hint: &str) -> Self {
         self.hint = Some(hint.to_owned());
         self
+    }
+
+    /// The same, with another word on what to do if there is no such object.
+    #[must_use]
+    pub(super) fn if_not_found(self, hint: &str) -> Self {
+        match self.kind {
+            ErrorKind::NotFound => self.with_hint(hint),
+            _ => self,
+        }
     }
 
     /// What sort of failure it is.
@@ -227,6 +254,10 @@ fn hint(kind: ErrorKind, operation: &Operation<'_>) -> Option<String> {
         ErrorKind::Throttled => Some("wait a little, then ask for less".to_owned()),
         ErrorKind::Kubeconfig | ErrorKind::Context | ErrorKind::Timeout | ErrorKind::Other => None,
     }
+}
+
+fn refusal(error: &kube::Error) -> Option<&Refused> {
+    chain(error).find_map(|cause| cause.downcast_ref::<Refused>())
 }
 
 fn chain<'a>(

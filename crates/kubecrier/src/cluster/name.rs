@@ -20,6 +20,27 @@ impl Name {
         Self::checked(what, text, 253, |byte| matches!(byte, b'-' | b'.'))
     }
 
+    /// Any object's name: some kinds allow more than a DNS name, such as
+    /// `system:node`.
+    pub fn object(what: &str, text: &str) -> Result<Self, ClusterError> {
+        let inside = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:@".contains(&byte);
+        let fits = (1..=253).contains(&text.len())
+            && !matches!(text, "." | "..")
+            && text.bytes().all(inside);
+        if fits {
+            return Ok(Self(text.to_owned()));
+        }
+        let shown: String = text.chars().take(300).collect();
+        Err(ClusterError::invalid(
+            format!(
+                "cannot use `{}` as the name of a {what}",
+                shown.escape_debug()
+            ),
+            "names have letters, digits and `-._:@`, at most 253 of them",
+            "names are exact, without namespace or kind",
+        ))
+    }
+
     /// The text.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -70,6 +91,7 @@ mod tests {
         for name in ["a", "kube-system", "0", "a-1", &"x".repeat(63)] {
             assert_eq!(Name::label("namespace", name).unwrap().as_str(), name);
         }
+        Name::object("ClusterRole", "system:controller:Job_x@y").unwrap();
         Name::dns("pod", "web-0.example").unwrap();
         Name::dns("pod", &"x".repeat(253)).unwrap();
     }
@@ -94,6 +116,20 @@ mod tests {
         ] {
             assert!(Name::label("namespace", text).is_err(), "{text}");
         }
+        for text in [
+            "",
+            ".",
+            "..",
+            "a/b",
+            "a%2fb",
+            "a?b",
+            "a#b",
+            "a b",
+            "\\",
+            &"x".repeat(254),
+        ] {
+            assert!(Name::object("role", text).is_err(), "{text}");
+        }
         for text in ["sidecar?x=", "a/log", ".a", "a.", &"x".repeat(254)] {
             assert!(Name::dns("pod", text).is_err(), "{text}");
         }
@@ -102,7 +138,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_name_can_leave_its_place_in_a_path(text in ".{0,40}") {
-            if let Ok(name) = Name::dns("pod", &text) {
+            for name in [Name::dns("pod", &text), Name::object("role", &text)].into_iter().flatten() {
                 prop_assert!(!name.as_str().contains(['/', '?', '#', '%', '\\', ' ']));
                 prop_assert!(name.as_str() != "." && name.as_str() != "..");
             }

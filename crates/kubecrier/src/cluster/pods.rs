@@ -1,6 +1,8 @@
 //! Pods, as a reader wants them: the one word that kubectl would show, not the
 //! whole status.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{
     Container, ContainerState, ContainerStatus, Pod, PodSpec, PodStatus,
@@ -9,11 +11,13 @@ use kube::Api;
 use serde::Serialize;
 
 use super::{
+    capture::{controller, facts},
     error::{ClusterError, Operation},
     list::{ListQuery, Page},
     name::Name,
     target::Cluster,
 };
+use crate::faults::evidence::PodContext;
 
 /// One pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -37,7 +41,42 @@ pub struct PodRow {
     pub created: Option<Timestamp>,
 }
 
+/// One pod, looked at closely.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodDetail {
+    /// As a list shows it.
+    #[serde(flatten)]
+    pub row: PodRow,
+    /// Its address.
+    pub ip: Option<String>,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Its state: conditions, containers, owners.
+    pub state: PodContext,
+}
+
 impl Cluster {
+    /// One pod.
+    pub async fn pod(&self, namespace: &Name, name: &Name) -> Result<PodDetail, ClusterError> {
+        let operation = Operation {
+            verb: "get",
+            resource: "pods",
+            name: Some(name.as_str()),
+            namespace: Some(namespace.as_str()),
+            context: self.context(),
+        };
+        let api: Api<Pod> = Api::namespaced(self.client(), namespace.as_str());
+        let pod = self.ask(&operation, api.get(name.as_str())).await?;
+        let owner = controller(pod.metadata.owner_references.as_deref());
+        Ok(PodDetail {
+            ip: pod.status.as_ref().and_then(|status| status.pod_ip.clone()),
+            labels: pod.metadata.labels.clone().unwrap_or_default(),
+            row: row(pod.clone()),
+            state: facts(pod, owner.into_iter().collect(), self.redactor()).context,
+        })
+    }
+
     /// The pods of a namespace, or of all.
     pub async fn pods(&self, query: &ListQuery) -> Result<Page<PodRow>, ClusterError> {
         let operation = Operation {

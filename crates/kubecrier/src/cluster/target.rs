@@ -4,7 +4,12 @@ use std::{future::Future, sync::Arc, time::Duration};
 
 use kube::{Client, api::ListParams};
 
-use super::error::{ClusterError, Operation};
+use super::{
+    error::{ClusterError, Operation},
+    gate::DeniedKinds,
+    kinds::KnownKinds,
+    name::Name,
+};
 use crate::redact::Redactor;
 
 /// Less would be no chance at all.
@@ -19,6 +24,8 @@ pub struct Cluster {
     namespace: Arc<str>,
     timeout: Duration,
     redactor: Redactor,
+    denied: DeniedKinds,
+    kinds: Arc<KnownKinds>,
 }
 
 /// A reference to an object, as kubectl writes it: `deployment/web`.
@@ -57,7 +64,24 @@ impl Cluster {
             namespace: namespace.into(),
             timeout,
             redactor: Redactor::default(),
+            denied: DeniedKinds::default(),
+            kinds: Arc::default(),
         }
+    }
+
+    /// The same cluster, of which nobody may read these.
+    pub(super) fn denying(mut self, denied: DeniedKinds) -> Self {
+        self.denied = denied;
+        self
+    }
+
+    pub(super) fn denied(&self) -> &DeniedKinds {
+        &self.denied
+    }
+
+    /// What was learnt of its kinds.
+    pub(super) fn known_kinds(&self) -> &KnownKinds {
+        &self.kinds
     }
 
     /// The same cluster, whose logs are cleaned so.
@@ -78,6 +102,14 @@ impl Cluster {
     /// The namespace the context starts in.
     pub fn default_namespace(&self) -> &str {
         &self.namespace
+    }
+
+    /// The namespace that was named, or the one the context starts in.
+    pub fn namespace_or_usual(&self, named: Option<&Name>) -> Result<Name, ClusterError> {
+        match named {
+            Some(named) => Ok(named.clone()),
+            None => Name::label("namespace", &self.namespace),
+        }
     }
 
     /// The address of its API server.

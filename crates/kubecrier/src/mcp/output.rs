@@ -143,51 +143,117 @@ impl From<NotADuration> for ToolError {
 impl<T: Serialize> Listing<T> {
     /// Shows as many rows as fit, and says how many do not.
     pub(super) fn show(&self, page: Page<T>, bytes_max: usize) -> Output {
-        let Page {
-            items,
-            more,
-            caveat,
-        } = page;
-        let total = items.len();
-        let mut table = Table::new(self.header);
-        let mut rows = Vec::new();
-        let mut data_bytes = 0;
-        for item in items {
+        let header = self.header.iter().map(ToString::to_string).collect();
+        let page = page.map(|item| {
             let value = serde_json::to_value(&item).unwrap_or_default();
-            data_bytes += value.to_string().len() + 1;
-            table.row((self.cells)(&item));
-            // One row always: an answer of nothing would be a riddle.
-            if data_bytes + table.bytes() > bytes_max && !rows.is_empty() {
-                table.undo();
+            ((self.cells)(&item), value)
+        });
+        show_rows(header, self.plural, self.narrow, page, bytes_max)
+    }
+}
+
+/// A cell per column, and the same as data.
+pub(super) type Cells = (Vec<String>, Value);
+
+/// Shows as many rows as fit, and says how many do not.
+pub(super) fn show_rows(
+    header: Vec<String>,
+    plural: &str,
+    narrow: &str,
+    page: Page<Cells>,
+    bytes_max: usize,
+) -> Output {
+    let Page {
+        items,
+        more,
+        caveat,
+    } = page;
+    let total = items.len();
+    let mut table = Table::new(header);
+    let mut rows = Vec::new();
+    let mut data_bytes = 0;
+    for (cells, value) in items {
+        data_bytes += value.to_string().len() + 1;
+        table.row(cells);
+        // One row always: an answer of nothing would be a riddle.
+        if data_bytes + table.bytes() > bytes_max && !rows.is_empty() {
+            table.undo();
+            break;
+        }
+        rows.push(value);
+    }
+    let more = more.plus(total - rows.len());
+    let mut text = match (rows.len(), &caveat) {
+        (0, None) => format!("no {plural} found\n"),
+        (0, Some(_)) => format!("no {plural} found so far\n"),
+        _ => table.render(),
+    };
+    text.push_str(&rest(more, narrow, caveat.as_deref()));
+    let mut data = Map::new();
+    data.insert(plural.to_owned(), Value::Array(rows));
+    data.insert("more".to_owned(), json!(more));
+    if let Some(caveat) = caveat {
+        data.insert("note".to_owned(), caveat.into());
+    }
+    Output { text, data }
+}
+
+/// Shows as many documents as fit, and says how many do not. The first is cut where
+/// it has to be.
+pub(super) fn show_documents(
+    resource: &str,
+    narrow: &str,
+    page: Page<String>,
+    bytes_max: usize,
+) -> Output {
+    // The text goes out twice, for reading and as data.
+    let room = bytes_max / 2;
+    let total = page.items.len();
+    let (mut text, mut shown, mut truncated) = (String::new(), 0, false);
+    for mut document in page.items {
+        if text.len() + document.len() > room {
+            if shown > 0 {
                 break;
             }
-            rows.push(value);
+            let end = document.floor_char_boundary(room);
+            let end = document[..end].rfind('\n').map_or(end, |line| line + 1);
+            let left = document.len() - end;
+            document.truncate(end);
+            document.push_str(&format!("# ... {left} more bytes of this object\n"));
+            truncated = true;
         }
-        let more = more.plus(total - rows.len());
-        let mut text = match (rows.len(), &caveat) {
-            (0, None) => format!("no {} found\n", self.plural),
-            (0, Some(_)) => format!("no {} found so far\n", self.plural),
-            _ => table.render(),
-        };
-        let left = match more {
-            More::Exactly(0) | More::AtLeast(0) => None,
-            More::Exactly(count) => Some(count.to_string()),
-            More::AtLeast(count) => Some(format!("at least {count}")),
-        };
-        if let Some(left) = left {
-            text.push_str(&format!("... {left} more; {}\n", self.narrow));
+        if shown > 0 {
+            text.push_str("---\n");
         }
-        if let Some(caveat) = &caveat {
-            text.push_str(&format!("NOTE: {caveat}\n"));
-        }
-        let mut data = Map::new();
-        data.insert(self.plural.to_owned(), Value::Array(rows));
-        data.insert("more".to_owned(), json!(more));
-        if let Some(caveat) = caveat {
-            data.insert("note".to_owned(), caveat.into());
-        }
-        Output { text, data }
+        text.push_str(&document);
+        shown += 1;
     }
+    let more = page.more.plus(total - shown);
+    let mut data = Map::new();
+    data.insert("resource".to_owned(), resource.into());
+    data.insert("yaml".to_owned(), text.clone().into());
+    data.insert("truncated".to_owned(), truncated.into());
+    data.insert("more".to_owned(), json!(more));
+    if shown == 0 {
+        text = format!("no {resource} found\n");
+    }
+    text.push_str(&rest(more, narrow, page.caveat.as_deref()));
+    if let Some(caveat) = page.caveat {
+        data.insert("note".to_owned(), caveat.into());
+    }
+    Output { text, data }
+}
+
+/// What a list does not show, and what to know about it.
+fn rest(more: More, narrow: &str, caveat: Option<&str>) -> String {
+    let left = match more {
+        More::Exactly(0) | More::AtLeast(0) => None,
+        More::Exactly(count) => Some(count.to_string()),
+        More::AtLeast(count) => Some(format!("at least {count}")),
+    };
+    let left = left.map(|left| format!("... {left} more; {narrow}\n"));
+    let note = caveat.map(|caveat| format!("NOTE: {caveat}\n"));
+    left.into_iter().chain(note).collect()
 }
 
 /// The way out of every tool: nothing that a workload wrote reaches a client with
@@ -269,6 +335,35 @@ mod tests {
         assert_eq!(cut, "WORD\nword-0\n... 3 more; ask for less\n");
         let unsure = text(WORDS.show(page(1, More::AtLeast(3)), 100));
         assert!(unsure.ends_with("... at least 3 more; ask for less\n"));
+    }
+
+    #[test]
+    fn a_document_without_end_is_cut_at_a_line() {
+        let page = Page::new(vec!["a: 1\n".repeat(1000), "b: 2\n".to_owned()], More::NONE);
+        let output = show_documents("things", "ask for less", page, 400);
+        assert!(
+            output
+                .text
+                .contains("a: 1\n# ... 4800 more bytes of this object\n"),
+            "{}",
+            output.text
+        );
+        assert!(
+            output.text.ends_with("... 1 more; ask for less\n"),
+            "{}",
+            output.text
+        );
+        assert_eq!(
+            (&output.data["truncated"], &output.data["more"]["exactly"]),
+            (&json!(true), &json!(1))
+        );
+        let page = Page::new(vec!["a: 1\n".to_owned(), "b: 2\n".to_owned()], More::NONE);
+        assert_eq!(
+            show_documents("things", "", page, 400).text,
+            "a: 1\n---\nb: 2\n"
+        );
+        let none = show_documents("things", "", Page::new(Vec::new(), More::NONE), 400);
+        assert_eq!(none.text, "no things found\n");
     }
 
     proptest! {

@@ -1,6 +1,7 @@
 //! The tools, one file each. A tool is one [`Entry`] in [`TOOLS`]: what a client
 //! sees and what runs cannot drift apart.
 
+mod changes_list;
 mod configuration_contexts_list;
 mod events_list;
 mod events_list_subscriptions;
@@ -10,8 +11,14 @@ mod events_unsubscribe;
 mod faults_get;
 mod faults_list;
 mod namespaces_list;
+mod nodes_list;
+mod nodes_top;
+mod pods_get;
 mod pods_list;
 mod pods_log;
+mod pods_top;
+mod resources_get;
+mod resources_list;
 
 use std::{future::Future, pin::Pin};
 
@@ -36,7 +43,8 @@ use super::{
 use crate::cluster::{Cluster, ClusterError, Contexts, ErrorKind, Name};
 
 /// Every tool, in the order clients see.
-pub(super) static TOOLS: [Entry; 11] = [
+pub(super) static TOOLS: [Entry; 18] = [
+    changes_list::ENTRY,
     configuration_contexts_list::ENTRY,
     events_list::ENTRY,
     events_list_subscriptions::ENTRY,
@@ -46,8 +54,14 @@ pub(super) static TOOLS: [Entry; 11] = [
     faults_get::ENTRY,
     faults_list::ENTRY,
     namespaces_list::ENTRY,
+    nodes_list::ENTRY,
+    nodes_top::ENTRY,
+    pods_get::ENTRY,
     pods_list::ENTRY,
     pods_log::ENTRY,
+    pods_top::ENTRY,
+    resources_get::ENTRY,
+    resources_list::ENTRY,
 ];
 
 /// A tool: what a client sees of it, and what runs.

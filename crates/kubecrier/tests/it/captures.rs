@@ -32,6 +32,7 @@ async fn rig(user: User, limits: CaptureLimits) -> Option<Rig> {
         request_timeout: Duration::from_secs(4),
         redactor: Redactor::default(),
         demo: None,
+        denied: cluster::DeniedKinds::default(),
     });
     Some(Rig {
         cluster: contexts.cluster(None).await.unwrap(),

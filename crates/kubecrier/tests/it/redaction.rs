@@ -66,7 +66,7 @@ fn calls(tool: &str) -> Vec<(Value, &'static str)> {
     };
     match tool {
         "configuration_contexts_list" => vec![(json!({}), "joe:[redacted password]@127.0.0.1")],
-        "events_list" | "events_poll" | "faults_list" => vec![(
+        "changes_list" | "events_list" | "events_poll" | "faults_list" => vec![(
             json!({"namespace": "planted"}),
             "login with password=[redacted",
         )],
@@ -75,7 +75,35 @@ fn calls(tool: &str) -> Vec<(Value, &'static str)> {
         "events_unsubscribe" => vec![(json!({"subscriptionId": "sub-1"}), "not found")],
         "faults_get" => vec![(json!({"faultId": "FAULT"}), "password=[redacted")],
         "namespaces_list" => vec![(json!({"labelSelector": "planted=yes"}), "planted")],
+        "nodes_list" => vec![(json!({}), "node-1")],
+        // There is no metrics API; what it would answer has names and numbers.
+        "nodes_top" | "pods_top" => vec![(json!({}), "no metrics API")],
+        "pods_get" => vec![
+            (log(json!({})), "leaky"),
+            (
+                log(json!({"output": "yaml"})),
+                "login with password=[redacted",
+            ),
+        ],
         "pods_list" => vec![(json!({"namespace": "planted"}), "leaky")],
+        "resources_get" => vec![
+            (log(json!({"kind": "pods"})), "leaky"),
+            (
+                log(json!({"kind": "pods", "output": "yaml"})),
+                "login with password=[redacted",
+            ),
+        ],
+        "resources_list" => vec![
+            (json!({"kind": "pods", "namespace": "planted"}), "leaky"),
+            (
+                json!({"kind": "events", "namespace": "planted"}),
+                "login with password=[redacted",
+            ),
+            (
+                json!({"kind": "namespaces", "labelSelector": "planted=yes", "output": "yaml"}),
+                "login with password=[redacted",
+            ),
+        ],
         "pods_log" => vec![
             (log(json!({})), "login with password=[redacted"),
             (
@@ -140,6 +168,9 @@ async fn no_tool_lets_a_planted_secret_out() {
     cluster.create(&leaky).await.unwrap();
     for text in &texts {
         let one = event("planted", "Pod/leaky", "Warning", "Failed", text);
+        cluster.create(&one).await.unwrap();
+        let reason = "ScalingReplicaSet";
+        let one = event("planted", "Deployment/leaky", "Normal", reason, text);
         cluster.create(&one).await.unwrap();
     }
     let lines = |before: &str| {

@@ -35,7 +35,13 @@ impl Server {
         context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let _busy = self.shared.lifecycle.busy(Work::Call);
-        if let Some(entry) = tools::find(&request.name) {
+        let (name, offer) = (&*request.name, &self.shared.offer);
+        let ours = tools::find(name);
+        if ours.is_some_and(|entry| !offer.has(entry)) || !offer.allows(name) {
+            let text = format!("tool `{name}` is switched off by whoever runs this server");
+            return Err(ErrorData::invalid_params(text, None));
+        }
+        if let Some(entry) = ours {
             return self
                 .speaking(context, async |running| {
                     self.run(entry, request, &running, context).await

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::Server;
 use crate::{
-    mcp::{push::Lists, tools},
+    mcp::{catalog::Catalog, push::Lists, tools},
     registry::{self, PAGE_DEFAULT, Project},
 };
 
@@ -72,7 +72,7 @@ impl Server {
             match catalog.hashes() {
                 Some(hashes) => lists.files = Some(hashes),
                 None => {
-                    lists.tools.extend(catalog.tools());
+                    lists.tools.extend(self.offered_of(&**catalog));
                     lists.prompts.extend(catalog.prompts());
                 }
             }
@@ -84,8 +84,14 @@ impl Server {
     pub(super) fn tools(&self) -> Vec<Tool> {
         let mut all = self.built_in();
         let catalogs = self.shared.catalogs.iter();
-        all.extend(catalogs.flat_map(|one| one.tools()));
+        all.extend(catalogs.flat_map(|one| self.offered_of(&**one)));
         all
+    }
+
+    fn offered_of(&self, catalog: &dyn Catalog) -> Vec<Tool> {
+        let mut tools = catalog.tools();
+        tools.retain(|tool| self.shared.offer.allows(&tool.name));
+        tools
     }
 
     fn built_in(&self) -> Vec<Tool> {
@@ -97,7 +103,7 @@ impl Server {
             .find(|one| one.default)
             .map(|one| one.name.clone());
         let names: Vec<_> = contexts.into_iter().map(|one| one.name).collect();
-        let ours = tools::TOOLS.iter();
+        let ours = tools::TOOLS.iter().filter(|one| self.shared.offer.has(one));
         ours.map(|entry| entry.definition(&names, default.as_deref()))
             .collect()
     }

@@ -12,6 +12,7 @@ use crate::{
     mcp::{
         caller::Caller,
         catalog::Catalog,
+        offer::Offer,
         peers::Peers,
         project,
         push::Push,
@@ -42,6 +43,8 @@ pub struct Setup {
     pub lifecycle: Lifecycle,
     /// What tools may answer.
     pub limits: ToolLimits,
+    /// Which tools there are.
+    pub offer: Offer,
     /// How many subscriptions, and what they remember.
     pub subscriptions: SubscriptionSettings,
     /// What must not leave.
@@ -84,6 +87,7 @@ impl Server {
             metrics,
             lifecycle,
             limits,
+            offer,
             subscriptions: settings,
             redactor,
             captures,
@@ -110,6 +114,7 @@ impl Server {
             metrics,
             lifecycle,
             limits,
+            offer,
             redactor,
             push,
             resources,

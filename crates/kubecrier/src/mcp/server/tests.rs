@@ -34,6 +34,7 @@ impl Client {
             request_timeout: Duration::from_secs(1),
             redactor: Redactor::new(&[]).unwrap(),
             demo: None,
+            denied: cluster::DeniedKinds::default(),
         };
         let setup = Setup {
             contexts: Arc::new(Contexts::new(contexts)),
@@ -42,6 +43,7 @@ impl Client {
             limits: ToolLimits {
                 output_bytes: 10_000,
             },
+            offer: Offer::default(),
             subscriptions: SubscriptionSettings::default(),
             redactor: Redactor::new(&[]).unwrap(),
             captures: CaptureLimits::default(),

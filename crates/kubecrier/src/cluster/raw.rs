@@ -1,0 +1,55 @@
+//! Answers read as they come, up to a limit: what an API server sends is as large
+//! as whoever made the objects wanted it.
+
+use futures_util::AsyncReadExt;
+use http::{HeaderValue, Request, header::ACCEPT};
+use serde::de::DeserializeOwned;
+
+use super::{
+    error::{ClusterError, ErrorKind, Operation},
+    target::Cluster,
+};
+
+/// An object is 1.5 MiB at most where etcd stores it; this is for a list of some.
+const ANSWER_BYTES_MAX: usize = 32 * 1024 * 1024;
+
+impl Cluster {
+    /// Sends a request and reads its answer, within the deadline and the limit.
+    pub(super) async fn raw<T: DeserializeOwned>(
+        &self,
+        operation: &Operation<'_>,
+        mut request: Request<Vec<u8>>,
+        accept: &'static str,
+    ) -> Result<T, ClusterError> {
+        let headers = request.headers_mut();
+        headers.insert(ACCEPT, HeaderValue::from_static(accept));
+        let client = self.client();
+        let bytes = self
+            .ask(operation, async {
+                let body = client.request_stream(request).await?;
+                let mut body = body.take(ANSWER_BYTES_MAX as u64 + 1);
+                let mut bytes = Vec::new();
+                let read = body.read_to_end(&mut bytes).await;
+                read.map_err(|error| kube::Error::Service(error.into()))?;
+                Ok(bytes)
+            })
+            .await?;
+        if bytes.len() > ANSWER_BYTES_MAX {
+            let limit = ANSWER_BYTES_MAX / (1024 * 1024);
+            return Err(ClusterError::new(
+                ErrorKind::Other,
+                operation.to_string(),
+                format!("the answer is larger than {limit} MiB"),
+                Some("ask for less: a namespace, a selector, a lower limit, one name".to_owned()),
+            ));
+        }
+        serde_json::from_slice(&bytes).map_err(|error| {
+            ClusterError::new(
+                ErrorKind::Other,
+                operation.to_string(),
+                format!("the answer is not what this API should send: {error}"),
+                None,
+            )
+        })
+    }
+}

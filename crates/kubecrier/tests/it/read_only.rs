@@ -1,0 +1,124 @@
+//! Nothing in this server can write to a cluster.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+use testbed::{LogScript, User, event, namespace, pod};
+
+use crate::harness::{Http, Subscriber, one_context};
+
+const SPACE: &str = "read-only";
+
+/// Calls that make a tool ask the cluster for all it ever asks for.
+fn calls(tool: &str) -> Vec<Value> {
+    let here = json!({"namespace": SPACE});
+    let pod = |more: Value| {
+        let mut call = json!({"namespace": SPACE, "name": "web"});
+        let fields = call.as_object_mut().unwrap();
+        fields.extend(more.as_object().unwrap().clone());
+        call
+    };
+    match tool {
+        "configuration_contexts_list"
+        | "events_list_subscriptions"
+        | "namespaces_list"
+        | "nodes_list"
+        | "nodes_top" => vec![json!({})],
+        "changes_list" | "events_list" | "events_poll" | "faults_list" | "pods_list"
+        | "pods_top" => vec![here],
+        "events_subscribe" => vec![json!({"namespace": SPACE, "mode": "faults"}), json!({})],
+        "events_unsubscribe" => vec![json!({"subscriptionId": "sub-1"})],
+        "faults_get" => vec![json!({"faultId": "FAULT"})],
+        "pods_get" => vec![pod(json!({})), pod(json!({"output": "yaml"}))],
+        "pods_log" => vec![pod(json!({})), pod(json!({"previous": true}))],
+        "resources_get" => vec![
+            pod(json!({"kind": "pods"})),
+            pod(json!({"kind": "Pod", "output": "yaml"})),
+            json!({"kind": "ClusterRole", "name": "system:node"}),
+        ],
+        "resources_list" => vec![
+            json!({"kind": "deployments"}),
+            json!({"kind": "secrets"}),
+            json!({"kind": "pods", "output": "yaml", "namespace": SPACE}),
+        ],
+        other => panic!("call the tool `{other}` here: does it only read?"),
+    }
+}
+
+/// The user may do everything, so whatever the server tries is let through and
+/// written down by the API server itself.
+#[tokio::test]
+async fn whatever_is_asked_only_reads_reach_the_api_server() {
+    let Some(bed) = testbed::shared() else { return };
+    let cluster = bed.dev();
+    cluster
+        .create_cluster_wide(&namespace(SPACE))
+        .await
+        .unwrap();
+    cluster.create(&pod(SPACE, "web", &["app"])).await.unwrap();
+    let warning = event(SPACE, "Pod/web", "Warning", "BackOff", "again");
+    cluster.create(&warning).await.unwrap();
+    let key = format!("{SPACE}/web/app");
+    cluster
+        .node()
+        .set_log(&key, LogScript::lines(["hello".to_owned()]));
+    cluster
+        .node()
+        .set_previous_log(&key, LogScript::lines(["before".to_owned()]));
+    let file = one_context(cluster, User::Audited);
+    let http = Http::start(&file.path, &[]).await;
+    let mut client = Subscriber::new(&http).await;
+    client
+        .subscribe(json!({"namespace": SPACE, "mode": "faults"}))
+        .await;
+    cluster
+        .create(&event(SPACE, "Pod/web", "Warning", "Failed", "now"))
+        .await
+        .unwrap();
+    client.message().await;
+    let tools = http.rpc("tools/list", json!({})).await;
+    let tools = tools["result"]["tools"].as_array().unwrap().clone();
+    for tool in &tools {
+        let name = tool["name"].as_str().unwrap();
+        for mut arguments in calls(name) {
+            if arguments["faultId"].is_string() {
+                let listed = http
+                    .call("faults_list", json!({"namespace": SPACE}))
+                    .await
+                    .ok();
+                arguments = json!({"faultId": listed.data["faults"][0]["faultId"]});
+            }
+            http.call(name, arguments).await;
+        }
+    }
+    let audit = cluster.audit().unwrap();
+    let mut seen = BTreeSet::new();
+    for request in &audit {
+        let verb = request["verb"].as_str().unwrap();
+        let object = &request["objectRef"];
+        let resource = object["resource"].as_str().unwrap_or_default();
+        let reviews = ["selfsubjectreviews", "selfsubjectaccessreviews"];
+        let reads = matches!(verb, "get" | "list" | "watch")
+            || (verb == "create" && reviews.contains(&resource));
+        assert!(reads, "a write reached the API server: {request}");
+        let below = object["subresource"]
+            .as_str()
+            .map(|below| format!("/{below}"));
+        seen.insert(format!("{verb} {resource}{}", below.unwrap_or_default()));
+    }
+    // What was asked is there: the log is not empty for another reason.
+    for expected in [
+        "get pods",
+        "get pods/log",
+        "list pods",
+        "list events",
+        "watch events",
+        "list nodes",
+        "list secrets",
+        "list replicasets",
+        "list configmaps",
+        "get clusterroles",
+    ] {
+        assert!(seen.contains(expected), "{expected}: {seen:?}");
+    }
+}
