@@ -2,6 +2,7 @@
 
 mod conformance;
 mod load;
+mod record;
 mod step;
 mod test;
 
@@ -43,6 +44,8 @@ enum Task {
         #[arg(long, default_value_t = 10)]
         minutes: u64,
     },
+    /// Draw what the demo shows, into docs/demo.svg
+    Record,
     /// Throw anything at whatever parses input, for longer than the tests do
     Fuzz {
         /// How many inputs per test
@@ -58,6 +61,7 @@ fn main() -> ExitCode {
         Task::Conformance => conformance::run_suite(),
         Task::Bench { arguments } => load::bench(&arguments),
         Task::Soak { minutes } => load::soak(minutes),
+        Task::Record => record::record(),
         Task::Fuzz { cases } => load::fuzz(cases),
     };
     match done {

@@ -2,7 +2,7 @@
 //! of what a subscribed agent is told. The view is a client over HTTP like any other.
 
 use std::{
-    net::{Ipv4Addr, SocketAddr, TcpListener},
+    net::{Ipv4Addr, SocketAddr},
     pin::pin,
 };
 
@@ -12,11 +12,12 @@ use demo_cluster::{DemoCluster, Options, Story};
 use futures_util::{Stream, StreamExt, stream};
 
 use crate::{
+    Running,
     cli::{DemoArgs, Form},
     cluster::Demo,
     config::Config,
     mcp,
-    watch::{self, Closed, Endpoint, Screen, Spaces, View, Wish},
+    watch::{self, Endpoint, Screen, Spaces, View, Wish},
 };
 
 /// Where it is looked for first, and how many ports are tried.
@@ -37,18 +38,14 @@ pub async fn run(args: &DemoArgs, mut config: Config, stop: impl Stream<Item = (
         .speed(args.speed);
     config.cluster.demo = Some(Demo::new(&cluster));
     config.cluster.context = None;
-    let mcp::Transport::Http(http) = &mut config.transport else {
-        bail!("the demo serves over HTTP");
-    };
-    http.listen = SocketAddr::from((Ipv4Addr::LOCALHOST, choose_port(args.port)?));
-    let server = crate::start(config).await?;
+    let server = start(config, args.port).await?;
     let address = server.address().context("the server has no address")?;
     let url = format!("http://{address}/mcp");
     let mut screen = Screen::new(args.color);
     let colour = screen.colour();
     let intro = introduce(&url, args.no_client, &|text| heading(text, colour));
-    if let Err(Closed) = screen.show(&intro).await {
-        return Ok(());
+    if let Err(closed) = screen.show(&intro).await {
+        return Ok(closed.outcome()?);
     }
     let showing = async {
         if args.no_client {
@@ -75,17 +72,34 @@ pub async fn run(args: &DemoArgs, mut config: Config, stop: impl Stream<Item = (
     }
 }
 
-/// The one that was asked for, else the first that is free.
-fn choose_port(asked: Option<u16>) -> Result<u16> {
-    if let Some(port) = asked {
-        // The server says it if that is taken.
-        return Ok(port);
+/// On the port that was asked for, else on the first that is free.
+async fn start(mut config: Config, asked: Option<u16>) -> Result<Running> {
+    let ports = match asked {
+        Some(port) => port..=port,
+        None => PORT..=PORT + (PORTS - 1),
+    };
+    let mut last = None;
+    for port in ports {
+        let mcp::Transport::Http(http) = &mut config.transport else {
+            bail!("the demo serves over HTTP");
+        };
+        http.listen = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        match crate::start(config.clone()).await {
+            Err(error)
+                if (error.downcast_ref::<mcp::CannotListen>())
+                    .is_some_and(mcp::CannotListen::is_taken) =>
+            {
+                last = Some(error);
+            }
+            started => return started,
+        }
     }
-    let free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
-    (PORT..PORT + PORTS).find(free).with_context(|| {
-        let last = PORT + PORTS - 1;
-        format!("ports {PORT} to {last} are all taken\nhint: choose another with --port")
-    })
+    let error = last.context("there is no port to listen on")?;
+    if asked.is_some() {
+        return Err(error);
+    }
+    let end = PORT + (PORTS - 1);
+    bail!("ports {PORT} to {end} are all taken\nhint: choose another with --port")
 }
 
 fn heading(text: &str, colour: bool) -> String {
@@ -131,15 +145,6 @@ fn introduce(url: &str, no_client: bool, heading: &dyn Fn(&str) -> String) -> Ve
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_taken_port_is_passed_over_unless_it_was_asked_for() {
-        let first = choose_port(None).unwrap();
-        let _taken = TcpListener::bind((Ipv4Addr::LOCALHOST, first));
-        let next = choose_port(None).unwrap();
-        assert!(next > first, "{next}");
-        assert_eq!(choose_port(Some(first)).unwrap(), first);
-    }
 
     #[test]
     fn the_introduction_is_as_it_was() {

@@ -46,8 +46,9 @@ pub async fn run(args: &DoctorArgs, settings: &Settings, config: Config) -> Resu
         Form::Text => report.lines(screen.colour()),
         Form::Json => vec![serde_json::to_string_pretty(&report)?],
     };
-    // Nobody has to read to the end; the exit code says it too.
-    let _shown = screen.show(&lines).await;
+    if let Err(closed) = screen.show(&lines).await {
+        closed.outcome()?;
+    }
     Ok(report.ok)
 }
 
@@ -215,7 +216,17 @@ fn describe(about: String, namespaces: &[Name], checkup: &Checkup) -> Section {
         }
         Some(_) => findings.push(Finding::ok("its clock is ours")),
     }
-    findings.extend(checkup.rights.iter().map(right));
+    let mut said = None;
+    for right in &checkup.rights {
+        let mut finding = describe_right(right);
+        // Once is enough for all that follow.
+        if finding.hint.is_some() && finding.hint == said {
+            finding.hint = None;
+        } else if finding.hint.is_some() {
+            said.clone_from(&finding.hint);
+        }
+        findings.push(finding);
+    }
     let user = checkup.user.as_deref().unwrap_or("REPLACE-WITH-YOUR-USER");
     let names: Vec<String> = namespaces
         .iter()
@@ -226,7 +237,7 @@ fn describe(about: String, namespaces: &[Name], checkup: &Checkup) -> Section {
     section
 }
 
-fn right(right: &Right) -> Finding {
+fn describe_right(right: &Right) -> Finding {
     let need = right.need;
     let what = format!("{} {} ({})", need.verb, need.resource, need.purpose);
     match &right.granted {

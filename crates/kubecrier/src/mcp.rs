@@ -32,7 +32,7 @@ pub use self::{
     server::{Server, Setup, ToolLimits, Watching},
     sessions::SessionLimits,
     subscriptions::SubscriptionSettings,
-    transport::{HttpConfig, Serving, Transport, start},
+    transport::{CannotListen, HttpConfig, Serving, Transport, start},
 };
 
 /// A log directive for what the SDK says too loudly: it reports every client that

@@ -89,7 +89,70 @@ fn tidy(property: &mut Value) {
 
 #[cfg(test)]
 mod tests {
+    use std::{env, fs, path::Path};
+
     use super::*;
+
+    const REFERENCE: &str = "../../docs/configuration.md";
+
+    /// Every setting, by group.
+    fn reference() -> String {
+        let schema: Value = serde_json::from_str(&schema()).unwrap();
+        let mut groups: Vec<(String, String)> = Vec::new();
+        for arg in Args::command().get_arguments() {
+            let Some(variable) = arg.get_env().and_then(|name| name.to_str()) else {
+                continue;
+            };
+            let group = arg.get_help_heading().unwrap_or("General").to_owned();
+            let key = variable.trim_start_matches("KUBECRIER_").to_lowercase();
+            let property = &schema["properties"][&key];
+            let range = match (&property["minimum"], &property["maximum"]) {
+                (Value::Null, _) => String::new(),
+                (low, high) => format!(" ({low} to {high})"),
+            };
+            let key = if property.is_null() {
+                String::new()
+            } else {
+                format!("`{key}`")
+            };
+            let help = arg
+                .get_help()
+                .unwrap_or_default()
+                .to_string()
+                .replace('|', "\\|");
+            let row = format!(
+                "| `--{}` | `{variable}` | {key} | {help}{range} |\n",
+                arg.get_long().unwrap(),
+            );
+            match groups.iter_mut().find(|(name, _)| *name == group) {
+                Some((_, rows)) => rows.push_str(&row),
+                None => groups.push((group, row)),
+            }
+        }
+        let mut text = "# Configuration\n\nEvery setting is a flag, an environment variable and a key of the TOML \
+                        file that `--config` names; the flag wins over the variable, the variable over the file. \
+                        `kubecrier schema` prints the schema of the file. This page is made from the \
+                        declarations, and a test compares them.\n"
+            .to_owned();
+        for (group, rows) in groups {
+            text.push_str(&format!(
+                "\n## {group}\n\n| flag | variable | key | what it sets |\n|---|---|---|---|\n{rows}"
+            ));
+        }
+        text
+    }
+
+    #[test]
+    fn the_reference_of_settings_is_up_to_date() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(REFERENCE);
+        if env::var_os("UPDATE_DOCS").is_some() {
+            fs::write(&path, reference()).unwrap();
+        }
+        assert!(
+            fs::read_to_string(&path).unwrap_or_default() == reference(),
+            "make it again: UPDATE_DOCS=1 cargo test -p kubecrier --lib papers"
+        );
+    }
 
     #[test]
     fn the_schema_has_every_key_with_its_range_and_no_other() {

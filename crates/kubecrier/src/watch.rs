@@ -175,9 +175,8 @@ impl View {
                     }
                 }
                 Heard::Resumed => {
-                    self.screen
-                        .note("connected again, nothing was missed")
-                        .await;
+                    let text = "connected again, going on where the stream broke";
+                    self.screen.note(text).await;
                     Ok(())
                 }
                 Heard::Lost(why) => {
@@ -194,9 +193,9 @@ impl View {
                 }
                 Heard::News(data) => self.news(&data).await,
             };
-            if let Err(Closed) = shown {
+            if let Err(closed) = shown {
                 follower.end().await;
-                return Ok(());
+                return Ok(closed.outcome()?);
             }
         }
     }

@@ -53,6 +53,24 @@ fn only_the_mcp_room_names_rmcp() {
     only_in("mcp", r"\brmcp\b");
 }
 
+/// What people are shown has been over the wire: the view knows of the server what any
+/// client knows.
+#[test]
+fn only_the_watch_room_is_a_client() {
+    only_in("watch", r"\bhyper_rustls\b|\bsse_stream\b|client::legacy");
+    let inside =
+        Regex::new(r"crate::(cluster|subscriptions::Subscription|faults|lifecycle)\b").unwrap();
+    let found: Vec<_> = files_named("crates/kubecrier/src/watch", ".rs")
+        .iter()
+        .flat_map(|file| offenders(file, &inside))
+        .collect();
+    assert!(
+        found.is_empty(),
+        "the view takes a shortcut into the server:\n{}",
+        found.join("\n")
+    );
+}
+
 #[test]
 fn the_library_knows_nothing_of_kubernetes() {
     let banned = Regex::new(r"(?i)kube|\bk8s\b|\bpods?\b").unwrap();

@@ -60,6 +60,15 @@ pub struct HttpConfig {
     pub requests_max: usize,
 }
 
+/// Nobody can connect, because of the address.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen on {address}: {error}{hint}")]
+pub struct CannotListen {
+    address: SocketAddr,
+    error: io::Error,
+    hint: &'static str,
+}
+
 /// A transport that has been started.
 #[derive(Clone, Debug, Default)]
 pub struct Serving {
@@ -142,7 +151,7 @@ async fn start_http(
     let mut serving = Serving::default();
     let listener = TcpListener::bind(config.listen)
         .await
-        .map_err(|error| explain(config, error))?;
+        .map_err(|error| CannotListen::new(config, error))?;
     let address = listener
         .local_addr()
         .context("cannot tell the listener's address")?;
@@ -268,12 +277,29 @@ fn watch_lists(server: &Server, close: &CancellationToken, lifecycle: &Lifecycle
     });
 }
 
-fn explain(config: &HttpConfig, error: io::Error) -> anyhow::Error {
-    let hint = match error.kind() {
-        io::ErrorKind::AddrInUse => "\nhint: another program has the port; choose one with --port",
-        io::ErrorKind::PermissionDenied => "\nhint: ports below 1024 need privileges",
-        io::ErrorKind::AddrNotAvailable => "\nhint: --bind-address must be an address of this host",
-        _ => "",
-    };
-    anyhow::anyhow!("cannot listen on {}: {error}{hint}", config.listen)
+// === impl CannotListen ===
+
+impl CannotListen {
+    fn new(config: &HttpConfig, error: io::Error) -> Self {
+        let hint = match error.kind() {
+            io::ErrorKind::AddrInUse => {
+                "\nhint: another program has the port; choose one with --port"
+            }
+            io::ErrorKind::PermissionDenied => "\nhint: ports below 1024 need privileges",
+            io::ErrorKind::AddrNotAvailable => {
+                "\nhint: --bind-address must be an address of this host"
+            }
+            _ => "",
+        };
+        Self {
+            address: config.listen,
+            error,
+            hint,
+        }
+    }
+
+    /// Whether another program has the port.
+    pub fn is_taken(&self) -> bool {
+        self.error.kind() == io::ErrorKind::AddrInUse
+    }
 }

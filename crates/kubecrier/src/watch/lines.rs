@@ -14,7 +14,7 @@ const WARNING: Style = AnsiColor::Yellow.on_default();
 const GOOD: Style = AnsiColor::Green.on_default();
 const WHERE: Style = AnsiColor::Cyan.on_default();
 
-/// Below this the message gets a line of its own.
+/// Below this the place and the message get lines of their own.
 const ROOMY: usize = 76;
 
 /// Reasons are lined up as far as most of them go.
@@ -125,30 +125,26 @@ impl Look {
             let kind = object.kind.to_lowercase();
             format!("{} {kind}/{}", event.namespace, object.name)
         };
-        line = line
-            .with(BOLD, &format!("{:REASON_CHARS$}", event.reason))
-            .with(PLAIN, " ")
-            .with(WHERE, &place);
         let times = if event.count > 1 {
             format!(" (x{})", event.count)
         } else {
             String::new()
         };
         if self.width.is_some_and(|width| width < ROOMY) {
-            lines.push(line.with(DIM, &times));
-            lines.push(
-                Line::default()
-                    .with(PLAIN, "  ")
-                    .with(PLAIN, &event.message),
-            );
-        } else {
-            // The count is not what a long message may push out of sight.
-            lines.push(
-                line.with(DIM, &times)
-                    .with(PLAIN, "  ")
-                    .with(PLAIN, &event.message),
-            );
+            let below = |style, text| Line::default().with(PLAIN, "  ").with(style, text);
+            lines.push(line.with(BOLD, &event.reason).with(DIM, &times));
+            lines.push(below(WHERE, &place));
+            lines.push(below(PLAIN, &event.message));
+            return;
         }
+        // The count is not what a long message may push out of sight.
+        let line = line
+            .with(BOLD, &format!("{:REASON_CHARS$}", event.reason))
+            .with(PLAIN, " ")
+            .with(WHERE, &place)
+            .with(DIM, &times)
+            .with(PLAIN, "  ");
+        lines.push(line.with(PLAIN, &event.message));
     }
 
     /// A crash that was shown already, of another run, is only named.

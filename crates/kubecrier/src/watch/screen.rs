@@ -15,10 +15,22 @@ pub(crate) struct Screen {
     colour: bool,
 }
 
-/// Nobody reads any more. Not an error: `| head` does it.
+/// Standard output takes no more.
 #[derive(Debug, thiserror::Error)]
-#[error("nobody reads standard output any more")]
-pub(crate) struct Closed;
+#[error("cannot write to standard output: {0}")]
+pub(crate) struct Closed(io::Error);
+
+// === impl Closed ===
+
+impl Closed {
+    /// Whether that is an error: that nobody reads any more is none, `| head` does it.
+    pub(crate) fn outcome(self) -> Result<(), Self> {
+        if self.0.kind() == io::ErrorKind::BrokenPipe {
+            return Ok(());
+        }
+        Err(self)
+    }
+}
 
 // === impl Screen ===
 
@@ -55,7 +67,7 @@ impl Screen {
             self.out.write_all(text.as_bytes()).await?;
             self.out.flush().await
         };
-        written.await.map_err(|_gone| Closed)
+        written.await.map_err(Closed)
     }
 
     /// A word about the connection; on stderr, so that pipes get news only.

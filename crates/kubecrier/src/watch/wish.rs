@@ -39,6 +39,8 @@ pub(crate) struct Order {
     pub(crate) context: String,
     /// Names and patterns; none is all.
     pub(crate) namespaces: Vec<String>,
+    /// Nobody named them.
+    usual: bool,
     filters: Map<String, Value>,
     faults: bool,
 }
@@ -106,6 +108,7 @@ impl Wish {
                 Spaces::Usual => vec![usual],
                 Spaces::These(names) => names.clone(),
             },
+            usual: matches!(self.spaces, Spaces::Usual),
             filters: self.filters(),
             faults: self.faults,
         };
@@ -200,6 +203,7 @@ impl Order {
         let what = if self.faults { "faults" } else { "events" };
         let place = match self.namespaces.as_slice() {
             [] => "all namespaces".to_owned(),
+            [one] if self.usual => format!("namespace {one} (-A for all)"),
             [one] => format!("namespace {one}"),
             several => format!("namespaces {}", several.join(", ")),
         };

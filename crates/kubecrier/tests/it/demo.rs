@@ -54,6 +54,22 @@ fn a_port_that_was_asked_for_and_is_taken_is_said() {
 }
 
 #[test]
+fn demos_that_start_at_once_find_a_port_each() {
+    let start = |_| {
+        let mut demo = command();
+        Terminal::start(demo.args(["demo", "--no-client"]), 100)
+    };
+    let mut demos: Vec<_> = (0..4).map(start).collect();
+    let mut urls = std::collections::HashSet::new();
+    for demo in &mut demos {
+        demo.wait_for("ctrl-c ends it");
+        let first = demo.seen.lines().next().unwrap();
+        urls.insert(first.rsplit(' ').next().unwrap().to_owned());
+    }
+    assert_eq!(urls.len(), 4, "{urls:?}");
+}
+
+#[test]
 fn a_pipe_that_closes_early_ends_the_demo_without_a_word() {
     let mut child = command()
         .args(["demo", "--speed", "20"])
