@@ -32,7 +32,8 @@ fn a_narrow_terminal_without_colours_is_enough() {
     demo.args(["demo", "--speed", "10"]);
     let mut terminal = Terminal::start(&mut demo, 40);
     terminal.wait_for("deployment/");
-    terminal.wait_for("ImagePullBackOff");
+    // The second part of the story: an image that cannot be pulled.
+    terminal.wait_for("FAULT   Failed");
     assert!(!terminal.seen.contains(ESC), "{:?}", terminal.seen);
     let news = terminal.seen.split("is told (").nth(1).unwrap();
     // The first lines are the end of the heading, and the note on what is watched.

@@ -75,7 +75,9 @@ impl Terminal {
     pub(crate) fn wait_for(&mut self, text: &str) -> Duration {
         let began = Instant::now();
         while !self.seen.contains(text) {
-            match self.bytes.recv_timeout(PATIENCE) {
+            // It may go on saying other things for ever.
+            let left = PATIENCE.saturating_sub(began.elapsed());
+            match self.bytes.recv_timeout(left) {
                 Ok(bytes) => self.seen.push_str(&String::from_utf8_lossy(&bytes)),
                 Err(error) => panic!("{error}, never saw `{text}`:\n{}", self.seen),
             }
