@@ -236,7 +236,16 @@ async fn custom_kinds_are_read_however_they_are_made() {
     )
     .await;
     let file = one_context(cluster, User::Admin);
-    let http = Http::start(&file.path, &["--max-output-bytes", "8192"]).await;
+    let http = Http::start(
+        &file.path,
+        &[
+            "--max-output-bytes",
+            "8192",
+            "--request-timeout-seconds",
+            "60",
+        ],
+    )
+    .await;
     let list = json!({"kind": "hostiles", "namespace": space});
     let none = until_ok(&http, "resources_list", list.clone()).await;
     assert!(
@@ -252,7 +261,7 @@ async fn custom_kinds_are_read_however_they_are_made() {
     );
     let object = json!({
         "apiVersion": "closer.example/v1", "kind": "Hostile", "metadata": {"name": "one"},
-        "spec": {"text": huge, "deep": deep},
+        "spec": {"text": "y ".repeat(1000), "huge": huge, "deep": deep},
     });
     create(cluster, &path, object).await;
     let listed = http.call("resources_list", list).await.ok();
@@ -275,6 +284,15 @@ async fn custom_kinds_are_read_however_they_are_made() {
         one.text.len()
     );
     assert!(!one.text.contains("dmFsdWU="));
+    // Sixty columns of the same field make a small list enormous.
+    let object = json!({
+        "apiVersion": "closer.example/v1", "kind": "Hostile", "metadata": {"name": "two"},
+        "spec": {"text": "y ".repeat(300_000)},
+    });
+    create(cluster, &path, object).await;
+    let list = json!({"kind": "hostiles", "namespace": space});
+    let refused = http.call("resources_list", list).await;
+    refused.refused("other", &["larger than 32 MiB", "ask for less"]);
 }
 
 #[tokio::test]
@@ -324,7 +342,7 @@ async fn a_pod_is_looked_at_closely() {
         json!({"namespace": space, "name": "web", "container": "nope"}),
     )
     .await
-    .refused("not_found", &["app", "proxy"]);
+    .refused("invalid", &["app", "proxy"]);
     let nodes = http.call("nodes_list", json!({})).await.ok();
     let node = nodes
         .text

@@ -76,8 +76,8 @@ fn calls(tool: &str) -> Vec<(Value, &'static str)> {
         "faults_get" => vec![(json!({"faultId": "FAULT"}), "password=[redacted")],
         "namespaces_list" => vec![(json!({"labelSelector": "planted=yes"}), "planted")],
         "nodes_list" => vec![(json!({}), "node-1")],
-        // There is no metrics API; what it would answer has names and numbers.
-        "nodes_top" | "pods_top" => vec![(json!({}), "no metrics API")],
+        // Nobody serves or grants it here; what it would answer has names and numbers.
+        "nodes_top" | "pods_top" => vec![(json!({}), "metrics.k8s.io")],
         "pods_get" => vec![
             (log(json!({})), "leaky"),
             (

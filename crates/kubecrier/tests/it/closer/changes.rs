@@ -52,13 +52,9 @@ async fn changes_say_what_was_done_and_by_whom() {
         json!({"data": {"mode": "plain-words"}}),
     )
     .await;
-    let scale = format!("/apis/apps/v1/namespaces/{space}/deployments/web/scale");
-    patch(
-        cluster,
-        &by(&scale, "kubectl-scale"),
-        json!({"spec": {"replicas": 3}}),
-    )
-    .await;
+    let web = format!("/apis/apps/v1/namespaces/{space}/deployments/web");
+    let replicas = json!({"spec": {"replicas": 3}});
+    patch(cluster, &by(&web, "kubectl-scale"), replicas).await;
     let scaled = testbed::event(
         space,
         "Deployment/web",
