@@ -68,7 +68,7 @@ enum Rank {
 use Rank::{Headline, Trace};
 
 /// Of two that match the same line the first one wins.
-const TABLE: [(Kind, Rank, &str); 34] = [
+const TABLE: [(Kind, Rank, &str); 35] = [
     (Kind::OutOfMemory, Headline, r"java\.lang\.OutOfMemoryError"),
     (
         Kind::OutOfMemory,
@@ -96,6 +96,8 @@ const TABLE: [(Kind, Rank, &str); 34] = [
         Headline,
         r"(?:^|\s)fatal error: (?:all goroutines|concurrent map|unexpected signal|stack overflow|sync:|runtime:|schedule:|bad )",
     ),
+    // Go says which signal it was after it has said what went wrong.
+    (Kind::Go, Trace, r"^\[signal SIG[A-Z]+: "),
     (
         Kind::Go,
         Trace,

@@ -51,6 +51,10 @@ struct Head<'a> {
 }
 
 fn begins_session(body: &[u8]) -> BeginsSession {
+    // A struct is read from an array too, and `["initialize"]` is no message.
+    if first(body) != Some(b'{') {
+        return BeginsSession(false);
+    }
     let head = serde_json::from_slice::<Head<'_>>(body);
     BeginsSession(head.is_ok_and(|head| head.method.as_deref() == Some("initialize")))
 }
@@ -124,12 +128,18 @@ async fn collect(mut body: Body) -> Result<Option<Bytes>, axum::Error> {
     Ok((seen <= BODY_BYTES_MAX).then(|| kept.freeze()))
 }
 
+fn first(body: &[u8]) -> Option<u8> {
+    body.iter()
+        .copied()
+        .find(|byte| !byte.is_ascii_whitespace())
+}
+
 /// Whether it is one JSON object.
 fn check_json(body: &[u8]) -> Result<(), (i32, String)> {
     if let Err(error) = serde_json::from_slice::<IgnoredAny>(body) {
         return Err((PARSE_ERROR, format!("not JSON: {error}")));
     }
-    match body.iter().find(|byte| !byte.is_ascii_whitespace()) {
+    match first(body) {
         Some(b'{') => Ok(()),
         Some(b'[') => Err((
             INVALID_REQUEST,
@@ -157,6 +167,7 @@ mod tests {
         assert!(begins(r#"{"id":1,"method":"initial\u0069ze"}"#));
         assert!(!begins(r#"{"id":1,"method":"tools/list"}"#));
         assert!(!begins(r#"{"params":{"method":"initialize"}}"#));
+        assert!(!begins(r#"["initialize"]"#));
     }
 
     #[test]

@@ -39,6 +39,8 @@ pub struct Event {
     pub first_seen: Option<Timestamp>,
     /// Who reported it.
     pub source: String,
+    /// What `id` has made; nobody else sets it.
+    pub(crate) id: OnceLock<String>,
     /// What `json` has made; nobody else sets it.
     pub(crate) json: OnceLock<Arc<RawValue>>,
 }
@@ -86,8 +88,9 @@ struct Wire<'a> {
 
 impl Event {
     /// Names this occurrence: the same for everybody, and after a reconnect.
-    pub fn id(&self) -> String {
-        format!("{}:{}", self.uid, self.count)
+    pub fn id(&self) -> &str {
+        self.id
+            .get_or_init(|| format!("{}:{}", self.uid, self.count))
     }
 
     /// The `event` of a notification, serialised when first asked for.

@@ -28,7 +28,7 @@ pub struct Payload<'a> {
     seq: u64,
     cursor: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    event_id: Option<String>,
+    event_id: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     event: Option<&'a Arc<RawValue>>,
     #[serde(flatten)]

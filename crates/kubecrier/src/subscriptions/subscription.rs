@@ -68,6 +68,8 @@ pub struct Subscription {
     filters: Filters,
     cluster: String,
     uri: String,
+    /// What its messages count as when they fail.
+    about: About,
     created_at: Timestamp,
     feed: Feed,
     outlet: Outlet,
@@ -87,8 +89,10 @@ impl Subscription {
     /// One that has seen nothing yet.
     pub fn new(filters: Filters, cluster: &str, outlet: Outlet, limits: FeedLimits) -> Self {
         let id = SubscriptionId::random();
+        let uri = format!("kubecrier://subscriptions/{id}");
         Self {
-            uri: format!("kubecrier://subscriptions/{id}"),
+            about: About::resource(ResourceType::Events, uri.as_str()),
+            uri,
             id,
             filters,
             cluster: cluster.to_owned(),
@@ -215,8 +219,9 @@ impl Subscription {
             return;
         }
         let payload = Payload::new(&self.id, &self.cluster, entry);
-        let about = About::resource(ResourceType::Events, self.uri.as_str());
-        let message = LogMessage::new(level, &payload).logger(logger).about(about);
+        let message = LogMessage::new(level, &payload)
+            .logger(logger)
+            .about(self.about.clone());
         self.outlet.logging.publish_to(&session, message);
     }
 }

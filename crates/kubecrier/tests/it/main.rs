@@ -33,5 +33,6 @@ mod stalled;
 mod subscriptions;
 mod subscriptions_of_others;
 mod tools;
+mod upstream;
 mod watches;
 mod watching;

@@ -344,12 +344,17 @@ async fn hundreds_of_tools_come_page_by_page() {
     }
     project.tool("tool-new", "true");
     settled(&http).await;
-    let stale = loop {
-        let answer = http.rpc("tools/list", json!({"cursor": first})).await;
-        if answer.get("error").is_some() {
-            break answer;
+    let refused = async {
+        loop {
+            let answer = http.rpc("tools/list", json!({"cursor": first})).await;
+            if answer.get("error").is_some() {
+                return answer;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        tokio::time::sleep(Duration::from_millis(50)).await;
     };
+    let stale = tokio::time::timeout(crate::harness::PATIENCE, refused)
+        .await
+        .expect("a cursor of a list that has changed is refused");
     assert_eq!(stale["error"]["code"], -32602, "{stale}");
 }

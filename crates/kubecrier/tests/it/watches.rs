@@ -5,9 +5,12 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use testbed::{Cluster, Kubeconfig, Options, User, event};
+use testbed::{Cluster, Kubeconfig, Options, User, event, namespace};
 
-use crate::harness::{Http, Subscriber, one_context};
+use crate::{
+    harness::{Http, Subscriber, one_context},
+    upstream::until_watches,
+};
 
 const QUIET: Duration = Duration::from_millis(800);
 
@@ -22,10 +25,10 @@ async fn metric(http: &Http, name: &str) -> u64 {
     line.map_or(0, |count| count.trim().parse().unwrap())
 }
 
-/// Waits until the metric is at least 1.
-async fn until(http: &Http, name: &str) {
+/// Waits until the metric is at least that.
+async fn until(http: &Http, name: &str, least: u64) {
     let there = async {
-        while metric(http, name).await == 0 {
+        while metric(http, name).await < least {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     };
@@ -125,8 +128,18 @@ async fn a_frozen_api_server_is_noticed() {
     let mut client = Subscriber::new(&http).await;
     let id = client.subscribe(json!({})).await;
     cluster.freeze_api().unwrap();
-    until(&http, "kubecrier_watch_restarts_total{reason=\"silent\"}").await;
-    until(&http, "kubecrier_watch_restarts_total{reason=\"failed\"}").await;
+    until(
+        &http,
+        "kubecrier_watch_restarts_total{reason=\"silent\"}",
+        1,
+    )
+    .await;
+    until(
+        &http,
+        "kubecrier_watch_restarts_total{reason=\"failed\"}",
+        1,
+    )
+    .await;
     cluster.thaw_api().unwrap();
     started(&cluster, "Thawed").await;
     assert_eq!(reason(&client.event(&id).await), "Thawed");
@@ -150,7 +163,7 @@ async fn a_compacted_history_is_recovered_as_far_as_it_goes_and_the_gap_is_told(
     assert_eq!(reason(&client.event(&id).await), "Before");
     // The server sleeps; its watch ends; the world goes on.
     http.server.signal(Signal::STOP);
-    tokio::time::sleep(Duration::from_secs(3)).await;
+    until_watches(&cluster, 0).await;
     for reason in ["Missed", "MissedToo"] {
         started(&cluster, reason).await;
     }
@@ -169,10 +182,16 @@ async fn a_compacted_history_is_recovered_as_far_as_it_goes_and_the_gap_is_told(
     );
     started(&cluster, "After").await;
     assert_eq!(reason(&client.event(&id).await), "After");
-    // A quiet history that is forgotten is no gap.
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    // A history that is forgotten while nothing happened is no gap. What else is
+    // written moves the versions on.
+    let gone = "kubecrier_watch_restarts_total{reason=\"gone\"}";
+    let before = metric(&http, gone).await;
+    for name in ["moves-on", "moves-on-too"] {
+        cluster.create_cluster_wide(&namespace(name)).await.unwrap();
+    }
     cluster.compact().await.unwrap();
-    client.silence(Duration::from_secs(3)).await;
+    until(&http, gone, before + 1).await;
+    client.silence(QUIET).await;
     started(&cluster, "Again").await;
     assert_eq!(reason(&client.event(&id).await), "Again");
 }

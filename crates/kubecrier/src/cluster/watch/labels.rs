@@ -101,6 +101,7 @@ impl LabelSource {
             let contexts = Arc::clone(&self.contexts);
             let kinds = Arc::clone(&self.kinds);
             let requests = Arc::clone(&self.requests);
+            let draining = self.lifecycle.draining().clone();
             let (tell, told) = oneshot::channel();
             // A task of its own: when an event has lost its patience, the request must
             // still come to its end, or it would keep its place for ever.
@@ -109,7 +110,10 @@ impl LabelSource {
                     let _place = requests.acquire_owned().await.ok()?;
                     ask(&contexts, &kinds, key).await
                 };
-                let labels = timeout(GIVE_UP, asking).await.ok().flatten();
+                let labels = tokio::select! {
+                    labels = timeout(GIVE_UP, asking) => labels.ok().flatten(),
+                    () = draining.cancelled() => None,
+                };
                 let _nobody_waits = tell.send(labels);
             });
             async move { told.await.ok().flatten() }

@@ -102,10 +102,16 @@ fn crashes_are_seen_and_named() {
         "sh: line 1: 7 Segmentation fault      (core dumped) ./a",
     );
     crash(
+        "panic: runtime error: invalid memory address or nil pointer dereference\n[signal SIGSEGV: segmentation violation code=0x1 addr=0x0]\n\ngoroutine 1 [running]:",
+        Kind::Go,
+        "panic: runtime error: invalid memory address or nil pointer dereference",
+    );
+    crash(
         "[signal SIGSEGV: segmentation violation code=0x1 addr=0x0]",
-        Kind::Native,
+        Kind::Go,
         "[signal SIGSEGV: segmentation violation code=0x1 addr=0x0]",
     );
+    crash("worker 7 got SIGSEGV", Kind::Native, "worker 7 got SIGSEGV");
     crash(
         "a[1]: segfault at 0 ip 00005 sp 0007 error 4",
         Kind::Native,
