@@ -268,9 +268,11 @@ impl Subscriptions {
         let Inner {
             ledger,
             updates,
+            faults,
             idle_timeout,
             ..
         } = &*self.inner;
+        faults.forget_old();
         let now = Instant::now();
         for (owner, one) in ledger.all() {
             if !one.is_kept_by_use() {
