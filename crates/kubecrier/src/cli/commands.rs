@@ -72,6 +72,10 @@ pub struct WatchArgs {
     #[arg(long, value_name = "FILE", requires = "url", help_heading = "Where")]
     pub token_file: Option<PathBuf>,
 
+    /// File with the authorities to trust for an https --url [default: the system's]
+    #[arg(long, value_name = "FILE", requires = "url", help_heading = "Where")]
+    pub certificate_authority: Option<PathBuf>,
+
     /// Kubeconfig for the server inside
     #[arg(
         long,
@@ -184,6 +188,10 @@ pub struct DoctorArgs {
     /// File with the bearer token for --url; or set KUBECRIER_TOKEN
     #[arg(long, value_name = "FILE", requires = "url")]
     pub token_file: Option<PathBuf>,
+
+    /// File with the authorities to trust for an https --url [default: the system's]
+    #[arg(long, value_name = "FILE", requires = "url")]
+    pub certificate_authority: Option<PathBuf>,
 
     /// Kubeconfig to look at
     #[arg(long, value_name = "FILE")]

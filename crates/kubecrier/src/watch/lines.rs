@@ -216,8 +216,10 @@ fn pod(pod: &Pod) -> Line {
             let why = ended.reason.as_deref().unwrap_or("ended");
             facts.push(format!("{why}, exit {}", ended.exit_code));
         }
-        if container.restart_count > 0 {
-            facts.push(format!("{} restarts", container.restart_count));
+        match container.restart_count {
+            ..=0 => {}
+            1 => facts.push("1 restart".to_owned()),
+            count => facts.push(format!("{count} restarts")),
         }
         facts.push(container.image.clone());
     }

@@ -108,7 +108,7 @@ async fn forty_contexts_of_which_half_are_dead_are_looked_at_at_once() {
     let took = began.elapsed();
     let report = report(&done);
     assert_eq!(done.status.code(), Some(1), "{report}");
-    assert!(report.ends_with("20 of 41 need a look\n"), "{report}");
+    assert!(report.ends_with("20 of 42 need a look\n"), "{report}");
     for context in ["context live-19\n  ok", "context dead-19\n  FAIL"] {
         assert!(report.contains(context), "no {context} in {report}");
     }

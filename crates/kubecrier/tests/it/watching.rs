@@ -1,85 +1,11 @@
 //! `kubecrier watch`, as somebody runs it beside a cluster.
 
-use std::{
-    fs,
-    io::{BufRead, BufReader},
-    process::{Child, ChildStdout, Command, Stdio},
-    time::Duration,
-};
+use std::{fs, process::Stdio, time::Duration};
 
 use serde_json::Value;
 use testbed::{User, event, namespace};
 
-use crate::harness::{Server, command, one_context};
-
-/// A watch whose lines are read.
-struct Watch {
-    server: Server,
-    lines: BufReader<ChildStdout>,
-    /// What it said first.
-    note: String,
-}
-
-/// A demo that only serves, and where.
-struct Demo {
-    child: Child,
-    url: String,
-}
-
-impl Watch {
-    /// Started, and subscribed.
-    fn start(command: &mut Command) -> Self {
-        let mut server = Server::start(command.stdin(Stdio::null()).stdout(Stdio::piped()));
-        let lines = BufReader::new(server.stdout());
-        let note = server.wait_for("-- watching");
-        Self {
-            server,
-            lines,
-            note,
-        }
-    }
-
-    fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.lines.read_line(&mut line).unwrap();
-        assert!(line.ends_with('\n'), "it has ended: {}", self.server.log());
-        line
-    }
-
-    fn json(&mut self) -> Value {
-        serde_json::from_str(&self.line()).unwrap()
-    }
-}
-
-impl Demo {
-    fn start(port: &str, speed: &str) -> Self {
-        let mut child = command()
-            .args(["demo", "--no-client", "--port", port, "--speed", speed])
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut first = String::new();
-        let stdout = child.stdout.as_mut().unwrap();
-        BufReader::new(stdout).read_line(&mut first).unwrap();
-        let url = first.trim().rsplit(' ').next().unwrap().to_owned();
-        Self { child, url }
-    }
-
-    fn port(&self) -> &str {
-        self.url
-            .rsplit(':')
-            .next()
-            .unwrap()
-            .trim_end_matches("/mcp")
-    }
-}
-
-impl Drop for Demo {
-    fn drop(&mut self) {
-        let _gone = self.child.kill();
-        let _reaped = self.child.wait();
-    }
-}
+use crate::harness::{Demo, Server, Watch, command, one_context};
 
 #[tokio::test]
 async fn a_watch_of_the_kubeconfig_tells_old_and_new_events_of_its_namespace() {
