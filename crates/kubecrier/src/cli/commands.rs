@@ -16,7 +16,7 @@ pub enum Command {
     Watch(Box<WatchArgs>),
     /// Write a small project folder to begin with, an example of each kind
     Init(InitArgs),
-    /// Check clusters, rights, settings, and whether pushes arrive
+    /// Check clusters, rights, settings, MCP clients, and whether pushes arrive
     Doctor(DoctorArgs),
     /// Print a script that completes commands and flags
     Completion(CompletionArgs),
@@ -173,8 +173,9 @@ pub struct WatchArgs {
     pub color: Colour,
 }
 
-/// Looks at every context of the kubeconfig and at the settings, or with --url at one
-/// connection. Ends with 0 if all is well, else with 1.
+/// Looks at every context of the kubeconfig, at the settings and at the configuration of
+/// MCP clients here, or with --url at one connection. Ends with 0 if all is well, else
+/// with 1.
 #[derive(Clone, Debug, PartialEq, Args)]
 pub struct DoctorArgs {
     /// Print help

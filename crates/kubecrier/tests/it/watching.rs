@@ -1,9 +1,10 @@
 //! `kubecrier watch`, as somebody runs it beside a cluster.
 
-use std::{fs, process::Stdio, time::Duration};
+use std::{fs, process::Stdio};
 
 use serde_json::Value;
 use testbed::{User, event, namespace};
+use tokio::time::{Duration, Instant};
 
 use crate::harness::{Demo, Server, Watch, command, one_context};
 
@@ -129,6 +130,58 @@ async fn a_fault_starts_a_command_with_its_json_on_stdin() {
     assert!(fault["faultId"].is_string(), "{fault}");
     assert_eq!(fault["event"]["reason"], "BackOff");
     assert!(fault["logs"][0]["sample"].is_string(), "{fault}");
+}
+
+#[test]
+fn no_kubeconfig_is_said_once() {
+    let done = command().arg("watch").output().unwrap();
+    assert_eq!(done.status.code(), Some(1));
+    let said = String::from_utf8(done.stderr).unwrap();
+    let lines: Vec<_> = said.lines().collect();
+    assert!(
+        matches!(lines[..], [error, hint] if error.starts_with("error: cannot reach any cluster")
+            && hint.starts_with("hint: ")),
+        "{said}"
+    );
+}
+
+#[tokio::test]
+async fn forty_contexts_of_which_half_are_dead_are_watched_at_once() {
+    let Some(bed) = testbed::shared() else { return };
+    let space = "watch-forty";
+    bed.dev()
+        .create_cluster_wide(&namespace(space))
+        .await
+        .unwrap();
+    let (file, names) = crate::doctor::half_dead(bed);
+    let mut command = command();
+    command.arg("watch").arg("--kubeconfig").arg(&file.path);
+    command.args(["-n", space]);
+    for name in &names {
+        command.args(["--context", name]);
+    }
+    let began = Instant::now();
+    let mut watch = Watch::start(&mut command);
+    for _ in 1..20 {
+        watch.server.wait_for("-- watching");
+    }
+    for _ in 0..20 {
+        watch.server.wait_for("-- not watching");
+    }
+    let took = began.elapsed();
+    assert!(
+        took < Duration::from_secs(20),
+        "one after the other takes a minute: {took:?}"
+    );
+    let told = event(space, "ConfigMap/x", "Warning", "Forty", "look");
+    bed.dev().create(&told).await.unwrap();
+    for _ in 0..20 {
+        let line = watch.line();
+        assert!(
+            line.contains(" live-") && line.contains(" Forty "),
+            "{line}"
+        );
+    }
 }
 
 #[test]
