@@ -11,6 +11,7 @@ mod error;
 mod events;
 mod faults;
 mod gate;
+mod graph;
 mod investigate;
 mod kinds;
 mod kubeconfig;
@@ -38,6 +39,7 @@ pub use self::{
     events::{EventQuery, EventRow, InvolvedObject},
     faults::{OpenFault, OpenFaults},
     gate::DeniedKinds,
+    graph::{GraphView, Graphs, Seen},
     investigate::Investigators,
     list::{ListQuery, More, Page},
     logs::{LogQuery, LogText},

@@ -1,6 +1,7 @@
 //! What the server counts, under the prefix `kubecrier_`; label values come from
 //! closed sets.
 
+mod graph;
 mod watch;
 
 use std::sync::Arc;
@@ -17,7 +18,10 @@ use prometheus_client::{
     registry::Registry,
 };
 
-pub use self::watch::{WatchEnd, WatchMetrics, WatchState};
+pub use self::{
+    graph::GraphMetrics,
+    watch::{WatchEnd, WatchMetrics, WatchState},
+};
 
 /// From a cached answer to a cluster that does not answer.
 const SECONDS: [f64; 8] = [0.005, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0];
@@ -32,6 +36,7 @@ pub struct Metrics {
     seconds: Family<ToolLabel, Histogram, fn() -> Histogram>,
     watch: WatchMetrics,
     captures: CaptureMetrics,
+    graph: GraphMetrics,
 }
 
 /// The counters of log captures. Cheap to clone.
@@ -102,6 +107,7 @@ impl Metrics {
         );
         let watch = WatchMetrics::register(registry);
         let captures = CaptureMetrics::register(registry);
+        let graph = GraphMetrics::register(registry);
         let started = jiff::Timestamp::now().as_second();
         registry.register(
             "start_time_seconds",
@@ -116,7 +122,13 @@ impl Metrics {
             seconds,
             watch,
             captures,
+            graph,
         }
+    }
+
+    /// Where graphs are counted.
+    pub fn graph(&self) -> &GraphMetrics {
+        &self.graph
     }
 
     /// Where log captures are counted.

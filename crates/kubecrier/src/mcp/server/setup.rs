@@ -6,7 +6,7 @@ use mcp_notify::{RootsTracker, Session};
 
 use super::{Clients, Server, Shared};
 use crate::{
-    cluster::{Contexts, Investigators, Watches},
+    cluster::{Contexts, Graphs, Investigators, Watches},
     faults::{captures::CaptureLimits, desk::Desk},
     lifecycle::Lifecycle,
     mcp::{
@@ -93,6 +93,13 @@ impl Server {
             captures,
             project: _,
         } = setup;
+        let graphs = Graphs::new(
+            Arc::clone(&contexts),
+            lifecycle.clone(),
+            metrics.watch().clone(),
+            metrics.graph().clone(),
+            settings.watch_renewal,
+        );
         let ledger = Ledger::new(settings.caps);
         let feeds = SubscriptionFeeds(Arc::clone(&ledger));
         more.families.push(Box::new(feeds));
@@ -119,6 +126,7 @@ impl Server {
             push,
             resources,
             subscriptions,
+            graphs,
             catalogs: more.catalogs,
             project: more.project,
             roots: RootsTracker::new(peers.clone()),
