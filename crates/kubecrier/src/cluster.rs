@@ -10,6 +10,7 @@ mod demo;
 mod error;
 mod events;
 mod faults;
+mod follow;
 mod gate;
 mod investigate;
 mod kinds;
@@ -37,6 +38,7 @@ pub use self::{
     error::{ClusterError, ErrorKind, Operation},
     events::{EventQuery, EventRow, InvolvedObject},
     faults::{OpenFault, OpenFaults},
+    follow::{FollowLease, Follows, LogKey, LogListener, LogNews, LogState, TooManyFollows},
     gate::DeniedKinds,
     investigate::Investigators,
     list::{ListQuery, More, Page},

@@ -1,6 +1,7 @@
 //! What the server counts, under the prefix `kubecrier_`; label values come from
 //! closed sets.
 
+mod follow;
 mod watch;
 
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
+pub use self::follow::FollowMetrics;
 pub use self::watch::{WatchEnd, WatchMetrics, WatchState};
 
 /// From a cached answer to a cluster that does not answer.
@@ -31,6 +33,7 @@ pub struct Metrics {
     calls: Family<CallLabels, Counter>,
     seconds: Family<ToolLabel, Histogram, fn() -> Histogram>,
     watch: WatchMetrics,
+    follows: FollowMetrics,
     captures: CaptureMetrics,
 }
 
@@ -101,6 +104,7 @@ impl Metrics {
             Info::new([("version", env!("CARGO_PKG_VERSION"))]),
         );
         let watch = WatchMetrics::register(registry);
+        let follows = FollowMetrics::register(registry);
         let captures = CaptureMetrics::register(registry);
         let started = jiff::Timestamp::now().as_second();
         registry.register(
@@ -115,6 +119,7 @@ impl Metrics {
             calls,
             seconds,
             watch,
+            follows,
             captures,
         }
     }
@@ -127,6 +132,11 @@ impl Metrics {
     /// Where failed notifications are counted.
     pub fn notifications(&self) -> mcp_notify::Metrics {
         self.notifications.clone()
+    }
+
+    /// Where followed logs are counted.
+    pub fn follows(&self) -> FollowMetrics {
+        self.follows.clone()
     }
 
     /// Where watches are counted.
