@@ -10,6 +10,7 @@ mod demo;
 mod error;
 mod events;
 mod faults;
+mod follow;
 mod gate;
 mod graph;
 mod investigate;
@@ -38,6 +39,7 @@ pub use self::{
     error::{ClusterError, ErrorKind, Operation},
     events::{EventQuery, EventRow, InvolvedObject},
     faults::{OpenFault, OpenFaults},
+    follow::{FollowLease, Follows, LogKey, LogListener, LogNews, LogState, TooManyFollows},
     gate::DeniedKinds,
     graph::{GraphView, Graphs, Seen},
     investigate::Investigators,

@@ -1,6 +1,7 @@
 //! What the server counts, under the prefix `kubecrier_`; label values come from
 //! closed sets.
 
+mod follow;
 mod graph;
 mod watch;
 
@@ -19,6 +20,7 @@ use prometheus_client::{
 };
 
 pub use self::{
+    follow::FollowMetrics,
     graph::GraphMetrics,
     watch::{WatchEnd, WatchMetrics, WatchState},
 };
@@ -35,6 +37,7 @@ pub struct Metrics {
     calls: Family<CallLabels, Counter>,
     seconds: Family<ToolLabel, Histogram, fn() -> Histogram>,
     watch: WatchMetrics,
+    follows: FollowMetrics,
     captures: CaptureMetrics,
     graph: GraphMetrics,
 }
@@ -106,6 +109,7 @@ impl Metrics {
             Info::new([("version", env!("CARGO_PKG_VERSION"))]),
         );
         let watch = WatchMetrics::register(registry);
+        let follows = FollowMetrics::register(registry);
         let captures = CaptureMetrics::register(registry);
         let graph = GraphMetrics::register(registry);
         let started = jiff::Timestamp::now().as_second();
@@ -121,6 +125,7 @@ impl Metrics {
             calls,
             seconds,
             watch,
+            follows,
             captures,
             graph,
         }
@@ -139,6 +144,11 @@ impl Metrics {
     /// Where failed notifications are counted.
     pub fn notifications(&self) -> mcp_notify::Metrics {
         self.notifications.clone()
+    }
+
+    /// Where followed logs are counted.
+    pub fn follows(&self) -> FollowMetrics {
+        self.follows.clone()
     }
 
     /// Where watches are counted.

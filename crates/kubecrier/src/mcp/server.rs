@@ -187,7 +187,8 @@ impl Server {
         let shared = &self.shared;
         Offered {
             subscribe: shared.resources.any(),
-            completions: !shared.resources.templates().is_empty() || !shared.catalogs.is_empty(),
+            // Our own prompts and templates have arguments.
+            completions: true,
         }
     }
 }
@@ -339,7 +340,7 @@ impl ServerHandler for Server {
         request: SubscribeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.subscribe_session(&request.uri, &context)
+        self.subscribe_session(&request.uri, &context).await
     }
 
     async fn unsubscribe(
@@ -353,9 +354,9 @@ impl ServerHandler for Server {
     async fn get_prompt(
         &self,
         request: GetPromptRequestParams,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        self.prompt(&request)
+        self.prompt(&request, &context).await
     }
 
     async fn complete(
@@ -363,7 +364,7 @@ impl ServerHandler for Server {
         request: CompleteRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
-        Ok(self.completion(&request))
+        Ok(self.completion(&request).await)
     }
 
     #[expect(deprecated, reason = "the protocol versions with sessions have it")]
