@@ -13,6 +13,7 @@ mod doctor;
 mod faults;
 #[cfg(feature = "conformance-fixtures")]
 mod fixtures;
+mod graph;
 mod guardrails;
 mod harness;
 #[cfg(feature = "conformance-fixtures")]

@@ -16,7 +16,7 @@ use crate::{
         peers::Peers,
         project,
         push::Push,
-        resources::{Events, Family, PodLogs, Resources, SubscriptionFeeds},
+        resources::{Events, Family, GraphResources, PodLogs, Resources, SubscriptionFeeds},
         subscriptions::{SubscriptionSettings, Subscriptions},
     },
     metrics::Metrics,
@@ -113,6 +113,13 @@ impl Server {
         more.families.push(Box::new(PodLogs {
             contexts: Arc::clone(&contexts),
             follows: Follows::new(own, lifecycle.clone(), metrics.follows()),
+            bytes_max,
+        }));
+        more.families.push(Box::new(GraphResources {
+            contexts: Arc::clone(&contexts),
+            graphs: graphs.clone(),
+            lifecycle: lifecycle.clone(),
+            redactor: redactor.clone(),
             bytes_max,
         }));
         // The last: it has every URI of its scheme that no other family has.

@@ -106,7 +106,7 @@ fn how_things_are_fits_a_line() {
     let ready =
         |ready: i64, updated: i64| json!({"readyReplicas": ready, "updatedReplicas": updated});
     status::<Replicated>(deployment, json!({"replicas": 3}), ready(3, 3), "3/3 ready");
-    let paused = json!({"replicas": 3, "paused": true});
+    let paused = json!({"replicas": 3, "paused": true, "strategy": {}});
     status::<Replicated>(
         deployment,
         paused,

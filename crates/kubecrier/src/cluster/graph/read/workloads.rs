@@ -12,10 +12,12 @@ pub(in super::super) type CronJob = Object<CronSpec, IgnoredAny>;
 pub(in super::super) type Autoscaler = Object<ScaleSpec, ScaleStatus>;
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 pub(in super::super) struct ReplicaSpec {
     replicas: Option<i64>,
     paused: bool,
+    strategy: Option<IgnoredAny>,
+    update_strategy: Option<IgnoredAny>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -90,10 +92,12 @@ impl Shape for Replicated {
         let wanted = spec.replicas.unwrap_or(1);
         let mut conditions = status.conditions.iter();
         let stuck = conditions.find(|one| one.kind == "Progressing" && one.status == "False");
+        // A revision replaces nothing; for what does, nothing said is none so far.
+        let replaces = spec.strategy.is_some() || spec.update_strategy.is_some();
         lines::replicas(
             status.ready_replicas,
             wanted,
-            status.updated_replicas,
+            replaces.then(|| status.updated_replicas.unwrap_or_default()),
             spec.paused,
             stuck.map(|one| one.reason.as_str()),
         )
