@@ -10,7 +10,9 @@ mod demo;
 mod error;
 mod events;
 mod faults;
+mod follow;
 mod gate;
+mod graph;
 mod investigate;
 mod kinds;
 mod kubeconfig;
@@ -37,7 +39,9 @@ pub use self::{
     error::{ClusterError, ErrorKind, Operation},
     events::{EventQuery, EventRow, InvolvedObject},
     faults::{OpenFault, OpenFaults},
+    follow::{FollowLease, Follows, LogKey, LogListener, LogNews, LogState, TooManyFollows},
     gate::DeniedKinds,
+    graph::{GraphView, Graphs, Seen},
     investigate::Investigators,
     list::{ListQuery, More, Page},
     logs::{LogQuery, LogText},

@@ -14,6 +14,7 @@ mod offer;
 mod output;
 mod peers;
 mod project;
+mod prompts;
 mod push;
 mod resources;
 mod running;
@@ -28,7 +29,10 @@ pub use self::{
     caller::Caller,
     offer::{BadOffer, Offer},
     output::{Output, ToolError},
-    resources::{Era, Family, Lease, Reading, ResourceError, Updates, Who},
+    resources::{
+        Changed, Checking, Completing, Completion, Era, Family, Lease, Reading, ResourceError,
+        Updates, Who,
+    },
     server::{Server, Setup, ToolLimits, Watching},
     sessions::SessionLimits,
     subscriptions::SubscriptionSettings,

@@ -1,6 +1,8 @@
 //! What the server counts, under the prefix `kubecrier_`; label values come from
 //! closed sets.
 
+mod follow;
+mod graph;
 mod watch;
 
 use std::sync::Arc;
@@ -17,7 +19,11 @@ use prometheus_client::{
     registry::Registry,
 };
 
-pub use self::watch::{WatchEnd, WatchMetrics, WatchState};
+pub use self::{
+    follow::FollowMetrics,
+    graph::GraphMetrics,
+    watch::{WatchEnd, WatchMetrics, WatchState},
+};
 
 /// From a cached answer to a cluster that does not answer.
 const SECONDS: [f64; 8] = [0.005, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0];
@@ -31,7 +37,9 @@ pub struct Metrics {
     calls: Family<CallLabels, Counter>,
     seconds: Family<ToolLabel, Histogram, fn() -> Histogram>,
     watch: WatchMetrics,
+    follows: FollowMetrics,
     captures: CaptureMetrics,
+    graph: GraphMetrics,
 }
 
 /// The counters of log captures. Cheap to clone.
@@ -101,7 +109,9 @@ impl Metrics {
             Info::new([("version", env!("CARGO_PKG_VERSION"))]),
         );
         let watch = WatchMetrics::register(registry);
+        let follows = FollowMetrics::register(registry);
         let captures = CaptureMetrics::register(registry);
+        let graph = GraphMetrics::register(registry);
         let started = jiff::Timestamp::now().as_second();
         registry.register(
             "start_time_seconds",
@@ -115,8 +125,15 @@ impl Metrics {
             calls,
             seconds,
             watch,
+            follows,
             captures,
+            graph,
         }
+    }
+
+    /// Where graphs are counted.
+    pub fn graph(&self) -> &GraphMetrics {
+        &self.graph
     }
 
     /// Where log captures are counted.
@@ -127,6 +144,11 @@ impl Metrics {
     /// Where failed notifications are counted.
     pub fn notifications(&self) -> mcp_notify::Metrics {
         self.notifications.clone()
+    }
+
+    /// Where followed logs are counted.
+    pub fn follows(&self) -> FollowMetrics {
+        self.follows.clone()
     }
 
     /// Where watches are counted.

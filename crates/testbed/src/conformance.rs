@@ -116,6 +116,25 @@ impl Suite {
         Ok(suite)
     }
 
+    /// A command that runs a script of ours, which is given the folder of the suite's
+    /// packages: they carry the published schemas.
+    pub fn script(script: &Path) -> Result<std::process::Command, Missing> {
+        let list = Path::new(SOURCES).join("package-lock.json");
+        let target = install::folder("conformance", &list);
+        let suite = Self {
+            modules: (target.map_err(|error| Missing(error.to_string()))?).join("node_modules"),
+        };
+        if !suite.node().exists() {
+            return Err(Missing(
+                "the official conformance suite is not installed; run `cargo xtask conformance`"
+                    .to_owned(),
+            ));
+        }
+        let mut command = std::process::Command::new(suite.node());
+        command.arg(script).arg(&suite.modules);
+        Ok(command)
+    }
+
     /// Runs both revisions against the server; an error when anything went otherwise
     /// than expected. What the suite says in full goes to `logs`.
     pub async fn run(

@@ -54,9 +54,12 @@ struct State {
 #[derive(Default)]
 struct Logs {
     scripts: HashMap<(String, bool), LogScript>,
+    /// How often a container has ended: whoever follows it sees its log end.
+    ended: HashMap<String, u64>,
     requests: Vec<LogRequest>,
     open: usize,
     open_max: usize,
+    following: HashMap<String, usize>,
 }
 
 type Item = Result<Frame<Bytes>, Infallible>;
@@ -128,6 +131,33 @@ impl NodeEndpoint {
         self.state.changed.send_modify(|count| *count += 1);
     }
 
+    /// Ends the container: whoever follows its log sees it end, as behind a kubelet.
+    pub fn end(&self, container: &str) {
+        let mut logs = self.state.logs.lock();
+        *logs.ended.entry(container.to_owned()).or_default() += 1;
+        drop(logs);
+        self.state.changed.send_modify(|count| *count += 1);
+    }
+
+    /// Ends the container and starts it again: what it said is now the log from
+    /// before the restart.
+    pub fn restart(&self, container: &str) {
+        let mut logs = self.state.logs.lock();
+        let said = logs.scripts.remove(&(container.to_owned(), false));
+        let key = (container.to_owned(), true);
+        logs.scripts.insert(key, said.unwrap_or_default());
+        let key = (container.to_owned(), false);
+        logs.scripts.insert(key, LogScript::default());
+        drop(logs);
+        self.end(container);
+    }
+
+    /// How many follow the log of `namespace/pod/container` now.
+    pub fn followers(&self, container: &str) -> usize {
+        let logs = self.state.logs.lock();
+        logs.following.get(container).copied().unwrap_or_default()
+    }
+
     /// What was asked so far.
     pub fn requests(&self) -> Vec<LogRequest> {
         self.state.logs.lock().requests.clone()
@@ -191,7 +221,11 @@ async fn answer<B>(request: Request<B>, state: Arc<State>) -> Result<Response<Bo
     let selection = Selection::parse(request.uri().query().unwrap_or_default());
     let key = (container.to_owned(), selection.previous);
     let open = Open::enter(&state, container, &selection);
-    let script = state.logs.lock().scripts.get(&key).cloned();
+    let (script, ended) = {
+        let logs = state.logs.lock();
+        let ended = logs.ended.get(container).copied();
+        (logs.scripts.get(&key).cloned(), ended)
+    };
     let Some(script) = script else {
         // A kubelet's own words, for a container it does not know.
         return Ok(error(400, "unable to retrieve container logs"));
@@ -206,6 +240,7 @@ async fn answer<B>(request: Request<B>, state: Arc<State>) -> Result<Response<Bo
             first,
             script.len(),
             key,
+            ended,
             selection.timestamps,
             open,
         )))
@@ -220,21 +255,28 @@ fn follow(
     first: Vec<u8>,
     seen: usize,
     key: (String, bool),
+    ended: Option<u64>,
     timestamps: bool,
     open: Open,
 ) -> impl Stream<Item = Item> + Send {
-    let changes = open.0.changed.subscribe();
+    let changes = open.state.changed.subscribe();
     stream::unfold(
         (Some(first), seen, changes),
         move |(pending, seen, mut changes)| {
-            let (state, key) = (Arc::clone(&open.0), key.clone());
+            let (state, key) = (Arc::clone(&open.state), key.clone());
             async move {
                 if let Some(text) = pending {
                     return Some((frame(text), (None, seen, changes)));
                 }
                 loop {
                     changes.changed().await.ok()?;
-                    let script = state.logs.lock().scripts.get(&key).cloned()?;
+                    let script = {
+                        let logs = state.logs.lock();
+                        if logs.ended.get(&key.0).copied() != ended {
+                            return None;
+                        }
+                        logs.scripts.get(&key).cloned()?
+                    };
                     if script.len() > seen {
                         let text = script.since(seen, timestamps);
                         return Some((frame(text), (None, script.len(), changes)));
@@ -246,7 +288,11 @@ fn follow(
 }
 
 /// Counts a request while it is open.
-struct Open(Arc<State>);
+struct Open {
+    state: Arc<State>,
+    /// The container whose log is followed, if it is.
+    following: Option<String>,
+}
 
 impl Open {
     fn enter(state: &Arc<State>, container: &str, selection: &Selection) -> Self {
@@ -257,13 +303,24 @@ impl Open {
         });
         logs.open += 1;
         logs.open_max = logs.open_max.max(logs.open);
-        Self(Arc::clone(state))
+        let following = selection.follow.then(|| container.to_owned());
+        if let Some(container) = &following {
+            *logs.following.entry(container.clone()).or_default() += 1;
+        }
+        Self {
+            state: Arc::clone(state),
+            following,
+        }
     }
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
-        self.0.logs.lock().open -= 1;
+        let mut logs = self.state.logs.lock();
+        logs.open -= 1;
+        if let Some(count) = (self.following.as_ref()).and_then(|one| logs.following.get_mut(one)) {
+            *count -= 1;
+        }
     }
 }
 

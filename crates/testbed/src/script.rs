@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use jiff::Timestamp;
 
 /// A log and how the node behaves when asked for it.
 #[derive(Clone, Debug, Default)]
@@ -14,8 +15,8 @@ pub struct LogScript {
 
 #[derive(Clone, Debug)]
 struct Line {
-    /// How long before the request it was written.
-    age: Duration,
+    /// When it was written.
+    at: Timestamp,
     text: Bytes,
 }
 
@@ -34,6 +35,8 @@ pub struct Selection {
     pub limit_bytes: Option<usize>,
     /// Only what is younger.
     pub since_seconds: Option<u64>,
+    /// Only what was written since.
+    pub since_time: Option<Timestamp>,
 }
 
 // === impl LogScript ===
@@ -49,7 +52,7 @@ impl LogScript {
     /// A log of one piece of bytes, of whatever kind.
     pub fn bytes(text: impl Into<Bytes>) -> Self {
         let line = Line {
-            age: Duration::ZERO,
+            at: Timestamp::now(),
             text: text.into(),
         };
         Self {
@@ -82,7 +85,7 @@ impl LogScript {
 
     pub(crate) fn push(&mut self, age: Duration, text: &str) {
         self.lines.push(Line {
-            age,
+            at: Timestamp::now() - age,
             text: Bytes::copy_from_slice(text.as_bytes()),
         });
     }
@@ -94,10 +97,13 @@ impl LogScript {
     /// What a kubelet would answer: first the age, then the tail, then the limit,
     /// which cuts the end.
     pub(crate) fn select(&self, wanted: &Selection) -> Vec<u8> {
+        let now = Timestamp::now();
+        let oldest = wanted
+            .since_seconds
+            .map(|limit| now - Duration::from_secs(limit));
         let young = |line: &&Line| {
-            wanted
-                .since_seconds
-                .is_none_or(|limit| line.age <= Duration::from_secs(limit))
+            oldest.is_none_or(|oldest| line.at >= oldest)
+                && wanted.since_time.is_none_or(|oldest| line.at >= oldest)
         };
         let kept: Vec<_> = self.lines.iter().filter(young).collect();
         let skip = wanted
@@ -119,8 +125,7 @@ impl LogScript {
         let mut text = Vec::new();
         for line in lines {
             if timestamps {
-                let at = jiff::Timestamp::now() - line.age;
-                text.extend_from_slice(format!("{at} ").as_bytes());
+                text.extend_from_slice(format!("{} ", line.at).as_bytes());
             }
             text.extend_from_slice(&line.text);
             text.push(b'\n');
@@ -142,6 +147,7 @@ impl Selection {
                 "tailLines" => wanted.tail_lines = value.parse().ok(),
                 "limitBytes" => wanted.limit_bytes = value.parse().ok(),
                 "sinceSeconds" => wanted.since_seconds = value.parse().ok(),
+                "sinceTime" => wanted.since_time = value.replace("%3A", ":").parse().ok(),
                 _ => {}
             }
         }
@@ -177,7 +183,7 @@ mod tests {
         let text = LogScript::lines(["x"]).select(&Selection::parse("timestamps=true"));
         let text = String::from_utf8(text).unwrap();
         let (time, rest) = text.split_once(' ').unwrap();
-        time.parse::<jiff::Timestamp>().unwrap();
+        time.parse::<Timestamp>().unwrap();
         assert_eq!(rest, "x\n");
     }
 }

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests and what helps them")]
 
+mod delivery;
 mod manners;
 mod requirements;
 mod rooms;

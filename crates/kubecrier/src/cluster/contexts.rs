@@ -2,7 +2,9 @@
 //! a context that is down costs only the calls that name it, and the file is read
 //! again when it has changed.
 
-use std::{collections::HashMap, ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap, ffi::OsString, future::Future, path::PathBuf, sync::Arc, time::Duration,
+};
 
 use parking_lot::Mutex;
 use serde::Serialize;
@@ -134,6 +136,25 @@ impl Contexts {
             self.forget(&name);
         }
         made.map(|cluster| cluster.redacting(self.config.redactor.clone()))
+    }
+
+    /// Asks a cluster. Credentials that are no longer accepted are fetched anew,
+    /// once: a token may have been renewed since the client was made.
+    pub async fn ask<T, F>(
+        &self,
+        context: &str,
+        question: impl Fn(Cluster) -> F,
+    ) -> Result<T, ClusterError>
+    where
+        F: Future<Output = Result<T, ClusterError>>,
+    {
+        match question(self.cluster(Some(context)).await?).await {
+            Err(error) if error.kind() == ErrorKind::Unauthorized => {
+                self.forget(context);
+                question(self.cluster(Some(context)).await?).await
+            }
+            answer => answer,
+        }
     }
 
     /// The context a name stands for; none is the default one.

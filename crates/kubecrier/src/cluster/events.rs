@@ -43,6 +43,8 @@ pub struct EventQuery {
     pub reason_prefix: Option<String>,
     /// Only what was seen in that time.
     pub since: Option<Duration>,
+    /// Only what has happened after that version of the cluster.
+    pub after: Option<u64>,
     /// Further selectors, for the API server.
     pub field_selector: Option<String>,
     /// At most so many.
@@ -89,6 +91,15 @@ pub struct InvolvedObject {
 impl Cluster {
     /// The newest events that match.
     pub async fn events(&self, query: &EventQuery) -> Result<Page<EventRow>, ClusterError> {
+        Ok(self.events_and_version(query).await?.0)
+    }
+
+    /// The newest events that match, and the version of the cluster that they were
+    /// seen at: to go on from, if it is a number.
+    pub async fn events_and_version(
+        &self,
+        query: &EventQuery,
+    ) -> Result<(Page<EventRow>, Option<u64>), ClusterError> {
         let operation = Operation {
             verb: "list",
             resource: "events",
@@ -105,24 +116,32 @@ impl Cluster {
         let mut newest = Newest::new(query.limit);
         let mut scanned = 0;
         let mut from = None;
+        let mut version = None;
         loop {
             let params = page(&selected, PAGE, from.take());
             let answer = match self.ask(&operation, api.list(&params)).await {
                 Ok(answer) => answer,
                 Err(error) if scanned == 0 => return Err(error),
-                Err(error) => return Ok(newest.into_page(Some(early(scanned, &error)))),
+                Err(error) => {
+                    let page = newest.into_page(Some(early(scanned, &error)));
+                    return Ok((page, version));
+                }
             };
             scanned += answer.items.len();
+            let seen_at = answer.metadata.resource_version.as_deref();
+            version = version.or_else(|| seen_at?.parse().ok());
             answer
                 .items
                 .into_iter()
+                .filter(|event| query.is_after(event))
                 .map(row)
                 .filter(|row| query.matches(row, oldest))
                 .for_each(|row| newest.offer(row));
             match answer.metadata.continue_.filter(|token| !token.is_empty()) {
-                None => return Ok(newest.into_page(None)),
+                None => return Ok((newest.into_page(None), version)),
                 Some(_) if scanned >= SCAN_MAX => {
-                    return Ok(newest.into_page(Some(early(scanned, &"there are more"))));
+                    let page = newest.into_page(Some(early(scanned, &"there are more")));
+                    return Ok((page, version));
                 }
                 Some(next) => from = Some(next),
             }
@@ -155,6 +174,15 @@ impl EventQuery {
             }
         }
         (!terms.is_empty()).then(|| terms.join(","))
+    }
+
+    /// Whether it has happened after the version that was named. What has no number
+    /// is shown rather than lost.
+    fn is_after(&self, event: &Event) -> bool {
+        let version = event.metadata.resource_version.as_deref();
+        let version: Option<u64> = version.and_then(|text| text.parse().ok());
+        let both = self.after.zip(version);
+        both.is_none_or(|(after, is)| is > after)
     }
 
     /// What the API server cannot.

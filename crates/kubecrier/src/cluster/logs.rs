@@ -142,17 +142,30 @@ impl Cluster {
         })
     }
 
-    /// The container to read, and the others of the pod.
-    async fn container(&self, query: &LogQuery) -> Result<(String, Vec<String>), ClusterError> {
+    /// The containers of a pod, ordinary ones first.
+    pub async fn containers(
+        &self,
+        namespace: &Name,
+        pod: &Name,
+    ) -> Result<Vec<String>, ClusterError> {
+        Ok(container_names(&self.pod_object(namespace, pod).await?))
+    }
+
+    async fn pod_object(&self, namespace: &Name, pod: &Name) -> Result<Pod, ClusterError> {
         let operation = Operation {
             verb: "get",
             resource: "pods",
-            name: Some(query.pod.as_str()),
-            namespace: Some(query.namespace.as_str()),
+            name: Some(pod.as_str()),
+            namespace: Some(namespace.as_str()),
             context: self.context(),
         };
-        let api: Api<Pod> = Api::namespaced(self.client(), query.namespace.as_str());
-        let pod = self.ask(&operation, api.get(query.pod.as_str())).await?;
+        let api: Api<Pod> = Api::namespaced(self.client(), namespace.as_str());
+        self.ask(&operation, api.get(pod.as_str())).await
+    }
+
+    /// The container to read, and the others of the pod.
+    async fn container(&self, query: &LogQuery) -> Result<(String, Vec<String>), ClusterError> {
+        let pod = self.pod_object(&query.namespace, &query.pod).await?;
         let names = container_names(&pod);
         let preferred = pod
             .metadata

@@ -6,7 +6,7 @@ use std::fmt;
 use super::error::ClusterError;
 
 /// The name of a namespace, pod or container, safe in a path.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Name(String);
 
 impl Name {

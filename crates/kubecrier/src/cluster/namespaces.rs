@@ -38,7 +38,7 @@ impl Cluster {
     }
 
     /// The names of all namespaces, as far as one page goes.
-    pub(super) async fn namespace_names(&self) -> Result<Vec<String>, ClusterError> {
+    pub async fn namespace_names(&self) -> Result<Vec<String>, ClusterError> {
         let api: Api<Namespace> = Api::all(self.client());
         let params = ListParams::default().limit(PAGE);
         let operation = Operation {

@@ -1,19 +1,20 @@
 //! Pods, as a reader wants them: the one word that kubectl would show, not the
 //! whole status.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt::Debug};
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{
-    Container, ContainerState, ContainerStatus, Pod, PodSpec, PodStatus,
+use k8s_openapi::{
+    NamespaceResourceScope,
+    api::core::v1::{Container, ContainerState, ContainerStatus, Pod, PodSpec, PodStatus, Service},
 };
-use kube::Api;
-use serde::Serialize;
+use kube::{Api, api::ListParams};
+use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
     capture::{controller, facts},
     error::{ClusterError, Operation},
-    list::{ListQuery, Page},
+    list::{ListQuery, PAGE, Page},
     name::Name,
     target::Cluster,
 };
@@ -77,6 +78,37 @@ impl Cluster {
         })
     }
 
+    /// The names of the pods of a namespace, as far as one page goes.
+    pub async fn pod_names(&self, namespace: &Name) -> Result<Vec<String>, ClusterError> {
+        self.names::<Pod>("pods", namespace).await
+    }
+
+    /// The names of the services of a namespace, as far as one page goes.
+    pub async fn service_names(&self, namespace: &Name) -> Result<Vec<String>, ClusterError> {
+        self.names::<Service>("services", namespace).await
+    }
+
+    async fn names<K>(&self, resource: &str, namespace: &Name) -> Result<Vec<String>, ClusterError>
+    where
+        K: kube::Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+            + Clone
+            + DeserializeOwned
+            + Debug,
+    {
+        let operation = Operation {
+            verb: "list",
+            resource,
+            name: None,
+            namespace: Some(namespace.as_str()),
+            context: self.context(),
+        };
+        let api: Api<K> = Api::namespaced(self.client(), namespace.as_str());
+        let params = ListParams::default().limit(PAGE);
+        let page = self.ask(&operation, api.list_metadata(&params)).await?;
+        let names = page.items.into_iter();
+        Ok(names.filter_map(|one| one.metadata.name).collect())
+    }
+
     /// The pods of a namespace, or of all.
     pub async fn pods(&self, query: &ListQuery) -> Result<Page<PodRow>, ClusterError> {
         let operation = Operation {
@@ -118,11 +150,11 @@ fn row(pod: Pod) -> PodRow {
 }
 
 /// kubectl's columns READY, STATUS and RESTARTS.
-struct Summary {
-    ready: usize,
-    containers: usize,
-    word: String,
-    restarts: i32,
+pub(super) struct Summary {
+    pub(super) ready: usize,
+    pub(super) containers: usize,
+    pub(super) word: String,
+    pub(super) restarts: i32,
 }
 
 /// Where the init containers have got to.
@@ -136,7 +168,7 @@ struct Inits {
 }
 
 /// Says what kubectl says; a test asks the API server's own table for it.
-fn summary(spec: &PodSpec, status: &PodStatus, deleting: bool) -> Summary {
+pub(super) fn summary(spec: &PodSpec, status: &PodStatus, deleting: bool) -> Summary {
     let declared = spec.init_containers.as_deref().unwrap_or_default();
     let statuses = status.container_statuses.as_deref().unwrap_or_default();
     let inits = init_containers(status, declared);

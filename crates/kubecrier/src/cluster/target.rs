@@ -189,7 +189,7 @@ impl ObjectName {
     }
 
     /// Whether a kind, as Kubernetes spells it, is meant; a plural will do.
-    pub(super) fn is_kind(&self, kind: &str) -> bool {
+    pub(crate) fn is_kind(&self, kind: &str) -> bool {
         let (meant, kind) = (self.kind.to_lowercase(), kind.to_lowercase());
         meant == kind
             || meant == format!("{kind}s")

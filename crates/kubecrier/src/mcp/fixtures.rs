@@ -4,6 +4,7 @@
 //! Behind a feature that no release has, and even then only when
 //! `CONFORMANCE_FIXTURES` is set.
 
+mod failing;
 mod family;
 mod tools;
 
@@ -25,6 +26,7 @@ use rmcp::{
 };
 use serde_json::Value;
 
+pub(super) use self::failing::failing;
 use self::family::TestResources;
 use super::{
     catalog::{Called, Catalog},

@@ -8,10 +8,15 @@
 //!  Updates::updated ───────────────┘──▶ every subscriber's outbox, the newest per URI
 //! ```
 
+mod address;
+mod completion;
+mod events;
 mod family;
+mod graph;
+mod podlogs;
 mod subscriptions;
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 use mcp_notify::{
     ResourceSubscriptions, ResourceType, ResourceUpdated, Session, SubscribeError,
@@ -20,12 +25,26 @@ use mcp_notify::{
 use rmcp::model::{Resource, ResourceContents, ResourceTemplate};
 use serde::Serialize;
 
-pub use self::family::{Era, Family, Lease, Reading, ResourceError, Who};
-pub(super) use self::subscriptions::SubscriptionFeeds;
+pub(super) use self::{
+    address::{Address, What},
+    completion::{of_cluster as complete_of_cluster, words},
+    events::Events,
+    graph::GraphResources,
+    podlogs::PodLogs,
+    subscriptions::SubscriptionFeeds,
+};
+pub use self::{
+    completion::{Completing, Completion},
+    family::{Checking, Era, Family, Lease, Reading, ResourceError, Who},
+};
+use crate::cluster::{ClusterError, ErrorKind};
 
 /// The most URIs of one listen. The SDK's client gives a subscription up when 64
 /// notifications wait in it, and three of those may be changed lists.
 const LISTEN_URIS_MAX: usize = 60;
+
+/// The key under which an update says what changed.
+pub(super) const META: &str = "kubecrier/update";
 
 /// Every resource of the server.
 pub(super) struct Resources {
@@ -36,6 +55,17 @@ pub(super) struct Resources {
 /// Says that a resource has changed. A clone says so to the same subscribers.
 #[derive(Clone, Debug)]
 pub struct Updates(ResourceSubscriptions);
+
+/// What changed, as every update says it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Changed {
+    /// Counts what was told of the resource.
+    pub seq: u64,
+    /// How much there has been since it is followed.
+    pub count: u64,
+    /// One line.
+    pub summary: String,
+}
 
 // === impl Resources ===
 
@@ -78,19 +108,28 @@ impl Resources {
         self.family(uri)?.read(uri, who).await
     }
 
-    /// Subscribes a session to a URI.
+    /// Whether there is something to subscribe to.
+    pub(super) async fn check(&self, uri: &str, who: &Who) -> Result<(), ResourceError> {
+        let family = self.family(uri)?;
+        family.may_subscribe(uri, who)?;
+        family.check(uri, who).await
+    }
+
+    /// Subscribes a session to a URI. True if that is told by an update to come.
     pub(super) fn subscribe(
         &self,
         session: &Session,
         uri: &str,
         who: &Who,
-    ) -> Result<(), ResourceError> {
+    ) -> Result<bool, ResourceError> {
         let family = self.family(uri)?;
         family.may_subscribe(uri, who)?;
-        self.updates
-            .0
-            .subscribe_following(session, uri, || family.follow(uri, &self.updates))?;
-        Ok(())
+        let mut begun = false;
+        self.updates.0.subscribe_following(session, uri, || {
+            begun = true;
+            family.follow(uri, &self.updates)
+        })?;
+        Ok(begun && family.says_when_it_follows())
     }
 
     pub(super) fn unsubscribe(&self, session: &Session, uri: &str) {
@@ -111,7 +150,7 @@ impl Resources {
     }
 
     /// Subscribes a listen. It is told once of each URI, because what changed before
-    /// it was there it cannot know.
+    /// it was there it cannot know: at once, or as soon as the URI is followed.
     pub(super) fn listen(
         &self,
         session: &Session,
@@ -119,22 +158,22 @@ impl Resources {
         who: &Who,
     ) -> Result<(), ResourceError> {
         for uri in uris {
-            self.subscribe(session, uri, who)?;
-            let _accounted = session.push(ResourceUpdated::new(uri).to_notification());
+            if self.subscribe(session, uri, who)? {
+                continue;
+            }
+            let mut update = ResourceUpdated::new(uri);
+            if let Some(resource_type) = self.family(uri)?.resource_type() {
+                update = update.resource_type(resource_type);
+            }
+            let _accounted = session.push(update.to_notification());
         }
         Ok(())
     }
 
     /// Values for a variable of a template; `None` if it is nobody's.
-    pub(super) fn complete(
-        &self,
-        template: &str,
-        variable: &str,
-        given: &str,
-        chosen: &dyn Fn(&str) -> Option<String>,
-    ) -> Option<Vec<String>> {
+    pub(super) fn complete<'a>(&'a self, asked: Completion<'a>) -> Option<Completing<'a>> {
         let mut families = self.families.iter();
-        families.find_map(|family| family.complete(template, variable, given, chosen))
+        families.find_map(|family| family.complete(asked))
     }
 
     fn family(&self, uri: &str) -> Result<&dyn Family, ResourceError> {
@@ -179,9 +218,33 @@ impl Updates {
         }
     }
 
+    /// The same, with what changed under our own key.
+    pub fn changed<C: Serialize>(
+        &self,
+        uri: &str,
+        resource_type: ResourceType,
+        changed: &C,
+    ) -> usize {
+        let meta = BTreeMap::from([(META, changed)]);
+        self.updated(uri, Some(resource_type), Some(&meta))
+    }
+
     /// Whether anybody would be told.
     pub fn wanted(&self, uri: &str) -> bool {
         self.0.is_subscribed(uri)
+    }
+}
+
+/// What a cluster could not answer, as an answer to a read.
+fn of_cluster(uri: &str, error: &ClusterError) -> ResourceError {
+    let hint = error.hint().map(|hint| format!("; {hint}"));
+    let text = format!("{error}{}", hint.unwrap_or_default());
+    match error.kind() {
+        ErrorKind::Context | ErrorKind::NotFound => ResourceError::NotFound {
+            uri: uri.to_owned(),
+            hint: text,
+        },
+        _ => ResourceError::Unavailable(text),
     }
 }
 

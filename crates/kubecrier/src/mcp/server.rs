@@ -49,7 +49,11 @@ use super::{
     subscriptions::Subscriptions,
 };
 use crate::{
-    cluster::Contexts, lifecycle::Lifecycle, metrics::Metrics, redact::Redactor, registry::Project,
+    cluster::{Contexts, Graphs},
+    lifecycle::Lifecycle,
+    metrics::Metrics,
+    redact::Redactor,
+    registry::Project,
 };
 
 const INSTRUCTIONS: &str = "Reads Kubernetes clusters; changes nothing. Start with events_list \
@@ -77,6 +81,7 @@ struct Shared {
     push: Push,
     resources: Resources,
     subscriptions: Subscriptions,
+    graphs: Graphs,
     catalogs: Vec<Box<dyn Catalog>>,
     /// The site's own folder.
     project: Option<Project>,
@@ -182,7 +187,8 @@ impl Server {
         let shared = &self.shared;
         Offered {
             subscribe: shared.resources.any(),
-            completions: !shared.resources.templates().is_empty() || !shared.catalogs.is_empty(),
+            // Our own prompts and templates have arguments.
+            completions: true,
         }
     }
 }
@@ -334,7 +340,7 @@ impl ServerHandler for Server {
         request: SubscribeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.subscribe_session(&request.uri, &context)
+        self.subscribe_session(&request.uri, &context).await
     }
 
     async fn unsubscribe(
@@ -348,9 +354,9 @@ impl ServerHandler for Server {
     async fn get_prompt(
         &self,
         request: GetPromptRequestParams,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        self.prompt(&request)
+        self.prompt(&request, &context).await
     }
 
     async fn complete(
@@ -358,7 +364,7 @@ impl ServerHandler for Server {
         request: CompleteRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
-        Ok(self.completion(&request))
+        Ok(self.completion(&request).await)
     }
 
     #[expect(deprecated, reason = "the protocol versions with sessions have it")]

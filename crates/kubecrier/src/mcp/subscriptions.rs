@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     caller::Caller,
     output::ToolError,
-    resources::{Era, Updates, Who},
+    resources::{Era, META, Updates, Who},
 };
 use crate::{
     cluster::Watches,
@@ -27,9 +27,6 @@ use crate::{
 
 /// How often what nobody uses is looked for.
 const SWEEP: Duration = Duration::from_secs(30);
-
-/// The key under which an update says what changed.
-const META: &str = "kubecrier/update";
 
 /// How many subscriptions, how long, and how much they remember.
 #[derive(Clone, Copy, Debug)]

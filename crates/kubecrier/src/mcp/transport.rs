@@ -126,9 +126,10 @@ fn start_stdio(server: &Server, lifecycle: &Lifecycle) -> Serving {
         // Cancelling the token before `initialize` ends the wait for it too.
         match server.serve_with_ct(stdio_pipes(), close).await {
             Ok(running) => {
-                let push = delivering
-                    .delivery(PeerSink::new(running.peer().clone()))
-                    .run(&session);
+                let sink = PeerSink::new(running.peer().clone());
+                #[cfg(feature = "conformance-fixtures")]
+                let sink = super::fixtures::failing(sink);
+                let push = delivering.delivery(sink).run(&session);
                 tokio::select! {
                     _quit = running.waiting() => {}
                     end = push => tracing::error!(%end, "the push path to stdout ended"),

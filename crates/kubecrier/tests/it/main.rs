@@ -14,6 +14,7 @@ mod doctor_clients;
 mod faults;
 #[cfg(feature = "conformance-fixtures")]
 mod fixtures;
+mod graph;
 mod guardrails;
 mod harness;
 #[cfg(feature = "conformance-fixtures")]

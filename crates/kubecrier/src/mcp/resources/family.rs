@@ -3,14 +3,17 @@
 
 use std::{fmt, future::Future, pin::Pin};
 
-use mcp_notify::Session;
+use mcp_notify::{ResourceType, Session};
 use rmcp::{
     ErrorData,
     model::{Resource, ResourceContents, ResourceTemplate},
 };
 use serde_json::json;
 
-use super::Updates;
+use super::{
+    Updates,
+    completion::{Completing, Completion},
+};
 use crate::mcp::caller::Caller;
 
 /// Resources of one kind, told by their URIs.
@@ -18,6 +21,11 @@ pub trait Family: Send + Sync + 'static {
     /// Whether the URI is one of this family's, as far as its text tells. Of two
     /// families that say so the first one has it.
     fn owns(&self, uri: &str) -> bool;
+
+    /// What failures to tell of a change count as, if they do.
+    fn resource_type(&self) -> Option<ResourceType> {
+        None
+    }
 
     /// What `resources/list` shows. What belongs to one session shows only there;
     /// the part that everybody sees is what `list_changed` follows, and it is asked
@@ -41,21 +49,26 @@ pub trait Family: Send + Sync + 'static {
     /// What the client is told instead.
     fn may_subscribe(&self, uri: &str, who: &Who) -> Result<(), ResourceError>;
 
+    /// Whether there is something to subscribe to, as the cluster has it now. Asked
+    /// where there is somebody who waits for the answer: not by a listen.
+    fn check<'a>(&'a self, _uri: &'a str, _who: &'a Who) -> Checking<'a> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Whether an update is sent once following has begun. If it is not, a listen is
+    /// told at once: what changed before it was there it cannot know.
+    fn says_when_it_follows(&self) -> bool {
+        false
+    }
+
     /// The URI has its first subscriber, of whatever protocol version: follow it,
     /// and say when it changes. The lease is dropped when the last subscriber has
     /// gone, for whatever reason. Must not block.
     fn follow(&self, uri: &str, updates: &Updates) -> Lease;
 
-    /// Values for a variable of one of this family's templates that begin with
-    /// `given`; `None` if the template is not of this family. The other variables
-    /// that are already chosen come with it.
-    fn complete(
-        &self,
-        _template: &str,
-        _variable: &str,
-        _given: &str,
-        _chosen: &dyn Fn(&str) -> Option<String>,
-    ) -> Option<Vec<String>> {
+    /// Values for a variable of one of this family's templates; `None` if the
+    /// template is not of this family.
+    fn complete<'a>(&'a self, _asked: Completion<'a>) -> Option<Completing<'a>> {
         None
     }
 }
@@ -67,6 +80,9 @@ pub struct Lease(#[expect(dead_code, reason = "to hold it is all it is for")] Bo
 /// A read under way.
 pub type Reading<'a> =
     Pin<Box<dyn Future<Output = Result<Vec<ResourceContents>, ResourceError>> + Send + 'a>>;
+
+/// A look whether there is something to subscribe to.
+pub type Checking<'a> = Pin<Box<dyn Future<Output = Result<(), ResourceError>> + Send + 'a>>;
 
 /// Whose request it is.
 #[derive(Clone, Debug)]

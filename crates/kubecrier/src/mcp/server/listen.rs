@@ -21,11 +21,14 @@ impl Server {
     /// Tells until the client goes or the server drains.
     pub(super) async fn tell(&self, context: &SubscriptionContext) -> Result<(), ErrorData> {
         let _place = self.place_for_listen(context)?;
+        let sink = ListenSink::new(context.sink().clone());
+        #[cfg(feature = "conformance-fixtures")]
+        let sink = crate::mcp::fixtures::failing(sink);
         // A listen is a session of its own, for as long as its stream is open.
         let session = Session::builder()
             .outbox(OutboxConfig::default().metrics(self.failures()))
             .protocol_version(ProtocolVersion::V_2026_07_28)
-            .channel(ListenSink::new(context.sink().clone()))
+            .channel(sink)
             .build("listen");
         let SubscriptionFilter {
             tools_list_changed,

@@ -9,7 +9,12 @@ use serde::Serialize;
 
 use super::Server;
 use crate::{
-    mcp::{catalog::Catalog, push::Lists, tools},
+    mcp::{
+        catalog::Catalog,
+        prompts::{self, Entry},
+        push::Lists,
+        tools,
+    },
     registry::{self, PAGE_DEFAULT, Project},
 };
 
@@ -65,7 +70,7 @@ impl Server {
             tools: self.built_in(),
             resources: self.shared.resources.list(&self.nobody_in_particular()),
             templates: self.shared.resources.templates(),
-            prompts: Vec::new(),
+            prompts: prompts::PROMPTS.iter().map(Entry::definition).collect(),
             files: None,
         };
         for catalog in &self.shared.catalogs {

@@ -68,7 +68,7 @@ impl Server {
     }
 
     /// `resources/subscribe`, which rmcp lets through for versions that have it.
-    pub(super) fn subscribe_session(
+    pub(super) async fn subscribe_session(
         &self,
         uri: &str,
         context: &RequestContext<RoleServer>,
@@ -76,7 +76,9 @@ impl Server {
         self.something_to_subscribe_to("resources/subscribe")?;
         let session = self.session_of(context)?;
         let who = self.who(context);
-        Ok(self.shared.resources.subscribe(&session, uri, &who)?)
+        self.shared.resources.check(uri, &who).await?;
+        self.shared.resources.subscribe(&session, uri, &who)?;
+        Ok(())
     }
 
     /// `resources/unsubscribe`: from what was not subscribed to, it does nothing.

@@ -6,7 +6,7 @@ use mcp_notify::{RootsTracker, Session};
 
 use super::{Clients, Server, Shared};
 use crate::{
-    cluster::{Contexts, Investigators, Watches},
+    cluster::{Contexts, Follows, Graphs, Investigators, Watches},
     faults::{captures::CaptureLimits, desk::Desk},
     lifecycle::Lifecycle,
     mcp::{
@@ -16,7 +16,7 @@ use crate::{
         peers::Peers,
         project,
         push::Push,
-        resources::{Family, Resources, SubscriptionFeeds},
+        resources::{Events, Family, GraphResources, PodLogs, Resources, SubscriptionFeeds},
         subscriptions::{SubscriptionSettings, Subscriptions},
     },
     metrics::Metrics,
@@ -93,16 +93,43 @@ impl Server {
             captures,
             project: _,
         } = setup;
+        let graphs = Graphs::new(
+            Arc::clone(&contexts),
+            lifecycle.clone(),
+            metrics.watch().clone(),
+            metrics.graph().clone(),
+            settings.watch_renewal,
+        );
         let ledger = Ledger::new(settings.caps);
         let feeds = SubscriptionFeeds(Arc::clone(&ledger));
         more.families.push(Box::new(feeds));
-        let (push, resources) = (Push::new(), Resources::new(more.families));
         let watches = Watches::new(
             Arc::clone(&contexts),
             lifecycle.clone(),
             metrics.watch().clone(),
             settings.watch_renewal,
         );
+        let (bytes_max, own) = (limits.output_bytes, Arc::clone(&contexts));
+        more.families.push(Box::new(PodLogs {
+            contexts: Arc::clone(&contexts),
+            follows: Follows::new(own, lifecycle.clone(), metrics.follows()),
+            bytes_max,
+        }));
+        more.families.push(Box::new(GraphResources {
+            contexts: Arc::clone(&contexts),
+            graphs: graphs.clone(),
+            lifecycle: lifecycle.clone(),
+            redactor: redactor.clone(),
+            bytes_max,
+        }));
+        // The last: it has every URI of its scheme that no other family has.
+        more.families.push(Box::new(Events {
+            contexts: Arc::clone(&contexts),
+            watches: watches.clone(),
+            lifecycle: lifecycle.clone(),
+            bytes_max,
+        }));
+        let (push, resources) = (Push::new(), Resources::new(more.families));
         let investigators =
             Investigators::new(Arc::clone(&contexts), captures, metrics.captures().clone());
         let faults = Desk::new(Arc::new(investigators), lifecycle.clone());
@@ -119,6 +146,7 @@ impl Server {
             push,
             resources,
             subscriptions,
+            graphs,
             catalogs: more.catalogs,
             project: more.project,
             roots: RootsTracker::new(peers.clone()),

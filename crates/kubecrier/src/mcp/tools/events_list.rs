@@ -94,6 +94,7 @@ async fn call(context: ToolContext<'_>, args: Args) -> Result<Output, ToolError>
         types: types.collect(),
         reason_prefix: args.reason,
         since: args.since.as_deref().map(duration::parse).transpose()?,
+        after: None,
         field_selector: args.field_selector.filter(|text| !text.is_empty()),
         limit: limit(args.limit, 50, 500)?,
     };
