@@ -13,6 +13,7 @@ mod doctor;
 mod faults;
 #[cfg(feature = "conformance-fixtures")]
 mod fixtures;
+mod frames;
 mod guardrails;
 mod harness;
 #[cfg(feature = "conformance-fixtures")]
@@ -24,6 +25,7 @@ mod read_only;
 mod redaction;
 mod registries;
 mod registries_run;
+mod resources;
 #[cfg(feature = "conformance-fixtures")]
 mod rmcp_client;
 mod selectors;
