@@ -3,14 +3,17 @@
 
 mod answer;
 mod frames;
+mod kubeconfigs;
+mod people;
 mod project;
+mod proxy;
 mod stream;
 mod subscriber;
 mod terminal;
 
 use std::{
     io::{BufRead, BufReader, Write},
-    path::{Path, PathBuf},
+    path::Path,
     process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio},
     sync::{
         Arc,
@@ -24,12 +27,14 @@ use std::{
 use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use testbed::{Cluster, Kubeconfig, User};
 
 pub(crate) use self::{
     answer::Answer,
     frames::{Verdict, judge},
+    kubeconfigs::{File, kubeconfig, one_context},
+    people::{Demo, Watch},
     project::{Project, changed},
+    proxy::Proxy,
     stream::Stream,
     subscriber::Subscriber,
     terminal::Terminal,
@@ -66,25 +71,6 @@ pub(crate) struct StdioSession {
     stdin: Option<ChildStdin>,
     lines: mpsc::Receiver<String>,
     next: u64,
-}
-
-/// A kubeconfig in a folder of its own.
-pub(crate) struct File {
-    _dir: tempfile::TempDir,
-    pub(crate) path: PathBuf,
-}
-
-pub(crate) fn kubeconfig(build: impl FnOnce(Kubeconfig) -> Kubeconfig) -> File {
-    let dir = tempfile::tempdir().unwrap();
-    let path = build(Kubeconfig::new())
-        .write(&dir.path().join("config"))
-        .unwrap();
-    File { _dir: dir, path }
-}
-
-/// One context, `dev`, which is the current one.
-pub(crate) fn one_context(cluster: &Cluster, user: User) -> File {
-    kubeconfig(|file| file.context("dev", cluster, user).current("dev"))
 }
 
 /// The binary with a clean environment.

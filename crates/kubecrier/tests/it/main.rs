@@ -10,6 +10,7 @@ mod closer;
 mod configuration;
 mod demo;
 mod doctor;
+mod doctor_clients;
 mod faults;
 #[cfg(feature = "conformance-fixtures")]
 mod fixtures;
@@ -38,3 +39,4 @@ mod tools;
 mod upstream;
 mod watches;
 mod watching;
+mod watching_far;

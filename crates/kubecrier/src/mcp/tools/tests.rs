@@ -114,7 +114,7 @@ fn any_value() -> impl Strategy<Value = Value> {
     })
 }
 
-fn subscriptions(contexts: &Arc<Contexts>) -> Subscriptions {
+pub(super) fn subscriptions(contexts: &Arc<Contexts>) -> Subscriptions {
     let settings = SubscriptionSettings::default();
     let watches = Watches::new(
         Arc::clone(contexts),
