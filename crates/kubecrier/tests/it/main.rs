@@ -14,6 +14,7 @@ mod doctor_clients;
 mod faults;
 #[cfg(feature = "conformance-fixtures")]
 mod fixtures;
+mod frames;
 mod graph;
 mod guardrails;
 mod harness;
@@ -26,6 +27,7 @@ mod read_only;
 mod redaction;
 mod registries;
 mod registries_run;
+mod resources;
 #[cfg(feature = "conformance-fixtures")]
 mod rmcp_client;
 mod selectors;
