@@ -9,6 +9,7 @@ mod test;
 use std::{
     ffi::OsString,
     os::unix::process::CommandExt,
+    path::PathBuf,
     process::{Command, ExitCode},
 };
 
@@ -44,8 +45,12 @@ enum Task {
         #[arg(long, default_value_t = 10)]
         minutes: u64,
     },
-    /// Draw what the demo shows, into docs/demo.svg
-    Record,
+    /// Draw what the demo shows, into docs/demo.svg, and write its first fault into the README
+    Record {
+        /// A kubecrier that is there, instead of building one for release
+        #[arg(long, value_name = "FILE")]
+        binary: Option<PathBuf>,
+    },
     /// Throw anything at whatever parses input, for longer than the tests do
     Fuzz {
         /// How many inputs per test
@@ -61,7 +66,7 @@ fn main() -> ExitCode {
         Task::Conformance => conformance::run_suite(),
         Task::Bench { arguments } => load::bench(&arguments),
         Task::Soak { minutes } => load::soak(minutes),
-        Task::Record => record::record(),
+        Task::Record { binary } => record::record(binary.as_deref()),
         Task::Fuzz { cases } => load::fuzz(cases),
     };
     match done {

@@ -1,163 +1,209 @@
-//! `docs/demo.svg`: what the demo shows, drawn by a program, so that it can be drawn
-//! again when it looks different.
+//! `docs/demo.svg` and the excerpt in the README: what the demo shows, drawn and written
+//! down by a program from a real run, so that it can be done again.
+
+mod svg;
 
 use std::{
     fs,
     io::{BufRead, BufReader},
-    path::Path,
-    process::Stdio,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use crate::step::{cargo, say};
 
 /// As wide as a README shows without scrolling, and as long as one looks at.
 const COLUMNS: usize = 112;
-const LINES: usize = 34;
+const FAULTS: usize = 3;
 
-/// Pixels of a cell.
-const CELL: (f32, f32) = (7.83, 18.0);
+/// The story is told once in this many lines, or never.
+const LINES_MAX: usize = 200;
 
-/// How a piece of text looks.
-#[derive(Clone, Copy, Default, PartialEq)]
-struct Style {
-    bold: bool,
-    dim: bool,
-    colour: Option<&'static str>,
+/// After this line comes what an agent is told.
+const BEGINS: &str = "What a subscribed agent is told";
+
+/// Between these stands the excerpt.
+const EXCERPT: (&str, &str) = (
+    "<!-- `cargo xtask record` writes this -->\n",
+    "<!-- end -->\n",
+);
+
+/// Runs the demo, a binary that is there or one that is built.
+pub(crate) fn record(binary: Option<&Path>) -> Result<()> {
+    let demo = match binary {
+        Some(path) => Command::new(path),
+        None => cargo(&["run", "--release", "--quiet", "--"]),
+    };
+    let lines = watch(demo)?;
+    let root = root()?;
+    let picture = root.join("docs/demo.svg");
+    let drawn = svg::draw(&shown(&lines), COLUMNS);
+    fs::write(&picture, drawn).with_context(|| format!("cannot write {}", picture.display()))?;
+    let readme = root.join("README.md");
+    let text = fs::read_to_string(&readme).context("cannot read README.md")?;
+    let text = with_excerpt(&text, &first_fault(&lines)?)?;
+    fs::write(&readme, text).context("cannot write README.md")?;
+    say(&format!("{} lines in {}", lines.len(), picture.display()));
+    Ok(())
 }
 
-pub(crate) fn record() -> Result<()> {
-    let mut demo = cargo(&["run", "--release", "--quiet", "--", "demo"]);
-    demo.args(["--speed", "4", "--color", "always"])
+/// What the demo says, with its colours, up to the last of the faults. That one came
+/// again is left out, and a line says so.
+fn watch(mut demo: Command) -> Result<Vec<String>> {
+    demo.args(["demo", "--color", "always"])
+        .env("TZ", "UTC")
         .stdout(Stdio::piped())
         .stderr(Stdio::null());
     let mut child = demo.spawn().context("cannot start the demo")?;
     let stdout = child.stdout.take().context("the demo has no output")?;
-    let lines: Vec<String> = BufReader::new(stdout)
-        .lines()
-        .map_while(Result::ok)
-        // How to connect stands in the README itself.
-        .skip_while(|line| !line.contains("What a subscribed agent is told"))
-        .take(LINES)
-        .collect();
+    let lines = BufReader::new(stdout).lines().map_while(Result::ok);
+    // How to connect stands in the README itself.
+    let lines = lines.skip_while(|line| !line.contains(BEGINS));
+    let told = tell(lines.take(LINES_MAX));
     // Its pipe is closed: it ends with the next line.
     child.wait().context("the demo does not end")?;
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .context("xtask lies in the workspace")?
-        .join("docs/demo.svg");
-    fs::write(&path, draw(&lines)).with_context(|| format!("cannot write {}", path.display()))?;
-    say(&format!("{} lines in {}", lines.len(), path.display()));
-    Ok(())
+    told
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a hundred columns")]
-fn draw(lines: &[String]) -> String {
-    let (width, height) = (
-        CELL.0 * COLUMNS as f32 + 32.0,
-        CELL.1 * lines.len() as f32 + 32.0,
-    );
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
-         font-family=\"ui-monospace,Menlo,Consolas,monospace\" font-size=\"13\" fill=\"#d8dee9\">\n\
-         <rect width=\"100%\" height=\"100%\" rx=\"8\" fill=\"#1b2028\"/>\n"
-    );
-    for (row, line) in lines.iter().enumerate() {
-        let y = 28.0 + CELL.1 * row as f32;
-        svg.push_str(&format!(
-            "<text x=\"16\" y=\"{y:.0}\" xml:space=\"preserve\">{}</text>\n",
-            spans(line)
-        ));
-    }
-    svg.push_str("</svg>\n");
-    svg
-}
-
-/// A line with its escape sequences as spans, cut to the width.
-fn spans(line: &str) -> String {
-    let mut spans = String::new();
-    let mut style = Style::default();
-    let mut room = COLUMNS;
-    for (index, part) in line.split('\u{1b}').enumerate() {
-        let mut text = part;
-        if index > 0
-            && let Some((code, rest)) = part.strip_prefix('[').and_then(|part| part.split_once('m'))
-        {
-            style = restyle(style, code);
-            text = rest;
+fn tell(lines: impl Iterator<Item = String>) -> Result<Vec<String>> {
+    let (mut told, mut faults, mut again) = (Vec::new(), 0, false);
+    for line in lines {
+        let plain = svg::plain(&line);
+        let begins = plain.contains(" FAULT ");
+        if begins {
+            let before = again;
+            again = plain.contains(" (x");
+            if again && !before {
+                told.push("\u{1b}[2m         … and again\u{1b}[0m".to_owned());
+            }
         }
-        let length = text.chars().count();
-        let mut shown: String = text.chars().take(room).collect();
-        if length > room && room > 0 {
-            shown.pop();
-            shown.push('…');
+        if again {
+            continue;
         }
-        room = room.saturating_sub(length);
-        if !shown.is_empty() {
-            spans.push_str(&span(style, &shown));
+        told.push(line);
+        faults += usize::from(is_end(&plain));
+        if faults == FAULTS {
+            return Ok(told);
         }
     }
-    spans
+    bail!("the demo told of {faults} faults, not of {FAULTS}")
 }
 
-fn restyle(style: Style, codes: &str) -> Style {
-    codes.split(';').fold(style, |style, code| match code {
-        "1" => Style {
-            bold: true,
-            ..style
-        },
-        "2" => Style { dim: true, ..style },
-        "31" => Style {
-            colour: Some("#ff7b72"),
-            ..style
-        },
-        "32" => Style {
-            colour: Some("#7ee787"),
-            ..style
-        },
-        "33" => Style {
-            colour: Some("#e3b341"),
-            ..style
-        },
-        "36" => Style {
-            colour: Some("#76d9e6"),
-            ..style
-        },
-        _ => Style::default(),
-    })
+/// Whether this is the last line of a fault.
+fn is_end(plain: &str) -> bool {
+    plain.trim_start().starts_with('└')
 }
 
-fn span(style: Style, text: &str) -> String {
-    let text = text.replace('&', "&amp;").replace('<', "&lt;");
-    if style == Style::default() {
-        return text;
+/// From the command on.
+fn shown(lines: &[String]) -> Vec<String> {
+    let command = "\u{1b}[2m$\u{1b}[0m \u{1b}[1mcargo run --release -- demo\u{1b}[0m";
+    let mut shown = vec![command.to_owned(), String::new()];
+    shown.extend_from_slice(lines);
+    shown
+}
+
+/// The first fault, without colours.
+fn first_fault(lines: &[String]) -> Result<Vec<String>> {
+    let plain: Vec<_> = lines.iter().map(|line| svg::plain(line)).collect();
+    let begin = plain.iter().position(|line| line.contains(" FAULT "));
+    let begin = begin.context("the demo shows no fault")?;
+    let end = plain[begin..].iter().position(|line| is_end(line));
+    let end = begin + end.context("the fault does not end")?;
+    Ok(plain[begin..=end].iter().map(|line| cut(line)).collect())
+}
+
+fn cut(line: &str) -> String {
+    if line.chars().count() <= COLUMNS {
+        return line.to_owned();
     }
-    let mut attributes = String::new();
-    if style.bold {
-        attributes.push_str(" font-weight=\"bold\"");
-    }
-    match style.colour {
-        Some(colour) => attributes.push_str(&format!(" fill=\"{colour}\"")),
-        None if style.dim => attributes.push_str(" fill=\"#8b95a5\""),
-        None => {}
-    }
-    format!("<tspan{attributes}>{text}</tspan>")
+    let mut kept: String = line.chars().take(COLUMNS - 1).collect();
+    kept.push('…');
+    kept
+}
+
+fn with_excerpt(readme: &str, lines: &[String]) -> Result<String> {
+    let (before, rest) = readme
+        .split_once(EXCERPT.0)
+        .context("README.md has no place for the excerpt")?;
+    let (_, after) = rest
+        .split_once(EXCERPT.1)
+        .context("the excerpt in README.md has no end")?;
+    let (begin, end) = EXCERPT;
+    Ok(format!(
+        "{before}{begin}```\n{}\n```\n{end}{after}",
+        lines.join("\n")
+    ))
+}
+
+fn root() -> Result<PathBuf> {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = manifest.parent().context("xtask lies in the workspace")?;
+    Ok(root.to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn lines(text: &str) -> Vec<String> {
+        text.lines().map(str::to_owned).collect()
+    }
+
     #[test]
-    fn sequences_become_spans_and_long_lines_are_cut() {
-        let line = "\u{1b}[1m\u{1b}[31mFAULT\u{1b}[0m a <b> & c";
-        assert_eq!(
-            spans(line),
-            "<tspan font-weight=\"bold\" fill=\"#ff7b72\">FAULT</tspan> a &lt;b> &amp; c"
+    fn the_excerpt_is_the_first_fault_and_nothing_else_changes() {
+        let told = lines(
+            "What a subscribed agent is told\n\u{1b}[2m10:00:00\u{1b}[0m FAULT a\n  │ panic\n  └ pod\n10:00:01 FAULT b\n  └ pod",
         );
-        let long = spans(&"x".repeat(500));
-        assert_eq!(long.chars().count(), COLUMNS);
-        assert!(long.ends_with('…'));
+        let fault = first_fault(&told).unwrap();
+        assert_eq!(fault, ["10:00:00 FAULT a", "  │ panic", "  └ pod"]);
+        let (begin, end) = EXCERPT;
+        let readme = format!("before\n{begin}old\n{end}after\n");
+        let text = with_excerpt(&readme, &fault).unwrap();
+        assert!(
+            text.starts_with("before\n") && text.ends_with("after\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("```\n10:00:00 FAULT a\n") && !text.contains("old"),
+            "{text}"
+        );
+        assert!(with_excerpt("nothing", &fault).is_err());
+        assert!(first_fault(&lines("no faults")).is_err());
+    }
+
+    #[test]
+    fn every_fault_is_drawn_once_and_as_a_whole() {
+        let fault = |name: &str| format!("10:00 FAULT {name}\n  │ panic\n  └ pod of {name}\n");
+        let text = [
+            "told\n",
+            &fault("a"),
+            &fault("a (x2)"),
+            &fault("a (x3)"),
+            &fault("b"),
+        ]
+        .concat();
+        assert!(tell(lines(&text).into_iter()).is_err(), "one is missing");
+        let text = format!("{text}{}{}", fault("c"), fault("d"));
+        let told = tell(lines(&text).into_iter()).unwrap().join("\n");
+        assert!(
+            told.ends_with("└ pod of c") && !told.contains("(x"),
+            "{told}"
+        );
+        assert_eq!(told.matches("and again").count(), 1, "{told}");
+    }
+
+    /// What is in the repository was really recorded.
+    #[test]
+    fn the_picture_and_the_readme_show_a_crash() {
+        let root = root().unwrap();
+        let svg = fs::read_to_string(root.join("docs/demo.svg")).unwrap();
+        assert!(svg.len() < 60_000, "{} bytes", svg.len());
+        let readme = fs::read_to_string(root.join("README.md")).unwrap();
+        assert!(readme.contains("docs/demo.svg"));
+        for text in [&svg, &readme] {
+            assert!(text.contains("FAULT") && text.contains("panic: runtime error"));
+        }
     }
 }

@@ -39,8 +39,8 @@ const GROWTH_MIB: f64 = 32.0;
 /// What may be left when sessions and evidence are gone: what an allocator keeps.
 const LEFT_MIB: f64 = 8.0;
 
-/// Evidence is remembered for a minute; then it goes with whatever comes next.
-const FORGOTTEN: Duration = Duration::from_secs(65);
+/// Evidence is remembered for a minute, and looked for every half minute.
+const FORGOTTEN: Duration = Duration::from_secs(95);
 
 /// Calls at once, to make pods.
 const MAKING: usize = 8;
@@ -266,7 +266,7 @@ fn bars(one: &Measured) -> [Bar; 6] {
             GROWTH_MIB,
         ),
         Bar::at_most(
-            &format!("{what}: MiB that are left a minute later"),
+            &format!("{what}: MiB that are left when all is forgotten"),
             mib(one.rss_end) - mib(one.rss_before),
             LEFT_MIB,
         ),

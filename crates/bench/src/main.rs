@@ -28,6 +28,10 @@ use crate::{
     serve::ServeArgs, soak::SoakArgs,
 };
 
+/// As the server has it, for all the servers that are compared.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 #[derive(Parser)]
 #[command(name = "cargo xtask bench", about = "The server under load")]
 struct Args {

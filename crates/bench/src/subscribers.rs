@@ -58,7 +58,6 @@ struct Shared {
 struct Client {
     index: usize,
     session: String,
-    posts: Connection,
     stream: Connection,
 }
 
@@ -136,10 +135,10 @@ async fn live(
             }
         }
     }
-    let mut posts = Vec::new();
+    let mut sessions = Vec::new();
     let mut reading = JoinSet::new();
     for client in clients {
-        posts.push((client.posts, client.session));
+        sessions.push(client.session);
         reading.spawn(read(client.index, client.stream, Arc::clone(&shared)));
     }
     let _told = opened.send(Ok(()));
@@ -155,7 +154,9 @@ async fn live(
         () = failing => {}
         _stopped = stopped => {}
     }
-    for (mut connection, session) in posts {
+    // A connection that says nothing for a while is closed: a new one for the end.
+    for session in sessions {
+        let mut connection = Connection::open(port, None).await?;
         let answer = connection.delete(&session).await?;
         ensure!(answer.status < 300, "DELETE: {}", answer.status);
     }
@@ -214,7 +215,6 @@ impl Client {
         Ok(Self {
             index,
             session,
-            posts,
             stream,
         })
     }

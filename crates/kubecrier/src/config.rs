@@ -161,8 +161,13 @@ impl Invocation {
     pub fn config(&self) -> Result<Config, ConfigError> {
         let mut settings = self.settings.clone();
         if !matches!(self.command, None | Some(Command::Init(_))) {
-            // A terminal that shows something is no place for the server's story.
-            settings.log_level.get_or_insert_with(|| "warn".to_owned());
+            // A terminal that shows something is no place for the server's story. What
+            // fails in `watch`, it says itself.
+            let quiet = match self.command {
+                Some(Command::Watch(_)) => "error",
+                _ => "warn",
+            };
+            settings.log_level.get_or_insert_with(|| quiet.to_owned());
             // What it serves is for this command alone, or for this host.
             settings.port = Some(0);
             settings.bind_address = None;

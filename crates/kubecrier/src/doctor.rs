@@ -1,6 +1,7 @@
 //! `kubecrier doctor`: whether everything is as it has to be, and what to do where it
 //! is not.
 
+mod clients;
 mod manifest;
 mod report;
 
@@ -9,13 +10,16 @@ use std::{io, net::TcpListener, path::Path};
 use anyhow::Result;
 use futures_util::{StreamExt, stream};
 
-use self::report::{Finding, Report, Section};
+use self::{
+    clients::Places,
+    report::{Finding, Report, Section},
+};
 use crate::{
     cli::{DoctorArgs, Form, Settings},
     cluster::{Checkup, Cluster, Contexts, Granted, Name, Right},
     config::Config,
     mcp::Transport,
-    watch::{Endpoint, Probe, Screen, token},
+    watch::{Endpoint, Probe, Screen, WireError, token},
 };
 
 /// Contexts that are looked at at once: dead ones cost their time once.
@@ -33,11 +37,14 @@ pub async fn run(args: &DoctorArgs, settings: &Settings, config: Config) -> Resu
     let mut sections = Vec::new();
     if let Some(url) = &args.url {
         let token = token(args.token_file.as_deref())?;
-        sections.push(connection(url, token.as_deref()).await);
+        let authority = args.certificate_authority.as_deref();
+        let endpoint = Endpoint::believing(url, token.as_deref(), authority);
+        sections.push(connection(url, endpoint).await);
     }
     // Who names a server asks about that one.
     if args.url.is_none() || !args.context.is_empty() {
         sections.push(server(settings));
+        sections.extend(clients::look(&Places::of_this_process(), &config.redactor).await);
         sections.extend(clusters(args, config).await);
     }
     let report = Report::new(sections);
@@ -52,10 +59,10 @@ pub async fn run(args: &DoctorArgs, settings: &Settings, config: Config) -> Resu
     Ok(report.ok)
 }
 
-async fn connection(url: &str, token: Option<&str>) -> Section {
-    let endpoint = match Endpoint::new(url, token) {
+async fn connection(url: &str, endpoint: Result<Endpoint, WireError>) -> Section {
+    let endpoint = match endpoint {
         Ok(endpoint) => endpoint,
-        Err(error) => return Section::new(url, vec![Finding::fail(error.to_string())]),
+        Err(error) => return Section::new(url, vec![Finding::error(&error.to_string())]),
     };
     let about = endpoint.url();
     let probe = Probe::run(endpoint).await;
@@ -90,7 +97,7 @@ async fn connection(url: &str, token: Option<&str>) -> Section {
         });
     }
     if let Some(error) = &probe.error {
-        findings.push(Finding::fail(error.to_string()));
+        findings.push(Finding::error(&error.to_string()));
     }
     Section::new(about, findings)
 }

@@ -9,6 +9,7 @@ mod news;
 mod probe;
 mod screen;
 mod session;
+mod trust;
 mod wire;
 mod wish;
 
@@ -85,7 +86,8 @@ pub async fn run(args: &WatchArgs, config: Config, stop: impl Stream<Item = ()>)
         };
     };
     let token = token(args.token_file.as_deref())?;
-    let endpoint = Endpoint::new(url, token.as_deref())?;
+    let authority = args.certificate_authority.as_deref();
+    let endpoint = Endpoint::believing(url, token.as_deref(), authority)?;
     view.follow(endpoint, wish, stop).await
 }
 

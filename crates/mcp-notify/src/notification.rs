@@ -1,5 +1,6 @@
 //! A notification: serialised once, shared by every session that gets it.
 
+use std::cell::Cell;
 use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::ops::Range;
@@ -33,6 +34,7 @@ struct Inner {
     about: Option<About>,
 }
 
+#[derive(Debug)]
 struct Body {
     frame: Bytes,
     /// Where the parameters lie in the frame; empty without parameters.
@@ -88,7 +90,7 @@ pub enum EncodeError {
 #[must_use]
 pub struct NotificationBuilder {
     method: Method,
-    params: Option<Result<Vec<u8>, EncodeError>>,
+    body: Option<Result<Body, EncodeError>>,
     key: Option<CoalesceKey>,
     tier: Tier,
     about: Option<About>,
@@ -101,7 +103,7 @@ impl Notification {
     pub fn builder(method: Method) -> NotificationBuilder {
         NotificationBuilder {
             method,
-            params: None,
+            body: None,
             key: None,
             tier: Tier::default(),
             about: None,
@@ -188,20 +190,7 @@ impl fmt::Debug for Notification {
 impl NotificationBuilder {
     /// Serialises the parameters, now and once.
     pub fn params(mut self, params: &impl Serialize) -> Self {
-        let encoded = serde_json::to_vec(params).map_err(|e| EncodeError::Json(Arc::new(e)));
-        self.params = Some(encoded.and_then(|mut bytes| match bytes.first() {
-            Some(b'{') => {
-                // JSON that was kept as text may have line ends, and none of
-                // them inside a string: a frame is one line.
-                for byte in &mut bytes {
-                    if matches!(byte, b'\n' | b'\r') {
-                        *byte = b' ';
-                    }
-                }
-                Ok(bytes)
-            }
-            _ => Err(EncodeError::NotAnObject),
-        }));
+        self.body = Some(Body::with_params(&self.method, params));
         self
     }
 
@@ -228,16 +217,12 @@ impl NotificationBuilder {
     pub fn build(self) -> Notification {
         let Self {
             method,
-            params,
+            body,
             key,
             tier,
             about,
         } = self;
-        let body = match params {
-            None => Ok(Body::new(&method, &[])),
-            Some(Ok(params)) => Ok(Body::new(&method, &params)),
-            Some(Err(error)) => Err(error),
-        };
+        let body = body.unwrap_or_else(|| Ok(Body::without_params(&method)));
         Notification(Arc::new(Inner {
             method,
             body,
@@ -248,28 +233,60 @@ impl NotificationBuilder {
     }
 }
 
+const HEAD: &[u8] = br#"{"jsonrpc":"2.0","method":""#;
+const PARAMS: &[u8] = br#"","params":"#;
+
+/// What the next notification of this thread may be written into is kept up to this.
+const SCRATCH_BYTES_MAX: usize = 64 * 1024;
+
+thread_local! {
+    /// Taken while it is used: parameters that build a notification while they are
+    /// serialised find an empty one.
+    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
 impl Body {
-    fn new(method: &Method, params: &[u8]) -> Self {
-        const HEAD: &str = r#"{"jsonrpc":"2.0","method":""#;
-        const PARAMS: &str = r#","params":"#;
-        let method = method.as_str();
-        let mut frame = Vec::with_capacity(
-            HEAD.len() + method.len() + PARAMS.len() + params.len() + "\"}".len(),
-        );
-        frame.extend_from_slice(HEAD.as_bytes());
-        frame.extend_from_slice(method.as_bytes());
-        frame.push(b'"');
-        if !params.is_empty() {
-            frame.extend_from_slice(PARAMS.as_bytes());
-        }
-        let start = frame.len();
-        frame.extend_from_slice(params);
-        let params = start..frame.len();
-        frame.push(b'}');
+    fn without_params(method: &Method) -> Self {
+        let frame = [HEAD, method.as_str().as_bytes(), b"\"}"].concat();
         Self {
             frame: frame.into(),
-            params,
+            params: 0..0,
         }
+    }
+
+    /// Written into a buffer that is used again and again, and copied once its
+    /// length is known: one allocation, of just the size.
+    fn with_params(method: &Method, params: &impl Serialize) -> Result<Self, EncodeError> {
+        let mut text = SCRATCH.take();
+        text.clear();
+        text.extend_from_slice(HEAD);
+        text.extend_from_slice(method.as_str().as_bytes());
+        text.extend_from_slice(PARAMS);
+        let start = text.len();
+        let written = serde_json::to_writer(&mut text, params);
+        let body = match written {
+            Err(error) => Err(EncodeError::Json(Arc::new(error))),
+            Ok(()) if text.get(start) != Some(&b'{') => Err(EncodeError::NotAnObject),
+            Ok(()) => {
+                // JSON that was kept as text may have line ends, and none of them
+                // inside a string: a frame is one line.
+                let mut next = start;
+                while let Some(found) = memchr::memchr2(b'\n', b'\r', &text[next..]) {
+                    next += found;
+                    text[next] = b' ';
+                }
+                let params = start..text.len();
+                text.push(b'}');
+                Ok(Self {
+                    frame: Bytes::copy_from_slice(&text),
+                    params,
+                })
+            }
+        };
+        if text.capacity() <= SCRATCH_BYTES_MAX {
+            SCRATCH.set(text);
+        }
+        body
     }
 }
 

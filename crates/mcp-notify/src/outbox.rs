@@ -138,6 +138,9 @@ struct State {
     leases: Vec<Lease>,
     last_lease: u64,
     waker: Option<Waker>,
+    /// The reader lets more come together: it is not woken for less than half of
+    /// what there is room for.
+    patient: bool,
     /// Of a reader that wants to know when another takes over.
     takeover: Option<Waker>,
     /// A gap was begun and nothing was taken since: already said in the log.
@@ -162,6 +165,7 @@ impl Outbox {
             leases: Vec::new(),
             last_lease: 0,
             waker: None,
+            patient: false,
             takeover: None,
             overflow_logged: false,
         };
@@ -189,7 +193,8 @@ impl Outbox {
         state.dropped += evicted.len() as u64;
         let first_drop =
             !evicted.is_empty() && !std::mem::replace(&mut state.overflow_logged, true);
-        let waker = state.waker.take();
+        let wake = !state.patient || state.lanes.half_full();
+        let waker = if wake { state.waker.take() } else { None };
         drop(state);
         if let Some(waker) = waker {
             waker.wake();

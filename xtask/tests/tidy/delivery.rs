@@ -15,7 +15,8 @@ fn places(folder: &str, what: &str) -> Vec<String> {
     let files = files_named(folder, ".rs").into_iter().filter(is_product);
     let mut found = Vec::new();
     for file in files {
-        let code = file.text.split("#[cfg(test)]").next().unwrap_or_default();
+        let tests = "#[cfg(test)]\nmod tests {";
+        let code = file.text.split(tests).next().unwrap_or_default();
         let mut lines = code.lines().map(str::trim_start);
         if lines.any(|line| !line.starts_with("//") && what.is_match(line)) {
             found.push(file.path);

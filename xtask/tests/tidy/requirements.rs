@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fs};
 
 use regex::Regex;
 
-use crate::tree::{files, root};
+use crate::tree::{File, files, files_named, root};
 
 /// How many requirements each of the five documents has.
 const COUNTS: [usize; 5] = [31, 35, 56, 79, 55];
@@ -93,6 +93,51 @@ fn slug(heading: &str) -> String {
         .chars()
         .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
     kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+/// What passed before passes still, because all of it is run again for every change.
+#[test]
+fn every_test_there_is_runs_for_every_change() {
+    let read = |path: &str| fs::read_to_string(root().join(path)).unwrap();
+    let ci = read(".ci/run");
+    assert_eq!(ci.lines().last(), Some("exec cargo xtask test"));
+    let run = read("xtask/src/test.rs");
+    assert!(run.contains(r#"cargo(&["test", "--workspace", "--all-features"])"#));
+    for word in ["--exclude", "--skip", "continue-on-error"] {
+        assert!(!ci.contains(word) && !run.contains(word), "{word}");
+    }
+    for file in files_named("", "Cargo.toml") {
+        for switch in ["test = false", "autotests = false"] {
+            assert!(!file.text.contains(switch), "{}: {switch}", file.path);
+        }
+    }
+    // A file that no other names is not compiled, and neither are its tests.
+    let sources = files_named("", ".rs");
+    let lost: Vec<_> = sources
+        .iter()
+        .filter(|file| !is_root(&file.path) && !is_named(&file.path, &sources))
+        .map(|file| file.path.as_str())
+        .collect();
+    assert!(lost.is_empty(), "no `mod` names {lost:?}");
+}
+
+/// Whether cargo finds the file by itself.
+fn is_root(path: &str) -> bool {
+    let place = Regex::new(
+        r"(^|/)(src/(main|lib)|src/bin/\w+|(tests|examples|benches)/\w+|(tests|examples|benches)/\w+/main|build)\.rs$",
+    );
+    place.unwrap().is_match(path)
+}
+
+fn is_named(path: &str, sources: &[File]) -> bool {
+    let (folder, name) = path.rsplit_once('/').unwrap();
+    let module = Regex::new(&format!(r"\bmod {};", name.trim_end_matches(".rs"))).unwrap();
+    let beside = ["main", "lib", "mod"].map(|root| format!("{folder}/{root}.rs"));
+    let above = format!("{folder}.rs");
+    let mut parents = sources
+        .iter()
+        .filter(|file| file.path == above || beside.contains(&file.path));
+    parents.any(|parent| module.is_match(&parent.text))
 }
 
 #[test]

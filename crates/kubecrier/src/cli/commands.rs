@@ -16,7 +16,7 @@ pub enum Command {
     Watch(Box<WatchArgs>),
     /// Write a small project folder to begin with, an example of each kind
     Init(InitArgs),
-    /// Check clusters, rights, settings, and whether pushes arrive
+    /// Check clusters, rights, settings, MCP clients, and whether pushes arrive
     Doctor(DoctorArgs),
     /// Print a script that completes commands and flags
     Completion(CompletionArgs),
@@ -71,6 +71,10 @@ pub struct WatchArgs {
     /// File with the bearer token for --url; or set KUBECRIER_TOKEN
     #[arg(long, value_name = "FILE", requires = "url", help_heading = "Where")]
     pub token_file: Option<PathBuf>,
+
+    /// File with the authorities to trust for an https --url [default: the system's]
+    #[arg(long, value_name = "FILE", requires = "url", help_heading = "Where")]
+    pub certificate_authority: Option<PathBuf>,
 
     /// Kubeconfig for the server inside
     #[arg(
@@ -169,8 +173,9 @@ pub struct WatchArgs {
     pub color: Colour,
 }
 
-/// Looks at every context of the kubeconfig and at the settings, or with --url at one
-/// connection. Ends with 0 if all is well, else with 1.
+/// Looks at every context of the kubeconfig, at the settings and at the configuration of
+/// MCP clients here, or with --url at one connection. Ends with 0 if all is well, else
+/// with 1.
 #[derive(Clone, Debug, PartialEq, Args)]
 pub struct DoctorArgs {
     /// Print help
@@ -184,6 +189,10 @@ pub struct DoctorArgs {
     /// File with the bearer token for --url; or set KUBECRIER_TOKEN
     #[arg(long, value_name = "FILE", requires = "url")]
     pub token_file: Option<PathBuf>,
+
+    /// File with the authorities to trust for an https --url [default: the system's]
+    #[arg(long, value_name = "FILE", requires = "url")]
+    pub certificate_authority: Option<PathBuf>,
 
     /// Kubeconfig to look at
     #[arg(long, value_name = "FILE")]

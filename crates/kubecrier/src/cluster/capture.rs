@@ -97,6 +97,13 @@ impl FaultCaptures {
     pub fn is_saturated(&self, context: &str) -> bool {
         self.captures.is_saturated(context)
     }
+
+    /// Lets go of what has been remembered for long enough.
+    pub fn forget_old(&self) {
+        self.captures.forget_old();
+        self.known.pods.forget_old();
+        self.known.owners.forget_old();
+    }
 }
 
 // === impl Place ===

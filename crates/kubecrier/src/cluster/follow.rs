@@ -77,6 +77,8 @@ struct Shared {
 #[derive(Default)]
 struct Members {
     all: Mutex<Vec<(u64, Arc<dyn LogListener>)>>,
+    /// What was told last, without its lines: whoever comes later hears how it stands.
+    last: Mutex<Option<LogNews>>,
     left: Notify,
 }
 
@@ -116,7 +118,8 @@ impl Follows {
         Err(TooManyFollows)
     }
 
-    /// Follows a log on behalf of the listener, until the lease is dropped.
+    /// Follows a log on behalf of the listener, until the lease is dropped. It is told
+    /// when following begins, or at once if that was before.
     pub fn join(
         &self,
         key: &LogKey,
@@ -125,12 +128,14 @@ impl Follows {
         let shared = &self.shared;
         let id = shared.keys.fetch_add(1, Ordering::Relaxed);
         let mut running = shared.running.lock();
-        if let Some(members) = running.get(key) {
-            members.all.lock().push((id, listener));
-            return Ok(FollowLease {
-                members: Arc::clone(members),
-                key: id,
-            });
+        if let Some(members) = running.get(key).cloned() {
+            members.all.lock().push((id, Arc::clone(&listener)));
+            drop(running);
+            let last = members.last.lock().clone();
+            if let Some(last) = last {
+                listener.grew(&last);
+            }
+            return Ok(FollowLease { members, key: id });
         }
         if running.len() >= FOLLOWS_MAX {
             return Err(TooManyFollows);
@@ -213,6 +218,11 @@ impl fmt::Display for LogKey {
 
 impl Members {
     fn tell(&self, news: &LogNews) {
+        *self.last.lock() = Some(LogNews {
+            lines: Vec::new(),
+            omitted: 0,
+            ..news.clone()
+        });
         let all: Vec<_> = {
             let all = self.all.lock();
             all.iter().map(|(_, one)| Arc::clone(one)).collect()

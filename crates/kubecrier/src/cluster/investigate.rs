@@ -58,6 +58,10 @@ impl Investigator for Investigators {
     fn is_saturated(&self, cluster: &str) -> bool {
         self.captures.is_saturated(cluster)
     }
+
+    fn forget_old(&self) {
+        self.captures.forget_old();
+    }
 }
 
 fn fault(cluster: &str, event: &Event) -> Fault {

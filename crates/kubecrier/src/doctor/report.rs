@@ -56,6 +56,14 @@ impl Finding {
         Self::new(Verdict::Fail, text)
     }
 
+    /// A failure whose text may end with what to do.
+    pub(crate) fn error(text: &str) -> Self {
+        match text.split_once("\nhint: ") {
+            Some((text, hint)) => Self::fail(text).hint(hint),
+            None => Self::fail(text),
+        }
+    }
+
     fn new(verdict: Verdict, text: impl Into<String>) -> Self {
         Self {
             verdict,

@@ -48,6 +48,12 @@ impl<K: Hash + Eq + Clone, V: Clone> ShortMemory<K, V> {
         entries.insert(key, (Instant::now(), value));
     }
 
+    /// Lets go of what is no longer good.
+    pub fn forget_old(&self) {
+        let mut entries = self.entries.lock();
+        entries.retain(|_, (since, _)| since.elapsed() < self.lives_for);
+    }
+
     /// How many are remembered, also those that are no longer good.
     pub fn len(&self) -> usize {
         self.entries.lock().len()
@@ -78,6 +84,8 @@ mod tests {
         );
         tokio::time::advance(Duration::from_secs(7)).await;
         assert_eq!((memory.get(&1), memory.get(&3)), (None, Some(30)));
+        memory.forget_old();
+        assert_eq!(memory.len(), 2, "what is no longer good");
         memory.put(4, 40);
         let kept = [1, 2, 3, 4].map(|key| memory.get(&key).is_some());
         assert_eq!(

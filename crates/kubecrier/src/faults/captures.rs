@@ -256,6 +256,11 @@ impl Captures {
         pool.captures.available_permits() == 0 || pool.lanes.lock().get(cluster).is_some_and(full)
     }
 
+    /// Lets go of evidence that is too old to be given to anybody.
+    pub fn forget_old(&self) {
+        self.inner.flights.lock().forget_old();
+    }
+
     fn flight<S: Source>(&self, source: &S, fault: &Fault) -> Result<Arc<Evidence>, Flight> {
         let mut flights = self.inner.flights.lock();
         flights.forget_old();

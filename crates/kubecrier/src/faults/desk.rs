@@ -26,6 +26,9 @@ pub trait Investigator: Send + Sync + 'static {
 
     /// Whether one more would be throttled now.
     fn is_saturated(&self, cluster: &str) -> bool;
+
+    /// Lets go of what has been remembered for long enough.
+    fn forget_old(&self);
 }
 
 /// An investigation under way.
@@ -85,6 +88,12 @@ impl Desk {
     /// Whether evidence is short now.
     pub fn is_saturated(&self, cluster: &str) -> bool {
         self.inner.investigator.is_saturated(cluster)
+    }
+
+    /// Lets go of evidence that nobody would be given any more. Without it the last
+    /// burst would stay in memory until the next one.
+    pub fn forget_old(&self) {
+        self.inner.investigator.forget_old();
     }
 
     /// Looks into a fault now, for somebody who waits for it.

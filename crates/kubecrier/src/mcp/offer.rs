@@ -88,6 +88,14 @@ impl Offer {
     }
 }
 
+/// The set of a tool, by its name.
+#[cfg(test)]
+pub(super) fn toolset_name(tool: &str) -> &'static str {
+    let set = toolset(tool);
+    let found = TOOLSETS.iter().find(|(_, one)| *one == set);
+    found.map_or("", |(name, _)| name)
+}
+
 fn toolset(tool: &str) -> Toolset {
     match tool.split('_').next() {
         Some("configuration") => Toolset::Config,

@@ -331,7 +331,10 @@ impl ServerHandler for Server {
             () = context.ct.cancelled() => {
                 Err(ErrorData::internal_error("the read was cancelled", None))
             }
-            contents = reading => Ok(cleaned_contents(&self.shared.redactor, contents?).into()),
+            contents = reading => match contents {
+                Ok(contents) => Ok(cleaned_contents(&self.shared.redactor, contents).into()),
+                Err(error) => Err(self.refusal(error)),
+            },
         }
     }
 

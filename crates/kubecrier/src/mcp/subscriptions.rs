@@ -6,7 +6,7 @@
 
 use std::{fmt, sync::Arc};
 
-use mcp_notify::{LoggingService, Session};
+use mcp_notify::{LoggingService, ResourceType, Session};
 use serde_json::json;
 use tokio::time::{Duration, Instant, interval};
 use tokio_util::sync::CancellationToken;
@@ -265,9 +265,11 @@ impl Subscriptions {
         let Inner {
             ledger,
             updates,
+            faults,
             idle_timeout,
             ..
         } = &*self.inner;
+        faults.forget_old();
         let now = Instant::now();
         for (owner, one) in ledger.all() {
             if !one.is_kept_by_use() {
@@ -324,7 +326,8 @@ impl subscriptions::Updates for Told {
     }
 
     fn updated(&self, uri: &str, update: &Update) {
-        self.0.updated(uri, None, Some(&json!({META: update})));
+        let counted = Some(ResourceType::Events);
+        self.0.updated(uri, counted, Some(&json!({META: update})));
     }
 }
 
@@ -334,5 +337,52 @@ impl fmt::Debug for Inner {
             .field("subscriptions", &self.ledger.len())
             .field("watches", &self.watches)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mcp_notify::{Metrics, OutboxConfig, OutboxLimits};
+    use prometheus_client::{encoding::text::encode, registry::Registry};
+
+    use super::*;
+    use crate::{
+        mcp::resources::{Resources, tests::Notes},
+        subscriptions::Updates as _,
+    };
+
+    #[test]
+    fn an_update_of_a_feed_that_is_lost_counts_as_events() {
+        let mut registry = Registry::default();
+        let metrics = Metrics::register(&mut registry);
+        let limits = OutboxLimits {
+            messages_max: 1,
+            ..OutboxLimits::default()
+        };
+        let outbox = OutboxConfig::default().limits(limits).metrics(metrics);
+        let session = Session::builder().outbox(outbox).build("slow");
+        let resources = Resources::new(vec![Box::new(Notes::default())]);
+        let who = Who {
+            session: Some(session.clone()),
+            caller: Caller::current(),
+            era: Era::Legacy,
+        };
+        let told = Told(resources.updates().clone());
+        for uri in ["note:///a", "note:///b"] {
+            resources.subscribe(&session, uri, &who).unwrap();
+            let (seq, count, summary) = (1, 1, String::new());
+            told.updated(
+                uri,
+                &Update {
+                    seq,
+                    count,
+                    summary,
+                },
+            );
+        }
+        let mut text = String::new();
+        encode(&mut text, &registry).unwrap();
+        let lost = r#"failures_total{resource_type="events",error_type="other"} 1"#;
+        assert!(text.contains(lost), "{text}");
     }
 }

@@ -201,4 +201,6 @@ fn limit(asked: Option<u32>, default: usize, max: usize) -> Result<usize, ToolEr
 }
 
 #[cfg(test)]
+mod pages;
+#[cfg(test)]
 mod tests;

@@ -12,6 +12,11 @@ pub trait Listener: Send + Sync + 'static {
     /// request, which is made only if somebody says yes.
     fn wants(&self, event: &Event) -> bool;
 
+    /// Whether it looks at labels at all.
+    fn needs_labels(&self) -> bool {
+        true
+    }
+
     /// Takes an event it may want, labels and all.
     fn take(self: Arc<Self>, event: &Arc<Event>);
 

@@ -3,6 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
 
 use super::{
@@ -14,6 +15,9 @@ use super::{
 /// Tries again after this, and after twice as long each time.
 const PAUSE_MIN: Duration = Duration::from_millis(250);
 const PAUSE_MAX: Duration = Duration::from_secs(10);
+
+/// Contexts that are subscribed to at once.
+const AT_ONCE: usize = 32;
 
 /// A client that stays.
 #[derive(Debug)]
@@ -123,16 +127,23 @@ impl Follower {
 
     /// A session, its stream, a level, and the subscriptions.
     async fn subscribe(&mut self, again: bool) -> Result<Heard, WireError> {
-        let mut session = Session::begin(Arc::clone(&self.endpoint)).await?;
+        let session = Session::begin(Arc::clone(&self.endpoint)).await?;
         self.current = Some(session.clone());
         let told = session.listen(None).await?;
         session
             .request("logging/setLevel", json!({"level": "info"}))
             .await?;
         let (mut orders, mut notes, mut failed) = (Vec::new(), Vec::new(), None);
-        for order in self.wish.orders(&mut session).await? {
+        let wanted = self.wish.orders(&session).await?;
+        // Dead clusters cost their time once, and not one after the other.
+        let asked = wanted.into_iter().map(|order| {
             let arguments = self.wish.subscription(&order);
-            match session.call("events_subscribe", arguments).await {
+            let session = &session;
+            async move { (order, session.call("events_subscribe", arguments).await) }
+        });
+        let mut asked = stream::iter(asked).buffered(AT_ONCE);
+        while let Some((order, made)) = asked.next().await {
+            match made {
                 Ok(made) => {
                     let warnings = made["warnings"].as_array().into_iter().flatten();
                     notes.extend(warnings.filter_map(Value::as_str).map(str::to_owned));
@@ -146,6 +157,7 @@ impl Follower {
                 Err(error) => return Err(error),
             }
         }
+        drop(asked);
         if let Some(error) = failed.filter(|_| orders.is_empty()) {
             return Err(error);
         }
@@ -164,7 +176,7 @@ impl Follower {
         orders: &[Order],
         since: &str,
     ) -> Result<Vec<(String, Value)>, WireError> {
-        let State::Hearing { session, .. } = &mut self.state else {
+        let State::Hearing { session, .. } = &self.state else {
             return Ok(Vec::new());
         };
         let mut rows = Vec::new();

@@ -95,7 +95,7 @@ impl Look {
                 crashes.push(crash);
             }
             if news.is_fault() {
-                lines.extend(news.context.as_ref().map(pod));
+                lines.extend(news.context.as_ref().map(|one| self.pod(one)));
             }
         } else {
             lines.push(self.trouble(news));
@@ -130,7 +130,7 @@ impl Look {
         } else {
             String::new()
         };
-        if self.width.is_some_and(|width| width < ROOMY) {
+        if self.is_narrow() {
             let below = |style, text| Line::default().with(PLAIN, "  ").with(style, text);
             lines.push(line.with(BOLD, &event.reason).with(DIM, &times));
             lines.push(below(WHERE, &place));
@@ -149,7 +149,7 @@ impl Look {
 
     /// A crash that was shown already, of another run, is only named.
     fn log(&self, log: &Log, known: bool, lines: &mut Vec<Line>) {
-        let bar = |text: &str, style| Line::default().with(DIM, "         │ ").with(style, text);
+        let bar = |text: &str, style| self.below("│ ").with(style, text);
         let mut title = if log.container.is_empty() {
             "logs".to_owned()
         } else {
@@ -198,35 +198,46 @@ impl Look {
         }
     }
 
+    /// Who made it, how it ended, where it runs.
+    fn pod(&self, pod: &Pod) -> Line {
+        let mut facts = Vec::new();
+        if let Some(owner) = pod.owners.last() {
+            facts.push(format!("{}/{}", owner.kind.to_lowercase(), owner.name));
+        }
+        if let Some(container) = pod.containers.first() {
+            facts.push(format!("{} {}", container.name, container.state));
+            if let Some(ended) = &container.last_termination {
+                let why = ended.reason.as_deref().unwrap_or("ended");
+                facts.push(format!("{why}, exit {}", ended.exit_code));
+            }
+            match container.restart_count {
+                ..=0 => {}
+                1 => facts.push("1 restart".to_owned()),
+                count => facts.push(format!("{count} restarts")),
+            }
+            facts.push(container.image.clone());
+        }
+        if let Some(node) = &pod.node {
+            facts.push(format!("on {node}"));
+        }
+        let facts: Vec<_> = facts.into_iter().filter(|fact| !fact.is_empty()).collect();
+        self.below("└ ").with(DIM, &facts.join(" · "))
+    }
+
+    /// What stands under an event: below its type, or where there is most room.
+    fn below(&self, mark: &str) -> Line {
+        let margin = if self.is_narrow() { 2 } else { 9 };
+        Line::default().with(DIM, &format!("{:margin$}{mark}", ""))
+    }
+
+    fn is_narrow(&self) -> bool {
+        self.width.is_some_and(|width| width < ROOMY)
+    }
+
     fn time(&self, at: Option<Timestamp>) -> String {
         let at = at.unwrap_or_default().to_zoned(self.zone.clone());
         at.strftime("%H:%M:%S").to_string()
     }
-}
-
-/// Who made it, how it ended, where it runs.
-fn pod(pod: &Pod) -> Line {
-    let mut facts = Vec::new();
-    if let Some(owner) = pod.owners.last() {
-        facts.push(format!("{}/{}", owner.kind.to_lowercase(), owner.name));
-    }
-    if let Some(container) = pod.containers.first() {
-        facts.push(format!("{} {}", container.name, container.state));
-        if let Some(ended) = &container.last_termination {
-            let why = ended.reason.as_deref().unwrap_or("ended");
-            facts.push(format!("{why}, exit {}", ended.exit_code));
-        }
-        if container.restart_count > 0 {
-            facts.push(format!("{} restarts", container.restart_count));
-        }
-        facts.push(container.image.clone());
-    }
-    if let Some(node) = &pod.node {
-        facts.push(format!("on {node}"));
-    }
-    let facts: Vec<_> = facts.into_iter().filter(|fact| !fact.is_empty()).collect();
-    let line = Line::default().with(DIM, "         └ ");
-    line.with(DIM, &facts.join(" · "))
 }
 
 /// The lines to show, and which of them says what crashed: from that one on, else

@@ -39,10 +39,10 @@ impl Probe {
         let mut probe = Self::default();
         let began = Instant::now();
         match Session::begin(Arc::new(endpoint)).await {
-            Ok(mut session) => {
+            Ok(session) => {
                 probe.begun = began.elapsed();
                 probe.server = Some(describe(session.server()));
-                probe.error = probe.listen(&mut session).await.err();
+                probe.error = probe.listen(&session).await.err();
                 session.end().await;
             }
             Err(error) => probe.error = Some(error),
@@ -50,7 +50,7 @@ impl Probe {
         probe
     }
 
-    async fn listen(&mut self, session: &mut Session) -> Result<(), WireError> {
+    async fn listen(&mut self, session: &Session) -> Result<(), WireError> {
         let began = Instant::now();
         let mut told = session.listen(None).await?;
         let push = async {

@@ -1,6 +1,13 @@
 //! An MCP session over HTTP, as any client has one.
 
-use std::{pin::Pin, sync::Arc, time::Duration};
+use std::{
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, stream};
@@ -23,7 +30,8 @@ const SILENCE_MAX: Duration = Duration::from_mins(1);
 pub(crate) struct Session {
     endpoint: Arc<Endpoint>,
     headers: HeaderMap,
-    next: u64,
+    /// Ids of requests, which run side by side.
+    next: Arc<AtomicU64>,
     server: Value,
 }
 
@@ -46,7 +54,7 @@ impl Session {
         let mut session = Self {
             endpoint,
             headers,
-            next: 0,
+            next: Arc::default(),
             server: Value::Null,
         };
         let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
@@ -108,20 +116,15 @@ impl Session {
     }
 
     /// One request, and its result.
-    pub(crate) async fn request(
-        &mut self,
-        method: &str,
-        params: Value,
-    ) -> Result<Value, WireError> {
-        self.next += 1;
-        let id = self.next;
+    pub(crate) async fn request(&self, method: &str, params: Value) -> Result<Value, WireError> {
+        let id = self.next.fetch_add(1, Ordering::Relaxed) + 1;
         let body = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
         let (_, body) = self.post(&body).await?;
         self.result(&body)
     }
 
     /// What a tool answers, as data.
-    pub(crate) async fn call(&mut self, tool: &str, arguments: Value) -> Result<Value, WireError> {
+    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Result<Value, WireError> {
         let params = json!({"name": tool, "arguments": arguments});
         let mut result = self.request("tools/call", params).await?;
         if result["isError"] == true {

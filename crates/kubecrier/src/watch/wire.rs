@@ -1,16 +1,21 @@
 //! HTTP to a kubecrier: one address, one token, and errors that a person can act on.
 
-use std::time::Duration;
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_rustls::HttpsConnector;
 use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::{TokioExecutor, TokioTimer},
 };
+
+use super::trust;
 
 /// Time for an answer to begin. A subscription asks the API server first.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
@@ -26,6 +31,7 @@ const SAID_CHARS: usize = 300;
 pub(crate) struct Endpoint {
     url: Uri,
     token: Option<HeaderValue>,
+    authority: Option<PathBuf>,
     client: Either,
 }
 
@@ -43,6 +49,14 @@ pub enum WireError {
     /// The address is none.
     #[error("`{0}` is not the address of a kubecrier; write for example http://127.0.0.1:8080/mcp")]
     Address(String),
+    /// The file with the authorities to believe cannot be used.
+    #[error("the certificate authority `{path}` cannot be used: {reason}")]
+    Authority {
+        /// Which file.
+        path: String,
+        /// Why.
+        reason: String,
+    },
     /// The token cannot be sent.
     #[error("the token has characters that no token has (a line break?)")]
     Token,
@@ -92,7 +106,11 @@ impl WireError {
             Self::Refused { status, .. } => {
                 status.is_server_error() || *status == StatusCode::TOO_MANY_REQUESTS
             }
-            Self::Address(_) | Self::Token | Self::Unauthorized(_) | Self::Rpc(_) => false,
+            Self::Address(_)
+            | Self::Authority { .. }
+            | Self::Token
+            | Self::Unauthorized(_)
+            | Self::Rpc(_) => false,
         }
     }
 }
@@ -102,37 +120,45 @@ impl WireError {
 impl Endpoint {
     /// An address such as `http://127.0.0.1:8080/mcp`; without a path, `/mcp` is meant.
     pub(crate) fn new(url: &str, token: Option<&str>) -> Result<Self, WireError> {
+        Self::believing(url, token, None)
+    }
+
+    /// The same; over TLS, only who is signed by an authority in that file is believed.
+    pub(crate) fn believing(
+        url: &str,
+        token: Option<&str>,
+        authority: Option<&Path>,
+    ) -> Result<Self, WireError> {
         let refuse = || WireError::Address(url.to_owned());
         let uri: Uri = url.parse().map_err(|_| refuse())?;
-        let authority = uri.authority().ok_or_else(refuse)?.clone();
+        let host = uri.authority().ok_or_else(refuse)?.clone();
         let path = match uri.path_and_query() {
             Some(path) if path.as_str() != "/" => path.as_str(),
             _ => "/mcp",
         };
         let scheme = uri.scheme_str().unwrap_or_default();
+        if let Some(path) = authority.filter(|_| scheme == "http") {
+            return Err(WireError::Authority {
+                path: path.display().to_string(),
+                reason: format!("`{url}` is not https, so there is no certificate to check"),
+            });
+        }
         let client = match scheme {
             "http" => Either::Plain(
                 Client::builder(TokioExecutor::new())
                     .pool_timer(TokioTimer::new())
                     .build(HttpConnector::new()),
             ),
-            "https" => {
-                let connector = HttpsConnectorBuilder::new().with_native_roots();
-                let connector = connector.map_err(|error| WireError::Unreachable {
-                    url: url.to_owned(),
-                    reason: format!("the system has no certificates to trust: {error}"),
-                })?;
-                Either::Tls(
-                    Client::builder(TokioExecutor::new())
-                        .pool_timer(TokioTimer::new())
-                        .build(connector.https_only().enable_http1().build()),
-                )
-            }
+            "https" => Either::Tls(
+                Client::builder(TokioExecutor::new())
+                    .pool_timer(TokioTimer::new())
+                    .build(trust::connector(url, authority)?),
+            ),
             _ => return Err(refuse()),
         };
         let url = Uri::builder()
             .scheme(scheme)
-            .authority(authority)
+            .authority(host)
             .path_and_query(path)
             .build()
             .map_err(|_| refuse())?;
@@ -144,7 +170,12 @@ impl Endpoint {
                 Ok(value)
             })
             .transpose()?;
-        Ok(Self { url, token, client })
+        Ok(Self {
+            url,
+            token,
+            authority: authority.map(Path::to_owned),
+            client,
+        })
     }
 
     /// As a person writes it.
@@ -179,7 +210,13 @@ impl Endpoint {
         };
         let response = match tokio::time::timeout(ANSWER_WITHIN, sending).await {
             Ok(Ok(response)) => response,
-            Ok(Err(error)) => return Err(unreachable(deepest(&error))),
+            Ok(Err(error)) => {
+                let mut reason = deepest(&error);
+                if let Some(advice) = trust::advice(&error, self.authority.as_deref()) {
+                    reason.push_str(&format!("\nhint: {advice}"));
+                }
+                return Err(unreachable(reason));
+            }
             Err(_elapsed) => {
                 let seconds = ANSWER_WITHIN.as_secs();
                 return Err(unreachable(format!("no answer within {seconds} s")));

@@ -68,7 +68,7 @@ impl From<&WatchArgs> for Wish {
 
 impl Wish {
     /// One order per context; the server knows which there are.
-    pub(crate) async fn orders(&self, session: &mut Session) -> Result<Vec<Order>, WireError> {
+    pub(crate) async fn orders(&self, session: &Session) -> Result<Vec<Order>, WireError> {
         let known = session
             .call("configuration_contexts_list", json!({}))
             .await?;

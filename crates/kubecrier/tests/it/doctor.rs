@@ -1,13 +1,13 @@
 //! `kubecrier doctor` on real clusters with narrow rights, and on dead ones.
 
-use std::{path::Path, process::Output};
+use std::{net::TcpListener, path::Path, process::Output, sync::LazyLock};
 
 use regex::Regex;
 use serde_json::Value;
-use testbed::User;
+use testbed::{Testbed, User};
 use tokio::time::{Duration, Instant};
 
-use crate::harness::{Http, command, kubeconfig, one_context};
+use crate::harness::{File, Http, command, kubeconfig, one_context};
 
 fn doctor(kubeconfig: &Path, arguments: &[&str]) -> Output {
     command()
@@ -84,31 +84,41 @@ async fn who_is_kept_to_a_namespace_is_told_to_name_it() {
     assert_eq!(done.status.code(), Some(1), "{}", report(&done));
 }
 
-#[tokio::test]
-async fn forty_contexts_of_which_half_are_dead_are_looked_at_at_once() {
-    let Some(bed) = testbed::shared() else { return };
+/// A kubeconfig with forty contexts, and their names. Half of them are dead: refused, or
+/// listened to by somebody who never says a word.
+pub(crate) fn half_dead(bed: &Testbed) -> (File, Vec<String>) {
+    static SILENT: LazyLock<TcpListener> =
+        LazyLock::new(|| TcpListener::bind("127.0.0.1:0").unwrap());
+    let silent = format!("https://{}", SILENT.local_addr().unwrap());
     let pem = bed.dev().authority_pem();
-    // Listens, and never says a word.
-    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let silent = format!("https://{}", silent.local_addr().unwrap());
+    let mut names = Vec::new();
     let file = kubeconfig(|mut file| {
         for index in 0..20 {
-            file = file.context(&format!("live-{index}"), bed.dev(), User::Reader);
+            let (live, dead) = (format!("live-{index}"), format!("dead-{index}"));
+            file = file.context(&live, bed.dev(), User::Reader);
             let url = if index % 2 == 0 {
                 silent.as_str()
             } else {
                 "https://127.0.0.1:1"
             };
-            file = file.server_context(&format!("dead-{index}"), url, pem);
+            file = file.server_context(&dead, url, pem);
+            names.extend([live, dead]);
         }
         file.current("live-0")
     });
+    (file, names)
+}
+
+#[tokio::test]
+async fn forty_contexts_of_which_half_are_dead_are_looked_at_at_once() {
+    let Some(bed) = testbed::shared() else { return };
+    let (file, _) = half_dead(bed);
     let began = Instant::now();
     let done = doctor(&file.path, &[]);
     let took = began.elapsed();
     let report = report(&done);
     assert_eq!(done.status.code(), Some(1), "{report}");
-    assert!(report.ends_with("20 of 41 need a look\n"), "{report}");
+    assert!(report.ends_with("20 of 42 need a look\n"), "{report}");
     for context in ["context live-19\n  ok", "context dead-19\n  FAIL"] {
         assert!(report.contains(context), "no {context} in {report}");
     }

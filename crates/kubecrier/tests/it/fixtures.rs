@@ -156,7 +156,8 @@ async fn progress_goes_onto_the_stream_of_the_answer_and_rises() {
         .modern("tools/call", Some("test_tool_with_progress"), call)
         .await;
     for response in [legacy, modern] {
-        let messages = until_answer(&mut Stream::new(response)).await;
+        let mut answer = Stream::at(response, "2025-11-25");
+        let messages = until_answer(&mut answer).await;
         let progress = of(&messages, "notifications/progress");
         let values: Vec<_> = progress
             .iter()

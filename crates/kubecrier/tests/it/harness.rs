@@ -1,14 +1,19 @@
 //! Starts the real binary and speaks raw JSON-RPC to it, so that nothing of ours
 //! stands between a test and the wire.
 
+mod answer;
+mod frames;
+mod kubeconfigs;
+mod people;
 mod project;
+mod proxy;
 mod stream;
 mod subscriber;
 mod terminal;
 
 use std::{
     io::{BufRead, BufReader, Write},
-    path::{Path, PathBuf},
+    path::Path,
     process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio},
     sync::{
         Arc,
@@ -22,10 +27,14 @@ use std::{
 use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use testbed::{Cluster, Kubeconfig, User};
 
 pub(crate) use self::{
+    answer::Answer,
+    frames::{Verdict, judge},
+    kubeconfigs::{File, kubeconfig, one_context},
+    people::{Demo, Watch},
     project::{Project, changed},
+    proxy::Proxy,
     stream::Stream,
     subscriber::Subscriber,
     terminal::Terminal,
@@ -62,33 +71,6 @@ pub(crate) struct StdioSession {
     stdin: Option<ChildStdin>,
     lines: mpsc::Receiver<String>,
     next: u64,
-}
-
-/// What a tool answered.
-#[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) is_error: bool,
-    pub(crate) text: String,
-    pub(crate) data: Value,
-}
-
-/// A kubeconfig in a folder of its own.
-pub(crate) struct File {
-    _dir: tempfile::TempDir,
-    pub(crate) path: PathBuf,
-}
-
-pub(crate) fn kubeconfig(build: impl FnOnce(Kubeconfig) -> Kubeconfig) -> File {
-    let dir = tempfile::tempdir().unwrap();
-    let path = build(Kubeconfig::new())
-        .write(&dir.path().join("config"))
-        .unwrap();
-    File { _dir: dir, path }
-}
-
-/// One context, `dev`, which is the current one.
-pub(crate) fn one_context(cluster: &Cluster, user: User) -> File {
-    kubeconfig(|file| file.context("dev", cluster, user).current("dev"))
 }
 
 /// The binary with a clean environment.
@@ -217,7 +199,8 @@ impl Http {
     fn launch(command: &mut Command) -> (Server, String) {
         let server = Server::start(command.args(["--port", "0"]).stdin(Stdio::null()));
         let line = server.wait_for("serving MCP over HTTP");
-        let url = line.split("url=").nth(1).unwrap();
+        // As text or as JSON.
+        let url = &line[line.find("http://").unwrap()..];
         let base = url.split("/mcp").next().unwrap().to_owned();
         (server, base)
     }
@@ -327,7 +310,7 @@ impl HttpSession {
         let response = self.open(last_event_id).await;
         assert_eq!(response.status(), 200);
         assert_eq!(response.headers()["x-accel-buffering"], "no");
-        Stream::new(response)
+        Stream::at(response, &self.version)
     }
 
     pub(crate) async fn delete(&self) -> reqwest::StatusCode {
@@ -373,7 +356,9 @@ impl HttpSession {
     pub(crate) async fn rpc(&self, method: &str, params: Value) -> Value {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let body = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
-        message(&self.post(&body).await.text().await.unwrap())
+        let answer = message(&self.post(&body).await.text().await.unwrap());
+        judge(&self.version, Some(method), &answer).expect_fits(&answer);
+        answer
     }
 
     pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Answer {
@@ -440,6 +425,7 @@ impl StdioSession {
         self.send(&json!({"jsonrpc": "2.0", "id": self.next, "method": method, "params": params}));
         let answer = self.response();
         assert_eq!(answer["id"], self.next);
+        judge("2025-11-25", Some(method), &answer).expect_fits(&answer);
         answer
     }
 
@@ -463,38 +449,5 @@ impl StdioSession {
         let answer = self.receive();
         self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
         answer
-    }
-}
-
-// === impl Answer ===
-
-impl Answer {
-    pub(crate) fn read(message: &Value) -> Self {
-        let result = message
-            .get("result")
-            .unwrap_or_else(|| panic!("an error: {message}"));
-        Self {
-            is_error: result["isError"].as_bool().unwrap_or_default(),
-            text: result["content"][0]["text"].as_str().unwrap().to_owned(),
-            data: result["structuredContent"].clone(),
-        }
-    }
-
-    /// The text of a success.
-    #[track_caller]
-    pub(crate) fn ok(self) -> Self {
-        assert!(!self.is_error, "{}", self.text);
-        self
-    }
-
-    /// The text of a failure that says all of this.
-    #[track_caller]
-    pub(crate) fn refused(self, kind: &str, words: &[&str]) -> Self {
-        assert!(self.is_error, "not an error: {}", self.text);
-        assert_eq!(self.data["error"]["kind"], kind, "{}", self.text);
-        for word in words {
-            assert!(self.text.contains(word), "no `{word}` in: {}", self.text);
-        }
-        self
     }
 }

@@ -10,9 +10,11 @@ mod closer;
 mod configuration;
 mod demo;
 mod doctor;
+mod doctor_clients;
 mod faults;
 #[cfg(feature = "conformance-fixtures")]
 mod fixtures;
+mod frames;
 mod graph;
 mod guardrails;
 mod harness;
@@ -25,6 +27,7 @@ mod read_only;
 mod redaction;
 mod registries;
 mod registries_run;
+mod resources;
 #[cfg(feature = "conformance-fixtures")]
 mod rmcp_client;
 mod selectors;
@@ -37,3 +40,4 @@ mod tools;
 mod upstream;
 mod watches;
 mod watching;
+mod watching_far;

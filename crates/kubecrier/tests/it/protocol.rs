@@ -32,10 +32,9 @@ async fn every_protocol_version_is_answered_on_stdio() {
 async fn what_is_not_there_is_method_not_found() {
     let mut session = StdioSession::start(&mut command());
     session.handshake();
-    for (method, name) in [("prompts/list", "prompts"), ("resources/list", "resources")] {
-        let answer = session.rpc(method, json!({}));
-        assert_eq!(answer["result"][name], json!([]), "{answer}");
-    }
+    // Without a kubeconfig there is no cluster to list anything of.
+    let answer = session.rpc("resources/list", json!({}));
+    assert_eq!(answer["result"]["resources"], json!([]), "{answer}");
     let answer = session.rpc("resources/read", json!({"uri": "x://y"}));
     assert_eq!(answer["error"]["code"], -32002, "{answer}");
     assert_eq!(answer["error"]["data"]["uri"], "x://y", "{answer}");

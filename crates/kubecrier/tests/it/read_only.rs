@@ -3,9 +3,12 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use testbed::{LogScript, User, event, namespace, pod};
+use testbed::{Cluster, LogScript, User, event, namespace, pod};
 
-use crate::harness::{Http, Subscriber, one_context};
+use crate::{
+    harness::{Http, Subscriber, one_context},
+    resources::{Ear, subscribe},
+};
 
 const SPACE: &str = "read-only";
 
@@ -46,6 +49,37 @@ fn calls(tool: &str) -> Vec<Value> {
             json!({"kind": "pods", "output": "yaml", "namespace": SPACE}),
         ],
         other => panic!("call the tool `{other}` here: does it only read?"),
+    }
+}
+
+/// Reads and follows resources, and fills in every prompt.
+async fn resources_and_prompts(http: &Http, cluster: &Cluster) {
+    let other = http.another("2025-11-25").await;
+    let mut ear = Ear::of(&other).await;
+    for path in ["events", "pods/web/logs/app"] {
+        let uri = format!("k8s://dev/{SPACE}/{path}");
+        let read = http.rpc("resources/read", json!({"uri": uri})).await;
+        assert!(read["result"].is_object(), "{read}");
+        subscribe(&other, &uri).await;
+        ear.until("from here on").await;
+    }
+    cluster.node().append(&format!("{SPACE}/web/app"), "more");
+    ear.until("more").await;
+    let prompts = http.rpc("prompts/list", json!({})).await;
+    for prompt in prompts["result"]["prompts"].as_array().unwrap() {
+        let mut given = json!({});
+        for argument in prompt["arguments"].as_array().unwrap() {
+            let value = match argument["name"].as_str().unwrap() {
+                "context" => "dev",
+                "namespace" => SPACE,
+                "name" => "web",
+                "faultId" => "none",
+                other => panic!("what is `{other}` of a prompt?"),
+            };
+            given[argument["name"].as_str().unwrap()] = value.into();
+        }
+        let asked = json!({"name": prompt["name"], "arguments": given});
+        http.rpc("prompts/get", asked).await;
     }
 }
 
@@ -95,6 +129,7 @@ async fn whatever_is_asked_only_reads_reach_the_api_server() {
             http.call(name, arguments).await;
         }
     }
+    resources_and_prompts(&http, cluster).await;
     let audit = cluster.audit().unwrap();
     let mut seen = BTreeSet::new();
     for request in &audit {

@@ -3,7 +3,10 @@
 use serde_json::{Value, json};
 use testbed::{Cluster, LogScript, User, event, namespace, pod};
 
-use crate::harness::{Http, Subscriber, kubeconfig};
+use crate::{
+    harness::{Http, Subscriber, kubeconfig},
+    resources::{Ear, subscribe},
+};
 
 /// What a workload has let slip, and the part that nobody may read.
 fn planted() -> Vec<(String, String)> {
@@ -183,6 +186,66 @@ async fn the_graph_is_clean(http: &Http, cluster: &Cluster) {
     assert!(heard.contains("another"), "{heard}");
 }
 
+/// Reads of resources, what is told of a log that grows, and prompts.
+async fn resources_are_clean(http: &Http, cluster: &Cluster, texts: &[String]) {
+    let log = "k8s://dev/planted/pods/leaky/logs/app";
+    for (uri, shows) in [
+        (
+            "k8s://dev/planted/events".to_owned(),
+            "login with password=[redacted",
+        ),
+        (log.to_owned(), "login with password=[redacted"),
+        (
+            format!("{log}?previous=true"),
+            "before login with password=[redacted",
+        ),
+        (
+            "k8s://dev/planted/pods/leaky/logs/broken".to_owned(),
+            "disk on fire",
+        ),
+    ] {
+        let read = http.rpc("resources/read", json!({"uri": uri})).await;
+        let read = read.to_string();
+        assert!(read.contains(shows), "{uri} met nothing: {read}");
+        is_clean(&uri, &read);
+        assert!(!read.contains("swordfish"), "{uri}: {read}");
+    }
+    let mut ear = Ear::of(http).await;
+    subscribe(http, log).await;
+    ear.until("followed from here on").await;
+    let lines = texts.iter().flat_map(|text| text.lines());
+    for line in lines.chain(["that was all"]) {
+        cluster.node().append("planted/leaky/app", line);
+    }
+    let mut told = String::new();
+    while !told.contains("that was all") {
+        told.push_str(&ear.update().await.1.to_string());
+    }
+    assert!(told.contains("login with password=[redacted"), "{told}");
+    is_clean("an update of a log", &told);
+    http.rpc("resources/unsubscribe", json!({"uri": log})).await;
+    let faults = json!({"namespace": "planted"});
+    let faults = http.call("faults_list", faults).await.ok();
+    let pod = json!({"namespace": "planted", "name": "leaky"});
+    for (name, arguments) in [
+        ("cluster_health_check", json!({})),
+        ("runbook_crash_loop", pod.clone()),
+        ("runbook_image_pull", pod.clone()),
+        ("runbook_no_endpoints", pod.clone()),
+        ("runbook_pending", pod),
+        (
+            "triage_fault",
+            json!({"faultId": faults.data["faults"][0]["faultId"]}),
+        ),
+    ] {
+        let asked = json!({"name": name, "arguments": arguments});
+        let prompt = http.rpc("prompts/get", asked).await.to_string();
+        assert!(prompt.contains("\"messages\""), "{name}: {prompt}");
+        is_clean(name, &prompt);
+        assert!(!prompt.contains("swordfish"), "{name}: {prompt}");
+    }
+}
+
 #[tokio::test]
 async fn no_tool_lets_a_planted_secret_out() {
     let Some(bed) = testbed::shared() else { return };
@@ -254,5 +317,6 @@ async fn no_tool_lets_a_planted_secret_out() {
             assert!(!answer.contains("swordfish"), "{name}: {answer}");
         }
     }
+    resources_are_clean(&http, cluster, &texts).await;
     is_clean("the log", &http.server.log());
 }

@@ -287,11 +287,15 @@ async fn a_hook_runs_only_where_it_may() {
     project.write("server.d/register.sh", hook, 0o755);
     let without = http(&project, &[]).await;
     let list = without.rpc("prompts/list", json!({})).await;
-    assert_eq!(list["result"]["prompts"][0]["name"], "ask");
+    let is_there = |list: &Value| {
+        let prompts = list["result"]["prompts"].as_array().unwrap();
+        prompts.iter().any(|prompt| prompt["name"] == "ask")
+    };
+    assert!(is_there(&list), "{list}");
     assert!(without.server.log().contains("--allow-register-hook"));
     let with = http(&project, &["--allow-register-hook"]).await;
     let list = with.rpc("prompts/list", json!({})).await;
-    assert_eq!(list["result"]["prompts"], json!([]));
+    assert!(!is_there(&list), "{list}");
     let mut stream = settled(&with).await;
     project.write("server.d/register.sh", "#!/bin/bash\nexit 1\n", 0o755);
     with.server.wait_for("exit code 1");

@@ -82,7 +82,7 @@ async fn what_a_tool_says_reaches_the_client_as_it_runs() {
     http.rpc("logging/setLevel", json!({"level": "info"})).await;
     let params = json!({"name": "steps", "arguments": {}, "_meta": {"progressToken": "t"}});
     let call = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params});
-    let mut answer = Stream::new(http.post(&call).await);
+    let mut answer = Stream::at(http.post(&call).await, "2025-11-25");
     let mut steps = Vec::new();
     let result = loop {
         let message = answer.next().await;
@@ -120,7 +120,7 @@ async fn a_cancelled_call_ends_its_processes() {
     let http = http(&file, &project).await;
     let params = json!({"name": "stuck", "arguments": {}});
     let call = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params});
-    let mut answer = Stream::new(http.post(&call).await);
+    let mut answer = Stream::at(http.post(&call).await, "2025-11-25");
     let folder = project.path().join("tools/stuck");
     let (me, child) = (
         file_says(&folder.join("me")).await,
@@ -264,7 +264,8 @@ fn projects_written_for_another_server_work_unchanged() {
     let page = session.rpc("resources/read", json!({"uri": "page://by-name/page"}));
     assert_eq!(page["result"]["contents"][0]["text"], "One page.\n");
     let prompts = session.rpc("prompts/list", json!({}));
-    assert_eq!(prompts["result"]["prompts"][0]["name"], "manual.prompt");
+    let prompts = prompts["result"]["prompts"].as_array().unwrap();
+    assert_eq!(prompts.last().unwrap()["name"], "manual.prompt");
     assert!(
         !session.server.log().contains("not served"),
         "{}",

@@ -125,7 +125,7 @@ async fn a_cancelled_request_ends_its_answer_and_frees_its_id() {
         let params = json!({"name": "pods_log", "arguments": {"name": "cancelled"}});
         json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})
     };
-    let mut answer = Stream::new(http.post(&call(70)).await);
+    let mut answer = Stream::at(http.post(&call(70)).await, "2025-11-25");
     // The id is taken while the request runs.
     let twice = crate::harness::message(&http.post(&call(70)).await.text().await.unwrap());
     assert_eq!(twice["error"]["code"], -32600, "{twice}");
@@ -160,7 +160,7 @@ async fn a_session_that_ends_lets_its_running_requests_go() {
     let http = Http::start(&file.path, &arguments).await;
     let params = json!({"name": "pods_log", "arguments": {"name": "abandoned"}});
     let call = json!({"jsonrpc": "2.0", "id": 70, "method": "tools/call", "params": params});
-    let mut answer = Stream::new(http.post(&call).await);
+    let mut answer = Stream::at(http.post(&call).await, "2025-11-25");
     assert_eq!(http.delete().await, StatusCode::ACCEPTED);
     let began = tokio::time::Instant::now();
     answer.rest().await;

@@ -1,85 +1,12 @@
 //! `kubecrier watch`, as somebody runs it beside a cluster.
 
-use std::{
-    fs,
-    io::{BufRead, BufReader},
-    process::{Child, ChildStdout, Command, Stdio},
-    time::Duration,
-};
+use std::{fs, process::Stdio};
 
 use serde_json::Value;
 use testbed::{User, event, namespace};
+use tokio::time::{Duration, Instant};
 
-use crate::harness::{Server, command, one_context};
-
-/// A watch whose lines are read.
-struct Watch {
-    server: Server,
-    lines: BufReader<ChildStdout>,
-    /// What it said first.
-    note: String,
-}
-
-/// A demo that only serves, and where.
-struct Demo {
-    child: Child,
-    url: String,
-}
-
-impl Watch {
-    /// Started, and subscribed.
-    fn start(command: &mut Command) -> Self {
-        let mut server = Server::start(command.stdin(Stdio::null()).stdout(Stdio::piped()));
-        let lines = BufReader::new(server.stdout());
-        let note = server.wait_for("-- watching");
-        Self {
-            server,
-            lines,
-            note,
-        }
-    }
-
-    fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.lines.read_line(&mut line).unwrap();
-        assert!(line.ends_with('\n'), "it has ended: {}", self.server.log());
-        line
-    }
-
-    fn json(&mut self) -> Value {
-        serde_json::from_str(&self.line()).unwrap()
-    }
-}
-
-impl Demo {
-    fn start(port: &str, speed: &str) -> Self {
-        let mut child = command()
-            .args(["demo", "--no-client", "--port", port, "--speed", speed])
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut first = String::new();
-        let stdout = child.stdout.as_mut().unwrap();
-        BufReader::new(stdout).read_line(&mut first).unwrap();
-        let url = first.trim().rsplit(' ').next().unwrap().to_owned();
-        Self { child, url }
-    }
-
-    fn port(&self) -> &str {
-        self.url
-            .rsplit(':')
-            .next()
-            .unwrap()
-            .trim_end_matches("/mcp")
-    }
-}
-
-impl Drop for Demo {
-    fn drop(&mut self) {
-        let _gone = self.child.kill();
-        let _reaped = self.child.wait();
-    }
-}
+use crate::harness::{Demo, Server, Watch, command, one_context};
 
 #[tokio::test]
 async fn a_watch_of_the_kubeconfig_tells_old_and_new_events_of_its_namespace() {
@@ -203,6 +130,58 @@ async fn a_fault_starts_a_command_with_its_json_on_stdin() {
     assert!(fault["faultId"].is_string(), "{fault}");
     assert_eq!(fault["event"]["reason"], "BackOff");
     assert!(fault["logs"][0]["sample"].is_string(), "{fault}");
+}
+
+#[test]
+fn no_kubeconfig_is_said_once() {
+    let done = command().arg("watch").output().unwrap();
+    assert_eq!(done.status.code(), Some(1));
+    let said = String::from_utf8(done.stderr).unwrap();
+    let lines: Vec<_> = said.lines().collect();
+    assert!(
+        matches!(lines[..], [error, hint] if error.starts_with("error: cannot reach any cluster")
+            && hint.starts_with("hint: ")),
+        "{said}"
+    );
+}
+
+#[tokio::test]
+async fn forty_contexts_of_which_half_are_dead_are_watched_at_once() {
+    let Some(bed) = testbed::shared() else { return };
+    let space = "watch-forty";
+    bed.dev()
+        .create_cluster_wide(&namespace(space))
+        .await
+        .unwrap();
+    let (file, names) = crate::doctor::half_dead(bed);
+    let mut command = command();
+    command.arg("watch").arg("--kubeconfig").arg(&file.path);
+    command.args(["-n", space]);
+    for name in &names {
+        command.args(["--context", name]);
+    }
+    let began = Instant::now();
+    let mut watch = Watch::start(&mut command);
+    for _ in 1..20 {
+        watch.server.wait_for("-- watching");
+    }
+    for _ in 0..20 {
+        watch.server.wait_for("-- not watching");
+    }
+    let took = began.elapsed();
+    assert!(
+        took < Duration::from_secs(20),
+        "one after the other takes a minute: {took:?}"
+    );
+    let told = event(space, "ConfigMap/x", "Warning", "Forty", "look");
+    bed.dev().create(&told).await.unwrap();
+    for _ in 0..20 {
+        let line = watch.line();
+        assert!(
+            line.contains(" live-") && line.contains(" Forty "),
+            "{line}"
+        );
+    }
 }
 
 #[test]

@@ -109,6 +109,28 @@ impl Reader {
         std::future::poll_fn(|cx| self.poll_next(cx)).await
     }
 
+    /// Whether there is anything to take, an end included. Wakes nobody.
+    pub fn is_ready(&self) -> bool {
+        let state = self.shared.state.lock();
+        state.closed || state.epoch != self.epoch || !state.lanes.is_empty()
+    }
+
+    /// Ready when half of what there is room for waits, or at an end: for a
+    /// hand-written body that has just written, and lets what comes next come
+    /// together. Until then the reader is woken by nothing else in the outbox; a
+    /// timer of its own says when it has waited enough.
+    pub fn poll_half_full(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.shared.state.lock();
+        if state.closed || state.epoch != self.epoch || state.lanes.half_full() {
+            return Poll::Ready(());
+        }
+        state.patient = true;
+        let old = state.waker.replace(cx.waker().clone());
+        drop(state);
+        drop(old);
+        Poll::Pending
+    }
+
     /// As [`next`](Self::next), for a hand-written stream or body.
     ///
     /// # Errors
@@ -123,6 +145,7 @@ impl Reader {
         }
         if state.lanes.is_empty() {
             // Replacing drops the old waker, whose code is not ours: outside the lock.
+            state.patient = false;
             let old = state.waker.replace(cx.waker().clone());
             drop(state);
             drop(old);

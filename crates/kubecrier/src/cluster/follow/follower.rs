@@ -57,6 +57,9 @@ pub(super) struct Follower<S, T> {
     known: Option<Run>,
     /// A run that has ended and was read to its end.
     drained: Option<Run>,
+    /// A stream has ended, not broken: what it did not say may be in the log of the
+    /// run before, and the API server may not know yet that there is a new one.
+    ended: bool,
     misses: usize,
 }
 
@@ -65,6 +68,7 @@ struct Out<T> {
     pending: Pending,
     tell: T,
     redact: redact::Lines,
+    redactor: Redactor,
     metrics: FollowMetrics,
 }
 
@@ -78,12 +82,14 @@ impl<S: Source, T: Fn(&LogNews)> Follower<S, T> {
                 pending: Pending::new(),
                 tell,
                 redact: redactor.lines(),
+                redactor,
                 metrics,
             },
             place: Place::default(),
             anchored: false,
             known: None,
             drained: None,
+            ended: false,
             misses: 0,
         }
     }
@@ -94,6 +100,8 @@ impl<S: Source, T: Fn(&LogNews)> Follower<S, T> {
             if let Err(error) = self.once().await {
                 let hint = error.hint().map(|hint| format!("; {hint}"));
                 let note = format!("{error}{}", hint.unwrap_or_default());
+                // A kubelet's own words may have secrets in them, too.
+                let note = self.out.redactor.workload(&note).into_owned();
                 tracing::debug!(%error, "a log cannot be followed");
                 self.misses += 1;
                 self.out.pending.stands(LogState::Failing, Some(note));
@@ -123,7 +131,7 @@ impl<S: Source, T: Fn(&LogNews)> Follower<S, T> {
             Look::There { run, resting } => (run, resting),
         };
         self.anchor().await?;
-        let note = self.changed_run(&run).await?;
+        let note = self.changed_run(&run).await;
         if let Some(why) = &resting
             && self.drained.as_ref() == Some(&run)
         {
@@ -196,29 +204,33 @@ impl<S: Source, T: Fn(&LogNews)> Follower<S, T> {
 
     /// Whether it is another run than the one that was followed; then what that one
     /// wrote last is read first.
-    async fn changed_run(&mut self, run: &Run) -> Result<Option<String>, ClusterError> {
-        let Some(known) = self.known.replace(run.clone()) else {
-            return Ok(None);
-        };
-        if known == *run {
-            return Ok(None);
+    async fn changed_run(&mut self, run: &Run) -> Option<String> {
+        let known = self.known.replace(run.clone())?;
+        let ended = std::mem::take(&mut self.ended);
+        if known == *run && !ended {
+            return None;
         }
-        self.misses = 0;
         if known.uid != run.uid {
             // Another node may have another clock.
             self.place = Place::default();
-            return Ok(Some("another pod of that name has begun".to_owned()));
+            self.misses = 0;
+            return Some("another pod of that name has begun".to_owned());
         }
         let part = Part::Previous(self.place.since());
         // A run may have left no log; what can be had is had.
         if let Ok(stream) = self.out.meanwhile(self.source.open(part)).await {
             let reading = timeout(PREVIOUS_WITHIN, self.follow(stream));
             let _read_or_not = reading.await;
+            self.ended = false;
         }
-        Ok(Some(format!(
+        if known == *run {
+            return None;
+        }
+        self.misses = 0;
+        Some(format!(
             "the container was started again, {} times so far",
             run.restarts
-        )))
+        ))
     }
 
     /// Tells what a stream says until it ends, or says nothing for too long. Returns
@@ -230,8 +242,12 @@ impl<S: Source, T: Fn(&LogNews)> Follower<S, T> {
         let mut new = 0;
         loop {
             let next = timeout(QUIET, lines.next());
-            let Ok(Ok(Some(line))) = self.out.meanwhile(next).await else {
-                return new;
+            let line = match self.out.meanwhile(next).await {
+                Ok(Ok(Some(line))) => line,
+                end => {
+                    self.ended = matches!(end, Ok(Ok(None)));
+                    return new;
+                }
             };
             let (time, text) = dated(&line);
             if let Some(time) = time {

@@ -118,7 +118,12 @@ where
         if interested.is_empty() {
             return;
         }
-        match source.labels(&event.involved) {
+        let said = if interested.iter().any(|one| one.needs_labels()) {
+            source.labels(&event.involved)
+        } else {
+            Said::Now(None)
+        };
+        match said {
             Said::Now(labels) => {
                 set_labels(&mut event, labels);
                 self.next(Ready::Event(event, interested));

@@ -48,6 +48,8 @@ impl Investigator for Slow {
     fn is_saturated(&self, _cluster: &str) -> bool {
         false
     }
+
+    fn forget_old(&self) {}
 }
 
 fn event(pod: &str, count: i32) -> Arc<Event> {

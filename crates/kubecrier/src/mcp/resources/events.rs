@@ -18,6 +18,7 @@ use super::{
 use crate::{
     cluster::{Cluster, Contexts, EventQuery, EventRow, Name, Page, Watches},
     lifecycle::Lifecycle,
+    redact::Redactor,
     subscriptions::{self, Event, EventType, Filters, Listener, Request},
 };
 
@@ -35,6 +36,7 @@ pub(in crate::mcp) struct Events {
     pub(in crate::mcp) contexts: Arc<Contexts>,
     pub(in crate::mcp) watches: Watches,
     pub(in crate::mcp) lifecycle: Lifecycle,
+    pub(in crate::mcp) redactor: Redactor,
     /// The most that a read answers.
     pub(in crate::mcp) bytes_max: usize,
 }
@@ -45,6 +47,7 @@ struct Teller {
     filters: Filters,
     wanted: EventsWanted,
     updates: Updates,
+    redactor: Redactor,
     /// How many were told. A lock, because a URI may need several watches, and those
     /// who read must not see a number twice or backwards.
     told: Mutex<u64>,
@@ -197,6 +200,7 @@ impl Family for Events {
             filters,
             wanted,
             updates: updates.clone(),
+            redactor: self.redactor.clone(),
             told: Mutex::default(),
         });
         let stop = CancellationToken::new();
@@ -243,7 +247,9 @@ async fn watch(watches: &Watches, context: &str, teller: &Arc<Teller>) {
             Err(error) => {
                 if failures == 0 {
                     let hint = error.hint().map(|hint| format!("; {hint}"));
-                    teller.tell(format!("{error}{}", hint.unwrap_or_default()));
+                    let text = format!("{error}{}", hint.unwrap_or_default());
+                    // A cluster's own words may have secrets in them, too.
+                    teller.tell(teller.redactor.workload(&text).into_owned());
                 }
                 sleep(DELAYS.get(failures).copied().unwrap_or(DELAYS[4])).await;
                 failures += 1;
@@ -314,6 +320,10 @@ impl Listener for Teller {
         let object = self.wanted.about.as_ref();
         self.filters.admits(event)
             && object.is_none_or(|object| object.is_kind(&event.involved.kind))
+    }
+
+    fn needs_labels(&self) -> bool {
+        false
     }
 
     fn take(self: Arc<Self>, event: &Arc<Event>) {

@@ -7,7 +7,7 @@ use rmcp::{ErrorData, RoleServer, model::ErrorCode, service::RequestContext};
 use super::{Clients, Server, is_modern};
 use crate::mcp::{
     caller::Caller,
-    resources::{Era, Who},
+    resources::{Era, ResourceError, Who},
     tools::Client,
 };
 
@@ -76,9 +76,18 @@ impl Server {
         self.something_to_subscribe_to("resources/subscribe")?;
         let session = self.session_of(context)?;
         let who = self.who(context);
-        self.shared.resources.check(uri, &who).await?;
-        self.shared.resources.subscribe(&session, uri, &who)?;
-        Ok(())
+        let resources = &self.shared.resources;
+        let checked = resources.check(uri, &who).await;
+        let subscribed = checked.and_then(|()| resources.subscribe(&session, uri, &who));
+        subscribed.map(drop).map_err(|error| self.refusal(error))
+    }
+
+    /// Why there is no resource: a cluster's own words may have secrets in them, too.
+    pub(super) fn refusal(&self, error: ResourceError) -> ErrorData {
+        let mut refusal = ErrorData::from(error);
+        let clean = self.shared.redactor.workload(&refusal.message).into_owned();
+        refusal.message = clean.into();
+        refusal
     }
 
     /// `resources/unsubscribe`: from what was not subscribed to, it does nothing.

@@ -127,6 +127,7 @@ impl Server {
             contexts: Arc::clone(&contexts),
             watches: watches.clone(),
             lifecycle: lifecycle.clone(),
+            redactor: redactor.clone(),
             bytes_max,
         }));
         let (push, resources) = (Push::new(), Resources::new(more.families));

@@ -36,6 +36,8 @@ pub(crate) struct Entry {
     /// Its place under the caps, until it ends.
     admission: Mutex<Option<Admission>>,
     pub(super) sending: Mutex<Sending>,
+    /// Where the slices of time begin in which streams write; for all the same.
+    pub(super) slices_from: Instant,
     answers: Mutex<Answers>,
     asked: Mutex<Asked>,
     life: Mutex<Life>,
@@ -96,6 +98,7 @@ impl Entry {
         session: Session,
         admission: Admission,
         inbound: mpsc::Sender<Box<ClientJsonRpcMessage>>,
+        slices_from: Instant,
     ) -> Self {
         Self {
             session,
@@ -103,6 +106,7 @@ impl Entry {
             inbound,
             admission: Mutex::new(Some(admission)),
             sending: Mutex::default(),
+            slices_from,
             answers: Mutex::default(),
             asked: Mutex::default(),
             life: Mutex::new(Life {

@@ -52,6 +52,7 @@ pub(in crate::mcp) struct Sessions {
     outbox: OutboxConfig,
     gate: Arc<Gate>,
     hearts: Hearts,
+    began: Instant,
     // A lock for lookups by id; held for one map operation.
     entries: RwLock<HashMap<SessionId, Arc<Entry>>>,
 }
@@ -94,6 +95,7 @@ impl Sessions {
             outbox,
             gate,
             hearts: Hearts::default(),
+            began: Instant::now(),
             entries: RwLock::default(),
         }
     }
@@ -221,7 +223,7 @@ impl SessionManager for Sessions {
         let session = Session::builder()
             .outbox(self.outbox.clone())
             .build(id.clone());
-        let entry = Arc::new(Entry::new(session, admission, sender));
+        let entry = Arc::new(Entry::new(session, admission, sender, self.began));
         self.entries.write().insert(id.clone(), Arc::clone(&entry));
         Ok((id, Wire { entry, inbound }))
     }

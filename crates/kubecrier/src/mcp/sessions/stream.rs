@@ -34,6 +34,11 @@ const RETRY: Duration = Duration::from_secs(3);
 /// Everything that waits is written in one go, up to this.
 const CHUNK_BYTES: usize = 64 * 1024;
 
+/// A stream writes at most once in each slice of time, which are the same for all: a
+/// message that comes alone is written at once, and of hundreds a second many share
+/// a write, and all streams a wake-up. That is most of what a delivery costs.
+pub(super) const SLICE: Duration = Duration::from_millis(40);
+
 /// What is around the message in an event, at most.
 const EVENT_BYTES: usize = 40;
 
@@ -167,7 +172,14 @@ struct Events {
     reader: Reader,
     /// What goes out first: the greeting, and what the client has missed.
     first: Option<Bytes>,
+    /// Until when there is nothing to do, if nothing comes.
     quiet: Pin<Box<Sleep>>,
+    /// The end of the slice of time in which everything that waited was written.
+    slice_ends: Option<Instant>,
+    /// What comes in this slice waits for its end.
+    resting: bool,
+    /// The last write was at the end of a slice, so that more is expected.
+    flowing: bool,
     ended: bool,
     _open: Open,
 }
@@ -196,10 +208,36 @@ impl Events {
             reader,
             first: Some(first.freeze()),
             quiet: Box::pin(sleep(KEEP_ALIVE)),
+            slice_ends: None,
+            resting: false,
+            flowing: false,
             ended: false,
             _open: entry.open(Kind::Stream),
             entry,
         }
+    }
+
+    /// Ready when what waits, if anything does, is to be written now.
+    fn poll_slice(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(ends) = self.slice_ends else {
+            return Poll::Ready(());
+        };
+        let over = Instant::now() >= ends;
+        let rests = !over
+            && (self.flowing || self.resting || self.reader.is_ready())
+            && self.reader.poll_half_full(cx).is_pending();
+        if rests && !self.resting {
+            self.resting = true;
+            self.quiet.as_mut().reset(ends);
+        }
+        if rests && self.quiet.as_mut().poll(cx).is_pending() {
+            return Poll::Pending;
+        }
+        self.flowing = std::mem::take(&mut self.resting);
+        if self.flowing {
+            self.quiet.as_mut().reset(Instant::now() + KEEP_ALIVE);
+        }
+        Poll::Ready(())
     }
 
     /// Writes what waits, up to a chunk; `None` when nothing does.
@@ -302,10 +340,18 @@ impl http_body::Body for Events {
         if self.ended {
             return Poll::Ready(None);
         }
+        if self.poll_slice(cx).is_pending() {
+            return Poll::Pending;
+        }
         if let Some(chunk) = self.write(cx) {
-            self.quiet.as_mut().reset(Instant::now() + KEEP_ALIVE);
+            let now = Instant::now();
+            self.quiet.as_mut().reset(now + KEEP_ALIVE);
+            // What did not fit waits for nothing.
+            let all = chunk.len() < CHUNK_BYTES;
+            self.slice_ends = all.then(|| slice_ends(self.entry.slices_from, now));
             return Poll::Ready(Some(Ok(Frame::data(chunk))));
         }
+        self.flowing = false;
         if self.quiet.as_mut().poll(cx).is_ready() {
             self.quiet.as_mut().reset(Instant::now() + KEEP_ALIVE);
             // The reset timer has to be asked once to wake us again.
@@ -314,6 +360,12 @@ impl http_body::Body for Events {
         }
         Poll::Pending
     }
+}
+
+fn slice_ends(from: Instant, now: Instant) -> Instant {
+    let past = now.duration_since(from).as_micros() % SLICE.as_micros();
+    let past = u64::try_from(past).unwrap_or(0);
+    now + SLICE - Duration::from_micros(past)
 }
 
 fn write_event(chunk: &mut BytesMut, id: u64, frame: &Bytes) {

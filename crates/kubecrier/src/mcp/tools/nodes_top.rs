@@ -63,3 +63,21 @@ async fn call(context: ToolContext<'_>, args: Args) -> Result<Output, ToolError>
     let page = context.ask(args.context.as_deref(), ask).await?;
     Ok(LISTING.show(page, context.limits.output_bytes))
 }
+
+/// What it answers, for its page: the demo has no metrics.
+#[cfg(test)]
+pub(super) fn example() -> Output {
+    use crate::cluster::{More, Page, Usage};
+    let row = |name: &str, cpu_millicores, mebibytes: u64| NodeUsage {
+        name: name.to_owned(),
+        usage: Usage {
+            cpu_millicores,
+            memory_bytes: mebibytes << 20,
+        },
+        cpu_percent: Some(cpu_millicores / 40),
+        memory_percent: Some(mebibytes * 100 / 8192),
+    };
+    let rows = vec![row("node-2", 1480, 6144), row("node-1", 320, 2048)];
+    let page = Page::new(rows, More::Exactly(0));
+    LISTING.show(page, 64 * 1024)
+}

@@ -87,3 +87,28 @@ async fn call(context: ToolContext<'_>, args: Args) -> Result<Output, ToolError>
     let page = context.ask(args.context.as_deref(), ask).await?;
     Ok(LISTING.show(page, context.limits.output_bytes))
 }
+
+/// What it answers, for its page: the demo has no metrics.
+#[cfg(test)]
+pub(super) fn example() -> Output {
+    use crate::cluster::{More, Page};
+    let usage = |cpu_millicores, mebibytes: u64| Usage {
+        cpu_millicores,
+        memory_bytes: mebibytes << 20,
+    };
+    let row = |name: &str, usage, containers: &[(&str, Usage)]| PodUsage {
+        namespace: "shop".to_owned(),
+        name: name.to_owned(),
+        usage,
+        containers: (containers.iter())
+            .map(|(name, one)| ((*name).to_owned(), *one))
+            .collect(),
+    };
+    let parts = [("web", usage(180, 96)), ("proxy", usage(12, 24))];
+    let rows = vec![
+        row("checkout-6d5f7c9b8-x2k4q", usage(192, 120), &parts),
+        row("payment-7c9d5b6f4-9tqzv", usage(35, 61), &[]),
+    ];
+    let page = Page::new(rows, More::Exactly(0));
+    LISTING.show(page, 64 * 1024)
+}

@@ -114,7 +114,7 @@ fn any_value() -> impl Strategy<Value = Value> {
     })
 }
 
-fn graphs(contexts: &Arc<Contexts>) -> Graphs {
+pub(super) fn graphs(contexts: &Arc<Contexts>) -> Graphs {
     let metrics = Metrics::new();
     Graphs::new(
         Arc::clone(contexts),
@@ -125,7 +125,7 @@ fn graphs(contexts: &Arc<Contexts>) -> Graphs {
     )
 }
 
-fn subscriptions(contexts: &Arc<Contexts>) -> Subscriptions {
+pub(super) fn subscriptions(contexts: &Arc<Contexts>) -> Subscriptions {
     let settings = SubscriptionSettings::default();
     let watches = Watches::new(
         Arc::clone(contexts),

@@ -58,6 +58,8 @@ impl Investigator for Blind {
     fn is_saturated(&self, _cluster: &str) -> bool {
         false
     }
+
+    fn forget_old(&self) {}
 }
 
 fn subscription(request: Request, outlet: Outlet) -> Arc<Subscription> {

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::PATIENCE;
+use super::{PATIENCE, judge};
 
 /// Server-sent events, one by one.
 pub(crate) struct Stream {
     response: reqwest::Response,
+    version: String,
     buffer: String,
     /// The ids seen so far.
     pub(crate) ids: Vec<String>,
@@ -17,9 +18,16 @@ pub(crate) struct Stream {
 // === impl Stream ===
 
 impl Stream {
+    /// Of the newest protocol.
     pub(crate) fn new(response: reqwest::Response) -> Self {
+        Self::at(response, "2026-07-28")
+    }
+
+    /// Of some version of the protocol.
+    pub(crate) fn at(response: reqwest::Response, version: &str) -> Self {
         Self {
             response,
+            version: version.to_owned(),
             buffer: String::new(),
             ids: Vec::new(),
         }
@@ -80,7 +88,9 @@ impl Stream {
                 }
                 let data = event.lines().find_map(|line| line.strip_prefix("data:"));
                 if let Some(data) = data.filter(|data| !data.trim().is_empty()) {
-                    return Some(serde_json::from_str(data).unwrap());
+                    let message = serde_json::from_str(data).unwrap();
+                    judge(&self.version, None, &message).expect_fits(&message);
+                    return Some(message);
                 }
             }
             if !self.read().await {

@@ -1,4 +1,7 @@
-use std::task::Waker;
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    task::{Wake, Waker},
+};
 
 use http_body::Body as _;
 use mcp_notify::{Method, OutboxConfig, OutboxLimits, Session};
@@ -19,7 +22,12 @@ fn entry(messages_max: usize) -> Arc<Entry> {
         .outbox(OutboxConfig::default().limits(limits))
         .build("s");
     let admission = sessions.gate().enter(&Caller::current()).unwrap();
-    Arc::new(Entry::new(session, admission, mpsc::channel(1).0))
+    Arc::new(Entry::new(
+        session,
+        admission,
+        mpsc::channel(1).0,
+        Instant::now(),
+    ))
 }
 
 fn numbered(number: usize) -> Notification {
@@ -282,4 +290,84 @@ proptest! {
             Err(()) => prop_assert!(!digits || last.parse::<u64>().is_err()),
         }
     }
+}
+
+/// Counts how often it is woken.
+#[derive(Default)]
+struct Woken(AtomicUsize);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_comes_closely_shares_a_write_and_what_comes_alone_waits_for_nothing() {
+    let entry = entry(100);
+    let push = |number| {
+        let _queued = entry.session.push(numbered(number));
+    };
+    let mut body = Events::new(Arc::clone(&entry), None);
+    drop(drain(&mut body));
+    push(0);
+    assert_eq!(ids(&drain(&mut body).0), [1], "it came alone");
+    push(1);
+    assert_eq!(drain(&mut body).0, "", "one write in a slice");
+    push(2);
+    tokio::time::advance(SLICE).await;
+    assert_eq!(ids(&drain(&mut body).0), [2, 3]);
+    // More is expected: nobody is woken for it before the slice ends.
+    let woken = Arc::new(Woken::default());
+    let waker = Waker::from(Arc::clone(&woken));
+    let poll = |body: &mut Events| {
+        let next = Pin::new(body).poll_frame(&mut Context::from_waker(&waker));
+        next.is_ready()
+    };
+    assert!(!poll(&mut body));
+    push(3);
+    push(4);
+    assert_eq!(woken.0.load(Ordering::Relaxed), 0);
+    tokio::time::advance(SLICE).await;
+    assert_eq!(woken.0.load(Ordering::Relaxed), 1, "by the clock");
+    assert_eq!(ids(&drain(&mut body).0), [4, 5]);
+    // Nothing came in a whole slice: what comes next comes alone.
+    tokio::time::advance(SLICE).await;
+    assert!(!poll(&mut body));
+    push(5);
+    assert_eq!(woken.0.load(Ordering::Relaxed), 2);
+    assert_eq!(ids(&drain(&mut body).0), [6]);
+    tokio::time::advance(KEEP_ALIVE + Duration::from_millis(1)).await;
+    assert_eq!(drain(&mut body).0, ": alive\n\n", "the clock is set again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_burst_does_not_wait_until_there_is_no_room() {
+    let entry = entry(8);
+    let push = |number| {
+        let _queued = entry.session.push(numbered(number));
+    };
+    let mut body = Events::new(Arc::clone(&entry), None);
+    drop(drain(&mut body));
+    push(0);
+    drop(drain(&mut body));
+    let woken = Arc::new(Woken::default());
+    let waker = Waker::from(Arc::clone(&woken));
+    push(1);
+    let next = Pin::new(&mut body).poll_frame(&mut Context::from_waker(&waker));
+    assert!(next.is_pending());
+    push(2);
+    push(3);
+    assert_eq!(woken.0.load(Ordering::Relaxed), 0);
+    push(4);
+    assert_eq!(
+        woken.0.load(Ordering::Relaxed),
+        1,
+        "half of the room is taken"
+    );
+    assert_eq!(ids(&drain(&mut body).0), [2, 3, 4, 5]);
+    push(5);
+    assert_eq!(drain(&mut body).0, "");
+    entry.session.close(mcp_notify::CloseReason::Requested);
+    assert!(drain(&mut body).1, "an end waits for nothing");
 }

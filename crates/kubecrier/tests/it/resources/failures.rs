@@ -1,0 +1,213 @@
+//! What becomes of an update that cannot be delivered, seen from outside: a build for
+//! tests has a way to a client that fails on purpose.
+
+use std::{fs, time::Duration};
+
+use serde_json::Value;
+use testbed::{Cluster, User, event};
+
+use super::{Ear, stage};
+use crate::harness::{File, Http, PATIENCE, command, one_context};
+
+/// A resource, and what makes it change.
+struct Case {
+    resource_type: &'static str,
+    path: &'static str,
+    change: Change,
+}
+
+#[derive(Clone, Copy)]
+enum Change {
+    Event,
+    Line,
+}
+
+/// Every type of resource that is counted.
+const CASES: &[Case] = &[
+    Case {
+        resource_type: "events",
+        path: "events",
+        change: Change::Event,
+    },
+    Case {
+        resource_type: "podlogs",
+        path: "pods/web-0/logs/app",
+        change: Change::Line,
+    },
+];
+
+/// A server whose sends fail as a file says.
+struct Bench {
+    _file: File,
+    dir: tempfile::TempDir,
+    http: Http,
+    space: String,
+}
+
+// === impl Bench ===
+
+impl Bench {
+    async fn new(cluster: &Cluster, space: &str) -> Self {
+        stage(cluster, space).await;
+        let file = one_context(cluster, User::Reader);
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("plan"), "").unwrap();
+        let mut command = command();
+        let command = command
+            .env("FAILING_SENDS", dir.path().join("plan"))
+            .args(["--log-format", "json", "--kubeconfig"])
+            .arg(&file.path);
+        Self {
+            http: Http::start_command(command, "2025-11-25").await,
+            _file: file,
+            dir,
+            space: space.to_owned(),
+        }
+    }
+
+    fn plan(&self, plan: &str) {
+        fs::write(self.dir.path().join("plan"), plan).unwrap();
+    }
+
+    fn uri(&self, case: &Case) -> String {
+        format!("k8s://dev/{}/{}", self.space, case.path)
+    }
+
+    async fn change(&self, cluster: &Cluster, case: &Case, word: &str) {
+        match case.change {
+            Change::Event => {
+                let one = event(&self.space, "Pod/web-0", "Warning", "Failed", word);
+                cluster.create(&one).await.unwrap();
+            }
+            Change::Line => {
+                let container = format!("{}/web-0/app", self.space);
+                cluster.node().append(&container, word);
+            }
+        }
+    }
+
+    /// Records of the log that say so.
+    fn records(&self, says: &str) -> Vec<Value> {
+        let log = self.http.server.log();
+        let records = log.lines().map(|line| serde_json::from_str(line).unwrap());
+        records
+            .filter(|record: &Value| record.to_string().contains(says))
+            .collect()
+    }
+
+    /// Waits until that many records say so.
+    async fn recorded(&self, says: &str, count: usize) -> Vec<Value> {
+        let reached = async {
+            while self.records(says).len() < count {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let reached = tokio::time::timeout(PATIENCE, reached).await;
+        assert!(reached.is_ok(), "{says}: {}", self.http.server.log());
+        self.records(says)
+    }
+
+    /// Failures that were counted: all of them, and of one series.
+    async fn counted(&self, resource_type: &str, error_type: &str) -> (u64, u64) {
+        let metrics = self.http.get("/metrics").await.text().await.unwrap();
+        let name = "mcp_notification_failures_total{";
+        let series = metrics.lines().filter(|line| line.starts_with(name));
+        let (mut all, mut one) = (0, 0);
+        let mut known = 0;
+        for line in series {
+            known += 1;
+            let value: u64 = line.rsplit(' ').next().unwrap().parse().unwrap();
+            all += value;
+            let label = |name: &str, value: &str| line.contains(&format!("{name}=\"{value}\""));
+            if label("resource_type", resource_type) && label("error_type", error_type) {
+                one += value;
+            }
+        }
+        assert_eq!(known, 12, "{metrics}");
+        (all, one)
+    }
+}
+
+/// When a record was written, in milliseconds.
+fn when(record: &Value) -> i128 {
+    let time = record["timestamp"].as_str().unwrap();
+    let time: jiff::Timestamp = time.parse().unwrap();
+    time.as_nanosecond() / 1_000_000
+}
+
+#[tokio::test]
+async fn a_send_that_fails_for_a_moment_is_repeated_and_nobody_hears_of_it() {
+    let Some(bed) = testbed::shared() else { return };
+    let cluster = bed.dev();
+    let bench = Bench::new(cluster, "transient").await;
+    for case in CASES {
+        let uri = bench.uri(case);
+        let mut ear = Ear::listen(&bench.http, &[&uri]).await;
+        ear.update().await;
+        for (error, times) in [("network", 1), ("timeout", 3)] {
+            let before = bench.records("a send fails on purpose").len();
+            bench.plan(&format!("{} {error} {times}\n", case.resource_type));
+            bench
+                .change(cluster, case, &format!("at last {error}"))
+                .await;
+            ear.until(&format!("at last {error}")).await;
+            let sends = bench.records("a send fails on purpose");
+            assert_eq!(
+                sends.len() - before,
+                times,
+                "{} {error}",
+                case.resource_type
+            );
+            // 100, 200, 400 ms: what lies between the sends, and no less.
+            for (pair, pause) in sends[before..].windows(2).zip([100, 200]) {
+                let gap = when(&pair[1]) - when(&pair[0]);
+                assert!((pause - 1..pause + 90).contains(&gap), "{pause}: {gap} ms");
+            }
+        }
+        bench.plan("");
+    }
+    assert!(bench.records("\"ERROR\"").is_empty(), "no error was logged");
+    assert_eq!(bench.counted("events", "network").await, (0, 0));
+}
+
+#[tokio::test]
+async fn a_send_that_fails_for_ever_is_one_record_and_one_count() {
+    let Some(bed) = testbed::shared() else { return };
+    let cluster = bed.dev();
+    let bench = Bench::new(cluster, "permanent").await;
+    let mut failures = 0;
+    for case in CASES {
+        let Case { resource_type, .. } = case;
+        let uri = bench.uri(case);
+        for (error, attempts, sends) in [
+            ("network", 3, 4),
+            ("timeout", 3, 4),
+            ("serialization", 1, 1),
+            ("other", 1, 1),
+        ] {
+            // Whom a failed connection has taken off the list listens anew.
+            let mut ear = Ear::listen(&bench.http, &[&uri]).await;
+            ear.update().await;
+            let before = bench.records("a send fails on purpose").len();
+            bench.plan(&format!("{resource_type} {error} ever\n"));
+            bench
+                .change(cluster, case, &format!("lost to {error}"))
+                .await;
+            failures += 1;
+            let records = bench.recorded("\"ERROR\"", failures).await;
+            let record = &records[failures - 1];
+            assert_eq!(record["level"], "ERROR");
+            let fields = record.get("fields").unwrap_or(record);
+            assert_eq!(fields["resource_type"], *resource_type, "{record}");
+            assert_eq!(fields["uri"], uri, "{record}");
+            assert_eq!(fields["attempt_number"], attempts, "{record}");
+            assert!(fields["error_message"].is_string(), "{record}");
+            let sent = bench.records("a send fails on purpose").len() - before;
+            assert_eq!(sent, sends, "given up: {error}");
+            let (all, one) = bench.counted(resource_type, error).await;
+            assert_eq!((all, one), (failures as u64, 1), "{resource_type} {error}");
+            bench.plan("");
+            drop(ear);
+        }
+    }
+}
