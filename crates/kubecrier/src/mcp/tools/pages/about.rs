@@ -233,11 +233,11 @@ pub(super) static ABOUT: &[About] = &[
     asks(
         "resources_graph",
         CRASHED,
-        r#"{"kind":"deployment","name":"payment","namespace":"shop","depth":3}"#,
+        r#"{"kind":"deployment","name":"payment","namespace":"shop"}"#,
         &[
             r#"{"kind":"deplyment","name":"payment"}"#,
-            r#"{"kind":"service","name":"paiment","namespace":"shop"}"#,
-            r#"{"kind":"pods","name":"a","depth":9}"#,
+            r#"{"kind":"deployment","name":"no-such","namespace":"shop"}"#,
+            r#"{"kind":"deployment","name":"payment","depth":9}"#,
         ],
     ),
     asks(
