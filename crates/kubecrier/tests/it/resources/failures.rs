@@ -3,7 +3,7 @@
 
 use std::{fs, time::Duration};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use testbed::{Cluster, User, event};
 
 use super::{Ear, stage};
@@ -20,6 +20,7 @@ struct Case {
 enum Change {
     Event,
     Line,
+    Status,
 }
 
 /// Every type of resource that is counted.
@@ -33,6 +34,11 @@ const CASES: &[Case] = &[
         resource_type: "podlogs",
         path: "pods/web-0/logs/app",
         change: Change::Line,
+    },
+    Case {
+        resource_type: "graph",
+        path: "graph",
+        change: Change::Status,
     },
 ];
 
@@ -82,6 +88,11 @@ impl Bench {
             Change::Line => {
                 let container = format!("{}/web-0/app", self.space);
                 cluster.node().append(&container, word);
+            }
+            Change::Status => {
+                let status = json!({"reason": word});
+                let pod = (self.space.as_str(), "web-0");
+                cluster.set_pod_status(pod.0, pod.1, status).await.unwrap();
             }
         }
     }
