@@ -10,7 +10,9 @@ use crate::step::{cargo, run};
 /// Becomes the benchmark.
 pub(crate) fn bench(arguments: &[OsString]) -> Result<()> {
     // These measure the real binary; together, so that both are built of the same parts.
-    if (arguments.first()).is_some_and(|what| what == "events" || what == "faults") {
+    let of_the_binary = ["events", "faults", "graph"];
+    let first = arguments.first().and_then(|what| what.to_str());
+    if first.is_some_and(|what| of_the_binary.contains(&what)) {
         let both = ["--package", "bench", "--package", "kubecrier"];
         let mut build = cargo(&["build", "--quiet", "--release"]);
         build.args(both);

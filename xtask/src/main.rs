@@ -32,7 +32,7 @@ enum Task {
     Cluster,
     /// Run the official conformance suite against the server, for both revisions
     Conformance,
-    /// Measure the server: `cargo xtask bench fanout`, `events` or `faults`
+    /// Measure the server: `cargo xtask bench fanout`, `events`, `faults` or `graph`
     #[command(disable_help_flag = true)]
     Bench {
         /// What to measure, and how; `--help` tells

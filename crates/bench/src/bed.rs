@@ -10,8 +10,13 @@ use crate::say;
 
 /// Starts a cluster with nothing in it.
 pub(crate) fn start() -> Result<Cluster> {
+    start_any(false)
+}
+
+/// The same, even if the numbers will mean little.
+pub(crate) fn start_any(debug_build: bool) -> Result<Cluster> {
     ensure!(
-        !cfg!(debug_assertions),
+        debug_build || !cfg!(debug_assertions),
         "numbers of a debug build mean nothing: use --release"
     );
     say("starting a cluster ...");

@@ -6,6 +6,7 @@ mod creating;
 mod events;
 mod fanout;
 mod faults;
+mod graph;
 mod load;
 mod message;
 mod process;
@@ -23,8 +24,8 @@ use clap::{Parser, Subcommand};
 use tokio::runtime;
 
 use crate::{
-    events::EventsArgs, fanout::FanoutArgs, faults::FaultsArgs, load::LoadArgs, serve::ServeArgs,
-    soak::SoakArgs,
+    events::EventsArgs, fanout::FanoutArgs, faults::FaultsArgs, graph::GraphArgs, load::LoadArgs,
+    serve::ServeArgs, soak::SoakArgs,
 };
 
 /// As the server has it, for all the servers that are compared.
@@ -46,6 +47,8 @@ enum What {
     Events(EventsArgs),
     /// Many pods of a real cluster fail: every fault is told, with its logs
     Faults(FaultsArgs),
+    /// The graph of a real cluster with many pods: how soon, how large, what a change costs
+    Graph(GraphArgs),
     /// Clients that come, stall, vanish and come back, for minutes
     Soak(SoakArgs),
     /// A server that is measured
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
         What::Fanout(args) => one_thread(fanout::run(args)),
         What::Events(args) => many_threads(events::run(args)),
         What::Faults(args) => many_threads(faults::run(args)),
+        What::Graph(args) => many_threads(graph::run(args)),
         What::Soak(args) => one_thread(soak::run(args)),
         What::Serve(args) => many_threads(serve::run(args)),
         What::Load(args) => one_thread(load::run(args)),

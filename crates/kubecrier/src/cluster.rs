@@ -12,6 +12,7 @@ mod events;
 mod faults;
 mod follow;
 mod gate;
+mod graph;
 mod investigate;
 mod kinds;
 mod kubeconfig;
@@ -40,6 +41,7 @@ pub use self::{
     faults::{OpenFault, OpenFaults},
     follow::{FollowLease, Follows, LogKey, LogListener, LogNews, LogState, TooManyFollows},
     gate::DeniedKinds,
+    graph::{GraphView, Graphs, Seen},
     investigate::Investigators,
     list::{ListQuery, More, Page},
     logs::{LogQuery, LogText},

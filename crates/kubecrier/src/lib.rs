@@ -12,6 +12,7 @@ pub mod demo;
 pub mod doctor;
 pub mod duration;
 pub mod faults;
+pub mod graph;
 pub mod lifecycle;
 pub mod log;
 pub mod mcp;

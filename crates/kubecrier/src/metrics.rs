@@ -2,6 +2,7 @@
 //! closed sets.
 
 mod follow;
+mod graph;
 mod watch;
 
 use std::sync::Arc;
@@ -18,8 +19,11 @@ use prometheus_client::{
     registry::Registry,
 };
 
-pub use self::follow::FollowMetrics;
-pub use self::watch::{WatchEnd, WatchMetrics, WatchState};
+pub use self::{
+    follow::FollowMetrics,
+    graph::GraphMetrics,
+    watch::{WatchEnd, WatchMetrics, WatchState},
+};
 
 /// From a cached answer to a cluster that does not answer.
 const SECONDS: [f64; 8] = [0.005, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0];
@@ -35,6 +39,7 @@ pub struct Metrics {
     watch: WatchMetrics,
     follows: FollowMetrics,
     captures: CaptureMetrics,
+    graph: GraphMetrics,
 }
 
 /// The counters of log captures. Cheap to clone.
@@ -106,6 +111,7 @@ impl Metrics {
         let watch = WatchMetrics::register(registry);
         let follows = FollowMetrics::register(registry);
         let captures = CaptureMetrics::register(registry);
+        let graph = GraphMetrics::register(registry);
         let started = jiff::Timestamp::now().as_second();
         registry.register(
             "start_time_seconds",
@@ -121,7 +127,13 @@ impl Metrics {
             watch,
             follows,
             captures,
+            graph,
         }
+    }
+
+    /// Where graphs are counted.
+    pub fn graph(&self) -> &GraphMetrics {
+        &self.graph
     }
 
     /// Where log captures are counted.

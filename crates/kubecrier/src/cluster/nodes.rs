@@ -85,7 +85,7 @@ fn row(node: Node) -> NodeRow {
 }
 
 /// kubectl's column STATUS.
-fn word(conditions: &[NodeCondition], unschedulable: bool) -> String {
+pub(super) fn word(conditions: &[NodeCondition], unschedulable: bool) -> String {
     let ready = conditions.iter().find(|one| one.type_ == "Ready");
     let mut word = match ready.map(|one| one.status.as_str()) {
         Some("True") => "Ready",
@@ -100,7 +100,7 @@ fn word(conditions: &[NodeCondition], unschedulable: bool) -> String {
 }
 
 /// Every condition but Ready is bad news when it is not False.
-fn problems(conditions: Vec<NodeCondition>) -> Vec<String> {
+pub(super) fn problems(conditions: Vec<NodeCondition>) -> Vec<String> {
     let bad = conditions
         .into_iter()
         .filter(|one| match one.type_.as_str() {

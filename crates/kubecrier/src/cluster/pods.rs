@@ -150,11 +150,11 @@ fn row(pod: Pod) -> PodRow {
 }
 
 /// kubectl's columns READY, STATUS and RESTARTS.
-struct Summary {
-    ready: usize,
-    containers: usize,
-    word: String,
-    restarts: i32,
+pub(super) struct Summary {
+    pub(super) ready: usize,
+    pub(super) containers: usize,
+    pub(super) word: String,
+    pub(super) restarts: i32,
 }
 
 /// Where the init containers have got to.
@@ -168,7 +168,7 @@ struct Inits {
 }
 
 /// Says what kubectl says; a test asks the API server's own table for it.
-fn summary(spec: &PodSpec, status: &PodStatus, deleting: bool) -> Summary {
+pub(super) fn summary(spec: &PodSpec, status: &PodStatus, deleting: bool) -> Summary {
     let declared = spec.init_containers.as_deref().unwrap_or_default();
     let statuses = status.container_statuses.as_deref().unwrap_or_default();
     let inits = init_containers(status, declared);

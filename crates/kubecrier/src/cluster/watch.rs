@@ -6,13 +6,15 @@
 //!                    the last lease, and a while ──────┘◀──── Lease ─────────┘
 //! ```
 
+pub(super) mod home;
 mod labels;
-mod machine;
+pub(super) mod machine;
 mod members;
 mod memo;
+mod outgoing;
 mod scope;
-mod source;
-mod status;
+pub(super) mod source;
+pub(super) mod status;
 
 use std::{
     collections::HashMap,
@@ -30,6 +32,7 @@ use self::{
     labels::LabelSource,
     machine::Machine,
     members::Members,
+    outgoing::Outgoing,
     scope::Scope,
     source::{ClusterSource, Start},
     status::Status,
@@ -359,7 +362,7 @@ impl Watches {
         );
         let machine = Machine::new(
             source,
-            Arc::clone(&one.members),
+            Outgoing::new(Arc::clone(&one.members)),
             Arc::clone(&one.status),
             shared.renewal,
             version,

@@ -12,6 +12,7 @@ mod address;
 mod completion;
 mod events;
 mod family;
+mod graph;
 mod podlogs;
 mod subscriptions;
 
@@ -28,6 +29,7 @@ pub(super) use self::{
     address::{Address, What},
     completion::{of_cluster as complete_of_cluster, words},
     events::Events,
+    graph::GraphResources,
     podlogs::PodLogs,
     subscriptions::SubscriptionFeeds,
 };

@@ -49,7 +49,11 @@ use super::{
     subscriptions::Subscriptions,
 };
 use crate::{
-    cluster::Contexts, lifecycle::Lifecycle, metrics::Metrics, redact::Redactor, registry::Project,
+    cluster::{Contexts, Graphs},
+    lifecycle::Lifecycle,
+    metrics::Metrics,
+    redact::Redactor,
+    registry::Project,
 };
 
 const INSTRUCTIONS: &str = "Reads Kubernetes clusters; changes nothing. Start with events_list \
@@ -77,6 +81,7 @@ struct Shared {
     push: Push,
     resources: Resources,
     subscriptions: Subscriptions,
+    graphs: Graphs,
     catalogs: Vec<Box<dyn Catalog>>,
     /// The site's own folder.
     project: Option<Project>,

@@ -18,6 +18,7 @@ mod pods_list;
 mod pods_log;
 mod pods_top;
 mod resources_get;
+mod resources_graph;
 mod resources_list;
 
 use std::{future::Future, pin::Pin};
@@ -40,10 +41,10 @@ use super::{
     server::ToolLimits,
     subscriptions::Subscriptions,
 };
-use crate::cluster::{Cluster, ClusterError, Contexts, ErrorKind, Name};
+use crate::cluster::{Cluster, ClusterError, Contexts, ErrorKind, Graphs, Name};
 
 /// Every tool, in the order clients see.
-pub(super) static TOOLS: [Entry; 18] = [
+pub(super) static TOOLS: [Entry; 19] = [
     changes_list::ENTRY,
     configuration_contexts_list::ENTRY,
     events_list::ENTRY,
@@ -61,6 +62,7 @@ pub(super) static TOOLS: [Entry; 18] = [
     pods_log::ENTRY,
     pods_top::ENTRY,
     resources_get::ENTRY,
+    resources_graph::ENTRY,
     resources_list::ENTRY,
 ];
 
@@ -81,6 +83,7 @@ pub(super) struct ToolContext<'a> {
     pub(super) contexts: &'a Contexts,
     pub(super) limits: ToolLimits,
     pub(super) subscriptions: &'a Subscriptions,
+    pub(super) graphs: &'a Graphs,
     pub(super) client: &'a Client,
     pub(super) running: &'a Running,
     /// Ends when the server stops: nobody is to wait for long then.

@@ -15,6 +15,7 @@ mod faults;
 #[cfg(feature = "conformance-fixtures")]
 mod fixtures;
 mod frames;
+mod graph;
 mod guardrails;
 mod harness;
 #[cfg(feature = "conformance-fixtures")]

@@ -39,6 +39,10 @@ fn calls(tool: &str) -> Vec<Value> {
             pod(json!({"kind": "Pod", "output": "yaml"})),
             json!({"kind": "ClusterRole", "name": "system:node"}),
         ],
+        "resources_graph" => vec![
+            pod(json!({"kind": "pods"})),
+            json!({"kind": "Node", "name": "node-1"}),
+        ],
         "resources_list" => vec![
             json!({"kind": "deployments"}),
             json!({"kind": "secrets"}),
@@ -153,6 +157,9 @@ async fn whatever_is_asked_only_reads_reach_the_api_server() {
         "list replicasets",
         "list configmaps",
         "get clusterroles",
+        "list ingresses",
+        "watch horizontalpodautoscalers",
+        "watch pods",
     ] {
         assert!(seen.contains(expected), "{expected}: {seen:?}");
     }

@@ -96,6 +96,9 @@ fn calls(tool: &str) -> Vec<(Value, &'static str)> {
                 "login with password=[redacted",
             ),
         ],
+        "resources_graph" => ["text", "json", "mermaid"]
+            .map(|form| (log(json!({"kind": "pods", "output": form})), "leaky"))
+            .into(),
         "resources_list" => vec![
             (json!({"kind": "pods", "namespace": "planted"}), "leaky"),
             (
@@ -228,6 +231,8 @@ async fn no_tool_lets_a_planted_secret_out() {
     cluster.create_cluster_wide(&space).await.unwrap();
     let mut leaky = pod("planted", "leaky", &["app", "broken"]);
     leaky.metadata.annotations = Some([("note".to_owned(), texts.join("; "))].into());
+    let token = planted().swap_remove(4).1;
+    leaky.metadata.labels = Some([("token".to_owned(), token)].into());
     cluster.create(&leaky).await.unwrap();
     for text in &texts {
         let one = event("planted", "Pod/leaky", "Warning", "Failed", text);

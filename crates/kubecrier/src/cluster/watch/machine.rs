@@ -13,27 +13,20 @@
 //! Only a watch that cannot be established counts as a failure. Five in a row are
 //! told to the members, once; it goes on trying, and the next success is told too.
 
-use std::{
-    collections::{HashSet, VecDeque},
-    pin::pin,
-    sync::Arc,
-};
+use std::{pin::pin, sync::Arc};
 
-use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesOrdered};
+use futures_util::StreamExt;
 use jiff::Timestamp;
-use tokio::time::{Duration, Instant, sleep, sleep_until, timeout};
+use tokio::time::{Duration, Instant, sleep, sleep_until};
 
 use super::{
-    labels::PATIENCE,
-    members::Members,
-    memo::Said,
     source::{Fault, Frame, Source},
     status::Status,
 };
 use crate::{
     cluster::error::ClusterError,
     metrics::{WatchEnd, WatchState},
-    subscriptions::{Change, Event, Labels, Listener},
+    subscriptions::Change,
 };
 
 /// How long to wait after so many failures in a row.
@@ -60,19 +53,10 @@ const BRIEF: Duration = Duration::from_secs(1);
 /// silent.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Events whose labels are being looked up; while there are so many, none is read.
-const PENDING_MAX: usize = 256;
-
-/// The same event with the same count is not told twice within this.
-const REPEAT: Duration = Duration::from_secs(5);
-
-/// Events that may be repeats.
-const REPEATS_MAX: usize = 10_000;
-
-/// Runs one watch for its members.
-pub(super) struct Machine<S> {
+/// Runs one watch.
+pub(in crate::cluster) struct Machine<S, O> {
     source: S,
-    outgoing: Outgoing,
+    outlet: O,
     status: Arc<Status>,
     /// How long the server keeps one watch open.
     renewal: Duration,
@@ -84,7 +68,40 @@ pub(super) struct Machine<S> {
     moved: bool,
     /// When the version was last known to be of now.
     current: Timestamp,
+    begin: Then,
     name: String,
+}
+
+/// Where goes what a watch sees. Nothing here may wait for anybody.
+pub(in crate::cluster) trait Outlet<S: Source>: Send {
+    /// Something was seen.
+    fn take(&mut self, seen: S::Item, source: &S, status: &Status);
+
+    /// Everything was looked at. Says where to watch on.
+    fn looked(&mut self, look: S::Look, how: &Looked<'_>, source: &S, status: &Status) -> String;
+
+    /// Something has become of the watch itself.
+    fn tell(&mut self, change: Change);
+
+    /// Whether more can be taken now.
+    fn has_room(&self) -> bool {
+        true
+    }
+
+    /// Hands out what had to wait; does not end while nothing does. Cancel-safe.
+    fn hand_out(&mut self) -> impl Future<Output = ()> + Send {
+        std::future::pending()
+    }
+}
+
+/// How it came to a look at everything.
+pub(in crate::cluster) struct Looked<'a> {
+    /// Until when nothing was missed.
+    pub(in crate::cluster) since: Timestamp,
+    /// It is another cluster than before.
+    pub(in crate::cluster) moved: bool,
+    /// What is watched.
+    pub(in crate::cluster) watch: &'a str,
 }
 
 enum State<F> {
@@ -100,31 +117,13 @@ enum Then {
     Look,
 }
 
-/// Events on their way to the members, in order.
-struct Outgoing {
-    members: Arc<Members>,
-    pending: FuturesOrdered<BoxFuture<'static, Ready>>,
-    repeats: Repeats,
-}
-
-/// What the members hear next.
-enum Ready {
-    Event(Box<Event>, Vec<Arc<dyn Listener>>),
-    Change(Change),
-}
-
-#[derive(Default)]
-struct Repeats {
-    seen: HashSet<(String, i32)>,
-    order: VecDeque<(Instant, (String, i32))>,
-}
-
 // === impl Machine ===
 
-impl<S: Source> Machine<S> {
-    pub(super) fn new(
+impl<S: Source, O: Outlet<S>> Machine<S, O> {
+    /// A watch that begins at a version.
+    pub(in crate::cluster) fn new(
         source: S,
-        members: Arc<Members>,
+        outlet: O,
         status: Arc<Status>,
         renewal: Duration,
         version: String,
@@ -132,11 +131,7 @@ impl<S: Source> Machine<S> {
     ) -> Self {
         Self {
             source,
-            outgoing: Outgoing {
-                members,
-                pending: FuturesOrdered::new(),
-                repeats: Repeats::default(),
-            },
+            outlet,
             status,
             renewal,
             version,
@@ -144,14 +139,22 @@ impl<S: Source> Machine<S> {
             looks: 0,
             moved: false,
             current: Timestamp::now(),
+            begin: Then::Connect,
             name,
         }
     }
 
+    /// The same, but it begins with a look at everything.
+    #[must_use]
+    pub(in crate::cluster) fn looking_first(mut self) -> Self {
+        self.begin = Then::Look;
+        self
+    }
+
     /// Watches until it is dropped; returns only if the watch never stood.
-    pub(super) async fn run(mut self) -> ClusterError {
+    pub(in crate::cluster) async fn run(mut self) -> ClusterError {
         let mut stood = false;
-        let mut state = State::Connect;
+        let mut state = self.begin.into();
         loop {
             state = match self.step(state).await {
                 Ok(next) => {
@@ -171,7 +174,7 @@ impl<S: Source> Machine<S> {
         match state {
             State::Connect => {
                 let opening = self.source.open(&self.version);
-                match self.outgoing.meanwhile(opening).await {
+                match meanwhile(&mut self.outlet, opening).await {
                     Ok(frames) => {
                         self.established();
                         Ok(State::Live(frames))
@@ -191,21 +194,18 @@ impl<S: Source> Machine<S> {
             State::Live(frames) => Ok(self.live(frames).await),
             State::Look => {
                 let look = self.source.since(&self.version);
-                let caught = match self.outgoing.meanwhile(look).await {
-                    Ok(caught) => caught,
+                let look = match meanwhile(&mut self.outlet, look).await {
+                    Ok(look) => look,
                     Err(error) => return Err((error, Then::Look)),
                 };
                 self.status.sign_of_life();
-                self.version = caught.version;
-                if std::mem::take(&mut self.moved) {
-                    self.arrive();
-                    return Ok(State::Connect);
-                }
-                let recovered = caught.events.len();
-                for (event, _) in caught.events {
-                    self.outgoing.intake(event, &self.source, &self.status);
-                }
-                self.declare_gap(recovered, caught.complete);
+                let how = Looked {
+                    since: self.current,
+                    moved: std::mem::take(&mut self.moved),
+                    watch: &self.name,
+                };
+                let (outlet, source) = (&mut self.outlet, &self.source);
+                self.version = outlet.looked(look, &how, source, &self.status);
                 self.current = Timestamp::now();
                 Ok(State::Connect)
             }
@@ -217,11 +217,8 @@ impl<S: Source> Machine<S> {
                         () = status.nudged() => {}
                     }
                 };
-                self.outgoing.meanwhile(waited).await;
-                Ok(match then {
-                    Then::Connect => State::Connect,
-                    Then::Look => State::Look,
-                })
+                meanwhile(&mut self.outlet, waited).await;
+                Ok(then.into())
             }
         }
     }
@@ -229,14 +226,11 @@ impl<S: Source> Machine<S> {
     async fn live(&mut self, mut frames: S::Frames) -> State<S::Frames> {
         let opened = Instant::now();
         loop {
-            let room = self.outgoing.pending.len() < PENDING_MAX;
+            let room = self.outlet.has_room();
             let due = (opened + self.renewal).max(self.status.alive()) + GRACE;
             let frame = tokio::select! {
                 biased;
-                Some(ready) = self.outgoing.pending.next(), if !self.outgoing.pending.is_empty() => {
-                    hand_out(&self.outgoing.members, ready);
-                    continue;
-                }
+                () = self.outlet.hand_out() => continue,
                 frame = frames.next(), if room => frame,
                 () = sleep_until(due) => {
                     self.ended(WatchEnd::Silent);
@@ -244,9 +238,9 @@ impl<S: Source> Machine<S> {
                 }
             };
             let next = match frame {
-                Some(Ok(Frame::Event(event, version))) => {
+                Some(Ok(Frame::Seen(seen, version))) => {
                     self.reached(version);
-                    self.outgoing.intake(event, &self.source, &self.status);
+                    self.outlet.take(seen, &self.source, &self.status);
                     continue;
                 }
                 Some(Ok(Frame::Bookmark(version))) => {
@@ -270,8 +264,7 @@ impl<S: Source> Machine<S> {
             };
             return match next {
                 then if opened.elapsed() < BRIEF => State::Wait(DELAYS[0], then),
-                Then::Connect => State::Connect,
-                Then::Look => State::Look,
+                then => then.into(),
             };
         }
     }
@@ -284,19 +277,6 @@ impl<S: Source> Machine<S> {
             1 => State::Look,
             more => State::Wait(DELAYS[(more - 2).min(DELAYS.len() - 1)], Then::Look),
         }
-    }
-
-    /// Begins anew, in another cluster.
-    fn arrive(&mut self) {
-        let version = self.version.parse().unwrap_or_default();
-        self.outgoing.members.rebase(version);
-        let since = std::mem::replace(&mut self.current, Timestamp::now());
-        let detail = "the context now stands for another cluster: its events are told from here on";
-        tracing::info!(watch = self.name, detail, "the cluster has changed");
-        self.outgoing.tell(Change::Gap {
-            since,
-            detail: detail.to_owned(),
-        });
     }
 
     fn reached(&mut self, version: String) {
@@ -326,7 +306,7 @@ impl<S: Source> Machine<S> {
         self.looks = 0;
         self.status.enter(WatchState::Live);
         if degraded {
-            self.outgoing.tell(Change::Recovered);
+            self.outlet.tell(Change::Recovered);
         }
     }
 
@@ -341,7 +321,7 @@ impl<S: Source> Machine<S> {
                 tracing::warn!(watch, failures, %error, hint, "the watch is degraded; it goes on trying");
                 self.status.enter(WatchState::Degraded);
                 let error = self.source.clean(&error.to_string());
-                self.outgoing.tell(Change::Degraded { error });
+                self.outlet.tell(Change::Degraded { error });
             }
             WARN_AFTER => {
                 tracing::warn!(watch, failures, %error, hint, "the watch cannot be established again");
@@ -357,130 +337,28 @@ impl<S: Source> Machine<S> {
         let at = usize::try_from(failures).unwrap_or(usize::MAX);
         State::Wait(DELAYS[at.clamp(1, DELAYS.len()) - 1], then)
     }
-
-    /// The history was gone. Whatever still exists has been looked at, so something
-    /// is missing only if not all was seen, or if what was seen several times counts
-    /// once.
-    fn declare_gap(&mut self, recovered: usize, complete: bool) {
-        if complete && recovered == 0 {
-            tracing::debug!(watch = self.name, "nothing has happened since");
-            return;
-        }
-        let detail = if complete {
-            format!(
-                "the API server's history was gone; {recovered} events were recovered by a list, but \
-                 repeats in between count once"
-            )
-        } else {
-            format!(
-                "the API server's history was gone and there are too many events to list; {recovered} \
-                 were recovered, others may be missing: see events_list"
-            )
-        };
-        tracing::debug!(watch = self.name, detail, "a gap");
-        self.outgoing.tell(Change::Gap {
-            since: self.current,
-            detail,
-        });
-    }
 }
 
-// === impl Outgoing ===
-
-impl Outgoing {
-    /// An event was seen: who wants it gets it when its labels are known, and never
-    /// before the event that came first.
-    fn intake(&mut self, mut event: Box<Event>, source: &impl Source, status: &Status) {
-        if self.repeats.is_repeat(&event) {
-            return;
-        }
-        let interested = self.members.interested(&event);
-        status.counted(!interested.is_empty());
-        if interested.is_empty() {
-            return;
-        }
-        let said = if interested.iter().any(|one| one.needs_labels()) {
-            source.labels(&event.involved)
-        } else {
-            Said::Now(None)
-        };
-        match said {
-            Said::Now(labels) => {
-                set_labels(&mut event, labels);
-                self.next(Ready::Event(event, interested));
-            }
-            Said::Later(answer, before) => {
-                let labelled = async move {
-                    let labels = timeout(PATIENCE, answer).await.ok().flatten().or(before);
-                    set_labels(&mut event, labels);
-                    Ready::Event(event, interested)
-                };
-                self.pending.push_back(labelled.boxed());
-            }
-        }
-    }
-
-    /// The members hear of it, after what came before.
-    fn tell(&mut self, change: Change) {
-        self.next(Ready::Change(change));
-    }
-
-    fn next(&mut self, ready: Ready) {
-        if self.pending.is_empty() {
-            hand_out(&self.members, ready);
-        } else {
-            self.pending.push_back(async { ready }.boxed());
-        }
-    }
-
-    /// Waits for something else, while events go on being handed out.
-    async fn meanwhile<T>(&mut self, wait: impl Future<Output = T>) -> T {
-        let mut wait = pin!(wait);
-        loop {
-            tokio::select! {
-                biased;
-                Some(ready) = self.pending.next(), if !self.pending.is_empty() => hand_out(&self.members, ready),
-                answer = &mut wait => return answer,
-            }
+/// Waits for something else, while what had to wait goes on being handed out.
+async fn meanwhile<S: Source, T>(outlet: &mut impl Outlet<S>, wait: impl Future<Output = T>) -> T {
+    let mut wait = pin!(wait);
+    loop {
+        tokio::select! {
+            biased;
+            () = outlet.hand_out() => {}
+            answer = &mut wait => return answer,
         }
     }
 }
 
-fn set_labels(event: &mut Event, labels: Option<Labels>) {
-    if let Some(labels) = labels {
-        event.labels = labels;
-    }
-}
+// === impl State ===
 
-fn hand_out(members: &Members, ready: Ready) {
-    match ready {
-        Ready::Event(event, interested) => {
-            let event = Arc::new(*event);
-            for listener in interested {
-                listener.take(&event);
-            }
+impl<F> From<Then> for State<F> {
+    fn from(then: Then) -> Self {
+        match then {
+            Then::Connect => Self::Connect,
+            Then::Look => Self::Look,
         }
-        Ready::Change(change) => members.tell(&change),
-    }
-}
-
-// === impl Repeats ===
-
-impl Repeats {
-    fn is_repeat(&mut self, event: &Event) -> bool {
-        let now = Instant::now();
-        while let Some((seen, key)) = self.order.front()
-            && (now.duration_since(*seen) >= REPEAT || self.order.len() >= REPEATS_MAX)
-        {
-            self.seen.remove(key);
-            self.order.pop_front();
-        }
-        let key = (event.uid.clone(), event.count);
-        if !self.seen.insert(key.clone()) {
-            return true;
-        }
-        self.order.push_back((now, key));
-        false
     }
 }
 

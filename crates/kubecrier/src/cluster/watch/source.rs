@@ -8,10 +8,9 @@ use kube::{
     Api,
     api::{ListParams, WatchEvent, WatchParams},
 };
-use parking_lot::Mutex;
 use tokio::time::Duration;
 
-use super::{labels::LabelSource, memo::Said, scope::Scope};
+use super::{home::Home, labels::LabelSource, memo::Said, scope::Scope};
 use crate::{
     cluster::{
         Contexts,
@@ -28,35 +27,43 @@ use crate::{
 const CATCH_UP_MAX: usize = 5000;
 
 /// Something that can be watched.
-pub(super) trait Source: Send + Sync + 'static {
+pub(in crate::cluster) trait Source: Send + Sync + 'static {
+    /// What is seen.
+    type Item: Send;
+    /// What a look at everything shows.
+    type Look: Send;
     /// What comes out of a watch.
-    type Frames: Stream<Item = Result<Frame, Fault>> + Send + Unpin;
+    type Frames: Stream<Item = Result<Frame<Self::Item>, Fault>> + Send + Unpin;
 
     /// Starts to watch after that version.
     fn open(&self, version: &str) -> impl Future<Output = Result<Self::Frames, Fault>> + Send;
 
-    /// What is there that is newer than a version of which the history is gone.
-    fn since(&self, version: &str) -> impl Future<Output = Result<CaughtUp, ClusterError>> + Send;
-
-    /// The labels of what an event is about.
-    fn labels(&self, object: &InvolvedObject) -> Said<Labels>;
+    /// What is there, now that the history since a version is gone.
+    fn since(&self, version: &str)
+    -> impl Future<Output = Result<Self::Look, ClusterError>> + Send;
 
     /// A text as it may leave.
     fn clean(&self, text: &str) -> String;
 }
 
+/// Where labels come from.
+pub(super) trait Labelled {
+    /// The labels of what an event is about.
+    fn labels(&self, object: &InvolvedObject) -> Said<Labels>;
+}
+
 /// What a watch says.
 #[derive(Debug)]
-pub(super) enum Frame {
-    /// An event was added or has changed.
-    Event(Box<Event>, String),
+pub(in crate::cluster) enum Frame<T> {
+    /// Something has happened, and how far we are with it.
+    Seen(T, String),
     /// Nothing but how far we are.
     Bookmark(String),
 }
 
 /// Why a watch says nothing more.
 #[derive(Clone, Debug)]
-pub(super) enum Fault {
+pub(in crate::cluster) enum Fault {
     /// The history does not reach back to that version.
     Gone,
     /// It is another cluster than before: versions mean something else.
@@ -87,13 +94,11 @@ pub(super) struct Start {
 
 /// Events of a real cluster.
 pub(super) struct ClusterSource {
-    contexts: Arc<Contexts>,
+    home: Home,
     labels: Arc<LabelSource>,
     scope: Scope,
     /// How long the API server is asked to keep a watch open.
     renewal: Duration,
-    /// Where the versions that we have are from.
-    server: Mutex<Option<Arc<str>>>,
 }
 
 // === impl ClusterSource ===
@@ -106,16 +111,11 @@ impl ClusterSource {
         renewal: Duration,
     ) -> Self {
         Self {
-            contexts,
+            home: Home::new(contexts, &scope.context),
             labels,
             scope,
             renewal,
-            server: Mutex::default(),
         }
-    }
-
-    async fn cluster(&self) -> Result<Cluster, ClusterError> {
-        self.contexts.cluster(Some(&self.scope.context)).await
     }
 
     fn operation(&self, verb: &'static str) -> Operation<'_> {
@@ -147,35 +147,23 @@ impl ClusterSource {
 }
 
 impl Source for ClusterSource {
-    type Frames = BoxStream<'static, Result<Frame, Fault>>;
+    type Item = Box<Event>;
+    type Look = CaughtUp;
+    type Frames = BoxStream<'static, Result<Frame<Box<Event>>, Fault>>;
 
     async fn open(&self, version: &str) -> Result<Self::Frames, Fault> {
-        let cluster = self.cluster().await.map_err(Fault::Failed)?;
-        {
-            let mut server = self.server.lock();
-            let moved = (server.as_ref()).is_some_and(|known| known != cluster.server());
-            *server = Some(cluster.server().clone());
-            if moved {
-                return Err(Fault::Moved);
-            }
-        }
-        let frames = match self.watch(&cluster, version).await {
-            Err(Fault::Failed(error)) if error.kind() == ErrorKind::Unauthorized => {
-                // A token may have been renewed since the client was made.
-                self.contexts.forget(&self.scope.context);
-                let cluster = self.cluster().await.map_err(Fault::Failed)?;
-                self.watch(&cluster, version).await?
-            }
-            opened => opened?,
+        let open = |cluster: Cluster| async move {
+            let frames = self.watch(&cluster, version).await?;
+            Ok((frames, cluster.redactor().clone()))
         };
+        let (frames, redactor) = self.home.open(open).await?;
         let scope = self.scope.clone();
-        let redactor = cluster.redactor().clone();
         let frames = frames.map(move |said| frame(&scope, &redactor, said));
         Ok(frames.boxed())
     }
 
     async fn since(&self, version: &str) -> Result<CaughtUp, ClusterError> {
-        let cluster = self.cluster().await?;
+        let cluster = self.home.cluster().await?;
         let api = api(&cluster, &self.scope);
         let operation = self.operation("list");
         let after: Option<u64> = version.parse().ok();
@@ -211,12 +199,14 @@ impl Source for ClusterSource {
         Ok(caught)
     }
 
+    fn clean(&self, text: &str) -> String {
+        self.home.clean(text)
+    }
+}
+
+impl Labelled for ClusterSource {
     fn labels(&self, object: &InvolvedObject) -> Said<Labels> {
         self.labels.of(&self.scope.context, object)
-    }
-
-    fn clean(&self, text: &str) -> String {
-        self.contexts.redactor().workload(text).into_owned()
     }
 }
 
@@ -271,11 +261,11 @@ fn frame(
     scope: &Scope,
     redactor: &Redactor,
     said: kube::Result<WatchEvent<ApiEvent>>,
-) -> Result<Frame, Fault> {
+) -> Result<Frame<Box<Event>>, Fault> {
     match said {
         Ok(WatchEvent::Added(event) | WatchEvent::Modified(event)) => {
             let (event, version) = plain(event, redactor);
-            Ok(Frame::Event(event, version))
+            Ok(Frame::Seen(event, version))
         }
         // An event that has lived its time is no news, but shows how far we are.
         Ok(WatchEvent::Deleted(event)) => Ok(Frame::Bookmark(
@@ -289,7 +279,7 @@ fn frame(
     }
 }
 
-fn fault(operation: &Operation<'_>, error: &kube::Error) -> Fault {
+pub(in crate::cluster) fn fault(operation: &Operation<'_>, error: &kube::Error) -> Fault {
     match error {
         kube::Error::Api(status) if status.code == 410 => Fault::Gone,
         error => Fault::Failed(ClusterError::from_kube(operation, error)),

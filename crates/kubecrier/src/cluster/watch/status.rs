@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// What is known about a watch, by those who wait for it and those who count.
-pub(super) struct Status {
+pub(in crate::cluster) struct Status {
     first: watch::Sender<First>,
     now: Mutex<Now>,
     metrics: WatchMetrics,
@@ -22,7 +22,7 @@ pub(super) struct Status {
 
 /// Whether the watch ever stood.
 #[derive(Clone, Debug)]
-pub(super) enum First {
+pub(in crate::cluster) enum First {
     Trying,
     Stood,
     Failed(ClusterError),
@@ -37,7 +37,7 @@ struct Now {
 // === impl Status ===
 
 impl Status {
-    pub(super) fn new(metrics: WatchMetrics) -> Self {
+    pub(in crate::cluster) fn new(metrics: WatchMetrics) -> Self {
         let state = WatchState::Connecting;
         metrics.entered(None, Some(state));
         Self {
@@ -51,16 +51,16 @@ impl Status {
         }
     }
 
-    pub(super) fn state(&self) -> WatchState {
+    pub(in crate::cluster) fn state(&self) -> WatchState {
         self.now.lock().state
     }
 
     /// When something was last heard.
-    pub(super) fn alive(&self) -> Instant {
+    pub(in crate::cluster) fn alive(&self) -> Instant {
         self.now.lock().alive
     }
 
-    pub(super) fn enter(&self, state: WatchState) {
+    pub(in crate::cluster) fn enter(&self, state: WatchState) {
         let before = std::mem::replace(&mut self.now.lock().state, state);
         self.metrics.entered(Some(before), Some(state));
         if state == WatchState::Live {
@@ -68,19 +68,19 @@ impl Status {
         }
     }
 
-    pub(super) fn sign_of_life(&self) {
+    pub(in crate::cluster) fn sign_of_life(&self) {
         self.now.lock().alive = Instant::now();
     }
 
-    pub(super) fn ended(&self, why: WatchEnd) {
+    pub(in crate::cluster) fn ended(&self, why: WatchEnd) {
         self.metrics.ended(why);
     }
 
-    pub(super) fn counted(&self, matched: bool) {
+    pub(in crate::cluster) fn counted(&self, matched: bool) {
         self.metrics.event(matched);
     }
 
-    pub(super) fn never_stood(&self, error: ClusterError) {
+    pub(in crate::cluster) fn never_stood(&self, error: ClusterError) {
         self.first.send_if_modified(|first| {
             let trying = matches!(first, First::Trying);
             if trying {
@@ -91,7 +91,7 @@ impl Status {
     }
 
     /// Waits until the watch stands for the first time, or does not. Cancel-safe.
-    pub(super) async fn first(&self) -> Result<(), ClusterError> {
+    pub(in crate::cluster) async fn first(&self) -> Result<(), ClusterError> {
         let mut first = self.first.subscribe();
         let decided = first
             .wait_for(|first| !matches!(first, First::Trying))
@@ -102,12 +102,12 @@ impl Status {
         }
     }
 
-    pub(super) fn nudge(&self) {
+    pub(in crate::cluster) fn nudge(&self) {
         self.nudge.notify_one();
     }
 
     /// Waits for a nudge. Cancel-safe.
-    pub(super) async fn nudged(&self) {
+    pub(in crate::cluster) async fn nudged(&self) {
         self.nudge.notified().await;
     }
 }

@@ -125,6 +125,7 @@ impl Server {
             contexts: &shared.contexts,
             limits: shared.limits,
             subscriptions: &shared.subscriptions,
+            graphs: &shared.graphs,
             client: &client,
             running,
             draining: shared.lifecycle.draining(),

@@ -84,6 +84,7 @@ impl Server {
                     output_bytes: shared.limits.output_bytes / PARTS,
                 },
                 subscriptions: &shared.subscriptions,
+                graphs: &shared.graphs,
                 client: &client,
                 running: &running,
                 draining: shared.lifecycle.draining(),

@@ -6,7 +6,7 @@ use mcp_notify::{RootsTracker, Session};
 
 use super::{Clients, Server, Shared};
 use crate::{
-    cluster::{Contexts, Follows, Investigators, Watches},
+    cluster::{Contexts, Follows, Graphs, Investigators, Watches},
     faults::{captures::CaptureLimits, desk::Desk},
     lifecycle::Lifecycle,
     mcp::{
@@ -16,7 +16,7 @@ use crate::{
         peers::Peers,
         project,
         push::Push,
-        resources::{Events, Family, PodLogs, Resources, SubscriptionFeeds},
+        resources::{Events, Family, GraphResources, PodLogs, Resources, SubscriptionFeeds},
         subscriptions::{SubscriptionSettings, Subscriptions},
     },
     metrics::Metrics,
@@ -93,6 +93,13 @@ impl Server {
             captures,
             project: _,
         } = setup;
+        let graphs = Graphs::new(
+            Arc::clone(&contexts),
+            lifecycle.clone(),
+            metrics.watch().clone(),
+            metrics.graph().clone(),
+            settings.watch_renewal,
+        );
         let ledger = Ledger::new(settings.caps);
         let feeds = SubscriptionFeeds(Arc::clone(&ledger));
         more.families.push(Box::new(feeds));
@@ -106,6 +113,13 @@ impl Server {
         more.families.push(Box::new(PodLogs {
             contexts: Arc::clone(&contexts),
             follows: Follows::new(own, lifecycle.clone(), metrics.follows()),
+            bytes_max,
+        }));
+        more.families.push(Box::new(GraphResources {
+            contexts: Arc::clone(&contexts),
+            graphs: graphs.clone(),
+            lifecycle: lifecycle.clone(),
+            redactor: redactor.clone(),
             bytes_max,
         }));
         // The last: it has every URI of its scheme that no other family has.
@@ -133,6 +147,7 @@ impl Server {
             push,
             resources,
             subscriptions,
+            graphs,
             catalogs: more.catalogs,
             project: more.project,
             roots: RootsTracker::new(peers.clone()),

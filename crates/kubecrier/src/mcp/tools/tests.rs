@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::*;
 use crate::{
-    cluster::{Investigators, Watches},
+    cluster::{Graphs, Investigators, Watches},
     faults::{captures::CaptureLimits, desk::Desk},
     lifecycle::Lifecycle,
     mcp::{
@@ -37,7 +37,7 @@ fn the_list_of_tools_stays_small() {
     assert!(bytes / 4 < 8000, "tools/list costs {} tokens", bytes / 4);
     let usual = serde_json::to_string(&all(&["dev"])).unwrap().len();
     assert!(
-        usual / 4 < 3800,
+        usual / 4 < 4000,
         "tools/list costs {} tokens with one context",
         usual / 4
     );
@@ -114,6 +114,17 @@ fn any_value() -> impl Strategy<Value = Value> {
     })
 }
 
+pub(super) fn graphs(contexts: &Arc<Contexts>) -> Graphs {
+    let metrics = Metrics::new();
+    Graphs::new(
+        Arc::clone(contexts),
+        Lifecycle::default(),
+        metrics.watch().clone(),
+        metrics.graph().clone(),
+        SubscriptionSettings::default().watch_renewal,
+    )
+}
+
 pub(super) fn subscriptions(contexts: &Arc<Contexts>) -> Subscriptions {
     let settings = SubscriptionSettings::default();
     let watches = Watches::new(
@@ -162,6 +173,7 @@ proptest! {
             denied: crate::cluster::DeniedKinds::default(),
         }));
         let subscriptions = subscriptions(&contexts);
+        let graphs = graphs(&contexts);
         let client = Client {
             who: Who { session: None, caller: Caller::current(), era: Era::Modern },
             pushes: true,
@@ -172,6 +184,7 @@ proptest! {
             contexts: &contexts,
             limits: ToolLimits { output_bytes: 4096 },
             subscriptions: &subscriptions,
+            graphs: &graphs,
             client: &client,
             running: &Running::new(Progress::disabled(), Log::Nowhere),
             draining: &draining,

@@ -2,20 +2,23 @@
 
 use std::collections::VecDeque;
 
-use futures_util::stream::BoxStream;
+use futures_util::{FutureExt, stream::BoxStream};
 use parking_lot::Mutex;
 use tokio::{sync::mpsc, task::JoinHandle, time::advance};
 
 use super::*;
 use crate::{
-    cluster::{error::ErrorKind, watch::source::CaughtUp},
+    cluster::{
+        error::ErrorKind,
+        watch::{members::Members, memo::Said, outgoing::Outgoing, source::*},
+    },
     metrics::WatchMetrics,
-    subscriptions::InvolvedObject,
+    subscriptions::{Event, InvolvedObject, Labels, Listener},
 };
 
 const RENEWAL: Duration = Duration::from_mins(1);
 
-type Sent = Result<Frame, Fault>;
+type Sent = Result<Frame<Box<Event>>, Fault>;
 
 /// What the API server does with the next requests; when the script is at its end it
 /// refuses.
@@ -40,15 +43,13 @@ fn frames(receiver: mpsc::UnboundedReceiver<Sent>) -> BoxStream<'static, Sent> {
 }
 
 impl Source for Scripted {
+    type Item = Box<Event>;
+    type Look = CaughtUp;
     type Frames = BoxStream<'static, Sent>;
 
     async fn open(&self, version: &str) -> Result<Self::Frames, Fault> {
-        let since = self
-            .0
-            .start
-            .lock()
-            .get_or_insert_with(Instant::now)
-            .elapsed();
+        let mut start = self.0.start.lock();
+        let since = start.get_or_insert_with(Instant::now).elapsed();
         self.0.asked.lock().push((since, version.to_owned()));
         let next = self.0.opens.lock().pop_front();
         next.unwrap_or_else(|| Err(refused())).map(frames)
@@ -62,7 +63,9 @@ impl Source for Scripted {
     fn clean(&self, text: &str) -> String {
         text.replace("refused", "[cleaned]")
     }
+}
 
+impl Labelled for Scripted {
     fn labels(&self, object: &InvolvedObject) -> Said<Labels> {
         let labels: Labels = Arc::new([("of".to_owned(), object.name.clone())].into());
         match *self.0.labels.lock() {
@@ -135,10 +138,7 @@ fn event(uid: &str, count: i32, version: u64) -> Box<Event> {
 
 #[expect(clippy::unnecessary_wraps, reason = "as it is sent")]
 fn seen(uid: &str, count: i32, version: u64) -> Sent {
-    Ok(Frame::Event(
-        event(uid, count, version),
-        version.to_string(),
-    ))
+    Ok(Frame::Seen(event(uid, count, version), version.to_string()))
 }
 
 fn watch_of(script: &Arc<Script>) -> mpsc::UnboundedSender<Sent> {
@@ -157,7 +157,7 @@ fn world(script: Arc<Script>) -> World {
     let source = Scripted(Arc::clone(&script));
     let machine = Machine::new(
         source,
-        members,
+        Outgoing::new(members),
         Arc::clone(&status),
         RENEWAL,
         "100".to_owned(),

@@ -231,6 +231,16 @@ pub(super) static ABOUT: &[About] = &[
         ],
     ),
     asks(
+        "resources_graph",
+        CRASHED,
+        r#"{"kind":"deployment","name":"payment","namespace":"shop"}"#,
+        &[
+            r#"{"kind":"deplyment","name":"payment"}"#,
+            r#"{"kind":"deployment","name":"no-such","namespace":"shop"}"#,
+            r#"{"kind":"deployment","name":"payment","depth":9}"#,
+        ],
+    ),
+    asks(
         "resources_list",
         CRASHED,
         r#"{"kind":"deploy","namespace":"shop"}"#,

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::about::Step;
 use crate::{
-    cluster::{self, Contexts, Demo},
+    cluster::{self, Contexts, Demo, Graphs},
     mcp::{
         caller::Caller,
         output::{Output, cleaned},
@@ -20,7 +20,10 @@ use crate::{
         running::{Log, Running},
         server::ToolLimits,
         subscriptions::Subscriptions,
-        tools::{Client, Entry, ToolContext, find, tests::subscriptions},
+        tools::{
+            Client, Entry, ToolContext, find,
+            tests::{graphs, subscriptions},
+        },
     },
     redact::Redactor,
 };
@@ -42,6 +45,7 @@ pub(super) struct Stage {
     story: Pin<Box<dyn Future<Output = ()>>>,
     contexts: Arc<Contexts>,
     subscriptions: Subscriptions,
+    graphs: Graphs,
     client: Client,
     redactor: Redactor,
     /// What the call before answered.
@@ -88,6 +92,7 @@ impl Stage {
             begins,
             story: Box::pin(async { drop(story.play().await) }),
             subscriptions: subscriptions(&contexts),
+            graphs: graphs(&contexts),
             contexts,
             client: Client {
                 who: Who {
@@ -184,6 +189,7 @@ impl Stage {
                 output_bytes: 64 * 1024,
             },
             subscriptions: &self.subscriptions,
+            graphs: &self.graphs,
             client: &self.client,
             running: &running,
             draining: &draining,

@@ -1,0 +1,363 @@
+//! `cargo xtask bench graph`: the graph of a cluster with many pods. How long until it
+//! is there, what it takes, and what one change costs.
+
+use std::{env, fs, path::PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use futures_util::{StreamExt, TryStreamExt, stream};
+use kube::Client;
+use serde::Serialize;
+use serde_json::{Value, json};
+use testbed::namespace;
+use tokio::time::{Duration, Instant, interval, sleep};
+
+use crate::{
+    bed,
+    load::http::{Connection, text},
+    report::{Bar, Bars},
+    say,
+    server::Server,
+};
+
+const NAMESPACES: u32 = 20;
+const NODES: u32 = 100;
+/// Pods of one replica set.
+const REPLICAS: u32 = 20;
+
+/// Calls at once, to make objects.
+const MAKING: usize = 32;
+
+const FIRST_MS: f64 = 5000.0;
+const SERVER_MIB: f64 = 150.0;
+/// Of a hundred changes, so many may take longer than a millisecond: whoever measures
+/// shares the machine with an API server.
+const SLOW_PERCENT: f64 = 1.0;
+
+/// Until the last change has come through.
+const SETTLED: Duration = Duration::from_secs(3);
+
+#[derive(Args)]
+pub(crate) struct GraphArgs {
+    /// How many pods there are
+    #[arg(long, default_value_t = 10_000)]
+    pods: u32,
+    /// How many of them change, one after another
+    #[arg(long, default_value_t = 500)]
+    changes: u32,
+    /// Measure a debug build too; its numbers mean little
+    #[arg(long)]
+    debug_build: bool,
+    /// Where the numbers go for a program; beside this program by default
+    #[arg(long)]
+    json: Option<PathBuf>,
+}
+
+#[derive(Serialize)]
+struct Measured {
+    pods: u32,
+    objects: u64,
+    first_ms: f64,
+    second_ms: f64,
+    rss_before: u64,
+    rss_first: u64,
+    rss_max: u64,
+    changes: u64,
+    /// That took longer than a millisecond.
+    slow: u64,
+    mean_micros: f64,
+    updates: u64,
+    cpu_seconds: f64,
+    load_average: String,
+}
+
+pub(crate) async fn run(args: GraphArgs) -> Result<()> {
+    let cluster = bed::start_any(args.debug_build)?;
+    let admin = bed::admin(&cluster).await?;
+    say(&format!("making {} pods ...", args.pods));
+    for space in 0..NAMESPACES {
+        let one = namespace(&space_of(space));
+        cluster.create_cluster_wide(&one).await?;
+    }
+    make(&admin, args.pods).await?;
+    let server = Server::start(&cluster).await?;
+    let measured = measure(&server, &admin, &args).await?;
+    let bars = bars(&measured);
+    say(&table(&measured));
+    say(&bars.table());
+    let path = match args.json {
+        Some(path) => path,
+        None => env::current_exe()?.with_file_name("graph.json"),
+    };
+    let report = json!({"measured": measured, "bars": bars});
+    fs::write(&path, serde_json::to_string_pretty(&report)?)
+        .with_context(|| format!("cannot write {}", path.display()))?;
+    say(&format!("numbers: {}", path.display()));
+    ensure!(bars.all_pass(), "a bar was missed");
+    Ok(())
+}
+
+async fn measure(server: &Server, admin: &Client, args: &GraphArgs) -> Result<Measured> {
+    let rss_before = server.rss_bytes()?;
+    let mut rss_max = rss_before;
+    let mut client = Connection::open(server.port(), None).await?;
+    let session = client.begin_session().await?;
+    say("the first graph ...");
+    let mut ticks = interval(Duration::from_millis(20));
+    let first_ms = {
+        let mut reading = std::pin::pin!(read(&mut client, &session));
+        loop {
+            tokio::select! {
+                read = &mut reading => break read?,
+                _ = ticks.tick() => rss_max = rss_max.max(server.rss_bytes()?),
+            }
+        }
+    };
+    let second_ms = read(&mut client, &session).await?;
+    let rss_first = server.rss_bytes()?;
+    rss_max = rss_max.max(rss_first);
+    let subscribe = json!({"uri": "k8s://dev/-/graph?kinds=Pod"});
+    rpc(&mut client, &session, "resources/subscribe", &subscribe).await?;
+    let (cpu, before) = (server.cpu()?, changes(server).await?);
+    say(&format!("{} pods change ...", args.changes));
+    for nth in 0..args.changes {
+        let path = path_of(nth % args.pods);
+        let patch = json!({"metadata": {"labels": {"changed": nth.to_string()}}});
+        send(admin, "PATCH", &path, &patch).await?;
+        rss_max = rss_max.max(server.rss_bytes()?);
+    }
+    sleep(SETTLED).await;
+    let (used, after) = (server.cpu()?, changes(server).await?);
+    let counted = after.count - before.count;
+    ensure!(
+        counted >= u64::from(args.changes),
+        "only {counted} changes were seen"
+    );
+    #[expect(clippy::cast_precision_loss, reason = "of few")]
+    let mean_micros = (after.seconds - before.seconds) * 1e6 / counted as f64;
+    Ok(Measured {
+        pods: args.pods,
+        objects: server.metric("kubecrier_graph_objects ").await?,
+        first_ms,
+        second_ms,
+        rss_before,
+        rss_first,
+        rss_max: rss_max.max(server.rss_bytes()?),
+        changes: counted,
+        slow: counted - (after.quick - before.quick),
+        mean_micros,
+        updates: server.metric("kubecrier_graph_updates_total ").await?,
+        cpu_seconds: used.user + used.system - cpu.user - cpu.system,
+        load_average: bed::load_average(),
+    })
+}
+
+/// How many changes were worked in so far, how many of them within a millisecond, and
+/// how long all of them took.
+struct Changes {
+    count: u64,
+    quick: u64,
+    seconds: f64,
+}
+
+async fn changes(server: &Server) -> Result<Changes> {
+    let mut connection = Connection::open(server.port(), None).await?;
+    let answer = connection.get("/metrics").await?;
+    let numbers = text(&answer.body).into_owned();
+    let number = |name: &str| {
+        let name = format!("kubecrier_graph_change_seconds_{name} ");
+        let mut lines = numbers.lines();
+        let found = lines.find_map(|line| line.strip_prefix(&name)?.trim().parse::<f64>().ok());
+        found.with_context(|| format!("no {name} in /metrics"))
+    };
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "it is a count"
+    )]
+    let count = |number: f64| number as u64;
+    Ok(Changes {
+        count: count(number("count")?),
+        quick: count(number("bucket{le=\"0.001\"}")?),
+        seconds: number("sum")?,
+    })
+}
+
+/// Reads the graph of the whole cluster: how many milliseconds it takes.
+async fn read(client: &mut Connection, session: &str) -> Result<f64> {
+    let began = Instant::now();
+    let wanted = json!({"uri": "k8s://dev/-/graph"});
+    let answer = rpc(client, session, "resources/read", &wanted).await?;
+    ensure!(answer.contains("Pod:"), "no graph: {answer}");
+    Ok(began.elapsed().as_secs_f64() * 1000.0)
+}
+
+async fn rpc(
+    client: &mut Connection,
+    session: &str,
+    method: &str,
+    params: &Value,
+) -> Result<String> {
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+    let answer = client.post(Some(session), &body.to_string()).await?;
+    let answer = text(&answer.body).into_owned();
+    ensure!(!answer.contains("\"error\":"), "{method}: {answer}");
+    Ok(answer)
+}
+
+fn space_of(space: u32) -> String {
+    format!("bench-graph-{space}")
+}
+
+/// Where the nth pod is.
+fn path_of(nth: u32) -> String {
+    let space = space_of(nth / REPLICAS % NAMESPACES);
+    format!("/api/v1/namespaces/{space}/pods/{}", pod_name(nth))
+}
+
+fn pod_name(nth: u32) -> String {
+    format!("web-{}-{nth}", nth / REPLICAS)
+}
+
+/// Nodes, and for every few pods a deployment, a replica set and a service.
+async fn make(admin: &Client, pods: u32) -> Result<()> {
+    let nodes = (0..NODES).map(|nth| {
+        let node = json!({"metadata": {"name": format!("bench-{nth}")}});
+        ("/api/v1/nodes".to_owned(), node)
+    });
+    make_all(admin, nodes).await?;
+    let sets = (0..pods.div_ceil(REPLICAS)).flat_map(|set| {
+        let space = space_of(set % NAMESPACES);
+        let name = format!("web-{set}");
+        let labels = json!({"app": name});
+        let metadata = json!({"name": name, "namespace": space, "labels": labels});
+        let template = json!({
+            "metadata": {"labels": labels},
+            "spec": {"containers": [{"name": "app", "image": "registry.example/app:1"}]},
+        });
+        // Nobody controls them here, so they may as well want none.
+        let spec =
+            json!({"replicas": 0, "selector": {"matchLabels": labels}, "template": template});
+        let ports = json!([{"port": 80}]);
+        let apps = format!("/apis/apps/v1/namespaces/{space}");
+        [
+            (
+                format!("{apps}/deployments"),
+                json!({"metadata": metadata, "spec": spec}),
+            ),
+            (
+                format!("{apps}/replicasets"),
+                json!({"metadata": metadata, "spec": spec}),
+            ),
+            (
+                format!("/api/v1/namespaces/{space}/services"),
+                json!({"metadata": metadata, "spec": {"selector": labels, "ports": ports}}),
+            ),
+        ]
+    });
+    make_all(admin, sets).await?;
+    let all = (0..pods).map(|nth| {
+        let (path, _) = path_of(nth).rsplit_once('/').map(own).unwrap_or_default();
+        (path, pod(nth))
+    });
+    make_all(admin, all).await
+}
+
+fn own((path, name): (&str, &str)) -> (String, String) {
+    (path.to_owned(), name.to_owned())
+}
+
+/// A pod as large as they come: annotations, variables, volumes, two containers.
+fn pod(nth: u32) -> Value {
+    let set = nth / REPLICAS;
+    let variables: Vec<_> = (0..20)
+        .map(|n| json!({"name": format!("SETTING_{n}"), "value": format!("value number {n} of {set}")}))
+        .collect();
+    let container = |name: &str| {
+        json!({
+            "name": name,
+            "image": format!("registry.example/{name}:1.27.3"),
+            "env": variables,
+            "envFrom": [{"configMapRef": {"name": format!("env-{set}")}}],
+            "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}},
+            "volumeMounts": [{"name": "config", "mountPath": "/etc/app"}],
+        })
+    };
+    json!({
+        "metadata": {
+            "name": pod_name(nth),
+            "labels": {
+                "app": format!("web-{set}"), "app.kubernetes.io/name": "web",
+                "app.kubernetes.io/instance": format!("web-{set}"), "pod-template-hash": "7c9d8f",
+            },
+            "annotations": {"checksum/config": "0123456789abcdef".repeat(8), "note": "x".repeat(500)},
+            "ownerReferences": [{
+                "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": format!("web-{set}"),
+                "uid": format!("00000000-0000-0000-0000-{set:012}"), "controller": true,
+            }],
+        },
+        "spec": {
+            "nodeName": format!("bench-{}", nth % NODES),
+            "containers": [container("app"), container("proxy")],
+            "volumes": [
+                {"name": "config", "configMap": {"name": format!("files-{set}")}},
+                {"name": "tls", "secret": {"secretName": format!("tls-{set}")}},
+            ],
+        },
+    })
+}
+
+async fn make_all(admin: &Client, all: impl Iterator<Item = (String, Value)>) -> Result<()> {
+    let make = async |(path, object): (String, Value)| send(admin, "POST", &path, &object).await;
+    stream::iter(all.map(make))
+        .buffer_unordered(MAKING)
+        .try_collect()
+        .await
+}
+
+async fn send(admin: &Client, method: &str, path: &str, object: &Value) -> Result<()> {
+    let form = match method {
+        "PATCH" => "application/merge-patch+json",
+        _ => "application/json",
+    };
+    let request = http::Request::builder().method(method).uri(path);
+    let request = request.header("content-type", form);
+    let request = request.body(object.to_string().into_bytes())?;
+    let sent = admin.request_text(request).await;
+    sent.map(drop).with_context(|| format!("{method} {path}"))
+}
+
+fn bars(one: &Measured) -> Bars {
+    #[expect(clippy::cast_precision_loss, reason = "of few")]
+    let slow = one.slow as f64 * 100.0 / one.changes as f64;
+    Bars(vec![
+        Bar::at_most("ms until the first graph", one.first_ms, FIRST_MS),
+        Bar::at_most("MiB of the server, at most", mib(one.rss_max), SERVER_MIB),
+        Bar::at_most("% of changes that took over 1 ms", slow, SLOW_PERCENT),
+        Bar::at_most("ms per change, on average", one.mean_micros / 1000.0, 1.0),
+    ])
+}
+
+fn table(one: &Measured) -> String {
+    format!(
+        "\n| pods | objects | first graph, ms | read again, ms | RSS MiB: before, then, most | changes | over 1 ms | mean, µs | updates | CPU s | load |\n|---|---|---|---|---|---|---|---|---|---|---|\n| {} | {} | {:.0} | {:.0} | {:.1}, {:.1}, {:.1} | {} | {} | {:.0} | {} | {:.2} | {} |\n",
+        one.pods,
+        one.objects,
+        one.first_ms,
+        one.second_ms,
+        mib(one.rss_before),
+        mib(one.rss_first),
+        mib(one.rss_max),
+        one.changes,
+        one.slow,
+        one.mean_micros,
+        one.updates,
+        one.cpu_seconds,
+        one.load_average,
+    )
+}
+
+#[expect(clippy::cast_precision_loss, reason = "told to people")]
+fn mib(bytes: u64) -> f64 {
+    bytes as f64 / 1024.0 / 1024.0
+}

@@ -1,0 +1,172 @@
+//! Objects as far as the graph needs them. What is not named here is skipped while it
+//! is read, and never in memory.
+
+mod pods;
+mod ways_in;
+mod workloads;
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::NodeCondition;
+use serde::{
+    Deserialize,
+    de::{DeserializeOwned, IgnoredAny},
+};
+
+pub(super) use self::{
+    pods::Pod,
+    ways_in::{Ingress, Service},
+    workloads::{Autoscaler, CronJob, DaemonSet, Job, Replicated},
+};
+use super::lines;
+use crate::{
+    cluster::{gate::DeniedKinds, nodes},
+    graph::{Claim, Facts, Id, Kind, Labels},
+    redact::Redactor,
+};
+
+/// More of what one object names, or is called by, is not shown: an object may be a
+/// megabyte of nothing else.
+const CLAIMS_MAX: usize = 256;
+const LABELS_MAX: usize = 64;
+const STATUS_CHARS_MAX: usize = 160;
+
+/// An object, as far as it is read.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(bound(deserialize = "S: Deserialize<'de> + Default, T: Deserialize<'de> + Default"))]
+pub(super) struct Object<S, T> {
+    metadata: Meta,
+    #[serde(default)]
+    spec: S,
+    #[serde(default)]
+    status: T,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Meta {
+    name: String,
+    namespace: Option<String>,
+    uid: String,
+    resource_version: String,
+    labels: Option<BTreeMap<String, String>>,
+    owner_references: Option<Vec<Owner>>,
+    deletion_timestamp: Option<IgnoredAny>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Owner {
+    api_version: String,
+    kind: String,
+    name: String,
+    uid: String,
+}
+
+/// How a kind's objects are read.
+pub(super) trait Shape: Clone + DeserializeOwned + Send + Sync + 'static {
+    /// How it is, in one line.
+    fn status(&self) -> String;
+
+    /// What it names, beside its owners.
+    fn claims(&self, _namespace: &str) -> Vec<Claim> {
+        Vec::new()
+    }
+
+    /// Which pods it sends to.
+    fn selector(&self) -> Labels {
+        Labels::default()
+    }
+}
+
+/// Something that can be told apart by its name.
+pub(super) trait Named {
+    fn id(&self, kind: Kind) -> Id;
+    fn version(&self) -> &str;
+    fn facts(self, kind: Kind, redactor: &Redactor, denied: &DeniedKinds) -> Facts;
+}
+
+// === impl Object ===
+
+impl<S, T> Named for Object<S, T>
+where
+    Self: Shape,
+{
+    fn id(&self, kind: Kind) -> Id {
+        let namespace = self.metadata.namespace.as_deref().unwrap_or_default();
+        Id::new(kind, namespace, &self.metadata.name)
+    }
+
+    fn version(&self) -> &str {
+        &self.metadata.resource_version
+    }
+
+    /// What it says, with nothing in it that may not leave.
+    fn facts(self, kind: Kind, redactor: &Redactor, denied: &DeniedKinds) -> Facts {
+        let id = self.id(kind);
+        let status: String = self.status().chars().take(STATUS_CHARS_MAX).collect();
+        let owners = self.metadata.owner_references.iter().flatten();
+        let owners = owners.filter_map(|owner| {
+            let kind = Kind::exact(&owner.kind, &owner.api_version)?;
+            let id = Id::new(kind, &id.namespace, &owner.name);
+            Some(Claim::owned_by(id, &owner.uid))
+        });
+        let claims = owners.chain(self.claims(&id.namespace)).filter(|claim| {
+            let kind = claim.other.kind;
+            !denied.denies(kind.group(), [kind.as_str(), kind.plural()])
+        });
+        let labels = self.metadata.labels.clone().unwrap_or_default();
+        let claims: Vec<_> = claims.take(CLAIMS_MAX).collect();
+        let mut facts = Facts::new(id).claiming(claims);
+        facts.uid = self.metadata.uid.as_str().into();
+        facts.labels = labels.into_iter().take(LABELS_MAX).collect();
+        facts.status = redactor.workload(&status).into();
+        facts.selector = self.selector();
+        facts
+    }
+}
+
+// === namespaces and nodes ===
+
+pub(super) type Namespace = Object<IgnoredAny, Phase>;
+pub(super) type Node = Object<NodeSpec, NodeStatus>;
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Phase {
+    phase: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct NodeSpec {
+    unschedulable: bool,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct NodeStatus {
+    conditions: Vec<NodeCondition>,
+}
+
+impl Shape for Namespace {
+    fn status(&self) -> String {
+        self.status.phase.clone()
+    }
+}
+
+impl Shape for Node {
+    fn status(&self) -> String {
+        let word = nodes::word(&self.status.conditions, self.spec.unschedulable);
+        let problems = nodes::problems(self.status.conditions.clone()).into_iter();
+        let problems = problems.filter(|problem| !problem.starts_with("NotReady"));
+        [word]
+            .into_iter()
+            .chain(problems)
+            .collect::<Vec<_>>()
+            .join(", ")
+    }
+}
+
+#[cfg(test)]
+mod tests;

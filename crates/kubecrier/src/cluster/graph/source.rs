@@ -1,0 +1,242 @@
+//! The objects of one kind, listed and watched.
+
+use std::{marker::PhantomData, sync::Arc};
+
+use futures_util::{StreamExt, stream::BoxStream};
+use kube::api::{ListParams, WatchEvent, WatchParams};
+use serde::Deserialize;
+use tokio::time::Duration;
+
+use super::{
+    OBJECTS_MAX, Scope,
+    read::{Named, Shape},
+};
+use crate::{
+    cluster::{
+        Contexts,
+        error::{ClusterError, ErrorKind, Operation},
+        list::PAGE,
+        target::Cluster,
+        watch::{
+            home::Home,
+            source::{Fault, Frame, Source, fault},
+        },
+    },
+    graph::{Facts, Id, Kind},
+};
+
+const JSON: &str = "application/json";
+
+/// A list may be overtaken by the cleaning of old versions; then it begins anew.
+const LISTS_MAX: usize = 3;
+
+/// Something has happened to an object.
+#[derive(Debug)]
+pub(super) enum Change {
+    /// It says this now.
+    Set(Facts),
+    /// It is gone.
+    Gone(Id),
+}
+
+/// Everything of a kind, at one version.
+#[derive(Debug, Default)]
+pub(super) struct Listed {
+    pub(super) version: String,
+    pub(super) all: Vec<Facts>,
+}
+
+/// The objects of one kind in a real cluster, of which as much is read as `T` has.
+pub(super) struct KindSource<T> {
+    home: Home,
+    kind: Kind,
+    namespace: Option<String>,
+    /// How long the API server is asked to keep a watch open.
+    renewal: Duration,
+    shape: PhantomData<fn() -> T>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(bound(deserialize = "T: Deserialize<'de>"))]
+struct Page<T> {
+    metadata: PageMeta,
+    #[serde(default = "Vec::new")]
+    items: Vec<T>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct PageMeta {
+    resource_version: String,
+    #[serde(rename = "continue")]
+    next: Option<String>,
+}
+
+// === impl KindSource ===
+
+impl<T: Shape + Named> KindSource<T> {
+    pub(super) fn new(
+        contexts: Arc<Contexts>,
+        scope: &Scope,
+        kind: Kind,
+        renewal: Duration,
+    ) -> Self {
+        Self {
+            home: Home::new(contexts, &scope.context),
+            kind,
+            namespace: scope.namespace.clone(),
+            renewal,
+            shape: PhantomData,
+        }
+    }
+
+    fn operation(&self, verb: &'static str) -> Operation<'_> {
+        let namespace = self.namespace.as_deref();
+        Operation {
+            verb,
+            resource: self.kind.plural(),
+            name: None,
+            namespace: namespace.filter(|_| self.kind.is_namespaced()),
+            context: self.home.context(),
+        }
+    }
+
+    fn request(&self) -> kube::core::Request {
+        let version = match self.kind {
+            Kind::HorizontalPodAutoscaler => "v2",
+            _ => "v1",
+        };
+        let root = match self.kind.group() {
+            "" => format!("/api/{version}"),
+            group => format!("/apis/{group}/{version}"),
+        };
+        let plural = self.kind.plural();
+        kube::core::Request::new(match &self.namespace {
+            Some(namespace) if self.kind.is_namespaced() => {
+                format!("{root}/namespaces/{namespace}/{plural}")
+            }
+            _ => format!("{root}/{plural}"),
+        })
+    }
+
+    /// Of namespaces, the one that the graph is of.
+    fn selector(&self) -> Option<String> {
+        let namespace = self.namespace.as_deref();
+        let own = namespace.filter(|_| self.kind == Kind::Namespace);
+        own.map(|name| format!("metadata.name={name}"))
+    }
+
+    async fn list(&self, cluster: &Cluster) -> Result<Listed, ClusterError> {
+        let operation = self.operation("list");
+        let mut listed = Listed::default();
+        let mut next = None;
+        loop {
+            let params = ListParams {
+                field_selector: self.selector(),
+                limit: Some(PAGE),
+                continue_token: next.take(),
+                ..ListParams::default()
+            };
+            let request = self.request().list(&params);
+            let request = request.map_err(|error| built(&operation, error))?;
+            let page: Page<T> = cluster.raw(&operation, request, JSON).await?;
+            if listed.version.is_empty() {
+                listed.version = page.metadata.resource_version;
+            }
+            let facts = |one: T| one.facts(self.kind, cluster.redactor(), cluster.denied());
+            listed.all.extend(page.items.into_iter().map(facts));
+            next = page.metadata.next.filter(|token| !token.is_empty());
+            if next.is_none() || listed.all.len() > OBJECTS_MAX {
+                return Ok(listed);
+            }
+        }
+    }
+
+    async fn list_until_whole(&self, cluster: Cluster) -> Result<Listed, ClusterError> {
+        let mut lists = 1;
+        loop {
+            match self.list(&cluster).await {
+                Err(error) if error.kind() == ErrorKind::Other && lists < LISTS_MAX => lists += 1,
+                answer => return answer,
+            }
+        }
+    }
+
+    async fn watch(
+        &self,
+        cluster: Cluster,
+        version: &str,
+    ) -> Result<BoxStream<'static, Result<Frame<Change>, Fault>>, Fault> {
+        let params = WatchParams {
+            field_selector: self.selector(),
+            timeout: Some(u32::try_from(self.renewal.as_secs()).unwrap_or(u32::MAX)),
+            bookmarks: true,
+            ..WatchParams::default()
+        };
+        let operation = self.operation("watch");
+        let request = self.request().watch(&params, version);
+        let request = request.map_err(|error| Fault::Failed(built(&operation, error)))?;
+        let client = cluster.client();
+        let opening = client.request_events::<T>(request);
+        let frames = match tokio::time::timeout(cluster.timeout(), opening).await {
+            Ok(Ok(frames)) => frames,
+            Ok(Err(error)) => return Err(fault(&operation, &error)),
+            Err(_elapsed) => {
+                let seconds = cluster.timeout().as_secs_f64();
+                return Err(Fault::Failed(ClusterError::timeout(&operation, seconds)));
+            }
+        };
+        let (kind, context) = (self.kind, self.home.context().to_owned());
+        let frames = frames.map(move |said| {
+            let seen = |change: Change, version: &str| Frame::Seen(change, version.to_owned());
+            let broken = |error: &kube::Error| {
+                let operation = Operation {
+                    verb: "watch",
+                    resource: kind.plural(),
+                    name: None,
+                    namespace: None,
+                    context: &context,
+                };
+                Err(fault(&operation, error))
+            };
+            match said {
+                Ok(WatchEvent::Added(one) | WatchEvent::Modified(one)) => {
+                    let version = one.version().to_owned();
+                    let facts = one.facts(kind, cluster.redactor(), cluster.denied());
+                    Ok(seen(Change::Set(facts), &version))
+                }
+                Ok(WatchEvent::Deleted(one)) => Ok(seen(Change::Gone(one.id(kind)), one.version())),
+                Ok(WatchEvent::Bookmark(mark)) => {
+                    Ok(Frame::Bookmark(mark.metadata.resource_version))
+                }
+                Ok(WatchEvent::Error(status)) => broken(&kube::Error::Api(status)),
+                Err(error) => broken(&error),
+            }
+        });
+        Ok(frames.boxed())
+    }
+}
+
+impl<T: Shape + Named> Source for KindSource<T> {
+    type Item = Change;
+    type Look = Listed;
+    type Frames = BoxStream<'static, Result<Frame<Change>, Fault>>;
+
+    async fn open(&self, version: &str) -> Result<Self::Frames, Fault> {
+        self.home.open(|cluster| self.watch(cluster, version)).await
+    }
+
+    async fn since(&self, _version: &str) -> Result<Listed, ClusterError> {
+        self.home
+            .ask(|cluster| self.list_until_whole(cluster))
+            .await
+    }
+
+    fn clean(&self, text: &str) -> String {
+        self.home.clean(text)
+    }
+}
+
+fn built(operation: &Operation<'_>, error: kube::core::request::Error) -> ClusterError {
+    ClusterError::from_kube(operation, &kube::Error::BuildRequest(error))
+}
