@@ -35,6 +35,11 @@ pub(crate) struct Server {
 impl Server {
     /// Starts it for a cluster, with room for many clients of one caller.
     pub(crate) async fn start(cluster: &Cluster) -> Result<Self> {
+        Self::start_with(cluster, &[]).await
+    }
+
+    /// The same, with these arguments too.
+    pub(crate) async fn start_with(cluster: &Cluster, arguments: &[&str]) -> Result<Self> {
         let binary = binary()?;
         let folder = tempfile::tempdir()?;
         let kubeconfig = Kubeconfig::new()
@@ -47,6 +52,7 @@ impl Server {
             .args(["--port", "0", "--max-session-rate", "10000"])
             .args(["--max-sessions-per-caller", "10000"])
             .args(["--max-subscriptions-global", "1000"])
+            .args(arguments)
             .arg("--kubeconfig")
             .arg(kubeconfig)
             .stdin(Stdio::null())

@@ -199,6 +199,7 @@ impl Graphs {
             let set = Arc::clone(&running.set);
             tokio::select! {
                 error = set.run(scope.clone(), means) => running.set.never_stood(error),
+                () = running.set.fails() => {}
                 () = unneeded(&shared, &scope, &running) => {}
                 () = running.end.notified() => {}
                 () = draining.cancelled() => running.set.never_stood(stops(&scope)),
@@ -293,7 +294,18 @@ impl GraphView {
 
     /// Everything of these kinds.
     pub fn snapshot(&self, kinds: &Kinds) -> Seen<Snapshot> {
-        self.look(|graph| graph.snapshot(kinds))
+        // To derive everything takes a while, and changes are not to wait for it.
+        let Seen { what, notes, seq } = self.look(Graph::copy);
+        Seen {
+            what: what.snapshot(kinds),
+            notes,
+            seq,
+        }
+    }
+
+    /// How many objects there are.
+    pub fn count(&self) -> Seen<usize> {
+        self.look(Graph::len)
     }
 
     /// What is around an object.

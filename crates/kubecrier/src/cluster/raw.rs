@@ -1,7 +1,9 @@
 //! Answers read as they come, up to a limit: what an API server sends is as large
 //! as whoever made the objects wanted it.
 
-use futures_util::AsyncReadExt;
+use std::pin::pin;
+
+use futures_util::AsyncBufReadExt;
 use http::{HeaderValue, Request, header::ACCEPT};
 use serde::de::DeserializeOwned;
 
@@ -26,11 +28,20 @@ impl Cluster {
         let client = self.client();
         let bytes = self
             .ask(operation, async {
-                let body = client.request_stream(request).await?;
-                let mut body = body.take(ANSWER_BYTES_MAX as u64 + 1);
+                let mut body = pin!(client.request_stream(request).await?);
                 let mut bytes = Vec::new();
-                let read = body.read_to_end(&mut bytes).await;
-                read.map_err(|error| kube::Error::Service(error.into()))?;
+                // As the pieces come: `read_to_end` clears all the room it has made at
+                // each of them, which for a page of pods is most of the work.
+                while bytes.len() <= ANSWER_BYTES_MAX {
+                    let piece = body.fill_buf().await;
+                    let piece = piece.map_err(|error| kube::Error::Service(error.into()))?;
+                    if piece.is_empty() {
+                        break;
+                    }
+                    bytes.extend_from_slice(piece);
+                    let read = piece.len();
+                    body.consume_unpin(read);
+                }
                 Ok(bytes)
             })
             .await?;

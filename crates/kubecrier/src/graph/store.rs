@@ -40,7 +40,7 @@ pub struct Graph {
 }
 
 /// What meets in a namespace by labels.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Space {
     pods: HashSet<Id>,
     services: HashSet<Id>,
@@ -59,6 +59,21 @@ impl Graph {
             claimants: HashMap::new(),
             spaces: HashMap::new(),
             observed: BTreeSet::new(),
+            touched: None,
+        }
+    }
+
+    /// The same as it is now, to be looked at while this one goes on.
+    #[must_use]
+    pub fn copy(&self) -> Self {
+        Self {
+            reach: self.reach,
+            objects_max: self.objects_max,
+            refused: self.refused,
+            objects: self.objects.clone(),
+            claimants: self.claimants.clone(),
+            spaces: self.spaces.clone(),
+            observed: self.observed.clone(),
             touched: None,
         }
     }

@@ -110,7 +110,11 @@ impl WatchMetrics {
             // A state nobody is in is a zero, not an absence.
             let _zero = watches.get_or_create(&state.label());
         }
-        registry.register("watches", "Watches of events by how they stand", watches);
+        registry.register(
+            "watches",
+            "Watches, of events and for graphs, by how they stand",
+            watches,
+        );
         registry.register(
             "watch_restarts",
             "Watches that were established again, or not, by why",

@@ -220,6 +220,32 @@ async fn resources_are_clean(http: &Http, cluster: &Cluster, texts: &[String]) {
     }
 }
 
+/// A label may be a secret too: the graph shows it to whoever reads or hears.
+async fn the_graph_is_clean(http: &Http, cluster: &Cluster) {
+    let uri = "k8s://dev/planted/graph";
+    let session = http.another("2025-11-25").await;
+    let mut stream = session.stream(None).await;
+    session
+        .rpc("resources/subscribe", json!({"uri": uri}))
+        .await;
+    let read = session.rpc("resources/read", json!({"uri": uri})).await;
+    let read = read.to_string();
+    assert!(read.contains("Pod:planted/leaky"), "{read}");
+    is_clean("the graph", &read);
+    let token = planted().swap_remove(4).1;
+    let mut heard = String::new();
+    while !heard.contains("\"modified\"") {
+        heard = stream.next().await.to_string();
+        is_clean("an update of the graph", &heard);
+        if heard.contains("followed from here on") {
+            let labels = json!({"metadata": {"labels": {"token": "none", "another": token}}});
+            let path = "/api/v1/namespaces/planted/pods/leaky";
+            cluster.send("PATCH", path, &labels).await.unwrap();
+        }
+    }
+    assert!(heard.contains("another"), "{heard}");
+}
+
 #[tokio::test]
 async fn no_tool_lets_a_planted_secret_out() {
     let Some(bed) = testbed::shared() else { return };
@@ -264,6 +290,7 @@ async fn no_tool_lets_a_planted_secret_out() {
         &["--redact", r"CUST-\d+", "--log-level", "debug"],
     )
     .await;
+    the_graph_is_clean(&http, cluster).await;
     notifications_are_clean(&http, cluster, &texts).await;
     let tools = http.rpc("tools/list", json!({})).await;
     let tools = tools["result"]["tools"].as_array().unwrap().clone();

@@ -1,5 +1,5 @@
-//! The watches of one graph: a list and a watch per kind, in one task, and one graph
-//! that they all tell.
+//! The watches of one graph: a list and a watch per kind, and one graph that they all
+//! tell.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -9,10 +9,11 @@ use std::{
     },
 };
 
-use futures_util::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
+use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, watch},
+    task::JoinSet,
     time::{Duration, Instant, sleep, sleep_until},
 };
 
@@ -137,11 +138,19 @@ impl Set {
 
     /// Follows everything until it is dropped; returns only if it was never whole.
     pub(super) async fn run(self: Arc<Self>, scope: Scope, means: Means) -> ClusterError {
-        let mut kinds: FuturesUnordered<_> = watched()
-            .map(|kind| Arc::clone(&self).kind(kind, &scope, &means))
-            .collect();
+        // A task each: to read a page of pods is work, and nobody's answer is to wait for it.
+        let mut kinds = JoinSet::new();
+        for kind in watched() {
+            kinds.spawn(Arc::clone(&self).kind(kind, &scope, &means));
+        }
         tokio::select! {
-            Some(error) = kinds.next() => error,
+            Some(ended) = kinds.join_next() => match ended {
+                Ok(error) => error,
+                Err(ended) => match ended.try_into_panic() {
+                    Ok(panic) => std::panic::resume_unwind(panic),
+                    Err(_cancelled) => super::stops(&scope),
+                },
+            },
             never = self.tell() => never,
         }
     }
@@ -273,6 +282,15 @@ impl Set {
         match decided.await.as_deref() {
             Ok(First::Failed(error)) => Err(error.clone()),
             _ => Ok(()),
+        }
+    }
+
+    /// Waits until it is known that there will be no graph. Cancel-safe.
+    pub(super) async fn fails(&self) {
+        let mut first = self.first.subscribe();
+        let failed = first.wait_for(|first| matches!(first, First::Failed(_)));
+        if failed.await.is_err() {
+            std::future::pending::<()>().await;
         }
     }
 

@@ -27,8 +27,9 @@ use crate::{
 
 const JSON: &str = "application/json";
 
-/// A list may be overtaken by the cleaning of old versions; then it begins anew.
-const LISTS_MAX: usize = 3;
+/// A list may be overtaken by the cleaning of old versions, or have pages that are too
+/// large; then it begins anew, with smaller ones.
+const PAGES: [u32; 3] = [PAGE, PAGE / 5, PAGE / 25];
 
 /// Something has happened to an object.
 #[derive(Debug)]
@@ -126,14 +127,14 @@ impl<T: Shape + Named> KindSource<T> {
         own.map(|name| format!("metadata.name={name}"))
     }
 
-    async fn list(&self, cluster: &Cluster) -> Result<Listed, ClusterError> {
+    async fn list(&self, cluster: &Cluster, size: u32) -> Result<Listed, ClusterError> {
         let operation = self.operation("list");
         let mut listed = Listed::default();
         let mut next = None;
         loop {
             let params = ListParams {
                 field_selector: self.selector(),
-                limit: Some(PAGE),
+                limit: Some(size),
                 continue_token: next.take(),
                 ..ListParams::default()
             };
@@ -153,13 +154,16 @@ impl<T: Shape + Named> KindSource<T> {
     }
 
     async fn list_until_whole(&self, cluster: Cluster) -> Result<Listed, ClusterError> {
-        let mut lists = 1;
-        loop {
-            match self.list(&cluster).await {
-                Err(error) if error.kind() == ErrorKind::Other && lists < LISTS_MAX => lists += 1,
-                answer => return answer,
+        let mut listed = self.list(&cluster, PAGES[0]).await;
+        for size in &PAGES[1..] {
+            match &listed {
+                Err(error) if error.kind() == ErrorKind::Other => {
+                    listed = self.list(&cluster, *size).await;
+                }
+                _ => break,
             }
         }
+        listed
     }
 
     async fn watch(

@@ -301,6 +301,8 @@ async fn nothing_that_may_be_read_is_an_error_and_the_next_one_tries_again() {
     world.cluster.deny(Matching::any());
     let error = world.join().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Forbidden);
+    world.settle().await;
+    assert_eq!(world.graphs.len(), 0, "nothing is kept of it");
     world.cluster.allow_everything();
     world.cluster.refuse();
     let error = world.join().await.unwrap_err();

@@ -177,9 +177,11 @@ impl Family for GraphResources {
         let stop = CancellationToken::new();
         let lease = Lease::new(stop.clone().drop_guard());
         let graphs = self.graphs.clone();
+        let draining = self.lifecycle.draining().clone();
         self.lifecycle.spawn("graph resource", async move {
             tokio::select! {
                 () = stop.cancelled() => {}
+                () = draining.cancelled() => {}
                 () = follow(&graphs, &wanted, &teller) => {}
             }
         });
@@ -210,7 +212,7 @@ async fn follow(graphs: &Graphs, wanted: &Wanted, teller: &Arc<Teller>) {
         let follower = Arc::clone(teller) as _;
         match graphs.join(context, namespace, Some(follower)).await {
             Ok(view) => {
-                teller.begin(&view.snapshot(&teller.kinds));
+                teller.begin(&view.count());
                 let _held = view;
                 return std::future::pending().await;
             }
@@ -281,15 +283,15 @@ fn content(wanted: &Wanted, seen: Seen<Snapshot>, bytes_max: usize) -> Value {
 
 impl Teller {
     /// Following has begun: what was before nobody was told.
-    fn begin(&self, seen: &Seen<Snapshot>) {
+    fn begin(&self, seen: &Seen<usize>) {
         let mut told = self.told.lock();
         *told = seen.seq;
-        let (nodes, edges) = (seen.what.nodes.len(), seen.what.edges.len());
+        let count = seen.what;
         self.send(&Update {
             seq: seen.seq,
             since: 0,
-            count: nodes + edges,
-            summary: format!("followed from here on: {nodes} nodes, {edges} edges"),
+            count,
+            summary: format!("followed from here on: {count} objects"),
             delta: None,
             reread: true,
         });

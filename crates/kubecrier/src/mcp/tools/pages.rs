@@ -34,6 +34,9 @@ const AGAIN: &str = "make them again: UPDATE_DOCS=1 cargo test -p kubecrier --li
 const TEXT_LINES: usize = 14;
 const DATA_LINES: usize = 48;
 
+/// Characters of a text in an example.
+const TEXT_CHARS: usize = 300;
+
 /// An argument, as a table shows it.
 #[derive(Debug, PartialEq)]
 struct Argument {
@@ -160,9 +163,13 @@ fn fenced(kind: &str, text: &str, lines_max: usize) -> String {
     format!("```{kind}\n{shown}\n```\n")
 }
 
-/// Long lists are shown by their first two.
+/// Long lists are shown by their first two, long texts by their beginning.
 fn shortened(value: &Value) -> Value {
     match value {
+        Value::String(text) if text.chars().count() > TEXT_CHARS => {
+            let shown: String = text.chars().take(TEXT_CHARS).collect();
+            json!(format!("{shown}…"))
+        }
         Value::Array(items) => {
             let mut shown: Vec<_> = items.iter().take(2).map(shortened).collect();
             if items.len() > shown.len() {
@@ -234,7 +241,8 @@ async fn example(entry: &Entry, about: &About) -> String {
         }
         Example::Made { arguments, answer } => {
             let given = serde_json::from_str(arguments).unwrap();
-            (String::new(), given, Called::from(answer()))
+            let before = "The demo has no metrics-server, so these rows are made up; the tool's own code shows them.\n\n";
+            (before.to_owned(), given, Called::from(answer()))
         }
     };
     let request =

@@ -94,7 +94,11 @@ fn an_update_says_what_it_builds_upon() {
         (*teller.told.lock(), session.outbox().stats().pushed)
     };
     assert_eq!(tell(2, "a", Kind::Pod), (0, 0), "it has not begun");
-    teller.begin(&seen(&self::graph(1)));
+    teller.begin(&Seen {
+        what: 2,
+        notes: Vec::new(),
+        seq: 3,
+    });
     assert_eq!(tell(4, "b", Kind::Pod), (4, 2));
     assert_eq!(
         tell(5, "b", Kind::Service),

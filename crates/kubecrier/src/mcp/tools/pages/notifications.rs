@@ -86,7 +86,8 @@ longer told.
 
 What the agent sees: holes in `seq` and the announced gap. Everything that was not pushed can be polled: \
 [`events_poll`](events_poll.md) with the `subscriptionId` and the last `cursor` has the same entries in the same order, and \
-says with `missed` how many are not kept any more. Nothing of this stops the watch or changes the subscription. More: \
+says with `missed` how many are not kept any more. Operators alert on the rate of the counter \
+([alerts](../notifications.md#alerts), [what to do](../notifications.md#operator-guidance)). Nothing of this stops the watch or changes the subscription. More: \
 [notifications.md](../notifications.md), [events.md](../events.md#when-the-watch-does-not-work).
 ";
 
