@@ -1,8 +1,8 @@
 //! Prompts, and completion of what they and resource templates take.
 
-use mcp_notify::{Progress, ProtocolVersion, Session};
+use mcp_notify::{Progress, ProtocolVersion};
 use rmcp::{
-    ErrorData, RoleServer,
+    ErrorData, RoleServer, ServerHandler,
     model::{
         CompleteRequestParams, CompleteResult, CompletionInfo, GetPromptRequestParams,
         GetPromptResponse, GetPromptResult, Prompt, Reference,
@@ -15,7 +15,7 @@ use crate::{
     cluster::Cluster,
     mcp::{
         prompts::{self, Consult, Entry, Names},
-        resources::{Completion, complete_of_cluster},
+        resources::{Completion, Era, complete_of_cluster},
         running::{Log, Running},
         tools::ToolContext,
     },
@@ -75,8 +75,11 @@ impl Server {
         let shared = &self.shared;
         let client = self.client(context);
         let running = Running::new(Progress::disabled(), Log::Nowhere);
-        let session = client.who.session.as_ref();
-        let version = session.and_then(Session::protocol_version);
+        // Of the handshake itself: the session learns its version a moment later.
+        let peer = context.peer.peer_info();
+        let answered = peer.and_then(|peer| self.negotiate_initialize(&peer).ok());
+        let version = answered.map(|one| ProtocolVersion::new(one.protocol_version.as_str()));
+        let has_links = version.is_some_and(|version| version >= ProtocolVersion::V_2025_06_18);
         let consult = Consult {
             tools: ToolContext {
                 contexts: &shared.contexts,
@@ -92,7 +95,7 @@ impl Server {
             resources: &shared.resources,
             offer: &shared.offer,
             redactor: &shared.redactor,
-            links: version.is_none_or(|version| version >= ProtocolVersion::V_2025_06_18),
+            links: client.who.era == Era::Modern || has_links,
         };
         let pages = (entry.fill)(&consult, given).await?;
         Ok(pages.under(entry))

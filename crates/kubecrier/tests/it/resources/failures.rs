@@ -3,8 +3,8 @@
 
 use std::{fs, time::Duration};
 
-use serde_json::{Value, json};
-use testbed::{Cluster, User, event};
+use serde_json::Value;
+use testbed::{Cluster, User, event, pod};
 
 use super::{Ear, stage};
 use crate::harness::{File, Http, PATIENCE, command, one_context};
@@ -20,7 +20,7 @@ struct Case {
 enum Change {
     Event,
     Line,
-    Status,
+    Pod,
 }
 
 /// Every type of resource that is counted.
@@ -38,7 +38,7 @@ const CASES: &[Case] = &[
     Case {
         resource_type: "graph",
         path: "graph",
-        change: Change::Status,
+        change: Change::Pod,
     },
 ];
 
@@ -89,10 +89,9 @@ impl Bench {
                 let container = format!("{}/web-0/app", self.space);
                 cluster.node().append(&container, word);
             }
-            Change::Status => {
-                let status = json!({"reason": word});
-                let pod = (self.space.as_str(), "web-0");
-                cluster.set_pod_status(pod.0, pod.1, status).await.unwrap();
+            Change::Pod => {
+                let one = pod(&self.space, word, &["app"]);
+                cluster.create(&one).await.unwrap();
             }
         }
     }
@@ -159,9 +158,9 @@ async fn a_send_that_fails_for_a_moment_is_repeated_and_nobody_hears_of_it() {
             let before = bench.records("a send fails on purpose").len();
             bench.plan(&format!("{} {error} {times}\n", case.resource_type));
             bench
-                .change(cluster, case, &format!("at last {error}"))
+                .change(cluster, case, &format!("at-last-{error}"))
                 .await;
-            ear.until(&format!("at last {error}")).await;
+            ear.until(&format!("at-last-{error}")).await;
             let sends = bench.records("a send fails on purpose");
             assert_eq!(
                 sends.len() - before,
@@ -202,7 +201,7 @@ async fn a_send_that_fails_for_ever_is_one_record_and_one_count() {
             let before = bench.records("a send fails on purpose").len();
             bench.plan(&format!("{resource_type} {error} ever\n"));
             bench
-                .change(cluster, case, &format!("lost to {error}"))
+                .change(cluster, case, &format!("lost-to-{error}"))
                 .await;
             failures += 1;
             let records = bench.recorded("\"ERROR\"", failures).await;
