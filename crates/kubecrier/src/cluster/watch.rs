@@ -57,6 +57,11 @@ const SELECTIVE_MAX: usize = 8;
 /// Namespaces that are watched one by one where the whole cluster may not be.
 const FALLBACK_MAX: usize = 50;
 
+/// Namespaces that are tried for it, a few at a time: the one that may be watched can
+/// be any of them.
+const TRIED_MAX: usize = 1000;
+const TRIED_AT_ONCE: usize = 20;
+
 /// Events live this long in a cluster that was not told otherwise.
 const EVENT_TTL_MINUTES: usize = 60;
 
@@ -261,13 +266,20 @@ impl Watches {
             .filter(|name| filters.admits_namespace(name))
             .map(|name| whole.within(name))
             .collect();
-        let (tried, rest) = candidates.split_at(candidates.len().min(FALLBACK_MAX));
         let begin = |scope: Scope| async move {
             let start = source::begin(contexts, &scope).await.ok()?;
             Some((scope, start))
         };
-        let begun = join_all(tried.iter().cloned().map(begin)).await;
-        let begun: Vec<_> = begun.into_iter().flatten().collect();
+        let mut begun = Vec::new();
+        let mut tried = 0;
+        let most = candidates.len().min(TRIED_MAX);
+        for some in candidates[..most].chunks(TRIED_AT_ONCE) {
+            let room = FALLBACK_MAX - begun.len();
+            let some = &some[..some.len().min(room)];
+            tried += some.len();
+            let ready = join_all(some.iter().cloned().map(begin)).await;
+            begun.extend(ready.into_iter().flatten());
+        }
         if begun.is_empty() {
             return Err(denied);
         }
@@ -281,8 +293,9 @@ impl Watches {
             candidates.len(),
             seen.join(", ")
         );
-        if !rest.is_empty() {
-            warning.push_str(&format!("; {} were not tried, name them", rest.len()));
+        let rest = candidates.len() - tried;
+        if rest > 0 {
+            warning.push_str(&format!("; {rest} were not tried, name them"));
         }
         warnings.push(warning);
         Ok(begun)
