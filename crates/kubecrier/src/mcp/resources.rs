@@ -25,9 +25,11 @@ use mcp_notify::{
 use rmcp::model::{Resource, ResourceContents, ResourceTemplate};
 use serde::Serialize;
 
+#[cfg(feature = "conformance-fixtures")]
+pub(super) use self::completion::words;
 pub(super) use self::{
     address::{Address, What},
-    completion::{of_cluster as complete_of_cluster, words},
+    completion::of_cluster as complete_of_cluster,
     events::Events,
     graph::GraphResources,
     podlogs::PodLogs,
