@@ -33,7 +33,7 @@ mod watch;
 pub use self::{
     capture::FaultCaptures,
     changes::{Change, ChangeQuery, ChangeRow},
-    checkup::{Checkup, Granted, NEEDS, Need, Right},
+    checkup::{Checkup, Granted, Need, Right, needs},
     contexts::{Config, ContextInfo, Contexts},
     demo::Demo,
     error::{ClusterError, ErrorKind, Operation},

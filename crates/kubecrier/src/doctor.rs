@@ -224,8 +224,12 @@ fn describe(about: String, namespaces: &[Name], checkup: &Checkup) -> Section {
         Some(_) => findings.push(Finding::ok("its clock is ours")),
     }
     let mut said = None;
-    for right in &checkup.rights {
-        let mut finding = describe_right(right);
+    // What serves the same and is granted alike is said in one line.
+    let place = |right: &Right| checkup.rights.iter().position(|one| alike(one, right));
+    let mut rights: Vec<&Right> = checkup.rights.iter().collect();
+    rights.sort_by_key(|right| place(right));
+    for rights in rights.chunk_by(|one, next| alike(one, next)) {
+        let mut finding = describe_rights(rights);
         // Once is enough for all that follow.
         if finding.hint.is_some() && finding.hint == said {
             finding.hint = None;
@@ -244,10 +248,21 @@ fn describe(about: String, namespaces: &[Name], checkup: &Checkup) -> Section {
     section
 }
 
-fn describe_right(right: &Right) -> Finding {
-    let need = right.need;
-    let what = format!("{} {} ({})", need.verb, need.resource, need.purpose);
-    match &right.granted {
+fn alike(one: &Right, other: &Right) -> bool {
+    one.need.purpose == other.need.purpose && one.granted == other.granted
+}
+
+/// Rights that serve the same and are granted alike.
+fn describe_rights(rights: &[&Right]) -> Finding {
+    let need = rights[0].need;
+    let mut verbs: Vec<_> = rights.iter().map(|right| right.need.verb).collect();
+    let mut resources: Vec<_> = rights.iter().map(|right| right.need.resource).collect();
+    verbs.sort_unstable();
+    verbs.dedup();
+    resources.dedup();
+    let (verbs, resources) = (verbs.join(" and "), resources.join(", "));
+    let what = format!("{verbs} {resources} ({})", need.purpose);
+    match &rights[0].granted {
         Granted::Everywhere => Finding::ok(format!("may {what}")),
         Granted::Only(places) if !places.is_empty() => {
             let places = places.join(", ");

@@ -37,8 +37,45 @@ pub struct Need {
     pub purpose: &'static str,
 }
 
-/// Everything that is ever asked of an API server.
-pub const NEEDS: &[Need] = &[
+/// Everything that is asked of an API server, but for objects of kinds that a caller
+/// names.
+pub fn needs() -> Vec<Need> {
+    let graph = GRAPH.iter().flat_map(|(group, resource, namespaced)| {
+        ["list", "watch"].map(|verb| Need {
+            namespaced: *namespaced,
+            ..need(verb, group, resource, false, "resources_graph")
+        })
+    });
+    let usage = ["pods", "nodes"].map(|resource| Need {
+        namespaced: resource == "pods",
+        ..need(
+            "list",
+            "metrics.k8s.io",
+            resource,
+            false,
+            "pods_top, nodes_top",
+        )
+    });
+    NEEDS.iter().copied().chain(graph).chain(usage).collect()
+}
+
+/// What the graph is made of: group, resource, and whether it lives in a namespace.
+const GRAPH: [(&str, &str, bool); 12] = [
+    ("", "namespaces", false),
+    ("", "nodes", false),
+    ("", "pods", true),
+    ("", "services", true),
+    ("apps", "deployments", true),
+    ("apps", "replicasets", true),
+    ("apps", "statefulsets", true),
+    ("apps", "daemonsets", true),
+    ("batch", "jobs", true),
+    ("batch", "cronjobs", true),
+    ("networking.k8s.io", "ingresses", true),
+    ("autoscaling", "horizontalpodautoscalers", true),
+];
+
+const NEEDS: &[Need] = &[
     need(
         "list",
         "",
@@ -148,7 +185,7 @@ impl Cluster {
         let latency = began.elapsed();
         let (user, rights) = futures_util::join!(
             self.user(),
-            join_all(NEEDS.iter().map(|need| self.right(*need, namespaces)))
+            join_all(needs().into_iter().map(|need| self.right(need, namespaces)))
         );
         Ok(Checkup {
             version: version.git_version,

@@ -46,6 +46,7 @@ fn rules(needs: &[Need]) -> Vec<Value> {
         let same =
             |rule: &&mut (&str, &str, Vec<&str>)| rule.0 == need.group && rule.1 == need.resource;
         match rules.iter_mut().find(same) {
+            Some(rule) if rule.2.contains(&need.verb) => {}
             Some(rule) => rule.2.push(need.verb),
             None => rules.push((need.group, need.resource, vec![need.verb])),
         }
@@ -83,14 +84,14 @@ fn pair(role: &str, namespace: Option<&str>, rules: &[Value], user: &str) -> [Va
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::NEEDS;
+    use crate::cluster::needs;
 
     fn rights(granted: impl Fn(&Need) -> Granted) -> Vec<Right> {
-        let right = |need: &Need| Right {
-            need: *need,
-            granted: granted(need),
+        let right = |need: Need| Right {
+            granted: granted(&need),
+            need,
         };
-        NEEDS.iter().map(right).collect()
+        needs().into_iter().map(right).collect()
     }
 
     #[test]
