@@ -76,7 +76,12 @@ struct News {
 // === impl Events ===
 
 impl Events {
-    async fn answer(&self, uri: &str, address: Address) -> Result<Value, ResourceError> {
+    async fn answer(
+        &self,
+        uri: &str,
+        address: Address,
+        bytes_max: usize,
+    ) -> Result<Value, ResourceError> {
         let Address {
             context,
             namespace,
@@ -107,7 +112,7 @@ impl Events {
             content["cursor"] = address::cursor(version).into();
             content["next"] = next.to_string().into();
         }
-        fill(&mut content, page, self.bytes_max);
+        fill(&mut content, page, bytes_max);
         Ok(content)
     }
 }
@@ -191,10 +196,14 @@ impl Family for Events {
         ]
     }
 
-    fn read<'a>(&'a self, uri: &'a str, _who: &'a Who) -> Reading<'a> {
+    fn read<'a>(&'a self, uri: &'a str, who: &'a Who) -> Reading<'a> {
+        self.read_within(uri, who, self.bytes_max)
+    }
+
+    fn read_within<'a>(&'a self, uri: &'a str, _who: &'a Who, bytes_max: usize) -> Reading<'a> {
         Box::pin(async move {
             let address = Address::read(uri)?;
-            let content = self.answer(uri, address).await?;
+            let content = self.answer(uri, address, bytes_max).await?;
             let text = ResourceContents::text(content.to_string(), uri);
             Ok(vec![text.with_mime_type("application/json")])
         })
