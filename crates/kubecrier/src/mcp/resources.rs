@@ -110,6 +110,16 @@ impl Resources {
         self.family(uri)?.read(uri, who).await
     }
 
+    /// The same, in less room than a read has by itself.
+    pub(super) async fn read_within(
+        &self,
+        uri: &str,
+        who: &Who,
+        bytes_max: usize,
+    ) -> Result<Vec<ResourceContents>, ResourceError> {
+        self.family(uri)?.read_within(uri, who, bytes_max).await
+    }
+
     /// Whether there is something to subscribe to.
     pub(super) async fn check(&self, uri: &str, who: &Who) -> Result<(), ResourceError> {
         let family = self.family(uri)?;
@@ -152,24 +162,34 @@ impl Resources {
     }
 
     /// Subscribes a listen. It is told once of each URI, because what changed before
-    /// it was there it cannot know: at once, or as soon as the URI is followed.
-    pub(super) fn listen(
-        &self,
-        session: &Session,
-        uris: &[String],
-        who: &Who,
-    ) -> Result<(), ResourceError> {
+    /// it was there it cannot know: at once, or as soon as the URI is followed. A URI
+    /// that is refused, because a limit was reached since it was acknowledged, is told
+    /// as well: the others are followed all the same.
+    pub(super) fn listen(&self, session: &Session, uris: &[String], who: &Who) {
         for uri in uris {
-            if self.subscribe(session, uri, who)? {
-                continue;
-            }
+            let refused = match self.subscribe(session, uri, who) {
+                Ok(true) => continue,
+                Ok(false) => None,
+                Err(error) => Some(Changed {
+                    seq: 0,
+                    count: 0,
+                    summary: format!("not followed, listen again to try again: {error}"),
+                }),
+            };
             let mut update = ResourceUpdated::new(uri);
-            if let Some(resource_type) = self.family(uri)?.resource_type() {
+            let family = self.family(uri).ok();
+            if let Some(resource_type) = family.and_then(Family::resource_type) {
                 update = update.resource_type(resource_type);
             }
-            let _accounted = session.push(update.to_notification());
+            let notification = match refused {
+                Some(refused) => {
+                    let meta = BTreeMap::from([(META, refused)]);
+                    update.meta(&meta).to_notification()
+                }
+                None => update.to_notification(),
+            };
+            let _accounted = session.push(notification);
         }
-        Ok(())
     }
 
     /// Values for a variable of a template; `None` if it is nobody's.

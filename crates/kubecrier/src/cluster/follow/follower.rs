@@ -20,7 +20,7 @@ use super::{
     source::{Look, Part, Run, Source},
 };
 use crate::{
-    cluster::error::ClusterError,
+    cluster::error::{ClusterError, ErrorKind},
     metrics::FollowMetrics,
     redact::{self, Redactor},
 };
@@ -46,6 +46,10 @@ const QUIET: Duration = Duration::from_mins(2);
 /// What a run wrote before it ended is read within this.
 const PREVIOUS_WITHIN: Duration = Duration::from_secs(10);
 
+/// Last words that cannot be had are asked for so many times: the run that goes on
+/// must not wait for ever.
+const PREVIOUS_TRIES: usize = 5;
+
 /// Follows one log.
 pub(super) struct Follower<S, T> {
     source: S,
@@ -61,6 +65,8 @@ pub(super) struct Follower<S, T> {
     /// run before, and the API server may not know yet that there is a new one.
     ended: bool,
     misses: usize,
+    /// How often the log of the run before could not be had.
+    unread: usize,
 }
 
 /// What goes out, in time.
@@ -70,6 +76,15 @@ struct Out<T> {
     redact: redact::Lines,
     redactor: Redactor,
     metrics: FollowMetrics,
+}
+
+/// What came of a stream.
+#[derive(Default)]
+struct Followed {
+    /// How many lines were new.
+    lines: usize,
+    /// What it said last, if that was not the workload's.
+    stray: Option<String>,
 }
 
 // === impl Follower ===
@@ -91,6 +106,7 @@ impl<S: Source, T: Fn(&LogNews)> Follower<S, T> {
             drained: None,
             ended: false,
             misses: 0,
+            unread: 0,
         }
     }
 
@@ -104,7 +120,7 @@ impl<S: Source, T: Fn(&LogNews)> Follower<S, T> {
                 let note = self.out.redactor.workload(&note).into_owned();
                 tracing::debug!(%error, "a log cannot be followed");
                 self.misses += 1;
-                self.out.pending.stands(LogState::Failing, Some(note));
+                self.out.pending.fails(error.kind(), note);
             }
             let delay = match self.misses {
                 0 => Duration::ZERO,
@@ -131,7 +147,7 @@ impl<S: Source, T: Fn(&LogNews)> Follower<S, T> {
             Look::There { run, resting } => (run, resting),
         };
         self.anchor().await?;
-        let note = self.changed_run(&run).await;
+        let note = self.changed_run(&run).await?;
         if let Some(why) = &resting
             && self.drained.as_ref() == Some(&run)
         {
@@ -160,12 +176,15 @@ impl<S: Source, T: Fn(&LogNews)> Follower<S, T> {
             self.out.pending.stands(LogState::Following, note);
         }
         let began = Instant::now();
-        let lines = self.follow(stream).await;
-        if resting.is_some() {
-            self.drained = Some(run);
-        }
+        let Followed { lines, stray } = self.follow(stream).await;
         if lines > 0 || began.elapsed() >= BRIEF {
             self.misses = 0;
+        }
+        if let Some(text) = stray {
+            return Err(failed(ErrorKind::Other, text));
+        }
+        if resting.is_some() {
+            self.drained = Some(run);
         }
         if began.elapsed() < BRIEF {
             self.misses += 1;
@@ -187,15 +206,23 @@ impl<S: Source, T: Fn(&LogNews)> Follower<S, T> {
             Ok(stream) => {
                 let mut lines = Lines::new(stream);
                 let last = timeout(PREVIOUS_WITHIN, lines.next());
-                let last = self.out.meanwhile(last).await;
-                if let Ok(Ok(Some(line))) = last
-                    && let (Some(time), _) = dated(&line)
-                {
-                    self.place.saw(time);
+                // Without knowing where the log ends, all of it would be told as new.
+                let last = match self.out.meanwhile(last).await {
+                    Ok(Ok(last)) => last,
+                    Ok(Err(error)) => return Err(failed(ErrorKind::Other, error.to_string())),
+                    Err(_elapsed) => {
+                        let text = "its last line did not come".to_owned();
+                        return Err(failed(ErrorKind::Timeout, text));
+                    }
+                };
+                match last.as_deref().map(dated) {
+                    Some((Some(time), _)) => self.place.saw(time),
+                    Some((None, text)) => return Err(failed(ErrorKind::Other, text.to_owned())),
+                    None => {}
                 }
             }
             // It has not begun: everything will be new.
-            Err(error) if error.kind() == crate::cluster::ErrorKind::Invalid => {}
+            Err(error) if error.kind() == ErrorKind::Invalid => {}
             Err(error) => return Err(error),
         }
         self.anchored = true;
@@ -204,62 +231,85 @@ impl<S: Source, T: Fn(&LogNews)> Follower<S, T> {
 
     /// Whether it is another run than the one that was followed; then what that one
     /// wrote last is read first.
-    async fn changed_run(&mut self, run: &Run) -> Option<String> {
-        let known = self.known.replace(run.clone())?;
+    async fn changed_run(&mut self, run: &Run) -> Result<Option<String>, ClusterError> {
+        let Some(known) = self.known.replace(run.clone()) else {
+            return Ok(None);
+        };
         let ended = std::mem::take(&mut self.ended);
-        if known == *run && !ended {
-            return None;
+        if known == *run && (!ended || self.place.since().is_none()) {
+            // If it has said nothing yet, whatever the run before said is old.
+            return Ok(None);
         }
         if known.uid != run.uid {
             // Another node may have another clock.
             self.place = Place::default();
             self.misses = 0;
-            return Some("another pod of that name has begun".to_owned());
+            return Ok(Some("another pod of that name has begun".to_owned()));
         }
         let part = Part::Previous(self.place.since());
-        // A run may have left no log; what can be had is had.
-        if let Ok(stream) = self.out.meanwhile(self.source.open(part)).await {
-            let reading = timeout(PREVIOUS_WITHIN, self.follow(stream));
-            let _read_or_not = reading.await;
-            self.ended = false;
+        match self.out.meanwhile(self.source.open(part)).await {
+            Ok(stream) => {
+                // What can be had is had.
+                let reading = timeout(PREVIOUS_WITHIN, self.follow(stream));
+                let _read_or_not = reading.await;
+                self.ended = false;
+            }
+            // A run may have left no log.
+            Err(error) if error.kind() == ErrorKind::Invalid => {}
+            Err(error) if self.unread < PREVIOUS_TRIES => {
+                self.unread += 1;
+                self.known = Some(known);
+                self.ended = ended;
+                return Err(error);
+            }
+            Err(error) => tracing::debug!(%error, "what a run wrote last cannot be had"),
         }
+        self.unread = 0;
         if known == *run {
-            return None;
+            return Ok(None);
         }
         self.misses = 0;
-        Some(format!(
+        Ok(Some(format!(
             "the container was started again, {} times so far",
             run.restarts
-        ))
+        )))
     }
 
-    /// Tells what a stream says until it ends, or says nothing for too long. Returns
-    /// how many lines were new.
-    async fn follow(&mut self, stream: Bytes) -> usize {
+    /// Tells what a stream says until it ends, or says nothing for too long.
+    async fn follow(&mut self, stream: Bytes) -> Followed {
         self.out.metrics.opened();
         let mut lines = Lines::new(stream);
         let mut reopened = self.place.reopened();
-        let mut new = 0;
+        let mut followed = Followed::default();
         loop {
             let next = timeout(QUIET, lines.next());
             let line = match self.out.meanwhile(next).await {
                 Ok(Ok(Some(line))) => line,
                 end => {
                     self.ended = matches!(end, Ok(Ok(None)));
-                    return new;
+                    return followed;
                 }
             };
-            let (time, text) = dated(&line);
-            if let Some(time) = time {
-                if !reopened.is_new(time) {
-                    continue;
-                }
-                self.place.saw(time);
+            let (Some(time), text) = dated(&line) else {
+                // Times were asked for: this is a kubelet's own word on why it ends, or
+                // the rest of a line that began before the time that was asked for.
+                followed.stray = Some(line);
+                continue;
+            };
+            followed.stray = None;
+            if !reopened.is_new(time) {
+                continue;
             }
-            new += 1;
+            self.place.saw(time);
+            followed.lines += 1;
             self.out.line(text);
         }
     }
+}
+
+/// A log that was opened and cannot be read.
+fn failed(kind: ErrorKind, reason: String) -> ClusterError {
+    ClusterError::new(kind, "the log cannot be read", reason, None)
 }
 
 // === impl Out ===

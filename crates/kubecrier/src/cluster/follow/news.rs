@@ -5,6 +5,8 @@ use std::collections::VecDeque;
 use serde::Serialize;
 use tokio::time::{Duration, Instant};
 
+use crate::cluster::ErrorKind;
+
 /// The new lines of one update, as JSON.
 const LINES_BYTES_MAX: usize = 4096;
 
@@ -13,6 +15,9 @@ const GATHER: Duration = Duration::from_millis(50);
 
 /// Twice a second is the most that anybody is told.
 const APART: Duration = Duration::from_millis(500);
+
+/// What failed before is told to be well when it has been for so long.
+const SETTLE: Duration = Duration::from_secs(1);
 
 /// What is new in a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +57,8 @@ pub(super) struct Pending {
     count: u64,
     /// How it stands and why, as it was last said.
     stands: Option<(LogState, Option<String>)>,
+    /// The same, as it was last told.
+    stood: Option<(LogState, Option<String>)>,
     lines: VecDeque<(String, usize)>,
     bytes: usize,
     omitted: u64,
@@ -68,6 +75,7 @@ impl Pending {
             seq: 0,
             count: 0,
             stands: None,
+            stood: None,
             lines: VecDeque::new(),
             bytes: 0,
             omitted: 0,
@@ -96,13 +104,38 @@ impl Pending {
 
     /// It stands otherwise than before. The same again is no news.
     pub(super) fn stands(&mut self, state: LogState, note: Option<String>) {
-        let now = Some((state, note.clone()));
-        if self.stands == now {
+        self.is(state, note.clone(), note);
+    }
+
+    /// It cannot be had. Another text for the same kind of failure is no news: there
+    /// may be a number in it that differs each time.
+    pub(super) fn fails(&mut self, kind: ErrorKind, note: String) {
+        let why = Some(kind.as_str().to_owned());
+        self.is(LogState::Failing, why, Some(note));
+    }
+
+    fn is(&mut self, state: LogState, why: Option<String>, note: Option<String>) {
+        let was = self.stands.as_ref();
+        let same = match (state, &why) {
+            (LogState::Following, None) => was.is_some_and(|(was, _)| *was == state),
+            // What began anew may do so twice.
+            (LogState::Following, Some(_)) => false,
+            _ => was.is_some_and(|was| *was == (state, why.clone())),
+        };
+        if same {
             return;
         }
-        self.stands = now;
+        let failed = matches!(self.stood, Some((LogState::Failing, _)));
+        let recovers = failed && state == LogState::Following && note.is_none();
+        self.stands = Some((state, why));
         self.note = note;
-        self.is_due(Duration::ZERO);
+        if state == LogState::Failing && self.stands == self.stood && self.lines.is_empty() {
+            // It failed again before anybody heard that it did not.
+            self.note = None;
+            self.due = None;
+            return;
+        }
+        self.is_due(if recovers { SETTLE } else { Duration::ZERO });
     }
 
     /// When to tell, if there is anything.
@@ -116,6 +149,7 @@ impl Pending {
         self.told = Some(Instant::now());
         self.bytes = 0;
         self.seq += 1;
+        self.stood.clone_from(&self.stands);
         let state = self.stands.as_ref().map(|(state, _)| *state);
         LogNews {
             seq: self.seq,
@@ -215,5 +249,32 @@ mod tests {
         assert_eq!((news.seq, news.count, news.state), (2, 3, LogState::Gone));
         pending.stands(LogState::Gone, None);
         assert_eq!(pending.due(), None, "the same again is no news");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_same_in_other_words_is_no_news() {
+        let mut pending = Pending::new();
+        pending.stands(LogState::Following, Some("it began again".to_owned()));
+        assert_eq!(pending.take().note.unwrap(), "it began again");
+        pending.stands(LogState::Following, None);
+        assert_eq!(pending.due(), None, "it is followed already");
+        pending.stands(LogState::Following, Some("it began again".to_owned()));
+        assert_eq!(pending.take().note.unwrap(), "it began again", "once more");
+
+        pending.fails(ErrorKind::Other, "request 1 failed".to_owned());
+        assert_eq!(pending.take().note.unwrap(), "request 1 failed");
+        pending.fails(ErrorKind::Other, "request 2 failed".to_owned());
+        assert_eq!(pending.due(), None);
+        pending.fails(ErrorKind::Forbidden, "not allowed".to_owned());
+        assert_eq!(pending.take().note.unwrap(), "not allowed");
+
+        pending.stands(LogState::Following, None);
+        assert_eq!(pending.due(), Some(Instant::now() + SETTLE));
+        pending.fails(ErrorKind::Forbidden, "not allowed".to_owned());
+        assert_eq!(pending.due(), None, "nobody heard that it was well");
+        pending.stands(LogState::Following, None);
+        pending.line("one");
+        pending.fails(ErrorKind::Forbidden, "not allowed".to_owned());
+        assert!(pending.due().is_some(), "there is a line to tell");
     }
 }

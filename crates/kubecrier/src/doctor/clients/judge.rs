@@ -23,6 +23,9 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// The pull twin, for whoever is not told.
 const POLL: &str = "let the agent call events_poll, which has the same events";
 
+/// What is shorter is not looked for in the words of a server.
+const SECRET_BYTES_MIN: usize = 4;
+
 /// What there is to say of an entry.
 pub(super) async fn judge(client: &Client, server: &Server, places: &Places) -> Vec<Finding> {
     let name = &server.name;
@@ -232,7 +235,10 @@ async fn address(client: &Client, name: &str, url: &str, token: &Token) -> Vec<F
         }
         Err(_) => return vec![Finding::fail(format!("`{name}`: {shown} cannot be tried"))],
     };
+    let mut secrets = secrets(url);
+    secrets.extend(sent);
     let whole = endpoint.url();
+    let say = |words: &str| without(&secrets, &words.replace(&whole, &shown));
     let probe = match tokio::time::timeout(ANSWER_WITHIN, Probe::run(endpoint)).await {
         Ok(probe) => probe,
         Err(_elapsed) => {
@@ -242,13 +248,15 @@ async fn address(client: &Client, name: &str, url: &str, token: &Token) -> Vec<F
         }
     };
     match &probe.error {
-        Some(error) => vec![failure(name, &shown, &whole, token, error)],
-        None => reached(client, name, &shown, &probe),
+        Some(error) => vec![failure(name, &shown, token, error, &say)],
+        None => {
+            let server = say(probe.server.as_deref().unwrap_or("?"));
+            reached(client, name, &shown, &server, &probe)
+        }
     }
 }
 
-fn reached(client: &Client, name: &str, shown: &str, probe: &Probe) -> Vec<Finding> {
-    let server = probe.server.as_deref().unwrap_or("?");
+fn reached(client: &Client, name: &str, shown: &str, server: &str, probe: &Probe) -> Vec<Finding> {
     let mut findings = vec![Finding::ok(format!("`{name}` reaches {shown}: {server}"))];
     if !probe.subscribe {
         let text = format!("`{name}`: what is there has no events_subscribe: is it a kubecrier?");
@@ -269,7 +277,14 @@ fn reached(client: &Client, name: &str, shown: &str, probe: &Probe) -> Vec<Findi
     findings
 }
 
-fn failure(name: &str, shown: &str, whole: &str, token: &Token, error: &WireError) -> Finding {
+/// What went wrong; `say` makes what a server said fit to be repeated.
+fn failure(
+    name: &str,
+    shown: &str,
+    token: &Token,
+    error: &WireError,
+    say: &dyn Fn(&str) -> String,
+) -> Finding {
     match (error, token) {
         (WireError::Unauthorized(_), Token::Unknown) => Finding::note(format!(
             "`{name}`: {shown} asks for a token, and only the client knows the one it sends"
@@ -299,7 +314,7 @@ fn failure(name: &str, shown: &str, whole: &str, token: &Token, error: &WireErro
                 .hint("kubecrier serves it at /mcp")
         }
         (WireError::Unreachable { .. }, _) => {
-            let text = error.to_string().replace(whole, shown);
+            let text = say(&error.to_string());
             let finding = Finding::error(&format!("`{name}`: {text}"));
             match finding.hint {
                 Some(_) => finding,
@@ -307,10 +322,42 @@ fn failure(name: &str, shown: &str, whole: &str, token: &Token, error: &WireErro
             }
         }
         _ => {
-            let text = error.to_string().replace(whole, shown);
+            let text = say(&error.to_string());
             Finding::error(&format!("`{name}`: {text}"))
         }
     }
+}
+
+/// What an address has that may be secret: who asks, and the values of its query.
+fn secrets(url: &str) -> Vec<&str> {
+    let (address, query) = url.split_once('?').unwrap_or((url, ""));
+    let (_, address) = address.split_once("://").unwrap_or(("", address));
+    let authority = address.split('/').next().unwrap_or_default();
+    let user = authority.rsplit_once('@').map_or("", |(user, _)| user);
+    let values = query.split('&').filter_map(|pair| pair.split_once('='));
+    let user = std::iter::once(user).chain(user.split_once(':').map(|(_, password)| password));
+    let mut all: Vec<_> = user.chain(values.map(|(_, value)| value)).collect();
+    // A value such as 1 is no secret, and would be found everywhere.
+    all.retain(|one| one.len() >= SECRET_BYTES_MIN);
+    all
+}
+
+/// The same without the secrets that we sent: a server may repeat what it was told.
+fn without(secrets: &[&str], said: &str) -> String {
+    let mut said = said.to_owned();
+    for secret in secrets.iter().filter(|one| !one.is_empty()) {
+        said = said.replace(secret, "[redacted]");
+        // What a server says is cut, maybe in the middle of it.
+        let cuts = secret.char_indices().map(|(at, _)| at).rev();
+        let cut = cuts
+            .filter(|at| *at >= SECRET_BYTES_MIN)
+            .find(|at| said.ends_with(&secret[..*at]));
+        if let Some(cut) = cut {
+            said.truncate(said.len() - cut);
+            said.push_str("[redacted]");
+        }
+    }
+    said
 }
 
 fn is_it_up(shown: &str) -> String {

@@ -2,6 +2,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use proptest::prelude::*;
 use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::{
     super::report::{Report, Verdict},
@@ -154,6 +155,56 @@ async fn addresses_that_cannot_be_right_are_said_without_asking_anybody() {
     let report = desk.report().await;
     assert!(!report.contains(SECRET), "{report}");
     insta::assert_snapshot!(report);
+}
+
+/// A server that refuses everything and repeats the secret that it was sent, that many
+/// bytes after the beginning.
+async fn echo(padding: usize) -> (std::net::SocketAddr, tokio::task::JoinSet<()>) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut tasks = tokio::task::JoinSet::new();
+    tasks.spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut head = vec![0; 4096];
+            let count = stream.read(&mut head).await.unwrap();
+            let head = String::from_utf8_lossy(&head[..count]).into_owned();
+            // By itself, it does not look like a secret.
+            let told = if head.contains(SECRET) {
+                SECRET
+            } else {
+                "nothing"
+            };
+            let body = format!("{}{told}", "x".repeat(padding));
+            let answer = format!(
+                "HTTP/1.1 500 Oh\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+                body.len()
+            );
+            stream.write_all(answer.as_bytes()).await.unwrap();
+        }
+    });
+    (address, tasks)
+}
+
+#[tokio::test]
+async fn a_server_that_repeats_what_it_was_told_is_not_repeated() {
+    for (padding, url, headers) in [
+        (0, "mcp", true),
+        (0, "mcp?key=hunter2hunter2", false),
+        // All but the end of it is within what is shown.
+        (300 - 9, "mcp", true),
+    ] {
+        let (address, _tasks) = echo(padding).await;
+        let mut server = serde_json::json!({"url": format!("http://{address}/{url}")});
+        if headers {
+            server["headers"] = serde_json::json!({"Authorization": format!("Bearer {SECRET}")});
+        }
+        let file = serde_json::json!({"mcpServers": {"kubecrier": server}});
+        let desk = Desk::new().with("home/.cursor/mcp.json", &file.to_string());
+        let report = desk.report().await;
+        assert!(report.contains("[redacted]"), "{report}");
+        assert!(!report.contains(&SECRET[..5]), "{report}");
+    }
 }
 
 #[tokio::test]

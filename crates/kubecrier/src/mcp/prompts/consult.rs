@@ -1,8 +1,11 @@
 //! What a prompt asks for its evidence: the tools and resources that a client has,
 //! in the same words.
 
-use rmcp::model::{
-    ContentBlock, GetPromptResult, JsonObject, PromptMessage, Resource, ResourceContents, Role,
+use rmcp::{
+    ErrorData,
+    model::{
+        ContentBlock, GetPromptResult, JsonObject, PromptMessage, Resource, ResourceContents, Role,
+    },
 };
 use serde_json::{Map, Value};
 
@@ -10,7 +13,7 @@ use super::Entry;
 use crate::{
     mcp::{
         offer::Offer,
-        output::{Output, cleaned_contents},
+        output::{Output, ToolError, cleaned_contents},
         resources::{Address, Resources},
         tools::{self, ToolContext},
     },
@@ -27,6 +30,15 @@ pub(in crate::mcp) struct Consult<'a> {
     pub(in crate::mcp) links: bool,
 }
 
+/// Why something is not to be had, as it may leave.
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
+pub(super) struct Missing {
+    text: String,
+    /// What was asked for does not exist: another question would do better.
+    asked_wrong: bool,
+}
+
 /// The messages of a prompt, as they come together.
 #[derive(Debug, Default)]
 pub(in crate::mcp) struct Pages {
@@ -37,16 +49,19 @@ pub(in crate::mcp) struct Pages {
 
 impl Consult<'_> {
     /// The context that is meant, spelled out.
-    pub(super) fn context(&self, given: Option<&str>) -> Result<String, String> {
+    pub(super) fn context(&self, given: Option<&str>) -> Result<String, Missing> {
         let resolved = self.tools.contexts.resolve(given);
-        resolved.map_err(|error| error.to_string())
+        resolved.map_err(|error| Missing::of(&ToolError::Cluster(error), self.redactor))
     }
 
     /// What a tool says, as it may leave; or why it says nothing.
-    pub(super) async fn tool(&self, name: &str, arguments: Value) -> Result<Output, String> {
+    pub(super) async fn tool(&self, name: &str, arguments: Value) -> Result<Output, Missing> {
         let entry = tools::find(name).filter(|entry| self.offer.has(entry));
         let Some(entry) = entry.filter(|_| self.offer.allows(name)) else {
-            return Err("it is switched off by whoever runs this server".to_owned());
+            return Err(Missing {
+                text: "it is switched off by whoever runs this server".to_owned(),
+                asked_wrong: false,
+            });
         };
         let arguments: JsonObject = match arguments {
             Value::Object(given) => given,
@@ -57,19 +72,16 @@ impl Consult<'_> {
                 output.text = self.redactor.workload(&output.text).into_owned();
                 Ok(output)
             }
-            Err(error) => {
-                let hint = error.hint().map(|hint| format!("; {hint}"));
-                let text = format!("{error}{}", hint.unwrap_or_default());
-                Err(self.redactor.workload(&text).into_owned())
-            }
+            Err(error) => Err(Missing::of(&error, self.redactor)),
         }
     }
 
     /// A resource as it is now, as it may leave; or why there is none.
     pub(super) async fn read(&self, address: &Address) -> Result<Vec<ResourceContents>, String> {
         let uri = address.to_string();
-        let read = self.resources.read(&uri, &self.tools.client.who).await;
-        match read {
+        let ToolContext { limits, client, .. } = self.tools;
+        let read = (self.resources).read_within(&uri, &client.who, limits.output_bytes);
+        match read.await {
             Ok(contents) => Ok(cleaned_contents(self.redactor, contents).contents),
             Err(error) => Err(self.redactor.workload(&error.to_string()).into_owned()),
         }
@@ -124,6 +136,29 @@ impl Consult<'_> {
     }
 }
 
+// === impl Missing ===
+
+impl Missing {
+    fn of(error: &ToolError, redactor: &Redactor) -> Self {
+        let hint = error.hint().map(|hint| format!("; {hint}"));
+        let text = format!("{error}{}", hint.unwrap_or_default());
+        Self {
+            text: redactor.workload(&text).into_owned(),
+            asked_wrong: error.is_the_callers(),
+        }
+    }
+}
+
+impl From<Missing> for ErrorData {
+    fn from(missing: Missing) -> Self {
+        if missing.asked_wrong {
+            Self::invalid_params(missing.text, None)
+        } else {
+            Self::internal_error(missing.text, None)
+        }
+    }
+}
+
 // === impl Pages ===
 
 impl Pages {
@@ -138,5 +173,33 @@ impl Pages {
     /// All of it, under what the client sees of the prompt.
     pub(in crate::mcp) fn under(self, entry: &Entry) -> GetPromptResult {
         GetPromptResult::new(self.messages).with_description(entry.description)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::{ClusterError, ErrorKind};
+
+    #[test]
+    fn only_what_does_not_exist_is_the_fault_of_whoever_asks() {
+        let code = |error: &ToolError| {
+            let missing = Missing::of(error, &Redactor::default());
+            ErrorData::from(missing).code.0
+        };
+        let cluster = |kind| {
+            let error = ClusterError::new(kind, "cannot list pods", "so it is", None);
+            code(&ToolError::Cluster(error))
+        };
+        assert_eq!(code(&ToolError::NotFound("no fault".to_owned())), -32602);
+        assert_eq!(cluster(ErrorKind::Context), -32602);
+        for kind in [
+            ErrorKind::Unreachable,
+            ErrorKind::Timeout,
+            ErrorKind::Forbidden,
+            ErrorKind::Kubeconfig,
+        ] {
+            assert_eq!(cluster(kind), -32603, "{kind:?}");
+        }
     }
 }

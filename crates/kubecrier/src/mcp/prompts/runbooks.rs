@@ -84,7 +84,7 @@ impl Subject {
         let namespace = Name::label("namespace", given.needed("namespace"));
         let name = Name::dns("pod or service", given.needed("name"));
         Ok(Self {
-            context: consult.context(given.get("context")).map_err(invalid)?,
+            context: consult.context(given.get("context"))?,
             namespace: namespace.map_err(|error| invalid(error.to_string()))?,
             name: name.map_err(|error| invalid(error.to_string()))?,
         })

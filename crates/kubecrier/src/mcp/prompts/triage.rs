@@ -44,9 +44,8 @@ pub(super) const CLUSTER_HEALTH_CHECK: Entry = Entry {
 async fn triage_fault(consult: &Consult<'_>, given: Given) -> Result<Pages, ErrorData> {
     let id = given.needed("faultId");
     let asked = json!({"faultId": id, "context": given.get("context")});
-    let fault = consult.tool("faults_get", asked).await;
     // Without the fault there is nothing to be triaged.
-    let fault = fault.map_err(|why| ErrorData::invalid_params(why, None))?;
+    let fault = consult.tool("faults_get", asked).await?;
     let mut pages = Pages::default();
     pages.text(format!(
         "Triage fault `{id}`. Below is its evidence, taken from the cluster. In this order:\n\
@@ -90,8 +89,7 @@ fn about_pod(fault: &Value) -> Option<(Address, Vec<(Address, &'static str)>)> {
 }
 
 async fn cluster_health_check(consult: &Consult<'_>, given: Given) -> Result<Pages, ErrorData> {
-    let context = consult.context(given.get("context"));
-    let context = context.map_err(|why| ErrorData::invalid_params(why, None))?;
+    let context = consult.context(given.get("context"))?;
     let mut pages = Pages::default();
     pages.text(format!(
         "Check the health of the cluster behind context `{context}`. Below is how it stands now. In this \

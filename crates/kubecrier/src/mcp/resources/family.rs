@@ -42,6 +42,11 @@ pub trait Family: Send + Sync + 'static {
     /// that is also the answer for what belongs to another session.
     fn read<'a>(&'a self, uri: &'a str, who: &'a Who) -> Reading<'a>;
 
+    /// The same, in less room, where there can be more than fits.
+    fn read_within<'a>(&'a self, uri: &'a str, who: &'a Who, _bytes_max: usize) -> Reading<'a> {
+        self.read(uri, who)
+    }
+
     /// Whether `who` may subscribe to a URI of this family. Quick: it is asked
     /// before anything is acknowledged.
     ///

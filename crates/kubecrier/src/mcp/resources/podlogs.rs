@@ -84,7 +84,7 @@ impl PodLogs {
         })
     }
 
-    async fn answer(&self, uri: &str) -> Result<ResourceContents, ResourceError> {
+    async fn answer(&self, uri: &str, bytes_max: usize) -> Result<ResourceContents, ResourceError> {
         let (key, wanted) = self.find(uri)?;
         self.exists(uri, &key).await?;
         let query = &LogQuery {
@@ -96,7 +96,7 @@ impl PodLogs {
             since: wanted.since,
             include: None,
             exclude: None,
-            limit_bytes: self.bytes_max,
+            limit_bytes: bytes_max,
             timestamps: false,
         };
         let ask = |cluster: Cluster| async move { cluster.log(query).await };
@@ -150,8 +150,12 @@ impl Family for PodLogs {
         ]
     }
 
-    fn read<'a>(&'a self, uri: &'a str, _who: &'a Who) -> Reading<'a> {
-        Box::pin(async move { Ok(vec![self.answer(uri).await?]) })
+    fn read<'a>(&'a self, uri: &'a str, who: &'a Who) -> Reading<'a> {
+        self.read_within(uri, who, self.bytes_max)
+    }
+
+    fn read_within<'a>(&'a self, uri: &'a str, _who: &'a Who, bytes_max: usize) -> Reading<'a> {
+        Box::pin(async move { Ok(vec![self.answer(uri, bytes_max).await?]) })
     }
 
     fn may_subscribe(&self, uri: &str, _who: &Who) -> Result<(), ResourceError> {
@@ -186,7 +190,10 @@ impl Family for PodLogs {
         match self.follows.join(&key, Arc::clone(&teller) as _) {
             Ok(lease) => Lease::new(lease),
             Err(refused) => {
-                teller.refused(refused.to_string());
+                // Another came first since there was room.
+                teller.refused(format!(
+                    "not followed, subscribe again to try again: {refused}"
+                ));
                 Lease::none()
             }
         }

@@ -154,6 +154,18 @@ fn a_listen_gets_what_there_is_once_each_and_no_more_than_a_client_holds() {
     let accepted = resources.listenable(&uris, &who(None));
     assert_eq!(accepted.len(), LISTEN_URIS_MAX);
     let session = Session::new("listen");
-    resources.listen(&session, &accepted, &who(None)).unwrap();
+    resources.listen(&session, &accepted, &who(None));
     assert_eq!(session.outbox().stats().pushed, LISTEN_URIS_MAX as u64);
+}
+
+#[test]
+fn a_listen_goes_on_without_what_was_refused_since() {
+    let notes = Notes::default();
+    let resources = Resources::new(vec![Box::new(notes.clone())]);
+    let session = Session::new("listen");
+    let uris = ["note:///a", "note:///own/other", "note:///b"].map(str::to_owned);
+    resources.listen(&session, &uris, &who(None));
+    assert_eq!(session.outbox().stats().pushed, 3, "told of each");
+    assert_eq!(notes.followed.load(Ordering::Relaxed), 2);
+    assert!(!resources.updates().wanted("note:///own/other"));
 }

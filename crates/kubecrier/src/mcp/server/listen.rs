@@ -50,7 +50,7 @@ impl Server {
         self.shared.push.join(&session, &wanted, &self.lists());
         if let Some(uris) = resource_subscriptions {
             let who = self.nobody_in_particular();
-            self.shared.resources.listen(&session, uris, &who)?;
+            self.shared.resources.listen(&session, uris, &who);
         }
         tokio::select! {
             () = context.cancelled() => {}

@@ -21,6 +21,12 @@ struct State {
     /// Counts what happened: followers look again. Dropped, their streams end.
     alive: watch::Sender<u64>,
     refuse: Option<ClusterError>,
+    /// So many asks for the log of the run before are refused, too.
+    refuse_previous: usize,
+    /// What a kubelet says at the end of every stream, without a time.
+    stray: Option<&'static str>,
+    /// The last line never comes.
+    silent: bool,
 }
 
 impl Stage {
@@ -32,6 +38,9 @@ impl Stage {
             opened: Vec::new(),
             alive: watch::Sender::new(0),
             refuse: None,
+            refuse_previous: 0,
+            stray: None,
+            silent: false,
         })))
     }
 
@@ -67,6 +76,10 @@ fn there(uid: &str, restarts: i32, resting: Option<&str>) -> Look {
     }
 }
 
+fn refusal(kind: ErrorKind) -> ClusterError {
+    ClusterError::new(kind, "cannot get pods/log", "not now", None)
+}
+
 fn print((second, line): &(i64, String)) -> String {
     format!("{} {line}\n", Timestamp::from_second(*second).unwrap())
 }
@@ -86,6 +99,14 @@ impl Source for Stage {
         if let Some(error) = &state.refuse {
             return Err(error.clone());
         }
+        if matches!(part, Part::Previous(_)) && state.refuse_previous > 0 {
+            state.refuse_previous -= 1;
+            return Err(refusal(ErrorKind::Unreachable));
+        }
+        if part == Part::Last && state.silent {
+            let never = stream::pending::<std::io::Result<Vec<u8>>>();
+            return Ok(Box::pin(never.into_async_read()));
+        }
         let since = |since: Option<Timestamp>| {
             move |(second, _): &&(i64, String)| since.is_none_or(|from| *second >= from.as_second())
         };
@@ -99,6 +120,10 @@ impl Source for Stage {
                 .collect(),
             Part::Follow(from) => {
                 let first: String = state.log.iter().filter(since(from)).map(print).collect();
+                if let Some(stray) = state.stray {
+                    let text = format!("{first}{stray}");
+                    return Ok(Box::pin(Cursor::new(text.into_bytes())));
+                }
                 if let Some(Ok(Look::There {
                     resting: Some(_), ..
                 })) = state.looks.front()
@@ -299,4 +324,92 @@ async fn nothing_that_looks_like_a_secret_is_told() {
     pass(1000).await;
     let lines = told.lines().concat();
     assert!(lines.contains("password=[redacted") && !lines.contains("swordfish"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_kubelet_says_of_itself_is_no_line_and_is_told_once() {
+    let stage = Stage::new();
+    let (told, _tasks) = follow(&stage);
+    pass(2000).await;
+    stage.0.lock().stray = Some("failed to create fsnotify watcher: too many open files");
+    stage.say(10, "working");
+    stage.end(running(0));
+    pass(200_000).await;
+    assert_eq!(told.lines(), ["working"]);
+    assert_eq!(told.last().state, LogState::Failing);
+    assert!(told.last().note.unwrap().contains("too many open files"));
+    let (said, opened) = (told.count(), stage.opened().len());
+    pass(100_000).await;
+    assert_eq!(told.count(), said, "once");
+    let tries = stage.opened().len() - opened;
+    assert!(tries < 20, "{tries}: it waits longer and longer");
+    stage.0.lock().stray = None;
+    stage.say(11, "working on");
+    pass(20_000).await;
+    assert_eq!(told.lines(), ["working", "working on"]);
+    assert_eq!(told.last().state, LogState::Following);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_rest_of_a_line_that_began_too_early_is_no_failure() {
+    let stage = Stage::new();
+    stage.say(10, "before");
+    let (told, _tasks) = follow(&stage);
+    pass(2000).await;
+    {
+        let mut state = stage.0.lock();
+        state.stray = Some("rest of a line\n1970-01-01T00:00:11Z whole\n");
+        state.alive = watch::Sender::new(0);
+    }
+    pass(20_000).await;
+    assert_eq!(told.lines(), ["whole"]);
+    assert_eq!(told.last().state, LogState::Following);
+}
+
+#[tokio::test(start_paused = true)]
+async fn last_words_are_asked_for_again_but_not_for_ever() {
+    for (refused, heard) in [(3, true), (1000, false)] {
+        let stage = Stage::new();
+        let (told, _tasks) = follow(&stage);
+        pass(2000).await;
+        stage.say(10, "working");
+        pass(2000).await;
+        {
+            let mut state = stage.0.lock();
+            state.refuse_previous = refused;
+            state.previous = vec![(12, "panic: out of cheese".to_owned())];
+            state.log = vec![(20, "starting".to_owned())];
+        }
+        stage.end(running(1));
+        pass(200_000).await;
+        let mut expected = vec!["working", "panic: out of cheese", "starting"];
+        if !heard {
+            expected.remove(1);
+        }
+        assert_eq!(told.lines(), expected, "{refused}");
+        assert_eq!(told.last().state, LogState::Following);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_there_before_is_never_told_as_new() {
+    let stage = Stage::new();
+    stage.say(1, "old");
+    stage.0.lock().silent = true;
+    let (told, _tasks) = follow(&stage);
+    pass(60_000).await;
+    assert_eq!(told.last().state, LogState::Failing);
+    stage.0.lock().silent = false;
+    pass(60_000).await;
+    assert!(told.lines().is_empty(), "{:?}", told.lines());
+    assert_eq!(told.last().state, LogState::Following);
+
+    // A run that has said nothing yet, after one that has.
+    let stage = Stage::new();
+    stage.0.lock().previous = vec![(1, "older".to_owned())];
+    let (told, _tasks) = follow(&stage);
+    pass(2000).await;
+    stage.end(running(0));
+    pass(20_000).await;
+    assert!(told.lines().is_empty(), "{:?}", told.lines());
 }
