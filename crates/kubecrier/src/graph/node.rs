@@ -2,8 +2,8 @@
 
 use std::{fmt, sync::Arc};
 
-use mcp_notify::ContentHash;
 use serde::{Serialize, Serializer, ser::SerializeStruct};
+use sha2::{Digest, Sha256};
 
 use super::{
     facts::{Facts, Id},
@@ -75,17 +75,22 @@ impl Snapshot {
     /// The hash of what is shown: the same for the same content, whatever the order in
     /// which it came.
     pub fn hash(&self) -> String {
-        let nodes = self
-            .nodes
+        // One at a time: all of it as text would be larger than the graph.
+        let mut hash = Sha256::new();
+        let mut add = |json: serde_json::Result<Vec<u8>>| {
+            hash.update(json.unwrap_or_default());
+            hash.update(b"\n");
+        };
+        for node in &self.nodes {
+            add(serde_json::to_vec(node));
+        }
+        for edge in &self.edges {
+            add(serde_json::to_vec(edge));
+        }
+        hash.finalize()
             .iter()
-            .filter_map(|node| serde_json::to_value(node).ok());
-        let edges = self
-            .edges
-            .iter()
-            .filter_map(|edge| serde_json::to_value(edge).ok());
-        let (nodes, edges): (Vec<_>, Vec<_>) = (nodes.collect(), edges.collect());
-        let hash = ContentHash::of_all(&[&nodes, &edges]);
-        hash.map_or_else(|_| String::new(), |hash| hash.as_str().to_owned())
+            .map(|byte| format!("{byte:02x}"))
+            .collect()
     }
 }
 
