@@ -362,3 +362,46 @@ async fn more_graphs_than_there_may_be_are_refused_unless_one_is_unused() {
     let view = world.join().await.unwrap();
     assert_eq!((ids(&view).len(), world.graphs.len()), (7, GRAPHS_MAX));
 }
+
+/// One object of a form that nobody has thought of costs no more than what it says.
+#[tokio::test(start_paused = true)]
+async fn an_odd_object_takes_nothing_else_away() {
+    let world = World::new();
+    let pod = |name: &str, spec: Value| {
+        let metadata = json!({"name": name, "namespace": "shop"});
+        let status = json!({"phase": "Pending"});
+        let object = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status});
+        world.cluster.put(object).unwrap();
+    };
+    pod("listed", json!({"containers": "none"}));
+    let view = world.join().await.unwrap();
+    let pods = |view: &GraphView| {
+        let nodes = view.snapshot(&Kinds::parse(["pods"]).unwrap()).what.nodes;
+        let said = nodes.iter();
+        let said = said.map(|node| format!("{} {}", node.id().name, node.status()));
+        said.collect::<Vec<_>>()
+    };
+    let first = ["listed not understood", "web-1-a Running, 0/1 ready"];
+    assert_eq!(pods(&view), first);
+    drop(view);
+    world.pass(LINGER + Duration::from_secs(2)).await;
+    assert!(world.cluster.delete("pods", "shop", "listed"));
+    let view = world.join().await.unwrap();
+    let lists = world.cluster.requests("list", "pods");
+    let volume = json!({"name": "v", "projected": {"sources": null}});
+    pod("null", json!({"volumes": [volume]}));
+    pod("seen", json!({"containers": "none"}));
+    pod("later", json!({}));
+    world.settle().await;
+    let all = [
+        "later Pending, 0/0 ready",
+        "null Pending, 0/0 ready",
+        "seen not understood",
+        "web-1-a Running, 0/1 ready",
+    ];
+    assert_eq!(pods(&view), all);
+    assert!(world.cluster.delete("pods", "shop", "seen"));
+    world.settle().await;
+    assert_eq!(pods(&view).len(), 3);
+    assert_eq!(world.cluster.requests("list", "pods"), lists);
+}
