@@ -9,9 +9,10 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::NodeCondition;
 use serde::{
-    Deserialize,
-    de::{DeserializeOwned, IgnoredAny},
+    Deserialize, Deserializer,
+    de::{DeserializeOwned, Error as _, IgnoredAny},
 };
+use serde_json::Value;
 
 pub(super) use self::{
     pods::Pod,
@@ -31,23 +32,40 @@ const CLAIMS_MAX: usize = 256;
 const LABELS_MAX: usize = 64;
 const STATUS_CHARS_MAX: usize = 160;
 
+/// As much of a text is looked through for what may not leave.
+const CLEANED_BYTES_MAX: usize = 4096;
+
 /// An object, as far as it is read.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(bound(deserialize = "S: Deserialize<'de> + Default, T: Deserialize<'de> + Default"))]
 pub(super) struct Object<S, T> {
     metadata: Meta,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "nullable")]
     spec: S,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "nullable")]
     status: T,
+}
+
+/// An object of which not even what is read has the form that it should.
+type Bare = Object<IgnoredAny, IgnoredAny>;
+
+/// An object that may have an unexpected form: then it has a name, labels and owners, and
+/// the others of its kind are read all the same.
+#[derive(Clone, Debug)]
+pub(super) enum Lenient<T> {
+    Whole(T),
+    Bare(Bare),
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Meta {
+    #[serde(deserialize_with = "nullable")]
     name: String,
     namespace: Option<String>,
+    #[serde(deserialize_with = "nullable")]
     uid: String,
+    #[serde(deserialize_with = "nullable")]
     resource_version: String,
     labels: Option<BTreeMap<String, String>>,
     owner_references: Option<Vec<Owner>>,
@@ -57,9 +75,13 @@ struct Meta {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Owner {
+    #[serde(deserialize_with = "nullable")]
     api_version: String,
+    #[serde(deserialize_with = "nullable")]
     kind: String,
+    #[serde(deserialize_with = "nullable")]
     name: String,
+    #[serde(deserialize_with = "nullable")]
     uid: String,
 }
 
@@ -84,6 +106,28 @@ pub(super) trait Named {
     fn id(&self, kind: Kind) -> Id;
     fn version(&self) -> &str;
     fn facts(self, kind: Kind, redactor: &Redactor, denied: &DeniedKinds) -> Facts;
+
+    /// Whether it had the form that it should.
+    fn is_whole(&self) -> bool {
+        true
+    }
+}
+
+/// The beginning of a text as it may leave. It is cut when it is clean: half of a secret
+/// is not known for one.
+pub(super) fn clean(text: &str, chars_max: usize, redactor: &Redactor) -> String {
+    let begin = &text[..text.floor_char_boundary(CLEANED_BYTES_MAX)];
+    redactor.workload(begin).chars().take(chars_max).collect()
+}
+
+/// What is written as nothing is as good as not written: the API server says `null` for
+/// some lists that are empty.
+fn nullable<'de, D, T>(from: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Option::deserialize(from).map(Option::unwrap_or_default)
 }
 
 // === impl Object ===
@@ -104,7 +148,7 @@ where
     /// What it says, with nothing in it that may not leave.
     fn facts(self, kind: Kind, redactor: &Redactor, denied: &DeniedKinds) -> Facts {
         let id = self.id(kind);
-        let status: String = self.status().chars().take(STATUS_CHARS_MAX).collect();
+        let status = self.status();
         let owners = self.metadata.owner_references.iter().flatten();
         let owners = owners.filter_map(|owner| {
             let kind = Kind::exact(&owner.kind, &owner.api_version)?;
@@ -120,9 +164,56 @@ where
         let mut facts = Facts::new(id).claiming(claims);
         facts.uid = self.metadata.uid.as_str().into();
         facts.labels = labels.into_iter().take(LABELS_MAX).collect();
-        facts.status = redactor.workload(&status).into();
+        facts.status = clean(&status, STATUS_CHARS_MAX, redactor).into();
         facts.selector = self.selector();
         facts
+    }
+}
+
+// === impl Lenient ===
+
+impl<'de, T: DeserializeOwned> Deserialize<'de> for Lenient<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let object = Value::deserialize(from)?;
+        if let Ok(whole) = T::deserialize(&object) {
+            return Ok(Self::Whole(whole));
+        }
+        Bare::deserialize(&object)
+            .map(Self::Bare)
+            .map_err(D::Error::custom)
+    }
+}
+
+impl<T: Named> Named for Lenient<T> {
+    fn id(&self, kind: Kind) -> Id {
+        match self {
+            Self::Whole(one) => one.id(kind),
+            Self::Bare(one) => one.id(kind),
+        }
+    }
+
+    fn version(&self) -> &str {
+        match self {
+            Self::Whole(one) => one.version(),
+            Self::Bare(one) => one.version(),
+        }
+    }
+
+    fn facts(self, kind: Kind, redactor: &Redactor, denied: &DeniedKinds) -> Facts {
+        match self {
+            Self::Whole(one) => one.facts(kind, redactor, denied),
+            Self::Bare(one) => one.facts(kind, redactor, denied),
+        }
+    }
+
+    fn is_whole(&self) -> bool {
+        matches!(self, Self::Whole(_))
+    }
+}
+
+impl Shape for Bare {
+    fn status(&self) -> String {
+        "not understood".to_owned()
     }
 }
 
@@ -134,18 +225,21 @@ pub(super) type Node = Object<NodeSpec, NodeStatus>;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Phase {
+    #[serde(deserialize_with = "nullable")]
     phase: String,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct NodeSpec {
+    #[serde(deserialize_with = "nullable")]
     unschedulable: bool,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct NodeStatus {
+    #[serde(deserialize_with = "nullable")]
     conditions: Vec<NodeCondition>,
 }
 

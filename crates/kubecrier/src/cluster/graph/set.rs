@@ -20,8 +20,8 @@ use tokio::{
 use super::{
     OBJECTS_MAX, Scope,
     read::{
-        Autoscaler, CronJob, DaemonSet, Ingress, Job, Named, Namespace, Node, Pod, Replicated,
-        Service, Shape,
+        self, Autoscaler, CronJob, DaemonSet, Ingress, Job, Named, Namespace, Node, Pod,
+        Replicated, Service, Shape,
     },
     source::{Change, KindSource, Listed},
 };
@@ -79,6 +79,8 @@ struct Standing {
     kinds: BTreeMap<Kind, Stands>,
     /// As they were told last.
     notes: Vec<String>,
+    /// Somebody has read others since.
+    shown: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -89,8 +91,8 @@ enum Stands {
     Up,
     /// It cannot be followed at the moment, and why.
     Stale(String),
-    /// It may not be read.
-    LeftOut(ClusterError),
+    /// It may not be read, and why, in words that may leave.
+    LeftOut(ClusterError, String),
 }
 
 /// Whether the graph was ever whole.
@@ -123,7 +125,7 @@ impl Set {
         metrics.began();
         let standing = Standing {
             kinds: watched().map(|kind| (kind, Stands::Not)).collect(),
-            notes: Vec::new(),
+            ..Standing::default()
         };
         Self {
             graph: Mutex::new(Graph::new(reach, OBJECTS_MAX)),
@@ -221,7 +223,9 @@ impl Set {
             }
             tracing::info!(graph = %scope, kind = kind.plural(), %error, "left out of the graph");
             self.change(|graph| graph.leave_out(kind));
-            self.stands(kind, Stands::LeftOut(error));
+            let redactor = means.contexts.redactor();
+            let reason = read::clean(&error.to_string(), REASON_CHARS_MAX, redactor);
+            self.stands(kind, Stands::LeftOut(error, reason));
             sleep(TRY_AGAIN).await;
         }
     }
@@ -328,7 +332,8 @@ impl Set {
             let mut standing = self.standing.lock();
             let delta = graph.take_delta();
             let notes = standing.list();
-            let noted = (notes != standing.notes).then(|| notes.clone());
+            let shown = std::mem::take(&mut standing.shown);
+            let noted = (shown || notes != standing.notes).then(|| notes.clone());
             standing.notes = notes;
             if delta.is_empty() && noted.is_none() {
                 return false;
@@ -349,8 +354,9 @@ impl Set {
 
     /// Looks at the graph, with what a reader has to know and how far it was told.
     pub(super) fn look<T>(&self, look: impl FnOnce(&Graph) -> T) -> (T, Vec<String>, u64) {
-        let graph = self.graph.lock();
-        let mut notes = self.standing.lock().list();
+        let mut graph = self.graph.lock();
+        graph.show();
+        let mut notes = self.standing.lock().show();
         if graph.refused() > 0 {
             notes.push(format!(
                 "there is room for {OBJECTS_MAX} objects and there are more: name a namespace"
@@ -362,7 +368,7 @@ impl Set {
     /// Why a kind is not in the graph, if it is not.
     pub(super) fn left_out(&self, kind: Kind) -> Option<ClusterError> {
         match self.standing.lock().kinds.get(&kind) {
-            Some(Stands::LeftOut(error)) => Some(error.clone()),
+            Some(Stands::LeftOut(error, _)) => Some(error.clone()),
             _ => None,
         }
     }
@@ -378,6 +384,13 @@ impl Drop for Set {
 // === impl Standing ===
 
 impl Standing {
+    /// What somebody reads who has to know it.
+    fn show(&mut self) -> Vec<String> {
+        let notes = self.list();
+        self.shown |= notes != self.notes;
+        notes
+    }
+
     /// What a reader has to know.
     fn list(&self) -> Vec<String> {
         let note = |(kind, stands): (&Kind, &Stands)| {
@@ -389,11 +402,9 @@ impl Standing {
                     kind.plural(),
                     short(error)
                 )),
-                Stands::LeftOut(error) => Some(format!(
-                    "{} are left out: {}",
-                    kind.plural(),
-                    short(&error.to_string())
-                )),
+                Stands::LeftOut(_, reason) => {
+                    Some(format!("{} are left out: {reason}", kind.plural()))
+                }
             }
         };
         self.kinds.iter().filter_map(note).collect()
@@ -402,12 +413,12 @@ impl Standing {
     /// Why there is nothing to see at all, if so.
     fn unreadable(&self) -> Option<ClusterError> {
         let namespaced = self.kinds.iter().filter(|(kind, _)| kind.is_namespaced());
-        let left_out = |stands: &Stands| matches!(stands, Stands::LeftOut(_));
+        let left_out = |stands: &Stands| matches!(stands, Stands::LeftOut(..));
         if !namespaced.into_iter().all(|(_, stands)| left_out(stands)) {
             return None;
         }
         match self.kinds.get(&Kind::Pod) {
-            Some(Stands::LeftOut(error)) => Some(error.clone()),
+            Some(Stands::LeftOut(error, _)) => Some(error.clone()),
             _ => None,
         }
     }

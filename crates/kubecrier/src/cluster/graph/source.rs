@@ -1,15 +1,21 @@
 //! The objects of one kind, listed and watched.
 
-use std::{marker::PhantomData, sync::Arc};
+use std::{
+    marker::PhantomData,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use futures_util::{StreamExt, stream::BoxStream};
 use kube::api::{ListParams, WatchEvent, WatchParams};
-use serde::Deserialize;
+use serde::{Deserialize, de::DeserializeOwned};
 use tokio::time::Duration;
 
 use super::{
     OBJECTS_MAX, Scope,
-    read::{Named, Shape},
+    read::{Lenient, Named, Shape},
 };
 use crate::{
     cluster::{
@@ -54,15 +60,24 @@ pub(super) struct KindSource<T> {
     namespace: Option<String>,
     /// How long the API server is asked to keep a watch open.
     renewal: Duration,
+    odd: Arc<Odd>,
     shape: PhantomData<fn() -> T>,
+}
+
+/// Whether there are objects that have not the form that they should. Such a kind is read
+/// with care, which is slower.
+#[derive(Debug, Default)]
+struct Odd {
+    careful: AtomicBool,
+    said: AtomicBool,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(bound(deserialize = "T: Deserialize<'de>"))]
 struct Page<T> {
     metadata: PageMeta,
-    #[serde(default = "Vec::new")]
-    items: Vec<T>,
+    #[serde(default)]
+    items: Option<Vec<T>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -87,6 +102,7 @@ impl<T: Shape + Named> KindSource<T> {
             kind,
             namespace: scope.namespace.clone(),
             renewal,
+            odd: Arc::default(),
             shape: PhantomData,
         }
     }
@@ -127,7 +143,10 @@ impl<T: Shape + Named> KindSource<T> {
         own.map(|name| format!("metadata.name={name}"))
     }
 
-    async fn list(&self, cluster: &Cluster, size: u32) -> Result<Listed, ClusterError> {
+    async fn list<I>(&self, cluster: &Cluster, size: u32) -> Result<Listed, ClusterError>
+    where
+        I: Named + DeserializeOwned,
+    {
         let operation = self.operation("list");
         let mut listed = Listed::default();
         let mut next = None;
@@ -140,12 +159,16 @@ impl<T: Shape + Named> KindSource<T> {
             };
             let request = self.request().list(&params);
             let request = request.map_err(|error| built(&operation, error))?;
-            let page: Page<T> = cluster.raw(&operation, request, JSON).await?;
+            let page: Page<I> = cluster.raw(&operation, request, JSON).await?;
             if listed.version.is_empty() {
                 listed.version = page.metadata.resource_version;
             }
-            let facts = |one: T| one.facts(self.kind, cluster.redactor(), cluster.denied());
-            listed.all.extend(page.items.into_iter().map(facts));
+            let items = page.items.into_iter().flatten();
+            let facts = |one: I| {
+                self.odd.look_at(&one, self.kind, self.home.context());
+                one.facts(self.kind, cluster.redactor(), cluster.denied())
+            };
+            listed.all.extend(items.map(facts));
             next = page.metadata.next.filter(|token| !token.is_empty());
             if next.is_none() || listed.all.len() > OBJECTS_MAX {
                 return Ok(listed);
@@ -154,11 +177,15 @@ impl<T: Shape + Named> KindSource<T> {
     }
 
     async fn list_until_whole(&self, cluster: Cluster) -> Result<Listed, ClusterError> {
-        let mut listed = self.list(&cluster, PAGES[0]).await;
+        let mut listed = if self.odd.careful() {
+            self.list::<Lenient<T>>(&cluster, PAGES[0]).await
+        } else {
+            self.list::<T>(&cluster, PAGES[0]).await
+        };
         for size in &PAGES[1..] {
             match &listed {
                 Err(error) if error.kind() == ErrorKind::Other => {
-                    listed = self.list(&cluster, *size).await;
+                    listed = self.list::<Lenient<T>>(&cluster, *size).await;
                 }
                 _ => break,
             }
@@ -166,11 +193,14 @@ impl<T: Shape + Named> KindSource<T> {
         listed
     }
 
-    async fn watch(
+    async fn watch<I>(
         &self,
         cluster: Cluster,
         version: &str,
-    ) -> Result<BoxStream<'static, Result<Frame<Change>, Fault>>, Fault> {
+    ) -> Result<BoxStream<'static, Result<Frame<Change>, Fault>>, Fault>
+    where
+        I: Named + Clone + DeserializeOwned + Send + 'static,
+    {
         let params = WatchParams {
             field_selector: self.selector(),
             timeout: Some(u32::try_from(self.renewal.as_secs()).unwrap_or(u32::MAX)),
@@ -181,7 +211,7 @@ impl<T: Shape + Named> KindSource<T> {
         let request = self.request().watch(&params, version);
         let request = request.map_err(|error| Fault::Failed(built(&operation, error)))?;
         let client = cluster.client();
-        let opening = client.request_events::<T>(request);
+        let opening = client.request_events::<I>(request);
         let frames = match tokio::time::timeout(cluster.timeout(), opening).await {
             Ok(Ok(frames)) => frames,
             Ok(Err(error)) => return Err(fault(&operation, &error)),
@@ -191,6 +221,7 @@ impl<T: Shape + Named> KindSource<T> {
             }
         };
         let (kind, context) = (self.kind, self.home.context().to_owned());
+        let odd = Arc::clone(&self.odd);
         let frames = frames.map(move |said| {
             let seen = |change: Change, version: &str| Frame::Seen(change, version.to_owned());
             let broken = |error: &kube::Error| {
@@ -205,6 +236,7 @@ impl<T: Shape + Named> KindSource<T> {
             };
             match said {
                 Ok(WatchEvent::Added(one) | WatchEvent::Modified(one)) => {
+                    odd.look_at(&one, kind, &context);
                     let version = one.version().to_owned();
                     let facts = one.facts(kind, cluster.redactor(), cluster.denied());
                     Ok(seen(Change::Set(facts), &version))
@@ -214,7 +246,13 @@ impl<T: Shape + Named> KindSource<T> {
                     Ok(Frame::Bookmark(mark.metadata.resource_version))
                 }
                 Ok(WatchEvent::Error(status)) => broken(&kube::Error::Api(status)),
-                Err(error) => broken(&error),
+                Err(error) => {
+                    // The next watch would meet it again.
+                    if is_not_understood(&error) {
+                        odd.careful.store(true, Ordering::Relaxed);
+                    }
+                    broken(&error)
+                }
             }
         });
         Ok(frames.boxed())
@@ -227,7 +265,12 @@ impl<T: Shape + Named> Source for KindSource<T> {
     type Frames = BoxStream<'static, Result<Frame<Change>, Fault>>;
 
     async fn open(&self, version: &str) -> Result<Self::Frames, Fault> {
-        self.home.open(|cluster| self.watch(cluster, version)).await
+        if self.odd.careful() {
+            let watch = |cluster| self.watch::<Lenient<T>>(cluster, version);
+            return self.home.open(watch).await;
+        }
+        let watch = |cluster| self.watch::<T>(cluster, version);
+        self.home.open(watch).await
     }
 
     async fn since(&self, _version: &str) -> Result<Listed, ClusterError> {
@@ -238,6 +281,36 @@ impl<T: Shape + Named> Source for KindSource<T> {
 
     fn clean(&self, text: &str) -> String {
         self.home.clean(text)
+    }
+}
+
+// === impl Odd ===
+
+impl Odd {
+    fn careful(&self) -> bool {
+        self.careful.load(Ordering::Relaxed)
+    }
+
+    /// An operator is told of the first one.
+    fn look_at(&self, one: &impl Named, kind: Kind, context: &str) {
+        if one.is_whole() {
+            return;
+        }
+        self.careful.store(true, Ordering::Relaxed);
+        if !self.said.swap(true, Ordering::Relaxed) {
+            let object = one.id(kind);
+            tracing::warn!(%object, context, "not understood: the graph shows its name, labels and owners only");
+        }
+    }
+}
+
+/// Whether a line of a watch could not be read. The client takes a line that is no event
+/// for the answer that something went wrong, which then says nothing at all.
+fn is_not_understood(error: &kube::Error) -> bool {
+    match error {
+        kube::Error::SerdeError(_) => true,
+        kube::Error::Api(status) => status.code == 0 && status.reason.is_empty(),
+        _ => false,
     }
 }
 

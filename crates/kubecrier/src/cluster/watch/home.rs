@@ -78,7 +78,10 @@ impl Home {
     where
         F: Future<Output = Result<T, ClusterError>>,
     {
-        match question(self.cluster().await?).await {
+        let cluster = self.cluster().await?;
+        // What is answered has versions, too.
+        (self.server.lock()).get_or_insert_with(|| cluster.server().clone());
+        match question(cluster).await {
             Err(error) if error.kind() == ErrorKind::Unauthorized => {
                 question(self.renewed().await?).await
             }

@@ -144,26 +144,8 @@ impl ClusterSource {
             ))),
         }
     }
-}
 
-impl Source for ClusterSource {
-    type Item = Box<Event>;
-    type Look = CaughtUp;
-    type Frames = BoxStream<'static, Result<Frame<Box<Event>>, Fault>>;
-
-    async fn open(&self, version: &str) -> Result<Self::Frames, Fault> {
-        let open = |cluster: Cluster| async move {
-            let frames = self.watch(&cluster, version).await?;
-            Ok((frames, cluster.redactor().clone()))
-        };
-        let (frames, redactor) = self.home.open(open).await?;
-        let scope = self.scope.clone();
-        let frames = frames.map(move |said| frame(&scope, &redactor, said));
-        Ok(frames.boxed())
-    }
-
-    async fn since(&self, version: &str) -> Result<CaughtUp, ClusterError> {
-        let cluster = self.home.cluster().await?;
+    async fn look(&self, cluster: Cluster, version: &str) -> Result<CaughtUp, ClusterError> {
         let api = api(&cluster, &self.scope);
         let operation = self.operation("list");
         let after: Option<u64> = version.parse().ok();
@@ -197,6 +179,27 @@ impl Source for ClusterSource {
         }
         caught.events.sort_by_key(|(event, _)| event.version);
         Ok(caught)
+    }
+}
+
+impl Source for ClusterSource {
+    type Item = Box<Event>;
+    type Look = CaughtUp;
+    type Frames = BoxStream<'static, Result<Frame<Box<Event>>, Fault>>;
+
+    async fn open(&self, version: &str) -> Result<Self::Frames, Fault> {
+        let open = |cluster: Cluster| async move {
+            let frames = self.watch(&cluster, version).await?;
+            Ok((frames, cluster.redactor().clone()))
+        };
+        let (frames, redactor) = self.home.open(open).await?;
+        let scope = self.scope.clone();
+        let frames = frames.map(move |said| frame(&scope, &redactor, said));
+        Ok(frames.boxed())
+    }
+
+    async fn since(&self, version: &str) -> Result<CaughtUp, ClusterError> {
+        self.home.ask(|cluster| self.look(cluster, version)).await
     }
 
     fn clean(&self, text: &str) -> String {
@@ -283,5 +286,44 @@ pub(in crate::cluster) fn fault(operation: &Operation<'_>, error: &kube::Error) 
     match error {
         kube::Error::Api(status) if status.code == 410 => Fault::Gone,
         error => Fault::Failed(ClusterError::from_kube(operation, error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use demo_cluster::{DemoCluster, Fault as Wrong, Matching};
+
+    use super::*;
+    use crate::{
+        cluster::{Config, DeniedKinds, demo::Demo},
+        lifecycle::Lifecycle,
+    };
+
+    /// A token that has run out is renewed for a look at everything, too.
+    #[tokio::test(start_paused = true)]
+    async fn a_look_renews_credentials_once() {
+        let cluster = DemoCluster::default();
+        let contexts = Arc::new(Contexts::new(Config {
+            kubeconfig: None,
+            context: None,
+            request_timeout: Duration::from_secs(5),
+            redactor: Redactor::default(),
+            demo: Some(Demo::new(&cluster)),
+            denied: DeniedKinds::default(),
+        }));
+        let labels = LabelSource::new(Arc::clone(&contexts), Lifecycle::default());
+        let scope = Scope {
+            context: contexts.resolve(None).unwrap(),
+            namespace: None,
+            selector: None,
+        };
+        let renewal = Duration::from_mins(1);
+        let source = ClusterSource::new(contexts, Arc::new(labels), scope, renewal);
+        let lists = || Matching::any().verb("list").resource("events");
+        cluster.fail_next(lists(), 1, Wrong::Unauthorized);
+        assert!(source.since("1").await.unwrap().complete);
+        cluster.fail_next(lists(), 2, Wrong::Unauthorized);
+        let error = source.since("1").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unauthorized);
     }
 }

@@ -218,7 +218,7 @@ async fn follow(graphs: &Graphs, wanted: &Wanted, teller: &Arc<Teller>) {
             }
             Err(error) if failures == 0 => {
                 let hint = error.hint().map(|hint| format!("; {hint}"));
-                teller.say(format!("{error}{}", hint.unwrap_or_default()));
+                teller.say(&format!("{error}{}", hint.unwrap_or_default()));
             }
             Err(_again) => {}
         }
@@ -297,13 +297,13 @@ impl Teller {
         });
     }
 
-    /// Says something that is no change.
-    fn say(&self, summary: String) {
+    /// Says something that is no change. A cluster's own words may have secrets in them.
+    fn say(&self, summary: &str) {
         let told = self.told.lock();
         let changed = Changed {
             seq: *told,
             count: 0,
-            summary,
+            summary: self.redactor.workload(summary).into_owned(),
         };
         self.updates
             .changed(&self.uri, ResourceType::Graph, &changed);
@@ -320,8 +320,9 @@ impl Teller {
 impl Follower for Teller {
     fn changed(&self, change: &Told) {
         let mut told = self.told.lock();
-        // Not begun yet: the word that it has says what there is by then.
-        if *told == 0 {
+        // Not begun yet, or from before it had: the word that it has says what there is
+        // by then.
+        if *told == 0 || change.seq <= *told {
             return;
         }
         if let Some(update) = Update::new(change, *told, &self.kinds) {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::{Container, PodSpec, PodStatus};
 use serde::{Deserialize, de::IgnoredAny};
 
-use super::{Object, Shape, lines};
+use super::{Object, Shape, lines, nullable};
 use crate::{
     cluster::pods,
     graph::{Claim, Id, Kind, Relation},
@@ -20,18 +20,25 @@ pub(in super::super) type Pod = Object<SlimPodSpec, PodStatus>;
 #[serde(default, rename_all = "camelCase")]
 pub(in super::super) struct SlimPodSpec {
     node_name: Option<String>,
+    #[serde(deserialize_with = "nullable")]
     containers: Vec<SlimContainer>,
+    #[serde(deserialize_with = "nullable")]
     init_containers: Vec<SlimContainer>,
+    #[serde(deserialize_with = "nullable")]
     volumes: Vec<Volume>,
+    #[serde(deserialize_with = "nullable")]
     image_pull_secrets: Vec<Ref>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct SlimContainer {
+    #[serde(deserialize_with = "nullable")]
     name: String,
     restart_policy: Option<String>,
+    #[serde(deserialize_with = "nullable")]
     env: Vec<Variable>,
+    #[serde(deserialize_with = "nullable")]
     env_from: Vec<Variables>,
 }
 
@@ -59,12 +66,14 @@ struct Variables {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Ref {
+    #[serde(deserialize_with = "nullable")]
     pub(super) name: String,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Volume {
+    #[serde(deserialize_with = "nullable")]
     name: String,
     config_map: Option<Ref>,
     secret: Option<SecretVolume>,
@@ -76,18 +85,21 @@ struct Volume {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct SecretVolume {
+    #[serde(deserialize_with = "nullable")]
     secret_name: String,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct ClaimVolume {
+    #[serde(deserialize_with = "nullable")]
     claim_name: String,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 struct Projected {
+    #[serde(deserialize_with = "nullable")]
     sources: Vec<ProjectedSource>,
 }
 

@@ -232,3 +232,80 @@ fn what_an_object_says_is_bounded_and_clean() {
     assert!(one.status.chars().count() < 300 && !one.status.contains('\u{1b}'));
     assert!(!one.status.contains("swordfish"), "{}", one.status);
 }
+
+/// The API server writes some empty lists as `null`, so nothing may mind it anywhere.
+#[test]
+fn what_is_null_is_as_good_as_not_written() {
+    let one = pod(json!({
+        "nodeName": null, "initContainers": null, "imagePullSecrets": null,
+        "containers": [{"name": "c", "env": null, "envFrom": null}],
+        "volumes": [
+            {"name": "a", "projected": {"sources": null}},
+            {"name": "b", "secret": {"secretName": null}},
+            {"name": "c", "configMap": {"name": "files"}},
+        ],
+    }));
+    let expected = ["owns ReplicaSet:shop/web", "mounts ConfigMap:shop/files"];
+    assert_eq!(named(&one), expected);
+    let null = || json!({"spec": null, "status": null, "metadata": {"name": "a", "uid": null}});
+    assert_eq!(&*facts::<Namespace>(Kind::Namespace, null()).status, "");
+    assert_eq!(&*facts::<Job>(Kind::Job, null()).uid, "");
+    let nothing = json!({"type": "LoadBalancer", "selector": null});
+    let status_of = json!({"loadBalancer": {"ingress": null}});
+    status::<Service>(
+        Kind::Service,
+        nothing,
+        status_of,
+        "LoadBalancer, no address yet",
+    );
+    let rules = json!({"rules": [{"http": {"paths": null}}]});
+    status::<Ingress>(Kind::Ingress, rules, json!({"loadBalancer": null}), "*");
+    let conditions = json!({"conditions": null, "readyReplicas": null});
+    let spec = json!({"replicas": 2, "paused": null});
+    status::<Replicated>(Kind::Deployment, spec, conditions, "0/2 ready");
+    let conditions = json!({"conditions": null});
+    status::<Node>(
+        Kind::Node,
+        json!({"unschedulable": null}),
+        conditions,
+        "Unknown",
+    );
+}
+
+#[test]
+fn of_what_has_another_form_the_name_and_the_owners_are_known() {
+    let odd = |spec: Value| {
+        let owners = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web"}]);
+        let metadata = json!({"name": "a", "namespace": "shop", "ownerReferences": owners});
+        let object = json!({"metadata": metadata, "spec": spec});
+        serde_json::from_value::<Lenient<Pod>>(object).unwrap()
+    };
+    assert!(odd(json!({"containers": []})).is_whole());
+    let odd = odd(json!({"containers": "none"}));
+    assert!(!odd.is_whole());
+    let redactor = Redactor::new(&[]).unwrap();
+    let one = odd.facts(Kind::Pod, &redactor, &DeniedKinds::default());
+    assert_eq!(
+        (one.id.to_string(), &*one.status),
+        ("Pod:shop/a".to_owned(), "not understood")
+    );
+    assert_eq!(named(&one), ["owns ReplicaSet:shop/web"]);
+}
+
+/// What reaches over the end of a line is not known for a secret by its first half.
+#[test]
+fn a_text_is_clean_before_it_is_cut() {
+    let redactor = Redactor::new(&[]).unwrap();
+    let token = format!("ghp_{}", "a1B2c3D4e5".repeat(4));
+    let text = format!("{} {token} and more", "x".repeat(150));
+    let cut = clean(&text, STATUS_CHARS_MAX, &redactor);
+    assert!(
+        cut.chars().count() <= STATUS_CHARS_MAX && !cut.contains("ghp_a1B2"),
+        "{cut}"
+    );
+    let long = "\u{fc}".repeat(5000);
+    assert_eq!(
+        clean(&long, 10_000, &redactor).chars().count(),
+        CLEANED_BYTES_MAX / 2
+    );
+}

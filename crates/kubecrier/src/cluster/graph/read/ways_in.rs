@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
-use super::{LABELS_MAX, Object, Shape, lines, pods::Ref};
+use super::{LABELS_MAX, Object, Shape, lines, nullable, pods::Ref};
 use crate::graph::{Claim, Id, Kind, Labels, Relation};
 
 pub(in super::super) type Service = Object<ServiceSpec, Balanced>;
@@ -13,7 +13,7 @@ pub(in super::super) type Ingress = Object<IngressSpec, Balanced>;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(in super::super) struct ServiceSpec {
-    #[serde(rename = "type")]
+    #[serde(rename = "type", deserialize_with = "nullable")]
     kind: String,
     selector: Option<BTreeMap<String, String>>,
     #[serde(rename = "clusterIP")]
@@ -24,12 +24,14 @@ pub(in super::super) struct ServiceSpec {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(in super::super) struct Balanced {
+    #[serde(deserialize_with = "nullable")]
     load_balancer: Balancer,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 struct Balancer {
+    #[serde(deserialize_with = "nullable")]
     ingress: Vec<Address>,
 }
 
@@ -44,6 +46,7 @@ struct Address {
 #[serde(default, rename_all = "camelCase")]
 pub(in super::super) struct IngressSpec {
     default_backend: Option<Backend>,
+    #[serde(deserialize_with = "nullable")]
     rules: Vec<Rule>,
 }
 
@@ -57,12 +60,14 @@ struct Rule {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 struct Paths {
+    #[serde(deserialize_with = "nullable")]
     paths: Vec<Path>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 struct Path {
+    #[serde(deserialize_with = "nullable")]
     backend: Backend,
 }
 

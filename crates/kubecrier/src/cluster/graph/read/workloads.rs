@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, de::IgnoredAny};
 
-use super::{Object, Owner, Shape, lines};
+use super::{Object, Owner, Shape, lines, nullable};
 use crate::graph::{Claim, Id, Kind, Relation};
 
 pub(in super::super) type Replicated = Object<ReplicaSpec, ReplicaStatus>;
@@ -15,6 +15,7 @@ pub(in super::super) type Autoscaler = Object<ScaleSpec, ScaleStatus>;
 #[serde(default, rename_all = "camelCase")]
 pub(in super::super) struct ReplicaSpec {
     replicas: Option<i64>,
+    #[serde(deserialize_with = "nullable")]
     paused: bool,
     strategy: Option<IgnoredAny>,
     update_strategy: Option<IgnoredAny>,
@@ -23,60 +24,76 @@ pub(in super::super) struct ReplicaSpec {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(in super::super) struct ReplicaStatus {
+    #[serde(deserialize_with = "nullable")]
     ready_replicas: i64,
     updated_replicas: Option<i64>,
+    #[serde(deserialize_with = "nullable")]
     conditions: Vec<Condition>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(in super::super) struct Condition {
-    #[serde(rename = "type")]
+    #[serde(rename = "type", deserialize_with = "nullable")]
     kind: String,
+    #[serde(deserialize_with = "nullable")]
     status: String,
+    #[serde(deserialize_with = "nullable")]
     reason: String,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(in super::super) struct DaemonStatus {
+    #[serde(deserialize_with = "nullable")]
     number_ready: i64,
+    #[serde(deserialize_with = "nullable")]
     desired_number_scheduled: i64,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(in super::super) struct JobSpec {
+    #[serde(deserialize_with = "nullable")]
     suspend: bool,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(in super::super) struct JobStatus {
+    #[serde(deserialize_with = "nullable")]
     active: i64,
+    #[serde(deserialize_with = "nullable")]
     succeeded: i64,
+    #[serde(deserialize_with = "nullable")]
     failed: i64,
+    #[serde(deserialize_with = "nullable")]
     conditions: Vec<Condition>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(in super::super) struct CronSpec {
+    #[serde(deserialize_with = "nullable")]
     schedule: String,
+    #[serde(deserialize_with = "nullable")]
     suspend: bool,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(in super::super) struct ScaleSpec {
+    #[serde(deserialize_with = "nullable")]
     scale_target_ref: Owner,
     min_replicas: Option<i64>,
+    #[serde(deserialize_with = "nullable")]
     max_replicas: i64,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(in super::super) struct ScaleStatus {
+    #[serde(deserialize_with = "nullable")]
     current_replicas: i64,
 }
 

@@ -65,22 +65,35 @@ fn kinds_are_read_however_they_are_spelled_and_others_refused() {
     assert!(matches!(error, ResourceError::NotFound { .. }), "{error}");
 }
 
-/// What is told builds on what was told before, from the word that it began on.
-#[test]
-fn an_update_says_what_it_builds_upon() {
+/// Tells a session of pods.
+fn teller(session: &Session) -> Teller {
     let updates = Resources::new(Vec::new()).updates().clone();
-    let session = Session::new("a");
-    updates
-        .0
-        .subscribe(&session, "k8s://dev/shop/graph")
-        .unwrap();
-    let teller = Teller {
-        uri: "k8s://dev/shop/graph".to_owned(),
+    let uri = "k8s://dev/shop/graph".to_owned();
+    updates.0.subscribe(session, &uri).unwrap();
+    Teller {
+        uri,
         kinds: Kinds::parse(["pods"]).unwrap(),
         updates,
         redactor: Redactor::default(),
         told: Mutex::default(),
-    };
+    }
+}
+
+#[tokio::test]
+async fn the_words_of_a_cluster_leave_without_their_secrets() {
+    let session = Session::new("a");
+    teller(&session).say("cannot list pods: webhook said password=swordfish-1; ask the operator");
+    let batch = session.outbox().reader().next().await.unwrap();
+    let said = format!("{:?}", batch.front().unwrap());
+    assert!(said.contains("webhook said"), "{said}");
+    assert!(!said.contains("swordfish"), "{said}");
+}
+
+/// What is told builds on what was told before, from the word that it began on.
+#[test]
+fn an_update_says_what_it_builds_upon() {
+    let session = Session::new("a");
+    let teller = teller(&session);
     let mut graph = graph(1);
     graph.follow();
     let mut tell = |seq: u64, name: &str, kind: Kind| {
@@ -99,6 +112,7 @@ fn an_update_says_what_it_builds_upon() {
         notes: Vec::new(),
         seq: 3,
     });
+    assert_eq!(tell(3, "late", Kind::Pod), (3, 1), "it began with that");
     assert_eq!(tell(4, "b", Kind::Pod), (4, 2));
     assert_eq!(
         tell(5, "b", Kind::Service),
