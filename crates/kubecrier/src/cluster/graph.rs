@@ -244,7 +244,11 @@ async fn unneeded(shared: &Weak<Shared>, scope: &Scope, running: &Arc<Running>) 
         while running.views.load(Ordering::Acquire) > 0 {
             running.left.notified().await;
         }
-        sleep(LINGER).await;
+        tokio::select! {
+            () = sleep(LINGER) => {}
+            // Somebody was here meanwhile, and the while begins anew.
+            () = running.left.notified() => continue,
+        }
         let Some(shared) = shared.upgrade() else {
             return;
         };

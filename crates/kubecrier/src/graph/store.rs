@@ -104,6 +104,15 @@ impl Graph {
         touched.map_or_else(Delta::default, |touched| touched.against(self))
     }
 
+    /// Somebody is about to read it: what they see and others were not told yet is told
+    /// even if it is over by then.
+    pub fn show(&mut self) {
+        if let Some(mut touched) = self.touched.take() {
+            touched.show(self);
+            self.touched = Some(touched);
+        }
+    }
+
     /// Whether anything was touched since then.
     pub fn is_touched(&self) -> bool {
         self.touched

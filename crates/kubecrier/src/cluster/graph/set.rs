@@ -79,6 +79,8 @@ struct Standing {
     kinds: BTreeMap<Kind, Stands>,
     /// As they were told last.
     notes: Vec<String>,
+    /// Somebody has read others since.
+    shown: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -123,7 +125,7 @@ impl Set {
         metrics.began();
         let standing = Standing {
             kinds: watched().map(|kind| (kind, Stands::Not)).collect(),
-            notes: Vec::new(),
+            ..Standing::default()
         };
         Self {
             graph: Mutex::new(Graph::new(reach, OBJECTS_MAX)),
@@ -328,7 +330,8 @@ impl Set {
             let mut standing = self.standing.lock();
             let delta = graph.take_delta();
             let notes = standing.list();
-            let noted = (notes != standing.notes).then(|| notes.clone());
+            let shown = std::mem::take(&mut standing.shown);
+            let noted = (shown || notes != standing.notes).then(|| notes.clone());
             standing.notes = notes;
             if delta.is_empty() && noted.is_none() {
                 return false;
@@ -349,8 +352,9 @@ impl Set {
 
     /// Looks at the graph, with what a reader has to know and how far it was told.
     pub(super) fn look<T>(&self, look: impl FnOnce(&Graph) -> T) -> (T, Vec<String>, u64) {
-        let graph = self.graph.lock();
-        let mut notes = self.standing.lock().list();
+        let mut graph = self.graph.lock();
+        graph.show();
+        let mut notes = self.standing.lock().show();
         if graph.refused() > 0 {
             notes.push(format!(
                 "there is room for {OBJECTS_MAX} objects and there are more: name a namespace"
@@ -378,6 +382,13 @@ impl Drop for Set {
 // === impl Standing ===
 
 impl Standing {
+    /// What somebody reads who has to know it.
+    fn show(&mut self) -> Vec<String> {
+        let notes = self.list();
+        self.shown |= notes != self.notes;
+        notes
+    }
+
     /// What a reader has to know.
     fn list(&self) -> Vec<String> {
         let note = |(kind, stands): (&Kind, &Stands)| {

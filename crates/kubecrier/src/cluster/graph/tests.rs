@@ -222,6 +222,40 @@ async fn a_change_is_told_once_and_no_change_never() {
     );
 }
 
+/// Whoever reads between two words has what was never told, and must hear that it is over.
+#[tokio::test(start_paused = true)]
+async fn what_somebody_has_read_is_told_of_even_if_it_is_over() {
+    let world = World::new();
+    let view = world.join().await.unwrap();
+    world.label("first");
+    world.settle().await;
+    world.label("second");
+    world.settle().await;
+    assert_eq!(world.ears.heard().len(), 2);
+    // A word was just said, so the next one takes a while.
+    world.label("third");
+    world.pass(Duration::from_millis(100)).await;
+    assert_eq!(world.ears.heard().len(), 1);
+    world.label("web");
+    world.pass(Duration::from_millis(100)).await;
+    let seen = view.snapshot(&Kinds::all());
+    let selects = |seen: &Seen<Snapshot>| {
+        let mut edges = seen.what.edges.iter();
+        edges.any(|edge| edge.relation == Relation::Selects)
+    };
+    assert!(selects(&seen) && world.ears.heard().is_empty());
+    world.label("third");
+    world.settle().await;
+    let heard = world.ears.heard();
+    assert_eq!(heard.len(), 1, "{heard:?}");
+    assert!(
+        heard[0].contains("no longer Service:shop/web selects Pod:shop/web-1-a"),
+        "{heard:?}"
+    );
+    let later = view.snapshot(&Kinds::all());
+    assert!(!selects(&later) && later.seq > seen.seq);
+}
+
 #[tokio::test(start_paused = true)]
 async fn many_changes_are_told_at_most_twice_a_second() {
     let world = World::new();
@@ -326,7 +360,9 @@ async fn one_set_of_watches_serves_everybody_and_ends_after_the_last() {
     assert_eq!(world.graphs.len(), 1, "the next one may come at once");
     drop(world.join().await.unwrap());
     assert_eq!(world.cluster.requests("list", "pods"), 1);
-    world.pass(LINGER + Duration::from_secs(1)).await;
+    world.pass(LINGER * 9 / 10).await;
+    assert_eq!(world.graphs.len(), 1, "that one counts anew");
+    world.pass(LINGER / 5).await;
     assert_eq!((world.cluster.open_watches(), world.graphs.len()), (0, 0));
 }
 

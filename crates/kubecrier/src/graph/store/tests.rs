@@ -16,7 +16,7 @@ struct Plain {
 }
 
 /// What a reader has who read once, and then only hears.
-#[derive(Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 struct Reader {
     nodes: Shown,
     edges: BTreeSet<Edge>,
@@ -33,6 +33,8 @@ enum Step {
     LeaveOut(Kind),
     /// Everything is forgotten and listed.
     Restart,
+    /// Somebody else reads, between two words.
+    Read,
     Tell,
 }
 
@@ -118,6 +120,16 @@ impl Reader {
         let nodes = snapshot.nodes.iter().map(shown).collect();
         let edges = snapshot.edges.into_iter().collect();
         Self { nodes, edges }
+    }
+
+    /// Takes over what is said, news or not.
+    fn take_over(&mut self, delta: Delta) {
+        let nodes = delta.added.iter().chain(&delta.modified);
+        self.nodes.extend(nodes.map(shown));
+        self.nodes.retain(|id, _| !delta.deleted.contains(id));
+        self.edges.extend(delta.edges_added);
+        self.edges
+            .retain(|edge| !delta.edges_deleted.contains(edge));
     }
 
     /// Hears, and checks that each word is news.
@@ -210,6 +222,7 @@ fn any_step() -> impl Strategy<Value = Step> {
         2 => select(watched()).prop_map(Step::Relist),
         1 => select(watched()).prop_map(Step::LeaveOut),
         1 => Just(Step::Restart),
+        2 => Just(Step::Read),
         4 => Just(Step::Tell),
     ]
 }
@@ -221,6 +234,8 @@ struct World {
     truth: Plain,
     heard: Plain,
     reader: Reader,
+    /// Those who came later.
+    others: Vec<Reader>,
 }
 
 // === impl World ===
@@ -233,6 +248,7 @@ impl World {
             truth: Plain::default(),
             heard: Plain::default(),
             reader: Reader::default(),
+            others: Vec::new(),
         };
         world.restart();
         world
@@ -247,6 +263,7 @@ impl World {
         }
         self.graph.follow();
         self.reader = Reader::of(self.graph.snapshot(&Kinds::all()));
+        self.others.clear();
     }
 
     fn relist(&mut self, kind: Kind) {
@@ -279,6 +296,11 @@ impl World {
                 self.heard.objects.retain(|id, _| id.kind != kind);
             }
             Step::Restart => self.restart(),
+            Step::Read => {
+                self.graph.show();
+                let seen = self.graph.snapshot(&Kinds::all());
+                self.others.push(Reader::of(seen));
+            }
             Step::Tell => self.tell(),
         }
     }
@@ -289,8 +311,18 @@ impl World {
         let expected = self.heard.derive(self.reach);
         assert_eq!(Reader::of(self.graph.snapshot(&Kinds::all())), expected);
         let delta = self.graph.take_delta();
-        assert_eq!(delta.is_empty(), self.reader == expected);
-        self.reader.hear(delta);
+        let known = self.others.iter().all(|other| *other == expected);
+        assert_eq!(delta.is_empty(), known && self.reader == expected);
+        if known {
+            self.reader.hear(delta);
+        } else {
+            self.reader.take_over(delta.clone());
+            for mut other in self.others.drain(..) {
+                other.take_over(delta.clone());
+                assert_eq!(other, expected);
+            }
+        }
+        self.others.clear();
         assert_eq!(self.reader, expected);
         assert!(!self.graph.is_touched() && self.graph.take_delta().is_empty());
         for id in expected.nodes.keys() {
