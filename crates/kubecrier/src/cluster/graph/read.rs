@@ -32,6 +32,9 @@ const CLAIMS_MAX: usize = 256;
 const LABELS_MAX: usize = 64;
 const STATUS_CHARS_MAX: usize = 160;
 
+/// As much of a text is looked through for what may not leave.
+const CLEANED_BYTES_MAX: usize = 4096;
+
 /// An object, as far as it is read.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(bound(deserialize = "S: Deserialize<'de> + Default, T: Deserialize<'de> + Default"))]
@@ -110,6 +113,13 @@ pub(super) trait Named {
     }
 }
 
+/// The beginning of a text as it may leave. It is cut when it is clean: half of a secret
+/// is not known for one.
+pub(super) fn clean(text: &str, chars_max: usize, redactor: &Redactor) -> String {
+    let begin = &text[..text.floor_char_boundary(CLEANED_BYTES_MAX)];
+    redactor.workload(begin).chars().take(chars_max).collect()
+}
+
 /// What is written as nothing is as good as not written: the API server says `null` for
 /// some lists that are empty.
 fn nullable<'de, D, T>(from: D) -> Result<T, D::Error>
@@ -138,7 +148,7 @@ where
     /// What it says, with nothing in it that may not leave.
     fn facts(self, kind: Kind, redactor: &Redactor, denied: &DeniedKinds) -> Facts {
         let id = self.id(kind);
-        let status: String = self.status().chars().take(STATUS_CHARS_MAX).collect();
+        let status = self.status();
         let owners = self.metadata.owner_references.iter().flatten();
         let owners = owners.filter_map(|owner| {
             let kind = Kind::exact(&owner.kind, &owner.api_version)?;
@@ -154,7 +164,7 @@ where
         let mut facts = Facts::new(id).claiming(claims);
         facts.uid = self.metadata.uid.as_str().into();
         facts.labels = labels.into_iter().take(LABELS_MAX).collect();
-        facts.status = redactor.workload(&status).into();
+        facts.status = clean(&status, STATUS_CHARS_MAX, redactor).into();
         facts.selector = self.selector();
         facts
     }

@@ -20,8 +20,8 @@ use tokio::{
 use super::{
     OBJECTS_MAX, Scope,
     read::{
-        Autoscaler, CronJob, DaemonSet, Ingress, Job, Named, Namespace, Node, Pod, Replicated,
-        Service, Shape,
+        self, Autoscaler, CronJob, DaemonSet, Ingress, Job, Named, Namespace, Node, Pod,
+        Replicated, Service, Shape,
     },
     source::{Change, KindSource, Listed},
 };
@@ -91,8 +91,8 @@ enum Stands {
     Up,
     /// It cannot be followed at the moment, and why.
     Stale(String),
-    /// It may not be read.
-    LeftOut(ClusterError),
+    /// It may not be read, and why, in words that may leave.
+    LeftOut(ClusterError, String),
 }
 
 /// Whether the graph was ever whole.
@@ -223,7 +223,9 @@ impl Set {
             }
             tracing::info!(graph = %scope, kind = kind.plural(), %error, "left out of the graph");
             self.change(|graph| graph.leave_out(kind));
-            self.stands(kind, Stands::LeftOut(error));
+            let redactor = means.contexts.redactor();
+            let reason = read::clean(&error.to_string(), REASON_CHARS_MAX, redactor);
+            self.stands(kind, Stands::LeftOut(error, reason));
             sleep(TRY_AGAIN).await;
         }
     }
@@ -366,7 +368,7 @@ impl Set {
     /// Why a kind is not in the graph, if it is not.
     pub(super) fn left_out(&self, kind: Kind) -> Option<ClusterError> {
         match self.standing.lock().kinds.get(&kind) {
-            Some(Stands::LeftOut(error)) => Some(error.clone()),
+            Some(Stands::LeftOut(error, _)) => Some(error.clone()),
             _ => None,
         }
     }
@@ -400,11 +402,9 @@ impl Standing {
                     kind.plural(),
                     short(error)
                 )),
-                Stands::LeftOut(error) => Some(format!(
-                    "{} are left out: {}",
-                    kind.plural(),
-                    short(&error.to_string())
-                )),
+                Stands::LeftOut(_, reason) => {
+                    Some(format!("{} are left out: {reason}", kind.plural()))
+                }
             }
         };
         self.kinds.iter().filter_map(note).collect()
@@ -413,12 +413,12 @@ impl Standing {
     /// Why there is nothing to see at all, if so.
     fn unreadable(&self) -> Option<ClusterError> {
         let namespaced = self.kinds.iter().filter(|(kind, _)| kind.is_namespaced());
-        let left_out = |stands: &Stands| matches!(stands, Stands::LeftOut(_));
+        let left_out = |stands: &Stands| matches!(stands, Stands::LeftOut(..));
         if !namespaced.into_iter().all(|(_, stands)| left_out(stands)) {
             return None;
         }
         match self.kinds.get(&Kind::Pod) {
-            Some(Stands::LeftOut(error)) => Some(error.clone()),
+            Some(Stands::LeftOut(error, _)) => Some(error.clone()),
             _ => None,
         }
     }

@@ -291,3 +291,21 @@ fn of_what_has_another_form_the_name_and_the_owners_are_known() {
     );
     assert_eq!(named(&one), ["owns ReplicaSet:shop/web"]);
 }
+
+/// What reaches over the end of a line is not known for a secret by its first half.
+#[test]
+fn a_text_is_clean_before_it_is_cut() {
+    let redactor = Redactor::new(&[]).unwrap();
+    let token = format!("ghp_{}", "a1B2c3D4e5".repeat(4));
+    let text = format!("{} {token} and more", "x".repeat(150));
+    let cut = clean(&text, STATUS_CHARS_MAX, &redactor);
+    assert!(
+        cut.chars().count() <= STATUS_CHARS_MAX && !cut.contains("ghp_a1B2"),
+        "{cut}"
+    );
+    let long = "\u{fc}".repeat(5000);
+    assert_eq!(
+        clean(&long, 10_000, &redactor).chars().count(),
+        CLEANED_BYTES_MAX / 2
+    );
+}
