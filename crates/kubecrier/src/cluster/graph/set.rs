@@ -34,7 +34,7 @@ use crate::{
             status::Status,
         },
     },
-    graph::{Follower, Graph, Kind, Reach, Told},
+    graph::{Facts, Follower, Graph, Kind, Reach, Told},
     metrics::{GraphMetrics, WatchMetrics},
     subscriptions,
 };
@@ -103,10 +103,24 @@ enum First {
     Failed(ClusterError),
 }
 
-/// Where the watch of a kind tells what it sees.
+/// Where the watch of a kind tells what it sees. A clone is the same.
+#[derive(Clone)]
 struct Intake {
     set: Arc<Set>,
     kind: Kind,
+    early: Arc<Mutex<Early>>,
+}
+
+/// What is listed counts when the watch stands: what may be listed and not watched is not
+/// to come and go with each attempt.
+enum Early {
+    Waits(Vec<Facts>),
+    Over,
+}
+
+/// Whether a kind may not be read, or there is none.
+fn denied(error: &ClusterError) -> bool {
+    matches!(error.kind(), ErrorKind::Forbidden | ErrorKind::NotFound)
 }
 
 /// The kinds that are watched.
@@ -196,11 +210,11 @@ impl Set {
         loop {
             let contexts = Arc::clone(&means.contexts);
             let source = KindSource::<T>::new(contexts, &scope, kind, means.renewal);
-            let set = Arc::clone(&self);
+            let intake = Intake::new(&self, kind);
             let status = Arc::new(Status::new(means.watches.clone()));
             let machine = Machine::new(
                 source,
-                Intake { set, kind },
+                intake.clone(),
                 Arc::clone(&status),
                 means.renewal,
                 String::new(),
@@ -208,6 +222,7 @@ impl Set {
             );
             let standing = async {
                 if status.first().await.is_ok() {
+                    intake.begin();
                     self.stands(kind, Stands::Up);
                 }
                 std::future::pending::<()>().await;
@@ -217,8 +232,7 @@ impl Set {
                 () = standing => continue,
             };
             drop(status);
-            let denied = matches!(error.kind(), ErrorKind::Forbidden | ErrorKind::NotFound);
-            if !denied && matches!(*self.first.borrow(), First::Reading) {
+            if !denied(&error) && matches!(*self.first.borrow(), First::Reading) {
                 return error;
             }
             tracing::info!(graph = %scope, kind = kind.plural(), %error, "left out of the graph");
@@ -426,8 +440,27 @@ impl Standing {
 
 // === impl Intake ===
 
+impl Intake {
+    fn new(set: &Arc<Set>, kind: Kind) -> Self {
+        Self {
+            set: Arc::clone(set),
+            kind,
+            early: Arc::new(Mutex::new(Early::Waits(Vec::new()))),
+        }
+    }
+
+    /// The watch stands.
+    fn begin(&self) {
+        let early = std::mem::replace(&mut *self.early.lock(), Early::Over);
+        if let Early::Waits(all) = early {
+            self.set.change(|graph| graph.relist(self.kind, all));
+        }
+    }
+}
+
 impl<T: Shape + Named> Outlet<KindSource<T>> for Intake {
     fn take(&mut self, change: Change, _source: &KindSource<T>, _status: &Status) {
+        self.begin();
         let began = Instant::now();
         self.set.change(|graph| match change {
             Change::Set(facts) => graph.set(facts),
@@ -444,8 +477,15 @@ impl<T: Shape + Named> Outlet<KindSource<T>> for Intake {
         _status: &Status,
     ) -> String {
         let kind = self.kind;
-        self.set.change(|graph| graph.relist(kind, listed.all));
+        match &mut *self.early.lock() {
+            Early::Waits(all) => *all = listed.all,
+            Early::Over => self.set.change(|graph| graph.relist(kind, listed.all)),
+        }
         listed.version
+    }
+
+    fn gives_up_on(&self, error: &ClusterError) -> bool {
+        denied(error)
     }
 
     fn tell(&mut self, change: subscriptions::Change) {

@@ -329,6 +329,40 @@ async fn what_may_not_be_read_is_left_out_and_comes_when_it_may() {
     assert!(view.snapshot(&Kinds::all()).notes.is_empty());
 }
 
+/// Rights that are taken away later, and rights to list only.
+#[tokio::test(start_paused = true)]
+async fn what_may_not_be_read_any_more_is_left_out_and_what_may_only_be_listed_stays_out() {
+    let world = World::new();
+    let view = world.join().await.unwrap();
+    let sets = || Matching::any().resource("replicasets.apps");
+    let status = |view: &GraphView| {
+        let seen = view.snapshot(&Kinds::parse(["replicasets"]).unwrap());
+        assert_eq!(seen.what.nodes.len(), 1);
+        (seen.what.nodes[0].status().to_owned(), seen.notes.len())
+    };
+    assert_eq!(status(&view), ("0/1 ready".to_owned(), 0));
+    world.cluster.deny(sets());
+    world.cluster.close_watches();
+    world.pass(Duration::from_secs(40)).await;
+    let not_read = ("not read".to_owned(), 1);
+    assert_eq!(status(&view), not_read);
+    let heard = world.ears.heard();
+    assert_eq!(heard.len(), 1, "{heard:?}");
+    assert!(heard[0].contains("replicasets are left out"), "{heard:?}");
+    world.cluster.allow_everything();
+    world.cluster.deny(sets().verb("watch"));
+    world.pass(Duration::from_mins(11)).await;
+    assert_eq!(status(&view), not_read);
+    let heard = world.ears.heard();
+    assert!(
+        heard.iter().all(|line| !line.contains("ReplicaSet:")),
+        "{heard:?}"
+    );
+    world.cluster.allow_everything();
+    world.pass(Duration::from_mins(6)).await;
+    assert_eq!(status(&view), ("0/1 ready".to_owned(), 0));
+}
+
 #[tokio::test(start_paused = true)]
 async fn nothing_that_may_be_read_is_an_error_and_the_next_one_tries_again() {
     let world = World::new();
@@ -360,9 +394,9 @@ async fn one_set_of_watches_serves_everybody_and_ends_after_the_last() {
     assert_eq!(world.graphs.len(), 1, "the next one may come at once");
     drop(world.join().await.unwrap());
     assert_eq!(world.cluster.requests("list", "pods"), 1);
-    world.pass(LINGER - Duration::from_secs(5)).await;
+    world.pass(LINGER * 9 / 10).await;
     assert_eq!(world.graphs.len(), 1, "that one counts anew");
-    world.pass(Duration::from_secs(6)).await;
+    world.pass(LINGER / 5).await;
     assert_eq!((world.cluster.open_watches(), world.graphs.len()), (0, 0));
 }
 

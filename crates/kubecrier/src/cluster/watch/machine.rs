@@ -83,6 +83,12 @@ pub(in crate::cluster) trait Outlet<S: Source>: Send {
     /// Something has become of the watch itself.
     fn tell(&mut self, change: Change);
 
+    /// Whether there is nothing to wait for if a watch that stood fails like this, again
+    /// and again.
+    fn gives_up_on(&self, _error: &ClusterError) -> bool {
+        false
+    }
+
     /// Whether more can be taken now.
     fn has_room(&self) -> bool {
         true
@@ -151,7 +157,8 @@ impl<S: Source, O: Outlet<S>> Machine<S, O> {
         self
     }
 
-    /// Watches until it is dropped; returns only if the watch never stood.
+    /// Watches until it is dropped; returns only if the watch never stood, or if the
+    /// outlet gives up on one that is degraded.
     pub(in crate::cluster) async fn run(mut self) -> ClusterError {
         let mut stood = false;
         let mut state = self.begin.into();
@@ -162,6 +169,11 @@ impl<S: Source, O: Outlet<S>> Machine<S, O> {
                     next
                 }
                 Err((error, _)) if !stood => return error,
+                Err((error, _))
+                    if self.failures + 1 >= DEGRADED_AFTER && self.outlet.gives_up_on(&error) =>
+                {
+                    return error;
+                }
                 Err((error, then)) => self.failed(&error, then),
             };
         }

@@ -36,8 +36,9 @@ const CHUNK_BYTES: usize = 64 * 1024;
 
 /// A stream writes at most once in each slice of time, which are the same for all: a
 /// message that comes alone is written at once, and of hundreds a second many share
-/// a write, and all streams a wake-up. That is most of what a delivery costs.
-pub(super) const SLICE: Duration = Duration::from_millis(40);
+/// a write, and all streams a wake-up. That is most of what a delivery costs. Just
+/// under a twentieth of a second, so that twenty a second still come alone.
+pub(super) const SLICE: Duration = Duration::from_millis(48);
 
 /// What is around the message in an event, at most.
 const EVENT_BYTES: usize = 40;
