@@ -234,8 +234,12 @@ async fn answer<B>(request: Request<B>, state: Arc<State>) -> Result<Response<Bo
     if let Some((status, message)) = &script.failure {
         return Ok(error(*status, message));
     }
-    let first = script.select(&selection);
-    let body: Body = if selection.follow {
+    let mut first = script.select(&selection);
+    let gives_up = script.gives_up.as_ref().filter(|_| selection.follow);
+    if let Some(words) = gives_up {
+        first.extend_from_slice(words.as_bytes());
+    }
+    let body: Body = if selection.follow && gives_up.is_none() {
         StreamBody::new(Box::pin(follow(
             first,
             script.len(),

@@ -11,6 +11,7 @@ pub struct LogScript {
     lines: Vec<Line>,
     pub(crate) delay: Duration,
     pub(crate) failure: Option<(u16, String)>,
+    pub(crate) gives_up: Option<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -80,6 +81,14 @@ impl LogScript {
     #[must_use]
     pub fn delayed(mut self, delay: Duration) -> Self {
         self.delay = delay;
+        self
+    }
+
+    /// Whoever follows it gets this at its end, as a kubelet says what went wrong after
+    /// it has answered with a 200: without a time.
+    #[must_use]
+    pub fn gives_up(mut self, words: &str) -> Self {
+        self.gives_up = Some(words.to_owned());
         self
     }
 

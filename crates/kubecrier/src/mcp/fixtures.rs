@@ -4,6 +4,9 @@
 //! Behind a feature that no release has, and even then only when
 //! `CONFORMANCE_FIXTURES` is set.
 
+#[cfg(not(debug_assertions))]
+compile_error!("conformance-fixtures is for tests: it lets the environment break a server");
+
 mod failing;
 mod family;
 mod tools;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use testbed::{NodeEndpoint, User};
+use testbed::{LogScript, NodeEndpoint, User};
 
 use super::{Ear, read_modern, stage, subscribe};
 use crate::harness::{Http, PATIENCE, one_context};
@@ -158,4 +158,32 @@ async fn a_restart_loses_no_line_and_a_pod_that_is_gone_is_told() {
     assert_eq!(gone["state"], "gone");
     let read = read_modern(&http, uri).await;
     assert_eq!(read["error"]["code"], -32602, "{read}");
+}
+
+#[tokio::test]
+async fn what_a_kubelet_says_of_itself_is_a_failure_and_no_line() {
+    let Some(bed) = testbed::shared() else { return };
+    let cluster = bed.dev();
+    stage(cluster, "kubelets").await;
+    let (node, container) = (cluster.node(), "kubelets/web-0/app");
+    let words = "failed to create fsnotify watcher: too many open files";
+    let log = LogScript::lines(["ready"]);
+    node.set_log(container, log.clone().gives_up(words));
+    let file = one_context(cluster, User::Reader);
+    let http = Http::start(&file.path, &[]).await;
+    let mut ear = Ear::listen(&http, &["k8s://dev/kubelets/pods/web-0/logs/app"]).await;
+    let failing = ear.until(words).await;
+    assert_eq!(failing["state"], "failing", "{failing}");
+    assert!(lines(&failing).is_empty(), "{failing}");
+    // It is tried again meanwhile.
+    ear.silence(Duration::from_secs(4)).await;
+    node.set_log(container, log);
+    ear.until("followed from here on").await;
+    node.append(container, "working");
+    let update = ear.until("working").await;
+    assert_eq!(
+        (lines(&update), &update["count"]),
+        (vec!["working"], &json!(1))
+    );
+    assert_eq!(update["state"], "following");
 }
