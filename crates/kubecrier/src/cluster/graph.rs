@@ -321,7 +321,10 @@ impl GraphView {
     ) -> Result<Seen<Around>, ClusterError> {
         let seen = self.look(|graph| {
             let around = graph.around(id, depth, nodes_max);
-            around.ok_or_else(|| graph.names(id.kind, &id.namespace))
+            around.ok_or_else(|| {
+                let all = id.kind.is_reference() || graph.knows_all(id.kind);
+                (graph.names(id.kind, &id.namespace), all)
+            })
         });
         match seen.what {
             Ok(what) => Ok(Seen {
@@ -329,7 +332,7 @@ impl GraphView {
                 notes: seen.notes,
                 seq: seen.seq,
             }),
-            Err(names) => Err(self.absent(id, &names)),
+            Err((names, all)) => Err(self.absent(id, &names, all)),
         }
     }
 
@@ -351,8 +354,8 @@ impl GraphView {
         graph.node(&id).is_some()
     }
 
-    /// Why an object is not in the graph.
-    fn absent(&self, id: &Id, names: &[Arc<str>]) -> ClusterError {
+    /// Why an object is not in the graph, which may not have all of its kind.
+    fn absent(&self, id: &Id, names: &[Arc<str>], all: bool) -> ClusterError {
         if let Some(error) = self.running.set.left_out(id.kind) {
             return error;
         }
@@ -362,6 +365,8 @@ impl GraphView {
         };
         let reason = if id.kind.is_reference() {
             "no pod there names it, and it is known by its name only"
+        } else if !all {
+            "there are more than the graph has room for, and it may be one of those"
         } else {
             "there is none of that name"
         };

@@ -1,7 +1,7 @@
 //! The graph itself: facts and a few indexes; nodes and edges are derived.
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
 };
 
@@ -27,8 +27,8 @@ pub enum Reach {
 pub struct Graph {
     reach: Reach,
     objects_max: usize,
-    /// Objects for which there was no room.
-    refused: usize,
+    /// By kind: objects for which there was no room since it was listed.
+    refused: BTreeMap<Kind, usize>,
     objects: HashMap<Id, Arc<Facts>>,
     /// By what is named: who names it.
     claimants: HashMap<Id, BTreeSet<Id>>,
@@ -54,7 +54,7 @@ impl Graph {
         Self {
             reach,
             objects_max,
-            refused: 0,
+            refused: BTreeMap::new(),
             objects: HashMap::new(),
             claimants: HashMap::new(),
             spaces: HashMap::new(),
@@ -69,7 +69,7 @@ impl Graph {
         Self {
             reach: self.reach,
             objects_max: self.objects_max,
-            refused: self.refused,
+            refused: self.refused.clone(),
             objects: self.objects.clone(),
             claimants: self.claimants.clone(),
             spaces: self.spaces.clone(),
@@ -90,7 +90,12 @@ impl Graph {
 
     /// How often an object found no room.
     pub fn refused(&self) -> usize {
-        self.refused
+        self.refused.values().sum()
+    }
+
+    /// Whether everything of a kind is known, so that what is not here is nowhere.
+    pub fn knows_all(&self, kind: Kind) -> bool {
+        self.observed.contains(&kind)
     }
 
     /// From here on, what changes is remembered until it is told.
@@ -127,7 +132,8 @@ impl Graph {
         match self.objects.get(&id) {
             Some(known) if **known == facts => return false,
             None if self.objects.len() >= self.objects_max => {
-                self.refused += 1;
+                *self.refused.entry(id.kind).or_default() += 1;
+                self.change_observed(id.kind, false);
                 return false;
             }
             _ => {}
@@ -154,6 +160,7 @@ impl Graph {
 
     /// These are all objects of a kind: what is not among them is gone.
     pub fn relist(&mut self, kind: Kind, all: Vec<Facts>) {
+        self.refused.remove(&kind);
         self.change_observed(kind, true);
         let listed: HashSet<_> = all.iter().map(|facts| facts.id.clone()).collect();
         self.remove_where(|id| id.kind == kind && !listed.contains(id));
@@ -164,6 +171,7 @@ impl Graph {
 
     /// Nothing is known of a kind any more: it may not be read.
     pub fn leave_out(&mut self, kind: Kind) {
+        self.refused.remove(&kind);
         self.change_observed(kind, false);
         self.remove_where(|id| id.kind == kind);
     }

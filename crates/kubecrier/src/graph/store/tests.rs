@@ -409,4 +409,18 @@ fn there_is_room_for_so_many_and_no_more() {
     assert_eq!((graph.len(), graph.refused()), (2, 1));
     assert!(graph.remove(&pod("a").id) && graph.set(pod("c")));
     assert_eq!((graph.len(), graph.refused()), (2, 1));
+    // What was refused since may be there all the same, until everything is listed.
+    assert!(!graph.knows_all(Kind::Pod));
+    let node = || Facts::new(Id::new(Kind::Node, "", "node-1"));
+    let status = |graph: &Graph| graph.node(&node().id).unwrap().status().to_owned();
+    graph.relist(Kind::Node, vec![]);
+    graph.follow();
+    let missing = status(&graph);
+    graph.relist(Kind::Node, vec![node()]);
+    assert_ne!(status(&graph), missing);
+    assert_eq!((graph.refused(), graph.take_delta().modified.len()), (2, 1));
+    graph.relist(Kind::Pod, vec![pod("c")]);
+    graph.relist(Kind::Node, vec![node()]);
+    assert_eq!((graph.len(), graph.refused()), (2, 0));
+    assert!(graph.knows_all(Kind::Pod) && graph.knows_all(Kind::Node));
 }
