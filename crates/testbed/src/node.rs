@@ -221,6 +221,8 @@ async fn answer<B>(request: Request<B>, state: Arc<State>) -> Result<Response<Bo
     let selection = Selection::parse(request.uri().query().unwrap_or_default());
     let key = (container.to_owned(), selection.previous);
     let open = Open::enter(&state, container, &selection);
+    // Before the log is read: what is added from here on is not missed.
+    let changes = state.changed.subscribe();
     let (script, ended) = {
         let logs = state.logs.lock();
         let ended = logs.ended.get(container).copied();
@@ -246,6 +248,7 @@ async fn answer<B>(request: Request<B>, state: Arc<State>) -> Result<Response<Bo
             key,
             ended,
             selection.timestamps,
+            changes,
             open,
         )))
     } else {
@@ -261,9 +264,9 @@ fn follow(
     key: (String, bool),
     ended: Option<u64>,
     timestamps: bool,
+    changes: watch::Receiver<u64>,
     open: Open,
 ) -> impl Stream<Item = Item> + Send {
-    let changes = open.state.changed.subscribe();
     stream::unfold(
         (Some(first), seen, changes),
         move |(pending, seen, mut changes)| {
