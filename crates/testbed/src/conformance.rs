@@ -22,7 +22,7 @@ use tokio::{
 
 use self::verdict::Verdict;
 use crate::{
-    Missing, Progress, cache,
+    Kubeconfig, Missing, Progress, cache,
     guard::{Guard, Spec},
     install,
 };
@@ -33,16 +33,6 @@ const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/conformance");
 const RUN_MAX: Duration = Duration::from_mins(5);
 const START_MAX: Duration = Duration::from_secs(30);
 const STOP_MAX: Duration = Duration::from_secs(15);
-
-/// Nobody listens there: no scenario needs a cluster, and none may find one.
-const KUBECONFIG: &str = r#"
-apiVersion: v1
-kind: Config
-current-context: nowhere
-clusters: [{name: nowhere, cluster: {server: "https://127.0.0.1:1"}}]
-users: [{name: nobody, user: {token: none}}]
-contexts: [{name: nowhere, context: {cluster: nowhere, user: nobody}}]
-"#;
 
 /// A revision of the protocol and what asks for it.
 struct Revision {
@@ -141,11 +131,13 @@ impl Suite {
         &self,
         server: &Path,
         surface: Surface,
+        kubeconfig: &Kubeconfig,
         logs: &Path,
         progress: Progress<'_>,
     ) -> Result<()> {
         let scratch = tempfile::tempdir()?;
-        let (guard, url) = start(server, surface, scratch.path()).await?;
+        let kubeconfig = kubeconfig.write(&scratch.path().join("kubeconfig"))?;
+        let (guard, url) = start(server, surface, kubeconfig, scratch.path()).await?;
         let mut surprises = Vec::new();
         for revision in &REVISIONS {
             let version = self.version(revision)?;
@@ -238,9 +230,12 @@ impl Surface {
 }
 
 /// The server with its defaults, whatever this shell has set, and where it listens.
-async fn start(server: &Path, surface: Surface, scratch: &Path) -> Result<(Guard, String)> {
-    let kubeconfig = scratch.join("kubeconfig");
-    fs::write(&kubeconfig, KUBECONFIG)?;
+async fn start(
+    server: &Path,
+    surface: Surface,
+    kubeconfig: PathBuf,
+    scratch: &Path,
+) -> Result<(Guard, String)> {
     let log = scratch.join("server.log");
     let words = ["--port", "0", "--kubeconfig"].map(OsString::from);
     // A build without them does not know the switch.

@@ -56,20 +56,31 @@ async fn main() -> Result<()> {
             }
         }
         Command::Up { kubeconfig } => up(kubeconfig).await?,
-        Command::Conformance { server, fixtures } => match Suite::prepare(&mut say) {
-            Ok(suite) => {
+        Command::Conformance { server, fixtures } => match suite() {
+            Ok((suite, binaries)) => {
                 let logs = server.parent().unwrap_or(Path::new("."));
+                // Scenarios read what is listed, and that is of a cluster.
+                let cluster = Cluster::start("dev", &binaries, Options::default()).await?;
+                let kubeconfig = Kubeconfig::new()
+                    .context("dev", &cluster, User::Reader)
+                    .current("dev");
                 for (build, surface) in [
                     (&server, Surface::Production),
                     (&fixtures, Surface::Fixtures),
                 ] {
-                    suite.run(build, surface, logs, &mut say).await?;
+                    suite
+                        .run(build, surface, &kubeconfig, logs, &mut say)
+                        .await?;
                 }
             }
             Err(error) => skip_if_missing("conformance tests", Err(error))?,
         },
     }
     Ok(())
+}
+
+fn suite() -> Result<(Suite, Binaries)> {
+    Ok((Suite::prepare(&mut say)?, Binaries::prepare(&mut say)?))
 }
 
 /// What cannot be had here is skipped, with a line that says why; in CI it is an
