@@ -3,9 +3,9 @@
 
 mod filters;
 
-use std::{collections::BTreeMap, env, fs, path::PathBuf};
+use std::{collections::BTreeMap, path::PathBuf};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use clap::Args;
 use kube::Client;
 use serde::Serialize;
@@ -122,15 +122,7 @@ pub(crate) async fn run(args: EventsArgs) -> Result<()> {
         measured,
         bars,
     };
-    let path = match args.json {
-        Some(path) => path,
-        None => env::current_exe()?.with_file_name("events.json"),
-    };
-    fs::write(&path, serde_json::to_string_pretty(&report)?)
-        .with_context(|| format!("cannot write {}", path.display()))?;
-    say(&format!("numbers: {}", path.display()));
-    ensure!(report.bars.all_pass(), "a bar was missed");
-    Ok(())
+    report.bars.conclude(&report, args.json, "events.json")
 }
 
 /// Pods to have events, with labels to be looked up.

@@ -1,7 +1,7 @@
 //! `cargo xtask bench fanout`: every server gets the same messages for the same
 //! number of streams, in turns, so that a busy machine is busy for all of them.
 
-use std::{env, fs, path::PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
@@ -82,15 +82,7 @@ pub(crate) async fn run(args: FanoutArgs) -> Result<()> {
     }
     report.bars = Bars::of(&report, BARS_AT);
     say(&report.table());
-    let path = match args.json {
-        Some(path) => path,
-        None => env::current_exe()?.with_file_name("fanout.json"),
-    };
-    fs::write(&path, serde_json::to_string_pretty(&report)?)
-        .with_context(|| format!("cannot write {}", path.display()))?;
-    say(&format!("numbers: {}", path.display()));
-    ensure!(report.bars.all_pass(), "a bar was missed");
-    Ok(())
+    report.bars.conclude(&report, args.json, "fanout.json")
 }
 
 async fn measure(sessions: usize, args: &FanoutArgs) -> Result<Vec<Measured>> {

@@ -1,9 +1,9 @@
 //! `cargo xtask bench faults`: many pods fail, many want to know, and nobody fetches
 //! more logs than may be fetched.
 
-use std::{collections::HashMap, env, fs, path::PathBuf};
+use std::{collections::HashMap, path::PathBuf};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
 use clap::Args;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
@@ -96,16 +96,8 @@ pub(crate) async fn run(args: FaultsArgs) -> Result<()> {
     let bars = Bars(measured.iter().flat_map(bars).collect());
     say(&table(&measured));
     say(&bars.table());
-    let path = match args.json {
-        Some(path) => path,
-        None => env::current_exe()?.with_file_name("faults.json"),
-    };
     let report = json!({"measured": measured, "bars": bars});
-    fs::write(&path, serde_json::to_string_pretty(&report)?)
-        .with_context(|| format!("cannot write {}", path.display()))?;
-    say(&format!("numbers: {}", path.display()));
-    ensure!(bars.all_pass(), "a bar was missed");
-    Ok(())
+    bars.conclude(&report, args.json, "faults.json")
 }
 
 async fn measure(

@@ -1,7 +1,7 @@
 //! `cargo xtask bench graph`: the graph of a cluster with many pods. How long until it
 //! is there, what it takes, and what one change costs.
 
-use std::{env, fs, path::PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
@@ -91,16 +91,8 @@ pub(crate) async fn run(args: GraphArgs) -> Result<()> {
     let bars = bars(&measured);
     say(&table(&measured));
     say(&bars.table());
-    let path = match args.json {
-        Some(path) => path,
-        None => env::current_exe()?.with_file_name("graph.json"),
-    };
     let report = json!({"measured": measured, "bars": bars});
-    fs::write(&path, serde_json::to_string_pretty(&report)?)
-        .with_context(|| format!("cannot write {}", path.display()))?;
-    say(&format!("numbers: {}", path.display()));
-    ensure!(bars.all_pass(), "a bar was missed");
-    Ok(())
+    bars.conclude(&report, args.json, "graph.json")
 }
 
 async fn measure(server: &Server, admin: &Client, args: &GraphArgs) -> Result<Measured> {

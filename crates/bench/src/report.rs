@@ -1,8 +1,11 @@
 //! What was measured, for people and for programs, and whether it is enough.
 
+use std::{env, fs, path::PathBuf};
+
+use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 
-use crate::serve::Kind;
+use crate::{say, serve::Kind};
 
 /// At the number of sessions that the bars are about: bursts and paced, against the
 /// ceiling and against stock rmcp, in deliveries per second of the server's CPU.
@@ -179,8 +182,23 @@ impl Bars {
         text
     }
 
-    pub(crate) fn all_pass(&self) -> bool {
-        self.0.iter().all(|bar| bar.pass)
+    /// The end of a run: its numbers go to a file, beside this program if no other is
+    /// named, and a bar that was missed is an error.
+    pub(crate) fn conclude(
+        &self,
+        report: &impl Serialize,
+        path: Option<PathBuf>,
+        usual: &str,
+    ) -> Result<()> {
+        let path = match path {
+            Some(path) => path,
+            None => env::current_exe()?.with_file_name(usual),
+        };
+        fs::write(&path, serde_json::to_string_pretty(report)?)
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        say(&format!("numbers: {}", path.display()));
+        ensure!(self.0.iter().all(|bar| bar.pass), "a bar was missed");
+        Ok(())
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 use testbed::{User, event};
 
@@ -27,11 +29,15 @@ async fn a_read_shows_the_newest_and_how_to_go_on() {
     let Some(bed) = testbed::shared() else { return };
     let cluster = bed.dev();
     stage(cluster, "newest").await;
-    for (kind, text) in [("Normal", "one"), ("Warning", "two"), ("Warning", "three")] {
-        let one = event("newest", "Pod/web-0", kind, "Reason", text);
+    let now = Timestamp::now();
+    for (kind, text, age) in [
+        ("Normal", "one", 30),
+        ("Warning", "two", 20),
+        ("Warning", "three", 10),
+    ] {
+        let mut one = event("newest", "Pod/web-0", kind, "Reason", text);
+        one.last_timestamp = Some(Time(now - SignedDuration::from_secs(age)));
         cluster.create(&one).await.unwrap();
-        // Events have whole seconds, and the newest is to be told from the others.
-        tokio::time::sleep(Duration::from_millis(1100)).await;
     }
     let file = one_context(cluster, User::Reader);
     let http = Http::start(&file.path, &[]).await;
