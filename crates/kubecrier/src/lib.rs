@@ -20,6 +20,7 @@ pub mod metrics;
 pub mod papers;
 pub mod redact;
 pub mod registry;
+pub mod slices;
 pub mod subscriptions;
 mod table;
 pub mod watch;

@@ -180,29 +180,55 @@ impl Outbox {
     /// A notification that cannot be sent (see [`Notification::frame`]) is
     /// taken like any other, so that its failure is reported where all are.
     pub fn push(&self, notification: Notification) -> PushOutcome {
+        let mut outcome = PushOutcome::Closed;
+        self.push_each([notification], |became| outcome = became);
+        outcome
+    }
+
+    /// Puts several in, with nothing of anybody else between them, and wakes the
+    /// reader once. Says how many were taken; [`push`](Self::push) says the rest.
+    pub fn push_all(&self, notifications: Vec<Notification>) -> usize {
+        let mut taken = 0;
+        self.push_each(notifications, |became| {
+            taken += usize::from(became.into_result().is_ok());
+        });
+        taken
+    }
+
+    fn push_each(
+        &self,
+        // Made before the lock is taken.
+        notifications: impl IntoIterator<Item = Notification>,
+        mut became: impl FnMut(PushOutcome),
+    ) {
+        let mut dropped = Vec::new();
         let mut state = self.0.state.lock();
-        state.pushed += 1;
-        if state.closed {
-            state.dropped += 1;
-            return PushOutcome::Closed;
+        for notification in notifications {
+            state.pushed += 1;
+            if state.closed {
+                state.dropped += 1;
+                became(PushOutcome::Closed);
+                continue;
+            }
+            let lanes::Pushed { outcome, evicted } = state.lanes.push(notification);
+            if matches!(outcome, PushOutcome::Merged { .. }) {
+                state.merged += 1;
+            }
+            state.dropped += evicted.len() as u64;
+            dropped.extend(evicted);
+            became(outcome);
         }
-        let lanes::Pushed { outcome, evicted } = state.lanes.push(notification);
-        if matches!(outcome, PushOutcome::Merged { .. }) {
-            state.merged += 1;
-        }
-        state.dropped += evicted.len() as u64;
         let first_drop =
-            !evicted.is_empty() && !std::mem::replace(&mut state.overflow_logged, true);
-        let wake = !state.patient || state.lanes.half_full();
+            !dropped.is_empty() && !std::mem::replace(&mut state.overflow_logged, true);
+        let wake = !state.lanes.is_empty() && (!state.patient || state.lanes.half_full());
         let waker = if wake { state.waker.take() } else { None };
         drop(state);
         if let Some(waker) = waker {
             waker.wake();
         }
-        if !evicted.is_empty() {
-            self.0.report(&evicted, first_drop);
+        if !dropped.is_empty() {
+            self.0.report(&dropped, first_drop);
         }
-        outcome
     }
 
     /// Becomes the reader. There is one at a time: the reader before, if it is

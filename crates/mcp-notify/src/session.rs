@@ -153,6 +153,11 @@ impl Session {
         self.core.outbox.push(notification)
     }
 
+    /// Puts several in at once, and says how many were taken.
+    pub fn push_all(&self, notifications: Vec<Notification>) -> usize {
+        self.core.outbox.push_all(notifications)
+    }
+
     /// Sends over the session's own channel; without one, pushes to the outbox.
     ///
     /// No deadline, no retry and no log: go through a

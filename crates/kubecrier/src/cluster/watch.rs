@@ -44,6 +44,7 @@ use super::{
 use crate::{
     lifecycle::Lifecycle,
     metrics::{WatchMetrics, WatchState},
+    slices::Slices,
     subscriptions::{Filters, Listener},
 };
 
@@ -77,6 +78,7 @@ struct Shared {
     labels: Arc<LabelSource>,
     metrics: WatchMetrics,
     renewal: Duration,
+    slices: Slices,
     keys: AtomicU64,
     // A lock because subscribers come and go on many tasks; held for map operations.
     running: Mutex<HashMap<Scope, Running>>,
@@ -135,6 +137,7 @@ impl Watches {
         lifecycle: Lifecycle,
         metrics: WatchMetrics,
         renewal: Duration,
+        slices: Slices,
     ) -> Self {
         let labels = Arc::new(LabelSource::new(Arc::clone(&contexts), lifecycle.clone()));
         Self {
@@ -144,6 +147,7 @@ impl Watches {
                 labels,
                 metrics,
                 renewal,
+                slices,
                 keys: AtomicU64::new(0),
                 running: Mutex::default(),
             }),
@@ -375,7 +379,7 @@ impl Watches {
         );
         let machine = Machine::new(
             source,
-            Outgoing::new(Arc::clone(&one.members)),
+            Outgoing::new(Arc::clone(&one.members), shared.slices),
             Arc::clone(&one.status),
             shared.renewal,
             version,

@@ -54,6 +54,7 @@ use crate::{
     metrics::Metrics,
     redact::Redactor,
     registry::Project,
+    slices::Slices,
 };
 
 const INSTRUCTIONS: &str = "Reads Kubernetes clusters; changes nothing. Start with events_list \
@@ -82,6 +83,8 @@ struct Shared {
     resources: Resources,
     subscriptions: Subscriptions,
     graphs: Graphs,
+    /// When watches hand out, and when streams write.
+    slices: Slices,
     catalogs: Vec<Box<dyn Catalog>>,
     /// The site's own folder.
     project: Option<Project>,
@@ -138,6 +141,11 @@ impl Server {
     /// Where failed notifications are counted.
     pub(super) fn failures(&self) -> mcp_notify::Metrics {
         self.shared.metrics.notifications()
+    }
+
+    /// When watches hand out, and when streams write.
+    pub(super) fn slices(&self) -> Slices {
+        self.shared.slices
     }
 
     /// How many sessions there are over HTTP.

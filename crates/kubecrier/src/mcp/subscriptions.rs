@@ -6,7 +6,7 @@
 
 use std::{fmt, sync::Arc};
 
-use mcp_notify::{LoggingService, ResourceType, Session};
+use mcp_notify::{ResourceType, Session};
 use serde_json::json;
 use tokio::time::{Duration, Instant, interval};
 use tokio_util::sync::CancellationToken;
@@ -50,7 +50,6 @@ pub(super) struct Subscriptions {
 struct Inner {
     ledger: Arc<Ledger>,
     watches: Watches,
-    logging: LoggingService,
     updates: Updates,
     faults: Desk,
     feed: FeedLimits,
@@ -87,14 +86,12 @@ impl Subscriptions {
         settings: SubscriptionSettings,
         ledger: Arc<Ledger>,
         watches: Watches,
-        logging: LoggingService,
         updates: Updates,
         faults: Desk,
     ) -> Self {
         let inner = Inner {
             ledger,
             watches,
-            logging,
             updates,
             faults,
             feed: settings.feed,
@@ -161,7 +158,6 @@ impl Subscriptions {
         let Inner {
             ledger,
             watches,
-            logging,
             updates,
             faults,
             feed,
@@ -178,7 +174,6 @@ impl Subscriptions {
         let context = watches.context(context)?;
         let outlet = Outlet {
             session: push_to.map(Session::downgrade),
-            logging: logging.clone(),
             updates: Arc::new(Told(updates.clone())),
             faults: faults.clone(),
         };

@@ -157,7 +157,11 @@ async fn start_http(
         .local_addr()
         .context("cannot tell the listener's address")?;
     serving.address = Some(address);
-    let sessions = Arc::new(Sessions::new(config.sessions, server.failures()));
+    let sessions = Arc::new(Sessions::new(
+        config.sessions,
+        server.failures(),
+        server.slices(),
+    ));
     let server = server.for_many(Arc::clone(&sessions));
     watch_lists(&server, &serving.close, lifecycle);
     let guard = Arc::new(Guard::new(

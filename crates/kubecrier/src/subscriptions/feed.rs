@@ -1,7 +1,12 @@
 //! What a subscription has seen, in order, as far back as fits: for those who poll,
 //! who read, and who come back.
 
-use std::{collections::VecDeque, fmt, str::FromStr, sync::Arc};
+use std::{
+    collections::{VecDeque, vec_deque},
+    fmt,
+    str::FromStr,
+    sync::Arc,
+};
 
 use parking_lot::Mutex;
 use thiserror::Error;
@@ -114,19 +119,25 @@ impl Feed {
         }
     }
 
-    /// Adds an entry; the oldest go when it is too much. `then` runs before any other
+    /// Adds entries; the oldest go when it is too much. `then` runs before any other
     /// entry can be added, so that what is sent is sent in this order.
-    pub fn push(&self, item: Item, then: impl FnOnce(&Entry)) {
-        let bytes = item.bytes();
+    pub fn push(
+        &self,
+        items: impl IntoIterator<Item = Item>,
+        then: impl FnOnce(vec_deque::Iter<'_, Entry>),
+    ) {
         let mut ring = self.ring.lock();
-        ring.last += 1;
-        let entry = Entry {
-            seq: ring.last,
-            item,
-        };
-        then(&entry);
-        ring.entries.push_back(entry);
-        ring.bytes += bytes;
+        let before = ring.entries.len();
+        for item in items {
+            ring.last += 1;
+            ring.bytes += item.bytes();
+            let seq = ring.last;
+            ring.entries.push_back(Entry { seq, item });
+        }
+        if ring.entries.len() == before {
+            return;
+        }
+        then(ring.entries.range(before..));
         while ring.entries.len() > self.limits.entries_max
             || (ring.bytes > self.limits.bytes_max && ring.entries.len() > 1)
         {
@@ -248,7 +259,7 @@ mod tests {
     }
 
     fn push(feed: &Feed) {
-        feed.push(item(), |_| {});
+        feed.push([item()], |_| {});
     }
 
     proptest! {

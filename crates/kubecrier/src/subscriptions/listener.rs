@@ -17,8 +17,8 @@ pub trait Listener: Send + Sync + 'static {
         true
     }
 
-    /// Takes an event it may want, labels and all.
-    fn take(self: Arc<Self>, event: &Arc<Event>);
+    /// Takes events it may want, labels and all, in order.
+    fn take(self: Arc<Self>, events: &[&Arc<Event>]);
 
     /// Hears how one of its watches does.
     fn hear(&self, watch: u64, change: &Change);

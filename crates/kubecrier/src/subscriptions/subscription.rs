@@ -10,7 +10,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use mcp_notify::{About, LogMessage, LoggingService, ResourceType, WeakSession};
+use mcp_notify::{About, LogMessage, ResourceType, WeakSession};
 use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::time::Instant;
@@ -33,8 +33,6 @@ use crate::faults::{
 pub struct Outlet {
     /// The session that hears messages, if there is one.
     pub session: Option<WeakSession>,
-    /// By each session's level.
-    pub logging: LoggingService,
     /// For those who follow its resource.
     pub updates: Arc<dyn Updates>,
     /// Where faults get their evidence.
@@ -170,17 +168,19 @@ impl Subscription {
     }
 
     /// Adds to the feed and tells, in this order for everybody.
-    fn record(&self, item: Item) {
+    fn record(&self, items: impl IntoIterator<Item = Item>) {
         if self.ended.load(Ordering::Acquire) {
             return;
         }
-        self.feed.push(item, |entry| {
-            self.say(entry);
-            if self.outlet.updates.wanted(&self.uri) {
+        self.feed.push(items, |entries| {
+            let newest = entries.clone().next_back();
+            self.say(entries);
+            let wanted = |_: &&Entry| self.outlet.updates.wanted(&self.uri);
+            if let Some(newest) = newest.filter(wanted) {
                 let update = Update {
-                    seq: entry.seq,
-                    count: entry.seq,
-                    summary: entry.item.summary(),
+                    seq: newest.seq,
+                    count: newest.seq,
+                    summary: newest.item.summary(),
                 };
                 self.outlet.updates.updated(&self.uri, &update);
             }
@@ -188,7 +188,7 @@ impl Subscription {
     }
 
     /// A fault is told with its evidence, once a minute.
-    fn look_into(self: Arc<Self>, event: &Arc<Event>) {
+    fn look_into(self: &Arc<Self>, event: &Arc<Event>) {
         let key = FaultKey {
             cluster: self.cluster.clone(),
             namespace: event.namespace.clone(),
@@ -199,30 +199,33 @@ impl Subscription {
         if self.ended.load(Ordering::Acquire) || !self.told.lock().admit(&key) {
             return;
         }
-        let this = Arc::clone(&self);
+        let this = Arc::clone(self);
         let told: Told = Box::new(move |event, report| {
-            this.record(Item::Fault(Arc::clone(event), Arc::clone(report)));
+            this.record([Item::Fault(Arc::clone(event), Arc::clone(report))]);
         });
         self.outlet.faults.file(&self.cluster, event, told);
     }
 
-    fn say(&self, entry: &Entry) {
+    /// To the session, as far as its level admits it.
+    fn say<'a>(&self, entries: impl Iterator<Item = &'a Entry>) {
         let Some(session) = self.outlet.session.as_ref().and_then(WeakSession::upgrade) else {
             return;
         };
-        let (level, logger) = entry.item.voice();
-        // Not worth serialising for a session that would not get it.
-        if session
-            .log_level()
-            .is_none_or(|threshold| threshold > level)
-        {
+        let Some(threshold) = session.log_level() else {
             return;
-        }
-        let payload = Payload::new(&self.id, &self.cluster, entry);
-        let message = LogMessage::new(level, &payload)
-            .logger(logger)
-            .about(self.about.clone());
-        self.outlet.logging.publish_to(&session, message);
+        };
+        let messages = entries.filter_map(|entry| {
+            let (level, logger) = entry.item.voice();
+            // Not worth serialising for a session that would not get it.
+            (threshold <= level).then(|| {
+                let payload = Payload::new(&self.id, &self.cluster, entry);
+                LogMessage::new(level, &payload)
+                    .logger(logger)
+                    .about(self.about.clone())
+                    .into_notification()
+            })
+        });
+        session.push_all(messages.collect());
     }
 }
 
@@ -231,13 +234,11 @@ impl Listener for Subscription {
         self.filters.admits(event)
     }
 
-    fn take(self: Arc<Self>, event: &Arc<Event>) {
-        if !self.filters.admits_labels(event) {
-            return;
-        }
+    fn take(self: Arc<Self>, events: &[&Arc<Event>]) {
+        let admitted = (events.iter().copied()).filter(|event| self.filters.admits_labels(event));
         match self.filters.mode() {
-            Mode::Events => self.record(Item::Event(Arc::clone(event))),
-            Mode::Faults => self.look_into(event),
+            Mode::Events => self.record(admitted.map(|event| Item::Event(Arc::clone(event)))),
+            Mode::Faults => admitted.for_each(|event| self.look_into(event)),
         }
     }
 
@@ -256,7 +257,7 @@ impl Listener for Subscription {
             }
         };
         if news {
-            self.record(Item::Notice(Arc::new(change.clone())));
+            self.record([Item::Notice(Arc::new(change.clone()))]);
         }
     }
 }

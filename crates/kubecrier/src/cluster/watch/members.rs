@@ -15,6 +15,17 @@ pub(super) struct Members {
     left: Notify,
 }
 
+/// What the members want of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Interest {
+    /// Nothing.
+    None,
+    /// The event as it came.
+    Plain,
+    /// The labels of what it is about, too.
+    Labelled,
+}
+
 struct Member {
     key: u64,
     /// What is not newer than this was there before the member was.
@@ -66,14 +77,40 @@ impl Members {
         }
     }
 
-    /// Who may want that event.
-    pub(super) fn interested(&self, event: &Event) -> Vec<Arc<dyn Listener>> {
+    /// Whether anybody may want that event, and with its labels.
+    pub(super) fn interest(&self, event: &Event) -> Interest {
         let all = self.all.read();
-        all.iter()
-            .filter(|member| event.version.is_none_or(|is| is > member.not_before))
-            .filter(|member| member.listener.wants(event))
-            .map(|member| Arc::clone(&member.listener))
-            .collect()
+        let mut interest = Interest::None;
+        for member in all.iter().filter(|member| member.listener.wants(event)) {
+            if member.listener.needs_labels() {
+                return Interest::Labelled;
+            }
+            interest = Interest::Plain;
+        }
+        interest
+    }
+
+    /// Gives each what it wants of these, in order.
+    pub(super) fn give(&self, events: &[Arc<Event>]) {
+        // Not under the lock: who takes may find that it has to leave.
+        let all: Vec<_> = {
+            let all = self.all.read();
+            all.iter()
+                .map(|member| (member.not_before, Arc::clone(&member.listener)))
+                .collect()
+        };
+        let mut wanted = Vec::with_capacity(events.len());
+        for (not_before, listener) in all {
+            wanted.clear();
+            wanted.extend(
+                (events.iter())
+                    .filter(|event| event.version.is_none_or(|is| is > not_before))
+                    .filter(|event| listener.wants(event)),
+            );
+            if !wanted.is_empty() {
+                listener.take(&wanted);
+            }
+        }
     }
 
     /// Tells everyone.

@@ -1,4 +1,5 @@
-//! Events on their way to those who share a watch: labelled, in order, each once.
+//! Events on their way to those who share a watch: labelled, in order, each once, and
+//! together with what comes closely.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -6,17 +7,20 @@ use std::{
 };
 
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesOrdered};
-use tokio::time::{Duration, Instant, timeout};
+use tokio::time::{Duration, Instant, sleep_until, timeout};
 
 use super::{
     labels::PATIENCE,
     machine::{Looked, Outlet},
-    members::Members,
+    members::{Interest, Members},
     memo::Said,
     source::{CaughtUp, Labelled, Source},
     status::Status,
 };
-use crate::subscriptions::{Change, Event, Labels, Listener};
+use crate::{
+    slices::Slices,
+    subscriptions::{Change, Event, Labels},
+};
 
 /// Events whose labels are being looked up; while there are so many, none is read.
 const PENDING_MAX: usize = 256;
@@ -27,17 +31,27 @@ const REPEAT: Duration = Duration::from_secs(5);
 /// Events that may be repeats.
 const REPEATS_MAX: usize = 10_000;
 
+/// Events that wait for the end of a slice; more are handed out before it.
+const GATHERED_MAX: usize = 256;
+
 /// Events on their way to the members, in order.
 pub(super) struct Outgoing {
     members: Arc<Members>,
     pending: FuturesOrdered<BoxFuture<'static, Ready>>,
     repeats: Repeats,
+    slices: Slices,
+    /// Labelled, and handed out when the slice is over.
+    gathered: Vec<Arc<Event>>,
+    /// The end of the slice in which something was last handed out.
+    slice_ends: Option<Instant>,
 }
 
 /// What the members hear next.
 enum Ready {
-    Event(Box<Event>, Vec<Arc<dyn Listener>>),
+    Event(Box<Event>),
     Change(Change),
+    /// It is another cluster from here on, at that version.
+    Moved(u64, Change),
 }
 
 #[derive(Default)]
@@ -49,31 +63,67 @@ struct Repeats {
 // === impl Outgoing ===
 
 impl Outgoing {
-    pub(super) fn new(members: Arc<Members>) -> Self {
+    pub(super) fn new(members: Arc<Members>, slices: Slices) -> Self {
         Self {
             members,
             pending: FuturesOrdered::new(),
             repeats: Repeats::default(),
+            slices,
+            gathered: Vec::new(),
+            slice_ends: None,
         }
     }
 
     fn next(&mut self, ready: Ready) {
         if self.pending.is_empty() {
-            hand_out(&self.members, ready);
+            self.deliver(ready);
         } else {
             self.pending.push_back(async { ready }.boxed());
         }
     }
 
+    /// An event that comes alone is handed out at once; those that follow it closely
+    /// come together, at the end of the slice.
+    fn deliver(&mut self, ready: Ready) {
+        match ready {
+            Ready::Event(event) => {
+                self.gathered.push(Arc::new(*event));
+                let waits = self.slice_ends.is_some_and(|ends| Instant::now() < ends);
+                if !waits || self.gathered.len() >= GATHERED_MAX {
+                    self.give();
+                }
+            }
+            Ready::Change(change) => {
+                self.give();
+                self.members.tell(&change);
+            }
+            Ready::Moved(version, change) => {
+                self.give();
+                self.members.rebase(version);
+                self.members.tell(&change);
+            }
+        }
+    }
+
+    fn give(&mut self) {
+        if self.gathered.is_empty() {
+            return;
+        }
+        self.members.give(&self.gathered);
+        self.gathered.clear();
+        self.slice_ends = Some(self.slices.handed_out(Instant::now()));
+    }
+
     /// Begins anew, in another cluster.
     fn arrive(&mut self, version: &str, how: &Looked<'_>) {
-        self.members.rebase(version.parse().unwrap_or_default());
+        let version = version.parse().unwrap_or_default();
         let detail = "the context now stands for another cluster: its events are told from here on";
         tracing::info!(watch = how.watch, detail, "the cluster has changed");
-        self.next(Ready::Change(Change::Gap {
+        let gap = Change::Gap {
             since: how.since,
             detail: detail.to_owned(),
-        }));
+        };
+        self.next(Ready::Moved(version, gap));
     }
 
     /// The history was gone. Whatever still exists has been looked at, so something
@@ -113,26 +163,23 @@ where
         if self.repeats.is_repeat(&event) {
             return;
         }
-        let interested = self.members.interested(&event);
-        status.counted(!interested.is_empty());
-        if interested.is_empty() {
-            return;
-        }
-        let said = if interested.iter().any(|one| one.needs_labels()) {
-            source.labels(&event.involved)
-        } else {
-            Said::Now(None)
+        let interest = self.members.interest(&event);
+        status.counted(interest != Interest::None);
+        let said = match interest {
+            Interest::None => return,
+            Interest::Plain => Said::Now(None),
+            Interest::Labelled => source.labels(&event.involved),
         };
         match said {
             Said::Now(labels) => {
                 set_labels(&mut event, labels);
-                self.next(Ready::Event(event, interested));
+                self.next(Ready::Event(event));
             }
             Said::Later(answer, before) => {
                 let labelled = async move {
                     let labels = timeout(PATIENCE, answer).await.ok().flatten().or(before);
                     set_labels(&mut event, labels);
-                    Ready::Event(event, interested)
+                    Ready::Event(event)
                 };
                 self.pending.push_back(labelled.boxed());
             }
@@ -168,9 +215,17 @@ where
     }
 
     async fn hand_out(&mut self) {
-        match self.pending.next().await {
-            Some(ready) => hand_out(&self.members, ready),
-            None => std::future::pending().await,
+        let ends = self.slice_ends.filter(|_| !self.gathered.is_empty());
+        let over = async {
+            match ends {
+                Some(ends) => sleep_until(ends).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            Some(ready) = self.pending.next() => self.deliver(ready),
+            () = over => self.give(),
         }
     }
 }
@@ -178,18 +233,6 @@ where
 fn set_labels(event: &mut Event, labels: Option<Labels>) {
     if let Some(labels) = labels {
         event.labels = labels;
-    }
-}
-
-fn hand_out(members: &Members, ready: Ready) {
-    match ready {
-        Ready::Event(event, interested) => {
-            let event = Arc::new(*event);
-            for listener in interested {
-                listener.take(&event);
-            }
-        }
-        Ready::Change(change) => members.tell(&change),
     }
 }
 

@@ -380,8 +380,11 @@ impl Listener for Teller {
         false
     }
 
-    fn take(self: Arc<Self>, event: &Arc<Event>) {
-        self.tell_of(event.summary(), |told| told.events += 1);
+    fn take(self: Arc<Self>, events: &[&Arc<Event>]) {
+        let Some(newest) = events.last() else {
+            return;
+        };
+        self.tell_of(newest.summary(), |told| told.events += events.len() as u64);
     }
 
     fn hear(&self, _watch: u64, change: &subscriptions::Change) {

@@ -22,6 +22,7 @@ use crate::{
     metrics::Metrics,
     redact::Redactor,
     registry::{self, Project},
+    slices::Slices,
     subscriptions::Ledger,
 };
 
@@ -100,6 +101,7 @@ impl Server {
             metrics.graph().clone(),
             settings.watch_renewal,
         );
+        let slices = Slices::from_now();
         let ledger = Ledger::new(settings.caps);
         let feeds = SubscriptionFeeds(Arc::clone(&ledger));
         more.families.push(Box::new(feeds));
@@ -108,6 +110,7 @@ impl Server {
             lifecycle.clone(),
             metrics.watch().clone(),
             settings.watch_renewal,
+            slices,
         );
         let (bytes_max, own) = (limits.output_bytes, Arc::clone(&contexts));
         more.families.push(Box::new(PodLogs {
@@ -134,8 +137,8 @@ impl Server {
         let investigators =
             Investigators::new(Arc::clone(&contexts), captures, metrics.captures().clone());
         let faults = Desk::new(Arc::new(investigators), lifecycle.clone());
-        let (logging, updates) = (push.logging(), resources.updates().clone());
-        let subscriptions = Subscriptions::new(settings, ledger, watches, logging, updates, faults);
+        let updates = resources.updates().clone();
+        let subscriptions = Subscriptions::new(settings, ledger, watches, updates, faults);
         let peers = Peers::default();
         let shared = Shared {
             contexts,
@@ -148,6 +151,7 @@ impl Server {
             resources,
             subscriptions,
             graphs,
+            slices,
             catalogs: more.catalogs,
             project: more.project,
             roots: RootsTracker::new(peers.clone()),

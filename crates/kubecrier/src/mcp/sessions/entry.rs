@@ -16,7 +16,7 @@ use rmcp::{
 use tokio::{sync::mpsc, time::Instant};
 
 use super::{admission::Admission, replay::Replay};
-use crate::mcp::caller::Caller;
+use crate::{mcp::caller::Caller, slices::Slices};
 
 /// Requests of ours that wait for the stream; there are two kinds, and each is
 /// asked again if it is lost.
@@ -36,8 +36,8 @@ pub(crate) struct Entry {
     /// Its place under the caps, until it ends.
     admission: Mutex<Option<Admission>>,
     pub(super) sending: Mutex<Sending>,
-    /// Where the slices of time begin in which streams write; for all the same.
-    pub(super) slices_from: Instant,
+    /// When its stream writes.
+    pub(super) slices: Slices,
     answers: Mutex<Answers>,
     asked: Mutex<Asked>,
     life: Mutex<Life>,
@@ -98,7 +98,7 @@ impl Entry {
         session: Session,
         admission: Admission,
         inbound: mpsc::Sender<Box<ClientJsonRpcMessage>>,
-        slices_from: Instant,
+        slices: Slices,
     ) -> Self {
         Self {
             session,
@@ -106,7 +106,7 @@ impl Entry {
             inbound,
             admission: Mutex::new(Some(admission)),
             sending: Mutex::default(),
-            slices_from,
+            slices,
             answers: Mutex::default(),
             asked: Mutex::default(),
             life: Mutex::new(Life {

@@ -22,7 +22,7 @@ use super::{
     heartbeat::Hearts,
     wire::Wire,
 };
-use crate::mcp::caller::Caller;
+use crate::{mcp::caller::Caller, slices::Slices};
 
 /// Messages from a client that the service has not taken yet.
 const INBOUND_CAPACITY: usize = 64;
@@ -52,7 +52,7 @@ pub(in crate::mcp) struct Sessions {
     outbox: OutboxConfig,
     gate: Arc<Gate>,
     hearts: Hearts,
-    began: Instant,
+    slices: Slices,
     // A lock for lookups by id; held for one map operation.
     entries: RwLock<HashMap<SessionId, Arc<Entry>>>,
 }
@@ -87,7 +87,11 @@ impl Default for SessionLimits {
 // === impl Sessions ===
 
 impl Sessions {
-    pub(in crate::mcp) fn new(limits: SessionLimits, metrics: mcp_notify::Metrics) -> Self {
+    pub(in crate::mcp) fn new(
+        limits: SessionLimits,
+        metrics: mcp_notify::Metrics,
+        slices: Slices,
+    ) -> Self {
         let gate = Arc::new(Gate::new(limits));
         let outbox = OutboxConfig::default().metrics(metrics);
         Self {
@@ -95,7 +99,7 @@ impl Sessions {
             outbox,
             gate,
             hearts: Hearts::default(),
-            began: Instant::now(),
+            slices,
             entries: RwLock::default(),
         }
     }
@@ -223,7 +227,7 @@ impl SessionManager for Sessions {
         let session = Session::builder()
             .outbox(self.outbox.clone())
             .build(id.clone());
-        let entry = Arc::new(Entry::new(session, admission, sender, self.began));
+        let entry = Arc::new(Entry::new(session, admission, sender, self.slices));
         self.entries.write().insert(id.clone(), Arc::clone(&entry));
         Ok((id, Wire { entry, inbound }))
     }

@@ -3,20 +3,30 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
+use mcp_notify::Notification;
 
 /// Enough for a moment without network; a client that was away for longer is told
 /// how much it missed.
 const MESSAGES_MAX: usize = 256;
 const BYTES_MAX: usize = 512 * 1024;
 
-/// The last messages of a session's stream under their ids. Frames are shared
-/// with every other session that got the same message.
+/// The last messages of a session's stream under their ids. They are shared with
+/// every other session that got the same message.
 #[derive(Debug)]
 pub(super) struct Replay {
     next_id: u64,
     /// Their ids are the last ones before the next.
-    sent: VecDeque<Bytes>,
+    sent: VecDeque<Sent>,
     bytes: usize,
+}
+
+/// A message that was sent.
+#[derive(Debug)]
+pub(super) enum Sent {
+    /// A notification; to keep it as it is allocates nothing.
+    Notification(Notification),
+    /// A request of ours.
+    Request(Bytes),
 }
 
 /// What a client that has seen everything up to some id has missed.
@@ -40,11 +50,12 @@ impl Default for Replay {
 
 impl Replay {
     /// An id that was never used, for a message that is being sent now.
-    pub(super) fn record(&mut self, frame: &Bytes) -> u64 {
+    pub(super) fn record(&mut self, message: impl Into<Sent>) -> u64 {
+        let message = message.into();
         let id = self.next_id;
         self.next_id += 1;
-        self.bytes += frame.len();
-        self.sent.push_back(frame.clone());
+        self.bytes += message.len();
+        self.sent.push_back(message);
         while self.sent.len() > MESSAGES_MAX || self.bytes > BYTES_MAX {
             let Some(oldest) = self.sent.pop_front() else {
                 break;
@@ -61,12 +72,40 @@ impl Replay {
         let frames = (oldest..)
             .zip(&self.sent)
             .filter(|(id, _)| *id > seen)
-            .map(|(id, frame)| (id, frame.clone()))
+            .filter_map(|(id, message)| Some((id, message.frame()?.clone())))
             .collect();
         Missed {
             lost: oldest.saturating_sub(seen.saturating_add(1)),
             frames,
         }
+    }
+}
+
+// === impl Sent ===
+
+impl Sent {
+    /// What has no bytes was never sent.
+    fn frame(&self) -> Option<&Bytes> {
+        match self {
+            Self::Notification(notification) => notification.frame().ok(),
+            Self::Request(frame) => Some(frame),
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.frame().map_or(0, Bytes::len)
+    }
+}
+
+impl From<Notification> for Sent {
+    fn from(notification: Notification) -> Self {
+        Self::Notification(notification)
+    }
+}
+
+impl From<Bytes> for Sent {
+    fn from(frame: Bytes) -> Self {
+        Self::Request(frame)
     }
 }
 
@@ -83,7 +122,7 @@ mod tests {
     #[test]
     fn what_was_seen_is_not_sent_again() {
         let mut replay = Replay::default();
-        let ids: Vec<_> = (0..5).map(|_| replay.record(&frame(1))).collect();
+        let ids: Vec<_> = (0..5).map(|_| replay.record(frame(1))).collect();
         assert_eq!(ids, [1, 2, 3, 4, 5]);
         let missed = replay.after(3);
         assert_eq!(missed.lost, 0);
@@ -114,7 +153,7 @@ mod tests {
         ) {
             let mut replay = Replay::default();
             for size in &sizes {
-                replay.record(&frame(*size));
+                replay.record(frame(*size));
             }
             let missed = replay.after(seen);
             let expected = (sizes.len() as u64).saturating_sub(seen);

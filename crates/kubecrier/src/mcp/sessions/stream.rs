@@ -4,7 +4,7 @@ use std::{
     convert::Infallible,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
 use axum::{
@@ -33,12 +33,6 @@ const RETRY: Duration = Duration::from_secs(3);
 
 /// Everything that waits is written in one go, up to this.
 const CHUNK_BYTES: usize = 64 * 1024;
-
-/// A stream writes at most once in each slice of time, which are the same for all: a
-/// message that comes alone is written at once, and of hundreds a second many share
-/// a write, and all streams a wake-up. That is most of what a delivery costs. Just
-/// under a twentieth of a second, so that twenty a second still come alone.
-pub(super) const SLICE: Duration = Duration::from_millis(48);
 
 /// What is around the message in an event, at most.
 const EVENT_BYTES: usize = 40;
@@ -173,8 +167,11 @@ struct Events {
     reader: Reader,
     /// What goes out first: the greeting, and what the client has missed.
     first: Option<Bytes>,
-    /// Until when there is nothing to do, if nothing comes.
-    quiet: Pin<Box<Sleep>>,
+    /// When the client wants a sign that we live, if nothing comes.
+    alive_due: Instant,
+    /// May be set to earlier than what is waited for: to set it costs more than to be
+    /// woken once too often.
+    timer: Pin<Box<Sleep>>,
     /// The end of the slice of time in which everything that waited was written.
     slice_ends: Option<Instant>,
     /// What comes in this slice waits for its end.
@@ -208,7 +205,8 @@ impl Events {
         Self {
             reader,
             first: Some(first.freeze()),
-            quiet: Box::pin(sleep(KEEP_ALIVE)),
+            alive_due: Instant::now() + KEEP_ALIVE,
+            timer: Box::pin(sleep(KEEP_ALIVE)),
             slice_ends: None,
             resting: false,
             flowing: false,
@@ -223,20 +221,24 @@ impl Events {
         let Some(ends) = self.slice_ends else {
             return Poll::Ready(());
         };
-        let over = Instant::now() >= ends;
-        let rests = !over
+        let rests = Instant::now() < ends
             && (self.flowing || self.resting || self.reader.is_ready())
             && self.reader.poll_half_full(cx).is_pending();
-        if rests && !self.resting {
-            self.resting = true;
-            self.quiet.as_mut().reset(ends);
-        }
-        if rests && self.quiet.as_mut().poll(cx).is_pending() {
+        self.resting |= rests;
+        if rests && self.poll_until(ends, cx).is_pending() {
             return Poll::Pending;
         }
         self.flowing = std::mem::take(&mut self.resting);
-        if self.flowing {
-            self.quiet.as_mut().reset(Instant::now() + KEEP_ALIVE);
+        Poll::Ready(())
+    }
+
+    fn poll_until(&mut self, due: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        while Instant::now() < due {
+            let timer = self.timer.as_mut();
+            if timer.is_elapsed() || timer.deadline() > due {
+                self.timer.as_mut().reset(due);
+            }
+            ready!(self.timer.as_mut().poll(cx));
         }
         Poll::Ready(())
     }
@@ -250,7 +252,7 @@ impl Events {
             return Some(Bytes::from_static(farewell(ReadEnd::Superseded).as_bytes()));
         }
         while let Some(frame) = self.entry.poll_asked(cx.waker()) {
-            let id = sending.replay.record(&frame);
+            let id = sending.replay.record(frame.clone());
             write_event(&mut chunk, id, &frame);
         }
         while chunk.len() < CHUNK_BYTES {
@@ -287,7 +289,7 @@ fn write_batch(chunk: &mut BytesMut, batch: &mut Batch, replay: &mut Replay) {
         }
         match item {
             Item::Notification(notification) => match notification.frame() {
-                Ok(frame) => write_event(chunk, replay.record(frame), frame),
+                Ok(frame) => write_event(chunk, replay.record(notification.clone()), frame),
                 Err(error) => {
                     let method = notification.method();
                     tracing::error!(%method, %error, "a notification has no bytes");
@@ -295,10 +297,13 @@ fn write_batch(chunk: &mut BytesMut, batch: &mut Batch, replay: &mut Replay) {
                 }
             },
             // A gap has an id too: a client that loses it learns of it again.
-            Item::Gap(missing) => match gap(missing.dropped).frame() {
-                Ok(frame) => write_event(chunk, replay.record(frame), frame),
-                Err(_) => broken = true,
-            },
+            Item::Gap(missing) => {
+                let gap = gap(missing.dropped);
+                match gap.frame() {
+                    Ok(frame) => write_event(chunk, replay.record(gap.clone()), frame),
+                    Err(_) => broken = true,
+                }
+            }
             _ => broken = true,
         }
         if broken {
@@ -346,27 +351,18 @@ impl http_body::Body for Events {
         }
         if let Some(chunk) = self.write(cx) {
             let now = Instant::now();
-            self.quiet.as_mut().reset(now + KEEP_ALIVE);
+            self.alive_due = now + KEEP_ALIVE;
             // What did not fit waits for nothing.
             let all = chunk.len() < CHUNK_BYTES;
-            self.slice_ends = all.then(|| slice_ends(self.entry.slices_from, now));
+            self.slice_ends = all.then(|| self.entry.slices.written(now));
             return Poll::Ready(Some(Ok(Frame::data(chunk))));
         }
         self.flowing = false;
-        if self.quiet.as_mut().poll(cx).is_ready() {
-            self.quiet.as_mut().reset(Instant::now() + KEEP_ALIVE);
-            // The reset timer has to be asked once to wake us again.
-            let _pending = self.quiet.as_mut().poll(cx);
-            return Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b": alive\n\n")))));
-        }
-        Poll::Pending
+        let due = self.alive_due;
+        ready!(self.poll_until(due, cx));
+        self.alive_due = Instant::now() + KEEP_ALIVE;
+        Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b": alive\n\n")))))
     }
-}
-
-fn slice_ends(from: Instant, now: Instant) -> Instant {
-    let past = now.duration_since(from).as_micros() % SLICE.as_micros();
-    let past = u64::try_from(past).unwrap_or(0);
-    now + SLICE - Duration::from_micros(past)
 }
 
 fn write_event(chunk: &mut BytesMut, id: u64, frame: &Bytes) {

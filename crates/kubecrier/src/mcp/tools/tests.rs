@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use mcp_notify::{Delivery, LoggingService, OutboxSink, Progress};
+use mcp_notify::Progress;
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -16,6 +16,7 @@ use crate::{
         subscriptions::SubscriptionSettings,
     },
     metrics::Metrics,
+    slices::Slices,
     subscriptions::Ledger,
 };
 
@@ -132,17 +133,17 @@ pub(super) fn subscriptions(contexts: &Arc<Contexts>) -> Subscriptions {
         Lifecycle::default(),
         Metrics::new().watch().clone(),
         settings.watch_renewal,
+        Slices::from_now(),
     );
     let ledger = Ledger::new(settings.caps);
     let updates = Resources::new(Vec::new()).updates().clone();
-    let logging = LoggingService::new(Delivery::new(OutboxSink));
     let investigators = Investigators::new(
         Arc::clone(contexts),
         CaptureLimits::default(),
         Metrics::new().captures().clone(),
     );
     let faults = Desk::new(Arc::new(investigators), Lifecycle::default());
-    Subscriptions::new(settings, ledger, watches, logging, updates, faults)
+    Subscriptions::new(settings, ledger, watches, updates, faults)
 }
 
 proptest! {

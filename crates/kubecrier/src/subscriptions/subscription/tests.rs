@@ -1,4 +1,4 @@
-use mcp_notify::{Delivery, Item as Waiting, Level, OutboxSink, Session};
+use mcp_notify::{Delivery, Item as Waiting, Level, LoggingService, OutboxSink, Session};
 use serde_json::{Value, json};
 
 use super::*;
@@ -28,10 +28,17 @@ impl Updates for Heard {
 pub(in crate::subscriptions) fn outlet(session: Option<&Session>) -> Outlet {
     Outlet {
         session: session.map(Session::downgrade),
-        logging: LoggingService::new(Delivery::new(OutboxSink)),
         updates: Arc::new(Heard::default()),
         faults: Desk::new(Arc::new(Blind), Lifecycle::default()),
     }
+}
+
+fn set_level(session: &Session, level: Level) {
+    LoggingService::new(Delivery::new(OutboxSink)).set_level(session, level);
+}
+
+fn take(subscription: &Arc<Subscription>, event: &Arc<Event>) {
+    Arc::clone(subscription).take(&[event]);
 }
 
 /// Finds out nothing, at once.
@@ -98,11 +105,11 @@ async fn messages(session: &Session) -> Vec<Value> {
 async fn an_event_becomes_the_message_that_was_promised() {
     let session = Session::new("s");
     let outlet = outlet(Some(&session));
-    outlet.logging.set_level(&session, Level::Info);
+    set_level(&session, Level::Info);
     let subscription = subscription(Request::default(), outlet);
     let event = Arc::new(event("shop", "ConfigMap", "settings"));
     assert!(subscription.wants(&event));
-    Arc::clone(&subscription).take(&event);
+    take(&subscription, &event);
     let id = subscription.id().as_str();
     let expected = json!({
         "level": "info",
@@ -136,7 +143,7 @@ async fn thresholds_decide_what_is_said_and_never_what_is_kept() {
         let session = Session::new("s");
         let outlet = outlet(Some(&session));
         if let Some(level) = level {
-            outlet.logging.set_level(&session, level);
+            set_level(&session, level);
         }
         let faults = Request {
             mode: Mode::Faults,
@@ -144,9 +151,9 @@ async fn thresholds_decide_what_is_said_and_never_what_is_kept() {
             ..Request::default()
         };
         let subscription = subscription(faults, outlet);
-        Arc::clone(&subscription).take(&Arc::new(event("shop", "Pod", "web-0")));
+        take(&subscription, &Arc::new(event("shop", "Pod", "web-0")));
         // The same fault is told once a minute.
-        Arc::clone(&subscription).take(&Arc::new(event("shop", "Pod", "web-0")));
+        take(&subscription, &Arc::new(event("shop", "Pod", "web-0")));
         while subscription.feed().last() == 0 {
             tokio::task::yield_now().await;
         }
@@ -189,7 +196,7 @@ async fn thresholds_decide_what_is_said_and_never_what_is_kept() {
 async fn labels_decide_last_and_an_ended_subscription_is_silent() {
     let session = Session::new("s");
     let outlet = outlet(Some(&session));
-    outlet.logging.set_level(&session, Level::Debug);
+    set_level(&session, Level::Debug);
     let request = Request {
         label_selector: Some("app=web".to_owned()),
         ..Request::default()
@@ -201,11 +208,11 @@ async fn labels_decide_last_and_an_ended_subscription_is_silent() {
     ours.labels = Arc::new([("app".to_owned(), "web".to_owned())].into());
     let (other, ours) = (Arc::new(other), Arc::new(ours));
     assert!(subscription.wants(&other), "labels are asked for later");
-    Arc::clone(&subscription).take(&other);
-    Arc::clone(&subscription).take(&ours);
+    take(&subscription, &other);
+    take(&subscription, &ours);
     assert_eq!(subscription.feed().last(), 1);
     subscription.end();
-    Arc::clone(&subscription).take(&ours);
+    take(&subscription, &ours);
     subscription.hear(1, &Change::Recovered);
     assert_eq!(subscription.feed().last(), 1);
     assert_eq!(messages(&session).await.len(), 1);
@@ -219,7 +226,7 @@ async fn those_who_follow_the_resource_are_told_what_changed() {
         ..outlet(None)
     };
     let subscription = subscription(Request::default(), outlet);
-    Arc::clone(&subscription).take(&Arc::new(event("shop", "Pod", "web-0")));
+    take(&subscription, &Arc::new(event("shop", "Pod", "web-0")));
     let expected = Update {
         seq: 1,
         count: 1,

@@ -13,6 +13,7 @@ use crate::{
         watch::{members::Members, memo::Said, outgoing::Outgoing, source::*},
     },
     metrics::WatchMetrics,
+    slices::Slices,
     subscriptions::{Event, InvolvedObject, Labels, Listener},
 };
 
@@ -104,11 +105,13 @@ impl Listener for Ears {
         event.reason != "Boring"
     }
 
-    fn take(self: Arc<Self>, event: &Arc<Event>) {
-        assert_eq!(event.labels["of"], event.involved.name);
-        self.0
-            .lock()
-            .push(Heard::Event(event.uid.clone(), event.count));
+    fn take(self: Arc<Self>, events: &[&Arc<Event>]) {
+        for event in events {
+            assert_eq!(event.labels["of"], event.involved.name);
+            self.0
+                .lock()
+                .push(Heard::Event(event.uid.clone(), event.count));
+        }
     }
 
     fn hear(&self, _watch: u64, change: &Change) {
@@ -157,7 +160,7 @@ fn world(script: Arc<Script>) -> World {
     let source = Scripted(Arc::clone(&script));
     let machine = Machine::new(
         source,
-        Outgoing::new(members),
+        Outgoing::new(members, Slices::from_now()),
         Arc::clone(&status),
         RENEWAL,
         "100".to_owned(),

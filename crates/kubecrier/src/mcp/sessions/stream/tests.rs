@@ -9,11 +9,14 @@ use proptest::prelude::*;
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::mcp::{caller::Caller, sessions::SessionLimits};
+use crate::{
+    mcp::{caller::Caller, sessions::SessionLimits},
+    slices::{SLICE, Slices},
+};
 
 fn entry(messages_max: usize) -> Arc<Entry> {
     let metrics = mcp_notify::Metrics::default();
-    let sessions = Sessions::new(SessionLimits::default(), metrics);
+    let sessions = Sessions::new(SessionLimits::default(), metrics, Slices::from_now());
     let limits = OutboxLimits {
         messages_max,
         bytes_max: 1 << 20,
@@ -26,7 +29,7 @@ fn entry(messages_max: usize) -> Arc<Entry> {
         session,
         admission,
         mpsc::channel(1).0,
-        Instant::now(),
+        Slices::from_now(),
     ))
 }
 
@@ -259,7 +262,11 @@ proptest! {
         version in "(2025-11-25|2026-07-28|[ -~]{0,12})",
         last in "[0-9a-z+ -]{0,24}",
     ) {
-        let sessions = Arc::new(Sessions::new(SessionLimits::default(), mcp_notify::Metrics::default()));
+        let sessions = Arc::new(Sessions::new(
+            SessionLimits::default(),
+            mcp_notify::Metrics::default(),
+            Slices::from_now(),
+        ));
         let mut headers = HeaderMap::new();
         for (name, value) in [
             ("accept", accept.as_bytes()),
