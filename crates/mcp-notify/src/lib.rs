@@ -172,7 +172,9 @@ pub use list_changed::{Emit, ListChangedTracker, Registry};
 pub use logging::{Level, LogMessage, LoggingService, UnknownLevel};
 pub use method::{CustomMethod, METHOD_BYTES_MAX, Method, MethodError};
 pub use metrics::{ErrorType, FAILURES_TOTAL, FailureCounter, Metrics, ResourceType};
-pub use notification::{About, CoalesceKey, EncodeError, Notification, NotificationBuilder, Tier};
+pub use notification::{
+    About, CoalesceKey, EncodeError, Notification, NotificationBuilder, SharedMembers, Tier,
+};
 pub use observers::{JoinPolicy, ObserverRegistry};
 pub use outbox::{
     Batch, Gap, Item, Outbox, OutboxConfig, OutboxLimits, OutboxStats, PushOutcome, ReadEnd, Reader,

@@ -1,15 +1,17 @@
 //! A notification: serialised once, shared by every session that gets it.
 
-use std::cell::Cell;
+mod body;
+
 use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
-use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use serde::Serialize;
 use thiserror::Error;
 
+use self::body::Body;
+pub use self::body::SharedMembers;
 use crate::method::{CustomMethod, Method};
 use crate::metrics::ResourceType;
 
@@ -32,13 +34,6 @@ struct Inner {
     key: Option<CoalesceKey>,
     tier: Tier,
     about: Option<About>,
-}
-
-#[derive(Debug)]
-struct Body {
-    frame: Bytes,
-    /// Where the parameters lie in the frame; empty without parameters.
-    params: Range<usize>,
 }
 
 /// How urgent a notification is.
@@ -125,7 +120,16 @@ impl Notification {
     /// # Errors
     /// [`EncodeError`] if the parameters could not be serialised.
     pub fn frame(&self) -> Result<&Bytes, &EncodeError> {
-        self.0.body.as_ref().map(|body| &body.frame)
+        self.0.body.as_ref().map(Body::frame)
+    }
+
+    /// The same, in the pieces that it is kept in, some of which may be empty: who
+    /// copies it anyway need not have it joined first.
+    ///
+    /// # Errors
+    /// [`EncodeError`] if the parameters could not be serialised.
+    pub fn pieces(&self) -> Result<[&[u8]; 3], &EncodeError> {
+        self.0.body.as_ref().map(Body::pieces)
     }
 
     /// The parameters alone: a slice of the frame. `None` without parameters.
@@ -133,8 +137,7 @@ impl Notification {
     /// # Errors
     /// [`EncodeError`] if the parameters could not be serialised.
     pub fn params(&self) -> Result<Option<Bytes>, &EncodeError> {
-        let Body { frame, params } = self.0.body.as_ref()?;
-        Ok((!params.is_empty()).then(|| frame.slice(params.clone())))
+        Ok(self.0.body.as_ref()?.params())
     }
 
     /// The key under which a newer notification replaces this one, if any.
@@ -154,7 +157,7 @@ impl Notification {
 
     /// Bytes on the wire; zero for one that cannot be sent.
     pub fn bytes_len(&self) -> usize {
-        self.0.body.as_ref().map_or(0, |body| body.frame.len())
+        self.0.body.as_ref().map_or(0, Body::len)
     }
 
     /// Whether both are the very same notification, not merely equal ones.
@@ -174,7 +177,7 @@ impl fmt::Debug for Notification {
         } = &*self.0;
         let frame = body
             .as_ref()
-            .map(|body| String::from_utf8_lossy(&body.frame));
+            .map(|body| String::from_utf8_lossy(body.frame()));
         f.debug_struct("Notification")
             .field("method", method)
             .field("frame", &frame)
@@ -191,6 +194,12 @@ impl NotificationBuilder {
     /// Serialises the parameters, now and once.
     pub fn params(mut self, params: &impl Serialize) -> Self {
         self.body = Some(Body::with_params(&self.method, params));
+        self
+    }
+
+    /// Adds members to the object that is the last member of the parameters.
+    pub(crate) fn shared(mut self, members: SharedMembers) -> Self {
+        self.body = self.body.map(|body| body?.with_shared(members));
         self
     }
 
@@ -230,63 +239,6 @@ impl NotificationBuilder {
             tier,
             about,
         }))
-    }
-}
-
-const HEAD: &[u8] = br#"{"jsonrpc":"2.0","method":""#;
-const PARAMS: &[u8] = br#"","params":"#;
-
-/// What the next notification of this thread may be written into is kept up to this.
-const SCRATCH_BYTES_MAX: usize = 64 * 1024;
-
-thread_local! {
-    /// Taken while it is used: parameters that build a notification while they are
-    /// serialised find an empty one.
-    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
-}
-
-impl Body {
-    fn without_params(method: &Method) -> Self {
-        let frame = [HEAD, method.as_str().as_bytes(), b"\"}"].concat();
-        Self {
-            frame: frame.into(),
-            params: 0..0,
-        }
-    }
-
-    /// Written into a buffer that is used again and again, and copied once its
-    /// length is known: one allocation, of just the size.
-    fn with_params(method: &Method, params: &impl Serialize) -> Result<Self, EncodeError> {
-        let mut text = SCRATCH.take();
-        text.clear();
-        text.extend_from_slice(HEAD);
-        text.extend_from_slice(method.as_str().as_bytes());
-        text.extend_from_slice(PARAMS);
-        let start = text.len();
-        let written = serde_json::to_writer(&mut text, params);
-        let body = match written {
-            Err(error) => Err(EncodeError::Json(Arc::new(error))),
-            Ok(()) if text.get(start) != Some(&b'{') => Err(EncodeError::NotAnObject),
-            Ok(()) => {
-                // JSON that was kept as text may have line ends, and none of them
-                // inside a string: a frame is one line.
-                let mut next = start;
-                while let Some(found) = memchr::memchr2(b'\n', b'\r', &text[next..]) {
-                    next += found;
-                    text[next] = b' ';
-                }
-                let params = start..text.len();
-                text.push(b'}');
-                Ok(Self {
-                    frame: Bytes::copy_from_slice(&text),
-                    params,
-                })
-            }
-        };
-        if text.capacity() <= SCRATCH_BYTES_MAX {
-            SCRATCH.set(text);
-        }
-        body
     }
 }
 

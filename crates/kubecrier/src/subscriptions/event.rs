@@ -6,6 +6,7 @@ use std::{
 };
 
 use jiff::Timestamp;
+use mcp_notify::SharedMembers;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -43,6 +44,8 @@ pub struct Event {
     pub(crate) id: OnceLock<String>,
     /// What `json` has made; nobody else sets it.
     pub(crate) json: OnceLock<Arc<RawValue>>,
+    /// What `members` has made; nobody else sets it.
+    pub(crate) members: OnceLock<SharedMembers>,
 }
 
 /// What an event is about.
@@ -63,6 +66,13 @@ pub struct InvolvedObject {
     /// Which part of it, e.g. a container of a pod.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub field_path: String,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Members<'a> {
+    event_id: &'a str,
+    event: Wire<'a>,
 }
 
 #[derive(Serialize)]
@@ -93,26 +103,41 @@ impl Event {
             .get_or_init(|| format!("{}:{}", self.uid, self.count))
     }
 
-    /// The `event` of a notification, serialised when first asked for.
+    /// The `event` of an answer, serialised when first asked for.
     pub fn json(&self) -> &Arc<RawValue> {
         self.json.get_or_init(|| {
-            let wire = Wire {
-                namespace: &self.namespace,
-                timestamp: self.timestamp,
-                kind: &self.kind,
-                reason: &self.reason,
-                message: &self.message,
-                labels: &self.labels,
-                involved_object: &self.involved,
-                count: self.count,
-                first_timestamp: self.first_seen,
-                last_timestamp: self.timestamp,
-                source: &self.source,
-            };
             // Strings and numbers always serialise.
-            let json = serde_json::value::to_raw_value(&wire).unwrap_or_default();
+            let json = serde_json::value::to_raw_value(&self.wire()).unwrap_or_default();
             json.into()
         })
+    }
+
+    /// What is the same in everybody's notification, serialised when first asked for.
+    pub fn members(&self) -> &SharedMembers {
+        self.members.get_or_init(|| {
+            let members = Members {
+                event_id: self.id(),
+                event: self.wire(),
+            };
+            // Strings and numbers always serialise.
+            SharedMembers::new(&members).unwrap_or_default()
+        })
+    }
+
+    fn wire(&self) -> Wire<'_> {
+        Wire {
+            namespace: &self.namespace,
+            timestamp: self.timestamp,
+            kind: &self.kind,
+            reason: &self.reason,
+            message: &self.message,
+            labels: &self.labels,
+            involved_object: &self.involved,
+            count: self.count,
+            first_timestamp: self.first_seen,
+            last_timestamp: self.timestamp,
+            source: &self.source,
+        }
     }
 
     /// One line for a person.

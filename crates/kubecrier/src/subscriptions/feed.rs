@@ -216,8 +216,8 @@ impl Feed {
 impl Item {
     fn bytes(&self) -> usize {
         match self {
-            Self::Event(event) => event.json().get().len(),
-            Self::Fault(event, report) => event.json().get().len() + report.bytes(),
+            Self::Event(event) => event.members().bytes_len(),
+            Self::Fault(event, report) => event.members().bytes_len() + report.bytes(),
             Self::Notice(_) => 200,
         }
     }

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use mcp_notify::Level;
-use serde::Serialize;
+use mcp_notify::{Level, SharedMembers};
+use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::{
-    feed::{Cursor, Entry, Item},
+    feed::{Entry, Item},
     filter::Mode,
     ledger::SubscriptionId,
     listener::Change,
@@ -26,7 +26,7 @@ pub struct Payload<'a> {
     subscription_id: &'a SubscriptionId,
     cluster: &'a str,
     seq: u64,
-    cursor: String,
+    cursor: Place<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     event_id: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -41,6 +41,10 @@ pub struct Payload<'a> {
     gap: Option<Gap<'a>>,
 }
 
+/// A [`Cursor`](super::feed::Cursor), written without being made.
+#[derive(Debug)]
+struct Place<'a>(&'a SubscriptionId, u64);
+
 /// Where something may be missing.
 #[derive(Debug, Serialize)]
 struct Gap<'a> {
@@ -53,15 +57,21 @@ struct Gap<'a> {
 impl<'a> Payload<'a> {
     /// An entry of that subscription of that cluster.
     pub fn new(id: &'a SubscriptionId, cluster: &'a str, entry: &'a Entry) -> Self {
-        let cursor = Cursor {
-            subscription: id.clone(),
-            seq: entry.seq,
-        };
+        let mut payload = Self::own(id, cluster, entry);
+        if let Item::Event(event) | Item::Fault(event, _) = &entry.item {
+            payload.event_id = Some(event.id());
+            payload.event = Some(event.json());
+        }
+        payload
+    }
+
+    /// The same without what is the same for everybody who gets the event.
+    pub(super) fn own(id: &'a SubscriptionId, cluster: &'a str, entry: &'a Entry) -> Self {
         let mut payload = Self {
             subscription_id: id,
             cluster,
             seq: entry.seq,
-            cursor: cursor.to_string(),
+            cursor: Place(id, entry.seq),
             event_id: None,
             event: None,
             report: None,
@@ -70,15 +80,8 @@ impl<'a> Payload<'a> {
             gap: None,
         };
         match &entry.item {
-            Item::Event(event) => {
-                payload.event_id = Some(event.id());
-                payload.event = Some(event.json());
-            }
-            Item::Fault(event, report) => {
-                payload.event_id = Some(event.id());
-                payload.event = Some(event.json());
-                payload.report = Some(report);
-            }
+            Item::Event(_) => {}
+            Item::Fault(_, report) => payload.report = Some(report),
             Item::Notice(change) => payload.tell(change),
         }
         payload
@@ -101,6 +104,13 @@ impl<'a> Payload<'a> {
     }
 }
 
+impl Serialize for Place<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(id, seq) = self;
+        serializer.collect_str(&format_args!("{id}.{seq}"))
+    }
+}
+
 // === impl Item ===
 
 impl Item {
@@ -114,6 +124,14 @@ impl Item {
                 Change::Gap { .. } => (Level::Warning, TROUBLE),
                 Change::Recovered => (Level::Info, TROUBLE),
             },
+        }
+    }
+
+    /// What is the same for everybody who gets it.
+    pub(super) fn members(&self) -> Option<&SharedMembers> {
+        match self {
+            Self::Event(event) | Self::Fault(event, _) => Some(event.members()),
+            Self::Notice(_) => None,
         }
     }
 

@@ -218,11 +218,15 @@ impl Subscription {
             let (level, logger) = entry.item.voice();
             // Not worth serialising for a session that would not get it.
             (threshold <= level).then(|| {
-                let payload = Payload::new(&self.id, &self.cluster, entry);
-                LogMessage::new(level, &payload)
+                let payload = Payload::own(&self.id, &self.cluster, entry);
+                let message = LogMessage::new(level, &payload)
                     .logger(logger)
-                    .about(self.about.clone())
-                    .into_notification()
+                    .about(self.about.clone());
+                match entry.item.members() {
+                    Some(members) => message.shared(members.clone()),
+                    None => message,
+                }
+                .into_notification()
             })
         });
         session.push_all(messages.collect());

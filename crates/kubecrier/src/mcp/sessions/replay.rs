@@ -30,12 +30,12 @@ pub(super) enum Sent {
 }
 
 /// What a client that has seen everything up to some id has missed.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Missed {
+#[derive(Debug)]
+pub(super) struct Missed<'a> {
     /// No longer there.
     pub(super) lost: u64,
     /// Still there.
-    pub(super) frames: Vec<(u64, Bytes)>,
+    pub(super) messages: Vec<(u64, &'a Sent)>,
 }
 
 impl Default for Replay {
@@ -67,16 +67,12 @@ impl Replay {
 
     /// Everything after an id, which the client has. An id that was never given
     /// out has nothing after it.
-    pub(super) fn after(&self, seen: u64) -> Missed {
+    pub(super) fn after(&self, seen: u64) -> Missed<'_> {
         let oldest = self.next_id - self.sent.len() as u64;
-        let frames = (oldest..)
-            .zip(&self.sent)
-            .filter(|(id, _)| *id > seen)
-            .filter_map(|(id, message)| Some((id, message.frame()?.clone())))
-            .collect();
+        let messages = (oldest..).zip(&self.sent).filter(|(id, _)| *id > seen);
         Missed {
             lost: oldest.saturating_sub(seen.saturating_add(1)),
-            frames,
+            messages: messages.collect(),
         }
     }
 }
@@ -84,16 +80,16 @@ impl Replay {
 // === impl Sent ===
 
 impl Sent {
-    /// What has no bytes was never sent.
-    fn frame(&self) -> Option<&Bytes> {
+    /// The frame; what has none was never sent.
+    pub(super) fn pieces(&self) -> [&[u8]; 3] {
         match self {
-            Self::Notification(notification) => notification.frame().ok(),
-            Self::Request(frame) => Some(frame),
+            Self::Notification(notification) => notification.pieces().unwrap_or_default(),
+            Self::Request(frame) => [frame, &[], &[]],
         }
     }
 
     fn len(&self) -> usize {
-        self.frame().map_or(0, Bytes::len)
+        self.pieces().iter().map(|piece| piece.len()).sum()
     }
 }
 
@@ -126,24 +122,12 @@ mod tests {
         assert_eq!(ids, [1, 2, 3, 4, 5]);
         let missed = replay.after(3);
         assert_eq!(missed.lost, 0);
-        assert_eq!(
-            missed.frames.iter().map(|(id, _)| *id).collect::<Vec<_>>(),
-            [4, 5]
-        );
-        assert_eq!(
-            replay.after(5),
-            Missed {
-                lost: 0,
-                frames: vec![]
-            }
-        );
-        assert_eq!(
-            replay.after(u64::MAX),
-            Missed {
-                lost: 0,
-                frames: vec![]
-            }
-        );
+        let ids: Vec<_> = missed.messages.iter().map(|(id, _)| *id).collect();
+        assert_eq!(ids, [4, 5]);
+        for seen in [5, u64::MAX] {
+            let missed = replay.after(seen);
+            assert_eq!((missed.lost, missed.messages.len()), (0, 0));
+        }
     }
 
     proptest! {
@@ -157,11 +141,11 @@ mod tests {
             }
             let missed = replay.after(seen);
             let expected = (sizes.len() as u64).saturating_sub(seen);
-            prop_assert_eq!(missed.lost + missed.frames.len() as u64, expected);
-            prop_assert!(missed.frames.len() <= MESSAGES_MAX);
-            prop_assert!(missed.frames.iter().map(|(_, f)| f.len()).sum::<usize>() <= BYTES_MAX);
-            let last = missed.frames.last().map_or(sizes.len() as u64, |(id, _)| *id);
-            prop_assert!(missed.frames.is_empty() || last == sizes.len() as u64);
+            prop_assert_eq!(missed.lost + missed.messages.len() as u64, expected);
+            prop_assert!(missed.messages.len() <= MESSAGES_MAX);
+            prop_assert!(missed.messages.iter().map(|(_, sent)| sent.len()).sum::<usize>() <= BYTES_MAX);
+            let last = missed.messages.last().map_or(sizes.len() as u64, |(id, _)| *id);
+            prop_assert!(missed.messages.is_empty() || last == sizes.len() as u64);
         }
     }
 }

@@ -197,8 +197,8 @@ impl Events {
             if missed.lost > 0 {
                 write_plain(&mut first, &gap(missed.lost));
             }
-            for (id, frame) in &missed.frames {
-                write_event(&mut first, *id, frame);
+            for (id, message) in missed.messages {
+                write_event(&mut first, id, &message.pieces());
             }
         }
         drop(sending);
@@ -253,7 +253,7 @@ impl Events {
         }
         while let Some(frame) = self.entry.poll_asked(cx.waker()) {
             let id = sending.replay.record(frame.clone());
-            write_event(&mut chunk, id, &frame);
+            write_event(&mut chunk, id, &[&frame]);
         }
         while chunk.len() < CHUNK_BYTES {
             let waiting = sending.batch.take().filter(|batch| !batch.is_empty());
@@ -288,8 +288,8 @@ fn write_batch(chunk: &mut BytesMut, batch: &mut Batch, replay: &mut Replay) {
             break;
         }
         match item {
-            Item::Notification(notification) => match notification.frame() {
-                Ok(frame) => write_event(chunk, replay.record(notification.clone()), frame),
+            Item::Notification(notification) => match notification.pieces() {
+                Ok(pieces) => write_event(chunk, replay.record(notification.clone()), &pieces),
                 Err(error) => {
                     let method = notification.method();
                     tracing::error!(%method, %error, "a notification has no bytes");
@@ -299,8 +299,8 @@ fn write_batch(chunk: &mut BytesMut, batch: &mut Batch, replay: &mut Replay) {
             // A gap has an id too: a client that loses it learns of it again.
             Item::Gap(missing) => {
                 let gap = gap(missing.dropped);
-                match gap.frame() {
-                    Ok(frame) => write_event(chunk, replay.record(gap.clone()), frame),
+                match gap.pieces() {
+                    Ok(pieces) => write_event(chunk, replay.record(gap.clone()), &pieces),
                     Err(_) => broken = true,
                 }
             }
@@ -365,13 +365,16 @@ impl http_body::Body for Events {
     }
 }
 
-fn write_event(chunk: &mut BytesMut, id: u64, frame: &Bytes) {
-    chunk.reserve(frame.len() + EVENT_BYTES);
+fn write_event(chunk: &mut BytesMut, id: u64, pieces: &[&[u8]]) {
+    let bytes: usize = pieces.iter().map(|piece| piece.len()).sum();
+    chunk.reserve(bytes + EVENT_BYTES);
     chunk.put_slice(b"id: ");
     let mut digits = [0; 20];
     chunk.put_slice(decimal(id, &mut digits));
     chunk.put_slice(b"\ndata: ");
-    chunk.put_slice(frame);
+    for piece in pieces {
+        chunk.put_slice(piece);
+    }
     chunk.put_slice(b"\n\n");
 }
 
