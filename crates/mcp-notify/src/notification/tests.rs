@@ -1,6 +1,8 @@
-use serde_json::{Value, json};
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
 
 use super::*;
+use crate::{Level, LogMessage};
 
 struct Unserialisable;
 
@@ -121,4 +123,72 @@ fn a_frame_is_one_line_also_if_its_parameters_were_kept_as_text() {
         frame["params"],
         serde_json::json!({"a": "x\ny", "b": [1, 2]})
     );
+}
+
+fn object() -> impl Strategy<Value = Map<String, Value>> {
+    let value = prop_oneof![
+        any::<i64>().prop_map(Value::from),
+        ".{0,12}".prop_map(Value::from),
+        Just(json!({})),
+        Just(json!({"deep": [{}, "}}}"]})),
+    ];
+    proptest::collection::btree_map(".{0,6}", value, 0..4).prop_map(|map| map.into_iter().collect())
+}
+
+proptest! {
+    /// Shared or not, the message is the same.
+    #[test]
+    fn shared_members_are_members_like_any_other(own in object(), shared in object()) {
+        let shared: Map<_, _> = (shared.into_iter())
+            .map(|(key, value)| (format!("shared {key}"), value))
+            .collect();
+        let members = SharedMembers::new(&shared).unwrap();
+        let notification = LogMessage::new(Level::Info, &own).logger("x").shared(members)
+            .into_notification();
+        let mut data = own;
+        data.extend(shared);
+        let expected = json!({"level": "info", "logger": "x", "data": data});
+        prop_assert_eq!(&parsed(&notification)["params"], &expected);
+        let params = notification.params().unwrap().unwrap();
+        prop_assert_eq!(serde_json::from_slice::<Value>(&params).unwrap(), expected);
+        let frame = notification.frame().unwrap();
+        prop_assert_eq!(&notification.pieces().unwrap().concat()[..], &frame[..]);
+        prop_assert_eq!(notification.bytes_len(), frame.len());
+        prop_assert!(!frame.contains(&b'\n'));
+    }
+}
+
+#[test]
+fn shared_members_are_kept_once() {
+    let members = SharedMembers::new(&json!({"a": "x".repeat(1000)})).unwrap();
+    let message = |own: u8| {
+        let data = json!({"own": own});
+        let message = LogMessage::new(Level::Info, &data).shared(members.clone());
+        message.into_notification()
+    };
+    let (one, two) = (message(1), message(2));
+    let shared = |of: &Notification| of.pieces().unwrap()[1].as_ptr();
+    assert_eq!(shared(&one), shared(&two));
+}
+
+#[test]
+fn only_objects_have_members() {
+    for data in [json!(1), json!(null), json!([1]), json!("}}}"), json!([{}])] {
+        assert!(matches!(
+            SharedMembers::new(&data),
+            Err(EncodeError::NotAnObject)
+        ));
+        let members = SharedMembers::new(&json!({"a": 1})).unwrap();
+        let notification = LogMessage::new(Level::Info, &data)
+            .shared(members)
+            .into_notification();
+        assert!(
+            matches!(notification.frame(), Err(EncodeError::NotAnObject)),
+            "{data}"
+        );
+    }
+    assert!(matches!(
+        SharedMembers::new(&Unserialisable),
+        Err(EncodeError::Json(_))
+    ));
 }

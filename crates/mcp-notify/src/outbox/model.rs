@@ -14,6 +14,7 @@ enum Step {
         key: Option<u8>,
         padding: usize,
     },
+    PushAll(Vec<(bool, Option<u8>, usize)>),
     Take {
         deliver: usize,
         abandon: usize,
@@ -38,7 +39,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
             abandon,
             meanwhile,
         });
-    let step = prop_oneof![12 => push, 2 => take, 1 => Just(Step::TakeAll), 1 => Just(Step::Close)];
+    let one = (any::<bool>(), proptest::option::of(0_u8..4), 0_usize..200);
+    let all = proptest::collection::vec(one, 0..12).prop_map(Step::PushAll);
+    let step = prop_oneof![12 => push, 2 => all, 2 => take, 1 => Just(Step::TakeAll), 1 => Just(Step::Close)];
     proptest::collection::vec(step, 0..120)
 }
 
@@ -193,6 +196,7 @@ fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
                 key,
                 padding,
             } => push(&outbox, &mut model, critical, key, padding)?,
+            Step::PushAll(all) => push_all(&outbox, &mut model, all)?,
             Step::Close => {
                 outbox.close();
                 model.closed = true;
@@ -222,6 +226,30 @@ fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
         prop_assert!(stats.bytes <= LIMITS.bytes_max);
         prop_assert!(stats.pending <= LIMITS.messages_max as u64);
     }
+    Ok(())
+}
+
+/// At once is the same as one after the other.
+fn push_all(
+    outbox: &Outbox,
+    model: &mut Model,
+    all: Vec<(bool, Option<u8>, usize)>,
+) -> Result<(), TestCaseError> {
+    let mut taken = 0;
+    let mut notifications = Vec::new();
+    for (critical, key, padding) in all {
+        let number = model.pushed;
+        let pushed = notification(number, critical, key, padding);
+        let outcome = model.push(Waiting {
+            number,
+            critical,
+            key,
+            bytes: pushed.bytes_len(),
+        });
+        taken += usize::from(outcome.into_result().is_ok());
+        notifications.push(pushed);
+    }
+    prop_assert_eq!(outbox.push_all(notifications), taken);
     Ok(())
 }
 

@@ -114,6 +114,22 @@ impl Outgoing {
         self.slice_ends = Some(self.slices.handed_out(Instant::now()));
     }
 
+    /// Goes on with what waits for its labels, or for the end of the slice.
+    async fn next_due(&mut self) {
+        let ends = self.slice_ends.filter(|_| !self.gathered.is_empty());
+        let over = async {
+            match ends {
+                Some(ends) => sleep_until(ends).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            Some(ready) = self.pending.next() => self.deliver(ready),
+            () = over => self.give(),
+        }
+    }
+
     /// Begins anew, in another cluster.
     fn arrive(&mut self, version: &str, how: &Looked<'_>) {
         let version = version.parse().unwrap_or_default();
@@ -215,18 +231,7 @@ where
     }
 
     async fn hand_out(&mut self) {
-        let ends = self.slice_ends.filter(|_| !self.gathered.is_empty());
-        let over = async {
-            match ends {
-                Some(ends) => sleep_until(ends).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            biased;
-            Some(ready) = self.pending.next() => self.deliver(ready),
-            () = over => self.give(),
-        }
+        self.next_due().await;
     }
 }
 
@@ -255,3 +260,6 @@ impl Repeats {
         false
     }
 }
+
+#[cfg(test)]
+mod tests;
