@@ -169,7 +169,7 @@ pub use failure::FailureReport;
 pub use fan_out::Broadcast;
 pub use heartbeat::{Health, Heartbeat, HeartbeatConfig, HeartbeatEnd, Pulse};
 pub use list_changed::{Emit, ListChangedTracker, Registry};
-pub use logging::{Level, LogMessage, LoggingService, UnknownLevel};
+pub use logging::{Level, LogMessage, LoggingService, UnknownLevel, Voice};
 pub use method::{CustomMethod, METHOD_BYTES_MAX, Method, MethodError};
 pub use metrics::{ErrorType, FAILURES_TOTAL, FailureCounter, Metrics, ResourceType};
 pub use notification::{

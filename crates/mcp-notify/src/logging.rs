@@ -1,5 +1,7 @@
 //! `notifications/message`: eight levels, and a threshold per session.
 
+mod voice;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
@@ -9,6 +11,7 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use thiserror::Error;
 
+pub use self::voice::Voice;
 use crate::delivery::Delivery;
 use crate::fan_out::{Broadcast, fan_out};
 use crate::method::Method;

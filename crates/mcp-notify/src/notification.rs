@@ -10,8 +10,8 @@ use bytes::Bytes;
 use serde::Serialize;
 use thiserror::Error;
 
-use self::body::Body;
 pub use self::body::SharedMembers;
+use self::body::{Body, Opening};
 use crate::method::{CustomMethod, Method};
 use crate::metrics::ResourceType;
 
@@ -78,6 +78,13 @@ pub enum EncodeError {
     /// JSON-RPC parameters of MCP are an object.
     #[error("the parameters are not a JSON object")]
     NotAnObject,
+}
+
+/// What many notifications begin with, serialised once.
+#[derive(Clone, Debug)]
+pub(crate) struct Head {
+    method: Method,
+    opening: Opening,
 }
 
 /// Builds a [`Notification`]; made by [`Notification::builder`].
@@ -166,6 +173,18 @@ impl Notification {
     }
 }
 
+impl Notification {
+    /// What others begin with that have the same parameters and more: members of the
+    /// object that is the last of the parameters.
+    pub(crate) fn into_head(self) -> Result<Head, EncodeError> {
+        let opening = self.0.body.as_ref().map_err(Clone::clone)?.opening()?;
+        Ok(Head {
+            method: self.0.method.clone(),
+            opening,
+        })
+    }
+}
+
 impl fmt::Debug for Notification {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Inner {
@@ -185,6 +204,30 @@ impl fmt::Debug for Notification {
             .field("tier", tier)
             .field("about", about)
             .finish()
+    }
+}
+
+// === impl Head ===
+
+impl Head {
+    pub(crate) fn followed_by(
+        &self,
+        own: &impl Serialize,
+        shared: Option<SharedMembers>,
+        about: Option<About>,
+    ) -> Notification {
+        let body = self.opening.followed_by(own);
+        let body = match shared {
+            Some(shared) => body.and_then(|body| body.with_shared(shared)),
+            None => body,
+        };
+        Notification(Arc::new(Inner {
+            method: self.method.clone(),
+            body,
+            key: None,
+            tier: Tier::default(),
+            about,
+        }))
     }
 }
 

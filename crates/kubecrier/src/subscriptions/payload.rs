@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use mcp_notify::{Level, SharedMembers};
+use mcp_notify::{About, Level, LogMessage, Notification, Voice};
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
@@ -23,22 +23,38 @@ const TROUBLE: &str = "kubernetes/subscription_error";
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Payload<'a> {
-    subscription_id: &'a SubscriptionId,
-    cluster: &'a str,
-    seq: u64,
-    cursor: Place<'a>,
+    #[serde(flatten)]
+    first: First<'a>,
+    #[serde(flatten)]
+    own: Own<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     event_id: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     event: Option<&'a Arc<RawValue>>,
-    #[serde(flatten)]
-    report: Option<&'a Report>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     degraded: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     gap: Option<Gap<'a>>,
+}
+
+/// What is the same in every entry of a subscription.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct First<'a> {
+    pub(super) subscription_id: &'a SubscriptionId,
+    pub(super) cluster: &'a str,
+}
+
+/// What nobody else has.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Own<'a> {
+    seq: u64,
+    cursor: Place<'a>,
+    #[serde(flatten)]
+    report: Option<&'a Report>,
 }
 
 /// A [`Cursor`](super::feed::Cursor), written without being made.
@@ -52,37 +68,39 @@ struct Gap<'a> {
     detail: &'a str,
 }
 
+fn level(mode: Mode) -> Level {
+    match mode {
+        Mode::Events => Level::Info,
+        Mode::Faults => Level::Warning,
+    }
+}
+
 // === impl Payload ===
 
 impl<'a> Payload<'a> {
     /// An entry of that subscription of that cluster.
     pub fn new(id: &'a SubscriptionId, cluster: &'a str, entry: &'a Entry) -> Self {
-        let mut payload = Self::own(id, cluster, entry);
-        if let Item::Event(event) | Item::Fault(event, _) = &entry.item {
-            payload.event_id = Some(event.id());
-            payload.event = Some(event.json());
-        }
-        payload
-    }
-
-    /// The same without what is the same for everybody who gets the event.
-    pub(super) fn own(id: &'a SubscriptionId, cluster: &'a str, entry: &'a Entry) -> Self {
         let mut payload = Self {
-            subscription_id: id,
-            cluster,
-            seq: entry.seq,
-            cursor: Place(id, entry.seq),
+            first: First {
+                subscription_id: id,
+                cluster,
+            },
+            own: Own::new(id, entry.seq),
             event_id: None,
             event: None,
-            report: None,
             error: None,
             degraded: None,
             gap: None,
         };
         match &entry.item {
-            Item::Event(_) => {}
-            Item::Fault(_, report) => payload.report = Some(report),
+            Item::Event(event) | Item::Fault(event, _) => {
+                payload.event_id = Some(event.id());
+                payload.event = Some(event.json());
+            }
             Item::Notice(change) => payload.tell(change),
+        }
+        if let Item::Fault(_, report) = &entry.item {
+            payload.own.report = Some(report);
         }
         payload
     }
@@ -104,10 +122,56 @@ impl<'a> Payload<'a> {
     }
 }
 
+// === impl First ===
+
+impl First<'_> {
+    /// Says what comes in that mode.
+    pub(super) fn voice(&self, mode: Mode, about: &About) -> Voice {
+        Voice::new(level(mode), mode.logger(), self)
+            .expect("two strings serialise")
+            .about(about.clone())
+    }
+}
+
+// === impl Own ===
+
+impl<'a> Own<'a> {
+    fn new(id: &'a SubscriptionId, seq: u64) -> Self {
+        Self {
+            seq,
+            cursor: Place(id, seq),
+            report: None,
+        }
+    }
+}
+
 impl Serialize for Place<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self(id, seq) = self;
         serializer.collect_str(&format_args!("{id}.{seq}"))
+    }
+}
+
+// === impl Entry ===
+
+impl Entry {
+    /// The message that says it. Most are said in the subscription's own voice, which
+    /// knows by heart what is the same in all of them; `first` is for the others.
+    pub(super) fn message(&self, first: First<'_>, voice: &Voice, about: &About) -> Notification {
+        let mut own = Own::new(first.subscription_id, self.seq);
+        match &self.item {
+            Item::Event(event) => voice.say(&own, Some(event.members().clone())),
+            Item::Fault(event, report) => {
+                own.report = Some(report);
+                voice.say(&own, Some(event.members().clone()))
+            }
+            Item::Notice(_) => {
+                let (level, logger) = self.item.voice();
+                let payload = Payload::new(first.subscription_id, first.cluster, self);
+                let message = LogMessage::new(level, &payload).logger(logger);
+                message.about(about.clone()).into_notification()
+            }
+        }
     }
 }
 
@@ -117,21 +181,13 @@ impl Item {
     /// How loud it is, and who says it.
     pub(super) fn voice(&self) -> (Level, &'static str) {
         match self {
-            Self::Event(_) => (Level::Info, Mode::Events.logger()),
-            Self::Fault(..) => (Level::Warning, Mode::Faults.logger()),
+            Self::Event(_) => (level(Mode::Events), Mode::Events.logger()),
+            Self::Fault(..) => (level(Mode::Faults), Mode::Faults.logger()),
             Self::Notice(change) => match &**change {
                 Change::Degraded { .. } => (Level::Error, TROUBLE),
                 Change::Gap { .. } => (Level::Warning, TROUBLE),
                 Change::Recovered => (Level::Info, TROUBLE),
             },
-        }
-    }
-
-    /// What is the same for everybody who gets it.
-    pub(super) fn members(&self) -> Option<&SharedMembers> {
-        match self {
-            Self::Event(event) | Self::Fault(event, _) => Some(event.members()),
-            Self::Notice(_) => None,
         }
     }
 

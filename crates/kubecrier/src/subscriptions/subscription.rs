@@ -10,7 +10,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use mcp_notify::{About, LogMessage, ResourceType, WeakSession};
+use mcp_notify::{About, ResourceType, Voice, WeakSession};
 use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::time::Instant;
@@ -21,7 +21,7 @@ use super::{
     filter::{Filters, Mode},
     ledger::SubscriptionId,
     listener::{Change, Listener},
-    payload::Payload,
+    payload::First,
 };
 use crate::faults::{
     dedup::{Dedup, FaultKey},
@@ -68,6 +68,8 @@ pub struct Subscription {
     uri: String,
     /// What its messages count as when they fail.
     about: About,
+    /// Says events, or faults.
+    voice: Voice,
     created_at: Timestamp,
     feed: Feed,
     outlet: Outlet,
@@ -88,8 +90,14 @@ impl Subscription {
     pub fn new(filters: Filters, cluster: &str, outlet: Outlet, limits: FeedLimits) -> Self {
         let id = SubscriptionId::random();
         let uri = format!("kubecrier://subscriptions/{id}");
+        let about = About::resource(ResourceType::Events, uri.as_str());
+        let first = First {
+            subscription_id: &id,
+            cluster,
+        };
         Self {
-            about: About::resource(ResourceType::Events, uri.as_str()),
+            voice: first.voice(filters.mode(), &about),
+            about,
             uri,
             id,
             filters,
@@ -215,18 +223,14 @@ impl Subscription {
             return;
         };
         let messages = entries.filter_map(|entry| {
-            let (level, logger) = entry.item.voice();
+            let (level, _) = entry.item.voice();
             // Not worth serialising for a session that would not get it.
             (threshold <= level).then(|| {
-                let payload = Payload::own(&self.id, &self.cluster, entry);
-                let message = LogMessage::new(level, &payload)
-                    .logger(logger)
-                    .about(self.about.clone());
-                match entry.item.members() {
-                    Some(members) => message.shared(members.clone()),
-                    None => message,
-                }
-                .into_notification()
+                let first = First {
+                    subscription_id: &self.id,
+                    cluster: &self.cluster,
+                };
+                entry.message(first, &self.voice, &self.about)
             })
         });
         session.push_all(messages.collect());

@@ -36,6 +36,16 @@ struct Shared {
     joined: OnceLock<Bytes>,
 }
 
+/// A frame up to the end of the object that is the last member of its parameters.
+#[derive(Clone, Debug)]
+pub(super) struct Opening {
+    text: Bytes,
+    params: usize,
+}
+
+/// What closes that object, the parameters and the frame.
+const CLOSING: &[u8] = b"}}}";
+
 const HEAD: &[u8] = br#"{"jsonrpc":"2.0","method":""#;
 const PARAMS: &[u8] = br#"","params":"#;
 
@@ -84,44 +94,34 @@ impl Body {
         }
     }
 
-    /// Written into a buffer that is used again and again, and copied once its
-    /// length is known: one allocation, of just the size.
+    /// Copied once its length is known: one allocation, of just the size.
     pub(super) fn with_params(
         method: &Method,
         params: &impl Serialize,
     ) -> Result<Self, EncodeError> {
-        let mut text = SCRATCH.take();
-        text.clear();
-        text.extend_from_slice(HEAD);
-        text.extend_from_slice(method.as_str().as_bytes());
-        text.extend_from_slice(PARAMS);
-        let start = text.len();
-        let body = write_object(&mut text, params).map(|()| {
+        with_scratch(|text| {
+            text.extend_from_slice(HEAD);
+            text.extend_from_slice(method.as_str().as_bytes());
+            text.extend_from_slice(PARAMS);
+            let start = text.len();
+            write_object(text, params)?;
             let params = start..text.len();
             text.push(b'}');
-            Self {
-                own: Bytes::copy_from_slice(&text),
+            Ok(Self {
+                own: Bytes::copy_from_slice(text),
                 params,
                 shared: None,
-            }
-        });
-        if text.capacity() <= SCRATCH_BYTES_MAX {
-            SCRATCH.set(text);
-        }
-        body
+            })
+        })
     }
 
     /// The same, with more members in the object that is the last member of the
     /// parameters.
     pub(super) fn with_shared(mut self, members: SharedMembers) -> Result<Self, EncodeError> {
-        // A string would end in a quote, a list in a bracket, and so on.
-        if !self.own.ends_with(b"}}}") {
-            return Err(EncodeError::NotAnObject);
-        }
+        let at = self.end_of_last_object()?;
         if members.text.is_empty() {
             return Ok(self);
         }
-        let at = self.own.len() - 3;
         let first = self.own[at - 1] == b'{';
         self.shared = Some(Shared {
             at,
@@ -129,6 +129,23 @@ impl Body {
             joined: OnceLock::new(),
         });
         Ok(self)
+    }
+
+    /// What it has in common with those that have more members there.
+    pub(super) fn opening(&self) -> Result<Opening, EncodeError> {
+        let end = self.end_of_last_object()?;
+        Ok(Opening {
+            text: self.own.slice(..end),
+            params: self.params.start,
+        })
+    }
+
+    fn end_of_last_object(&self) -> Result<usize, EncodeError> {
+        // A string would end in a quote, a list in a bracket, and so on.
+        match self.own.strip_suffix(CLOSING) {
+            Some(before) if self.params.start < before.len() => Ok(before.len()),
+            _ => Err(EncodeError::NotAnObject),
+        }
     }
 
     pub(super) fn frame(&self) -> &Bytes {
@@ -157,6 +174,44 @@ impl Body {
     pub(super) fn len(&self) -> usize {
         self.pieces().iter().map(|piece| piece.len()).sum()
     }
+}
+
+// === impl Opening ===
+
+impl Opening {
+    /// The frame with these members after those that are there.
+    pub(super) fn followed_by(&self, members: &impl Serialize) -> Result<Body, EncodeError> {
+        with_scratch(|text| {
+            text.extend_from_slice(&self.text);
+            let at = text.len();
+            write_object(text, members)?;
+            text.pop();
+            match (text.len() == at + 1, text[at - 1] == b'{') {
+                // None of them: their brace goes.
+                (true, _) => text.truncate(at),
+                (false, false) => text[at] = b',',
+                // They are the first, in that brace.
+                (false, true) => drop(text.remove(at)),
+            }
+            text.extend_from_slice(CLOSING);
+            Ok(Body {
+                own: Bytes::copy_from_slice(text),
+                params: self.params..text.len() - 1,
+                shared: None,
+            })
+        })
+    }
+}
+
+/// Writes into a buffer that is used again and again.
+fn with_scratch<T>(write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+    let mut text = SCRATCH.take();
+    text.clear();
+    let written = write(&mut text);
+    if text.capacity() <= SCRATCH_BYTES_MAX {
+        SCRATCH.set(text);
+    }
+    written
 }
 
 /// Appends an object, on one line.

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::*;
-use crate::{Level, LogMessage};
+use crate::{Level, LogMessage, Voice};
 
 struct Unserialisable;
 
@@ -138,14 +138,23 @@ fn object() -> impl Strategy<Value = Map<String, Value>> {
 proptest! {
     /// Shared or not, the message is the same.
     #[test]
-    fn shared_members_are_members_like_any_other(own in object(), shared in object()) {
-        let shared: Map<_, _> = (shared.into_iter())
-            .map(|(key, value)| (format!("shared {key}"), value))
-            .collect();
+    fn members_are_the_same_wherever_they_were_serialised(
+        first in object(), own in object(), shared in object(),
+    ) {
+        let named = |name: &str, object: Map<String, Value>| -> Map<String, Value> {
+            object.into_iter().map(|(key, value)| (format!("{name} {key}"), value)).collect()
+        };
+        let (first, own, shared) = (named("first", first), named("own", own), named("shared", shared));
         let members = SharedMembers::new(&shared).unwrap();
-        let notification = LogMessage::new(Level::Info, &own).logger("x").shared(members)
+        let voice = Voice::new(Level::Info, "x", &first).unwrap();
+        let said = voice.say(&own, Some(members.clone()));
+        let mut data = first;
+        data.extend(own);
+        let notification = LogMessage::new(Level::Info, &data).logger("x").shared(members)
             .into_notification();
-        let mut data = own;
+        prop_assert_eq!(parsed(&said), parsed(&notification));
+        let params = said.params().unwrap().unwrap();
+        prop_assert_eq!(&parsed(&said)["params"], &serde_json::from_slice::<Value>(&params).unwrap());
         data.extend(shared);
         let expected = json!({"level": "info", "logger": "x", "data": data});
         prop_assert_eq!(&parsed(&notification)["params"], &expected);
@@ -178,6 +187,12 @@ fn only_objects_have_members() {
             SharedMembers::new(&data),
             Err(EncodeError::NotAnObject)
         ));
+        assert!(matches!(
+            Voice::new(Level::Info, "x", &data),
+            Err(EncodeError::NotAnObject)
+        ));
+        let voice = Voice::new(Level::Info, "x", &json!({})).unwrap();
+        assert!(voice.say(&data, None).frame().is_err(), "{data}");
         let members = SharedMembers::new(&json!({"a": 1})).unwrap();
         let notification = LogMessage::new(Level::Info, &data)
             .shared(members)

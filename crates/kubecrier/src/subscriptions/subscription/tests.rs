@@ -9,7 +9,7 @@ use crate::{
         evidence::{Evidence, NOTE},
     },
     lifecycle::Lifecycle,
-    subscriptions::{EventType, Request, event::tests::event},
+    subscriptions::{EventType, Request, event::tests::event, payload::Payload},
 };
 
 #[derive(Default)]
@@ -124,6 +124,40 @@ async fn an_event_becomes_the_message_that_was_promised() {
         },
     });
     assert_eq!(messages(&session).await, [expected]);
+}
+
+/// Whoever is pushed to and whoever polls are told the same.
+#[tokio::test]
+async fn a_message_says_what_the_feed_has() {
+    let session = Session::new("s");
+    set_level(&session, Level::Debug);
+    for mode in [Mode::Events, Mode::Faults] {
+        let request = Request {
+            mode,
+            ..Request::default()
+        };
+        let subscription = subscription(request, outlet(Some(&session)));
+        take(&subscription, &Arc::new(event("shop", "Pod", "web-0")));
+        while subscription.feed().last() == 0 {
+            tokio::task::yield_now().await;
+        }
+        let error = "no route".to_owned();
+        subscription.hear(1, &Change::Degraded { error });
+        let detail = "gone".to_owned();
+        let since = Timestamp::UNIX_EPOCH;
+        subscription.hear(1, &Change::Gap { since, detail });
+        subscription.hear(1, &Change::Recovered);
+        let read = subscription.feed().after(0, 10);
+        let kept: Vec<_> = (read.entries.iter())
+            .map(|entry| Payload::new(subscription.id(), subscription.cluster(), entry))
+            .map(|payload| serde_json::to_value(payload).unwrap())
+            .collect();
+        let said: Vec<_> = (messages(&session).await.into_iter())
+            .map(|mut params| params["data"].take())
+            .collect();
+        assert_eq!(said, kept);
+        assert_eq!(said.len(), 4);
+    }
 }
 
 /// C22: what each threshold lets through.
