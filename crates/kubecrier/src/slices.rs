@@ -1,10 +1,10 @@
 //! Slices of time: what keeps coming is told once in each, together.
 //!
 //! ```text
-//!  events      a   b c    d        e f g                 h
+//!  events        a   b c    d      e f g               h
 //!  slices    |           |           |           |           |
-//!  told        a          bcd         efg                h
-//!              at once    once for the slice             at once
+//!  told          a       bcd         efg               h
+//!                at once  for the slice                at once
 //! ```
 //!
 //! To touch a subscriber costs far more than to tell it one thing more: its memory has
@@ -15,11 +15,15 @@
 use tokio::time::{Duration, Instant};
 
 /// How long a slice is: what waits, waits less than a tenth of a second.
-pub const SLICE: Duration = Duration::from_millis(80);
+pub const SLICE: Duration = Duration::from_millis(84);
 
-/// Streams write this much after the end of a slice, when everything that was gathered
-/// in it has reached them.
-const AFTER: Duration = Duration::from_millis(4);
+/// Streams are open for everything around the end of a slice, when others hand out what
+/// they have gathered: from so much before it, so that a stream that rests is done with
+/// that by then,
+const BEFORE: Duration = Duration::from_millis(2);
+
+/// to so much after it, because a stream may be handed several things.
+const AFTER: Duration = Duration::from_millis(6);
 
 /// Where the slices begin.
 #[derive(Clone, Copy, Debug)]
@@ -42,9 +46,12 @@ impl Slices {
         end(self.from, now)
     }
 
-    /// When that is written.
-    pub fn written(self, now: Instant) -> Instant {
-        end(self.from + AFTER, now)
+    /// Until when a stream rests that has written before; `None` if it need not.
+    pub fn rests(self, written: Instant, now: Instant) -> Option<Instant> {
+        let opens = end(self.from + (SLICE - BEFORE), now);
+        let opened = opens - SLICE;
+        let open = now < opened + BEFORE + AFTER;
+        (written >= opened && !open).then_some(opens)
     }
 }
 
@@ -64,24 +71,42 @@ mod tests {
 
     use super::*;
 
+    fn micros(micros: u64) -> Duration {
+        Duration::from_micros(micros)
+    }
+
     proptest! {
         #[test]
-        fn ends_are_the_same_for_everyone_in_a_slice_and_less_than_one_away(
-            micros in 0..10_000_000_u64, more in 0..80_000_u64,
+        fn a_slice_has_one_end_for_all_and_it_is_less_than_a_slice_away(
+            at in 0..10_000_000_u64, more in 0..84_000_u64,
         ) {
             let slices = Slices::from_now();
-            for end in [Slices::handed_out, Slices::written] {
-                let now = slices.from + Duration::from_micros(micros);
-                let first = end(slices, now);
-                prop_assert!(first > now && first <= now + SLICE);
-                let later = now + Duration::from_micros(more);
-                let same = if later < first { first } else { first + SLICE };
-                prop_assert_eq!(end(slices, later), same);
+            let now = slices.from + micros(at);
+            let ends = slices.handed_out(now);
+            prop_assert!(ends > now && ends <= now + SLICE);
+            let later = now + micros(more);
+            let expected = if later < ends { ends } else { ends + SLICE };
+            prop_assert_eq!(slices.handed_out(later), expected);
+        }
+
+        /// However long it has been since it wrote, and whatever the moment.
+        #[test]
+        fn a_stream_rests_if_it_has_written_in_this_slice_and_never_when_others_hand_out(
+            at in 0..1_000_000_u64, since in 0..200_000_u64,
+        ) {
+            let slices = Slices::from_now();
+            let written = slices.from + SLICE + micros(at);
+            let now = written + micros(since);
+            let handed_out = slices.handed_out(now);
+            let near = now + BEFORE >= handed_out || now < handed_out - SLICE + AFTER;
+            match slices.rests(written, now) {
+                Some(until) => {
+                    prop_assert!(!near);
+                    prop_assert_eq!(until, handed_out - BEFORE);
+                    prop_assert!(written >= handed_out - SLICE - BEFORE);
+                }
+                None => prop_assert!(near || written < handed_out - SLICE - BEFORE),
             }
-            let now = slices.from + Duration::from_micros(micros);
-            let apart = slices.written(now).max(slices.handed_out(now))
-                - slices.written(now).min(slices.handed_out(now));
-            prop_assert!(apart == AFTER || apart == SLICE - AFTER);
         }
     }
 }

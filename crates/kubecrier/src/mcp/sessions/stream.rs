@@ -172,8 +172,8 @@ struct Events {
     /// May be set to earlier than what is waited for: to set it costs more than to be
     /// woken once too often.
     timer: Pin<Box<Sleep>>,
-    /// The end of the slice of time in which everything that waited was written.
-    slice_ends: Option<Instant>,
+    /// When everything that waited was last written.
+    written: Option<Instant>,
     /// What comes in this slice waits for its end.
     resting: bool,
     /// The last write was at the end of a slice, so that more is expected.
@@ -207,7 +207,7 @@ impl Events {
             first: Some(first.freeze()),
             alive_due: Instant::now() + KEEP_ALIVE,
             timer: Box::pin(sleep(KEEP_ALIVE)),
-            slice_ends: None,
+            written: None,
             resting: false,
             flowing: false,
             ended: false,
@@ -218,15 +218,14 @@ impl Events {
 
     /// Ready when what waits, if anything does, is to be written now.
     fn poll_slice(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Some(ends) = self.slice_ends else {
-            return Poll::Ready(());
-        };
-        let rests = Instant::now() < ends
+        let slices = self.entry.slices;
+        let until = (self.written).and_then(|written| slices.rests(written, Instant::now()));
+        if let Some(until) = until
             && (self.flowing || self.resting || self.reader.is_ready())
-            && self.reader.poll_half_full(cx).is_pending();
-        self.resting |= rests;
-        if rests && self.poll_until(ends, cx).is_pending() {
-            return Poll::Pending;
+            && self.reader.poll_half_full(cx).is_pending()
+        {
+            self.resting = true;
+            ready!(self.poll_until(until, cx));
         }
         self.flowing = std::mem::take(&mut self.resting);
         Poll::Ready(())
@@ -354,7 +353,7 @@ impl http_body::Body for Events {
             self.alive_due = now + KEEP_ALIVE;
             // What did not fit waits for nothing.
             let all = chunk.len() < CHUNK_BYTES;
-            self.slice_ends = all.then(|| self.entry.slices.written(now));
+            self.written = all.then_some(now);
             return Poll::Ready(Some(Ok(Frame::data(chunk))));
         }
         self.flowing = false;

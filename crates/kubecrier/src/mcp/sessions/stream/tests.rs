@@ -318,6 +318,7 @@ async fn what_comes_closely_shares_a_write_and_what_comes_alone_waits_for_nothin
     };
     let mut body = Events::new(Arc::clone(&entry), None);
     drop(drain(&mut body));
+    tokio::time::advance(SLICE / 2).await;
     push(0);
     assert_eq!(ids(&drain(&mut body).0), [1], "it came alone");
     push(1);
@@ -357,6 +358,7 @@ async fn a_burst_does_not_wait_until_there_is_no_room() {
     };
     let mut body = Events::new(Arc::clone(&entry), None);
     drop(drain(&mut body));
+    tokio::time::advance(SLICE / 2).await;
     push(0);
     drop(drain(&mut body));
     let woken = Arc::new(Woken::default());
@@ -378,4 +380,30 @@ async fn a_burst_does_not_wait_until_there_is_no_room() {
     assert_eq!(drain(&mut body).0, "");
     entry.session.close(mcp_notify::CloseReason::Requested);
     assert!(drain(&mut body).1, "an end waits for nothing");
+}
+
+/// Whatever is handed out at the end of a slice is written there and then, and no
+/// clock has to be set for it.
+#[tokio::test(start_paused = true)]
+async fn what_others_gathered_does_not_wait_again() {
+    let entry = entry(100);
+    let mut body = Events::new(Arc::clone(&entry), None);
+    drop(drain(&mut body));
+    let woken = Arc::new(Woken::default());
+    let waker = Waker::from(Arc::clone(&woken));
+    let mut number = 0;
+    for slice in 0..10_usize {
+        let now = Instant::now();
+        tokio::time::advance(entry.slices.handed_out(now) - now).await;
+        let by_pushes = slice.saturating_sub(1);
+        assert_eq!(woken.0.load(Ordering::Relaxed), by_pushes, "by no clock");
+        // Of two clusters, or of two subscriptions.
+        for _ in 0..2 {
+            let _queued = entry.session.push(numbered(number));
+            number += 1;
+            assert_eq!(ids(&drain(&mut body).0), [number as u64]);
+        }
+        let next = Pin::new(&mut body).poll_frame(&mut Context::from_waker(&waker));
+        assert!(next.is_pending());
+    }
 }
