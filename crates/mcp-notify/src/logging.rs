@@ -15,7 +15,7 @@ pub use self::voice::Voice;
 use crate::delivery::Delivery;
 use crate::fan_out::{Broadcast, fan_out};
 use crate::method::Method;
-use crate::notification::{About, Notification, SharedMembers};
+use crate::notification::{About, Notification};
 use crate::session::{Session, SessionKey, WeakSession};
 use crate::teardown::{Detach, Until, give_back};
 
@@ -54,7 +54,6 @@ pub struct LogMessage<'a, D> {
     level: Level,
     logger: Option<&'a str>,
     data: &'a D,
-    shared: Option<SharedMembers>,
     about: Option<About>,
 }
 
@@ -144,7 +143,6 @@ impl<'a, D: Serialize> LogMessage<'a, D> {
             level,
             logger: None,
             data,
-            shared: None,
             about: None,
         }
     }
@@ -152,28 +150,6 @@ impl<'a, D: Serialize> LogMessage<'a, D> {
     /// Says who logs.
     pub fn logger(mut self, logger: &'a str) -> Self {
         self.logger = Some(logger);
-        self
-    }
-
-    /// Adds members to the data, which has to be an object: what many sessions are
-    /// told each in words of its own is serialised once, and kept once.
-    ///
-    /// ```
-    /// use mcp_notify::{Level, LogMessage, SharedMembers};
-    ///
-    /// let news = SharedMembers::new(&serde_json::json!({"pod": "web-0"}))?;
-    /// for client in ["a", "b"] {
-    ///     let data = serde_json::json!({"for": client});
-    ///     let message = LogMessage::new(Level::Info, &data).shared(news.clone());
-    ///     let notification = message.into_notification();
-    ///     let frame = notification.frame().map_err(Clone::clone)?;
-    ///     let expected = format!(r#""data":{{"for":"{client}","pod":"web-0"}}}}}}"#);
-    ///     assert!(frame.ends_with(expected.as_bytes()));
-    /// }
-    /// # Ok::<(), mcp_notify::EncodeError>(())
-    /// ```
-    pub fn shared(mut self, members: SharedMembers) -> Self {
-        self.shared = Some(members);
         self
     }
 
@@ -196,21 +172,17 @@ impl<'a, D: Serialize> LogMessage<'a, D> {
             level,
             logger,
             data,
-            shared,
             about,
         } = self;
-        let mut builder = Notification::builder(Method::MESSAGE).params(&Params {
+        let builder = Notification::builder(Method::MESSAGE).params(&Params {
             level,
             logger,
             data,
         });
-        if let Some(shared) = shared {
-            builder = builder.shared(shared);
+        match about {
+            Some(about) => builder.about(about).build(),
+            None => builder.build(),
         }
-        if let Some(about) = about {
-            builder = builder.about(about);
-        }
-        builder.build()
     }
 }
 

@@ -1,6 +1,7 @@
 //! A notification: serialised once, shared by every session that gets it.
 
 mod body;
+mod spoken;
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
@@ -10,8 +11,10 @@ use bytes::Bytes;
 use serde::Serialize;
 use thiserror::Error;
 
-pub use self::body::SharedMembers;
-use self::body::{Body, Opening};
+use self::body::Body;
+pub(crate) use self::spoken::Opening;
+pub use self::spoken::SharedMembers;
+use self::spoken::Spoken;
 use crate::method::{CustomMethod, Method};
 use crate::metrics::ResourceType;
 
@@ -28,7 +31,12 @@ use crate::metrics::ResourceType;
 #[derive(Clone)]
 pub struct Notification(Arc<Inner>);
 
-struct Inner {
+enum Inner {
+    Built(Built),
+    Spoken(Spoken),
+}
+
+struct Built {
     method: Method,
     body: Result<Body, EncodeError>,
     key: Option<CoalesceKey>,
@@ -80,13 +88,6 @@ pub enum EncodeError {
     NotAnObject,
 }
 
-/// What many notifications begin with, serialised once.
-#[derive(Clone, Debug)]
-pub(crate) struct Head {
-    method: Method,
-    opening: Opening,
-}
-
 /// Builds a [`Notification`]; made by [`Notification::builder`].
 #[derive(Debug)]
 #[must_use]
@@ -119,7 +120,10 @@ impl Notification {
 
     /// The name.
     pub fn method(&self) -> &Method {
-        &self.0.method
+        match &*self.0 {
+            Inner::Built(built) => &built.method,
+            Inner::Spoken(spoken) => &spoken.opening.method,
+        }
     }
 
     /// The whole JSON-RPC message, on one line and without a line end.
@@ -127,7 +131,10 @@ impl Notification {
     /// # Errors
     /// [`EncodeError`] if the parameters could not be serialised.
     pub fn frame(&self) -> Result<&Bytes, &EncodeError> {
-        self.0.body.as_ref().map(Body::frame)
+        match &*self.0 {
+            Inner::Built(built) => built.body.as_ref().map(|body| &body.frame),
+            Inner::Spoken(spoken) => Ok(spoken.frame()),
+        }
     }
 
     /// The same, in the pieces that it is kept in, some of which may be empty: who
@@ -135,8 +142,11 @@ impl Notification {
     ///
     /// # Errors
     /// [`EncodeError`] if the parameters could not be serialised.
-    pub fn pieces(&self) -> Result<[&[u8]; 3], &EncodeError> {
-        self.0.body.as_ref().map(Body::pieces)
+    pub fn pieces(&self) -> Result<[&[u8]; 4], &EncodeError> {
+        match &*self.0 {
+            Inner::Built(built) => Ok([&built.body.as_ref()?.frame, &[], &[], &[]]),
+            Inner::Spoken(spoken) => Ok(spoken.pieces()),
+        }
     }
 
     /// The parameters alone: a slice of the frame. `None` without parameters.
@@ -144,27 +154,40 @@ impl Notification {
     /// # Errors
     /// [`EncodeError`] if the parameters could not be serialised.
     pub fn params(&self) -> Result<Option<Bytes>, &EncodeError> {
-        Ok(self.0.body.as_ref()?.params())
+        match &*self.0 {
+            Inner::Built(built) => Ok(built.body.as_ref()?.params()),
+            Inner::Spoken(spoken) => Ok(Some(spoken.params())),
+        }
     }
 
     /// The key under which a newer notification replaces this one, if any.
     pub fn coalesce_key(&self) -> Option<&CoalesceKey> {
-        self.0.key.as_ref()
+        match &*self.0 {
+            Inner::Built(built) => built.key.as_ref(),
+            Inner::Spoken(_) => None,
+        }
     }
 
     /// How urgent it is.
     pub fn tier(&self) -> Tier {
-        self.0.tier
+        match &*self.0 {
+            Inner::Built(built) => built.tier,
+            Inner::Spoken(_) => Tier::default(),
+        }
     }
 
     /// What it is about, if that was said.
     pub fn about(&self) -> Option<&About> {
-        self.0.about.as_ref()
+        match &*self.0 {
+            Inner::Built(built) => built.about.as_ref(),
+            Inner::Spoken(spoken) => spoken.opening.about.as_ref(),
+        }
     }
 
     /// Bytes on the wire; zero for one that cannot be sent.
     pub fn bytes_len(&self) -> usize {
-        self.0.body.as_ref().map_or(0, Body::len)
+        let pieces = self.pieces().unwrap_or_default();
+        pieces.iter().map(|piece| piece.len()).sum()
     }
 
     /// Whether both are the very same notification, not merely equal ones.
@@ -176,58 +199,44 @@ impl Notification {
 impl Notification {
     /// What others begin with that have the same parameters and more: members of the
     /// object that is the last of the parameters.
-    pub(crate) fn into_head(self) -> Result<Head, EncodeError> {
-        let opening = self.0.body.as_ref().map_err(Clone::clone)?.opening()?;
-        Ok(Head {
-            method: self.0.method.clone(),
-            opening,
-        })
+    pub(crate) fn opening(&self) -> Result<Opening, EncodeError> {
+        let frame = match &*self.0 {
+            Inner::Built(built) => built.body.as_ref().map_err(Clone::clone)?,
+            Inner::Spoken(_) => return Err(EncodeError::NotAnObject),
+        };
+        Opening::new(self.method().clone(), frame)
+    }
+
+    /// One that begins like that.
+    pub(crate) fn spoken(
+        opening: &Arc<Opening>,
+        own: &impl Serialize,
+        shared: SharedMembers,
+    ) -> Self {
+        let inner = match Spoken::new(opening, own, shared) {
+            Ok(spoken) => Inner::Spoken(spoken),
+            Err(error) => Inner::Built(Built {
+                method: opening.method.clone(),
+                body: Err(error),
+                key: None,
+                tier: Tier::default(),
+                about: opening.about.clone(),
+            }),
+        };
+        Self(Arc::new(inner))
     }
 }
 
 impl fmt::Debug for Notification {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner {
-            method,
-            body,
-            key,
-            tier,
-            about,
-        } = &*self.0;
-        let frame = body
-            .as_ref()
-            .map(|body| String::from_utf8_lossy(body.frame()));
+        let frame = self.frame().map(|frame| String::from_utf8_lossy(frame));
         f.debug_struct("Notification")
-            .field("method", method)
+            .field("method", self.method())
             .field("frame", &frame)
-            .field("key", &key.as_ref().map(|key| &key.text))
-            .field("tier", tier)
-            .field("about", about)
+            .field("key", &self.coalesce_key().map(|key| &key.text))
+            .field("tier", &self.tier())
+            .field("about", &self.about())
             .finish()
-    }
-}
-
-// === impl Head ===
-
-impl Head {
-    pub(crate) fn followed_by(
-        &self,
-        own: &impl Serialize,
-        shared: Option<SharedMembers>,
-        about: Option<About>,
-    ) -> Notification {
-        let body = self.opening.followed_by(own);
-        let body = match shared {
-            Some(shared) => body.and_then(|body| body.with_shared(shared)),
-            None => body,
-        };
-        Notification(Arc::new(Inner {
-            method: self.method.clone(),
-            body,
-            key: None,
-            tier: Tier::default(),
-            about,
-        }))
     }
 }
 
@@ -237,12 +246,6 @@ impl NotificationBuilder {
     /// Serialises the parameters, now and once.
     pub fn params(mut self, params: &impl Serialize) -> Self {
         self.body = Some(Body::with_params(&self.method, params));
-        self
-    }
-
-    /// Adds members to the object that is the last member of the parameters.
-    pub(crate) fn shared(mut self, members: SharedMembers) -> Self {
-        self.body = self.body.map(|body| body?.with_shared(members));
         self
     }
 
@@ -275,13 +278,13 @@ impl NotificationBuilder {
             about,
         } = self;
         let body = body.unwrap_or_else(|| Ok(Body::without_params(&method)));
-        Notification(Arc::new(Inner {
+        Notification(Arc::new(Inner::Built(Built {
             method,
             body,
             key,
             tier,
             about,
-        }))
+        })))
     }
 }
 

@@ -160,10 +160,10 @@ impl Entry {
     pub(super) fn message(&self, first: First<'_>, voice: &Voice, about: &About) -> Notification {
         let mut own = Own::new(first.subscription_id, self.seq);
         match &self.item {
-            Item::Event(event) => voice.say(&own, Some(event.members().clone())),
+            Item::Event(event) => voice.say(&own, event.members().clone()),
             Item::Fault(event, report) => {
                 own.report = Some(report);
-                voice.say(&own, Some(event.members().clone()))
+                voice.say(&own, event.members().clone())
             }
             Item::Notice(_) => {
                 let (level, logger) = self.item.voice();

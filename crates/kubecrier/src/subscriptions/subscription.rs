@@ -215,14 +215,15 @@ impl Subscription {
     }
 
     /// To the session, as far as its level admits it.
-    fn say<'a>(&self, entries: impl Iterator<Item = &'a Entry>) {
+    fn say<'a>(&self, entries: impl ExactSizeIterator<Item = &'a Entry>) {
         let Some(session) = self.outlet.session.as_ref().and_then(WeakSession::upgrade) else {
             return;
         };
         let Some(threshold) = session.log_level() else {
             return;
         };
-        let messages = entries.filter_map(|entry| {
+        let mut messages = Vec::with_capacity(entries.len());
+        messages.extend(entries.filter_map(|entry| {
             let (level, _) = entry.item.voice();
             // Not worth serialising for a session that would not get it.
             (threshold <= level).then(|| {
@@ -232,8 +233,8 @@ impl Subscription {
                 };
                 entry.message(first, &self.voice, &self.about)
             })
-        });
-        session.push_all(messages.collect());
+        }));
+        session.push_all(messages);
     }
 }
 

@@ -136,7 +136,7 @@ fn object() -> impl Strategy<Value = Map<String, Value>> {
 }
 
 proptest! {
-    /// Shared or not, the message is the same.
+    /// However it was put together, the message is the same.
     #[test]
     fn members_are_the_same_wherever_they_were_serialised(
         first in object(), own in object(), shared in object(),
@@ -147,63 +147,61 @@ proptest! {
         let (first, own, shared) = (named("first", first), named("own", own), named("shared", shared));
         let members = SharedMembers::new(&shared).unwrap();
         let voice = Voice::new(Level::Info, "x", &first).unwrap();
-        let said = voice.say(&own, Some(members.clone()));
+        let notification = voice.say(&own, members);
         let mut data = first;
         data.extend(own);
-        let notification = LogMessage::new(Level::Info, &data).logger("x").shared(members)
-            .into_notification();
-        prop_assert_eq!(parsed(&said), parsed(&notification));
-        let params = said.params().unwrap().unwrap();
-        prop_assert_eq!(&parsed(&said)["params"], &serde_json::from_slice::<Value>(&params).unwrap());
         data.extend(shared);
-        let expected = json!({"level": "info", "logger": "x", "data": data});
-        prop_assert_eq!(&parsed(&notification)["params"], &expected);
+        let built = LogMessage::new(Level::Info, &data).logger("x").into_notification();
+        prop_assert_eq!(parsed(&notification), parsed(&built));
         let params = notification.params().unwrap().unwrap();
-        prop_assert_eq!(serde_json::from_slice::<Value>(&params).unwrap(), expected);
+        prop_assert_eq!(serde_json::from_slice::<Value>(&params).unwrap(), parsed(&built)["params"].clone());
         let frame = notification.frame().unwrap();
         prop_assert_eq!(&notification.pieces().unwrap().concat()[..], &frame[..]);
-        prop_assert_eq!(notification.bytes_len(), frame.len());
+        prop_assert_eq!((notification.bytes_len(), built.bytes_len()), (frame.len(), frame.len()));
         prop_assert!(!frame.contains(&b'\n'));
     }
 }
 
 #[test]
-fn shared_members_are_kept_once() {
-    let members = SharedMembers::new(&json!({"a": "x".repeat(1000)})).unwrap();
-    let message = |own: u8| {
-        let data = json!({"own": own});
-        let message = LogMessage::new(Level::Info, &data).shared(members.clone());
-        message.into_notification()
-    };
-    let (one, two) = (message(1), message(2));
-    let shared = |of: &Notification| of.pieces().unwrap()[1].as_ptr();
-    assert_eq!(shared(&one), shared(&two));
+fn what_messages_have_in_common_is_kept_once() {
+    let shared = SharedMembers::new(&json!({"a": "x".repeat(1000)})).unwrap();
+    let about = About::resource(ResourceType::Events, "k8s://x");
+    let voices = ["one", "two"].map(|name| {
+        let voice = Voice::new(Level::Notice, name, &json!({"for": name})).unwrap();
+        voice.about(about.clone())
+    });
+    let [one, two] = &voices;
+    let said = [one, one, two].map(|voice| voice.say(&json!({"seq": 1}), shared.clone()));
+    let piece = |of: usize, nth: usize| said[of].pieces().unwrap()[nth].as_ptr();
+    assert_eq!(piece(0, 0), piece(1, 0), "one voice");
+    assert_ne!(piece(0, 0), piece(2, 0));
+    assert_eq!(
+        (piece(0, 2), piece(1, 2)),
+        (piece(1, 2), piece(2, 2)),
+        "the same news"
+    );
+    assert_eq!(said[0].about(), Some(&about));
+    assert_eq!(
+        (one.level(), said[0].method()),
+        (Level::Notice, &Method::MESSAGE)
+    );
 }
 
 #[test]
 fn only_objects_have_members() {
+    let voice = Voice::new(Level::Info, "x", &json!({})).unwrap();
     for data in [json!(1), json!(null), json!([1]), json!("}}}"), json!([{}])] {
-        assert!(matches!(
-            SharedMembers::new(&data),
-            Err(EncodeError::NotAnObject)
-        ));
-        assert!(matches!(
-            Voice::new(Level::Info, "x", &data),
-            Err(EncodeError::NotAnObject)
-        ));
-        let voice = Voice::new(Level::Info, "x", &json!({})).unwrap();
-        assert!(voice.say(&data, None).frame().is_err(), "{data}");
-        let members = SharedMembers::new(&json!({"a": 1})).unwrap();
-        let notification = LogMessage::new(Level::Info, &data)
-            .shared(members)
-            .into_notification();
+        let shared = SharedMembers::new(&data);
+        assert!(matches!(shared, Err(EncodeError::NotAnObject)));
+        let silent = Voice::new(Level::Info, "x", &data);
+        assert!(matches!(silent, Err(EncodeError::NotAnObject)));
+        let said = voice.say(&data, SharedMembers::default());
         assert!(
-            matches!(notification.frame(), Err(EncodeError::NotAnObject)),
+            matches!(said.frame(), Err(EncodeError::NotAnObject)),
             "{data}"
         );
+        assert_eq!(said.bytes_len(), 0);
     }
-    assert!(matches!(
-        SharedMembers::new(&Unserialisable),
-        Err(EncodeError::Json(_))
-    ));
+    let shared = SharedMembers::new(&Unserialisable);
+    assert!(matches!(shared, Err(EncodeError::Json(_))));
 }

@@ -81,10 +81,10 @@ impl Replay {
 
 impl Sent {
     /// The frame; what has none was never sent.
-    pub(super) fn pieces(&self) -> [&[u8]; 3] {
+    pub(super) fn pieces(&self) -> [&[u8]; 4] {
         match self {
             Self::Notification(notification) => notification.pieces().unwrap_or_default(),
-            Self::Request(frame) => [frame, &[], &[]],
+            Self::Request(frame) => [frame, &[], &[], &[]],
         }
     }
 
