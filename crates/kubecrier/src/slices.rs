@@ -9,12 +9,13 @@
 //!
 //! To touch a subscriber costs far more than to tell it one thing more: its memory has
 //! to be fetched, its stream woken and its socket written to. What comes alone is told
-//! at once; of what comes closely, everything within a slice is told at its end. The
-//! slices are the same for all, so that whoever is touched is touched once.
+//! at once; of what comes closely, everything within a slice is told at its end, and if
+//! that is little, at the end of the next. The slices are the same for all, so that
+//! whoever is touched is touched once.
 
 use tokio::time::{Duration, Instant};
 
-/// How long a slice is: what waits, waits less than a tenth of a second.
+/// How long a slice is: of a flood nothing waits for a tenth of a second.
 pub const SLICE: Duration = Duration::from_millis(84);
 
 /// Streams are open for everything around the end of a slice, when others hand out what

@@ -34,6 +34,9 @@ const REPEATS_MAX: usize = 10_000;
 /// Events that wait for the end of a slice; more are handed out before it.
 const GATHERED_MAX: usize = 256;
 
+/// Fewer than this wait one slice longer: so few are not worth touching everybody.
+const FEW: usize = 8;
+
 /// Events on their way to the members, in order.
 pub(super) struct Outgoing {
     members: Arc<Members>,
@@ -44,6 +47,8 @@ pub(super) struct Outgoing {
     gathered: Vec<Arc<Event>>,
     /// The end of the slice in which something was last handed out.
     slice_ends: Option<Instant>,
+    /// What was gathered has waited for a slice, and was too little.
+    waited: bool,
 }
 
 /// What the members hear next.
@@ -71,6 +76,7 @@ impl Outgoing {
             slices,
             gathered: Vec::new(),
             slice_ends: None,
+            waited: false,
         }
     }
 
@@ -83,7 +89,7 @@ impl Outgoing {
     }
 
     /// An event that comes alone is handed out at once; those that follow it closely
-    /// come together, at the end of the slice.
+    /// come together, at the end of the slice or, if they are few, of the next.
     fn deliver(&mut self, ready: Ready) {
         match ready {
             Ready::Event(event) => {
@@ -105,12 +111,22 @@ impl Outgoing {
         }
     }
 
+    fn slice_over(&mut self) {
+        if self.gathered.len() < FEW && !self.waited {
+            self.waited = true;
+            self.slice_ends = Some(self.slices.handed_out(Instant::now()));
+        } else {
+            self.give();
+        }
+    }
+
     fn give(&mut self) {
         if self.gathered.is_empty() {
             return;
         }
         self.members.give(&self.gathered);
         self.gathered.clear();
+        self.waited = false;
         self.slice_ends = Some(self.slices.handed_out(Instant::now()));
     }
 
@@ -126,7 +142,7 @@ impl Outgoing {
         tokio::select! {
             biased;
             Some(ready) = self.pending.next() => self.deliver(ready),
-            () = over => self.give(),
+            () = over => self.slice_over(),
         }
     }
 

@@ -432,7 +432,7 @@ async fn slow_labels_keep_the_order_and_the_watch_going() {
         tokio::task::yield_now().await;
     }
     assert_eq!(world.heard(), []);
-    world.pass(1).await;
+    world.pass(2).await;
     let told = |uid: &str| Heard::Event(uid.to_owned(), 1);
     assert_eq!(world.heard(), [told("slow"), told("quick")]);
 }

@@ -112,9 +112,22 @@ async fn what_keeps_coming_is_handed_out_once_in_a_slice() {
         expected.push(uid);
         batches.extend(world.pass(SLICE / 12).await);
     }
-    batches.extend(world.pass(SLICE).await);
+    batches.extend(world.pass(SLICE * 2).await);
     assert_eq!(batches.concat(), expected, "all of them, in order");
     assert!((20..=22).contains(&batches.len()), "{}", batches.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_comes_slowly_is_handed_out_once_in_two_slices() {
+    let mut world = world();
+    let mut batches = Vec::new();
+    for _ in 0..80 {
+        world.next(&["a"]);
+        batches.extend(world.pass(SLICE / 4).await);
+    }
+    batches.extend(world.pass(SLICE * 2).await);
+    assert_eq!(batches.concat().len(), 80);
+    assert!((10..=12).contains(&batches.len()), "{}", batches.len());
 }
 
 #[tokio::test(start_paused = true)]
@@ -124,7 +137,7 @@ async fn what_becomes_of_the_watch_is_told_after_what_came_before() {
     world.outgoing.next(Ready::Change(Change::Recovered));
     world.next(&["c"]);
     let expected = [["a"], ["b"], ["recovered"], ["c"]];
-    assert_eq!(world.pass(SLICE).await, expected);
+    assert_eq!(world.pass(SLICE * 2).await, expected);
 }
 
 /// Versions of the other cluster may be lower, and say nothing about what waits.
@@ -178,13 +191,13 @@ async fn each_gets_what_it_wants_and_who_has_left_nothing() {
     world.outgoing.next(event("c", 103, "Boring"));
     world.outgoing.next(event("d", 104, "Wanted"));
     world.members.remove(1);
-    assert_eq!(world.pass(SLICE).await, [["a"]], "it left");
+    assert_eq!(world.pass(SLICE * 2).await, [["a"]], "it left");
     assert_eq!(*picky.heard.lock(), [["a"], ["d"]]);
     assert_eq!(*newcomer.heard.lock(), [["c", "d"]]);
 }
 
 proptest! {
-    /// However they come, everybody gets everything once and in order, within a slice.
+    /// However they come, everybody gets everything once and in order, within two slices.
     #[test]
     fn nothing_is_lost_doubled_or_late(
         pauses in prop::collection::vec((0..200_u64, any::<bool>()), 1..60),
@@ -212,7 +225,7 @@ proptest! {
                 let waits = world.outgoing.gathered.len() + world.outgoing.pending.len();
                 prop_assert!(heard.len() + waits == expected.len());
             }
-            heard.extend(world.pass(SLICE + Duration::from_millis(31)).await.concat());
+            heard.extend(world.pass(SLICE * 2 + Duration::from_millis(31)).await.concat());
             prop_assert_eq!(heard, expected);
             Ok(())
         })?;
