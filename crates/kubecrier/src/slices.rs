@@ -15,7 +15,7 @@
 
 use tokio::time::{Duration, Instant};
 
-/// How long a slice is: of a flood nothing waits for a tenth of a second.
+/// How long a slice is: what is gathered of a flood waits less than a tenth of a second.
 pub const SLICE: Duration = Duration::from_millis(72);
 
 /// Streams are open for everything around the end of a slice, when others hand out what
@@ -23,8 +23,9 @@ pub const SLICE: Duration = Duration::from_millis(72);
 /// that by then,
 const BEFORE: Duration = Duration::from_millis(2);
 
-/// to so much after it, because a stream may be handed several things.
-const AFTER: Duration = Duration::from_millis(6);
+/// to so much after it, because a stream may be handed several things, and to hand out
+/// to thousands takes its time.
+const AFTER: Duration = Duration::from_millis(12);
 
 /// Where the slices begin.
 #[derive(Clone, Copy, Debug)]

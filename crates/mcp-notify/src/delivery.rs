@@ -278,7 +278,7 @@ impl Delivery {
         if session.is_closed() {
             return Ok(Outcome::SessionEnded);
         }
-        if let Err(error) = notification.frame() {
+        if let Err(error) = notification.pieces() {
             return Ok(self.abandon(session, notification, error.into(), 0));
         }
         match catch_panic_now(|| self.sink.send_now(session, notification)).ok_or(None)? {
@@ -333,7 +333,7 @@ impl Delivery {
         session: &Session,
         notification: &Notification,
     ) -> Result<(), SendError> {
-        notification.frame()?;
+        notification.pieces()?;
         let send = catch_panic(|| self.sink.send(session, notification));
         match timeout(self.deadline, send).await {
             Ok(result) => result,

@@ -1,4 +1,4 @@
-//! An event as a subscriber sees it: plain, and serialised once.
+//! An event as a subscriber sees it: plain, and serialised once for all who are pushed to.
 
 use std::{
     collections::BTreeMap,
@@ -8,7 +8,6 @@ use std::{
 use jiff::Timestamp;
 use mcp_notify::SharedMembers;
 use serde::Serialize;
-use serde_json::value::RawValue;
 
 /// Labels of an object.
 pub type Labels = Arc<BTreeMap<String, String>>;
@@ -42,8 +41,6 @@ pub struct Event {
     pub source: String,
     /// What `id` has made; nobody else sets it.
     pub(crate) id: OnceLock<String>,
-    /// What `json` has made; nobody else sets it.
-    pub(crate) json: OnceLock<Arc<RawValue>>,
     /// What `members` has made; nobody else sets it.
     pub(crate) members: OnceLock<SharedMembers>,
 }
@@ -75,9 +72,10 @@ struct Members<'a> {
     event: Wire<'a>,
 }
 
-#[derive(Serialize)]
+/// An event as it is told.
+#[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Wire<'a> {
+pub struct Wire<'a> {
     namespace: &'a str,
     timestamp: Timestamp,
     #[serde(rename = "type")]
@@ -103,15 +101,6 @@ impl Event {
             .get_or_init(|| format!("{}:{}", self.uid, self.count))
     }
 
-    /// The `event` of an answer, serialised when first asked for.
-    pub fn json(&self) -> &Arc<RawValue> {
-        self.json.get_or_init(|| {
-            // Strings and numbers always serialise.
-            let json = serde_json::value::to_raw_value(&self.wire()).unwrap_or_default();
-            json.into()
-        })
-    }
-
     /// What is the same in everybody's notification, serialised when first asked for.
     pub fn members(&self) -> &SharedMembers {
         self.members.get_or_init(|| {
@@ -124,7 +113,8 @@ impl Event {
         })
     }
 
-    fn wire(&self) -> Wire<'_> {
+    /// The `event` of an answer.
+    pub fn wire(&self) -> Wire<'_> {
         Wire {
             namespace: &self.namespace,
             timestamp: self.timestamp,
@@ -191,7 +181,7 @@ pub(super) mod tests {
     fn the_wire_has_every_field_that_was_promised() {
         let mut event = event("shop", "ConfigMap", "settings");
         event.labels = Arc::new([("app".to_owned(), "shop".to_owned())].into());
-        let json: serde_json::Value = serde_json::from_str(event.json().get()).unwrap();
+        let json = serde_json::to_value(event.wire()).unwrap();
         assert_eq!(
             json,
             serde_json::json!({
@@ -208,7 +198,10 @@ pub(super) mod tests {
                 "lastTimestamp": "2026-11-15T10:00:00Z",
             })
         );
-        assert!(Arc::ptr_eq(event.json(), event.json()), "serialised once");
+        assert!(
+            std::ptr::eq(event.members(), event.members()),
+            "serialised once"
+        );
     }
 
     #[test]

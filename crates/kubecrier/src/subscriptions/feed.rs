@@ -126,17 +126,19 @@ impl Feed {
         items: impl IntoIterator<Item = Item>,
         then: impl FnOnce(vec_deque::Iter<'_, Entry>),
     ) {
+        let items: Vec<_> = items.into_iter().collect();
+        if items.is_empty() {
+            return;
+        }
+        let bytes: usize = items.iter().map(Item::bytes).sum();
         let mut ring = self.ring.lock();
         let before = ring.entries.len();
         for item in items {
             ring.last += 1;
-            ring.bytes += item.bytes();
             let seq = ring.last;
             ring.entries.push_back(Entry { seq, item });
         }
-        if ring.entries.len() == before {
-            return;
-        }
+        ring.bytes += bytes;
         then(ring.entries.range(before..));
         while ring.entries.len() > self.limits.entries_max
             || (ring.bytes > self.limits.bytes_max && ring.entries.len() > 1)

@@ -1,14 +1,12 @@
 //! What a subscriber reads: the `data` of a message, and an entry of a poll, which
 //! are the same.
 
-use std::sync::Arc;
-
 use jiff::Timestamp;
 use mcp_notify::{About, Level, LogMessage, Notification, Voice};
 use serde::{Serialize, Serializer};
-use serde_json::value::RawValue;
 
 use super::{
+    event::Wire,
     feed::{Entry, Item},
     filter::Mode,
     ledger::SubscriptionId,
@@ -30,7 +28,7 @@ pub struct Payload<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     event_id: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    event: Option<&'a Arc<RawValue>>,
+    event: Option<Wire<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -95,7 +93,7 @@ impl<'a> Payload<'a> {
         match &entry.item {
             Item::Event(event) | Item::Fault(event, _) => {
                 payload.event_id = Some(event.id());
-                payload.event = Some(event.json());
+                payload.event = Some(event.wire());
             }
             Item::Notice(change) => payload.tell(change),
         }

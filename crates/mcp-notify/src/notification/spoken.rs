@@ -80,7 +80,8 @@ impl Opening {
     pub(super) fn new(method: Method, body: &Body) -> Result<Self, EncodeError> {
         // A string would end in a quote, a list in a bracket, and so on.
         let text = body.frame.strip_suffix(CLOSING);
-        let text = text.ok_or(EncodeError::NotAnObject)?;
+        // What was kept as text may have spaces.
+        let text = text.ok_or(EncodeError::NotAnObject)?.trim_ascii_end();
         Ok(Self {
             method,
             about: None,
@@ -143,6 +144,7 @@ fn write_members(text: &mut Vec<u8>, object: &impl Serialize) -> Result<(), Enco
     let start = text.len();
     write_object(text, object)?;
     text.pop();
+    text.truncate(text.trim_ascii_end().len());
     if text.len() == start + 1 {
         text.truncate(start);
     } else {

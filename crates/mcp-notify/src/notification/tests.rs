@@ -205,3 +205,24 @@ fn only_objects_have_members() {
     let shared = SharedMembers::new(&Unserialisable);
     assert!(matches!(shared, Err(EncodeError::Json(_))));
 }
+
+/// Kept as text, an object may be empty and have spaces in it.
+#[test]
+fn spaces_are_no_members() {
+    let raw = |text: &str| serde_json::value::RawValue::from_string(text.to_owned()).unwrap();
+    for empty in ["{}", "{ }", "{\n}"] {
+        for full in ["{\"a\":1}", "{ \"a\": 1\n}"] {
+            let texts = [
+                (empty, empty, full),
+                (empty, full, empty),
+                (full, empty, empty),
+            ];
+            for (first, own, shared) in texts {
+                let voice = Voice::new(Level::Info, "x", &raw(first)).unwrap();
+                let shared = SharedMembers::new(&raw(shared)).unwrap();
+                let said = voice.say(&raw(own), shared);
+                assert_eq!(parsed(&said)["params"]["data"], json!({"a": 1}), "{said:?}");
+            }
+        }
+    }
+}

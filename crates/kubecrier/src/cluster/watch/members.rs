@@ -26,6 +26,11 @@ pub(super) enum Interest {
     Labelled,
 }
 
+/// Those who were there at some moment: later ones have higher keys.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Present(u64);
+
+#[derive(Clone)]
 struct Member {
     key: u64,
     /// What is not newer than this was there before the member was.
@@ -70,18 +75,30 @@ impl Members {
         }
     }
 
-    /// Versions count anew from here: it is another cluster.
-    pub(super) fn rebase(&self, version: u64) {
+    /// Those who are there now.
+    pub(super) fn present(&self) -> Present {
+        let all = self.all.read();
+        Present(all.iter().map(|member| member.key).max().unwrap_or(0))
+    }
+
+    /// Versions count anew for these: it is another cluster.
+    pub(super) fn rebase(&self, present: Present, version: u64) {
         for member in &mut *self.all.write() {
-            member.not_before = version;
+            if present.has(member.key) {
+                member.not_before = version;
+            }
         }
     }
 
-    /// Whether anybody may want that event, and with its labels.
-    pub(super) fn interest(&self, event: &Event) -> Interest {
+    /// Whether anybody may want that event, and with its labels; at `any_version` if
+    /// it may be of another cluster than the versions that we have.
+    pub(super) fn interest(&self, event: &Event, any_version: bool) -> Interest {
         let all = self.all.read();
         let mut interest = Interest::None;
-        for member in all.iter().filter(|member| member.listener.wants(event)) {
+        let wanting = (all.iter())
+            .filter(|member| any_version || member.is_news(event))
+            .filter(|member| member.listener.wants(event));
+        for member in wanting {
             if member.listener.needs_labels() {
                 return Interest::Labelled;
             }
@@ -90,25 +107,23 @@ impl Members {
         interest
     }
 
-    /// Gives each what it wants of these, in order.
-    pub(super) fn give(&self, events: &[Arc<Event>]) {
+    /// Gives each what it wants of these, in order. Who came after an event was read
+    /// does not get it: whether its labels are needed was decided without him.
+    pub(super) fn give(&self, events: &[(Arc<Event>, Present)]) {
         // Not under the lock: who takes may find that it has to leave.
-        let all: Vec<_> = {
-            let all = self.all.read();
-            all.iter()
-                .map(|member| (member.not_before, Arc::clone(&member.listener)))
-                .collect()
-        };
+        let all = self.all.read().clone();
         let mut wanted = Vec::with_capacity(events.len());
-        for (not_before, listener) in all {
+        for member in all {
+            let listener = &member.listener;
             wanted.clear();
             wanted.extend(
                 (events.iter())
-                    .filter(|event| event.version.is_none_or(|is| is > not_before))
+                    .filter(|(event, present)| present.has(member.key) && member.is_news(event))
+                    .map(|(event, _)| event)
                     .filter(|event| listener.wants(event)),
             );
             if !wanted.is_empty() {
-                listener.take(&wanted);
+                Arc::clone(listener).take(&wanted);
             }
         }
     }
@@ -124,5 +139,22 @@ impl Members {
         for (key, listener) in all {
             listener.hear(key, change);
         }
+    }
+}
+
+// === impl Member ===
+
+impl Member {
+    /// Whether it was not there before the member was.
+    fn is_news(&self, event: &Event) -> bool {
+        event.version.is_none_or(|is| is > self.not_before)
+    }
+}
+
+// === impl Present ===
+
+impl Present {
+    fn has(self, key: u64) -> bool {
+        key <= self.0
     }
 }

@@ -12,7 +12,7 @@ use tokio::time::{Duration, Instant, sleep_until, timeout};
 use super::{
     labels::PATIENCE,
     machine::{Looked, Outlet},
-    members::{Interest, Members},
+    members::{Interest, Members, Present},
     memo::Said,
     source::{CaughtUp, Labelled, Source},
     status::Status,
@@ -44,19 +44,22 @@ pub(super) struct Outgoing {
     repeats: Repeats,
     slices: Slices,
     /// Labelled, and handed out when the slice is over.
-    gathered: Vec<Arc<Event>>,
+    gathered: Vec<(Arc<Event>, Present)>,
     /// The end of the slice in which something was last handed out.
     slice_ends: Option<Instant>,
     /// What was gathered has waited for a slice, and was too little.
     waited: bool,
+    /// Moves to another cluster that have not been handed out.
+    moving: usize,
 }
 
 /// What the members hear next.
 enum Ready {
-    Event(Box<Event>),
+    /// It goes to those who were there when it was read.
+    Event(Box<Event>, Present),
     Change(Change),
     /// It is another cluster from here on, at that version.
-    Moved(u64, Change),
+    Moved(Present, u64, Change),
 }
 
 #[derive(Default)]
@@ -77,6 +80,7 @@ impl Outgoing {
             gathered: Vec::new(),
             slice_ends: None,
             waited: false,
+            moving: 0,
         }
     }
 
@@ -92,8 +96,8 @@ impl Outgoing {
     /// come together, at the end of the slice or, if they are few, of the next.
     fn deliver(&mut self, ready: Ready) {
         match ready {
-            Ready::Event(event) => {
-                self.gathered.push(Arc::new(*event));
+            Ready::Event(event, present) => {
+                self.gathered.push((Arc::new(*event), present));
                 let waits = self.slice_ends.is_some_and(|ends| Instant::now() < ends);
                 if !waits || self.gathered.len() >= GATHERED_MAX {
                     self.give();
@@ -103,9 +107,10 @@ impl Outgoing {
                 self.give();
                 self.members.tell(&change);
             }
-            Ready::Moved(version, change) => {
+            Ready::Moved(present, version, change) => {
                 self.give();
-                self.members.rebase(version);
+                self.moving -= 1;
+                self.members.rebase(present, version);
                 self.members.tell(&change);
             }
         }
@@ -155,7 +160,9 @@ impl Outgoing {
             since: how.since,
             detail: detail.to_owned(),
         };
-        self.next(Ready::Moved(version, gap));
+        self.moving += 1;
+        let present = self.members.present();
+        self.next(Ready::Moved(present, version, gap));
     }
 
     /// The history was gone. Whatever still exists has been looked at, so something
@@ -195,7 +202,8 @@ where
         if self.repeats.is_repeat(&event) {
             return;
         }
-        let interest = self.members.interest(&event);
+        let present = self.members.present();
+        let interest = self.members.interest(&event, self.moving > 0);
         status.counted(interest != Interest::None);
         let said = match interest {
             Interest::None => return,
@@ -205,13 +213,13 @@ where
         match said {
             Said::Now(labels) => {
                 set_labels(&mut event, labels);
-                self.next(Ready::Event(event));
+                self.next(Ready::Event(event, present));
             }
             Said::Later(answer, before) => {
                 let labelled = async move {
                     let labels = timeout(PATIENCE, answer).await.ok().flatten().or(before);
                     set_labels(&mut event, labels);
-                    Ready::Event(event)
+                    Ready::Event(event, present)
                 };
                 self.pending.push_back(labelled.boxed());
             }
@@ -254,6 +262,13 @@ where
 fn set_labels(event: &mut Event, labels: Option<Labels>) {
     if let Some(labels) = labels {
         event.labels = labels;
+    }
+}
+
+impl Drop for Outgoing {
+    /// What was read is told, also when the server stops.
+    fn drop(&mut self) {
+        self.give();
     }
 }
 

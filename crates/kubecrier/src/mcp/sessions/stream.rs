@@ -176,8 +176,6 @@ struct Events {
     written: Option<Instant>,
     /// What comes in this slice waits for its end.
     resting: bool,
-    /// The last write was at the end of a slice, so that more is expected.
-    flowing: bool,
     ended: bool,
     _open: Open,
 }
@@ -209,7 +207,6 @@ impl Events {
             timer: Box::pin(sleep(KEEP_ALIVE)),
             written: None,
             resting: false,
-            flowing: false,
             ended: false,
             _open: entry.open(Kind::Stream),
             entry,
@@ -221,13 +218,13 @@ impl Events {
         let slices = self.entry.slices;
         let until = (self.written).and_then(|written| slices.rests(written, Instant::now()));
         if let Some(until) = until
-            && (self.flowing || self.resting || self.reader.is_ready())
+            && (self.resting || self.reader.is_ready())
             && self.reader.poll_half_full(cx).is_pending()
         {
             self.resting = true;
             ready!(self.poll_until(until, cx));
         }
-        self.flowing = std::mem::take(&mut self.resting);
+        self.resting = false;
         Poll::Ready(())
     }
 
@@ -356,7 +353,6 @@ impl http_body::Body for Events {
             self.written = all.then_some(now);
             return Poll::Ready(Some(Ok(Frame::data(chunk))));
         }
-        self.flowing = false;
         let due = self.alive_due;
         ready!(self.poll_until(due, cx));
         self.alive_due = Instant::now() + KEEP_ALIVE;

@@ -72,7 +72,7 @@ async fn call(context: ToolContext<'_>, args: Args) -> Result<Output, ToolError>
         ("firstSeen", json!(known.first_seen)),
         ("lastSeen", json!(known.last_seen)),
         ("count", json!(known.count)),
-        ("event", json!(known.event.json())),
+        ("event", json!(known.event.wire())),
     ] {
         data.insert(key.to_owned(), value);
     }

@@ -120,7 +120,7 @@ async fn an_event_becomes_the_message_that_was_promised() {
             "seq": 1,
             "cursor": format!("{id}.1"),
             "eventId": event.id(),
-            "event": serde_json::from_str::<Value>(event.json().get()).unwrap(),
+            "event": serde_json::to_value(event.wire()).unwrap(),
         },
     });
     assert_eq!(messages(&session).await, [expected]);

@@ -9,6 +9,7 @@ use crate::{slices::SLICE, subscriptions::Listener};
 #[derive(Default)]
 struct Ears {
     heard: Mutex<Vec<Vec<String>>>,
+    times: Mutex<Vec<(String, Instant)>>,
     only: Option<&'static str>,
 }
 
@@ -18,8 +19,10 @@ impl Listener for Ears {
     }
 
     fn take(self: Arc<Self>, events: &[&Arc<Event>]) {
-        let uids = events.iter().map(|event| event.uid.clone());
-        self.heard.lock().push(uids.collect());
+        let uids: Vec<_> = events.iter().map(|event| event.uid.clone()).collect();
+        let now = Instant::now();
+        (self.times.lock()).extend(uids.iter().map(|uid| (uid.clone(), now)));
+        self.heard.lock().push(uids);
     }
 
     fn hear(&self, _watch: u64, change: &Change) {
@@ -50,12 +53,13 @@ fn world() -> World {
     }
 }
 
-fn ready(uid: &str, version: u64) -> Ready {
-    Ready::Event(Box::new(Event {
+fn event(uid: &str, version: u64, reason: &str) -> Box<Event> {
+    Box::new(Event {
         uid: uid.to_owned(),
         version: Some(version),
+        reason: reason.to_owned(),
         ..Event::default()
-    }))
+    })
 }
 
 fn gap() -> Change {
@@ -66,20 +70,39 @@ fn gap() -> Change {
 }
 
 impl World {
+    fn ready(&self, uid: &str, version: u64) -> Ready {
+        Ready::Event(event(uid, version, ""), self.members.present())
+    }
+
     fn next(&mut self, uids: &[&str]) {
         for uid in uids {
-            self.outgoing.next(ready(uid, 101));
+            let ready = self.ready(uid, 101);
+            self.outgoing.next(ready);
         }
     }
 
-    /// What is handed out while so much time passes.
-    async fn pass(&mut self, time: Duration) -> Vec<Vec<String>> {
+    /// One that has to wait for its labels.
+    fn later(&mut self, uid: &str, version: u64, delay: Duration) {
+        let ready = self.ready(uid, version);
+        let late = async move {
+            tokio::time::sleep(delay).await;
+            ready
+        };
+        self.outgoing.pending.push_back(late.boxed());
+    }
+
+    async fn pass_quietly(&mut self, time: Duration) {
         let _all_done = timeout(time, async {
             loop {
                 self.outgoing.next_due().await;
             }
         })
         .await;
+    }
+
+    /// What is handed out while so much time passes.
+    async fn pass(&mut self, time: Duration) -> Vec<Vec<String>> {
+        self.pass_quietly(time).await;
         std::mem::take(&mut *self.ears.heard.lock())
     }
 }
@@ -145,17 +168,20 @@ async fn what_becomes_of_the_watch_is_told_after_what_came_before() {
 async fn events_of_the_cluster_before_are_told_before_the_next_one_begins() {
     let mut world = world();
     world.next(&["a"]);
-    // Its labels take their time.
-    let late = async {
-        tokio::time::sleep(SLICE * 5).await;
-        ready("b", 105)
-    };
-    world.outgoing.pending.push_back(late.boxed());
-    world.outgoing.next(Ready::Moved(7, gap()));
-    world.outgoing.next(ready("history", 7));
-    world.outgoing.next(ready("c", 8));
-    let expected = [["a"], ["b"], ["gap"], ["c"]];
+    world.later("b", 105, SLICE * 5);
+    world.outgoing.moving += 1;
+    let moved = Ready::Moved(world.members.present(), 7, gap());
+    world.outgoing.next(moved);
+    let newcomer = Arc::new(Ears::default());
+    world.members.add(2, 9, newcomer.clone());
+    for (uid, version) in [("history", 7), ("c", 8), ("d", 9), ("e", 10)] {
+        let ready = world.ready(uid, version);
+        world.outgoing.next(ready);
+    }
+    let expected = [vec!["a"], vec!["b"], vec!["gap"], vec!["c", "d", "e"]];
     assert_eq!(world.pass(SLICE * 20).await, expected);
+    let heard = newcomer.heard.lock();
+    assert_eq!(*heard, [["gap"], ["e"]], "it came to the other cluster");
 }
 
 #[tokio::test(start_paused = true)]
@@ -178,22 +204,31 @@ async fn each_gets_what_it_wants_and_who_has_left_nothing() {
     let newcomer = Arc::new(Ears::default());
     world.members.add(2, 100, picky.clone());
     world.members.add(3, 102, newcomer.clone());
-    let event = |uid: &str, version, reason: &str| {
-        Ready::Event(Box::new(Event {
-            uid: uid.to_owned(),
-            version: Some(version),
-            reason: reason.to_owned(),
-            ..Event::default()
-        }))
-    };
-    world.outgoing.next(event("a", 101, "Wanted"));
-    world.outgoing.next(event("b", 102, "Boring"));
-    world.outgoing.next(event("c", 103, "Boring"));
-    world.outgoing.next(event("d", 104, "Wanted"));
+    for (uid, version, reason) in [
+        ("a", 101, "Wanted"),
+        ("b", 102, "Boring"),
+        ("c", 103, "Boring"),
+        ("d", 104, "Wanted"),
+    ] {
+        let present = world.members.present();
+        let ready = Ready::Event(event(uid, version, reason), present);
+        world.outgoing.next(ready);
+    }
+    let late = Arc::new(Ears::default());
+    world.members.add(4, 100, late.clone());
     world.members.remove(1);
     assert_eq!(world.pass(SLICE * 2).await, [["a"]], "it left");
     assert_eq!(*picky.heard.lock(), [["a"], ["d"]]);
     assert_eq!(*newcomer.heard.lock(), [["c", "d"]]);
+    assert_eq!(late.heard.lock().len(), 0, "it came after they were read");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_gathered_is_told_when_the_watch_ends() {
+    let mut world = world();
+    world.next(&["a", "b", "c"]);
+    drop(world.outgoing);
+    assert_eq!(*world.ears.heard.lock(), [vec!["a"], vec!["b", "c"]]);
 }
 
 proptest! {
@@ -207,26 +242,29 @@ proptest! {
         runtime.block_on(async {
             let mut world = world();
             let mut expected = Vec::new();
-            let mut heard = Vec::new();
+            // When it could have been told: nothing overtakes.
+            let mut ready = Instant::now();
             for (number, (millis, slow)) in pauses.into_iter().enumerate() {
-                let uid = number.to_string();
+                let (uid, now) = (number.to_string(), Instant::now());
+                let labels = Duration::from_millis(if slow { 30 } else { 0 });
                 if slow {
-                    let uid = uid.clone();
-                    let late = async move {
-                        tokio::time::sleep(Duration::from_millis(30)).await;
-                        ready(&uid, 101)
-                    };
-                    world.outgoing.pending.push_back(late.boxed());
+                    world.later(&uid, 101, labels);
                 } else {
                     world.next(&[&uid]);
                 }
-                expected.push(uid);
-                heard.extend(world.pass(Duration::from_millis(millis)).await.concat());
-                let waits = world.outgoing.gathered.len() + world.outgoing.pending.len();
-                prop_assert!(heard.len() + waits == expected.len());
+                ready = ready.max(now + labels);
+                expected.push((uid, ready));
+                world.pass_quietly(Duration::from_millis(millis)).await;
             }
-            heard.extend(world.pass(SLICE * 2 + Duration::from_millis(31)).await.concat());
-            prop_assert_eq!(heard, expected);
+            world.pass_quietly(SLICE * 3).await;
+            let heard = std::mem::take(&mut *world.ears.times.lock());
+            prop_assert_eq!(heard.len(), expected.len());
+            for ((uid, when), (expected, ready)) in heard.into_iter().zip(expected) {
+                prop_assert_eq!(uid, expected);
+                // The clock knows whole milliseconds.
+                let late = when.duration_since(ready);
+                prop_assert!(late <= SLICE * 2 + Duration::from_millis(2), "{late:?}");
+            }
             Ok(())
         })?;
     }
