@@ -22,7 +22,8 @@ use crate::metrics::ResourceType;
 ///
 /// The whole frame is serialised when the notification is built. A clone is a
 /// reference count; sending the same notification to thousands of sessions
-/// does no JSON work and copies no payload.
+/// does no JSON work and copies no payload. One that was said by a
+/// [`Voice`](crate::Voice) is kept in the pieces that it shares with others.
 ///
 /// Parameters that cannot be serialised make a notification that *exists* and
 /// cannot be sent: [`frame`](Self::frame) is an error, and delivery reports it
@@ -126,7 +127,8 @@ impl Notification {
         }
     }
 
-    /// The whole JSON-RPC message, on one line and without a line end.
+    /// The whole JSON-RPC message, on one line and without a line end. If it is kept
+    /// in pieces they are joined when this is first asked for.
     ///
     /// # Errors
     /// [`EncodeError`] if the parameters could not be serialised.

@@ -28,7 +28,8 @@ pub struct FeedLimits {
 #[derive(Debug)]
 pub struct Feed {
     limits: FeedLimits,
-    // A lock because one task writes and others read; held to copy a few pointers.
+    // A lock because one task writes and others read; held while what is new is put into
+    // an outbox, so that it is told in this order.
     ring: Mutex<Ring>,
     grown: Notify,
 }

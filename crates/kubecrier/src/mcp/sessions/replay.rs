@@ -10,8 +10,8 @@ use mcp_notify::Notification;
 const MESSAGES_MAX: usize = 256;
 const BYTES_MAX: usize = 512 * 1024;
 
-/// The last messages of a session's stream under their ids. They are shared with
-/// every other session that got the same message.
+/// The last messages of a session's stream under their ids. What they have in common
+/// with those of other sessions is shared.
 #[derive(Debug)]
 pub(super) struct Replay {
     next_id: u64,
