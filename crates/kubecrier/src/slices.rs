@@ -16,7 +16,7 @@
 use tokio::time::{Duration, Instant};
 
 /// How long a slice is: what is gathered of a flood waits less than a tenth of a second.
-pub const SLICE: Duration = Duration::from_millis(72);
+pub const SLICE: Duration = Duration::from_millis(80);
 
 /// Streams are open for everything around the end of a slice, when others hand out what
 /// they have gathered: from so much before it, so that a stream that rests is done with
@@ -80,7 +80,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_slice_has_one_end_for_all_and_it_is_less_than_a_slice_away(
-            at in 0..10_000_000_u64, more in 0..72_000_u64,
+            at in 0..10_000_000_u64, more in 0..80_000_u64,
         ) {
             let slices = Slices::from_now();
             let now = slices.from + micros(at);

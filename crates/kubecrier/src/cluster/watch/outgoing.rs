@@ -35,7 +35,7 @@ const REPEATS_MAX: usize = 10_000;
 const GATHERED_MAX: usize = 256;
 
 /// Fewer than this wait one slice longer: so few are not worth touching everybody.
-const FEW: usize = 8;
+const FEW: usize = 10;
 
 /// Events on their way to the members, in order.
 pub(super) struct Outgoing {

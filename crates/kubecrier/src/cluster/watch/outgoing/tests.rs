@@ -129,11 +129,11 @@ async fn what_keeps_coming_is_handed_out_once_in_a_slice() {
     let mut batches = Vec::new();
     let mut expected = Vec::new();
     // A whole number of milliseconds: the clock knows nothing less.
-    for number in 0..240 {
+    for number in 0..320 {
         let uid = number.to_string();
         world.next(&[&uid]);
         expected.push(uid);
-        batches.extend(world.pass(SLICE / 12).await);
+        batches.extend(world.pass(SLICE / 16).await);
     }
     batches.extend(world.pass(SLICE * 2).await);
     assert_eq!(batches.concat(), expected, "all of them, in order");
