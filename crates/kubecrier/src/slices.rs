@@ -50,7 +50,7 @@ impl Slices {
 
     /// Until when a stream rests that has written before; `None` if it need not.
     pub fn rests(self, written: Instant, now: Instant) -> Option<Instant> {
-        let opens = end(self.from + (SLICE - BEFORE), now);
+        let opens = end(self.from + SLICE.saturating_sub(BEFORE), now);
         let opened = opens - SLICE;
         let open = now < opened + BEFORE + AFTER;
         (written >= opened && !open).then_some(opens)
