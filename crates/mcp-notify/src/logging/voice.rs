@@ -13,12 +13,12 @@ use crate::notification::{About, EncodeError, Notification, Opening, SharedMembe
 /// ```
 /// use mcp_notify::{Level, SharedMembers, Voice};
 ///
-/// let news = SharedMembers::new(&serde_json::json!({"pod": "web-0"}))?;
+/// let news = SharedMembers::new(&serde_json::json!({"price": 5}))?;
 /// for cart in [7, 8] {
 ///     let voice = Voice::new(Level::Info, "shop", &serde_json::json!({"cart": cart}))?;
 ///     let message = voice.say(&serde_json::json!({"seq": 1}), news.clone());
 ///     let frame = message.frame().map_err(Clone::clone)?;
-///     let data = format!(r#""data":{{"cart":{cart},"seq":1,"pod":"web-0"}}}}}}"#);
+///     let data = format!(r#""data":{{"cart":{cart},"seq":1,"price":5}}}}}}"#);
 ///     assert!(frame.ends_with(data.as_bytes()));
 /// }
 /// # Ok::<(), mcp_notify::EncodeError>(())

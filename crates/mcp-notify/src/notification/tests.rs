@@ -165,7 +165,7 @@ proptest! {
 #[test]
 fn what_messages_have_in_common_is_kept_once() {
     let shared = SharedMembers::new(&json!({"a": "x".repeat(1000)})).unwrap();
-    let about = About::resource(ResourceType::Events, "k8s://x");
+    let about = About::resource(ResourceType::Events, "shop://x");
     let voices = ["one", "two"].map(|name| {
         let voice = Voice::new(Level::Notice, name, &json!({"for": name})).unwrap();
         voice.about(about.clone())
