@@ -25,7 +25,6 @@ use crate::notification::{About, EncodeError, Notification, Opening, SharedMembe
 /// ```
 #[derive(Clone, Debug)]
 pub struct Voice {
-    level: Level,
     opening: Arc<Opening>,
 }
 
@@ -40,7 +39,6 @@ impl Voice {
         let message = LogMessage::new(level, first).logger(logger);
         let opening = message.into_notification().opening()?;
         Ok(Self {
-            level,
             opening: Arc::new(opening),
         })
     }
@@ -50,11 +48,6 @@ impl Voice {
     pub fn about(mut self, about: About) -> Self {
         Arc::make_mut(&mut self.opening).set_about(about);
         self
-    }
-
-    /// How loud it is.
-    pub fn level(&self) -> Level {
-        self.level
     }
 
     /// A message with more members: its own, which have to be an object, and those

@@ -84,6 +84,24 @@ impl Model {
         self.unannounced += 1;
     }
 
+    /// The next notification, and what becomes of it.
+    fn next(
+        &mut self,
+        critical: bool,
+        key: Option<u8>,
+        padding: usize,
+    ) -> (Notification, PushOutcome) {
+        let number = self.pushed;
+        let pushed = notification(number, critical, key, padding);
+        let outcome = self.push(Waiting {
+            number,
+            critical,
+            key,
+            bytes: pushed.bytes_len(),
+        });
+        (pushed, outcome)
+    }
+
     fn push(&mut self, newcomer: Waiting) -> PushOutcome {
         self.pushed += 1;
         if self.closed {
@@ -238,14 +256,7 @@ fn push_all(
     let mut taken = 0;
     let mut notifications = Vec::new();
     for (critical, key, padding) in all {
-        let number = model.pushed;
-        let pushed = notification(number, critical, key, padding);
-        let outcome = model.push(Waiting {
-            number,
-            critical,
-            key,
-            bytes: pushed.bytes_len(),
-        });
+        let (pushed, outcome) = model.next(critical, key, padding);
         taken += usize::from(outcome.into_result().is_ok());
         notifications.push(pushed);
     }
@@ -260,14 +271,7 @@ fn push(
     key: Option<u8>,
     padding: usize,
 ) -> Result<(), TestCaseError> {
-    let number = model.pushed;
-    let pushed = notification(number, critical, key, padding);
-    let expected = model.push(Waiting {
-        number,
-        critical,
-        key,
-        bytes: pushed.bytes_len(),
-    });
+    let (pushed, expected) = model.next(critical, key, padding);
     prop_assert_eq!(outbox.push(pushed), expected);
     Ok(())
 }

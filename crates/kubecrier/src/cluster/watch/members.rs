@@ -1,6 +1,9 @@
 //! Who shares a watch.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
 use parking_lot::RwLock;
 use tokio::sync::Notify;
@@ -12,6 +15,8 @@ use crate::subscriptions::{Change, Event, Listener};
 pub(super) struct Members {
     // Read per event, written when somebody comes or goes.
     all: RwLock<Vec<Member>>,
+    /// The highest key there was.
+    newest: AtomicU64,
     left: Notify,
 }
 
@@ -47,6 +52,7 @@ impl Members {
             not_before,
             listener,
         });
+        self.newest.fetch_max(key, Ordering::Relaxed);
     }
 
     pub(super) fn remove(&self, key: u64) {
@@ -77,8 +83,7 @@ impl Members {
 
     /// Those who are there now.
     pub(super) fn present(&self) -> Present {
-        let all = self.all.read();
-        Present(all.iter().map(|member| member.key).max().unwrap_or(0))
+        Present(self.newest.load(Ordering::Relaxed))
     }
 
     /// Versions count anew for these: it is another cluster.
