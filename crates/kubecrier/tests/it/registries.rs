@@ -6,8 +6,9 @@ use std::{
 };
 
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
-use crate::harness::{File, Http, HttpSession, Project, Stream, changed, initialize, kubeconfig};
+use crate::harness::{HttpSession, Project, Stream, changed, initialize};
 
 /// Longer than a change takes to be told: it settles, is looked at, and looked at
 /// once more.
@@ -17,19 +18,6 @@ const TOOLS: &str = "notifications/tools/list_changed";
 const RESOURCES: &str = "notifications/resources/list_changed";
 const PROMPTS: &str = "notifications/prompts/list_changed";
 const ALL: [&str; 3] = [PROMPTS, RESOURCES, TOOLS];
-
-fn no_cluster() -> File {
-    kubeconfig(|file| {
-        file.server_context("dev", "https://127.0.0.1:1", "")
-            .current("dev")
-    })
-}
-
-async fn http(project: &Project, more: &[&str]) -> Http {
-    let mut arguments = vec!["--project-root", project.text()];
-    arguments.extend(more);
-    Http::start(&no_cluster().path, &arguments).await
-}
 
 async fn told(stream: &mut Stream, count: usize) -> Vec<String> {
     let mut messages = Vec::new();
@@ -99,7 +87,7 @@ fn old_versions_are_told_nothing() {
 #[tokio::test]
 async fn a_change_is_told_once_and_no_change_is_not() {
     let project = Project::new();
-    let http = http(&project, &[]).await;
+    let http = project.http(&[]).await;
     let mut stream = settled(&http).await;
     for _ in 0..5 {
         for list in ["tools/list", "resources/list", "prompts/list"] {
@@ -133,11 +121,11 @@ async fn a_change_is_told_once_and_no_change_is_not() {
 #[tokio::test]
 async fn a_change_is_seen_within_a_second() {
     let project = Project::new();
-    let http = http(&project, &[]).await;
+    let http = project.http(&[]).await;
     let mut stream = settled(&http).await;
     // Not right after the start, where everything is looked at twice.
     tokio::time::sleep(QUIET).await;
-    let began = tokio::time::Instant::now();
+    let began = Instant::now();
     project.tool("quick", "true");
     assert_eq!(told(&mut stream, 1).await, [TOOLS]);
     let took = began.elapsed();
@@ -149,21 +137,31 @@ async fn a_change_is_seen_within_a_second() {
 #[tokio::test]
 async fn rapid_saves_settle_into_one() {
     let project = Project::new();
-    let http = http(&project, &[]).await;
+    let http = project.http(&[]).await;
     let mut stream = settled(&http).await;
     stream.expect_silence(QUIET).await;
-    for turn in 0..10 {
-        project.tool("test_tool", &format!("echo {turn}"));
-        tokio::time::sleep(Duration::from_millis(20)).await;
+    for round in 0.. {
+        let began = Instant::now();
+        for turn in 0..10 {
+            project.tool("test_tool", &format!("echo {round} {turn}"));
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let took = began.elapsed();
+        assert_eq!(told(&mut stream, 1).await, [TOOLS]);
+        // Saves that a busy machine draws out are not rapid, and may be told apart.
+        if took < Duration::from_millis(150) {
+            break;
+        }
+        assert!(round < 20, "ten saves take {took:?}");
+        while tokio::time::timeout(QUIET, stream.next()).await.is_ok() {}
     }
-    assert_eq!(told(&mut stream, 1).await, [TOOLS]);
     stream.expect_silence(QUIET).await;
 }
 
 #[tokio::test]
 async fn sessions_of_different_versions_go_by_their_own_rules() {
     let project = Project::new();
-    let http = http(&project, &[]).await;
+    let http = project.http(&[]).await;
     let old = http.another("2025-03-26").await;
     let mut quiet = old.stream(None).await;
     let mut stream = settled(&http).await;
@@ -193,7 +191,7 @@ async fn sessions_of_different_versions_go_by_their_own_rules() {
 async fn a_restart_forgets_what_was_told() {
     let project = Project::new();
     for _ in 0..2 {
-        let http = http(&project, &[]).await;
+        let http = project.http(&[]).await;
         settled(&http).await.expect_silence(QUIET).await;
     }
 }
@@ -204,8 +202,7 @@ async fn a_folder_that_goes_and_comes_back_is_told_twice() {
     let (root, aside) = (project.path().join("p"), project.path().join("aside"));
     let inner = Project::new();
     fs::rename(inner.path(), &root).unwrap();
-    let arguments = ["--project-root", root.to_str().unwrap()];
-    let http = Http::start(&no_cluster().path, &arguments).await;
+    let http = project.http_of(root.to_str().unwrap(), &[]).await;
     let mut stream = settled(&http).await;
     stream.expect_silence(QUIET).await;
     fs::rename(&root, &aside).unwrap();
@@ -234,7 +231,7 @@ async fn bad_items_are_named_and_hide_nothing() {
     project.meta("twin", &json!({"name": "test_tool"}));
     project.tool("pods_list", "true");
     std::os::unix::fs::symlink("/etc", project.path().join("tools/etc")).unwrap();
-    let http = http(&project, &[]).await;
+    let http = project.http(&[]).await;
     let stats: Value = http.get("/stats").await.json().await.unwrap();
     let mut refused: Vec<_> = stats["project"]["refused"]
         .as_array()
@@ -285,7 +282,7 @@ async fn a_hook_runs_only_where_it_may() {
     let project = Project::new();
     let hook = "#!/bin/bash\necho '{\"version\": 1, \"prompts\": []}'\n";
     project.write("server.d/register.sh", hook, 0o755);
-    let without = http(&project, &[]).await;
+    let without = project.http(&[]).await;
     let list = without.rpc("prompts/list", json!({})).await;
     let is_there = |list: &Value| {
         let prompts = list["result"]["prompts"].as_array().unwrap();
@@ -293,7 +290,7 @@ async fn a_hook_runs_only_where_it_may() {
     };
     assert!(is_there(&list), "{list}");
     assert!(without.server.log().contains("--allow-register-hook"));
-    let with = http(&project, &["--allow-register-hook"]).await;
+    let with = project.http(&["--allow-register-hook"]).await;
     let list = with.rpc("prompts/list", json!({})).await;
     assert!(!is_there(&list), "{list}");
     let mut stream = settled(&with).await;
@@ -308,7 +305,7 @@ async fn hundreds_of_tools_come_page_by_page() {
     for turn in 0..120 {
         project.tool(&format!("tool-{turn:03}"), "true");
     }
-    let http = http(&project, &[]).await;
+    let http = project.http(&[]).await;
     let (mut names, mut cursor, mut pages) = (Vec::new(), Value::Null, 0);
     let mut first = Value::Null;
     loop {

@@ -9,11 +9,14 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{StdioSession, command};
+use super::{File, Http, StdioSession, command, kubeconfig};
 
 /// A project folder that goes with its test.
 pub(crate) struct Project {
     dir: tempfile::TempDir,
+    /// Of a cluster that nobody reaches. It stays as long as the server: one that
+    /// goes takes its context out of the lists, which is a change like any other.
+    kubeconfig: File,
 }
 
 // === impl Project ===
@@ -23,6 +26,10 @@ impl Project {
     pub(crate) fn empty() -> Self {
         Self {
             dir: tempfile::tempdir().unwrap(),
+            kubeconfig: kubeconfig(|file| {
+                file.server_context("dev", "https://127.0.0.1:1", "")
+                    .current("dev")
+            }),
         }
     }
 
@@ -81,6 +88,17 @@ impl Project {
 
     pub(crate) fn prompt(&self, name: &str, text: &str) {
         self.write(&format!("prompts/{name}.txt"), text, 0o644);
+    }
+
+    /// A server over HTTP that serves it.
+    pub(crate) async fn http(&self, more: &[&str]) -> Http {
+        self.http_of(self.text(), more).await
+    }
+
+    /// A server over HTTP that serves a folder inside of it.
+    pub(crate) async fn http_of(&self, root: &str, more: &[&str]) -> Http {
+        let arguments = [&["--project-root", root], more].concat();
+        Http::start(&self.kubeconfig.path, &arguments).await
     }
 
     /// A server on stdio that serves it.
