@@ -338,9 +338,10 @@ impl Watches {
         lease: &Lease,
     ) -> Option<(Share, Running)> {
         let shared = &self.shared;
-        let key = shared.keys.fetch_add(1, Ordering::Relaxed);
         let not_before = start.version.parse().unwrap_or_default();
         let mut running = shared.running.lock();
+        // Under the lock: who joins a watch later has a higher key.
+        let key = shared.keys.fetch_add(1, Ordering::Relaxed);
         let scope = covering(&running, scope);
         if let Some(one) = running.get(&scope) {
             let same = |share: &Share| Arc::ptr_eq(&share.members, &one.members);

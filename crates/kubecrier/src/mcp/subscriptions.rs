@@ -63,6 +63,15 @@ pub(super) struct Made {
     pub(super) warnings: Vec<String>,
 }
 
+/// How a subscription will be used.
+#[derive(Clone, Copy)]
+enum Use<'a> {
+    /// By its name; and it is pushed to the session, if there is one.
+    Named(Option<&'a Session>),
+    /// By its filters: of those that are alike, one is enough.
+    Polled,
+}
+
 /// Says that the resource of a subscription has changed.
 struct Told(Updates);
 
@@ -124,7 +133,8 @@ impl Subscriptions {
         context: Option<&str>,
         filters: Filters,
     ) -> Result<Made, ToolError> {
-        self.make(who, context, filters, who.session.as_ref()).await
+        let session = who.session.as_ref();
+        self.make(who, context, filters, Use::Named(session)).await
     }
 
     /// The one that this client polls with these filters, made if it has none.
@@ -136,15 +146,15 @@ impl Subscriptions {
     ) -> Result<Made, ToolError> {
         let context = self.inner.watches.context(context)?;
         let owned = self.inner.ledger.list(&owner(who));
-        let same = owned.into_iter().find(|one| {
-            one.is_kept_by_use() && one.cluster() == context && *one.filters() == filters
-        });
+        let same = owned
+            .into_iter()
+            .find(|one| is_polled(one, &context, &filters));
         match same {
             Some(subscription) => Ok(Made {
                 subscription,
                 warnings: Vec::new(),
             }),
-            None => self.make(who, Some(&context), filters, None).await,
+            None => self.make(who, Some(&context), filters, Use::Polled).await,
         }
     }
 
@@ -153,7 +163,7 @@ impl Subscriptions {
         who: &Who,
         context: Option<&str>,
         filters: Filters,
-        push_to: Option<&Session>,
+        used: Use<'_>,
     ) -> Result<Made, ToolError> {
         let Inner {
             ledger,
@@ -172,6 +182,10 @@ impl Subscriptions {
             .reserve(&owner)
             .map_err(|refused| ToolError::Limit(refused.to_string()))?;
         let context = watches.context(context)?;
+        let push_to = match used {
+            Use::Named(session) => session,
+            Use::Polled => None,
+        };
         let outlet = Outlet {
             session: push_to.map(Session::downgrade),
             updates: Arc::new(Told(updates.clone())),
@@ -199,7 +213,11 @@ impl Subscriptions {
                     .to_owned(),
             );
         }
-        slot.fill(Arc::clone(&one), Box::new(joined.lease));
+        // Another call with the same filters may have been faster.
+        let polled = |other: &Subscription| {
+            matches!(used, Use::Polled) && is_polled(other, &context, &filters)
+        };
+        let one = slot.fill_unless(polled, one, Box::new(joined.lease));
         if let Some(session) = &who.session {
             self.end_with(session, &owner);
         }
@@ -293,6 +311,11 @@ pub(super) fn owner(who: &Who) -> Owner {
 
 fn name(caller: &Caller) -> Arc<str> {
     caller.to_string().into()
+}
+
+/// Whether who polls with these filters means this one.
+fn is_polled(one: &Subscription, context: &str, filters: &Filters) -> bool {
+    one.is_kept_by_use() && one.cluster() == context && one.filters() == filters
 }
 
 /// The same words for what never was and for what is another's.

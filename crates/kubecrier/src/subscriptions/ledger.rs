@@ -297,17 +297,34 @@ impl Slot {
     }
 
     /// The subscription stands; `lease` is dropped when it ends.
-    pub fn fill(mut self, subscription: Arc<Subscription>, lease: Box<dyn Any + Send + Sync>) {
-        self.filled = true;
+    pub fn fill(self, subscription: Arc<Subscription>, lease: Box<dyn Any + Send + Sync>) {
+        self.fill_unless(|_| false, subscription, lease);
+    }
+
+    /// The same, unless the owner has one that will do: then that one stays alone, and
+    /// the place is given back. Comes back with the one that stands.
+    pub fn fill_unless(
+        mut self,
+        will_do: impl Fn(&Subscription) -> bool,
+        subscription: Arc<Subscription>,
+        lease: Box<dyn Any + Send + Sync>,
+    ) -> Arc<Subscription> {
         let mut inner = self.ledger.inner.lock();
         let owned = inner.owners.entry(self.owner.clone()).or_default();
+        let mut there = owned.active.values().map(|active| &active.subscription);
+        if let Some(other) = there.find(|other| will_do(other)) {
+            return Arc::clone(other);
+        }
         owned.reserved = owned.reserved.saturating_sub(1);
         let id = subscription.id().clone();
         let active = Active {
-            subscription,
+            subscription: Arc::clone(&subscription),
             _lease: lease,
         };
         owned.active.insert(id, active);
+        drop(inner);
+        self.filled = true;
+        subscription
     }
 }
 

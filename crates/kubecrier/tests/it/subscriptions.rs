@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Event};
-use kube::{Api, api::PostParams};
+use kube::{
+    Api,
+    api::{DeleteParams, PostParams},
+};
 use serde_json::{Value, json};
 use testbed::{Cluster, User, event, namespace, pod};
 
@@ -113,6 +116,38 @@ async fn a_subscription_tells_what_document_3_says() {
     }
     warn(bed.dev(), "sub-raw", "ConfigMap/settings", "After").await;
     client.silence(QUIET).await;
+}
+
+/// What is made anew under an old name has its own labels.
+#[tokio::test]
+async fn labels_are_those_of_the_object_and_not_of_its_name() {
+    let Some(bed) = testbed::shared() else { return };
+    space(bed.dev(), "sub-anew").await;
+    let file = one_context(bed.dev(), User::Admin);
+    let http = Http::start(&file.path, &[]).await;
+    let mut client = Subscriber::new(&http).await;
+    let blue = json!({"namespace": "sub-anew", "labelSelector": "colour=blue"});
+    let id = client.subscribe(blue).await;
+    let api: Api<ConfigMap> =
+        Api::namespaced(bed.dev().client(User::Admin).await.unwrap(), "sub-anew");
+    for (colour, reason) in [("green", "First"), ("blue", "Second"), ("green", "Third")] {
+        let made: ConfigMap = serde_json::from_value(json!({
+            "metadata": {"namespace": "sub-anew", "name": "paint", "labels": {"colour": colour}},
+        }))
+        .unwrap();
+        let made = bed.dev().create(&made).await.unwrap();
+        let mut told = event("sub-anew", "ConfigMap/paint", "Normal", reason, "dries");
+        told.involved_object.uid = made.metadata.uid;
+        bed.dev().create(&told).await.unwrap();
+        if colour == "blue" {
+            let data = client.event(&id).await;
+            assert_eq!(data["event"]["reason"], "Second", "{data}");
+            assert_eq!(data["event"]["labels"], json!({"colour": "blue"}));
+        } else {
+            client.silence(QUIET).await;
+        }
+        api.delete("paint", &DeleteParams::default()).await.unwrap();
+    }
 }
 
 /// S3-8, S3-10 to S3-12, and what the answer warns of.
@@ -276,6 +311,31 @@ async fn on_stdio_one_polls() {
         "{}",
         second.text
     );
+}
+
+/// Who polls by filters has one subscription for them, however many calls come first.
+#[tokio::test]
+async fn polls_that_begin_together_share_a_subscription() {
+    let Some(bed) = testbed::shared() else { return };
+    let file = one_context(bed.dev(), User::Reader);
+    let http = Http::start(&file.path, &[]).await;
+    for namespace in ["sub-twin-1", "sub-twin-2", "sub-twin-3"] {
+        let filters = json!({"namespace": namespace});
+        let calls = (0..8).map(|_| http.call("events_poll", filters.clone()));
+        let answers = futures_util::future::join_all(calls).await;
+        let mut ids: Vec<_> = answers
+            .into_iter()
+            .map(|answer| answer.ok().data["subscriptionId"].to_string())
+            .collect();
+        ids.dedup();
+        assert_eq!(ids.len(), 1, "{ids:?}");
+    }
+    let all = http
+        .call("events_list_subscriptions", json!({}))
+        .await
+        .ok()
+        .data;
+    assert_eq!(all["subscriptions"].as_array().unwrap().len(), 3, "{all}");
 }
 
 /// The newest protocol: listened to as a resource, read, and polled.

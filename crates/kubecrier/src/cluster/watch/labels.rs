@@ -61,6 +61,9 @@ struct Key {
     kind: String,
     namespace: String,
     name: String,
+    /// What was made anew under the same name, or lies in the cluster that a context
+    /// now stands for, has its own labels.
+    uid: String,
 }
 
 // === impl LabelSource ===
@@ -96,6 +99,7 @@ impl LabelSource {
             kind: object.kind.clone(),
             namespace: object.namespace.clone(),
             name: object.name.clone(),
+            uid: object.uid.clone(),
         };
         self.objects.get(&key.clone(), || {
             let contexts = Arc::clone(&self.contexts);

@@ -52,7 +52,8 @@ impl Members {
             not_before,
             listener,
         });
-        self.newest.fetch_max(key, Ordering::Relaxed);
+        // Only now: whoever counts as present can be asked what it wants.
+        self.newest.fetch_max(key, Ordering::Release);
     }
 
     pub(super) fn remove(&self, key: u64) {
@@ -83,7 +84,7 @@ impl Members {
 
     /// Those who are there now.
     pub(super) fn present(&self) -> Present {
-        Present(self.newest.load(Ordering::Relaxed))
+        Present(self.newest.load(Ordering::Acquire))
     }
 
     /// Versions count anew for these: it is another cluster.

@@ -115,6 +115,39 @@ fn a_subscription_that_came_too_late_can_still_be_ended() {
 }
 
 #[test]
+fn where_one_will_do_it_stays_alone() {
+    let world = World::new(3, 3);
+    let a = session("a");
+    let filters = Filters::try_from(Request::default()).unwrap();
+    let fill = |slot: Slot, context: &str| {
+        let one = Subscription::new(
+            filters.clone(),
+            context,
+            outlet(None),
+            FeedLimits::default(),
+        );
+        world.held.fetch_add(1, Ordering::Relaxed);
+        let lease = Box::new(Held(Arc::clone(&world.held)));
+        slot.fill_unless(|other| other.cluster() == context, Arc::new(one), lease)
+    };
+    let slots: Vec<_> = (0..3).map(|_| world.ledger.reserve(&a).unwrap()).collect();
+    let contexts = ["dev", "dev", "prod"];
+    let stand: Vec<_> = (slots.into_iter().zip(contexts))
+        .map(|(slot, context)| fill(slot, context))
+        .collect();
+    assert!(Arc::ptr_eq(&stand[0], &stand[1]));
+    assert!(!Arc::ptr_eq(&stand[0], &stand[2]));
+    assert_eq!((world.ledger.len(), world.held()), (2, 2));
+    world.subscribe(&a).unwrap();
+    // Another owner's does not count.
+    world.ledger.end_owner(&a);
+    world.subscribe(&a).unwrap();
+    let b = session("b");
+    let other = fill(world.ledger.reserve(&b).unwrap(), "dev");
+    assert_eq!(world.ledger.list(&b)[0].id(), other.id());
+}
+
+#[test]
 fn ten_thousand_came_and_went_and_nothing_is_left() {
     let world = World::new(10, 100);
     let a = session("a");
