@@ -4,6 +4,8 @@
 //! every matching one has to be looked at. What can be matched by the server is
 //! (field selectors); what is kept here is only the newest.
 
+mod wire;
+
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BinaryHeap},
@@ -12,10 +14,10 @@ use std::{
 };
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Event;
 use kube::Api;
 use serde::Serialize;
 
+pub(super) use self::wire::WireEvent;
 use super::{
     error::{ClusterError, Operation},
     list::{More, PAGE, Page, page},
@@ -107,7 +109,7 @@ impl Cluster {
             namespace: query.namespace.as_ref().map(Name::as_str),
             context: self.context(),
         };
-        let api: Api<Event> = match &query.namespace {
+        let api: Api<WireEvent> = match &query.namespace {
             Some(namespace) => Api::namespaced(self.client(), namespace.as_str()),
             None => Api::all(self.client()),
         };
@@ -178,7 +180,7 @@ impl EventQuery {
 
     /// Whether it has happened after the version that was named. What has no number
     /// is shown rather than lost.
-    fn is_after(&self, event: &Event) -> bool {
+    fn is_after(&self, event: &WireEvent) -> bool {
         let version = event.metadata.resource_version.as_deref();
         let version: Option<u64> = version.and_then(|text| text.parse().ok());
         let both = self.after.zip(version);
@@ -281,13 +283,13 @@ impl PartialEq for ByTime {
 
 impl Eq for ByTime {}
 
-fn row(event: Event) -> EventRow {
+fn row(event: WireEvent) -> EventRow {
     let times = Times::of(&event);
     let object = event.involved_object;
     EventRow {
         last_seen: times.last,
         namespace: event.metadata.namespace.unwrap_or_default(),
-        kind: event.type_.unwrap_or_default(),
+        kind: event.kind.unwrap_or_default(),
         reason: event.reason.unwrap_or_default(),
         involved_object: InvolvedObject {
             api_version: object.api_version.unwrap_or_default(),
@@ -303,7 +305,7 @@ fn row(event: Event) -> EventRow {
 
 /// An event as subscribers see it; its labels are its own until better ones are
 /// known.
-pub(super) fn plain(event: Event, redactor: &Redactor) -> subscriptions::Event {
+pub(super) fn plain(event: WireEvent, redactor: &Redactor) -> subscriptions::Event {
     let times = Times::of(&event);
     let clean_text =
         |text: Option<String>| redactor.workload(&text.unwrap_or_default()).into_owned();
@@ -315,7 +317,7 @@ pub(super) fn plain(event: Event, redactor: &Redactor) -> subscriptions::Event {
         version: (event.metadata.resource_version).and_then(|text| text.parse().ok()),
         namespace: event.metadata.namespace.unwrap_or_default(),
         timestamp: times.last,
-        kind: event.type_.unwrap_or_default(),
+        kind: event.kind.unwrap_or_default(),
         reason: clean_text(event.reason),
         message: clean_text(event.message),
         labels: clean(event.metadata.labels.unwrap_or_default(), redactor),
@@ -354,17 +356,15 @@ struct Times {
 // === impl Times ===
 
 impl Times {
-    fn of(event: &Event) -> Self {
-        let first = event.first_timestamp.as_ref().map(|time| time.0);
-        let began = event.event_time.as_ref().map(|time| time.0);
+    fn of(event: &WireEvent) -> Self {
+        let (first, began) = (event.first_timestamp, event.event_time);
         let created = (event.metadata.creation_timestamp.as_ref()).map(|time| time.0);
         let series = event.series.as_ref();
-        let observed = series.and_then(|series| series.last_observed_time.as_ref());
         // The latest sign of it: a series goes on after its first time, and eventTime
         // is the first.
-        let last = observed
-            .map(|time| time.0)
-            .or(event.last_timestamp.as_ref().map(|time| time.0))
+        let last = series
+            .and_then(|series| series.last_observed_time)
+            .or(event.last_timestamp)
             .or(began)
             .or(first)
             .or(created)
@@ -407,6 +407,21 @@ mod tests {
         check_last_seen(json!({"lastTimestamp": three, "eventTime": four}), 3);
         let series = json!({"count": 7, "lastObservedTime": five});
         check_last_seen(json!({"lastTimestamp": three, "series": series}), 5);
+    }
+
+    /// What somebody writes into one event must not cost the others.
+    #[test]
+    fn a_time_that_is_none_counts_as_not_said() {
+        let far = "9999-12-31T23:59:59Z";
+        check_last_seen(json!({"lastTimestamp": far}), 1);
+        let two = "2026-01-01T00:00:02Z";
+        check_last_seen(json!({"lastTimestamp": far, "firstTimestamp": two}), 2);
+        let micro = "9999-12-31T23:59:59.999999Z";
+        check_last_seen(json!({"eventTime": micro, "lastTimestamp": two}), 2);
+        check_last_seen(json!({"series": {"lastObservedTime": micro}}), 1);
+        check_last_seen(json!({"lastTimestamp": null, "eventTime": null}), 1);
+        let written = json!([{"manager": "somebody", "time": far}]);
+        check_last_seen(json!({"metadata": {"managedFields": written}}), 1);
     }
 
     #[test]

@@ -3,12 +3,11 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Event as ApiEvent;
 use kube::Api;
 
 use super::{
     error::{ClusterError, Operation},
-    events::{self, SCAN_MAX},
+    events::{self, SCAN_MAX, WireEvent},
     investigate,
     list::{PAGE, page},
     name::Name,
@@ -52,7 +51,7 @@ impl Cluster {
             namespace: namespace.map(Name::as_str),
             context: self.context(),
         };
-        let api: Api<ApiEvent> = match namespace {
+        let api: Api<WireEvent> = match namespace {
             Some(namespace) => Api::namespaced(self.client(), namespace.as_str()),
             None => Api::all(self.client()),
         };

@@ -39,8 +39,16 @@ impl Cluster {
 
     /// The names of all namespaces, as far as one page goes.
     pub async fn namespace_names(&self) -> Result<Vec<String>, ClusterError> {
+        Ok(self.first_namespace_names(PAGE).await?.0)
+    }
+
+    /// The names of the first namespaces, so many at most, and how many more there are.
+    pub(super) async fn first_namespace_names(
+        &self,
+        max: u32,
+    ) -> Result<(Vec<String>, usize), ClusterError> {
         let api: Api<Namespace> = Api::all(self.client());
-        let params = ListParams::default().limit(PAGE);
+        let params = ListParams::default().limit(max);
         let operation = Operation {
             verb: "list",
             resource: "namespaces",
@@ -49,11 +57,9 @@ impl Cluster {
             context: self.context(),
         };
         let page = self.ask(&operation, api.list_metadata(&params)).await?;
-        Ok(page
-            .items
-            .into_iter()
-            .filter_map(|one| one.metadata.name)
-            .collect())
+        let rest = page.metadata.remaining_item_count.unwrap_or_default();
+        let names = page.items.into_iter().filter_map(|one| one.metadata.name);
+        Ok((names.collect(), usize::try_from(rest).unwrap_or_default()))
     }
 
     /// Whether a namespace is there; nothing if that may not be known.

@@ -17,7 +17,7 @@ pub(super) mod source;
 pub(super) mod status;
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{
         Arc, Weak,
         atomic::{AtomicU64, Ordering},
@@ -62,6 +62,9 @@ const FALLBACK_MAX: usize = 50;
 /// be any of them.
 const TRIED_MAX: usize = 1000;
 const TRIED_AT_ONCE: usize = 20;
+
+/// Namespaces whose names are asked for, to find those that filters name by a pattern.
+const LISTED_MAX: u32 = 5000;
 
 /// Events live this long in a cluster that was not told otherwise.
 const EVENT_TTL_MINUTES: usize = 60;
@@ -182,30 +185,28 @@ impl Watches {
         };
         self.missing_namespaces(context, filters, &mut warnings)
             .await;
-        let mut lease = Lease::default();
-        let mut standing = Vec::new();
-        let mut events = Some(0);
-        for (scope, start) in begun {
-            events = events.zip(start.count).map(|(sum, count)| sum + count);
-            let listener = Arc::clone(&listener);
-            if let Some((share, running)) = self.enter(scope, start, listener, &lease) {
-                lease.shares.push(share);
-                standing.push(running);
-            }
-        }
-        for stood in join_all(standing.iter().map(|one| one.status.first())).await {
+        let counts = begun.iter().map(|(_, start)| start.count);
+        let events: Option<usize> = counts.sum();
+        let entered = self.enter(begun, &listener);
+        for stood in join_all(entered.iter().map(|(_, one)| one.status.first())).await {
             stood.map_err(with_rule)?;
         }
-        for running in &standing {
+        for (share, running) in &entered {
             if running.status.state() != WatchState::Live {
-                warnings.push(
-                    "the watch is being re-established; events of the meantime will follow"
-                        .to_owned(),
-                );
+                let again = "the watch is being re-established";
+                let why = running.members.trouble().map(|error| format!(": {error}"));
+                warnings.push(format!(
+                    "{again}{}; events of the meantime will follow",
+                    why.unwrap_or_default()
+                ));
                 // The cluster has just answered, so it need not wait any longer.
                 running.status.nudge();
             }
+            running.members.catch_up(share.key, &*listener);
         }
+        let lease = Lease {
+            shares: entered.into_iter().map(|(share, _)| share).collect(),
+        };
         Ok(Joined {
             lease,
             context: context.to_owned(),
@@ -259,9 +260,9 @@ impl Watches {
     ) -> Result<Vec<(Scope, Start)>, ClusterError> {
         let contexts = &self.shared.contexts;
         let cluster = contexts.cluster(Some(&whole.context)).await?;
-        let names = match filters.exact_namespaces() {
-            Some(named) => named.into_iter().map(str::to_owned).collect(),
-            None => match cluster.namespace_names().await {
+        let (names, unseen) = match filters.exact_namespaces() {
+            Some(named) => (named.into_iter().map(str::to_owned).collect(), 0),
+            None => match cluster.first_namespace_names(LISTED_MAX).await {
                 Ok(names) => names,
                 Err(_) => return Err(denied),
             },
@@ -294,10 +295,10 @@ impl Watches {
             "events of the whole cluster may not be read: only these {} of {} namespaces are watched, and \
              none that is made later: {}",
             seen.len(),
-            candidates.len(),
+            candidates.len() + unseen,
             seen.join(", ")
         );
-        let rest = candidates.len() - tried;
+        let rest = candidates.len() - tried + unseen;
         if rest > 0 {
             warning.push_str(&format!("; {rest} were not tried, name them"));
         }
@@ -328,46 +329,50 @@ impl Watches {
         }
     }
 
-    /// Joins the watch that covers the scope, or starts one; nothing if the lease has a
-    /// share in it already, for another namespace.
+    /// Joins the watches that cover the scopes, or starts them.
     fn enter(
         &self,
-        scope: Scope,
-        start: Start,
-        listener: Arc<dyn Listener>,
-        lease: &Lease,
-    ) -> Option<(Share, Running)> {
+        begun: Vec<(Scope, Start)>,
+        listener: &Arc<dyn Listener>,
+    ) -> Vec<(Share, Running)> {
         let shared = &self.shared;
-        let not_before = start.version.parse().unwrap_or_default();
         let mut running = shared.running.lock();
-        // Under the lock: who joins a watch later has a higher key.
-        let key = shared.keys.fetch_add(1, Ordering::Relaxed);
-        let scope = covering(&running, scope);
-        if let Some(one) = running.get(&scope) {
-            let same = |share: &Share| Arc::ptr_eq(&share.members, &one.members);
-            if lease.shares.iter().any(same) {
-                return None;
-            }
-            one.members.add(key, not_before, listener);
-            let share = Share {
-                members: Arc::clone(&one.members),
-                key,
+        let working = working(&running);
+        // Where one watch sees all namespaces, none is watched beside it: what happens
+        // there would be told twice.
+        let whole = (begun.iter())
+            .map(|(scope, _)| covering(&running, &working, scope.clone()))
+            .find(|scope| scope.namespace.is_none());
+        let mut entered: Vec<(Share, Running)> = Vec::with_capacity(begun.len());
+        for (scope, start) in begun {
+            let scope = match &whole {
+                Some(whole) => whole.clone(),
+                None => covering(&running, &working, scope),
             };
-            return Some((share, one.clone()));
+            let one = match running.get(&scope) {
+                Some(one) => one.clone(),
+                None => {
+                    let one = Running {
+                        members: Arc::default(),
+                        status: Arc::new(Status::new(shared.metrics.clone())),
+                    };
+                    running.insert(scope.clone(), one.clone());
+                    self.run(scope, &one, start.version.clone());
+                    one
+                }
+            };
+            let same = |(share, _): &(Share, Running)| Arc::ptr_eq(&share.members, &one.members);
+            if entered.iter().any(same) {
+                continue;
+            }
+            // Under the lock: who joins a watch later has a higher key.
+            let key = shared.keys.fetch_add(1, Ordering::Relaxed);
+            let not_before = start.version.parse().unwrap_or_default();
+            one.members.add(key, not_before, Arc::clone(listener));
+            let members = Arc::clone(&one.members);
+            entered.push((Share { members, key }, one));
         }
-        let one = Running {
-            members: Arc::default(),
-            status: Arc::new(Status::new(shared.metrics.clone())),
-        };
-        one.members.add(key, not_before, listener);
-        let share = Share {
-            members: Arc::clone(&one.members),
-            key,
-        };
-        running.insert(scope.clone(), one.clone());
-        drop(running);
-        self.run(scope, &one, start.version);
-        Some((share, one))
+        entered
     }
 
     fn run(&self, scope: Scope, one: &Running, version: String) {
@@ -412,26 +417,30 @@ impl Watches {
     }
 }
 
+/// The watches that can be joined for more than their own scope. A wider watch that
+/// does not work may never: rights may be narrower than it.
+fn working(running: &HashMap<Scope, Running>) -> HashSet<Scope> {
+    let works = |one: &Running| {
+        matches!(
+            one.status.state(),
+            WatchState::Connecting | WatchState::Live
+        )
+    };
+    let working = running.iter().filter(|(_, one)| works(one));
+    working.map(|(scope, _)| scope.clone()).collect()
+}
+
 /// A watch that is there and sees all that the scope asks for, or the scope itself.
-fn covering(running: &HashMap<Scope, Running>, scope: Scope) -> Scope {
+fn covering(running: &HashMap<Scope, Running>, working: &HashSet<Scope>, scope: Scope) -> Scope {
     let wide = scope.widened();
     let whole = wide.everywhere();
     let selective = (running.keys())
         .filter(|one| one.selector.is_some() && one.context == scope.context)
         .count();
-    // A wider watch that does not work may never: rights may be narrower than it.
-    let works = |scope: &Scope| {
-        running.get(scope).is_some_and(|one| {
-            matches!(
-                one.status.state(),
-                WatchState::Connecting | WatchState::Live
-            )
-        })
-    };
     match () {
         () if running.contains_key(&scope) => scope,
-        () if works(&wide) => wide,
-        () if works(&whole) => whole,
+        () if working.contains(&wide) => wide,
+        () if working.contains(&whole) => whole,
         () if scope.selector.is_some() && selective >= SELECTIVE_MAX => wide,
         () => scope,
     }

@@ -21,7 +21,7 @@ use crate::{
     faults::desk::Desk,
     subscriptions::{
         self, Caps, Feed, FeedLimits, Filters, Ledger, Mode, Outlet, Owner, Subscription,
-        Unsubscribed, Update,
+        SubscriptionId, Unsubscribed, Update,
     },
 };
 
@@ -137,23 +137,32 @@ impl Subscriptions {
         self.make(who, context, filters, Use::Named(session)).await
     }
 
-    /// The one that this client polls with these filters, made if it has none.
+    /// The one that this client polls with these filters, made if it has none; who goes
+    /// on with one must have it.
     pub(super) async fn polled(
         &self,
         who: &Who,
         context: Option<&str>,
         filters: Filters,
+        goes_on: Option<SubscriptionId>,
     ) -> Result<Made, ToolError> {
         let context = self.inner.watches.context(context)?;
         let owned = self.inner.ledger.list(&owner(who));
-        let same = owned
-            .into_iter()
-            .find(|one| is_polled(one, &context, &filters));
+        let same = owned.into_iter().find(|one| {
+            goes_on.as_ref().is_none_or(|id| id == one.id()) && is_polled(one, &context, &filters)
+        });
         match same {
             Some(subscription) => Ok(Made {
                 subscription,
                 warnings: Vec::new(),
             }),
+            // Before anything is watched: a cursor that leads nowhere leaves nothing.
+            None if goes_on.is_some() => Err(ToolError::Arguments(
+                "the cursor is of another subscription than these filters have, or of one that was not \
+                 polled for so long that it has ended: call again without it to begin anew; \
+                 what happened in between is in events_list"
+                    .to_owned(),
+            )),
             None => self.make(who, Some(&context), filters, Use::Polled).await,
         }
     }

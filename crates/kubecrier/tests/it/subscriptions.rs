@@ -447,7 +447,20 @@ async fn a_poll_pages_waits_and_says_what_it_missed() {
     foreign.refused("invalid", &["another subscription"]);
     let both = bad(json!({"subscriptionId": id, "namespace": "x"})).await;
     both.refused("invalid", &["both given"]);
+    // Nothing is watched for a cursor that leads nowhere.
+    let had = http.call("events_list_subscriptions", json!({})).await.ok();
     bad(json!({"cursor": "junk", "namespace": "sub-poll"}))
         .await
         .refused("invalid", &["no cursor"]);
+    let gone = format!("sub-{}.7", "0".repeat(32));
+    for cursor in [gone, cursor] {
+        bad(json!({"cursor": cursor, "namespace": "sub-poll"}))
+            .await
+            .refused(
+                "invalid",
+                &["another subscription", "call again without it"],
+            );
+    }
+    let has = http.call("events_list_subscriptions", json!({})).await.ok();
+    assert_eq!(has.data, had.data);
 }

@@ -138,6 +138,33 @@ async fn several_namespaces_in_one_watch_are_told_once() {
     client.silence(Duration::from_millis(500)).await;
 }
 
+/// Somebody watches one of the namespaces, and somebody all of them: who names two is
+/// told once of each.
+#[tokio::test]
+async fn watches_that_overlap_do_not_tell_twice() {
+    let Some(bed) = testbed::shared() else { return };
+    for name in ["sub-over", "sub-lap"] {
+        let space = namespace(name);
+        bed.dev().create_cluster_wide(&space).await.unwrap();
+    }
+    let file = one_context(bed.dev(), User::Reader);
+    let http = Http::start(&file.path, &[]).await;
+    let other = http.another("2025-11-25").await;
+    let one = json!({"namespace": "sub-over"});
+    other.call("events_subscribe", one).await.ok();
+    other.call("events_subscribe", json!({})).await.ok();
+    assert_eq!(stats(&http).await["watches"].as_array().unwrap().len(), 2);
+    let mut client = Subscriber::new(&http).await;
+    let both = json!({"namespaces": ["sub-lap", "sub-over"]});
+    let id = client.subscribe(both).await;
+    for name in ["sub-over", "sub-lap"] {
+        let told = event(name, "Pod/x", "Normal", "Started", "x");
+        bed.dev().create(&told).await.unwrap();
+        assert_eq!(client.event(&id).await["event"]["namespace"], name);
+    }
+    client.silence(Duration::from_millis(500)).await;
+}
+
 /// S3-56, S3-57: as narrow as the filters allow, as the API server's audit log shows.
 #[tokio::test]
 async fn the_api_server_is_asked_for_no_more_than_is_needed() {

@@ -3,6 +3,12 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Event;
+use kube::{
+    Api,
+    api::{ApiResource, DynamicObject, PostParams},
+};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use testbed::{Cluster, Kubeconfig, Options, User, event, namespace};
@@ -68,6 +74,42 @@ async fn a_restart_of_the_api_server_loses_nothing_and_tells_nobody() {
     let last = client.event(&id).await;
     assert_eq!((reason(&last), &last["seq"]), ("After", &json!(3)));
     client.silence(QUIET).await;
+}
+
+/// Whoever may write events may write a time that is none: the API server takes it, and
+/// it must not keep the others from being told.
+#[tokio::test]
+async fn an_event_with_an_odd_time_is_told_like_any_other() {
+    let Some(bed) = testbed::shared() else { return };
+    let cluster = bed.fresh("odd-times", Options::default());
+    let file = one_context(&cluster, User::Reader);
+    let http = Http::start(&file.path, &[]).await;
+    let mut client = Subscriber::new(&http).await;
+    let id = client.subscribe(json!({"namespace": "default"})).await;
+    let resource = ApiResource::erase::<Event>(&());
+    let admin = cluster.client(User::Admin).await.unwrap();
+    let api: Api<DynamicObject> = Api::namespaced_with(admin, "default", &resource);
+    let odd: DynamicObject = serde_json::from_value(json!({
+        "apiVersion": "v1", "kind": "Event", "metadata": {"name": "odd"},
+        "involvedObject": {"kind": "Pod", "name": "web", "namespace": "default"},
+        "reason": "Odd", "message": "from the end of time", "type": "Warning",
+        "lastTimestamp": "9999-12-31T23:59:59Z",
+    }))
+    .unwrap();
+    let made = api.create(&PostParams::default(), &odd).await.unwrap();
+    assert_eq!(made.data["lastTimestamp"], "9999-12-31T23:59:59Z");
+    let told = client.event(&id).await;
+    assert_eq!(reason(&told), "Odd");
+    let when = told["event"]["timestamp"].as_str().unwrap();
+    assert!(when.parse::<Timestamp>().is_ok(), "{when}");
+    started(&cluster, "Next").await;
+    assert_eq!(reason(&client.event(&id).await), "Next");
+    // And who comes later, or only looks.
+    client.subscribe(json!({"namespace": "default"})).await;
+    for tool in ["events_list", "faults_list"] {
+        let shown = http.call(tool, json!({})).await.ok().text;
+        assert!(shown.contains("Odd"), "{tool}: {shown}");
+    }
 }
 
 /// S3-50 to S3-52, S3-54, S3-77, S3-79, C33: five failures, one message, and one when

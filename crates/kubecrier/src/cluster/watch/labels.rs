@@ -169,9 +169,25 @@ async fn ask(contexts: &Contexts, kinds: &Kinds, key: Key) -> Option<Labels> {
         Api::all_with(cluster.client(), &resource)
     };
     let asked = timeout(cluster.timeout(), api.get_metadata_opt(&key.name));
-    let object = asked.await.ok()?.ok()??;
-    let ObjectMeta { labels, .. } = object.metadata;
-    Some(clean(labels.unwrap_or_default(), cluster.redactor()))
+    let meta = asked.await.ok()?.ok()??.metadata;
+    if !is_meant(&key, &meta) {
+        return None;
+    }
+    Some(clean(meta.labels.unwrap_or_default(), cluster.redactor()))
+}
+
+/// Whether it is the object that the event is about, and not another that has its name
+/// now. A kubelet names its node by the name alone, and a pod that it runs from a file
+/// by the hash of that file.
+fn is_meant(key: &Key, meta: &ObjectMeta) -> bool {
+    let hash = |name: &str| meta.annotations.as_ref()?.get(name).map(String::as_str);
+    let names = [
+        Some(key.name.as_str()),
+        meta.uid.as_deref(),
+        hash("kubernetes.io/config.hash"),
+        hash("kubernetes.io/config.mirror"),
+    ];
+    key.uid.is_empty() || names.contains(&Some(&key.uid))
 }
 
 /// How a kind is called in a path, and whether it lives in namespaces.
@@ -193,6 +209,30 @@ async fn resource(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_object_is_known_by_its_uid_and_by_what_kubelets_take_for_one() {
+        let meta = ObjectMeta {
+            uid: Some("uid-2".to_owned()),
+            annotations: Some(
+                [("kubernetes.io/config.mirror".to_owned(), "hash".to_owned())].into(),
+            ),
+            ..ObjectMeta::default()
+        };
+        let about = |uid: &str| {
+            let key = Key {
+                context: String::new(),
+                api_version: String::new(),
+                kind: String::new(),
+                namespace: String::new(),
+                name: "node-1".to_owned(),
+                uid: uid.to_owned(),
+            };
+            is_meant(&key, &meta)
+        };
+        assert!(about("uid-2") && about("") && about("node-1") && about("hash"));
+        assert!(!about("uid-1"), "it was made anew");
+    }
 
     #[test]
     fn what_an_event_says_never_leads_elsewhere() {

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
 
 use crate::subscriptions::{Change, Event, Listener};
@@ -17,6 +17,8 @@ pub(super) struct Members {
     all: RwLock<Vec<Member>>,
     /// The highest key there was.
     newest: AtomicU64,
+    /// Why the watch does not work, as the members were told.
+    trouble: Mutex<Option<String>>,
     left: Notify,
 }
 
@@ -134,8 +136,29 @@ impl Members {
         }
     }
 
+    /// Tells one who has joined what all were told before: that the watch does not work.
+    pub(super) fn catch_up(&self, key: u64, listener: &dyn Listener) {
+        let Some(error) = self.trouble() else { return };
+        listener.hear(key, &Change::Degraded { error });
+        // It may have become better since, and he may have been told so first.
+        if self.trouble().is_none() {
+            listener.hear(key, &Change::Recovered);
+        }
+    }
+
+    /// Why the watch does not work, if it does not.
+    pub(super) fn trouble(&self) -> Option<String> {
+        self.trouble.lock().clone()
+    }
+
     /// Tells everyone.
     pub(super) fn tell(&self, change: &Change) {
+        // First: who joins from here on catches up.
+        match change {
+            Change::Degraded { error } => *self.trouble.lock() = Some(error.clone()),
+            Change::Recovered => *self.trouble.lock() = None,
+            Change::Gap { .. } => {}
+        }
         let all: Vec<_> = {
             let all = self.all.read();
             all.iter()

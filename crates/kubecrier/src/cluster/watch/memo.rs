@@ -78,15 +78,15 @@ impl<K: Clone + Eq + Hash, V: Clone + Send + Sync + 'static> Memo<K, V> {
         let mut before = None;
         if let Some(kept) = inner.entries.get(key) {
             let age = now.duration_since(kept.asked);
-            match kept.answer.peek() {
+            // Nobody may have waited for it to the end, and then nobody has seen it.
+            let answer = kept.answer.clone().now_or_never();
+            match answer {
                 None => return Said::Later(kept.answer.clone(), kept.before.clone()),
-                Some(Some(value)) if age < self.limits.known => {
-                    return Said::Now(Some(value.clone()));
-                }
+                Some(value @ Some(_)) if age < self.limits.known => return Said::Now(value),
                 Some(None) if age < self.limits.unknown => {
                     return Said::Now(kept.before.clone());
                 }
-                Some(value) => before = value.clone().or_else(|| kept.before.clone()),
+                Some(value) => before = value.or_else(|| kept.before.clone()),
             }
         }
         let answer = ask().boxed().shared();
@@ -190,6 +190,25 @@ mod tests {
             assert_eq!(answer.await, Some(3));
         }
         assert_eq!(asked.load(Ordering::Relaxed), 1);
+    }
+
+    /// Who asked may lose patience; what was answered then counts from when it was
+    /// asked, like any other answer.
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_nobody_waited_for_gets_old_too() {
+        for (late, renewed) in [
+            (None, Duration::from_secs(5)),
+            (Some(7), Duration::from_mins(1)),
+        ] {
+            let memo: Memo<u32, u32> = Memo::new(LIMITS);
+            let (tell, told) = tokio::sync::oneshot::channel();
+            let _impatient = memo.get(&1, || async move { told.await.unwrap() });
+            assert_eq!(tell.send(late), Ok(()));
+            tokio::time::advance(renewed - Duration::from_millis(1)).await;
+            assert_eq!(get(&memo, 1, Some(8)).await, (late, false));
+            tokio::time::advance(Duration::from_millis(1)).await;
+            assert_eq!(get(&memo, 1, Some(8)).await, (Some(8), true));
+        }
     }
 
     #[tokio::test(start_paused = true)]

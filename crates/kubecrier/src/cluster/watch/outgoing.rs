@@ -7,6 +7,7 @@ use std::{
 };
 
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesOrdered};
+use jiff::{SignedDuration, Timestamp};
 use tokio::time::{Duration, Instant, sleep_until, timeout};
 
 use super::{
@@ -36,6 +37,9 @@ const GATHERED_MAX: usize = 256;
 
 /// Fewer than this wait one slice longer: so few are not worth touching everybody.
 const FEW: usize = 10;
+
+/// Events live an hour where nobody said otherwise; some say less.
+const EVENTS_LIVE: SignedDuration = SignedDuration::from_mins(30);
 
 /// Events on their way to the members, in order.
 pub(super) struct Outgoing {
@@ -166,14 +170,22 @@ impl Outgoing {
     }
 
     /// The history was gone. Whatever still exists has been looked at, so something
-    /// is missing only if not all was seen, or if what was seen several times counts
-    /// once.
+    /// is missing only if not all was seen, if what was seen several times counts once,
+    /// or if it was so long that events came and went.
     fn declare_gap(&mut self, recovered: usize, complete: bool, how: &Looked<'_>) {
-        if complete && recovered == 0 {
+        let away = Timestamp::now().duration_since(how.since);
+        let all_live = away < EVENTS_LIVE;
+        if complete && recovered == 0 && all_live {
             tracing::debug!(watch = how.watch, "nothing has happened since");
             return;
         }
-        let detail = if complete {
+        let detail = if complete && !all_live {
+            format!(
+                "the API server's history was gone, after {} minutes; {recovered} events were recovered by \
+                 a list, those that have lived their time since are missing",
+                away.as_mins()
+            )
+        } else if complete {
             format!(
                 "the API server's history was gone; {recovered} events were recovered by a list, but \
                  repeats in between count once"

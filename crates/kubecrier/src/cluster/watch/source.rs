@@ -3,7 +3,6 @@
 use std::{future::Future, sync::Arc};
 
 use futures_util::{Stream, StreamExt, stream::BoxStream};
-use k8s_openapi::api::core::v1::Event as ApiEvent;
 use kube::{
     Api,
     api::{ListParams, WatchEvent, WatchParams},
@@ -15,7 +14,7 @@ use crate::{
     cluster::{
         Contexts,
         error::{ClusterError, ErrorKind, Operation},
-        events,
+        events::{self, WireEvent},
         list::PAGE,
         target::Cluster,
     },
@@ -126,7 +125,7 @@ impl ClusterSource {
         &self,
         cluster: &Cluster,
         version: &str,
-    ) -> Result<BoxStream<'static, kube::Result<WatchEvent<ApiEvent>>>, Fault> {
+    ) -> Result<BoxStream<'static, kube::Result<WatchEvent<WireEvent>>>, Fault> {
         let params = WatchParams {
             field_selector: self.scope.selector.clone(),
             timeout: Some(u32::try_from(self.renewal.as_secs()).unwrap_or(u32::MAX)),
@@ -219,7 +218,7 @@ pub(super) async fn begin(contexts: &Contexts, scope: &Scope) -> Result<Start, C
         // Without the selector: with one, the API server does not count.
         let params = ListParams::default().limit(1);
         let api = api(&cluster, scope);
-        let request = api.list_metadata(&params);
+        let request = api.list(&params);
         let page = cluster.ask(&operation(scope, "list"), request).await?;
         let rest = page.metadata.remaining_item_count.unwrap_or_default();
         let rest = usize::try_from(rest).unwrap_or_default();
@@ -248,14 +247,14 @@ pub(super) fn operation<'a>(scope: &'a Scope, verb: &'static str) -> Operation<'
     }
 }
 
-fn api(cluster: &Cluster, scope: &Scope) -> Api<ApiEvent> {
+fn api(cluster: &Cluster, scope: &Scope) -> Api<WireEvent> {
     match &scope.namespace {
         Some(namespace) => Api::namespaced(cluster.client(), namespace),
         None => Api::all(cluster.client()),
     }
 }
 
-fn plain(event: ApiEvent, redactor: &Redactor) -> (Box<Event>, String) {
+fn plain(event: WireEvent, redactor: &Redactor) -> (Box<Event>, String) {
     let version = event.metadata.resource_version.clone().unwrap_or_default();
     (Box::new(events::plain(event, redactor)), version)
 }
@@ -263,7 +262,7 @@ fn plain(event: ApiEvent, redactor: &Redactor) -> (Box<Event>, String) {
 fn frame(
     scope: &Scope,
     redactor: &Redactor,
-    said: kube::Result<WatchEvent<ApiEvent>>,
+    said: kube::Result<WatchEvent<WireEvent>>,
 ) -> Result<Frame<Box<Event>>, Fault> {
     match said {
         Ok(WatchEvent::Added(event) | WatchEvent::Modified(event)) => {

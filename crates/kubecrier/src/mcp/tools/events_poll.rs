@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     mcp::subscriptions,
-    subscriptions::{Cursor, Payload, Read, Subscription},
+    subscriptions::{Cursor, Payload, Read, StaleCursor, Subscription},
 };
 
 pub(super) const ENTRY: Entry = Entry {
@@ -77,6 +77,7 @@ async fn call(context: ToolContext<'_>, given: JsonObject) -> Result<Output, Too
     };
     let limit = limit(args.limit, 50, 500)?;
     let who = &context.client.who;
+    let cursor = args.cursor.filter(|cursor| !cursor.is_empty());
     let id = args.subscription_id.filter(|id| !id.is_empty());
     let (one, warnings) = match id {
         Some(_) if has_filters => {
@@ -90,21 +91,29 @@ async fn call(context: ToolContext<'_>, given: JsonObject) -> Result<Output, Too
         None => {
             let name = filters.context().map(str::to_owned);
             let filters = filters.filters()?;
-            let polled = context.subscriptions.polled(who, name.as_deref(), filters);
+            let after: Option<Cursor> = match &cursor {
+                Some(cursor) => Some(cursor.parse().map_err(stale)?),
+                None => None,
+            };
+            let after = after.map(|cursor| cursor.subscription);
+            let polled = (context.subscriptions).polled(who, name.as_deref(), filters, after);
             let made = polled.await?;
             (made.subscription, made.warnings)
         }
     };
     one.touch();
-    let after = match args.cursor.filter(|cursor| !cursor.is_empty()) {
-        Some(cursor) => (one.feed().place(one.id(), &cursor))
-            .map_err(|error| ToolError::Arguments(error.to_string()))?,
+    let after = match cursor {
+        Some(cursor) => (one.feed().place(one.id(), &cursor)).map_err(stale)?,
         None => 0,
     };
     subscriptions::wait(one.feed(), after, wait, context.draining).await;
     one.touch();
     let read = one.feed().after(after, limit);
     Ok(show(&one, read, warnings, context.limits.output_bytes))
+}
+
+fn stale(error: StaleCursor) -> ToolError {
+    ToolError::Arguments(error.to_string())
 }
 
 /// As many as fit; the cursor says where to go on.

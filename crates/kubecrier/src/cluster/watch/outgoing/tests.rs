@@ -64,7 +64,7 @@ fn event(uid: &str, version: u64, reason: &str) -> Box<Event> {
 
 fn gap() -> Change {
     Change::Gap {
-        since: jiff::Timestamp::UNIX_EPOCH,
+        since: Timestamp::UNIX_EPOCH,
         detail: String::new(),
     }
 }
@@ -161,6 +161,51 @@ async fn what_becomes_of_the_watch_is_told_after_what_came_before() {
     world.next(&["c"]);
     let expected = [["a"], ["b"], ["recovered"], ["c"]];
     assert_eq!(world.pass(SLICE * 2).await, expected);
+}
+
+/// Who joins is told what all were told before, and only how it ends.
+#[tokio::test(start_paused = true)]
+async fn who_joins_a_watch_that_does_not_work_is_told() {
+    let world = world();
+    let join = |key: u64| {
+        let ears = Arc::new(Ears::default());
+        world.members.add(key, 100, ears.clone());
+        world.members.catch_up(key, &*ears);
+        ears
+    };
+    let early = join(2);
+    let error = "refused".to_owned();
+    world.members.tell(&Change::Degraded { error });
+    let late = join(3);
+    world.members.tell(&gap());
+    world.members.tell(&Change::Recovered);
+    let after = join(4);
+    for ears in [early, late] {
+        assert_eq!(*ears.heard.lock(), [["degraded"], ["gap"], ["recovered"]]);
+    }
+    assert!(after.heard.lock().is_empty());
+}
+
+/// A list shows what lives, and after a while that is not all that has happened.
+#[tokio::test(start_paused = true)]
+async fn a_long_absence_is_a_gap_even_if_nothing_is_new() {
+    for (minutes, recovered, expected) in
+        [(1, 0, 0), (29, 0, 0), (29, 3, 1), (31, 0, 1), (31, 3, 1)]
+    {
+        let mut world = world();
+        let how = Looked {
+            since: Timestamp::now() - SignedDuration::from_mins(minutes),
+            moved: false,
+            watch: "dev/*",
+        };
+        world.outgoing.declare_gap(recovered, true, &how);
+        let heard = world.pass(SLICE).await;
+        assert_eq!(
+            heard.len(),
+            expected,
+            "{minutes} minutes, {recovered} recovered"
+        );
+    }
 }
 
 /// Versions of the other cluster may be lower, and say nothing about what waits.
