@@ -1,6 +1,13 @@
 //! One etcd, one kube-apiserver, one node that serves logs.
 
-use std::{ffi::OsString, fs, net::TcpListener, path::PathBuf, time::Duration};
+use std::{
+    ffi::OsString,
+    fs,
+    net::TcpListener,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU16, Ordering},
+    time::Duration,
+};
 
 use anyhow::{Context, Result, bail};
 use k8s_openapi::{ClusterResourceScope, NamespaceResourceScope, api::core::v1::Node};
@@ -50,10 +57,11 @@ pub struct Cluster {
     authority: Authority,
     node: NodeEndpoint,
     api_port: u16,
-    etcd_port: u16,
+    etcd_port: AtomicU16,
     // The API server goes before its store.
     api_server: Mutex<Option<Guard>>,
-    _etcd: Guard,
+    /// The newest first; the oldest clears the folder when it ends.
+    etcds: Mutex<Vec<Guard>>,
 }
 
 // === impl Cluster ===
@@ -71,7 +79,7 @@ impl Cluster {
         let ports = free_ports(3)?;
         let etcd = Guard::start(&Spec {
             program: &binaries.etcd,
-            args: etcd_args(&dir, ports[0], ports[1]),
+            args: etcd_args(&dir, "etcd", ports[0], ports[1]),
             clear: Some(&dir),
             log: dir.join("etcd.log"),
         })?;
@@ -83,20 +91,46 @@ impl Cluster {
             authority,
             node,
             api_port: ports[2],
-            etcd_port: ports[0],
+            etcd_port: AtomicU16::new(ports[0]),
             api_server: Mutex::new(None),
-            _etcd: etcd,
+            etcds: Mutex::new(vec![etcd]),
         };
         cluster.start_api().await?;
-        let admin = cluster.client(User::Admin).await?;
+        cluster.furnish().await?;
+        Ok(cluster)
+    }
+
+    /// Makes the cluster anew at the same address: nothing is left of what was in it,
+    /// and its versions begin at the beginning.
+    pub async fn start_over(&self) -> Result<()> {
+        self.kill_api()?;
+        let ports = free_ports(2)?;
+        let name = format!("etcd-{}", ports[0]);
+        let etcd = Guard::start(&Spec {
+            program: &self.binaries.etcd,
+            args: etcd_args(&self.dir, &name, ports[0], ports[1]),
+            clear: None,
+            log: self.dir.join(format!("{name}.log")),
+        })?;
+        self.etcds.lock().insert(0, etcd);
+        self.etcd_port.store(ports[0], Ordering::Relaxed);
+        self.start_api().await?;
+        self.furnish().await
+    }
+
+    /// The roles and the node that every testbed has.
+    async fn furnish(&self) -> Result<()> {
+        let admin = self.client(User::Admin).await?;
         users::grant(&admin)
             .await
             .context("cannot create the testbed's roles")?;
-        cluster
-            .register_node(&admin)
+        self.register_node(&admin)
             .await
-            .context("cannot register the node")?;
-        Ok(cluster)
+            .context("cannot register the node")
+    }
+
+    fn etcd_port(&self) -> u16 {
+        self.etcd_port.load(Ordering::Relaxed)
     }
 
     /// What the cluster is called in kubeconfigs.
@@ -257,7 +291,7 @@ impl Cluster {
     /// Compacts etcd, so that every older resourceVersion is really gone (410).
     /// Answers the revision it compacted to.
     pub async fn compact(&self) -> Result<u64> {
-        let url = |path: &str| format!("http://127.0.0.1:{}/v3/{path}", self.etcd_port);
+        let url = |path: &str| format!("http://127.0.0.1:{}/v3/{path}", self.etcd_port());
         let http = reqwest::Client::new();
         let range = http
             .post(url("kv/range"))
@@ -321,7 +355,7 @@ impl Cluster {
     fn api_server_args(&self) -> Vec<OsString> {
         let dir = self.dir.display();
         let flags = [
-            format!("--etcd-servers=http://127.0.0.1:{}", self.etcd_port),
+            format!("--etcd-servers=http://127.0.0.1:{}", self.etcd_port()),
             format!("--secure-port={}", self.api_port),
             "--bind-address=127.0.0.1".to_owned(),
             "--advertise-address=127.0.0.1".to_owned(),
@@ -354,7 +388,7 @@ impl Cluster {
     }
 }
 
-fn write_credentials(dir: &std::path::Path, authority: &Authority) -> Result<()> {
+fn write_credentials(dir: &Path, authority: &Authority) -> Result<()> {
     fs::write(dir.join("ca.crt"), authority.pem())?;
     authority
         .server("kube-apiserver", Validity::Current)?
@@ -372,11 +406,11 @@ fn write_credentials(dir: &std::path::Path, authority: &Authority) -> Result<()>
     Ok(())
 }
 
-fn etcd_args(dir: &std::path::Path, client_port: u16, peer_port: u16) -> Vec<OsString> {
+fn etcd_args(dir: &Path, name: &str, client_port: u16, peer_port: u16) -> Vec<OsString> {
     let client = format!("http://127.0.0.1:{client_port}");
     let peer = format!("http://127.0.0.1:{peer_port}");
     [
-        format!("--data-dir={}/etcd", dir.display()),
+        format!("--data-dir={}/{name}", dir.display()),
         format!("--listen-client-urls={client}"),
         format!("--advertise-client-urls={client}"),
         format!("--listen-peer-urls={peer}"),

@@ -8,6 +8,7 @@ use std::{
 
 use parking_lot::Mutex;
 use serde::Serialize;
+use tokio::sync::watch;
 
 use super::{
     connect::{self, Setup},
@@ -58,6 +59,8 @@ pub struct Contexts {
     // A lock because calls come from many tasks; held for lookups and for reading
     // a small file, never across an await.
     state: Mutex<State>,
+    /// How often the kubeconfig has been found changed.
+    generation: watch::Sender<u64>,
 }
 
 #[derive(Default)]
@@ -77,7 +80,20 @@ impl Contexts {
         Self {
             config,
             state: Mutex::default(),
+            generation: watch::Sender::default(),
         }
+    }
+
+    /// How often the kubeconfig has been found changed.
+    pub(super) fn generation(&self) -> u64 {
+        *self.generation.borrow()
+    }
+
+    /// Waits until it has been found changed since then. Cancel-safe.
+    pub(super) async fn changed_since(&self, generation: u64) {
+        let mut now = self.generation.subscribe();
+        // The sender is here, so there is no other end to this.
+        let _changed = now.wait_for(|now| *now != generation).await;
     }
 
     /// The files the contexts come from, as `KUBECONFIG` has them; none inside of a
@@ -269,6 +285,7 @@ impl Contexts {
                 return Ok(Arc::clone(source));
             }
             tracing::info!("kubeconfig changed, contexts are read again");
+            self.generation.send_modify(|generation| *generation += 1);
         }
         // What was there before is not used any more, whatever comes now.
         *state = State::default();

@@ -76,6 +76,36 @@ async fn a_restart_of_the_api_server_loses_nothing_and_tells_nobody() {
     client.silence(QUIET).await;
 }
 
+/// A cluster that is made anew at its address, or restored, counts from lower numbers
+/// than those that were seen: a watch at the old ones would hear nothing, for ever.
+#[tokio::test]
+async fn a_cluster_made_anew_at_its_address_is_watched_from_its_beginning() {
+    let Some(bed) = testbed::shared() else { return };
+    let cluster = bed.fresh("anew", Options::default());
+    let file = one_context(&cluster, User::Reader);
+    // Far ahead of where a new cluster begins.
+    for _ in 0..800 {
+        started(&cluster, "Old").await;
+    }
+    let http = Http::start(&file.path, &["--watch-renewal-seconds", "3"]).await;
+    let mut client = Subscriber::new(&http).await;
+    let id = client.subscribe(json!({"namespace": "default"})).await;
+    started(&cluster, "Before").await;
+    assert_eq!(reason(&client.event(&id).await), "Before");
+    cluster.start_over().await.unwrap();
+    let gap = loop {
+        let message = client.message().await;
+        // It may take so long that it is told.
+        if message["data"].get("degraded").is_none() {
+            break message;
+        }
+    };
+    let detail = gap["data"]["gap"]["detail"].as_str().unwrap();
+    assert!(detail.contains("another cluster"), "{gap}");
+    started(&cluster, "After").await;
+    assert_eq!(reason(&client.event(&id).await), "After");
+}
+
 /// Whoever may write events may write a time that is none: the API server takes it, and
 /// it must not keep the others from being told.
 #[tokio::test]

@@ -10,7 +10,10 @@ use std::{
 
 use futures_util::{StreamExt, stream::BoxStream};
 use kube::api::{ListParams, WatchEvent, WatchParams};
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::{
+    Deserialize,
+    de::{DeserializeOwned, IgnoredAny},
+};
 use tokio::time::Duration;
 
 use super::{
@@ -176,6 +179,14 @@ impl<T: Shape + Named> KindSource<T> {
         }
     }
 
+    async fn newest_of(&self, cluster: Cluster) -> Result<String, ClusterError> {
+        let operation = self.operation("list");
+        let request = self.request().list(&ListParams::default().limit(1));
+        let request = request.map_err(|error| built(&operation, error))?;
+        let page: Page<IgnoredAny> = cluster.raw(&operation, request, JSON).await?;
+        Ok(page.metadata.resource_version)
+    }
+
     async fn list_until_whole(&self, cluster: Cluster) -> Result<Listed, ClusterError> {
         let mut listed = if self.odd.careful() {
             self.list::<Lenient<T>>(&cluster, PAGES[0]).await
@@ -273,10 +284,22 @@ impl<T: Shape + Named> Source for KindSource<T> {
         self.home.open(watch).await
     }
 
-    async fn since(&self, _version: &str) -> Result<Listed, ClusterError> {
+    async fn since(&self, _version: &str) -> Result<Listed, Fault> {
         self.home
             .ask(|cluster| self.list_until_whole(cluster))
             .await
+    }
+
+    async fn newest(&self) -> Result<String, Fault> {
+        self.home.ask(|cluster| self.newest_of(cluster)).await
+    }
+
+    fn version(look: &Listed) -> &str {
+        &look.version
+    }
+
+    async fn changed(&self) {
+        self.home.changed().await;
     }
 
     fn clean(&self, text: &str) -> String {

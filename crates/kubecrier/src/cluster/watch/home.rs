@@ -1,7 +1,10 @@
 //! The cluster that a watch is of: while it runs, credentials may be renewed, and the
 //! context may come to stand for another cluster.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
 use parking_lot::Mutex;
 
@@ -18,6 +21,8 @@ pub(in crate::cluster) struct Home {
     context: String,
     /// Where the versions that we have are from.
     server: Mutex<Option<Arc<str>>>,
+    /// Which kubeconfig the watch was opened with.
+    generation: AtomicU64,
 }
 
 // === impl Home ===
@@ -28,7 +33,14 @@ impl Home {
             contexts,
             context: context.to_owned(),
             server: Mutex::default(),
+            generation: AtomicU64::new(0),
         }
+    }
+
+    /// Waits until the kubeconfig is another than the watch was opened with. Cancel-safe.
+    pub(in crate::cluster) async fn changed(&self) {
+        let opened_with = self.generation.load(Ordering::Relaxed);
+        self.contexts.changed_since(opened_with).await;
     }
 
     pub(in crate::cluster) fn context(&self) -> &str {
@@ -53,15 +65,7 @@ impl Home {
     where
         F: Future<Output = Result<T, Fault>>,
     {
-        let cluster = self.cluster().await.map_err(Fault::Failed)?;
-        {
-            let mut server = self.server.lock();
-            let moved = (server.as_ref()).is_some_and(|known| known != cluster.server());
-            *server = Some(cluster.server().clone());
-            if moved {
-                return Err(Fault::Moved);
-            }
-        }
+        let cluster = self.same_cluster().await?;
         match watch(cluster).await {
             Err(Fault::Failed(error)) if error.kind() == ErrorKind::Unauthorized => {
                 watch(self.renewed().await.map_err(Fault::Failed)?).await
@@ -74,19 +78,34 @@ impl Home {
     pub(in crate::cluster) async fn ask<T, F>(
         &self,
         question: impl Fn(Cluster) -> F,
-    ) -> Result<T, ClusterError>
+    ) -> Result<T, Fault>
     where
         F: Future<Output = Result<T, ClusterError>>,
     {
-        let cluster = self.cluster().await?;
         // What is answered has versions, too.
-        (self.server.lock()).get_or_insert_with(|| cluster.server().clone());
-        match question(cluster).await {
+        let cluster = self.same_cluster().await?;
+        let answer = match question(cluster).await {
             Err(error) if error.kind() == ErrorKind::Unauthorized => {
-                question(self.renewed().await?).await
+                question(self.renewed().await.map_err(Fault::Failed)?).await
             }
             answer => answer,
+        };
+        answer.map_err(Fault::Failed)
+    }
+
+    /// The cluster that the versions are of; said once if it is another from now on.
+    async fn same_cluster(&self) -> Result<Cluster, Fault> {
+        // In this order: what changes from here on is heard of, what has changed is seen.
+        (self.contexts.resolve(Some(&self.context))).map_err(Fault::Failed)?;
+        let generation = self.contexts.generation();
+        self.generation.store(generation, Ordering::Relaxed);
+        let cluster = self.cluster().await.map_err(Fault::Failed)?;
+        let mut server = self.server.lock();
+        let before = server.replace(cluster.server().clone());
+        if before.is_some_and(|before| before != *cluster.server()) {
+            return Err(Fault::Moved);
         }
+        Ok(cluster)
     }
 
     /// A token may have been renewed since the client was made.

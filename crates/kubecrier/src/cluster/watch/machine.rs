@@ -10,8 +10,9 @@
 //!            Wait ◀───────────────────────────────────────┘
 //! ```
 //!
-//! Only a watch that cannot be established counts as a failure. Five in a row are
-//! told to the members, once; it goes on trying, and the next success is told too.
+//! Only a watch that cannot be established, or breaks before it has said anything,
+//! counts as a failure. Five in a row are told to the members, once; it goes on trying,
+//! and the next success is told too.
 
 use std::{pin::pin, sync::Arc};
 
@@ -66,6 +67,9 @@ pub(in crate::cluster) struct Machine<S, O> {
     looks: usize,
     /// The context has come to stand for another cluster.
     moved: bool,
+    /// Whether it is the same cluster as before is asked before the next watch: one that
+    /// was made anew, or restored, accepts a watch of versions to come, and is silent.
+    doubt: bool,
     /// When the version was last known to be of now.
     current: Timestamp,
     begin: Then,
@@ -144,6 +148,7 @@ impl<S: Source, O: Outlet<S>> Machine<S, O> {
             failures: 0,
             looks: 0,
             moved: false,
+            doubt: false,
             current: Timestamp::now(),
             begin: Then::Connect,
             name,
@@ -185,10 +190,15 @@ impl<S: Source, O: Outlet<S>> Machine<S, O> {
     ) -> Result<State<S::Frames>, (ClusterError, Then)> {
         match state {
             State::Connect => {
-                let opening = self.source.open(&self.version);
+                let opening = open(&self.source, &self.version, self.doubt);
                 match meanwhile(&mut self.outlet, opening).await {
                     Ok(frames) => {
-                        self.established();
+                        self.doubt = false;
+                        self.status.sign_of_life();
+                        // After a failure it has to show first that it holds.
+                        if self.failures == 0 {
+                            self.established();
+                        }
                         Ok(State::Live(frames))
                     }
                     Err(Fault::Gone) => {
@@ -203,17 +213,23 @@ impl<S: Source, O: Outlet<S>> Machine<S, O> {
                     Err(Fault::Failed(error)) => Err((error, Then::Connect)),
                 }
             }
-            State::Live(frames) => Ok(self.live(frames).await),
+            State::Live(frames) => self.live(frames).await,
             State::Look => {
                 let look = self.source.since(&self.version);
                 let look = match meanwhile(&mut self.outlet, look).await {
                     Ok(look) => look,
-                    Err(error) => return Err((error, Then::Look)),
+                    Err(Fault::Gone) => return Ok(self.look_again()),
+                    Err(Fault::Moved) => {
+                        self.moved = true;
+                        return Ok(self.look_again());
+                    }
+                    Err(Fault::Failed(error)) => return Err((error, Then::Look)),
                 };
                 self.status.sign_of_life();
+                let moved = std::mem::take(&mut self.moved);
                 let how = Looked {
                     since: self.current,
-                    moved: std::mem::take(&mut self.moved),
+                    moved: moved || is_before(S::version(&look), &self.version),
                     watch: &self.name,
                 };
                 let (outlet, source) = (&mut self.outlet, &self.source);
@@ -235,50 +251,77 @@ impl<S: Source, O: Outlet<S>> Machine<S, O> {
         }
     }
 
-    async fn live(&mut self, mut frames: S::Frames) -> State<S::Frames> {
+    async fn live(
+        &mut self,
+        mut frames: S::Frames,
+    ) -> Result<State<S::Frames>, (ClusterError, Then)> {
         let opened = Instant::now();
-        loop {
+        // One that ends without a word, not even how far the cluster is.
+        self.doubt = true;
+        let mut holds = false;
+        let next = loop {
             let room = self.outlet.has_room();
             let due = (opened + self.renewal).max(self.status.alive()) + GRACE;
             let frame = tokio::select! {
                 biased;
                 () = self.outlet.hand_out() => continue,
                 frame = frames.next(), if room => frame,
+                () = sleep_until(opened + BRIEF), if !holds => {
+                    holds = true;
+                    self.established();
+                    continue;
+                }
+                () = self.source.changed() => {
+                    self.ended(WatchEnd::Closed);
+                    break Then::Connect;
+                }
                 () = sleep_until(due) => {
                     self.ended(WatchEnd::Silent);
-                    return State::Connect;
+                    return Ok(State::Connect);
                 }
             };
-            let next = match frame {
+            if matches!(frame, Some(Ok(_))) {
+                self.doubt = false;
+            }
+            if matches!(frame, None | Some(Ok(_))) && !holds {
+                holds = true;
+                self.established();
+            }
+            match frame {
                 Some(Ok(Frame::Seen(seen, version))) => {
                     self.reached(version);
                     self.outlet.take(seen, &self.source, &self.status);
-                    continue;
                 }
-                Some(Ok(Frame::Bookmark(version))) => {
+                // How far the cluster is, and it was further: it was made anew, or
+                // restored. A look will tell.
+                Some(Ok(Frame::Bookmark(version))) if is_before(&version, &self.version) => {
+                    self.ended(WatchEnd::Gone);
+                    break Then::Look;
+                }
+                Some(Ok(Frame::Bookmark(version) | Frame::Passed(version))) => {
                     self.reached(version);
-                    continue;
                 }
                 None => {
                     self.status.sign_of_life();
                     self.ended(WatchEnd::Closed);
-                    Then::Connect
+                    break Then::Connect;
                 }
                 Some(Err(Fault::Gone | Fault::Moved)) => {
                     self.ended(WatchEnd::Gone);
-                    Then::Look
+                    break Then::Look;
                 }
+                Some(Err(Fault::Failed(error))) if !holds => return Err((error, Then::Connect)),
                 Some(Err(Fault::Failed(error))) => {
                     tracing::debug!(watch = self.name, %error, "a watch broke off");
                     self.ended(WatchEnd::Broken);
-                    Then::Connect
+                    break Then::Connect;
                 }
-            };
-            return match next {
-                then if opened.elapsed() < BRIEF => State::Wait(DELAYS[0], then),
-                then => then.into(),
-            };
-        }
+            }
+        };
+        Ok(match next {
+            then if opened.elapsed() < BRIEF => State::Wait(DELAYS[0], then),
+            then => then.into(),
+        })
     }
 
     /// Looks at what is there; a server that forgets everything at once is not asked
@@ -293,7 +336,7 @@ impl<S: Source, O: Outlet<S>> Machine<S, O> {
 
     fn reached(&mut self, version: String) {
         self.status.sign_of_life();
-        if !version.is_empty() {
+        if !version.is_empty() && !is_before(&version, &self.version) {
             self.version = version;
             self.current = Timestamp::now();
         }
@@ -325,6 +368,7 @@ impl<S: Source, O: Outlet<S>> Machine<S, O> {
     /// One more attempt has failed.
     fn failed(&mut self, error: &ClusterError, then: Then) -> State<S::Frames> {
         self.failures = self.failures.saturating_add(1);
+        self.doubt = true;
         self.status.ended(WatchEnd::Failed);
         let hint = error.hint().unwrap_or_default();
         let (watch, failures) = (&self.name, self.failures);
@@ -349,6 +393,27 @@ impl<S: Source, O: Outlet<S>> Machine<S, O> {
         let at = usize::try_from(failures).unwrap_or(usize::MAX);
         State::Wait(DELAYS[at.clamp(1, DELAYS.len()) - 1], then)
     }
+}
+
+/// Opens a watch; in doubt, only if the cluster is as far as the version.
+async fn open<S: Source>(source: &S, version: &str, doubt: bool) -> Result<S::Frames, Fault> {
+    let frames = source.open(version).await?;
+    if doubt {
+        match source.newest().await {
+            Ok(newest) if is_before(&newest, version) => return Err(Fault::Gone),
+            Err(Fault::Moved) => return Err(Fault::Moved),
+            // The watch stands; who cannot be asked is not doubted for it.
+            Ok(_) | Err(Fault::Gone | Fault::Failed(_)) => {}
+        }
+    }
+    Ok(frames)
+}
+
+/// Whether the version of a cluster is older than one that it has had. Those that are
+/// no numbers cannot be compared.
+fn is_before(version: &str, known: &str) -> bool {
+    let numbers = version.parse::<u64>().ok().zip(known.parse::<u64>().ok());
+    numbers.is_some_and(|(is, known)| is < known)
 }
 
 /// Waits for something else, while what had to wait goes on being handed out.

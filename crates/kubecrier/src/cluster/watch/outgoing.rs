@@ -158,7 +158,7 @@ impl Outgoing {
     /// Begins anew, in another cluster.
     fn arrive(&mut self, version: &str, how: &Looked<'_>) {
         let version = version.parse().unwrap_or_default();
-        let detail = "the context now stands for another cluster: its events are told from here on";
+        let detail = "the context now stands for another cluster, or for one made anew: its events are told from here on";
         tracing::info!(watch = how.watch, detail, "the cluster has changed");
         let gap = Change::Gap {
             since: how.since,

@@ -6,6 +6,7 @@ use futures_util::{Stream, StreamExt, stream::BoxStream};
 use kube::{
     Api,
     api::{ListParams, WatchEvent, WatchParams},
+    core::Status,
 };
 use tokio::time::Duration;
 
@@ -13,7 +14,7 @@ use super::{home::Home, labels::LabelSource, memo::Said, scope::Scope};
 use crate::{
     cluster::{
         Contexts,
-        error::{ClusterError, ErrorKind, Operation},
+        error::{ClusterError, Operation},
         events::{self, WireEvent},
         list::PAGE,
         target::Cluster,
@@ -38,8 +39,19 @@ pub(in crate::cluster) trait Source: Send + Sync + 'static {
     fn open(&self, version: &str) -> impl Future<Output = Result<Self::Frames, Fault>> + Send;
 
     /// What is there, now that the history since a version is gone.
-    fn since(&self, version: &str)
-    -> impl Future<Output = Result<Self::Look, ClusterError>> + Send;
+    fn since(&self, version: &str) -> impl Future<Output = Result<Self::Look, Fault>> + Send;
+
+    /// The version that the cluster is at.
+    fn newest(&self) -> impl Future<Output = Result<String, Fault>> + Send;
+
+    /// The version that was looked at.
+    fn version(look: &Self::Look) -> &str;
+
+    /// Waits until a watch that is open may be of another place than a new one would
+    /// be. Cancel-safe.
+    fn changed(&self) -> impl Future<Output = ()> + Send {
+        std::future::pending()
+    }
 
     /// A text as it may leave.
     fn clean(&self, text: &str) -> String;
@@ -56,7 +68,9 @@ pub(super) trait Labelled {
 pub(in crate::cluster) enum Frame<T> {
     /// Something has happened, and how far we are with it.
     Seen(T, String),
-    /// Nothing but how far we are.
+    /// Something that is no news; it shows how far we are.
+    Passed(String),
+    /// Nothing but how far the cluster is.
     Bookmark(String),
 }
 
@@ -197,8 +211,21 @@ impl Source for ClusterSource {
         Ok(frames.boxed())
     }
 
-    async fn since(&self, version: &str) -> Result<CaughtUp, ClusterError> {
+    async fn since(&self, version: &str) -> Result<CaughtUp, Fault> {
         self.home.ask(|cluster| self.look(cluster, version)).await
+    }
+
+    async fn newest(&self) -> Result<String, Fault> {
+        let ask = |cluster| start(cluster, &self.scope);
+        Ok(self.home.ask(ask).await?.version)
+    }
+
+    fn version(look: &CaughtUp) -> &str {
+        &look.version
+    }
+
+    async fn changed(&self) {
+        self.home.changed().await;
     }
 
     fn clean(&self, text: &str) -> String {
@@ -214,27 +241,22 @@ impl Labelled for ClusterSource {
 
 /// The version that a watch of this scope can begin at, and whether it may be read.
 pub(super) async fn begin(contexts: &Contexts, scope: &Scope) -> Result<Start, ClusterError> {
-    let look = async |cluster: Cluster| {
-        // Without the selector: with one, the API server does not count.
-        let params = ListParams::default().limit(1);
-        let api = api(&cluster, scope);
-        let request = api.list(&params);
-        let page = cluster.ask(&operation(scope, "list"), request).await?;
-        let rest = page.metadata.remaining_item_count.unwrap_or_default();
-        let rest = usize::try_from(rest).unwrap_or_default();
-        Ok::<_, ClusterError>(Start {
-            version: page.metadata.resource_version.unwrap_or_default(),
-            count: Some(page.items.len() + rest),
-        })
-    };
-    let cluster = contexts.cluster(Some(&scope.context)).await?;
-    match look(cluster).await {
-        Err(error) if error.kind() == ErrorKind::Unauthorized => {
-            contexts.forget(&scope.context);
-            look(contexts.cluster(Some(&scope.context)).await?).await
-        }
-        answer => answer,
-    }
+    let context = &scope.context;
+    contexts.ask(context, |cluster| start(cluster, scope)).await
+}
+
+async fn start(cluster: Cluster, scope: &Scope) -> Result<Start, ClusterError> {
+    // Without the selector: with one, the API server does not count.
+    let params = ListParams::default().limit(1);
+    let api = api(&cluster, scope);
+    let request = api.list(&params);
+    let page = cluster.ask(&operation(scope, "list"), request).await?;
+    let rest = page.metadata.remaining_item_count.unwrap_or_default();
+    let rest = usize::try_from(rest).unwrap_or_default();
+    Ok(Start {
+        version: page.metadata.resource_version.unwrap_or_default(),
+        count: Some(page.items.len() + rest),
+    })
 }
 
 pub(super) fn operation<'a>(scope: &'a Scope, verb: &'static str) -> Operation<'a> {
@@ -269,8 +291,8 @@ fn frame(
             let (event, version) = plain(event, redactor);
             Ok(Frame::Seen(event, version))
         }
-        // An event that has lived its time is no news, but shows how far we are.
-        Ok(WatchEvent::Deleted(event)) => Ok(Frame::Bookmark(
+        // It has lived its time.
+        Ok(WatchEvent::Deleted(event)) => Ok(Frame::Passed(
             event.metadata.resource_version.unwrap_or_default(),
         )),
         Ok(WatchEvent::Bookmark(mark)) => Ok(Frame::Bookmark(mark.metadata.resource_version)),
@@ -283,9 +305,18 @@ fn frame(
 
 pub(in crate::cluster) fn fault(operation: &Operation<'_>, error: &kube::Error) -> Fault {
     match error {
-        kube::Error::Api(status) if status.code == 410 => Fault::Gone,
+        kube::Error::Api(status) if status.code == 410 || is_ahead(status) => Fault::Gone,
         error => Fault::Failed(ClusterError::from_kube(operation, error)),
     }
+}
+
+/// Whether the version is one that the cluster has not come to: it was made anew, or
+/// restored.
+fn is_ahead(status: &Status) -> bool {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    causes
+        .into_iter()
+        .any(|cause| cause.reason == "ResourceVersionTooLarge")
 }
 
 #[cfg(test)]
@@ -294,7 +325,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        cluster::{Config, DeniedKinds, demo::Demo},
+        cluster::{Config, DeniedKinds, ErrorKind, demo::Demo},
         lifecycle::Lifecycle,
     };
 
@@ -322,7 +353,9 @@ mod tests {
         cluster.fail_next(lists(), 1, Wrong::Unauthorized);
         assert!(source.since("1").await.unwrap().complete);
         cluster.fail_next(lists(), 2, Wrong::Unauthorized);
-        let error = source.since("1").await.unwrap_err();
+        let Err(Fault::Failed(error)) = source.since("1").await else {
+            panic!("it fails again");
+        };
         assert_eq!(error.kind(), ErrorKind::Unauthorized);
     }
 }
