@@ -418,3 +418,6 @@ impl Drop for Share {
         self.members.remove(self.key);
     }
 }
+
+#[cfg(test)]
+mod tests;
