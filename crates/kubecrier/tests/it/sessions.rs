@@ -206,7 +206,7 @@ async fn a_session_ends_when_its_client_says_so() {
 #[tokio::test]
 async fn an_open_stream_is_a_sign_of_life_and_nothing_else_is() {
     let file = no_cluster();
-    let http = Http::start(&file.path, &["--session-idle-timeout", "1s"]).await;
+    let http = Http::start(&file.path, &["--session-idle-timeout", "4s"]).await;
     let quiet = http.another("2025-11-25").await;
     let listening = http.another("2025-11-25").await;
     let mut stream = listening.stream(None).await;
@@ -224,7 +224,7 @@ async fn an_open_stream_is_a_sign_of_life_and_nothing_else_is() {
     timeout(Duration::from_secs(20), gone)
         .await
         .expect("idle sessions end");
-    stream.expect_silence(Duration::from_secs(3)).await;
+    stream.expect_silence(Duration::from_secs(6)).await;
     listening.rpc("tools/list", json!({})).await;
     let list = json!({"jsonrpc": "2.0", "id": 9, "method": "tools/list", "params": {}});
     assert_eq!(quiet.post(&list).await.status(), StatusCode::NOT_FOUND);
@@ -244,7 +244,14 @@ async fn a_full_server_says_when_to_come_back() {
         StatusCode::OK
     );
     let http = Http::start(&file.path, &["--max-session-rate", "1"]).await;
-    let refused = http.fresh(&initialize("2025-11-25")).await;
+    // On a busy machine there can be more than a second between two.
+    let mut refused = http.fresh(&initialize("2025-11-25")).await;
+    for _ in 0..20 {
+        if refused.status() != StatusCode::OK {
+            break;
+        }
+        refused = http.fresh(&initialize("2025-11-25")).await;
+    }
     assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(refused.headers()["retry-after"], "1");
 }

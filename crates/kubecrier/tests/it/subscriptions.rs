@@ -26,6 +26,22 @@ async fn warn(cluster: &Cluster, space: &str, object: &str, reason: &str) -> Eve
     cluster.create(&told).await.unwrap()
 }
 
+/// Waits until the client's only subscription has seen so many.
+async fn until_seen(http: &Http, count: u64) {
+    let seen = async || {
+        let own = http.call("events_list_subscriptions", json!({})).await.ok();
+        own.data["subscriptions"][0]["lastSeq"].clone()
+    };
+    let all_seen = async {
+        while seen().await != count {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), all_seen)
+        .await
+        .expect("all are seen");
+}
+
 /// Counts an event up, as a kubelet does.
 async fn again(cluster: &Cluster, mut seen: Event, count: i32) -> Event {
     let client = cluster.client(User::Admin).await.unwrap();
@@ -164,6 +180,7 @@ async fn without_a_level_nothing_is_pushed_and_the_poll_has_it_all() {
     let warning = answer["warnings"][0].as_str().unwrap();
     assert!(warning.contains("logging/setLevel"), "{warning}");
     warn(bed.dev(), "sub-level", "Pod/web-0", "First").await;
+    until_seen(&http, 1).await;
     client.silence(QUIET).await;
     http.rpc("logging/setLevel", json!({"level": "info"})).await;
     warn(bed.dev(), "sub-level", "Pod/web-0", "Second").await;
@@ -172,6 +189,7 @@ async fn without_a_level_nothing_is_pushed_and_the_poll_has_it_all() {
     http.rpc("logging/setLevel", json!({"level": "warning"}))
         .await;
     warn(bed.dev(), "sub-level", "Pod/web-0", "Third").await;
+    until_seen(&http, 3).await;
     client.silence(QUIET).await;
     let poll = http
         .call("events_poll", json!({"subscriptionId": id}))
@@ -409,18 +427,7 @@ async fn a_poll_pages_waits_and_says_what_it_missed() {
         )
         .await;
     }
-    let all_seen = async {
-        let seen = async || {
-            let own = http.call("events_list_subscriptions", json!({})).await.ok();
-            own.data["subscriptions"][0]["lastSeq"].clone()
-        };
-        while seen().await != 8 {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(30), all_seen)
-        .await
-        .expect("all eight are seen");
+    until_seen(&http, 8).await;
     let mut cursor = format!("{id}.0");
     let mut seen = Vec::new();
     let mut missed = 0;

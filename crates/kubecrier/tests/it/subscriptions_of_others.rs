@@ -91,7 +91,7 @@ async fn many_share_one_watch_and_none_is_left_when_they_go() {
 async fn a_session_that_idles_away_takes_its_subscriptions_along() {
     let Some(bed) = testbed::shared() else { return };
     let file = one_context(bed.dev(), User::Reader);
-    let http = Http::start(&file.path, &["--session-idle-timeout", "1s"]).await;
+    let http = Http::start(&file.path, &["--session-idle-timeout", "4s"]).await;
     let other = http.another("2025-11-25").await;
     other
         .call("events_subscribe", json!({"namespace": "default"}))
