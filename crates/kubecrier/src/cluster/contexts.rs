@@ -15,7 +15,7 @@ use super::{
     demo::Demo,
     error::{ClusterError, ErrorKind},
     gate::DeniedKinds,
-    kubeconfig::{IN_CLUSTER, Places, Source, Stamp, stamp},
+    kubeconfig::{Content, IN_CLUSTER, Places, Source, Stamp, content, stamp},
     target::Cluster,
 };
 use crate::redact::Redactor;
@@ -67,6 +67,8 @@ pub struct Contexts {
 struct State {
     /// The kubeconfig and the files it names, as they were when it was read.
     stamp: Stamp,
+    /// The hash of what is in them, if it is that of what was read.
+    content: Option<Content>,
     source: Option<Arc<Source>>,
     clients: HashMap<String, Setup>,
 }
@@ -281,22 +283,30 @@ impl Contexts {
                 .cloned()
                 .chain(source.referenced())
                 .collect();
-            if state.stamp == stamp(&paths) {
+            let now = stamp(&paths);
+            if state.stamp == now {
                 return Ok(Arc::clone(source));
+            }
+            // Written again with the same in it, as some tools do again and again.
+            if state.content.is_some() && state.content == content(&paths) {
+                let source = Arc::clone(source);
+                state.stamp = now;
+                return Ok(source);
             }
             tracing::info!("kubeconfig changed, contexts are read again");
             self.generation.send_modify(|generation| *generation += 1);
         }
         // What was there before is not used any more, whatever comes now.
         *state = State::default();
+        // Before it is read: what is written meanwhile is read once more.
+        let mut stamped = stamp(&places.paths);
         let source = Arc::new(places.load()?);
-        let paths: Vec<_> = places
-            .paths
-            .into_iter()
-            .chain(source.referenced())
-            .collect();
+        let referenced = source.referenced();
+        stamped.extend(stamp(&referenced));
+        let paths = [places.paths, referenced].concat();
         *state = State {
-            stamp: stamp(&paths),
+            content: content(&paths).filter(|_| stamped == stamp(&paths)),
+            stamp: stamped,
             source: Some(Arc::clone(&source)),
             clients: HashMap::new(),
         };
@@ -317,5 +327,55 @@ fn or_none(names: &[&str]) -> String {
         "(none in the file)".to_owned()
     } else {
         names.join(", ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, time::SystemTime};
+
+    use super::*;
+
+    /// Watches are opened anew for each change, so what is none must not count.
+    #[test]
+    fn a_kubeconfig_counts_as_changed_when_something_else_is_in_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("config");
+        let mut turn = 0;
+        let mut write = |context: &str| {
+            let text = format!("contexts: [{{name: {context}, context: {{cluster: c}}}}]");
+            fs::write(&path, text).unwrap();
+            turn += 1;
+            let time = SystemTime::UNIX_EPOCH + Duration::from_secs(turn);
+            let times = fs::FileTimes::new().set_modified(time);
+            let file = fs::File::options().write(true).open(&path).unwrap();
+            file.set_times(times).unwrap();
+        };
+        write("one");
+        let contexts = Contexts::new(Config {
+            kubeconfig: Some(path.clone()),
+            context: None,
+            request_timeout: Duration::from_secs(1),
+            redactor: Redactor::default(),
+            demo: None,
+            denied: DeniedKinds::default(),
+        });
+        let now = |name: &str| {
+            assert_eq!(contexts.list().unwrap()[0].name, name);
+            contexts.generation()
+        };
+        assert_eq!(now("one"), 0);
+        write("one");
+        assert_eq!(now("one"), 0);
+        write("two");
+        assert_eq!(now("two"), 1);
+        write("two");
+        write("two");
+        assert_eq!((now("two"), now("two")), (1, 1));
+        fs::remove_file(&path).unwrap();
+        assert!(contexts.list().is_err());
+        assert_eq!(contexts.generation(), 2);
+        write("two");
+        now("two");
     }
 }

@@ -2,12 +2,13 @@
 //! about credentials never leaves this file, not even in an error.
 
 use std::{
-    env, fs,
+    env, fs, io,
     path::{Path, PathBuf},
     time::SystemTime,
 };
 
 use kube::config::{ExecInteractiveMode, Kubeconfig, KubeconfigError};
+use sha2::{Digest, Sha256};
 
 use super::{
     demo::{self, Demo},
@@ -29,6 +30,9 @@ pub(super) enum Source {
 }
 
 /// What tells one content of files from another.
+pub(super) type Content = [u8; 32];
+
+/// When files were written, and how large they are.
 pub(super) type Stamp = Vec<(PathBuf, Option<(SystemTime, u64)>)>;
 
 /// The files a kubeconfig is read from, and whether somebody named them.
@@ -171,6 +175,21 @@ impl Source {
                     .is_some_and(|one| one.proxy_url.is_some())
             })
     }
+}
+
+/// The hash of what is in files; of none that cannot be read.
+pub(super) fn content(paths: &[PathBuf]) -> Option<Content> {
+    let mut hash = Sha256::new();
+    for path in paths {
+        // Of several kubeconfigs, some need not be there.
+        let bytes = match fs::read(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            read => Some(read.ok()?),
+        };
+        hash.update([u8::from(bytes.is_some())]);
+        hash.update(Sha256::digest(bytes.unwrap_or_default()));
+    }
+    Some(hash.finalize().into())
 }
 
 /// How files look now.

@@ -260,18 +260,11 @@ impl Watches {
                 Some(whole) => whole.clone(),
                 None => covering(&running, &working, scope),
             };
-            let one = match running.get(&scope) {
-                Some(one) => one.clone(),
-                None => {
-                    let one = Running {
-                        members: Arc::default(),
-                        status: Arc::new(Status::new(shared.metrics.clone())),
-                    };
-                    running.insert(scope.clone(), one.clone());
-                    self.run(scope, &one, start.version.clone());
-                    one
-                }
-            };
+            let known = running.get(&scope).cloned();
+            let one = known.clone().unwrap_or_else(|| Running {
+                members: Arc::default(),
+                status: Arc::new(Status::new(shared.metrics.clone())),
+            });
             let same = |(share, _): &(Share, Running)| Arc::ptr_eq(&share.members, &one.members);
             if entered.iter().any(same) {
                 continue;
@@ -280,6 +273,11 @@ impl Watches {
             let key = shared.keys.fetch_add(1, Ordering::Relaxed);
             let not_before = start.version.parse().unwrap_or_default();
             one.members.add(key, not_before, Arc::clone(listener));
+            if known.is_none() {
+                running.insert(scope.clone(), one.clone());
+                // With its first member: what it sees at once is for somebody.
+                self.run(scope, &one, start.version);
+            }
             let members = Arc::clone(&one.members);
             entered.push((Share { members, key }, one));
         }

@@ -226,7 +226,11 @@ impl Subscriptions {
         let polled = |other: &Subscription| {
             matches!(used, Use::Polled) && is_polled(other, &context, &filters)
         };
+        let made = Arc::clone(&one);
         let one = slot.fill_unless(polled, one, Box::new(joined.lease));
+        if !Arc::ptr_eq(&made, &one) {
+            made.end();
+        }
         if let Some(session) = &who.session {
             self.end_with(session, &owner);
         }

@@ -171,7 +171,7 @@ impl Subscription {
     }
 
     /// From here on it says nothing more.
-    pub(super) fn end(&self) {
+    pub fn end(&self) {
         self.ended.store(true, Ordering::Release);
     }
 
@@ -252,18 +252,17 @@ impl Listener for Subscription {
     }
 
     fn hear(&self, watch: u64, change: &Change) {
+        // Held until it is told: of two who tell at once, the one that is right is last.
+        let mut degraded = self.degraded.lock();
         // With several watches: told when the first fails, and when the last is back.
-        let news = {
-            let mut degraded = self.degraded.lock();
-            match change {
-                Change::Degraded { error } => {
-                    let first = degraded.is_empty();
-                    degraded.insert(watch, error.clone());
-                    first
-                }
-                Change::Recovered => degraded.remove(&watch).is_some() && degraded.is_empty(),
-                Change::Gap { .. } => true,
+        let news = match change {
+            Change::Degraded { error } => {
+                let first = degraded.is_empty();
+                degraded.insert(watch, error.clone());
+                first
             }
+            Change::Recovered => degraded.remove(&watch).is_some() && degraded.is_empty(),
+            Change::Gap { .. } => true,
         };
         if news {
             self.record([Item::Notice(Arc::new(change.clone()))]);

@@ -286,7 +286,7 @@ impl<T: Shape + Named> Source for KindSource<T> {
 
     async fn since(&self, _version: &str) -> Result<Listed, Fault> {
         self.home
-            .ask(|cluster| self.list_until_whole(cluster))
+            .look(|cluster| self.list_until_whole(cluster))
             .await
     }
 

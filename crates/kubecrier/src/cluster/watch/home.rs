@@ -21,7 +21,7 @@ pub(in crate::cluster) struct Home {
     context: String,
     /// Where the versions that we have are from.
     server: Mutex<Option<Arc<str>>>,
-    /// Which kubeconfig the watch was opened with.
+    /// Which kubeconfig the watch was opened with, or would have been.
     generation: AtomicU64,
 }
 
@@ -65,7 +65,7 @@ impl Home {
     where
         F: Future<Output = Result<T, Fault>>,
     {
-        let cluster = self.same_cluster().await?;
+        let cluster = self.same_cluster_from_now_on().await?;
         match watch(cluster).await {
             Err(Fault::Failed(error)) if error.kind() == ErrorKind::Unauthorized => {
                 watch(self.renewed().await.map_err(Fault::Failed)?).await
@@ -74,7 +74,19 @@ impl Home {
         }
     }
 
-    /// Asks a question.
+    /// Looks at everything, before a watch is opened.
+    pub(in crate::cluster) async fn look<T, F>(
+        &self,
+        question: impl Fn(Cluster) -> F,
+    ) -> Result<T, Fault>
+    where
+        F: Future<Output = Result<T, ClusterError>>,
+    {
+        let cluster = self.same_cluster_from_now_on().await?;
+        self.put(question, cluster).await
+    }
+
+    /// Asks a question, beside a watch that is open.
     pub(in crate::cluster) async fn ask<T, F>(
         &self,
         question: impl Fn(Cluster) -> F,
@@ -82,8 +94,14 @@ impl Home {
     where
         F: Future<Output = Result<T, ClusterError>>,
     {
-        // What is answered has versions, too.
         let cluster = self.same_cluster().await?;
+        self.put(question, cluster).await
+    }
+
+    async fn put<T, F>(&self, question: impl Fn(Cluster) -> F, cluster: Cluster) -> Result<T, Fault>
+    where
+        F: Future<Output = Result<T, ClusterError>>,
+    {
         let answer = match question(cluster).await {
             Err(error) if error.kind() == ErrorKind::Unauthorized => {
                 question(self.renewed().await.map_err(Fault::Failed)?).await
@@ -93,12 +111,18 @@ impl Home {
         answer.map_err(Fault::Failed)
     }
 
-    /// The cluster that the versions are of; said once if it is another from now on.
-    async fn same_cluster(&self) -> Result<Cluster, Fault> {
-        // In this order: what changes from here on is heard of, what has changed is seen.
-        (self.contexts.resolve(Some(&self.context))).map_err(Fault::Failed)?;
+    /// The same; and what changes from here on is heard of.
+    async fn same_cluster_from_now_on(&self) -> Result<Cluster, Fault> {
+        // In this order: what has changed already is seen, and not heard of once more.
+        let known = self.contexts.resolve(Some(&self.context));
         let generation = self.contexts.generation();
         self.generation.store(generation, Ordering::Relaxed);
+        known.map_err(Fault::Failed)?;
+        self.same_cluster().await
+    }
+
+    /// The cluster that the versions are of; said once if it is another from now on.
+    async fn same_cluster(&self) -> Result<Cluster, Fault> {
         let cluster = self.cluster().await.map_err(Fault::Failed)?;
         let mut server = self.server.lock();
         let before = server.replace(cluster.server().clone());

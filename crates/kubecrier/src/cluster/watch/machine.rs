@@ -50,6 +50,9 @@ const WARN_AFTER: u32 = 3;
 /// accepts and drops must not be hammered.
 const BRIEF: Duration = Duration::from_secs(1);
 
+/// A watch that was opened after failures, and has not broken for so long, holds.
+const HOLDS: Duration = Duration::from_millis(500);
+
 /// A server that was asked to end a watch and has not after this much longer is
 /// silent.
 const GRACE: Duration = Duration::from_secs(10);
@@ -72,6 +75,9 @@ pub(in crate::cluster) struct Machine<S, O> {
     doubt: bool,
     /// When the version was last known to be of now.
     current: Timestamp,
+    /// The last watch had said all there was when it ended, then; if the next one is of
+    /// the same cluster.
+    ended_well: Option<Timestamp>,
     begin: Then,
     name: String,
 }
@@ -150,6 +156,7 @@ impl<S: Source, O: Outlet<S>> Machine<S, O> {
             moved: false,
             doubt: false,
             current: Timestamp::now(),
+            ended_well: None,
             begin: Then::Connect,
             name,
         }
@@ -194,6 +201,7 @@ impl<S: Source, O: Outlet<S>> Machine<S, O> {
                 match meanwhile(&mut self.outlet, opening).await {
                     Ok(frames) => {
                         self.doubt = false;
+                        self.current = self.ended_well.take().unwrap_or(self.current);
                         self.status.sign_of_life();
                         // After a failure it has to show first that it holds.
                         if self.failures == 0 {
@@ -202,10 +210,12 @@ impl<S: Source, O: Outlet<S>> Machine<S, O> {
                         Ok(State::Live(frames))
                     }
                     Err(Fault::Gone) => {
+                        self.current = self.ended_well.take().unwrap_or(self.current);
                         self.ended(WatchEnd::Gone);
                         Ok(self.look_again())
                     }
                     Err(Fault::Moved) => {
+                        self.ended_well = None;
                         self.ended(WatchEnd::Gone);
                         self.moved = true;
                         Ok(self.look_again())
@@ -243,6 +253,7 @@ impl<S: Source, O: Outlet<S>> Machine<S, O> {
                     tokio::select! {
                         () = sleep(delay) => {}
                         () = status.nudged() => {}
+                        () = self.source.changed() => {}
                     }
                 };
                 meanwhile(&mut self.outlet, waited).await;
@@ -266,26 +277,28 @@ impl<S: Source, O: Outlet<S>> Machine<S, O> {
                 biased;
                 () = self.outlet.hand_out() => continue,
                 frame = frames.next(), if room => frame,
-                () = sleep_until(opened + BRIEF), if !holds => {
+                () = sleep_until(opened + HOLDS), if !holds => {
                     holds = true;
                     self.established();
                     continue;
                 }
                 () = self.source.changed() => {
+                    self.ended_well = Some(Timestamp::now());
                     self.ended(WatchEnd::Closed);
                     break Then::Connect;
                 }
                 () = sleep_until(due) => {
+                    self.doubt = true;
                     self.ended(WatchEnd::Silent);
                     return Ok(State::Connect);
                 }
             };
             if matches!(frame, Some(Ok(_))) {
                 self.doubt = false;
-            }
-            if matches!(frame, None | Some(Ok(_))) && !holds {
-                holds = true;
-                self.established();
+                if !holds {
+                    holds = true;
+                    self.established();
+                }
             }
             match frame {
                 Some(Ok(Frame::Seen(seen, version))) => {
@@ -303,6 +316,7 @@ impl<S: Source, O: Outlet<S>> Machine<S, O> {
                 }
                 None => {
                     self.status.sign_of_life();
+                    self.ended_well = Some(Timestamp::now());
                     self.ended(WatchEnd::Closed);
                     break Then::Connect;
                 }
@@ -400,7 +414,7 @@ async fn open<S: Source>(source: &S, version: &str, doubt: bool) -> Result<S::Fr
     let frames = source.open(version).await?;
     if doubt {
         match source.newest().await {
-            Ok(newest) if is_before(&newest, version) => return Err(Fault::Gone),
+            Ok(newest) if is_before(&newest, version) => return Err(Fault::Moved),
             Err(Fault::Moved) => return Err(Fault::Moved),
             // The watch stands; who cannot be asked is not doubted for it.
             Ok(_) | Err(Fault::Gone | Fault::Failed(_)) => {}

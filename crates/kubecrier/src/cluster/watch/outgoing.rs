@@ -101,10 +101,14 @@ impl Outgoing {
     fn deliver(&mut self, ready: Ready) {
         match ready {
             Ready::Event(event, present) => {
+                let alone = self.gathered.is_empty();
                 self.gathered.push((Arc::new(*event), present));
-                let waits = self.slice_ends.is_some_and(|ends| Instant::now() < ends);
-                if !waits || self.gathered.len() >= GATHERED_MAX {
+                let over = self.slice_ends.is_none_or(|ends| Instant::now() >= ends);
+                if over && alone || self.gathered.len() >= GATHERED_MAX {
                     self.give();
+                } else if over {
+                    // Before the clock could say so.
+                    self.slice_over();
                 }
             }
             Ready::Change(change) => {

@@ -212,7 +212,7 @@ impl Source for ClusterSource {
     }
 
     async fn since(&self, version: &str) -> Result<CaughtUp, Fault> {
-        self.home.ask(|cluster| self.look(cluster, version)).await
+        self.home.look(|cluster| self.look(cluster, version)).await
     }
 
     async fn newest(&self) -> Result<String, Fault> {

@@ -153,6 +153,18 @@ async fn what_comes_slowly_is_handed_out_once_in_two_slices() {
     assert!((10..=12).contains(&batches.len()), "{}", batches.len());
 }
 
+/// An event that comes just when a slice is over does not make the others worth more.
+#[tokio::test(start_paused = true)]
+async fn what_comes_at_the_end_of_a_slice_is_gathered_like_any_other() {
+    let mut world = world();
+    world.next(&["a", "b"]);
+    advance(SLICE).await;
+    world.next(&["c"]);
+    assert_eq!(*world.ears.heard.lock(), [["a"]]);
+    assert_eq!(world.pass(SLICE / 2).await, [["a"]]);
+    assert_eq!(world.pass(SLICE).await, [["b", "c"]]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_becomes_of_the_watch_is_told_after_what_came_before() {
     let mut world = world();

@@ -62,6 +62,21 @@ async fn a_cluster_that_says_nothing_is_asked_how_far_it_is() {
     ));
 }
 
+/// Who waits for the next attempt need not, if the kubeconfig has been mended.
+#[tokio::test(start_paused = true)]
+async fn a_changed_kubeconfig_ends_the_wait() {
+    let script = Arc::new(Script::default());
+    let first = watch_of(&script);
+    let world = world(Arc::clone(&script));
+    world.pass(2).await;
+    drop(first);
+    world.pass(100).await;
+    let _back = watch_of(&script);
+    script.moved.notify_one();
+    world.pass(1).await;
+    assert_eq!(world.status.state(), WatchState::Live);
+}
+
 /// The kubeconfig has changed: a watch may be of another cluster from now on.
 #[tokio::test(start_paused = true)]
 async fn a_watch_whose_place_may_be_another_is_opened_anew() {

@@ -48,6 +48,28 @@ async fn a_watch_that_breaks_at_once_counts_as_a_failure() {
     assert_eq!(world.heard().len(), 3, "nobody needs to know");
 }
 
+/// One that is accepted and closed at once is not back.
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_does_not_hold_has_not_recovered() {
+    let script = Arc::new(Script::default());
+    let first = watch_of(&script);
+    let world = world(Arc::clone(&script));
+    world.pass(2).await;
+    drop(first);
+    world.pass(40).await;
+    assert_eq!(world.status.state(), WatchState::Degraded);
+    for _ in 0..3 {
+        drop(watch_of(&script));
+    }
+    world.pass(33).await;
+    assert_eq!(world.status.state(), WatchState::Degraded);
+    assert_eq!(world.heard().len(), 1, "degraded, and nothing else");
+    let _back = watch_of(&script);
+    world.pass(70).await;
+    assert_eq!(world.status.state(), WatchState::Live);
+    assert_eq!(world.heard()[1..], [Heard::Change(Change::Recovered)]);
+}
+
 /// D3: a server that says "gone" to everything is asked ever more rarely.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_forgets_everything_is_not_hammered() {
