@@ -249,11 +249,17 @@ impl<S: Source, O: Outlet<S>> Machine<S, O> {
             }
             State::Wait(delay, then) => {
                 let status = Arc::clone(&self.status);
+                let source = &self.source;
+                let changed = async {
+                    // However often it changes.
+                    sleep(BRIEF).await;
+                    source.changed().await;
+                };
                 let waited = async {
                     tokio::select! {
                         () = sleep(delay) => {}
                         () = status.nudged() => {}
-                        () = self.source.changed() => {}
+                        () = changed => {}
                     }
                 };
                 meanwhile(&mut self.outlet, waited).await;
