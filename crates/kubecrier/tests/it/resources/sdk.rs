@@ -109,25 +109,23 @@ async fn without_a_session_it_listens_and_is_told_what_changed() {
     let acknowledged = subscription.acknowledged().resource_subscriptions.clone();
     let honoured = vec![events.to_owned(), log.to_owned()];
     assert_eq!(acknowledged, Some(honoured));
-    let mut until = async |uri: &str, words: &str| {
-        loop {
+    // Of each once, in any order.
+    let mut until = async |mut wanted: Vec<(&str, &str)>| {
+        while !wanted.is_empty() {
             let next = timeout(PATIENCE, subscription.next()).await.unwrap();
             let Some(ServerNotification::ResourceUpdatedNotification(told)) = next.unwrap() else {
                 panic!("only updates were asked for");
             };
             let text = serde_json::to_string(&told).unwrap();
-            if told.params.uri == uri && text.contains(words) {
-                return;
-            }
+            wanted.retain(|(uri, words)| told.params.uri != *uri || !text.contains(words));
         }
     };
-    until(events, "").await;
-    until(log, "").await;
+    until(vec![(events, ""), (log, "")]).await;
     let one = event("sdk-modern", "Pod/web-0", "Warning", "BackOff", "once more");
     cluster.create(&one).await.unwrap();
-    until(events, "once more").await;
+    until(vec![(events, "once more")]).await;
     cluster.node().append("sdk-modern/web-0/app", "a new line");
-    until(log, "a new line").await;
+    until(vec![(log, "a new line")]).await;
     let read = ReadResourceRequestParams::new(log);
     let read = client.read_resource(read).await.unwrap();
     assert!(text(&read.contents).ends_with("a new line\n"), "{read:?}");
