@@ -314,6 +314,21 @@ impl Contexts {
     }
 }
 
+#[cfg(test)]
+impl Contexts {
+    /// Those of a cluster in memory.
+    pub(super) fn of_demo(cluster: &demo_cluster::DemoCluster) -> Arc<Self> {
+        Arc::new(Self::new(Config {
+            kubeconfig: None,
+            context: None,
+            request_timeout: Duration::from_secs(5),
+            redactor: Redactor::default(),
+            demo: Some(Demo::new(cluster)),
+            denied: DeniedKinds::default(),
+        }))
+    }
+}
+
 impl std::fmt::Debug for State {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("State")

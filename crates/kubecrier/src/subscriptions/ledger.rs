@@ -296,13 +296,9 @@ impl Slot {
         &self.owner
     }
 
-    /// The subscription stands; `lease` is dropped when it ends.
-    pub fn fill(self, subscription: Arc<Subscription>, lease: Box<dyn Any + Send + Sync>) {
-        self.fill_unless(|_| false, subscription, lease);
-    }
-
-    /// The same, unless the owner has one that will do: then that one stays alone, and
-    /// the place is given back. Comes back with the one that stands.
+    /// The subscription stands, and `lease` is dropped when it ends; unless the owner has
+    /// one that will do: then that one stays alone, and the place is given back. Comes
+    /// back with the one that stands.
     pub fn fill_unless(
         mut self,
         will_do: impl Fn(&Subscription) -> bool,

@@ -49,7 +49,6 @@ pub(super) struct WireSeries {
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Meta {
-    name: Option<String>,
     namespace: Option<String>,
     uid: Option<String>,
     resource_version: Option<String>,
@@ -66,7 +65,6 @@ fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Erro
 fn meta<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> {
     let meta = Meta::deserialize(from)?;
     Ok(ObjectMeta {
-        name: meta.name,
         namespace: meta.namespace,
         uid: meta.uid,
         resource_version: meta.resource_version,

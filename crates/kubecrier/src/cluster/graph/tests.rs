@@ -6,10 +6,8 @@ use tokio::time::{Instant, advance};
 
 use super::*;
 use crate::{
-    cluster::{Config, DeniedKinds, demo::Demo},
     graph::{Relation, Told},
     metrics::Metrics,
-    redact::Redactor,
 };
 
 const RENEWAL: Duration = Duration::from_mins(1);
@@ -94,14 +92,7 @@ impl World {
             "Pod",
             json!({"metadata": metadata, "spec": spec, "status": {"phase": "Running"}}),
         );
-        let contexts = Arc::new(Contexts::new(Config {
-            kubeconfig: None,
-            context: None,
-            request_timeout: Duration::from_secs(5),
-            redactor: Redactor::new(&[]).unwrap(),
-            demo: Some(Demo::new(&cluster)),
-            denied: DeniedKinds::default(),
-        }));
+        let contexts = Contexts::of_demo(&cluster);
         let metrics = Metrics::new();
         let (watch, graph) = (metrics.watch().clone(), metrics.graph().clone());
         Self {

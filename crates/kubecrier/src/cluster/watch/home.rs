@@ -65,8 +65,8 @@ impl Home {
     where
         F: Future<Output = Result<T, Fault>>,
     {
-        let cluster = self.same_cluster_from_now_on().await?;
-        match watch(cluster).await {
+        self.hear_from_now_on()?;
+        match watch(self.same_cluster().await?).await {
             Err(Fault::Failed(error)) if error.kind() == ErrorKind::Unauthorized => {
                 watch(self.renewed().await.map_err(Fault::Failed)?).await
             }
@@ -82,8 +82,8 @@ impl Home {
     where
         F: Future<Output = Result<T, ClusterError>>,
     {
-        let cluster = self.same_cluster_from_now_on().await?;
-        self.put(question, cluster).await
+        self.hear_from_now_on()?;
+        self.ask(question).await
     }
 
     /// Asks a question, beside a watch that is open.
@@ -94,15 +94,7 @@ impl Home {
     where
         F: Future<Output = Result<T, ClusterError>>,
     {
-        let cluster = self.same_cluster().await?;
-        self.put(question, cluster).await
-    }
-
-    async fn put<T, F>(&self, question: impl Fn(Cluster) -> F, cluster: Cluster) -> Result<T, Fault>
-    where
-        F: Future<Output = Result<T, ClusterError>>,
-    {
-        let answer = match question(cluster).await {
+        let answer = match question(self.same_cluster().await?).await {
             Err(error) if error.kind() == ErrorKind::Unauthorized => {
                 question(self.renewed().await.map_err(Fault::Failed)?).await
             }
@@ -111,14 +103,13 @@ impl Home {
         answer.map_err(Fault::Failed)
     }
 
-    /// The same; and what changes from here on is heard of.
-    async fn same_cluster_from_now_on(&self) -> Result<Cluster, Fault> {
+    /// What changes in the kubeconfig from here on is heard of.
+    fn hear_from_now_on(&self) -> Result<(), Fault> {
         // In this order: what has changed already is seen, and not heard of once more.
         let known = self.contexts.resolve(Some(&self.context));
         let generation = self.contexts.generation();
         self.generation.store(generation, Ordering::Relaxed);
-        known.map_err(Fault::Failed)?;
-        self.same_cluster().await
+        known.map(drop).map_err(Fault::Failed)
     }
 
     /// The cluster that the versions are of; said once if it is another from now on.

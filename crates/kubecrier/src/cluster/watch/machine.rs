@@ -75,8 +75,8 @@ pub(in crate::cluster) struct Machine<S, O> {
     doubt: bool,
     /// When the version was last known to be of now.
     current: Timestamp,
-    /// The last watch had said all there was when it ended, then; if the next one is of
-    /// the same cluster.
+    /// When the last watch ended, if it had held and so said all there was; it counts
+    /// once the next one is of the same cluster.
     ended_well: Option<Timestamp>,
     begin: Then,
     name: String,
@@ -200,7 +200,6 @@ impl<S: Source, O: Outlet<S>> Machine<S, O> {
                 let opening = open(&self.source, &self.version, self.doubt);
                 match meanwhile(&mut self.outlet, opening).await {
                     Ok(frames) => {
-                        self.doubt = false;
                         self.current = self.ended_well.take().unwrap_or(self.current);
                         self.status.sign_of_life();
                         // After a failure it has to show first that it holds.
@@ -236,6 +235,7 @@ impl<S: Source, O: Outlet<S>> Machine<S, O> {
                     Err(Fault::Failed(error)) => return Err((error, Then::Look)),
                 };
                 self.status.sign_of_life();
+                self.doubt = false;
                 let moved = std::mem::take(&mut self.moved);
                 let how = Looked {
                     since: self.current,
@@ -289,7 +289,7 @@ impl<S: Source, O: Outlet<S>> Machine<S, O> {
                     continue;
                 }
                 () = self.source.changed() => {
-                    self.ended_well = Some(Timestamp::now());
+                    self.ended_well = holds.then(Timestamp::now);
                     self.ended(WatchEnd::Closed);
                     break Then::Connect;
                 }
@@ -322,7 +322,7 @@ impl<S: Source, O: Outlet<S>> Machine<S, O> {
                 }
                 None => {
                     self.status.sign_of_life();
-                    self.ended_well = Some(Timestamp::now());
+                    self.ended_well = holds.then(Timestamp::now);
                     self.ended(WatchEnd::Closed);
                     break Then::Connect;
                 }

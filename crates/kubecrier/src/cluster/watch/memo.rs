@@ -79,8 +79,8 @@ impl<K: Clone + Eq + Hash, V: Clone + Send + Sync + 'static> Memo<K, V> {
         if let Some(kept) = inner.entries.get(key) {
             let age = now.duration_since(kept.asked);
             // Nobody may have waited for it to the end, and then nobody has seen it.
-            let answer = kept.answer.clone().now_or_never();
-            match answer {
+            let unseen = || kept.answer.clone().now_or_never();
+            match kept.answer.peek().cloned().or_else(unseen) {
                 None => return Said::Later(kept.answer.clone(), kept.before.clone()),
                 Some(value @ Some(_)) if age < self.limits.known => return Said::Now(value),
                 Some(None) if age < self.limits.unknown => {

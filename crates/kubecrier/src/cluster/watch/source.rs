@@ -324,23 +324,35 @@ mod tests {
     use demo_cluster::{DemoCluster, Fault as Wrong, Matching};
 
     use super::*;
-    use crate::{
-        cluster::{Config, DeniedKinds, ErrorKind, demo::Demo},
-        lifecycle::Lifecycle,
-    };
+    use crate::{cluster::ErrorKind, lifecycle::Lifecycle};
+
+    /// As an API server says it that keeps a kind in memory.
+    #[test]
+    fn a_version_to_come_is_one_whose_history_is_gone() {
+        let said = |cause: &str| {
+            let status = serde_json::json!({
+                "status": "Failure", "code": 504, "reason": "Timeout",
+                "message": "Too large resource version: 1200, current: 7",
+                "details": {"causes": [{"reason": cause, "message": "Too large resource version"}]},
+            });
+            let status: Status = serde_json::from_value(status).unwrap();
+            let scope = Scope {
+                context: "dev".to_owned(),
+                namespace: None,
+                selector: None,
+            };
+            let error = kube::Error::Api(Box::new(status));
+            fault(&operation(&scope, "watch"), &error)
+        };
+        assert!(matches!(said("ResourceVersionTooLarge"), Fault::Gone));
+        assert!(matches!(said("Another"), Fault::Failed(_)));
+    }
 
     /// A token that has run out is renewed for a look at everything, too.
     #[tokio::test(start_paused = true)]
     async fn a_look_renews_credentials_once() {
         let cluster = DemoCluster::default();
-        let contexts = Arc::new(Contexts::new(Config {
-            kubeconfig: None,
-            context: None,
-            request_timeout: Duration::from_secs(5),
-            redactor: Redactor::default(),
-            demo: Some(Demo::new(&cluster)),
-            denied: DeniedKinds::default(),
-        }));
+        let contexts = Contexts::of_demo(&cluster);
         let labels = LabelSource::new(Arc::clone(&contexts), Lifecycle::default());
         let scope = Scope {
             context: contexts.resolve(None).unwrap(),

@@ -5,11 +5,7 @@ use serde_json::json;
 use tokio::time::advance;
 
 use super::*;
-use crate::{
-    cluster::{Config, DeniedKinds, demo::Demo},
-    redact::Redactor,
-    subscriptions::{Change, Event, Request},
-};
+use crate::subscriptions::{Change, Event, Request};
 
 #[derive(Default)]
 struct Ears(Mutex<Vec<Change>>);
@@ -34,16 +30,9 @@ struct World {
 impl World {
     fn new() -> Self {
         let cluster = DemoCluster::default();
-        let contexts = Contexts::new(Config {
-            kubeconfig: None,
-            context: None,
-            request_timeout: Duration::from_secs(5),
-            redactor: Redactor::default(),
-            demo: Some(Demo::new(&cluster)),
-            denied: DeniedKinds::default(),
-        });
+        let contexts = Contexts::of_demo(&cluster);
         let watches = Watches::new(
-            Arc::new(contexts),
+            contexts,
             Lifecycle::default(),
             WatchMetrics::default(),
             Duration::from_mins(1),

@@ -36,7 +36,8 @@ impl World {
         let one = Subscription::new(filters, "dev", outlet(None), FeedLimits::default());
         let id = one.id().to_string();
         self.held.fetch_add(1, Ordering::Relaxed);
-        slot.fill(Arc::new(one), Box::new(Held(Arc::clone(&self.held))));
+        let lease = Box::new(Held(Arc::clone(&self.held)));
+        slot.fill_unless(|_| false, Arc::new(one), lease);
         Ok(id)
     }
 
@@ -109,7 +110,7 @@ fn a_subscription_that_came_too_late_can_still_be_ended() {
     assert_eq!(world.ledger.end_owner(&a), 0);
     let filters = Filters::try_from(Request::default()).unwrap();
     let late = Subscription::new(filters, "dev", outlet(None), FeedLimits::default());
-    slot.fill(Arc::new(late), Box::new(()));
+    slot.fill_unless(|_| false, Arc::new(late), Box::new(()));
     assert_eq!(world.ledger.end_owner(&a), 1);
     assert!(world.ledger.is_empty());
 }
