@@ -14,13 +14,14 @@ use clap::{CommandFactory, FromArgMatches};
 
 use crate::{
     cli::{Args, Command, Settings, TOKEN},
-    cluster, duration,
+    log,
+};
+use kubecrier_core::{
+    duration,
     faults::captures::CaptureLimits,
-    log, mcp,
-    redact::{BadPattern, Redactor},
-    registry,
     subscriptions::{Caps, FeedLimits},
 };
+use kubecrier_redact::{BadPattern, Redactor};
 
 const PREFIX: &str = "KUBECRIER_";
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -37,21 +38,21 @@ pub struct Config {
     /// How logs are written.
     pub log: log::Config,
     /// How clients come in.
-    pub transport: mcp::Transport,
+    pub transport: kubecrier_server::Transport,
     /// What tools may answer.
-    pub tools: mcp::ToolLimits,
+    pub tools: kubecrier_server::ToolLimits,
     /// Which tools there are.
-    pub offer: mcp::Offer,
+    pub offer: kubecrier_server::Offer,
     /// Which clusters.
-    pub cluster: cluster::Config,
+    pub cluster: kubecrier_k8s::Config,
     /// How many subscriptions, and what they remember.
-    pub subscriptions: mcp::SubscriptionSettings,
+    pub subscriptions: kubecrier_server::SubscriptionSettings,
     /// What must not leave the server.
     pub redactor: Redactor,
     /// What the evidence of faults may take.
     pub captures: CaptureLimits,
     /// The site's own tools, resources and prompts.
-    pub project: Option<registry::Config>,
+    pub project: Option<kubecrier_project::Config>,
     /// How long a stop waits for running calls.
     pub drain_timeout: Duration,
 }
@@ -235,13 +236,13 @@ impl TryFrom<Settings> for Config {
                 expected: "an IP address such as 127.0.0.1 or 0.0.0.0".to_owned(),
             })?,
         };
-        let usual = mcp::SessionLimits::default();
-        let watching = mcp::SubscriptionSettings::default();
-        let mcp::SubscriptionSettings { caps, feed, .. } = watching;
+        let usual = kubecrier_server::SessionLimits::default();
+        let watching = kubecrier_server::SubscriptionSettings::default();
+        let kubecrier_server::SubscriptionSettings { caps, feed, .. } = watching;
         let count = |given: Option<u64>, usual| {
             given.map_or(usual, |count| usize::try_from(count).unwrap_or(usize::MAX))
         };
-        let sessions = mcp::SessionLimits {
+        let sessions = kubecrier_server::SessionLimits {
             sessions_max: count(max_sessions, usual.sessions_max),
             sessions_per_caller_max: count(max_sessions_per_caller, usual.sessions_per_caller_max),
             rate_per_second: count(max_session_rate, usual.rate_per_second),
@@ -259,8 +260,8 @@ impl TryFrom<Settings> for Config {
             return Err(ConfigError::Unguarded { address });
         }
         let transport = match port {
-            None => mcp::Transport::Stdio,
-            Some(port) => mcp::Transport::Http(mcp::HttpConfig {
+            None => kubecrier_server::Transport::Stdio,
+            Some(port) => kubecrier_server::Transport::Http(kubecrier_server::HttpConfig {
                 listen: SocketAddr::new(address, u16::try_from(port).unwrap_or_default()),
                 allowed_hosts: allowed_hosts.unwrap_or_default(),
                 allowed_origins: allowed_origins.unwrap_or_default(),
@@ -279,17 +280,17 @@ impl TryFrom<Settings> for Config {
                 redactor.clone(),
             )?,
             transport,
-            tools: mcp::ToolLimits {
+            tools: kubecrier_server::ToolLimits {
                 output_bytes: max_output_bytes.map_or(MAX_OUTPUT_BYTES, |bytes| {
                     usize::try_from(bytes).unwrap_or(usize::MAX)
                 }),
             },
-            offer: mcp::Offer::new(
+            offer: kubecrier_server::Offer::new(
                 toolsets,
                 disabled_tools.unwrap_or_default(),
                 project_root.is_some(),
             )?,
-            cluster: cluster::Config {
+            cluster: kubecrier_k8s::Config {
                 kubeconfig,
                 context,
                 request_timeout: request_timeout_seconds
@@ -305,7 +306,7 @@ impl TryFrom<Settings> for Config {
                 log_bytes: count(max_log_bytes_per_container, captures.log_bytes),
                 containers: count(max_containers_per_notification, captures.containers),
             },
-            subscriptions: mcp::SubscriptionSettings {
+            subscriptions: kubecrier_server::SubscriptionSettings {
                 caps: Caps {
                     per_session_max: count(max_subscriptions_per_session, caps.per_session_max),
                     global_max: count(max_subscriptions_global, caps.global_max),
@@ -320,7 +321,7 @@ impl TryFrom<Settings> for Config {
             },
             project: match project_root {
                 None => None,
-                Some(root) => Some(registry::Config {
+                Some(root) => Some(kubecrier_project::Config {
                     root: std::path::absolute(&root).unwrap_or(root),
                     allow_hook: allow_register_hook.unwrap_or_default(),
                     ttl: ttl("project-ttl", project_ttl)?,

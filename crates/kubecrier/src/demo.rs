@@ -14,11 +14,10 @@ use futures_util::{Stream, StreamExt, stream};
 use crate::{
     Running,
     cli::{DemoArgs, Form},
-    cluster::Demo,
     config::Config,
-    mcp,
     watch::{self, Endpoint, Screen, Spaces, View, Wish},
 };
+use kubecrier_k8s::Demo;
 
 /// Where it is looked for first, and how many ports are tried.
 const PORT: u16 = 8080;
@@ -80,14 +79,14 @@ async fn start(mut config: Config, asked: Option<u16>) -> Result<Running> {
     };
     let mut last = None;
     for port in ports {
-        let mcp::Transport::Http(http) = &mut config.transport else {
+        let kubecrier_server::Transport::Http(http) = &mut config.transport else {
             bail!("the demo serves over HTTP");
         };
         http.listen = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         match crate::start(config.clone()).await {
             Err(error)
-                if (error.downcast_ref::<mcp::CannotListen>())
-                    .is_some_and(mcp::CannotListen::is_taken) =>
+                if (error.downcast_ref::<kubecrier_server::CannotListen>())
+                    .is_some_and(kubecrier_server::CannotListen::is_taken) =>
             {
                 last = Some(error);
             }

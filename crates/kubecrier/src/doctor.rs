@@ -16,11 +16,11 @@ use self::{
 };
 use crate::{
     cli::{DoctorArgs, Form, Settings},
-    cluster::{Checkup, Cluster, Contexts, Granted, Name, Right},
     config::Config,
-    mcp::Transport,
     watch::{Endpoint, Probe, Screen, WireError, token},
 };
+use kubecrier_k8s::{Checkup, Cluster, Contexts, Granted, Name, Right};
+use kubecrier_server::Transport;
 
 /// Contexts that are looked at at once: dead ones cost their time once.
 const AT_ONCE: usize = 64;
@@ -176,7 +176,7 @@ async fn cluster(contexts: &Contexts, context: &str, namespaces: &[String]) -> S
         let cluster = contexts.cluster(Some(context)).await?;
         let namespaces = places(&cluster, namespaces)?;
         let checkup = cluster.check_up(&namespaces).await?;
-        Ok::<_, crate::cluster::ClusterError>((namespaces, checkup))
+        Ok::<_, kubecrier_k8s::ClusterError>((namespaces, checkup))
     };
     match looked.await {
         Ok((namespaces, checkup)) => describe(about, &namespaces, &checkup),
@@ -189,7 +189,7 @@ async fn cluster(contexts: &Contexts, context: &str, namespaces: &[String]) -> S
 }
 
 /// Where rights are looked for that are not granted everywhere.
-fn places(cluster: &Cluster, named: &[String]) -> Result<Vec<Name>, crate::cluster::ClusterError> {
+fn places(cluster: &Cluster, named: &[String]) -> Result<Vec<Name>, kubecrier_k8s::ClusterError> {
     if named.is_empty() {
         return Ok(vec![Name::label("namespace", cluster.default_namespace())?]);
     }

@@ -1,28 +1,16 @@
 //! kubecrier: a Kubernetes MCP server that tells an agent what just happened in a
 //! cluster.
 //!
-//! Two rooms may not see each other's vendor: [`cluster`] is the only one that
-//! names kube, [`mcp`] the only one that names rmcp. [`run`] is the only wiring.
+//! This crate holds the settings, the wiring and the commands for people. Everything
+//! that names kube is in `kubecrier-k8s`, everything that names rmcp and axum in
+//! `kubecrier-server`; [`start`] is the only place where they meet.
 
-pub mod admin;
 pub mod cli;
-pub mod cluster;
 pub mod config;
 pub mod demo;
 pub mod doctor;
-pub mod duration;
-pub mod faults;
-pub mod graph;
-pub mod lifecycle;
 pub mod log;
-pub mod mcp;
-pub mod metrics;
 pub mod papers;
-pub mod redact;
-pub mod registry;
-pub mod slices;
-pub mod subscriptions;
-mod table;
 pub mod watch;
 
 use std::{net::SocketAddr, sync::Arc};
@@ -31,13 +19,11 @@ use anyhow::{Result, bail};
 use futures_util::{Stream, StreamExt};
 use tokio::time::{Duration, Instant};
 
-use crate::{
-    cluster::Contexts,
-    config::Config,
-    lifecycle::{Lifecycle, Work},
-    mcp::Server,
-    metrics::Metrics,
-};
+use crate::config::Config;
+use kubecrier_core::metrics::Metrics;
+use kubecrier_k8s::Contexts;
+use kubecrier_lifecycle::{Lifecycle, Work};
+use kubecrier_server::Server;
 
 /// What is left of the drain when running calls are done, for streams to close.
 const CLOSING: Duration = Duration::from_millis(500);
@@ -46,7 +32,7 @@ const CLOSING: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub struct Running {
     lifecycle: Lifecycle,
-    serving: mcp::Serving,
+    serving: kubecrier_server::Serving,
     drain_timeout: Duration,
 }
 
@@ -73,7 +59,7 @@ pub async fn start(config: Config) -> Result<Running> {
     let lifecycle = Lifecycle::default();
     let metrics = Metrics::new();
     let contexts = Arc::new(Contexts::new(cluster));
-    let server = Server::new(mcp::Setup {
+    let server = Server::new(kubecrier_server::Setup {
         contexts: Arc::clone(&contexts),
         metrics: metrics.clone(),
         lifecycle: lifecycle.clone(),
@@ -86,14 +72,20 @@ pub async fn start(config: Config) -> Result<Running> {
     });
     // Before the first client comes: what it is told at the start is what is there.
     server.follow_project().await;
-    let admin = admin::Admin {
+    let admin = kubecrier_server::admin::Admin {
         lifecycle: lifecycle.clone(),
         metrics,
         contexts,
         server: server.clone(),
         started: Instant::now(),
     };
-    let serving = mcp::start(transport, server, admin::router(admin), &lifecycle).await?;
+    let serving = kubecrier_server::start(
+        transport,
+        server,
+        kubecrier_server::admin::router(admin),
+        &lifecycle,
+    )
+    .await?;
     Ok(Running {
         lifecycle,
         serving,

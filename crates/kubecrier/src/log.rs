@@ -4,7 +4,8 @@ use std::io::{self, IsTerminal, Write};
 
 use tracing_subscriber::{EnvFilter, fmt, prelude::*};
 
-use crate::{cli::LogFormat, cluster, config::ConfigError, mcp, redact::Redactor};
+use crate::{cli::LogFormat, config::ConfigError};
+use kubecrier_redact::Redactor;
 
 /// How logs are written.
 #[derive(Clone, Debug)]
@@ -36,7 +37,7 @@ impl Config {
                        `info,kubecrier::mcp=debug`"
                 .to_owned(),
         };
-        let quiet = format!("{},{}", mcp::QUIET, cluster::QUIET);
+        let quiet = format!("{},{}", kubecrier_server::QUIET, kubecrier_k8s::QUIET);
         let directives = match level.parse::<tracing::Level>() {
             // Libraries speak up when something is wrong; we tell the story.
             Ok(level) => format!("warn,kubecrier={level},mcp_notify={level},{quiet}"),

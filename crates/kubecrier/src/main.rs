@@ -6,7 +6,7 @@ use futures_util::stream;
 use kubecrier::{
     cli::Command,
     config::{Config, ConfigError, Invocation},
-    demo, doctor, papers, registry, watch,
+    demo, doctor, papers, watch,
 };
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -52,7 +52,7 @@ fn main() -> ExitCode {
 }
 
 fn init(dir: &Path) -> ExitCode {
-    match registry::init(dir) {
+    match kubecrier_project::init(dir) {
         Ok(files) => {
             let count = files.len();
             tracing::info!(count, "files written; serve them with --project-root");

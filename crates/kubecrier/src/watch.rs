@@ -38,7 +38,6 @@ use self::{
 use crate::{
     cli::{Form, TOKEN, WatchArgs},
     config::Config,
-    mcp,
 };
 
 /// How news is shown.
@@ -106,7 +105,7 @@ pub(crate) fn token(file: Option<&Path>) -> Result<Option<String>> {
 
 /// A server for the one client in the same process: nobody else has its token.
 fn for_one(mut config: Config, token: &str) -> Config {
-    if let mcp::Transport::Http(http) = &mut config.transport {
+    if let kubecrier_server::Transport::Http(http) = &mut config.transport {
         http.own_token = Some(token.to_owned());
     }
     // As many contexts as a person names.

@@ -47,21 +47,23 @@ fn no_call_site_handles_what_fails_and_nothing_stands_in_between() {
         places(library, r"\.send_notification\("),
         ["crates/mcp-notify/src/rmcp.rs"]
     );
-    let server = "crates/kubecrier/src";
     let around = r"\.send_notification\(|\.notify_(resource|tool|prompt|logging|progress)";
-    assert_eq!(places(server, around), [""; 0]);
-    assert_eq!(
-        places(server, r"\bFailureReport\b|\bRetryPolicy\b"),
-        [""; 0]
-    );
-    // A sink of our own could become an interceptor.
-    assert_eq!(
-        places(server, r"impl.* (NotificationSink|SessionChannel) for"),
-        [""; 0]
-    );
+    for server in ["core", "k8s", "server", "project", "kubecrier"] {
+        let server = format!("crates/{server}/src");
+        assert_eq!(places(&server, around), [""; 0]);
+        assert_eq!(
+            places(&server, r"\bFailureReport\b|\bRetryPolicy\b"),
+            [""; 0]
+        );
+        // A sink of our own could become an interceptor.
+        assert_eq!(
+            places(&server, r"impl.* (NotificationSink|SessionChannel) for"),
+            [""; 0]
+        );
+    }
     // Every change of a resource is told through the one registry of subscribers.
     assert_eq!(
-        places(server, r"ResourceUpdated::new\("),
-        ["crates/kubecrier/src/mcp/resources.rs"]
+        places("crates/server/src", r"ResourceUpdated::new\("),
+        ["crates/server/src/resources.rs"]
     );
 }

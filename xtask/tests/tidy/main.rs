@@ -5,5 +5,5 @@
 mod delivery;
 mod manners;
 mod requirements;
-mod rooms;
 mod tree;
+mod words;

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use kubecrier::subscriptions::{Event, EventType, Filters, InvolvedObject, Request};
+use kubecrier_core::{
+    Event, InvolvedObject,
+    filters::{EventType, Filters, Request},
+};
 
 use crate::process;
 

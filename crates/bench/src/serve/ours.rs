@@ -3,14 +3,11 @@
 use std::{net::SocketAddr, ops::Range, sync::Arc};
 
 use anyhow::{Context, Result};
-use kubecrier::{
-    admin,
-    cluster::Contexts,
-    config::Config,
-    lifecycle::Lifecycle,
-    mcp::{self, Server, Serving},
-    metrics::Metrics,
-};
+use kubecrier::config::Config;
+use kubecrier_core::metrics::Metrics;
+use kubecrier_k8s::Contexts;
+use kubecrier_lifecycle::Lifecycle;
+use kubecrier_server::{Server, Serving, Setup, admin};
 use mcp_notify::{Method, Notification};
 use tokio::time::Instant;
 
@@ -44,7 +41,7 @@ pub(super) async fn start() -> Result<(SocketAddr, Ours)> {
     let lifecycle = Lifecycle::default();
     let metrics = Metrics::new();
     let contexts = Arc::new(Contexts::new(config.cluster));
-    let server = Server::new(mcp::Setup {
+    let server = Server::new(Setup {
         contexts: Arc::clone(&contexts),
         metrics: metrics.clone(),
         lifecycle: lifecycle.clone(),
@@ -62,7 +59,8 @@ pub(super) async fn start() -> Result<(SocketAddr, Ours)> {
         server: server.clone(),
         started: Instant::now(),
     });
-    let serving = mcp::start(config.transport, server.clone(), pages, &lifecycle).await?;
+    let serving =
+        kubecrier_server::start(config.transport, server.clone(), pages, &lifecycle).await?;
     let address = serving.address().context("HTTP has an address")?;
     let ours = Ours {
         server,

@@ -297,7 +297,7 @@ fn speed(text: &str) -> Result<f64, String> {
 }
 
 fn time(text: &str) -> Result<String, String> {
-    crate::duration::parse(text)
+    kubecrier_core::duration::parse(text)
         .map(|_| text.to_owned())
         .map_err(|_| "must be a time such as 90s, 15m or 2h".to_owned())
 }

@@ -1,11 +1,10 @@
 //! What an operator leaves out: kinds and tools.
 
 use super::ConfigError;
-use crate::{cluster, mcp};
 
-impl From<mcp::BadOffer> for ConfigError {
-    fn from(bad: mcp::BadOffer) -> Self {
-        let mcp::BadOffer {
+impl From<kubecrier_server::BadOffer> for ConfigError {
+    fn from(bad: kubecrier_server::BadOffer) -> Self {
+        let kubecrier_server::BadOffer {
             key,
             value,
             expected,
@@ -20,8 +19,8 @@ impl From<mcp::BadOffer> for ConfigError {
 }
 
 /// Kinds that nobody may read.
-pub(super) fn denied(kinds: &[String]) -> Result<cluster::DeniedKinds, ConfigError> {
-    cluster::DeniedKinds::new(kinds).map_err(|value| ConfigError::Value {
+pub(super) fn denied(kinds: &[String]) -> Result<kubecrier_k8s::DeniedKinds, ConfigError> {
+    kubecrier_k8s::DeniedKinds::new(kinds).map_err(|value| ConfigError::Value {
         origin: String::new(),
         key: "denied-kinds",
         value,

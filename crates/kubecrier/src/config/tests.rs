@@ -31,7 +31,10 @@ fn file(content: &str) -> (tempfile::TempDir, String) {
 #[test]
 fn defaults_are_stdio_and_what_the_documents_say() {
     let config = load(&[], &[]).unwrap();
-    assert!(matches!(config.transport, mcp::Transport::Stdio));
+    assert!(matches!(
+        config.transport,
+        kubecrier_server::Transport::Stdio
+    ));
     assert_eq!(config.drain_timeout, Duration::from_secs(10));
     assert_eq!(config.tools.output_bytes, 65536);
     assert!(config.cluster.request_timeout < Duration::from_secs(5));
@@ -40,8 +43,8 @@ fn defaults_are_stdio_and_what_the_documents_say() {
 #[test]
 fn http_is_bound_to_loopback_unless_told_otherwise() {
     let listen = |arguments: &[&str]| match load(arguments, &[]).unwrap().transport {
-        mcp::Transport::Http(http) => http.listen.to_string(),
-        mcp::Transport::Stdio => panic!("a port means HTTP"),
+        kubecrier_server::Transport::Http(http) => http.listen.to_string(),
+        kubecrier_server::Transport::Stdio => panic!("a port means HTTP"),
     };
     assert_eq!(listen(&["--port", "8080"]), "127.0.0.1:8080");
     assert_eq!(
@@ -185,7 +188,7 @@ fn what_kubernetes_sets_for_a_service_of_our_name_is_not_meant_for_us() {
     ];
     assert!(matches!(
         load(&[], &links).unwrap().transport,
-        mcp::Transport::Stdio
+        kubecrier_server::Transport::Stdio
     ));
 }
 
@@ -309,7 +312,7 @@ fn commands_take_the_settings_before_them_and_keep_to_loopback() {
         ],
         &[("KUBECRIER_TOKEN", "secret")],
     );
-    let mcp::Transport::Http(http) = config.transport else {
+    let kubecrier_server::Transport::Http(http) = config.transport else {
         panic!("not over HTTP");
     };
     assert!(http.listen.ip().is_loopback() && http.listen.port() == 0);

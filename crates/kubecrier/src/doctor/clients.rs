@@ -13,7 +13,7 @@ use futures_util::{StreamExt, stream};
 
 use self::entry::Server;
 use super::report::{Finding, Section};
-use crate::redact::Redactor;
+use kubecrier_redact::Redactor;
 
 /// Larger than any that people keep.
 const FILE_BYTES_MAX: u64 = 32 << 20;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::cluster::{Granted, Need, Right};
+use kubecrier_k8s::{Granted, Need, Right};
 
 const NAME: &str = "kubecrier-missing";
 
@@ -84,7 +84,7 @@ fn pair(role: &str, namespace: Option<&str>, rules: &[Value], user: &str) -> [Va
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::needs;
+    use kubecrier_k8s::needs;
 
     fn rights(granted: impl Fn(&Need) -> Granted) -> Vec<Right> {
         let right = |need: Need| Right {

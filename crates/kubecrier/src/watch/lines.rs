@@ -4,7 +4,7 @@ use anstyle::{AnsiColor, Style};
 use jiff::{Timestamp, tz::TimeZone};
 
 use super::news::{Event, Log, News, Pod};
-use crate::redact;
+use kubecrier_redact::neutralise;
 
 const DIM: Style = Style::new().dimmed();
 const BOLD: Style = Style::new().bold();
@@ -44,7 +44,7 @@ struct Line {
 impl Line {
     /// Text that others wrote: one line, and nothing that acts on a terminal.
     fn with(mut self, style: Style, text: &str) -> Self {
-        let text = redact::neutralise(text);
+        let text = neutralise(text);
         let text = text.split(['\n', '\t']).collect::<Vec<_>>().join(" ");
         self.parts.push((style, text));
         self

@@ -5,7 +5,8 @@ use std::{env, ffi::OsStr, io::IsTerminal};
 use terminal_size::{Width, terminal_size_of};
 use tokio::io::{self, AsyncWriteExt, Stderr, Stdout};
 
-use crate::{cli::Colour, redact};
+use crate::cli::Colour;
+use kubecrier_redact::neutralise;
 
 /// Standard output and standard error, written without holding up the program.
 #[derive(Debug)]
@@ -72,7 +73,7 @@ impl Screen {
 
     /// A word about the connection; on stderr, so that pipes get news only.
     pub(crate) async fn note(&mut self, text: &str) {
-        let text = format!("-- {}\n", redact::neutralise(text));
+        let text = format!("-- {}\n", neutralise(text));
         // Nothing is left to tell if stderr is gone.
         let _told = self.err.write_all(text.as_bytes()).await;
         let _told = self.err.flush().await;

@@ -3,10 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::{session::Session, wire::WireError};
-use crate::{
-    cli::{Kind, WatchArgs},
-    subscriptions::Glob,
-};
+use crate::cli::{Kind, WatchArgs};
+use kubecrier_core::filters::Glob;
 
 /// What is wanted of every context.
 #[derive(Clone, Debug, Default)]

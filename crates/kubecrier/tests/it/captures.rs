@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use kubecrier::{
-    cluster::{self, Contexts, FaultCaptures},
+use kubecrier_core::{
     faults::{
         captures::{CaptureLimits, Captured, Fault},
         dedup::FaultKey,
         evidence::CaptureError,
     },
     metrics::Metrics,
-    redact::Redactor,
 };
+use kubecrier_k8s::{Cluster, Config, Contexts, DeniedKinds, FaultCaptures};
+use kubecrier_redact::Redactor;
 use serde_json::{Value, json};
 use testbed::{LogScript, User, deployment, namespace, pod};
 use tokio::time::Instant;
@@ -20,19 +20,19 @@ use crate::harness::{File, one_context};
 
 struct Rig {
     _file: File,
-    cluster: cluster::Cluster,
+    cluster: Cluster,
     captures: FaultCaptures,
 }
 
 async fn rig(user: User, limits: CaptureLimits) -> Option<Rig> {
     let file = one_context(testbed::shared()?.dev(), user);
-    let contexts = Contexts::new(cluster::Config {
+    let contexts = Contexts::new(Config {
         kubeconfig: Some(file.path.clone()),
         context: None,
         request_timeout: Duration::from_secs(4),
         redactor: Redactor::default(),
         demo: None,
-        denied: cluster::DeniedKinds::default(),
+        denied: DeniedKinds::default(),
     });
     Some(Rig {
         cluster: contexts.cluster(None).await.unwrap(),

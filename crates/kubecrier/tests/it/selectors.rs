@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, api::ListParams};
-use kubecrier::subscriptions::Selector;
+use kubecrier_core::filters::Selector;
 use proptest::{
     prelude::*,
     strategy::ValueTree,

@@ -13,9 +13,9 @@ use super::{
 use crate::{
     config::{Config, ConfigError, Invocation},
     doctor::report::{Finding, Verdict},
-    mcp::Transport,
     watch::{Endpoint, Probe, WireError},
 };
+use kubecrier_server::Transport;
 
 /// A server that is there answers in less.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);

@@ -1,0 +1,220 @@
+use std::collections::BTreeMap;
+
+use proptest::{option, prelude::*, sample::select};
+use serde_json::json;
+
+use super::*;
+use crate::event::tests::event;
+
+fn filters(request: Request) -> Filters {
+    Filters::try_from(request).unwrap()
+}
+
+#[test]
+fn the_three_ways_to_name_namespaces_are_one() {
+    let echoed = |request| serde_json::to_value(filters(request)).unwrap();
+    let all = Request {
+        namespace: Some("b".to_owned()),
+        namespaces: vec!["a".to_owned(), "b".to_owned(), "prod-eu".to_owned()],
+        namespace_selector: vec!["prod-*".to_owned(), "c".to_owned()],
+        ..Request::default()
+    };
+    let expected = json!({"namespaces": ["a", "b", "c"], "namespaceSelector": ["prod-*"]});
+    assert_eq!(echoed(all.clone()), expected);
+    assert_eq!(filters(all).exact_namespaces(), None);
+    let everything = Request {
+        namespaces: vec!["a".to_owned()],
+        namespace_selector: vec!["*".to_owned()],
+        ..Request::default()
+    };
+    assert_eq!(echoed(everything), json!({}));
+    let one = Request {
+        namespace: Some("a".to_owned()),
+        ..Request::default()
+    };
+    assert_eq!(filters(one).exact_namespaces(), Some(vec!["a"]));
+}
+
+#[test]
+fn faults_are_warnings_about_pods() {
+    let faults = Request {
+        mode: Mode::Faults,
+        ..Request::default()
+    };
+    let wanted = filters(faults.clone());
+    assert!(wanted.admits(&event("shop", "Pod", "web-0")));
+    assert!(!wanted.admits(&event("shop", "Node", "node-1")));
+    let mut normal = event("shop", "Pod", "web-0");
+    normal.kind = "Normal".to_owned();
+    assert!(!wanted.admits(&normal));
+    for types in [
+        vec![EventType::Normal],
+        vec![EventType::Warning, EventType::Normal],
+    ] {
+        let request = Request {
+            types,
+            ..faults.clone()
+        };
+        let error = Filters::try_from(request).unwrap_err();
+        assert_eq!(error, NotAFilter::NormalFaults);
+    }
+    let node = Request {
+        involved_kind: Some("Node".to_owned()),
+        ..faults
+    };
+    assert!(matches!(
+        Filters::try_from(node),
+        Err(NotAFilter::NotAPod { .. })
+    ));
+}
+
+#[test]
+fn what_could_never_match_is_refused() {
+    let never = Request {
+        namespace: Some("a".to_owned()),
+        involved_namespace: Some("b".to_owned()),
+        ..Request::default()
+    };
+    assert_eq!(
+        Filters::try_from(never),
+        Err(NotAFilter::Never("b".to_owned()))
+    );
+    for bad in ["A", "-a", "a_b", "a b", "ü", &"a".repeat(64)] {
+        let request = Request {
+            namespace: Some(bad.to_owned()),
+            ..Request::default()
+        };
+        let error = Filters::try_from(request).unwrap_err().to_string();
+        assert!(
+            error.contains(bad) && error.contains("namespaces"),
+            "{error}"
+        );
+    }
+    for bad in ["a,b", "a=b", "x\ny", "a/b"] {
+        let request = Request {
+            involved_name: Some(bad.to_owned()),
+            ..Request::default()
+        };
+        assert!(Filters::try_from(request).is_err(), "{bad}");
+    }
+    let many = Request {
+        namespaces: vec!["a".to_owned(); 101],
+        ..Request::default()
+    };
+    assert!(matches!(
+        Filters::try_from(many),
+        Err(NotAFilter::TooMany { count: 101, .. })
+    ));
+}
+
+const NAMES: [&str; 3] = ["a", "b", "prod-eu"];
+const KINDS: [&str; 2] = ["Pod", "Node"];
+const REASONS: [&str; 3] = ["Failed", "FailedMount", "BackOff"];
+
+fn requests() -> impl Strategy<Value = Request> {
+    let name = || option::of(select(NAMES.to_vec()).prop_map(str::to_owned));
+    (
+        prop::bool::ANY,
+        name(),
+        prop::collection::vec(
+            select(vec!["a", "prod-*", "?", "b"]).prop_map(str::to_owned),
+            0..3,
+        ),
+        option::of(select(KINDS.to_vec()).prop_map(str::to_owned)),
+        name(),
+        prop::collection::vec(select(vec![EventType::Normal, EventType::Warning]), 0..2),
+        option::of(select(vec!["Fail", "FailedM", "B"]).prop_map(str::to_owned)),
+        prop::collection::vec(select(REASONS.to_vec()).prop_map(str::to_owned), 0..2),
+        option::of(select(vec!["x=1", "x!=1", "!x"]).prop_map(str::to_owned)),
+    )
+        .prop_map(
+            |(faults, namespace, patterns, kind, name, types, reason, not, labels)| Request {
+                mode: if faults { Mode::Faults } else { Mode::Events },
+                namespace,
+                namespace_selector: patterns,
+                involved_kind: kind,
+                involved_name: name,
+                types,
+                reason,
+                exclude_reasons: not,
+                label_selector: labels,
+                ..Request::default()
+            },
+        )
+}
+
+fn events() -> impl Strategy<Value = Event> {
+    let pick = |from: &[&'static str]| select(from.to_vec());
+    (
+        pick(&NAMES),
+        pick(&KINDS),
+        pick(&NAMES),
+        pick(&["Normal", "Warning"]),
+        pick(&REASONS),
+        option::of(pick(&["1", "2"])),
+    )
+        .prop_map(|(namespace, kind, name, type_, reason, x)| {
+            let mut event = event(namespace, kind, name);
+            event.kind = type_.to_owned();
+            event.reason = reason.to_owned();
+            let labels: BTreeMap<_, _> = x
+                .map(|x| ("x".to_owned(), x.to_owned()))
+                .into_iter()
+                .collect();
+            event.labels = labels.into();
+            event
+        })
+}
+
+/// The request read literally, one condition at a time.
+fn oracle(request: &Request, event: &Event) -> bool {
+    let mut namespaces: Vec<&str> = request.namespace.iter().map(String::as_str).collect();
+    namespaces.extend(request.namespace_selector.iter().map(String::as_str));
+    let namespace = namespaces.is_empty()
+        || namespaces.iter().any(|pattern| match *pattern {
+            "prod-*" => event.namespace.starts_with("prod-"),
+            "?" => event.namespace.len() == 1,
+            exact => exact == event.namespace,
+        });
+    let labels = match request.label_selector.as_deref() {
+        None => true,
+        Some("x=1") => event.labels.get("x").is_some_and(|x| x == "1"),
+        Some("x!=1") => event.labels.get("x").is_none_or(|x| x != "1"),
+        Some(_) => !event.labels.contains_key("x"),
+    };
+    let fault = event.kind == "Warning" && event.involved.kind == "Pod";
+    let types: Vec<_> = request.types.iter().map(|one| one.as_str()).collect();
+    namespace
+        && labels
+        && (request.mode == Mode::Events || fault)
+        && (types.is_empty() || types.contains(&event.kind.as_str()))
+        && request
+            .involved_kind
+            .as_ref()
+            .is_none_or(|kind| *kind == event.involved.kind)
+        && request
+            .involved_name
+            .as_ref()
+            .is_none_or(|name| *name == event.involved.name)
+        && request
+            .reason
+            .as_ref()
+            .is_none_or(|reason| event.reason.starts_with(reason))
+        && !request.exclude_reasons.contains(&event.reason)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #[test]
+    fn a_filter_that_was_accepted_is_enforced(request in requests(), event in events()) {
+        let Ok(filters) = Filters::try_from(request.clone()) else {
+            prop_assert!(request.mode == Mode::Faults, "only faults are narrower than asked");
+            return Ok(());
+        };
+        let matches = filters.admits(&event) && filters.admits_labels(&event);
+        prop_assert_eq!(matches, oracle(&request, &event));
+        if let Some(only) = filters.exact_namespaces() && matches {
+            prop_assert!(only.contains(&event.namespace.as_str()));
+        }
+    }
+}

@@ -1,0 +1,396 @@
+//! The contexts of the kubeconfig. Clients are made when first asked for, so that
+//! a context that is down costs only the calls that name it, and the file is read
+//! again when it has changed.
+
+use std::{
+    collections::HashMap, ffi::OsString, future::Future, path::PathBuf, sync::Arc, time::Duration,
+};
+
+use parking_lot::Mutex;
+use serde::Serialize;
+use tokio::sync::watch;
+
+use super::{
+    connect::{self, Setup},
+    demo::Demo,
+    error::{ClusterError, ErrorKind},
+    gate::DeniedKinds,
+    kubeconfig::{Content, IN_CLUSTER, Places, Source, Stamp, content, stamp},
+    target::Cluster,
+};
+use kubecrier_redact::Redactor;
+
+/// Settings of this room.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The kubeconfig; else `KUBECONFIG`, then `~/.kube/config`, then in-cluster.
+    pub kubeconfig: Option<PathBuf>,
+    /// The context to use when a call names none; else the file's current one, or
+    /// its only one.
+    pub context: Option<String>,
+    /// How long one request to an API server may take until it answers.
+    pub request_timeout: Duration,
+    /// Cleans the lines of logs before anything else is done with them.
+    pub redactor: Redactor,
+    /// A cluster in memory in place of any kubeconfig.
+    pub demo: Option<Demo>,
+    /// What nobody may read.
+    pub denied: DeniedKinds,
+}
+
+/// A context as a caller may see it: no credentials.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ContextInfo {
+    /// Its name.
+    pub name: String,
+    /// The address of its API server.
+    pub server: String,
+    /// The namespace it starts in.
+    pub namespace: String,
+    /// Whether calls that name no context go there.
+    pub default: bool,
+}
+
+/// All contexts, and the clients made so far.
+#[derive(Debug)]
+pub struct Contexts {
+    config: Config,
+    // A lock because calls come from many tasks; held for lookups and for reading
+    // a small file, never across an await.
+    state: Mutex<State>,
+    /// How often the kubeconfig has been found changed.
+    generation: watch::Sender<u64>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The kubeconfig and the files it names, as they were when it was read.
+    stamp: Stamp,
+    /// The hash of what is in them, if it is that of what was read.
+    content: Option<Content>,
+    source: Option<Arc<Source>>,
+    clients: HashMap<String, Setup>,
+}
+
+// === impl Contexts ===
+
+impl Contexts {
+    /// Reads nothing yet: a broken kubeconfig must not keep the server from
+    /// starting.
+    pub fn new(config: Config) -> Self {
+        Self {
+            config,
+            state: Mutex::default(),
+            generation: watch::Sender::default(),
+        }
+    }
+
+    /// How often the kubeconfig has been found changed.
+    pub(super) fn generation(&self) -> u64 {
+        *self.generation.borrow()
+    }
+
+    /// Waits until it has been found changed since then. Cancel-safe.
+    pub(super) async fn changed_since(&self, generation: u64) {
+        let mut now = self.generation.subscribe();
+        // The sender is here, so there is no other end to this.
+        let _changed = now.wait_for(|now| *now != generation).await;
+    }
+
+    /// The files the contexts come from, as `KUBECONFIG` has them; none inside of a
+    /// cluster.
+    pub fn kubeconfig(&self) -> Option<OsString> {
+        let places = Places::find(self.config.kubeconfig.as_deref());
+        let there = places.paths.iter().any(|path| path.exists());
+        there.then(|| std::env::join_paths(&places.paths).ok())?
+    }
+
+    /// Every context, in the order of the file.
+    pub fn list(&self) -> Result<Vec<ContextInfo>, ClusterError> {
+        let source = self.source()?;
+        let default = self.default_name(&source);
+        if let Source::Demo(_) = &*source {
+            return Ok(vec![Demo::info()]);
+        }
+        let Source::File(file) = &*source else {
+            let here = kube::Config::incluster().ok();
+            return Ok(vec![ContextInfo {
+                name: IN_CLUSTER.to_owned(),
+                server: here
+                    .as_ref()
+                    .map_or_else(String::new, |one| one.cluster_url.to_string()),
+                namespace: here.map_or_else(String::new, |one| one.default_namespace),
+                default: true,
+            }]);
+        };
+        let server = |cluster: &str| {
+            let named = file.clusters.iter().find(|named| named.name == cluster)?;
+            named.cluster.as_ref()?.server.clone()
+        };
+        let info = |named: &kube::config::NamedContext| ContextInfo {
+            name: named.name.clone(),
+            server: (named.context.as_ref())
+                .and_then(|context| server(&context.cluster))
+                .unwrap_or_default(),
+            namespace: (named.context.as_ref())
+                .and_then(|context| context.namespace.clone())
+                .unwrap_or_else(|| "default".to_owned()),
+            default: default.as_deref() == Some(named.name.as_str()),
+        };
+        Ok(file.contexts.iter().map(info).collect())
+    }
+
+    /// The cluster behind a context, or behind the default one. Speaks to nobody
+    /// but a credential plugin, if the context has one.
+    pub async fn cluster(&self, name: Option<&str>) -> Result<Cluster, ClusterError> {
+        let source = self.source()?;
+        let name = self.choose(&source, name)?;
+        let setup = self.setup(&source, &name);
+        let Ok(made) = tokio::time::timeout(self.config.request_timeout, setup).await else {
+            return Err(connect::too_slow(&name, self.config.request_timeout));
+        };
+        if made.as_ref().map_or(true, Cluster::has_expired) {
+            self.forget(&name);
+        }
+        made.map(|cluster| cluster.redacting(self.config.redactor.clone()))
+    }
+
+    /// Asks a cluster. Credentials that are no longer accepted are fetched anew,
+    /// once: a token may have been renewed since the client was made.
+    pub async fn ask<T, F>(
+        &self,
+        context: &str,
+        question: impl Fn(Cluster) -> F,
+    ) -> Result<T, ClusterError>
+    where
+        F: Future<Output = Result<T, ClusterError>>,
+    {
+        match question(self.cluster(Some(context)).await?).await {
+            Err(error) if error.kind() == ErrorKind::Unauthorized => {
+                self.forget(context);
+                question(self.cluster(Some(context)).await?).await
+            }
+            answer => answer,
+        }
+    }
+
+    /// The context a name stands for; none is the default one.
+    pub fn resolve(&self, name: Option<&str>) -> Result<String, ClusterError> {
+        let source = self.source()?;
+        self.choose(&source, name)
+    }
+
+    /// What must not leave.
+    pub(super) fn redactor(&self) -> &Redactor {
+        &self.config.redactor
+    }
+
+    /// Drops the client of a context: its credentials are not accepted any more.
+    pub fn forget(&self, name: &str) {
+        self.state.lock().clients.remove(name);
+    }
+
+    /// How many clients exist.
+    pub fn connected(&self) -> usize {
+        let state = self.state.lock();
+        state
+            .clients
+            .values()
+            .filter(|setup| matches!(setup.peek(), Some(Ok(_))))
+            .count()
+    }
+
+    /// The client that is there or on its way, or a new one.
+    fn setup(&self, source: &Arc<Source>, name: &str) -> Setup {
+        let mut state = self.state.lock();
+        let expired = |setup: &Setup| {
+            setup
+                .peek()
+                .is_some_and(|made| made.as_ref().map_or(true, Cluster::has_expired))
+        };
+        if let Some(known) = state.clients.get(name).filter(|setup| !expired(setup)) {
+            return known.clone();
+        }
+        let Config {
+            request_timeout,
+            denied,
+            ..
+        } = &self.config;
+        let setup = connect::start(Arc::clone(source), name, *request_timeout, denied.clone());
+        state.clients.insert(name.to_owned(), setup.clone());
+        setup
+    }
+
+    fn choose(&self, source: &Source, name: Option<&str>) -> Result<String, ClusterError> {
+        let known = source.names();
+        let Some(name) = name
+            .map(str::to_owned)
+            .or_else(|| self.default_name(source))
+        else {
+            return Err(ClusterError::new(
+                ErrorKind::Context,
+                "cannot choose a cluster",
+                "the kubeconfig has no current context",
+                Some(format!(
+                    "pass `context` with one of: {}; or start with --context, or run `kubectl \
+                     config use-context NAME`",
+                    or_none(&known)
+                )),
+            ));
+        };
+        if known.contains(&name.as_str()) {
+            return Ok(name);
+        }
+        Err(ClusterError::new(
+            ErrorKind::Context,
+            format!("cannot use context `{name}`"),
+            "the kubeconfig has no context of that name",
+            Some(format!("contexts are: {}", or_none(&known))),
+        ))
+    }
+
+    fn default_name(&self, source: &Source) -> Option<String> {
+        if let Some(name) = &self.config.context {
+            return Some(name.clone());
+        }
+        let current = match source {
+            Source::InCluster | Source::Demo(_) => None,
+            Source::File(file) => file.current_context.clone().filter(|name| !name.is_empty()),
+        };
+        // Where there is no choice, none has to be made.
+        current.or_else(|| match source.names().as_slice() {
+            [only] => Some((*only).to_owned()),
+            _ => None,
+        })
+    }
+
+    /// The kubeconfig as it is now.
+    fn source(&self) -> Result<Arc<Source>, ClusterError> {
+        if let Some(demo) = &self.config.demo {
+            let mut state = self.state.lock();
+            let source = state
+                .source
+                .get_or_insert_with(|| Arc::new(Source::Demo(demo.clone())));
+            return Ok(Arc::clone(source));
+        }
+        let places = Places::find(self.config.kubeconfig.as_deref());
+        let mut state = self.state.lock();
+        if let Some(source) = &state.source {
+            let paths: Vec<_> = places
+                .paths
+                .iter()
+                .cloned()
+                .chain(source.referenced())
+                .collect();
+            let now = stamp(&paths);
+            if state.stamp == now {
+                return Ok(Arc::clone(source));
+            }
+            // Written again with the same in it, as some tools do again and again.
+            if state.content.is_some() && state.content == content(&paths) {
+                let source = Arc::clone(source);
+                state.stamp = now;
+                return Ok(source);
+            }
+            tracing::info!("kubeconfig changed, contexts are read again");
+            self.generation.send_modify(|generation| *generation += 1);
+        }
+        // What was there before is not used any more, whatever comes now.
+        *state = State::default();
+        // Before it is read: what is written meanwhile is read once more.
+        let mut stamped = stamp(&places.paths);
+        let source = Arc::new(places.load()?);
+        let referenced = source.referenced();
+        stamped.extend(stamp(&referenced));
+        let paths = [places.paths, referenced].concat();
+        *state = State {
+            content: content(&paths).filter(|_| stamped == stamp(&paths)),
+            stamp: stamped,
+            source: Some(Arc::clone(&source)),
+            clients: HashMap::new(),
+        };
+        Ok(source)
+    }
+}
+
+#[cfg(test)]
+impl Contexts {
+    /// Those of a cluster in memory.
+    pub(super) fn of_demo(cluster: &demo_cluster::DemoCluster) -> Arc<Self> {
+        Arc::new(Self::new(Config {
+            kubeconfig: None,
+            context: None,
+            request_timeout: Duration::from_secs(5),
+            redactor: Redactor::default(),
+            demo: Some(Demo::new(cluster)),
+            denied: DeniedKinds::default(),
+        }))
+    }
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("State")
+            .field("clients", &self.clients.len())
+            .finish_non_exhaustive()
+    }
+}
+
+fn or_none(names: &[&str]) -> String {
+    if names.is_empty() {
+        "(none in the file)".to_owned()
+    } else {
+        names.join(", ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, time::SystemTime};
+
+    use super::*;
+
+    /// Watches are opened anew for each change, so what is none must not count.
+    #[test]
+    fn a_kubeconfig_counts_as_changed_when_something_else_is_in_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("config");
+        let mut turn = 0;
+        let mut write = |context: &str| {
+            let text = format!("contexts: [{{name: {context}, context: {{cluster: c}}}}]");
+            fs::write(&path, text).unwrap();
+            turn += 1;
+            let time = SystemTime::UNIX_EPOCH + Duration::from_secs(turn);
+            let times = fs::FileTimes::new().set_modified(time);
+            let file = fs::File::options().write(true).open(&path).unwrap();
+            file.set_times(times).unwrap();
+        };
+        write("one");
+        let contexts = Contexts::new(Config {
+            kubeconfig: Some(path.clone()),
+            context: None,
+            request_timeout: Duration::from_secs(1),
+            redactor: Redactor::default(),
+            demo: None,
+            denied: DeniedKinds::default(),
+        });
+        let now = |name: &str| {
+            assert_eq!(contexts.list().unwrap()[0].name, name);
+            contexts.generation()
+        };
+        assert_eq!(now("one"), 0);
+        write("one");
+        assert_eq!(now("one"), 0);
+        write("two");
+        assert_eq!(now("two"), 1);
+        write("two");
+        write("two");
+        assert_eq!((now("two"), now("two")), (1, 1));
+        fs::remove_file(&path).unwrap();
+        assert!(contexts.list().is_err());
+        assert_eq!(contexts.generation(), 2);
+        write("two");
+        now("two");
+    }
+}

@@ -1,0 +1,109 @@
+//! Faults that a cluster has now: its warnings about pods, one row for each fault.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use kube::Api;
+
+use super::{
+    error::{ClusterError, Operation},
+    events::{self, SCAN_MAX, WireEvent},
+    investigate,
+    list::{PAGE, page},
+    name::Name,
+    target::{Cluster, list_params},
+};
+use kubecrier_core::Event;
+
+/// One fault and the newest event of it.
+#[derive(Clone, Debug)]
+pub struct OpenFault {
+    /// The same for the same fault, whenever it is told.
+    pub fault_id: String,
+    /// The newest event.
+    pub event: Arc<Event>,
+    /// When it was first seen.
+    pub first_seen: Timestamp,
+    /// How often it was seen.
+    pub count: i32,
+}
+
+/// The faults of a cluster, the newest first.
+#[derive(Clone, Debug, Default)]
+pub struct OpenFaults {
+    /// One for each.
+    pub faults: Vec<OpenFault>,
+    /// Whether there were more events than are looked at.
+    pub cut: bool,
+}
+
+impl Cluster {
+    /// The faults of a namespace, or of all, that were seen in that time.
+    pub async fn faults(
+        &self,
+        namespace: Option<&Name>,
+        since: Duration,
+    ) -> Result<OpenFaults, ClusterError> {
+        let operation = Operation {
+            verb: "list",
+            resource: "events",
+            name: None,
+            namespace: namespace.map(Name::as_str),
+            context: self.context(),
+        };
+        let api: Api<WireEvent> = match namespace {
+            Some(namespace) => Api::namespaced(self.client(), namespace.as_str()),
+            None => Api::all(self.client()),
+        };
+        let selected = list_params(None, Some("type=Warning,involvedObject.kind=Pod"));
+        let oldest = Timestamp::now() - since;
+        let mut found: HashMap<String, OpenFault> = HashMap::new();
+        let (mut scanned, mut from) = (0, None);
+        let mut cut = false;
+        loop {
+            let params = page(&selected, PAGE, from.take());
+            let answer = self.ask(&operation, api.list(&params)).await?;
+            scanned += answer.items.len();
+            let events = answer.items.into_iter();
+            for event in events.map(|event| events::plain(event, self.redactor())) {
+                if event.timestamp >= oldest {
+                    add(&mut found, self.context(), event);
+                }
+            }
+            match answer.metadata.continue_.filter(|token| !token.is_empty()) {
+                None => break,
+                Some(_) if scanned >= SCAN_MAX => {
+                    cut = true;
+                    break;
+                }
+                next => from = next,
+            }
+        }
+        let mut faults: Vec<_> = found.into_values().collect();
+        faults.sort_by(|a, b| {
+            let newest = b.event.timestamp.cmp(&a.event.timestamp);
+            newest.then_with(|| a.fault_id.cmp(&b.fault_id))
+        });
+        Ok(OpenFaults { faults, cut })
+    }
+}
+
+fn add(found: &mut HashMap<String, OpenFault>, cluster: &str, event: Event) {
+    let fault_id = investigate::id_of(cluster, &event);
+    let first_seen = event.first_seen.unwrap_or(event.timestamp);
+    let count = event.count;
+    let event = Arc::new(event);
+    let entry = found.entry(fault_id.clone());
+    let one = entry.or_insert_with(|| OpenFault {
+        fault_id,
+        event: Arc::clone(&event),
+        first_seen,
+        count: 0,
+    });
+    // Several events can be of one fault: each counts.
+    one.count = one.count.saturating_add(count);
+    one.first_seen = one.first_seen.min(first_seen);
+    if event.timestamp > one.event.timestamp {
+        one.event = event;
+    }
+}

@@ -1,0 +1,126 @@
+//! Services and ingresses.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
+
+use super::{LABELS_MAX, Object, Shape, lines, nullable, pods::Ref};
+use kubecrier_topology::{Claim, Id, Kind, Labels, Relation};
+
+pub(in super::super) type Service = Object<ServiceSpec, Balanced>;
+pub(in super::super) type Ingress = Object<IngressSpec, Balanced>;
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(in super::super) struct ServiceSpec {
+    #[serde(rename = "type", deserialize_with = "nullable")]
+    kind: String,
+    selector: Option<BTreeMap<String, String>>,
+    #[serde(rename = "clusterIP")]
+    cluster_ip: Option<String>,
+    external_name: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(in super::super) struct Balanced {
+    #[serde(deserialize_with = "nullable")]
+    load_balancer: Balancer,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Balancer {
+    #[serde(deserialize_with = "nullable")]
+    ingress: Vec<Address>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Address {
+    ip: Option<String>,
+    hostname: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(in super::super) struct IngressSpec {
+    default_backend: Option<Backend>,
+    #[serde(deserialize_with = "nullable")]
+    rules: Vec<Rule>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Rule {
+    host: Option<String>,
+    http: Option<Paths>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Paths {
+    #[serde(deserialize_with = "nullable")]
+    paths: Vec<Path>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Path {
+    #[serde(deserialize_with = "nullable")]
+    backend: Backend,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Backend {
+    service: Option<Ref>,
+}
+
+impl Balanced {
+    fn address(&self) -> Option<&str> {
+        let first = self.load_balancer.ingress.first()?;
+        first.ip.as_deref().or(first.hostname.as_deref())
+    }
+}
+
+impl Shape for Service {
+    fn status(&self) -> String {
+        let spec = &self.spec;
+        let headless = spec.cluster_ip.as_deref() == Some("None");
+        match spec.kind.as_str() {
+            "ExternalName" => lines::service(&spec.kind, spec.external_name.as_deref()),
+            "LoadBalancer" => {
+                lines::service(&spec.kind, self.status.address().or(Some("no address yet")))
+            }
+            kind if headless => lines::service(kind, Some("headless")),
+            kind => lines::service(kind, None),
+        }
+    }
+
+    fn selector(&self) -> Labels {
+        // An external name sends to no pod, whatever else it says.
+        if self.spec.kind == "ExternalName" {
+            return Labels::default();
+        }
+        let selector = self.spec.selector.clone().unwrap_or_default();
+        selector.into_iter().take(LABELS_MAX).collect()
+    }
+}
+
+impl Shape for Ingress {
+    fn status(&self) -> String {
+        let hosts = self.spec.rules.iter().map(|rule| rule.host.as_deref());
+        let hosts: BTreeSet<_> = hosts.map(|host| host.unwrap_or("*")).collect();
+        lines::ingress(&hosts, self.status.address())
+    }
+
+    fn claims(&self, namespace: &str) -> Vec<Claim> {
+        let paths = self.spec.rules.iter().filter_map(|rule| rule.http.as_ref());
+        let backends = paths.flat_map(|http| http.paths.iter().map(|path| &path.backend));
+        let backends = backends.chain(&self.spec.default_backend);
+        let services = backends.filter_map(|backend| backend.service.as_ref());
+        let ids = services.map(|service| Id::new(Kind::Service, namespace, &service.name));
+        ids.map(|id| Claim::new(Relation::Routes, id)).collect()
+    }
+}

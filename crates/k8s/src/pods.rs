@@ -1,0 +1,299 @@
+//! Pods, as a reader wants them: the one word that kubectl would show, not the
+//! whole status.
+
+use std::{collections::BTreeMap, fmt::Debug};
+
+use jiff::Timestamp;
+use k8s_openapi::{
+    NamespaceResourceScope,
+    api::core::v1::{Container, ContainerState, ContainerStatus, Pod, PodSpec, PodStatus, Service},
+};
+use kube::{Api, api::ListParams};
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::{
+    capture::{controller, facts},
+    error::{ClusterError, Operation},
+    list::{ListQuery, PAGE, Page},
+    name::Name,
+    target::Cluster,
+};
+use kubecrier_core::faults::evidence::PodContext;
+
+/// One pod.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodRow {
+    /// Where it lives.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// How many of its containers are ready.
+    pub ready: usize,
+    /// How many containers it has.
+    pub containers: usize,
+    /// What is going on: Running, CrashLoopBackOff, Init:1/2, ...
+    pub status: String,
+    /// Restarts of all containers together.
+    pub restarts: i32,
+    /// The node it runs on.
+    pub node: Option<String>,
+    /// When it was made.
+    pub created: Option<Timestamp>,
+}
+
+/// One pod, looked at closely.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodDetail {
+    /// As a list shows it.
+    #[serde(flatten)]
+    pub row: PodRow,
+    /// Its address.
+    pub ip: Option<String>,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Its state: conditions, containers, owners.
+    pub state: PodContext,
+}
+
+impl Cluster {
+    /// One pod.
+    pub async fn pod(&self, namespace: &Name, name: &Name) -> Result<PodDetail, ClusterError> {
+        let operation = Operation {
+            verb: "get",
+            resource: "pods",
+            name: Some(name.as_str()),
+            namespace: Some(namespace.as_str()),
+            context: self.context(),
+        };
+        let api: Api<Pod> = Api::namespaced(self.client(), namespace.as_str());
+        let pod = self.ask(&operation, api.get(name.as_str())).await?;
+        let owner = controller(pod.metadata.owner_references.as_deref());
+        Ok(PodDetail {
+            ip: pod.status.as_ref().and_then(|status| status.pod_ip.clone()),
+            labels: pod.metadata.labels.clone().unwrap_or_default(),
+            row: row(pod.clone()),
+            state: facts(pod, owner.into_iter().collect(), self.redactor()).context,
+        })
+    }
+
+    /// The names of the pods of a namespace, as far as one page goes.
+    pub async fn pod_names(&self, namespace: &Name) -> Result<Vec<String>, ClusterError> {
+        self.names::<Pod>("pods", namespace).await
+    }
+
+    /// The names of the services of a namespace, as far as one page goes.
+    pub async fn service_names(&self, namespace: &Name) -> Result<Vec<String>, ClusterError> {
+        self.names::<Service>("services", namespace).await
+    }
+
+    async fn names<K>(&self, resource: &str, namespace: &Name) -> Result<Vec<String>, ClusterError>
+    where
+        K: kube::Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+            + Clone
+            + DeserializeOwned
+            + Debug,
+    {
+        let operation = Operation {
+            verb: "list",
+            resource,
+            name: None,
+            namespace: Some(namespace.as_str()),
+            context: self.context(),
+        };
+        let api: Api<K> = Api::namespaced(self.client(), namespace.as_str());
+        let params = ListParams::default().limit(PAGE);
+        let page = self.ask(&operation, api.list_metadata(&params)).await?;
+        let names = page.items.into_iter();
+        Ok(names.filter_map(|one| one.metadata.name).collect())
+    }
+
+    /// The pods of a namespace, or of all.
+    pub async fn pods(&self, query: &ListQuery) -> Result<Page<PodRow>, ClusterError> {
+        let operation = Operation {
+            verb: "list",
+            resource: "pods",
+            name: None,
+            namespace: query.namespace.as_ref().map(Name::as_str),
+            context: self.context(),
+        };
+        let api: Api<Pod> = match &query.namespace {
+            Some(namespace) => Api::namespaced(self.client(), namespace.as_str()),
+            None => Api::all(self.client()),
+        };
+        let page = self.list(&operation, &api, query).await?;
+        Ok(page.map(row))
+    }
+}
+
+fn row(pod: Pod) -> PodRow {
+    let spec = pod.spec.unwrap_or_default();
+    let status = pod.status.unwrap_or_default();
+    let deleting = pod.metadata.deletion_timestamp.is_some();
+    let Summary {
+        ready,
+        containers,
+        word,
+        restarts,
+    } = summary(&spec, &status, deleting);
+    PodRow {
+        ready,
+        containers,
+        status: word,
+        restarts,
+        namespace: pod.metadata.namespace.unwrap_or_default(),
+        name: pod.metadata.name.unwrap_or_default(),
+        node: spec.node_name,
+        created: pod.metadata.creation_timestamp.map(|time| time.0),
+    }
+}
+
+/// kubectl's columns READY, STATUS and RESTARTS.
+pub(super) struct Summary {
+    pub(super) ready: usize,
+    pub(super) containers: usize,
+    pub(super) word: String,
+    pub(super) restarts: i32,
+}
+
+/// Where the init containers have got to.
+struct Inits {
+    /// Why the pod is not past them, if it is not.
+    stuck: Option<String>,
+    /// Sidecars that are ready.
+    ready: usize,
+    restarts: i32,
+    sidecar_restarts: i32,
+}
+
+/// Says what kubectl says; a test asks the API server's own table for it.
+pub(super) fn summary(spec: &PodSpec, status: &PodStatus, deleting: bool) -> Summary {
+    let declared = spec.init_containers.as_deref().unwrap_or_default();
+    let statuses = status.container_statuses.as_deref().unwrap_or_default();
+    let inits = init_containers(status, declared);
+    let phase = status.phase.as_deref().unwrap_or_default();
+    let mut word = status.reason.clone().filter(|reason| !reason.is_empty());
+    if condition(status, "PodScheduled").is_some_and(|(_, why)| why == Some("SchedulingGated")) {
+        word = Some("SchedulingGated".to_owned());
+    }
+    let mut word = word.unwrap_or_else(|| phase.to_owned());
+    let mut ready = inits.ready;
+    let mut restarts = inits.restarts;
+    let stuck = inits.stuck.is_some();
+    if let Some(why) = inits.stuck {
+        word = why;
+    }
+    if !stuck || is_true(status, "Initialized") {
+        restarts = inits.sidecar_restarts;
+        restarts += statuses.iter().map(|one| one.restart_count).sum::<i32>();
+        ready += statuses.iter().filter(|one| is_running(one)).count();
+        // The first container that is not simply running names the pod's state.
+        let told = statuses.iter().find_map(|one| trouble(one.state.as_ref()?));
+        word = told.unwrap_or(word);
+        if word == "Completed" {
+            let running = statuses.iter().any(is_running);
+            let failed = statuses.iter().find_map(|one| failure(one.state.as_ref()?));
+            word = match failed {
+                _ if running && is_true(status, "Ready") => "Running".to_owned(),
+                Some(failed) => failed,
+                None if running => "NotReady".to_owned(),
+                None => word,
+            };
+        }
+    }
+    let word = match deleting {
+        true if status.reason.as_deref() == Some("NodeLost") => "Unknown".to_owned(),
+        true if !matches!(phase, "Succeeded" | "Failed") => "Terminating".to_owned(),
+        _ => word,
+    };
+    let sidecars = declared.iter().filter(|one| is_sidecar(one)).count();
+    Summary {
+        ready,
+        containers: spec.containers.len() + sidecars,
+        word,
+        restarts,
+    }
+}
+
+fn init_containers(status: &PodStatus, declared: &[Container]) -> Inits {
+    let mut inits = Inits {
+        stuck: None,
+        ready: 0,
+        restarts: 0,
+        sidecar_restarts: 0,
+    };
+    for (done, one) in status.init_container_statuses.iter().flatten().enumerate() {
+        let sidecar = declared
+            .iter()
+            .any(|known| known.name == one.name && is_sidecar(known));
+        inits.restarts += one.restart_count;
+        if sidecar {
+            inits.sidecar_restarts += one.restart_count;
+        }
+        let state = one.state.as_ref();
+        let ended = state.and_then(|state| state.terminated.as_ref());
+        if ended.is_some_and(|ended| ended.exit_code == 0) {
+            continue;
+        }
+        if sidecar && one.started == Some(true) {
+            inits.ready += usize::from(one.ready);
+            continue;
+        }
+        let why = state
+            .and_then(trouble)
+            .filter(|word| word != "PodInitializing");
+        inits.stuck = Some(match why {
+            Some(word) => format!("Init:{word}"),
+            None => format!("Init:{done}/{}", declared.len()),
+        });
+        break;
+    }
+    inits
+}
+
+fn is_sidecar(container: &Container) -> bool {
+    container.restart_policy.as_deref() == Some("Always")
+}
+
+fn is_running(container: &ContainerStatus) -> bool {
+    let running = |state: &ContainerState| state.running.is_some() && trouble(state).is_none();
+    container.ready && container.state.as_ref().is_some_and(running)
+}
+
+fn condition<'a>(status: &'a PodStatus, kind: &str) -> Option<(&'a str, Option<&'a str>)> {
+    let found = status
+        .conditions
+        .iter()
+        .flatten()
+        .find(|one| one.type_ == kind)?;
+    Some((found.status.as_str(), found.reason.as_deref()))
+}
+
+fn is_true(status: &PodStatus, kind: &str) -> bool {
+    condition(status, kind).is_some_and(|(value, _)| value == "True")
+}
+
+/// Why a container is not simply running.
+fn trouble(state: &ContainerState) -> Option<String> {
+    if let Some(waiting) = &state.waiting
+        && let Some(reason) = waiting.reason.clone().filter(|reason| !reason.is_empty())
+    {
+        return Some(reason);
+    }
+    let ended = state.terminated.as_ref()?;
+    Some(match (&ended.reason, ended.signal) {
+        (Some(reason), _) if !reason.is_empty() => reason.clone(),
+        (_, Some(signal)) if signal != 0 => format!("Signal:{signal}"),
+        _ => format!("ExitCode:{}", ended.exit_code),
+    })
+}
+
+/// How a container ended, if it ended badly.
+fn failure(state: &ContainerState) -> Option<String> {
+    state
+        .terminated
+        .as_ref()
+        .filter(|ended| ended.exit_code != 0)?;
+    trouble(state)
+}

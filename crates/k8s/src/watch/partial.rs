@@ -1,0 +1,103 @@
+//! Where not all is there, or not all may be watched: the namespaces that can be.
+
+use futures_util::future::join_all;
+
+use super::{
+    Watches,
+    scope::{self, Scope},
+    source::{self, Start},
+};
+use crate::error::ClusterError;
+use kubecrier_core::filters::Filters;
+
+/// Namespaces that are watched one by one where the whole cluster may not be.
+const FALLBACK_MAX: usize = 50;
+
+/// Namespaces that are tried for it, a few at a time: the one that may be watched can
+/// be any of them.
+const TRIED_MAX: usize = 1000;
+const TRIED_AT_ONCE: usize = 20;
+
+/// Namespaces whose names are asked for, to find those that filters name by a pattern.
+const LISTED_MAX: u32 = 5000;
+
+impl Watches {
+    /// Where the whole cluster may not be watched, the namespaces that may.
+    pub(super) async fn allowed_namespaces(
+        &self,
+        whole: &Scope,
+        filters: &Filters,
+        denied: ClusterError,
+        warnings: &mut Vec<String>,
+    ) -> Result<Vec<(Scope, Start)>, ClusterError> {
+        let contexts = &self.shared.contexts;
+        let cluster = contexts.cluster(Some(&whole.context)).await?;
+        let (names, unseen) = match filters.exact_namespaces() {
+            Some(named) => (named.into_iter().map(str::to_owned).collect(), 0),
+            None => match cluster.first_namespace_names(LISTED_MAX).await {
+                Ok(names) => names,
+                Err(_) => return Err(denied),
+            },
+        };
+        let candidates: Vec<_> = (names.iter())
+            .filter(|name| filters.admits_namespace(name))
+            .map(|name| whole.within(name))
+            .collect();
+        let begin = |scope: Scope| async move {
+            let start = source::begin(contexts, &scope).await.ok()?;
+            Some((scope, start))
+        };
+        let mut begun = Vec::new();
+        let mut tried = 0;
+        let most = candidates.len().min(TRIED_MAX);
+        for some in candidates[..most].chunks(TRIED_AT_ONCE) {
+            let room = FALLBACK_MAX - begun.len();
+            let some = &some[..some.len().min(room)];
+            tried += some.len();
+            let ready = join_all(some.iter().cloned().map(begin)).await;
+            begun.extend(ready.into_iter().flatten());
+        }
+        if begun.is_empty() {
+            return Err(denied);
+        }
+        let seen: Vec<_> = (begun.iter())
+            .filter_map(|(scope, _)| scope.namespace.as_deref())
+            .collect();
+        let mut warning = format!(
+            "events of the whole cluster may not be read: only these {} of {} namespaces are watched, and \
+             none that is made later: {}",
+            seen.len(),
+            candidates.len() + unseen,
+            seen.join(", ")
+        );
+        let rest = candidates.len() - tried + unseen;
+        if rest > 0 {
+            warning.push_str(&format!("; {rest} were not tried, name them"));
+        }
+        warnings.push(warning);
+        Ok(begun)
+    }
+
+    /// Says which namespaces are not there. They may come.
+    pub(super) async fn missing_namespaces(
+        &self,
+        context: &str,
+        filters: &Filters,
+        warnings: &mut Vec<String>,
+    ) {
+        let names = filters.exact_namespaces().unwrap_or_default();
+        let Ok(cluster) = self.shared.contexts.cluster(Some(context)).await else {
+            return;
+        };
+        let ask = |name: &str| {
+            let (cluster, name) = (cluster.clone(), name.to_owned());
+            async move { (cluster.has_namespace(&name).await == Some(false)).then_some(name) }
+        };
+        let asked = names.into_iter().take(scope::NAMESPACES_MAX).map(ask);
+        for name in join_all(asked).await.into_iter().flatten() {
+            warnings.push(format!(
+                "there is no namespace `{name}` yet; its events will be told when it comes"
+            ));
+        }
+    }
+}

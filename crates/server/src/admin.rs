@@ -1,0 +1,76 @@
+//! `/healthz`, `/readyz`, `/metrics` and `/stats`: for those who run the server.
+
+use axum::{Json, Router, extract::State, http::StatusCode, response::IntoResponse, routing::get};
+use http::header::CONTENT_TYPE;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+use crate::Server;
+use kubecrier_core::metrics::Metrics;
+use kubecrier_k8s::Contexts;
+use kubecrier_lifecycle::{Lifecycle, Work};
+
+/// What the pages are about.
+#[derive(Clone, Debug)]
+pub struct Admin {
+    /// Ready or draining.
+    pub lifecycle: Lifecycle,
+    /// What is counted.
+    pub metrics: Metrics,
+    /// Which clusters.
+    pub contexts: Arc<Contexts>,
+    /// Who is connected.
+    pub server: Server,
+    /// When the server was started.
+    pub started: tokio::time::Instant,
+}
+
+/// The four routes.
+pub fn router(admin: Admin) -> Router {
+    Router::new()
+        .route("/healthz", get(async || "ok\n"))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(metrics))
+        .route("/stats", get(stats))
+        .with_state(admin)
+}
+
+async fn readyz(State(admin): State<Admin>) -> impl IntoResponse {
+    if admin.lifecycle.is_ready() {
+        (StatusCode::OK, "ok\n")
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, "starting or draining\n")
+    }
+}
+
+async fn metrics(State(admin): State<Admin>) -> impl IntoResponse {
+    const TEXT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    let now = admin.server.watching();
+    admin.metrics.watch().sizes(now.silence, now.subscriptions);
+    match admin.metrics.encode(admin.server.sessions()) {
+        Ok(text) => ([(CONTENT_TYPE, TEXT)], text).into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
+}
+
+async fn stats(State(admin): State<Admin>) -> Json<Value> {
+    // Names and a verdict, never addresses or credentials.
+    let contexts = match admin.contexts.list() {
+        Ok(contexts) => json!(contexts.into_iter().map(|one| one.name).collect::<Vec<_>>()),
+        Err(error) => json!({"error": error.to_string()}),
+    };
+    let now = admin.server.watching();
+    Json(json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "uptimeSeconds": admin.started.elapsed().as_secs(),
+        "ready": admin.lifecycle.is_ready(),
+        "sessions": admin.server.sessions(),
+        "subscriptions": now.subscriptions,
+        "watches": now.watches,
+        "tasks": tokio::runtime::Handle::current().metrics().num_alive_tasks(),
+        "callsRunning": admin.lifecycle.count(Work::Call),
+        "contexts": contexts,
+        "clientsConnected": admin.contexts.connected(),
+        "project": admin.server.project_stats(),
+    }))
+}

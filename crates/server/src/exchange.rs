@@ -1,0 +1,60 @@
+//! Counts an HTTP request until the last byte of its answer has been handed over,
+//! so that a stop does not cut an answer off that the tool has already given.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use axum::{
+    body::{Body, Bytes},
+    extract::{Request, State},
+    middleware::Next,
+    response::Response,
+};
+use http::Method;
+use http_body::{Frame, SizeHint};
+
+use kubecrier_lifecycle::{Busy, Lifecycle, Work};
+
+/// Middleware for the MCP endpoint. A GET is a stream that has no last byte, so
+/// nobody waits for it.
+pub(super) async fn count(
+    State(lifecycle): State<Lifecycle>,
+    request: Request,
+    next: Next,
+) -> Response {
+    if request.method() != Method::POST {
+        return next.run(request).await;
+    }
+    let busy = lifecycle.busy(Work::Exchange);
+    next.run(request)
+        .await
+        .map(|body| Body::new(Counted { body, _busy: busy }))
+}
+
+/// A body that is work until it is dropped.
+struct Counted {
+    body: Body,
+    _busy: Busy,
+}
+
+impl http_body::Body for Counted {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,381 @@
+//! What a tool answers: text for a model, the same as data, and never more than
+//! the limit.
+
+use std::borrow::Cow;
+
+use rmcp::model::{CallToolResult, ContentBlock, ReadResourceResult, ResourceContents};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use crate::table::Table;
+use kubecrier_core::duration::NotADuration;
+use kubecrier_k8s::{ClusterError, ErrorKind, More, Page};
+use kubecrier_redact::Redactor;
+
+/// A tool's answer.
+#[derive(Debug)]
+pub struct Output {
+    /// For a model.
+    pub text: String,
+    /// For a program.
+    pub data: Map<String, Value>,
+}
+
+/// A failure that the model should read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ToolError {
+    /// The arguments do not fit.
+    #[error("{0}")]
+    Arguments(String),
+    /// There is no such thing, or none that the caller may know of.
+    #[error("{0}")]
+    NotFound(String),
+    /// A limit is reached.
+    #[error("{0}")]
+    Limit(String),
+    /// Not on this connection.
+    #[error("{0}")]
+    Unsupported(String),
+    /// We have made a mistake.
+    #[error("the tool failed on a bug of the server, which ends now; its log says more")]
+    Bug,
+    /// The cluster did not play along.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+}
+
+/// How a row of a list is shown.
+pub(super) struct Listing<T> {
+    /// The columns.
+    pub(super) header: &'static [&'static str],
+    /// A cell per column.
+    pub(super) cells: fn(&T) -> Vec<String>,
+    /// What the rows are, for the data and for "no such".
+    pub(super) plural: &'static str,
+    /// How to get a shorter list.
+    pub(super) narrow: &'static str,
+}
+
+// === impl Output ===
+
+impl Output {
+    /// Data that is read as it is.
+    pub(super) fn json(data: Map<String, Value>) -> Self {
+        let text = serde_json::to_string_pretty(&data).unwrap_or_default();
+        Self { text, data }
+    }
+
+    pub(super) fn into_result(self) -> CallToolResult {
+        let mut result = CallToolResult::success(vec![ContentBlock::text(self.text)]);
+        result.structured_content = Some(Value::Object(self.data));
+        result
+    }
+}
+
+// === impl ToolError ===
+
+impl ToolError {
+    /// For metrics and programs.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Arguments(_) => ErrorKind::Invalid.as_str(),
+            Self::NotFound(_) => ErrorKind::NotFound.as_str(),
+            Self::Limit(_) => "limit",
+            Self::Unsupported(_) => "unsupported",
+            Self::Bug => "bug",
+            Self::Cluster(error) => error.kind().as_str(),
+        }
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> Option<&str> {
+        match self {
+            Self::Arguments(_)
+            | Self::NotFound(_)
+            | Self::Limit(_)
+            | Self::Unsupported(_)
+            | Self::Bug => None,
+            Self::Cluster(error) => error.hint(),
+        }
+    }
+
+    /// Whether another call would do better, with nothing mended in between.
+    pub(super) fn is_the_callers(&self) -> bool {
+        match self {
+            Self::Arguments(_) | Self::NotFound(_) | Self::Limit(_) | Self::Unsupported(_) => true,
+            Self::Bug => false,
+            Self::Cluster(error) => {
+                matches!(
+                    error.kind(),
+                    ErrorKind::Invalid | ErrorKind::Context | ErrorKind::NotFound
+                )
+            }
+        }
+    }
+
+    pub(super) fn into_result(self) -> CallToolResult {
+        let text = match self.hint() {
+            Some(hint) => format!("{self}\nhint: {hint}"),
+            None => self.to_string(),
+        };
+        let data = json!({"error": {
+            "kind": self.kind(),
+            "message": self.to_string(),
+            "hint": self.hint(),
+        }});
+        let mut result = CallToolResult::error(vec![ContentBlock::text(text)]);
+        result.structured_content = Some(data);
+        result
+    }
+}
+
+impl From<NotADuration> for ToolError {
+    fn from(error: NotADuration) -> Self {
+        Self::Arguments(error.to_string())
+    }
+}
+
+// === impl Listing ===
+
+impl<T: Serialize> Listing<T> {
+    /// Shows as many rows as fit, and says how many do not.
+    pub(super) fn show(&self, page: Page<T>, bytes_max: usize) -> Output {
+        let header = self.header.iter().map(ToString::to_string).collect();
+        let page = page.map(|item| {
+            let value = serde_json::to_value(&item).unwrap_or_default();
+            ((self.cells)(&item), value)
+        });
+        show_rows(header, self.plural, self.narrow, page, bytes_max)
+    }
+}
+
+/// A cell per column, and the same as data.
+pub(super) type Cells = (Vec<String>, Value);
+
+/// Shows as many rows as fit, and says how many do not.
+pub(super) fn show_rows(
+    header: Vec<String>,
+    plural: &str,
+    narrow: &str,
+    page: Page<Cells>,
+    bytes_max: usize,
+) -> Output {
+    let Page {
+        items,
+        more,
+        caveat,
+    } = page;
+    let total = items.len();
+    let mut table = Table::new(header);
+    let mut rows = Vec::new();
+    let mut data_bytes = 0;
+    for (cells, value) in items {
+        data_bytes += value.to_string().len() + 1;
+        table.row(cells);
+        // One row always: an answer of nothing would be a riddle.
+        if data_bytes + table.bytes() > bytes_max && !rows.is_empty() {
+            table.undo();
+            break;
+        }
+        rows.push(value);
+    }
+    let more = more.plus(total - rows.len());
+    let mut text = match (rows.len(), &caveat) {
+        (0, None) => format!("no {plural} found\n"),
+        (0, Some(_)) => format!("no {plural} found so far\n"),
+        _ => table.render(),
+    };
+    text.push_str(&rest(more, narrow, caveat.as_deref()));
+    let mut data = Map::new();
+    data.insert(plural.to_owned(), Value::Array(rows));
+    data.insert("more".to_owned(), json!(more));
+    if let Some(caveat) = caveat {
+        data.insert("note".to_owned(), caveat.into());
+    }
+    Output { text, data }
+}
+
+/// Shows as many documents as fit, and says how many do not. The first is cut where
+/// it has to be.
+pub(super) fn show_documents(
+    resource: &str,
+    narrow: &str,
+    page: Page<String>,
+    bytes_max: usize,
+) -> Output {
+    // The text goes out twice, for reading and as data.
+    let room = bytes_max / 2;
+    let total = page.items.len();
+    let (mut text, mut shown, mut truncated) = (String::new(), 0, false);
+    for mut document in page.items {
+        if text.len() + document.len() > room {
+            if shown > 0 {
+                break;
+            }
+            let end = document.floor_char_boundary(room);
+            let end = document[..end].rfind('\n').map_or(end, |line| line + 1);
+            let left = document.len() - end;
+            document.truncate(end);
+            document.push_str(&format!("# ... {left} more bytes of this object\n"));
+            truncated = true;
+        }
+        if shown > 0 {
+            text.push_str("---\n");
+        }
+        text.push_str(&document);
+        shown += 1;
+    }
+    let more = page.more.plus(total - shown);
+    let mut data = Map::new();
+    data.insert("resource".to_owned(), resource.into());
+    data.insert("yaml".to_owned(), text.clone().into());
+    data.insert("truncated".to_owned(), truncated.into());
+    data.insert("more".to_owned(), json!(more));
+    if shown == 0 {
+        text = format!("no {resource} found\n");
+    }
+    text.push_str(&rest(more, narrow, page.caveat.as_deref()));
+    if let Some(caveat) = page.caveat {
+        data.insert("note".to_owned(), caveat.into());
+    }
+    Output { text, data }
+}
+
+/// What a list does not show, and what to know about it.
+fn rest(more: More, narrow: &str, caveat: Option<&str>) -> String {
+    let left = match more {
+        More::Exactly(0) | More::AtLeast(0) => None,
+        More::Exactly(count) => Some(count.to_string()),
+        More::AtLeast(count) => Some(format!("at least {count}")),
+    };
+    let left = left.map(|left| format!("... {left} more; {narrow}\n"));
+    let note = caveat.map(|caveat| format!("NOTE: {caveat}\n"));
+    left.into_iter().chain(note).collect()
+}
+
+/// The way out of every tool: nothing that a workload wrote reaches a client with
+/// its secrets or its control characters.
+pub(super) fn cleaned(redactor: &Redactor, mut result: CallToolResult) -> CallToolResult {
+    for block in &mut result.content {
+        if let ContentBlock::Text(content) = block
+            && let Cow::Owned(clean) = redactor.workload(&content.text)
+        {
+            content.text = clean;
+        }
+    }
+    if let Some(data) = &mut result.structured_content {
+        redactor.json(data);
+    }
+    result
+}
+
+/// The same for what is read as a resource.
+pub(super) fn cleaned_contents(
+    redactor: &Redactor,
+    mut contents: Vec<ResourceContents>,
+) -> ReadResourceResult {
+    for one in &mut contents {
+        let ResourceContents::TextResourceContents { text, .. } = one else {
+            continue;
+        };
+        let Ok(mut data) = serde_json::from_str::<Value>(text) else {
+            *text = redactor.workload(text).into_owned();
+            continue;
+        };
+        let before = data.clone();
+        redactor.json(&mut data);
+        // Only then: to write it anew may change the order of its keys.
+        if data != before {
+            *text = data.to_string();
+        }
+    }
+    ReadResourceResult::new(contents)
+}
+
+/// When something was, seen from now, as kubectl shows it.
+pub(super) fn age(since: Option<jiff::Timestamp>) -> String {
+    let Some(since) = since else {
+        return "-".to_owned();
+    };
+    let seconds = jiff::Timestamp::now().as_second() - since.as_second();
+    kubecrier_core::duration::short(std::time::Duration::from_secs(
+        seconds.max(0).unsigned_abs(),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const WORDS: Listing<String> = Listing {
+        header: &["WORD"],
+        cells: |word| vec![word.clone()],
+        plural: "words",
+        narrow: "ask for less",
+    };
+
+    fn page(count: usize, more: More) -> Page<String> {
+        Page::new((0..count).map(|n| format!("word-{n}")).collect(), more)
+    }
+
+    #[test]
+    fn a_cut_list_says_how_much_is_missing() {
+        let text = |output: Output| output.text;
+        assert_eq!(
+            text(WORDS.show(page(0, More::NONE), 100)),
+            "no words found\n"
+        );
+        assert_eq!(text(WORDS.show(page(1, More::NONE), 100)), "WORD\nword-0\n");
+        let cut = text(WORDS.show(page(1, More::Exactly(3)), 100));
+        assert_eq!(cut, "WORD\nword-0\n... 3 more; ask for less\n");
+        let unsure = text(WORDS.show(page(1, More::AtLeast(3)), 100));
+        assert!(unsure.ends_with("... at least 3 more; ask for less\n"));
+    }
+
+    #[test]
+    fn a_document_without_end_is_cut_at_a_line() {
+        let page = Page::new(vec!["a: 1\n".repeat(1000), "b: 2\n".to_owned()], More::NONE);
+        let output = show_documents("things", "ask for less", page, 400);
+        assert!(
+            output
+                .text
+                .contains("a: 1\n# ... 4800 more bytes of this object\n"),
+            "{}",
+            output.text
+        );
+        assert!(
+            output.text.ends_with("... 1 more; ask for less\n"),
+            "{}",
+            output.text
+        );
+        assert_eq!(
+            (&output.data["truncated"], &output.data["more"]["exactly"]),
+            (&json!(true), &json!(1))
+        );
+        let page = Page::new(vec!["a: 1\n".to_owned(), "b: 2\n".to_owned()], More::NONE);
+        assert_eq!(
+            show_documents("things", "", page, 400).text,
+            "a: 1\n---\nb: 2\n"
+        );
+        let none = show_documents("things", "", Page::new(Vec::new(), More::NONE), 400);
+        assert_eq!(none.text, "no things found\n");
+    }
+
+    proptest! {
+        #[test]
+        fn rows_shown_and_rows_missing_make_the_list(
+            count in 0..200_usize, rest in 0..50_usize, bytes_max in 50..5000_usize,
+        ) {
+            let output = WORDS.show(page(count, More::Exactly(rest)), bytes_max);
+            let shown = output.data["words"].as_array().unwrap().len();
+            let missing = output.data["more"]["exactly"].as_u64().unwrap();
+            prop_assert_eq!(shown as u64 + missing, (count + rest) as u64);
+            let json = serde_json::to_string(&output.data["words"]).unwrap();
+            prop_assert!(shown <= 1 || json.len() + output.text.len() <= bytes_max + 60);
+            prop_assert_eq!(shown > 0, count > 0);
+        }
+    }
+}

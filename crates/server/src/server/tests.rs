@@ -1,0 +1,224 @@
+use std::sync::atomic::Ordering;
+
+use rmcp::ServiceExt;
+use serde_json::json;
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf},
+    task::JoinSet,
+    time::{Duration, timeout},
+};
+
+use super::*;
+use crate::{resources::tests::Notes, subscriptions::SubscriptionSettings};
+use kubecrier_core::faults::captures::CaptureLimits;
+use kubecrier_k8s as cluster;
+use kubecrier_redact::Redactor;
+
+/// A client on a pipe, as on stdio.
+struct Client {
+    lines: Lines<BufReader<ReadHalf<DuplexStream>>>,
+    writer: WriteHalf<DuplexStream>,
+    server: Server,
+    notes: Notes,
+    _tasks: JoinSet<()>,
+}
+
+impl Client {
+    fn start() -> Self {
+        let notes = Notes::default();
+        let contexts = cluster::Config {
+            kubeconfig: Some("/nonexistent".into()),
+            context: None,
+            request_timeout: Duration::from_secs(1),
+            redactor: Redactor::new(&[]).unwrap(),
+            demo: None,
+            denied: cluster::DeniedKinds::default(),
+        };
+        let setup = Setup {
+            contexts: Arc::new(Contexts::new(contexts)),
+            metrics: Metrics::new(),
+            lifecycle: Lifecycle::default(),
+            limits: ToolLimits {
+                output_bytes: 10_000,
+            },
+            offer: Offer::default(),
+            subscriptions: SubscriptionSettings::default(),
+            redactor: Redactor::new(&[]).unwrap(),
+            captures: CaptureLimits::default(),
+            project: None,
+        };
+        let more = setup::More {
+            families: vec![Box::new(notes.clone())],
+            catalogs: Vec::new(),
+            project: None,
+        };
+        let server = Server::with(setup, more);
+        let session = Session::new("pipe");
+        let server = server.for_one(session.clone());
+        let (ours, theirs) = tokio::io::duplex(1 << 20);
+        let (reader, writer) = tokio::io::split(ours);
+        let mut tasks = JoinSet::new();
+        let serving = server.clone();
+        tasks.spawn(async move {
+            let running = serving.clone().serve(theirs).await.unwrap();
+            let sink = mcp_notify::rmcp::PeerSink::new(running.peer().clone());
+            let _end = serving.delivery(sink).run(&session).await;
+        });
+        Self {
+            lines: BufReader::new(reader).lines(),
+            writer,
+            server,
+            notes,
+            _tasks: tasks,
+        }
+    }
+
+    async fn send(&mut self, message: Value) {
+        let line = format!("{message}\n");
+        self.writer.write_all(line.as_bytes()).await.unwrap();
+    }
+
+    async fn next(&mut self) -> Value {
+        let line = timeout(Duration::from_mins(1), self.lines.next_line()).await;
+        serde_json::from_str(&line.expect("a message").unwrap().unwrap()).unwrap()
+    }
+
+    async fn request(&mut self, id: u32, method: &str, params: Value) {
+        self.send(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))
+            .await;
+    }
+
+    /// The answer; notifications before it are let go.
+    async fn ask(&mut self, id: u32, method: &str, params: Value) -> Value {
+        self.request(id, method, params).await;
+        loop {
+            let message = self.next().await;
+            if message["id"] == id {
+                return message;
+            }
+        }
+    }
+
+    async fn handshake(&mut self) -> Value {
+        let hello = json!({
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"},
+        });
+        let answer = self.ask(0, "initialize", hello).await;
+        self.send(json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))
+            .await;
+        for _list in Registry::ALL {
+            self.next().await;
+        }
+        answer
+    }
+
+    /// One request of 2026-07-28.
+    async fn modern(&mut self, id: u32, method: &str, mut params: Value) {
+        params["_meta"] = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+        });
+        self.request(id, method, params).await;
+    }
+
+    fn update(&self, uri: &str, seq: u64) -> usize {
+        let meta = json!({"example/seq": seq});
+        let updates = self.server.shared.resources.updates();
+        updates.updated(uri, None, Some(&meta))
+    }
+}
+
+#[tokio::test]
+async fn a_session_subscribes_hears_and_unsubscribes() {
+    let mut client = Client::start();
+    let answer = client.handshake().await;
+    let declared = &answer["result"]["capabilities"]["completions"];
+    assert_eq!(*declared, json!({}));
+    let declared = &answer["result"]["capabilities"]["resources"];
+    assert_eq!(*declared, json!({"subscribe": true, "listChanged": true}));
+    let answer = client.ask(1, "resources/list", json!({})).await;
+    let listed = answer["result"]["resources"].as_array().unwrap().clone();
+    assert_eq!(listed[1]["uri"], "note:///own/pipe", "{listed:?}");
+    for (id, method) in [(2, "resources/subscribe"), (3, "resources/read")] {
+        let answer = client.ask(id, method, json!({"uri": "other:///x"})).await;
+        assert_eq!(answer["error"]["code"], -32002, "{answer}");
+        assert_eq!(answer["error"]["data"]["uri"], "other:///x");
+    }
+    let uri = "note:///own/pipe";
+    let answer = client
+        .ask(4, "resources/subscribe", json!({"uri": uri}))
+        .await;
+    assert_eq!(answer["result"], json!({}), "{answer}");
+    assert_eq!(client.update(uri, 7), 1);
+    let told = client.next().await;
+    assert_eq!(told["method"], "notifications/resources/updated");
+    assert_eq!(
+        told["params"],
+        json!({"uri": uri, "_meta": {"example/seq": 7}})
+    );
+    let answer = client.ask(5, "resources/read", json!({"uri": uri})).await;
+    assert_eq!(answer["result"]["contents"][0]["text"], "remember");
+    let answer = client
+        .ask(6, "resources/unsubscribe", json!({"uri": uri}))
+        .await;
+    assert_eq!(answer["result"], json!({}), "{answer}");
+    assert_eq!(client.update(uri, 8), 0);
+    assert_eq!(client.notes.followed.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test]
+async fn the_list_of_resources_is_told_when_it_changes() {
+    let mut client = Client::start();
+    client.handshake().await;
+    client.server.refresh();
+    client.notes.more.store(1, Ordering::Relaxed);
+    client.server.refresh();
+    client.server.refresh();
+    let told = client.next().await;
+    assert_eq!(told["method"], "notifications/resources/list_changed");
+    client.request(1, "ping", json!({})).await;
+    assert_eq!(client.next().await["id"], 1, "it is told once");
+}
+
+#[tokio::test]
+async fn a_listen_is_acknowledged_marked_told_and_ended() {
+    let mut client = Client::start();
+    let uris = ["note:///a", "other:///x", "note:///own/pipe", "note:///b"];
+    let wanted = json!({"notifications": {"resourceSubscriptions": uris}});
+    client.modern(1, "subscriptions/listen", wanted).await;
+    let ack = client.next().await;
+    assert_eq!(ack["method"], "notifications/subscriptions/acknowledged");
+    let honoured = json!({"resourceSubscriptions": ["note:///a", "note:///b"]});
+    assert_eq!(ack["params"]["notifications"], honoured);
+    for uri in ["note:///a", "note:///b"] {
+        let mark = client.next().await;
+        assert_eq!(mark["method"], "notifications/resources/updated");
+        assert_eq!(mark["params"]["uri"], uri, "{mark}");
+    }
+    assert_eq!(client.update("note:///a/below", 1), 0, "URIs are exact");
+    assert_eq!(client.update("note:///b", 2), 1);
+    let told = client.next().await;
+    assert_eq!(told["params"]["uri"], "note:///b");
+    let meta = &told["params"]["_meta"];
+    assert_eq!(meta["example/seq"], 2);
+    assert_eq!(meta["io.modelcontextprotocol/subscriptionId"], 1);
+    client
+        .modern(2, "resources/read", json!({"uri": "note:///own/pipe"}))
+        .await;
+    let answer = client.next().await;
+    assert_eq!(answer["error"]["code"], -32602, "{answer}");
+    client
+        .modern(3, "resources/subscribe", json!({"uri": "note:///a"}))
+        .await;
+    assert_eq!(client.next().await["error"]["code"], -32601);
+    assert_eq!(client.notes.followed.load(Ordering::Relaxed), 2);
+    client.server.shared.lifecycle.drain();
+    let end = client.next().await;
+    assert_eq!(
+        (&end["id"], &end["result"]["resultType"]),
+        (&json!(1), &json!("complete"))
+    );
+    assert_eq!(client.notes.followed.load(Ordering::Relaxed), 0);
+}

@@ -1,0 +1,406 @@
+//! The push path: from a session's outbox to the bytes of its GET stream.
+
+use std::{
+    convert::Infallible,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use axum::{
+    body::Body,
+    extract::State,
+    response::{IntoResponse, Response},
+};
+use bytes::{BufMut, Bytes, BytesMut};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http_body::Frame;
+use mcp_notify::{Batch, CustomMethod, Item, Notification, ReadEnd, Reader};
+use rmcp::model::ProtocolVersion;
+use tokio::time::{Duration, Instant, Sleep, sleep};
+
+use super::{
+    entry::{Entry, Kind, Open},
+    manager::Sessions,
+    replay::Replay,
+};
+
+/// Proxies cut connections that are silent for a minute.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// How long a client should wait before it comes back.
+const RETRY: Duration = Duration::from_secs(3);
+
+/// Everything that waits is written in one go, up to this.
+const CHUNK_BYTES: usize = 64 * 1024;
+
+/// What is around the message in an event, at most.
+const EVENT_BYTES: usize = 40;
+
+/// What a gap takes, about.
+const GAP_BYTES: usize = 100;
+
+const GAP_METHOD: &str = "notifications/stream/gap";
+
+/// `GET /mcp`: the stream of a session. The newest one receives; the one before
+/// it ends.
+pub(crate) async fn open(State(sessions): State<Arc<Sessions>>, headers: HeaderMap) -> Response {
+    let accepts = text(&headers, "accept").is_some_and(|kinds| kinds.contains("text/event-stream"));
+    if !accepts {
+        return refuse(
+            StatusCode::NOT_ACCEPTABLE,
+            "a stream is text/event-stream: accept it",
+        );
+    }
+    if let Some(refused) = wrong_version(&headers) {
+        return refused;
+    }
+    let entry = match named(&sessions, &headers) {
+        Ok(entry) => entry,
+        Err((status, why)) => return refuse(status, why),
+    };
+    let Ok(last_seen) = last_seen(&headers) else {
+        return refuse(
+            StatusCode::BAD_REQUEST,
+            "Last-Event-ID is a number that we sent",
+        );
+    };
+    let mut response = Response::new(Body::new(Events::new(entry, last_seen)));
+    let head = response.headers_mut();
+    head.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("text/event-stream"),
+    );
+    head.insert(
+        header::CACHE_CONTROL,
+        HeaderValue::from_static("no-cache, no-transform"),
+    );
+    // nginx would collect a stream before it passes it on.
+    head.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    response
+}
+
+/// `DELETE /mcp`: the client ends its session.
+pub(crate) async fn close(State(sessions): State<Arc<Sessions>>, headers: HeaderMap) -> Response {
+    if let Some(refused) = wrong_version(&headers) {
+        return refused;
+    }
+    match named(&sessions, &headers) {
+        Ok(entry) => {
+            sessions.end(entry.session.id(), "the client asked");
+            StatusCode::ACCEPTED.into_response()
+        }
+        Err((status, why)) => refuse(status, why),
+    }
+}
+
+fn named(
+    sessions: &Sessions,
+    headers: &HeaderMap,
+) -> Result<Arc<Entry>, (StatusCode, &'static str)> {
+    let Some(id) = text(headers, "mcp-session-id") else {
+        return Err((
+            StatusCode::BAD_REQUEST,
+            "name the session in Mcp-Session-Id",
+        ));
+    };
+    sessions.find(id).ok_or((
+        StatusCode::NOT_FOUND,
+        "no such session: initialize a new one",
+    ))
+}
+
+/// The last event that the client has; an error if that is none of our ids.
+fn last_seen(headers: &HeaderMap) -> Result<Option<u64>, ()> {
+    let Some(given) = headers.get("last-event-id") else {
+        return Ok(None);
+    };
+    // Digits and nothing else: `parse` alone would take a sign.
+    let digits = given.as_bytes().iter().all(u8::is_ascii_digit);
+    let id = given.to_str().ok().filter(|_| digits);
+    id.and_then(|id| id.parse().ok()).map(Some).ok_or(())
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
+}
+
+/// The newest protocol has neither streams nor sessions, and one that nobody knows
+/// has nothing at all.
+fn wrong_version(headers: &HeaderMap) -> Option<Response> {
+    let version = text(headers, "mcp-protocol-version")?;
+    if !ProtocolVersion::KNOWN_VERSIONS
+        .iter()
+        .any(|known| known.as_str() == version)
+    {
+        return Some(refuse(
+            StatusCode::BAD_REQUEST,
+            "MCP-Protocol-Version is not a version",
+        ));
+    }
+    (version >= "2026-07-28").then(no_method)
+}
+
+fn no_method() -> Response {
+    let allow = [(header::ALLOW, "POST")];
+    (
+        StatusCode::METHOD_NOT_ALLOWED,
+        allow,
+        "this protocol version only has POST\n",
+    )
+        .into_response()
+}
+
+fn refuse(status: StatusCode, why: &str) -> Response {
+    (status, format!("{why}\n")).into_response()
+}
+
+/// The body of a GET: server-sent events out of the outbox.
+struct Events {
+    entry: Arc<Entry>,
+    reader: Reader,
+    /// What goes out first: the greeting, and what the client has missed.
+    first: Option<Bytes>,
+    /// When the client wants a sign that we live, if nothing comes.
+    alive_due: Instant,
+    /// May be set to earlier than what is waited for: to set it costs more than to be
+    /// woken once too often.
+    timer: Pin<Box<Sleep>>,
+    /// When everything that waited was last written.
+    written: Option<Instant>,
+    /// What comes in this slice waits for its end.
+    resting: bool,
+    ended: bool,
+    _open: Open,
+}
+
+// === impl Events ===
+
+impl Events {
+    fn new(entry: Arc<Entry>, last_seen: Option<u64>) -> Self {
+        let mut first = BytesMut::new();
+        first.extend_from_slice(format!("retry: {}\n\n", RETRY.as_millis()).as_bytes());
+        let sending = entry.sending.lock();
+        // From here on the stream before this one writes nothing more: it looks
+        // whether it is still the newest under this very lock.
+        let reader = entry.session.outbox().reader();
+        if let Some(seen) = last_seen {
+            let missed = sending.replay.after(seen);
+            if missed.lost > 0 {
+                write_plain(&mut first, &gap(missed.lost));
+            }
+            for (id, message) in missed.messages {
+                write_event(&mut first, id, &message.pieces());
+            }
+        }
+        drop(sending);
+        Self {
+            reader,
+            first: Some(first.freeze()),
+            alive_due: Instant::now() + KEEP_ALIVE,
+            timer: Box::pin(sleep(KEEP_ALIVE)),
+            written: None,
+            resting: false,
+            ended: false,
+            _open: entry.open(Kind::Stream),
+            entry,
+        }
+    }
+
+    /// Ready when what waits, if anything does, is to be written now.
+    fn poll_slice(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let slices = self.entry.slices;
+        let until = (self.written).and_then(|written| slices.rests(written, Instant::now()));
+        if let Some(until) = until
+            && (self.resting || self.reader.is_ready())
+            && self.reader.poll_half_full(cx).is_pending()
+        {
+            self.resting = true;
+            ready!(self.poll_until(until, cx));
+        }
+        self.resting = false;
+        Poll::Ready(())
+    }
+
+    fn poll_until(&mut self, due: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        while Instant::now() < due {
+            let timer = self.timer.as_mut();
+            if timer.is_elapsed() || timer.deadline() > due {
+                self.timer.as_mut().reset(due);
+            }
+            ready!(self.timer.as_mut().poll(cx));
+        }
+        Poll::Ready(())
+    }
+
+    /// Writes what waits, up to a chunk; `None` when nothing does.
+    fn write(&mut self, cx: &mut Context<'_>) -> Option<Bytes> {
+        let mut chunk = BytesMut::new();
+        let mut sending = self.entry.sending.lock();
+        if !self.reader.is_current() {
+            self.ended = true;
+            return Some(Bytes::from_static(farewell(ReadEnd::Superseded).as_bytes()));
+        }
+        while let Some(frame) = self.entry.poll_asked(cx.waker()) {
+            let id = sending.replay.record(frame.clone());
+            write_event(&mut chunk, id, &[&frame]);
+        }
+        while chunk.len() < CHUNK_BYTES {
+            let waiting = sending.batch.take().filter(|batch| !batch.is_empty());
+            let mut batch = match waiting {
+                Some(batch) => batch,
+                None => match self.reader.poll_next(cx) {
+                    Poll::Pending => break,
+                    Poll::Ready(Ok(batch)) => batch,
+                    Poll::Ready(Err(end)) => {
+                        self.ended = true;
+                        chunk.extend_from_slice(farewell(end).as_bytes());
+                        break;
+                    }
+                },
+            };
+            write_batch(&mut chunk, &mut batch, &mut sending.replay);
+            sending.batch = Some(batch);
+        }
+        (!chunk.is_empty()).then(|| chunk.freeze())
+    }
+}
+
+/// Writes from the front, up to a chunk; what is written is delivered. One look at
+/// the batch, one allocation and one count, however many there are.
+fn write_batch(chunk: &mut BytesMut, batch: &mut Batch, replay: &mut Replay) {
+    let room = CHUNK_BYTES.saturating_sub(chunk.len());
+    chunk.reserve(size_of_front(batch, room));
+    let mut written = 0;
+    let mut broken = false;
+    for item in batch.iter() {
+        if chunk.len() >= CHUNK_BYTES {
+            break;
+        }
+        match item {
+            Item::Notification(notification) => match notification.pieces() {
+                Ok(pieces) => write_event(chunk, replay.record(notification.clone()), &pieces),
+                Err(error) => {
+                    let method = notification.method();
+                    tracing::error!(%method, %error, "a notification has no bytes");
+                    broken = true;
+                }
+            },
+            // A gap has an id too: a client that loses it learns of it again.
+            Item::Gap(missing) => {
+                let gap = gap(missing.dropped);
+                match gap.pieces() {
+                    Ok(pieces) => write_event(chunk, replay.record(gap.clone()), &pieces),
+                    Err(_) => broken = true,
+                }
+            }
+            _ => broken = true,
+        }
+        if broken {
+            break;
+        }
+        written += 1;
+    }
+    batch.deliver_first(written);
+    if broken {
+        drop(batch.abandon());
+    }
+}
+
+/// How much room the events take that fit into so many bytes.
+fn size_of_front(batch: &Batch, room: usize) -> usize {
+    let mut size = 0;
+    for item in batch.iter() {
+        size += match item {
+            Item::Notification(notification) => notification.bytes_len(),
+            _ => GAP_BYTES,
+        } + EVENT_BYTES;
+        if size >= room {
+            break;
+        }
+    }
+    size
+}
+
+impl http_body::Body for Events {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if let Some(first) = self.first.take() {
+            return Poll::Ready(Some(Ok(Frame::data(first))));
+        }
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        if self.poll_slice(cx).is_pending() {
+            return Poll::Pending;
+        }
+        if let Some(chunk) = self.write(cx) {
+            let now = Instant::now();
+            self.alive_due = now + KEEP_ALIVE;
+            // What did not fit waits for nothing.
+            let all = chunk.len() < CHUNK_BYTES;
+            self.written = all.then_some(now);
+            return Poll::Ready(Some(Ok(Frame::data(chunk))));
+        }
+        let due = self.alive_due;
+        ready!(self.poll_until(due, cx));
+        self.alive_due = Instant::now() + KEEP_ALIVE;
+        Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b": alive\n\n")))))
+    }
+}
+
+fn write_event(chunk: &mut BytesMut, id: u64, pieces: &[&[u8]]) {
+    let bytes: usize = pieces.iter().map(|piece| piece.len()).sum();
+    chunk.reserve(bytes + EVENT_BYTES);
+    chunk.put_slice(b"id: ");
+    let mut digits = [0; 20];
+    chunk.put_slice(decimal(id, &mut digits));
+    chunk.put_slice(b"\ndata: ");
+    for piece in pieces {
+        chunk.put_slice(piece);
+    }
+    chunk.put_slice(b"\n\n");
+}
+
+/// An event without an id: it is not to be sent again.
+fn write_plain(chunk: &mut BytesMut, notification: &Notification) {
+    if let Ok(frame) = notification.frame() {
+        chunk.put_slice(b"data: ");
+        chunk.put_slice(frame);
+        chunk.put_slice(b"\n\n");
+    }
+}
+
+/// A number's digits, without the formatting machinery: this runs per delivery.
+fn decimal(mut number: u64, digits: &mut [u8; 20]) -> &[u8] {
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + u8::try_from(number % 10).unwrap_or_default();
+        number /= 10;
+        if number == 0 {
+            return &digits[at..];
+        }
+    }
+}
+
+/// Tells the client that so many notifications are missing here.
+fn gap(missing: u64) -> Notification {
+    let method = CustomMethod::new(GAP_METHOD).expect("the name follows the rule");
+    Notification::custom(method, &serde_json::json!({"missing": missing}))
+}
+
+fn farewell(end: ReadEnd) -> &'static str {
+    match end {
+        ReadEnd::Superseded => ": a newer stream of this session has taken over\n\n",
+        _ => ": the session has ended\n\n",
+    }
+}
+
+#[cfg(test)]
+mod tests;

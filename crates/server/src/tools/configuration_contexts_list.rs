@@ -1,0 +1,43 @@
+//! `configuration_contexts_list`: which clusters there are.
+
+use rmcp::schemars;
+use serde::Deserialize;
+
+use super::{Entry, Output, ToolContext, ToolError, arguments, schema};
+use crate::output::Listing;
+use kubecrier_k8s::{ContextInfo, More, Page};
+
+pub(super) const ENTRY: Entry = Entry {
+    name: "configuration_contexts_list",
+    title: "Contexts: list",
+    description: "List the contexts of the kubeconfig and the address of each API server. Pass a \
+                  name as `context` to the other tools; without it they use the default one.",
+    idempotent: true,
+    schema: schema::of::<Args>,
+    call: |context, given| Box::pin(async move { call(context, arguments(given)?) }),
+};
+
+#[derive(Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(crate = "rmcp::schemars")]
+struct Args {}
+
+const LISTING: Listing<ContextInfo> = Listing {
+    header: &["DEFAULT", "NAME", "NAMESPACE", "SERVER"],
+    cells: |row| {
+        let mark = if row.default { "*" } else { "" };
+        vec![
+            mark.to_owned(),
+            row.name.clone(),
+            row.namespace.clone(),
+            row.server.clone(),
+        ]
+    },
+    plural: "contexts",
+    narrow: "the kubeconfig has more than fit here; name the one you want",
+};
+
+fn call(context: ToolContext<'_>, Args {}: Args) -> Result<Output, ToolError> {
+    let items = context.contexts.list()?;
+    Ok(LISTING.show(Page::new(items, More::NONE), context.limits.output_bytes))
+}

@@ -1,0 +1,259 @@
+//! `events_subscribe`: be told of events as they happen.
+
+use mcp_notify::Level;
+use rmcp::{model::JsonObject, schemars};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{Entry, Output, ToolContext, ToolError, arguments, schema};
+use crate::resources::Era;
+use kubecrier_core::{
+    filters::{EventType, Filters, Mode, Request},
+    subscriptions::Subscription,
+};
+use kubecrier_k8s::ObjectName;
+
+pub(super) const ENTRY: Entry = Entry {
+    name: "events_subscribe",
+    title: "Events: subscribe",
+    description: "Be told of Kubernetes events as they happen, as log messages (logger \
+                  kubernetes/events or kubernetes/faults; set a level first: logging/setLevel info). If your \
+                  client does not show them, call events_poll with the subscriptionId. Nothing that was \
+                  there before is told. Over HTTP only; on stdio use events_poll.",
+    idempotent: false,
+    schema: schema::of::<FilterArgs>,
+    call: |context, given| Box::pin(async move { call(context, arguments(given)?).await }),
+};
+
+/// What events to tell of; events_poll takes the same.
+#[derive(Default, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+#[schemars(crate = "rmcp::schemars")]
+pub(super) struct FilterArgs {
+    /// events (default), or faults: Warnings about pods, with logs
+    mode: Option<ModeArg>,
+    /// Context of the kubeconfig
+    #[serde(alias = "cluster")]
+    context: Option<String>,
+    /// Only this namespace
+    namespace: Option<String>,
+    /// Only these namespaces
+    namespaces: Option<Vec<String>>,
+    /// Only namespaces like these, e.g. prod-*
+    namespace_selector: Option<Vec<String>>,
+    /// Labels of the involved object, e.g. app=web,tier in (a,b)
+    label_selector: Option<String>,
+    /// Only about this object, e.g. deployment/web
+    r#for: Option<String>,
+    /// Only about this kind, e.g. Pod
+    involved_kind: Option<String>,
+    /// Only about objects of this name
+    involved_name: Option<String>,
+    /// Only about objects of this namespace
+    involved_namespace: Option<String>,
+    /// Only this type
+    r#type: Option<TypeArg>,
+    /// Only these types
+    types: Option<Vec<TypeArg>>,
+    /// Only reasons that begin so, e.g. Fail
+    reason: Option<String>,
+    /// Not these reasons
+    exclude_reasons: Option<Vec<String>>,
+}
+
+#[derive(Clone, Copy, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(crate = "rmcp::schemars")]
+enum ModeArg {
+    Events,
+    Faults,
+}
+
+#[derive(Clone, Copy, Deserialize, schemars::JsonSchema)]
+#[schemars(crate = "rmcp::schemars")]
+enum TypeArg {
+    Normal,
+    Warning,
+}
+
+/// How this client will hear of it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Delivery {
+    via: &'static str,
+    level: Option<Level>,
+    stream_open: bool,
+}
+
+// === impl FilterArgs ===
+
+impl FilterArgs {
+    pub(super) fn context(&self) -> Option<&str> {
+        self.context.as_deref().filter(|name| !name.is_empty())
+    }
+
+    pub(super) fn filters(self) -> Result<Filters, ToolError> {
+        let mut kind = self.involved_kind.filter(|kind| !kind.is_empty());
+        let mut name = self.involved_name.filter(|name| !name.is_empty());
+        if let Some(text) = self.r#for.filter(|text| !text.is_empty()) {
+            if kind.is_some() || name.is_some() {
+                return Err(ToolError::Arguments(
+                    "`for` and `involvedKind`/`involvedName` say the same: give one of them"
+                        .to_owned(),
+                ));
+            }
+            let object = ObjectName::parse(&text)?;
+            kind = Some(exact_kind("for", object.kind, object.exact)?);
+            name = Some(object.name);
+        } else if let Some(text) = kind.take() {
+            if text.contains(['/', '.']) {
+                return Err(ToolError::Arguments(format!(
+                    "`involvedKind` is `{text}`, but must be a kind alone, e.g. Pod; use `for` for an object"
+                )));
+            }
+            // Read as kubectl takes kinds: `pods` is Pod.
+            let object = ObjectName::parse(&format!("{text}/x"))?;
+            kind = Some(exact_kind("involvedKind", object.kind, object.exact)?);
+        }
+        let types = self.types.unwrap_or_default();
+        let types = types.into_iter().chain(self.r#type).map(|one| match one {
+            TypeArg::Normal => EventType::Normal,
+            TypeArg::Warning => EventType::Warning,
+        });
+        let request = Request {
+            mode: match self.mode {
+                None | Some(ModeArg::Events) => Mode::Events,
+                Some(ModeArg::Faults) => Mode::Faults,
+            },
+            namespace: self.namespace.filter(|name| !name.is_empty()),
+            namespaces: self.namespaces.unwrap_or_default(),
+            namespace_selector: self.namespace_selector.unwrap_or_default(),
+            label_selector: self.label_selector,
+            involved_kind: kind,
+            involved_name: name,
+            involved_namespace: self.involved_namespace,
+            types: types.collect(),
+            reason: self.reason,
+            exclude_reasons: self.exclude_reasons.unwrap_or_default(),
+        };
+        Filters::try_from(request).map_err(|error| ToolError::Arguments(error.to_string()))
+    }
+}
+
+/// An event says the kind as Kubernetes spells it, so a filter has to.
+fn exact_kind(argument: &str, kind: String, exact: bool) -> Result<String, ToolError> {
+    if exact {
+        return Ok(kind);
+    }
+    Err(ToolError::Arguments(format!(
+        "`{argument}` has the kind `{kind}`, which is not one of the well-known ones: spell it as \
+         Kubernetes does, e.g. Certificate"
+    )))
+}
+
+async fn call(context: ToolContext<'_>, args: FilterArgs) -> Result<Output, ToolError> {
+    if !context.client.pushes {
+        return Err(ToolError::Unsupported(
+            "this server speaks stdio, where events cannot be pushed: start it with `--port 8080` and \
+             connect over HTTP (Streamable HTTP, with its SSE stream) to subscribe; or call events_poll \
+             with the same filters, which works here"
+                .to_owned(),
+        ));
+    }
+    let name = args.context().map(str::to_owned);
+    let filters = args.filters()?;
+    let who = &context.client.who;
+    let subscribing = context
+        .subscriptions
+        .subscribe(who, name.as_deref(), filters);
+    let made = subscribing.await?;
+    let one = &made.subscription;
+    let delivery = Delivery::to(&context);
+    let mut warnings = made.warnings;
+    warnings.extend(delivery.warnings(one));
+    let mut data = describe(one);
+    data.insert("delivery".to_owned(), json!(delivery));
+    data.insert("warnings".to_owned(), json!(warnings));
+    Ok(Output::json(data))
+}
+
+/// A subscription, as every tool shows it.
+pub(super) fn describe(one: &Subscription) -> JsonObject {
+    let degraded = one.degraded();
+    let mut data = JsonObject::new();
+    let status = if degraded.is_some() {
+        "degraded"
+    } else {
+        "active"
+    };
+    for (key, value) in [
+        ("subscriptionId", json!(one.id())),
+        ("cluster", json!(one.cluster())),
+        ("mode", json!(one.filters().mode())),
+        ("filters", json!(one.filters())),
+        ("createdAt", json!(one.created_at())),
+        ("resourceUri", json!(one.uri())),
+        ("status", json!(status)),
+        ("lastSeq", json!(one.feed().last())),
+    ] {
+        data.insert(key.to_owned(), value);
+    }
+    if let Some(error) = degraded {
+        data.insert("error".to_owned(), json!(error));
+    }
+    data
+}
+
+// === impl Delivery ===
+
+impl Delivery {
+    fn to(context: &ToolContext<'_>) -> Self {
+        let client = context.client;
+        match client.who.era {
+            Era::Legacy => Self {
+                via: "notifications/message",
+                level: (client.who.session.as_ref()).and_then(mcp_notify::Session::log_level),
+                stream_open: client.stream_open,
+            },
+            Era::Modern => Self {
+                via: "notifications/resources/updated",
+                level: None,
+                stream_open: false,
+            },
+        }
+    }
+
+    fn warnings(&self, one: &Subscription) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if self.via != "notifications/message" {
+            warnings.push(format!(
+                "listen to `{}` with subscriptions/listen, or call events_poll: a subscription that is \
+                 neither listened to nor polled ends after a few minutes",
+                one.uri()
+            ));
+            return warnings;
+        }
+        let needed = match one.filters().mode() {
+            Mode::Events => Level::Info,
+            Mode::Faults => Level::Warning,
+        };
+        match self.level {
+            None => warnings.push(format!(
+                "no log level is set, so nothing is pushed: call logging/setLevel with `{needed}`; \
+                 events_poll works without"
+            )),
+            Some(level) if level > needed => warnings.push(format!(
+                "the log level is `{level}`, so events are not pushed: call logging/setLevel with \
+                 `{needed}`; events_poll works without"
+            )),
+            Some(_) => {}
+        }
+        if !self.stream_open {
+            warnings.push(
+                "no stream is open: what happens waits until the client opens one (GET /mcp)"
+                    .to_owned(),
+            );
+        }
+        warnings
+    }
+}

@@ -1,0 +1,112 @@
+//! `faults_list`: what is wrong with pods now.
+
+use jiff::Timestamp;
+use rmcp::schemars;
+use serde::{Deserialize, Serialize};
+use tokio::time::Duration;
+
+use super::{Entry, Output, ToolContext, ToolError, arguments, limit, namespace, schema};
+use crate::output::{Listing, age};
+use kubecrier_core::duration;
+use kubecrier_k8s::{Cluster, More, Page};
+
+pub(super) const ENTRY: Entry = Entry {
+    name: "faults_list",
+    title: "Faults: list",
+    description: "List what is wrong with pods now: one row for each fault (a warning about a container or \
+                  pod, however often it repeats), newest first, with the line that says what crashed if it \
+                  is known. faults_get shows the evidence.",
+    idempotent: true,
+    schema: schema::of::<Args>,
+    call: |context, given| Box::pin(async move { call(context, arguments(given)?).await }),
+};
+
+#[derive(Default, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+#[schemars(crate = "rmcp::schemars")]
+struct Args {
+    /// Context of the kubeconfig
+    context: Option<String>,
+    /// Namespace (default: all)
+    namespace: Option<String>,
+    /// Only what was seen in the last e.g. 15m (default 1h)
+    since: Option<String>,
+    /// At most so many (1-200, default 50)
+    limit: Option<u32>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Row {
+    fault_id: String,
+    namespace: String,
+    pod: String,
+    reason: String,
+    count: i32,
+    first_seen: Timestamp,
+    last_seen: Timestamp,
+    message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    crash: Option<String>,
+}
+
+const LISTING: Listing<Row> = Listing {
+    header: &[
+        "FAULT",
+        "LAST SEEN",
+        "COUNT",
+        "REASON",
+        "NAMESPACE",
+        "POD",
+        "WHAT",
+    ],
+    cells: |row| {
+        vec![
+            row.fault_id.clone(),
+            age(Some(row.last_seen)),
+            row.count.to_string(),
+            row.reason.clone(),
+            row.namespace.clone(),
+            row.pod.clone(),
+            row.crash.clone().unwrap_or_else(|| row.message.clone()),
+        ]
+    },
+    plural: "faults",
+    narrow: "narrow by namespace or since, or raise limit",
+};
+
+async fn call(context: ToolContext<'_>, args: Args) -> Result<Output, ToolError> {
+    let space = &namespace(args.namespace)?;
+    let since = args.since.as_deref().map(duration::parse).transpose()?;
+    let since = since.unwrap_or(Duration::from_hours(1));
+    let limit = limit(args.limit, 50, 200)?;
+    let ask = |cluster: Cluster| async move { cluster.faults(space.as_ref(), since).await };
+    let open = context.ask(args.context.as_deref(), ask).await?;
+    let board = context.subscriptions.faults().board();
+    let total = open.faults.len();
+    let row = |fault: &kubecrier_k8s::OpenFault| {
+        let known = board.get(&fault.fault_id);
+        Row {
+            crash: known.and_then(|known| known.report.headline().map(str::to_owned)),
+            fault_id: fault.fault_id.clone(),
+            namespace: fault.event.namespace.clone(),
+            pod: fault.event.involved.name.clone(),
+            reason: fault.event.reason.clone(),
+            count: fault.count,
+            first_seen: fault.first_seen,
+            last_seen: fault.event.timestamp,
+            message: fault.event.message.clone(),
+        }
+    };
+    let rows: Vec<_> = open.faults.iter().take(limit).map(row).collect();
+    let left = total - rows.len();
+    let mut page = Page::new(rows, More::Exactly(left));
+    if open.cut {
+        page.more = More::AtLeast(left);
+        page.caveat = Some(
+            "there are more warnings than are looked at: name a namespace to see all of its faults"
+                .to_owned(),
+        );
+    }
+    Ok(LISTING.show(page, context.limits.output_bytes))
+}

@@ -1,0 +1,249 @@
+//! What the code of a tool does not say: whether it notifies, and what a good example
+//! is. A tool without an entry here fails the test.
+
+use super::notifications::Notifies;
+use crate::{
+    output::Output,
+    tools::{nodes_top, pods_top},
+};
+
+/// What there is to know of a tool.
+pub(super) struct About {
+    pub(super) tool: &'static str,
+    pub(super) notifies: Notifies,
+    pub(super) example: Example,
+    /// Calls of its own that it refuses, beside those that every tool does.
+    pub(super) wrong: &'static [&'static str],
+}
+
+/// A call that shows what a tool is for.
+pub(super) enum Example {
+    /// Called on the demo's cluster, after these steps. `"$name"` stands for what the
+    /// call before answered.
+    Called {
+        before: &'static [Step],
+        arguments: &'static str,
+    },
+    /// What that cluster does not have, from made-up rows.
+    Made {
+        arguments: &'static str,
+        answer: fn() -> Output,
+    },
+}
+
+/// What goes before an example.
+pub(super) enum Step {
+    /// The story goes on for so many seconds.
+    Play(u64),
+    /// A tool is called.
+    Call(&'static str, &'static str),
+}
+
+// === impl Step ===
+
+impl Step {
+    pub(super) fn seconds(&self) -> u64 {
+        match self {
+            Self::Play(seconds) => *seconds,
+            Self::Call(..) => 0,
+        }
+    }
+}
+
+/// After the payment service has crashed.
+const CRASHED: &[Step] = &[Step::Play(20)];
+
+const fn asks(
+    tool: &'static str,
+    before: &'static [Step],
+    arguments: &'static str,
+    wrong: &'static [&'static str],
+) -> About {
+    About {
+        tool,
+        notifies: Notifies::WhileItRuns,
+        example: Example::Called { before, arguments },
+        wrong,
+    }
+}
+
+/// In the order of the tools.
+pub(super) static ABOUT: &[About] = &[
+    asks(
+        "changes_list",
+        CRASHED,
+        r#"{"namespace":"shop","since":"15m"}"#,
+        &[r#"{"namespace":"shop","since":"yesterday"}"#],
+    ),
+    About {
+        tool: "configuration_contexts_list",
+        notifies: Notifies::Nothing,
+        example: Example::Called {
+            before: &[],
+            arguments: "{}",
+        },
+        wrong: &[],
+    },
+    asks(
+        "events_list",
+        CRASHED,
+        r#"{"namespace":"shop","types":["Warning"],"since":"15m"}"#,
+        &[
+            r#"{"for":"payment"}"#,
+            r#"{"types":["Error"]}"#,
+            r#"{"fieldSelector":"colour=red"}"#,
+        ],
+    ),
+    About {
+        tool: "events_list_subscriptions",
+        notifies: Notifies::Nothing,
+        example: Example::Called {
+            before: &[
+                Step::Call(
+                    "events_subscribe",
+                    r#"{"mode":"faults","namespace":"shop"}"#,
+                ),
+                Step::Play(20),
+            ],
+            arguments: "{}",
+        },
+        wrong: &[],
+    },
+    About {
+        tool: "events_poll",
+        notifies: Notifies::Polls,
+        example: Example::Called {
+            before: &[
+                Step::Call("events_poll", r#"{"namespace":"shop","types":["Warning"]}"#),
+                Step::Play(10),
+            ],
+            arguments: r#"{"namespace":"shop","types":["Warning"],"cursor":"$cursor","waitSeconds":20}"#,
+        },
+        wrong: &[
+            r#"{"subscriptionId":"sub-0","namespace":"shop"}"#,
+            r#"{"subscriptionId":"sub-0"}"#,
+            r#"{"namespace":"shop","cursor":"yesterday"}"#,
+        ],
+    },
+    About {
+        tool: "events_subscribe",
+        notifies: Notifies::Subscribes,
+        example: Example::Called {
+            before: &[],
+            arguments: r#"{"mode":"faults","namespaces":["shop"]}"#,
+        },
+        wrong: &[
+            r#"{"labelSelector":"app in web"}"#,
+            r#"{"for":"deployment/web","involvedKind":"Pod"}"#,
+            r#"{"involvedKind":"certificate"}"#,
+        ],
+    },
+    About {
+        tool: "events_unsubscribe",
+        notifies: Notifies::Unsubscribes,
+        example: Example::Called {
+            before: &[Step::Call("events_subscribe", r#"{"mode":"faults"}"#)],
+            arguments: r#"{"subscriptionId":"$subscriptionId"}"#,
+        },
+        wrong: &[r#"{"subscriptionId":"sub-0"}"#],
+    },
+    asks(
+        "faults_get",
+        &[
+            Step::Play(20),
+            Step::Call("faults_list", r#"{"namespace":"shop"}"#),
+        ],
+        r#"{"faultId":"$faults/0/faultId"}"#,
+        &[r#"{"faultId":"f-0"}"#],
+    ),
+    asks(
+        "faults_list",
+        CRASHED,
+        r#"{"namespace":"shop"}"#,
+        &[r#"{"since":"-5m"}"#],
+    ),
+    asks(
+        "namespaces_list",
+        &[],
+        "{}",
+        &[r#"{"labelSelector":"a in b"}"#],
+    ),
+    asks("nodes_list", &[], "{}", &[r#"{"labelSelector":"a in b"}"#]),
+    About {
+        tool: "nodes_top",
+        notifies: Notifies::WhileItRuns,
+        example: Example::Made {
+            arguments: r#"{"sortBy":"memory"}"#,
+            answer: nodes_top::example,
+        },
+        wrong: &["{}", r#"{"sortBy":"disk"}"#],
+    },
+    asks(
+        "pods_get",
+        &[
+            Step::Play(20),
+            Step::Call("faults_list", r#"{"namespace":"shop"}"#),
+        ],
+        r#"{"namespace":"shop","name":"$faults/0/pod"}"#,
+        &[
+            r#"{"name":"no-such-pod","namespace":"shop"}"#,
+            r#"{"name":"A/b"}"#,
+        ],
+    ),
+    asks(
+        "pods_list",
+        CRASHED,
+        r#"{"namespace":"shop"}"#,
+        &[
+            r#"{"namespace":"Not A Namespace"}"#,
+            r#"{"fieldSelector":"colour=red"}"#,
+        ],
+    ),
+    asks(
+        "pods_log",
+        &[
+            Step::Play(20),
+            Step::Call("faults_list", r#"{"namespace":"shop"}"#),
+        ],
+        r#"{"namespace":"shop","name":"$faults/0/pod","previous":true,"tail":12}"#,
+        &[
+            r#"{"name":"no-such-pod","namespace":"shop"}"#,
+            r#"{"name":"x","include":"("}"#,
+            r#"{"name":"x","limitBytes":0}"#,
+        ],
+    ),
+    About {
+        tool: "pods_top",
+        notifies: Notifies::WhileItRuns,
+        example: Example::Made {
+            arguments: r#"{"namespace":"shop"}"#,
+            answer: pods_top::example,
+        },
+        wrong: &["{}"],
+    },
+    asks(
+        "resources_get",
+        CRASHED,
+        r#"{"kind":"deployment","name":"payment","namespace":"shop","output":"yaml"}"#,
+        &[
+            r#"{"kind":"deplyment","name":"payment"}"#,
+            r#"{"kind":"deployment","name":"no-such","namespace":"shop"}"#,
+        ],
+    ),
+    asks(
+        "resources_graph",
+        CRASHED,
+        r#"{"kind":"deployment","name":"payment","namespace":"shop"}"#,
+        &[
+            r#"{"kind":"deplyment","name":"payment"}"#,
+            r#"{"kind":"deployment","name":"no-such","namespace":"shop"}"#,
+            r#"{"kind":"deployment","name":"payment","depth":9}"#,
+        ],
+    ),
+    asks(
+        "resources_list",
+        CRASHED,
+        r#"{"kind":"deploy","namespace":"shop"}"#,
+        &[r#"{"kind":"deplyment"}"#],
+    ),
+];

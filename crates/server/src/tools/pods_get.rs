@@ -1,0 +1,143 @@
+//! `pods_get`: one pod, looked at closely.
+
+use rmcp::schemars;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::{
+    Entry, Output, ToolContext, ToolError, arguments, namespace, resources_list::Form, schema,
+};
+use crate::output::{age, show_documents};
+use kubecrier_core::faults::evidence::ContainerContext;
+use kubecrier_k8s::{Cluster, KindQuery, Name, PodDetail};
+
+pub(super) const ENTRY: Entry = Entry {
+    name: "pods_get",
+    title: "Pods: get",
+    description: "Look at one pod: status, conditions, each container's image, state, restarts and \
+                  how it ended last, the owner; or all of it as YAML.",
+    idempotent: true,
+    schema: schema::of::<Args>,
+    call: |context, given| Box::pin(async move { call(context, arguments(given)?).await }),
+};
+
+#[derive(Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[schemars(crate = "rmcp::schemars")]
+struct Args {
+    /// Context of the kubeconfig
+    context: Option<String>,
+    /// Pod
+    name: String,
+    /// Namespace (default: the context's)
+    namespace: Option<String>,
+    /// table (default) or yaml
+    output: Option<Form>,
+}
+
+async fn call(context: ToolContext<'_>, args: Args) -> Result<Output, ToolError> {
+    let (name, wanted) = (&Name::dns("pod", &args.name)?, &namespace(args.namespace)?);
+    let in_context = args.context.as_deref();
+    if let Some(Form::Yaml) = args.output {
+        let kind = &KindQuery {
+            kind: "pods".to_owned(),
+            api_version: Some("v1".to_owned()),
+        };
+        let ask = |cluster: Cluster| async move {
+            let space = cluster.namespace_or_usual(wanted.as_ref())?;
+            cluster.object_text(kind, Some(&space), name).await
+        };
+        let found = context.ask(in_context, ask).await?;
+        let bytes_max = context.limits.output_bytes;
+        return Ok(show_documents(
+            &found.resource,
+            "",
+            found.documents,
+            bytes_max,
+        ));
+    }
+    let ask = |cluster: Cluster| async move {
+        let space = cluster.namespace_or_usual(wanted.as_ref())?;
+        cluster.pod(&space, name).await
+    };
+    let pod = context.ask(in_context, ask).await?;
+    Ok(show(&pod))
+}
+
+/// The state is bounded where it is read.
+fn show(pod: &PodDetail) -> Output {
+    let PodDetail { row, ip, state, .. } = pod;
+    let mut text = format!(
+        "{}/{}: {}, {}/{} ready, {} restarts, age {}\n",
+        row.namespace,
+        row.name,
+        row.status,
+        row.ready,
+        row.containers,
+        row.restarts,
+        age(row.created),
+    );
+    let named = [
+        ("node", row.node.clone()),
+        ("ip", ip.clone()),
+        ("reason", state.reason.clone()),
+        (
+            "owner",
+            state
+                .owners
+                .first()
+                .map(|one| format!("{}/{}", one.kind, one.name)),
+        ),
+    ];
+    for (what, value) in named {
+        if let Some(value) = value.filter(|value| !value.is_empty()) {
+            text.push_str(&format!("{what}: {value}\n"));
+        }
+    }
+    text.push_str("containers, failing ones first:\n");
+    for one in &state.containers {
+        text.push_str(&container(one));
+    }
+    let bad = state.conditions.iter().filter(|one| one.status != "True");
+    for one in bad {
+        let why = [one.reason.as_deref(), one.message.as_deref()];
+        let why: Vec<_> = why.into_iter().flatten().collect();
+        text.push_str(&format!(
+            "condition {} is {}: {}\n",
+            one.kind,
+            one.status,
+            why.join(", ")
+        ));
+    }
+    if state.shortened {
+        text.push_str("NOTE: not all of its state is shown; ask for output yaml\n");
+    }
+    let data = match serde_json::to_value(pod) {
+        Ok(Value::Object(data)) => data,
+        _ => Map::new(),
+    };
+    Output { text, data }
+}
+
+fn container(one: &ContainerContext) -> String {
+    let ContainerContext {
+        name,
+        image,
+        state,
+        restart_count,
+        last_termination,
+    } = one;
+    let mut text = format!("  {name}: {state}, {restart_count} restarts, image {image}\n");
+    if let Some(end) = last_termination {
+        let ended = [
+            Some(format!("exit code {}", end.exit_code)),
+            end.signal.map(|signal| format!("signal {signal}")),
+            end.reason.clone(),
+            end.finished_at.map(|at| format!("{} ago", age(Some(at)))),
+            end.message.clone(),
+        ];
+        let ended: Vec<_> = ended.into_iter().flatten().collect();
+        text.push_str(&format!("    ended last: {}\n", ended.join(", ")));
+    }
+    text
+}

@@ -1,0 +1,112 @@
+//! `pods_top`: which pods use most, and what usage is called here.
+
+use rmcp::schemars;
+use serde::Deserialize;
+
+use super::{Entry, Output, ToolContext, ToolError, arguments, limit, namespace, schema};
+use crate::output::Listing;
+use kubecrier_k8s::{Cluster, ListQuery, PodUsage, Usage, UsageOrder};
+
+pub(super) const ENTRY: Entry = Entry {
+    name: "pods_top",
+    title: "Pods: top",
+    description: "CPU and memory that pods use now, largest first (needs metrics-server).",
+    idempotent: true,
+    schema: schema::of::<Args>,
+    call: |context, given| Box::pin(async move { call(context, arguments(given)?).await }),
+};
+
+#[derive(Default, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default)]
+#[schemars(crate = "rmcp::schemars")]
+struct Args {
+    /// Context of the kubeconfig
+    context: Option<String>,
+    /// Namespace (default: all)
+    namespace: Option<String>,
+    /// As `kubectl -l`
+    label_selector: Option<String>,
+    /// Sort by (default: cpu)
+    sort_by: Option<SortBy>,
+    /// At most so many (1-1000, default 50)
+    limit: Option<u32>,
+}
+
+/// What to sort by.
+#[derive(Clone, Copy, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(crate = "rmcp::schemars")]
+pub(super) enum SortBy {
+    Cpu,
+    Memory,
+}
+
+const LISTING: Listing<PodUsage> = Listing {
+    header: &["NAMESPACE", "NAME", "CPU", "MEMORY", "CONTAINERS"],
+    cells: |row| {
+        let each = row.containers.iter();
+        let each = each.map(|(name, one)| format!("{name} {} {}", cpu(*one), memory(*one)));
+        vec![
+            row.namespace.clone(),
+            row.name.clone(),
+            cpu(row.usage),
+            memory(row.usage),
+            each.collect::<Vec<_>>().join(", "),
+        ]
+    },
+    plural: "pods",
+    narrow: "narrow by namespace or labelSelector, or raise limit",
+};
+
+pub(super) fn order(given: Option<SortBy>) -> UsageOrder {
+    match given {
+        None | Some(SortBy::Cpu) => UsageOrder::Cpu,
+        Some(SortBy::Memory) => UsageOrder::Memory,
+    }
+}
+
+pub(super) fn cpu(usage: Usage) -> String {
+    format!("{}m", usage.cpu_millicores)
+}
+
+pub(super) fn memory(usage: Usage) -> String {
+    format!("{}Mi", usage.memory_bytes.div_ceil(1024 * 1024))
+}
+
+async fn call(context: ToolContext<'_>, args: Args) -> Result<Output, ToolError> {
+    let query = &ListQuery {
+        namespace: namespace(args.namespace)?,
+        label_selector: args.label_selector,
+        limit: limit(args.limit, 50, 1000)?,
+        ..ListQuery::default()
+    };
+    let by = order(args.sort_by);
+    let ask = |cluster: Cluster| async move { cluster.pod_usage(query, by).await };
+    let page = context.ask(args.context.as_deref(), ask).await?;
+    Ok(LISTING.show(page, context.limits.output_bytes))
+}
+
+/// What it answers, for its page: the demo has no metrics.
+#[cfg(test)]
+pub(super) fn example() -> Output {
+    use kubecrier_k8s::{More, Page};
+    let usage = |cpu_millicores, mebibytes: u64| Usage {
+        cpu_millicores,
+        memory_bytes: mebibytes << 20,
+    };
+    let row = |name: &str, usage, containers: &[(&str, Usage)]| PodUsage {
+        namespace: "shop".to_owned(),
+        name: name.to_owned(),
+        usage,
+        containers: (containers.iter())
+            .map(|(name, one)| ((*name).to_owned(), *one))
+            .collect(),
+    };
+    let parts = [("web", usage(180, 96)), ("proxy", usage(12, 24))];
+    let rows = vec![
+        row("checkout-6d5f7c9b8-x2k4q", usage(192, 120), &parts),
+        row("payment-7c9d5b6f4-9tqzv", usage(35, 61), &[]),
+    ];
+    let page = Page::new(rows, More::Exactly(0));
+    LISTING.show(page, 64 * 1024)
+}

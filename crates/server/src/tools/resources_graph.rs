@@ -1,0 +1,150 @@
+//! `resources_graph`: what is around one object.
+
+use rmcp::schemars;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::{Entry, Output, ToolContext, ToolError, arguments, namespace, schema};
+use kubecrier_k8s::{Cluster, GraphView, Name, Seen};
+use kubecrier_topology::{Around, Id, Kind};
+
+pub(super) const ENTRY: Entry = Entry {
+    name: "resources_graph",
+    title: "Resources: graph",
+    description: "What one object is tied to, and how each of them does: owners, pods, services, \
+                  ingresses, autoscalers, nodes, names of ConfigMaps, Secrets and volumes in use.",
+    idempotent: true,
+    schema: schema::of::<Args>,
+    call: |context, given| Box::pin(async move { call(context, arguments(given)?).await }),
+};
+
+#[derive(Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[schemars(crate = "rmcp::schemars")]
+struct Args {
+    /// Context of the kubeconfig
+    context: Option<String>,
+    /// e.g. Deployment, svc, pods, Node
+    kind: String,
+    /// Name
+    name: String,
+    /// Namespace (default: the context's)
+    namespace: Option<String>,
+    /// Steps away (1-5, default 2)
+    depth: Option<u32>,
+    /// text (default: a tree), json or mermaid
+    output: Option<Form>,
+}
+
+#[derive(Clone, Copy, Default, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(crate = "rmcp::schemars")]
+enum Form {
+    #[default]
+    Text,
+    Json,
+    Mermaid,
+}
+
+const DEPTH_DEFAULT: usize = 2;
+const DEPTH_MAX: usize = 5;
+
+/// More is no neighbourhood.
+const NODES_MAX: usize = 500;
+
+async fn call(context: ToolContext<'_>, args: Args) -> Result<Output, ToolError> {
+    let name = &Name::object("resource", &args.name)?;
+    let wanted = &namespace(args.namespace)?;
+    let depth = depth(args.depth)?;
+    let word = args.kind.trim();
+    if word.is_empty() {
+        return Err(ToolError::Arguments(
+            "`kind` is empty; write for example Deployment or services".to_owned(),
+        ));
+    }
+    let in_context = args.context.as_deref().filter(|name| !name.is_empty());
+    let ask = |cluster: Cluster| async move {
+        let kind = cluster.graph_kind(word).await?;
+        Ok((kind, cluster.namespace_or_usual(wanted.as_ref())?))
+    };
+    let (kind, space) = context.ask(in_context, ask).await?;
+    // What lives in no namespace may be tied to every one of them.
+    let scope = match kind {
+        Kind::Namespace => Some(Name::label("namespace", name.as_str())?),
+        kind => kind.is_namespaced().then_some(space.clone()),
+    };
+    let view = context
+        .graphs
+        .join(in_context, scope.as_ref(), None)
+        .await?;
+    let id = Id::new(kind, space.as_str(), name.as_str());
+    let form = args.output.unwrap_or_default();
+    fitting(&view, &id, depth, form, context.limits.output_bytes)
+}
+
+fn depth(asked: Option<u32>) -> Result<usize, ToolError> {
+    match asked.map(|asked| usize::try_from(asked).unwrap_or(usize::MAX)) {
+        None => Ok(DEPTH_DEFAULT),
+        Some(asked) if (1..=DEPTH_MAX).contains(&asked) => Ok(asked),
+        Some(asked) => Err(ToolError::Arguments(format!(
+            "`depth` is {asked}, but must be from 1 to {DEPTH_MAX}"
+        ))),
+    }
+}
+
+/// As much of the neighbourhood as an answer has room for.
+fn fitting(
+    view: &GraphView,
+    id: &Id,
+    depth: usize,
+    form: Form,
+    bytes_max: usize,
+) -> Result<Output, ToolError> {
+    let mut nodes_max = NODES_MAX;
+    loop {
+        let seen = view.around(id, depth, nodes_max)?;
+        let found = seen.what.len();
+        let output = show(seen, view.context(), form);
+        let bytes = output.text.len() + Value::Object(output.data.clone()).to_string().len();
+        // One always: an answer of nothing would be a riddle.
+        if bytes <= bytes_max || found == 1 {
+            return Ok(output);
+        }
+        let share = found * bytes_max / bytes;
+        nodes_max = share.clamp(1, found - 1);
+    }
+}
+
+fn show(seen: Seen<Around>, context: &str, form: Form) -> Output {
+    let Seen { what, notes, .. } = seen;
+    let Value::Object(mut data) = what.data() else {
+        return Output::json(Map::new());
+    };
+    data.insert("context".to_owned(), context.into());
+    if !notes.is_empty() {
+        data.insert("notes".to_owned(), notes.clone().into());
+    }
+    let mut text = match form {
+        Form::Text => what.text(),
+        Form::Mermaid => what.mermaid(),
+        // It says all of it itself.
+        Form::Json => {
+            let text = Value::Object(data.clone()).to_string();
+            return Output { text, data };
+        }
+    };
+    let comment = match form {
+        Form::Mermaid => "%% ",
+        _ => "",
+    };
+    if what.more() > 0 {
+        let more = what.more();
+        text.push_str(&format!(
+            "{comment}... {more} more; lower depth, or begin closer to them\n"
+        ));
+    }
+    for note in &notes {
+        text.push_str(&format!("{comment}NOTE: {note}\n"));
+    }
+    Output { text, data }
+}
