@@ -1,5 +1,5 @@
-//! `cargo xtask bench` and `cargo xtask soak`: the server under load. The program is
-//! one of its own, because what it measures it links, and xtask builds quickly.
+//! `cargo xtask bench` and `cargo xtask soak`: the server under load. The benchmark is a
+//! program of its own, because it links the server and xtask should build quickly.
 
 use std::{env, ffi::OsString, os::unix::process::CommandExt};
 
@@ -7,9 +7,10 @@ use anyhow::{Context, Result};
 
 use crate::step::{cargo, run};
 
-/// Becomes the benchmark.
+/// Replaces this process by the benchmark.
 pub(crate) fn bench(arguments: &[OsString]) -> Result<()> {
-    // These measure the real binary; together, so that both are built of the same parts.
+    // These measure the real binary. Both packages are built together, so that their
+    // dependencies have the same features.
     let of_the_binary = ["events", "faults", "graph"];
     let first = arguments.first().and_then(|what| what.to_str());
     if first.is_some_and(|what| of_the_binary.contains(&what)) {
@@ -39,15 +40,12 @@ pub(crate) fn soak(minutes: u64) -> Result<()> {
     run(&format!("soak, {minutes} min"), soak)
 }
 
-/// The tests that throw anything at whatever parses, with many more cases than usual.
+/// The tests of all crates that feed arbitrary input to parsers, with many more cases.
 pub(crate) fn fuzz(cases: u32) -> Result<()> {
     let mut tests = cargo(&[
         "test",
         "--quiet",
-        "--package",
-        "kubecrier",
-        "--package",
-        "mcp-notify",
+        "--workspace",
         "--all-features",
         "--lib",
         "fuzz_",

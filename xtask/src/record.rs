@@ -49,8 +49,8 @@ pub(crate) fn record(binary: Option<&Path>) -> Result<()> {
     Ok(())
 }
 
-/// What the demo says, with its colours, up to the last of the faults. That one came
-/// again is left out, and a line says so.
+/// The output of the demo, with its colors, up to the last of the faults. A repeated
+/// fault is replaced by a line.
 fn watch(mut demo: Command) -> Result<Vec<String>> {
     demo.args(["demo", "--color", "always"])
         .env("TZ", "UTC")
@@ -59,16 +59,16 @@ fn watch(mut demo: Command) -> Result<Vec<String>> {
     let mut child = demo.spawn().context("cannot start the demo")?;
     let stdout = child.stdout.take().context("the demo has no output")?;
     let lines = BufReader::new(stdout).lines().map_while(Result::ok);
-    // How to connect stands in the README itself.
+    // The README has the lines on how to connect.
     let lines = lines.skip_while(|line| !line.contains(BEGINS));
-    let told = tell(lines.take(LINES_MAX));
+    let collected = collect_faults(lines.take(LINES_MAX));
     // Its pipe is closed: it ends with the next line.
     child.wait().context("the demo does not end")?;
-    told
+    collected
 }
 
-fn tell(lines: impl Iterator<Item = String>) -> Result<Vec<String>> {
-    let (mut told, mut faults, mut again) = (Vec::new(), 0, false);
+fn collect_faults(lines: impl Iterator<Item = String>) -> Result<Vec<String>> {
+    let (mut collected, mut faults, mut again) = (Vec::new(), 0, false);
     for line in lines {
         let plain = svg::plain(&line);
         let begins = plain.contains(" FAULT ");
@@ -76,19 +76,19 @@ fn tell(lines: impl Iterator<Item = String>) -> Result<Vec<String>> {
             let before = again;
             again = plain.contains(" (x");
             if again && !before {
-                told.push("\u{1b}[2m         … and again\u{1b}[0m".to_owned());
+                collected.push("\u{1b}[2m         … and again\u{1b}[0m".to_owned());
             }
         }
         if again {
             continue;
         }
-        told.push(line);
+        collected.push(line);
         faults += usize::from(is_end(&plain));
         if faults == FAULTS {
-            return Ok(told);
+            return Ok(collected);
         }
     }
-    bail!("the demo told of {faults} faults, not of {FAULTS}")
+    bail!("the demo showed {faults} faults, not {FAULTS}")
 }
 
 /// Whether this is the last line of a fault.
@@ -184,9 +184,12 @@ mod tests {
             &fault("b"),
         ]
         .concat();
-        assert!(tell(lines(&text).into_iter()).is_err(), "one is missing");
+        assert!(
+            collect_faults(lines(&text).into_iter()).is_err(),
+            "one is missing"
+        );
         let text = format!("{text}{}{}", fault("c"), fault("d"));
-        let told = tell(lines(&text).into_iter()).unwrap().join("\n");
+        let told = collect_faults(lines(&text).into_iter()).unwrap().join("\n");
         assert!(
             told.ends_with("└ pod of c") && !told.contains("(x"),
             "{told}"

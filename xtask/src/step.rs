@@ -1,10 +1,10 @@
-//! One step of a task: said, run, timed.
+//! One step of a task: announced, run, timed.
 
 use std::{env, path::Path, process::Command};
 
 use anyhow::{Context, Result, bail};
 
-/// Tells the person who waits.
+/// Prints a line about the progress.
 #[expect(clippy::print_stderr, reason = "a tool for people")]
 pub(crate) fn say(line: &str) {
     eprintln!("xtask: {line}");

@@ -27,7 +27,20 @@ pub(crate) fn run_everything() -> Result<()> {
         "lints",
         cargo(&[&lints[..], &["--deny", "warnings"]].concat()),
     )?;
-    for feature in ["", "rmcp", "prometheus", "hyper"] {
+    let features = [
+        "",
+        "rmcp",
+        "prometheus",
+        "hyper",
+        "context",
+        "observers",
+        "debounce",
+        "batching",
+        "cancellation",
+        "roots",
+        "phi-accrual",
+    ];
+    for feature in features {
         let only = [
             "check",
             "--package",
@@ -58,5 +71,7 @@ pub(crate) fn run_everything() -> Result<()> {
     // The same cases each time: a change is judged by what it changed. New cases are
     // looked for by `cargo xtask fuzz`, and by every plain `cargo test`.
     tests.env("PROPTEST_RNG_SEED", "7");
+    // A test that would be skipped for want of the testbed fails.
+    tests.env("TESTBED_REQUIRED", "1");
     run("tests", tests)
 }

@@ -6,7 +6,7 @@ use anyhow::{Result, anyhow, ensure};
 use testbed::{Binaries, Cluster, Options, User};
 use tokio::runtime;
 
-use crate::say;
+use crate::print_line;
 
 /// Starts a cluster with nothing in it.
 pub(crate) fn start() -> Result<Cluster> {
@@ -19,7 +19,7 @@ pub(crate) fn start_any(debug_build: bool) -> Result<Cluster> {
         debug_build || !cfg!(debug_assertions),
         "numbers of a debug build mean nothing: use --release"
     );
-    say("starting a cluster ...");
+    print_line("starting a cluster ...");
     let binaries = Binaries::locate().map_err(|missing| anyhow!("{missing}"))?;
     // On a thread of its own: waiting for processes would block this one.
     let starting = thread::spawn(move || {

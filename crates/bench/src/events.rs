@@ -16,9 +16,9 @@ use self::filters::Decisions;
 use crate::{
     bed,
     creating::{self, BareWatch, Created, Pace},
+    print_line,
     process::Cpu,
     report::{Bar, Bars},
-    say,
     server::Server,
     subscribers::Subscribers,
     verdict::{Spread, Verdict},
@@ -96,7 +96,7 @@ struct Side {
 
 pub(crate) async fn run(args: EventsArgs) -> Result<()> {
     let filters = filters::measure()?;
-    say(&format!(
+    print_line(&format!(
         "filters: {:.1} million decisions a second on one core ({} of {} were yes)",
         filters.per_cpu_second / 1e6,
         filters.admitted,
@@ -115,8 +115,8 @@ pub(crate) async fn run(args: EventsArgs) -> Result<()> {
         }
     }
     let bars = Bars(bars(&filters, &measured));
-    say(&table(&measured));
-    say(&bars.table());
+    print_line(&table(&measured));
+    print_line(&bars.table());
     let report = Report {
         filters,
         measured,
@@ -145,7 +145,7 @@ fn event(number: u32) -> k8s_openapi::api::core::v1::Event {
 
 impl Side {
     async fn open(cluster: &Cluster, admin: &Client, count: usize) -> Result<Self> {
-        say(&format!("{count} subscribers: opening ..."));
+        print_line(&format!("{count} subscribers: opening ..."));
         let server = Server::start(cluster).await?;
         let arguments = format!(r#"{{"namespace":"{NAMESPACE}"}}"#);
         let subscribers = Subscribers::open(server.port(), count, &arguments).await?;
@@ -165,7 +165,7 @@ impl Side {
         let (_, verdict, _) = side.create(FILLING, pace).await?;
         ensure!(verdict.wrong(true) == 0, "while filling: {verdict:?}");
         let full = side.server.rss_bytes()?;
-        say(&format!(
+        print_line(&format!(
             "{count} subscribers: what they remember took the server from {:.1} to {:.1} MiB",
             mib(empty),
             mib(full)
@@ -188,7 +188,7 @@ impl Side {
     }
 
     async fn measure(&mut self, rate: u32, seconds: u32) -> Result<Measured> {
-        say(&format!(
+        print_line(&format!(
             "{} subscribers: {rate} events a second for {seconds} s ...",
             self.count
         ));
@@ -208,7 +208,7 @@ impl Side {
         let first = created.iter().map(|one| one.sent).min().unwrap_or(0);
         #[expect(clippy::cast_precision_loss, reason = "minutes")]
         let span = (last - first) as f64 / 1e6;
-        say(&format!(
+        print_line(&format!(
             "  done after {:.1} s",
             began.elapsed().as_secs_f64()
         ));

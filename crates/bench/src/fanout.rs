@@ -9,9 +9,9 @@ use tokio::time::{Duration, Instant, sleep};
 
 use crate::{
     load::Seen,
-    process::Helper,
+    print_line,
+    process::ChildProcess,
     report::{Bars, Cost, Measured, Report, Stalled},
-    say,
     serve::Kind,
 };
 
@@ -61,8 +61,8 @@ pub(crate) struct FanoutArgs {
 /// A server, its clients, and what has been measured.
 struct Side {
     kind: Kind,
-    server: Helper,
-    load: Helper,
+    server: ChildProcess,
+    load: ChildProcess,
     idle_bytes: f64,
     burst: Cost,
     paced: Cost,
@@ -81,17 +81,17 @@ pub(crate) async fn run(args: FanoutArgs) -> Result<()> {
         report.stalled = Some(stalled().await?);
     }
     report.bars = Bars::of(&report, BARS_AT);
-    say(&report.table());
+    print_line(&report.table());
     report.bars.conclude(&report, args.json, "fanout.json")
 }
 
 async fn measure(sessions: usize, args: &FanoutArgs) -> Result<Vec<Measured>> {
-    say(&format!("{sessions} sessions: opening ..."));
+    print_line(&format!("{sessions} sessions: opening ..."));
     let mut sides = Vec::new();
     for kind in Kind::ALL {
         sides.push(Side::open(kind, sessions).await?);
     }
-    say(&format!("{sessions} sessions: bursts ..."));
+    print_line(&format!("{sessions} sessions: bursts ..."));
     let messages = args.messages * if sessions < 100 { 10 } else { 1 };
     for round in 0..ROUNDS_MAX {
         let mut all_done = true;
@@ -107,7 +107,7 @@ async fn measure(sessions: usize, args: &FanoutArgs) -> Result<Vec<Measured>> {
             break;
         }
     }
-    say(&format!("{sessions} sessions: paced ..."));
+    print_line(&format!("{sessions} sessions: paced ..."));
     for _round in 0..2 {
         for side in &mut sides {
             let count = args.pace * args.paced_seconds;
@@ -129,7 +129,7 @@ async fn measure(sessions: usize, args: &FanoutArgs) -> Result<Vec<Measured>> {
 
 /// What one reader that does not read costs the others.
 async fn stalled() -> Result<Stalled> {
-    say("one stalled reader ...");
+    print_line("one stalled reader ...");
     let mut side = Side::open(Kind::Ours, STALLED_AMONG).await?;
     let count = STALLED_PER_SECOND * STALLED_SECONDS;
     let pace = format!("pace {STALLED_PER_SECOND} {count}");
@@ -137,17 +137,17 @@ async fn stalled() -> Result<Stalled> {
     let mut announced = 0;
     for _pair in 0..STALLED_PAIRS {
         without.push(side.publish(&pace).await?.p99_micros);
-        side.load.ask("stall").await?;
+        side.load.request("stall").await?;
         for _part in 0..STALLED_FILL / 100 {
-            let next = side.server.ask("burst 100").await?;
-            side.load.ask(&format!("others {next}")).await?;
+            let next = side.server.request("burst 100").await?;
+            side.load.request(&format!("others {next}")).await?;
         }
-        let next = side.server.ask(&pace).await?;
-        let seen = heard(&side.load.ask(&format!("others {next}")).await?)?;
+        let next = side.server.request(&pace).await?;
+        let seen = heard(&side.load.request(&format!("others {next}")).await?)?;
         with.push(seen.p99_micros);
         // It comes back, and is told what it has missed.
-        side.load.ask("resume").await?;
-        let seen = heard(&side.load.ask(&format!("all {next}")).await?)?;
+        side.load.request("resume").await?;
+        let seen = heard(&side.load.request(&format!("all {next}")).await?)?;
         announced += seen.announced;
         ensure!(
             seen.missing == seen.announced && seen.disordered == 0,
@@ -170,8 +170,8 @@ fn heard(line: &str) -> Result<Seen> {
 
 impl Side {
     async fn open(kind: Kind, sessions: usize) -> Result<Self> {
-        let mut server = Helper::start(&["serve".to_owned(), kind.name().to_owned()])?;
-        let port = server.hear().await?;
+        let mut server = ChildProcess::start(&["serve".to_owned(), kind.name().to_owned()])?;
+        let port = server.receive().await?;
         sleep(SETTLE).await;
         let before = server.rss_bytes()?;
         let mut arguments = vec![
@@ -182,8 +182,8 @@ impl Side {
         if kind.has_sessions() {
             arguments.push("--mcp".to_owned());
         }
-        let mut load = Helper::start(&arguments)?;
-        load.hear().await?;
+        let mut load = ChildProcess::start(&arguments)?;
+        load.receive().await?;
         sleep(SETTLE).await;
         let grown = server.rss_bytes()?.saturating_sub(before);
         #[expect(clippy::cast_precision_loss, reason = "of memory that exists")]
@@ -202,8 +202,8 @@ impl Side {
     async fn publish(&mut self, command: &str) -> Result<Cost> {
         let (cpu, began) = (self.server.cpu_seconds()?, Instant::now());
         let name = self.kind.name();
-        let next = self.server.ask(command).await.context(name)?;
-        let seen = self.load.ask(&format!("all {next}")).await;
+        let next = self.server.request(command).await.context(name)?;
+        let seen = self.load.request(&format!("all {next}")).await;
         let seen = heard(&seen.with_context(|| format!("clients of {name}"))?)?;
         let seconds = began.elapsed().as_secs_f64();
         let cpu_seconds = self.server.cpu_seconds()? - cpu;

@@ -1,5 +1,5 @@
-//! `cargo xtask bench faults`: many pods fail, many want to know, and nobody fetches
-//! more logs than may be fetched.
+//! `cargo xtask bench faults`: many pods fail, many clients subscribe, and the limits of
+//! log requests hold.
 
 use std::{collections::HashMap, path::PathBuf};
 
@@ -19,8 +19,8 @@ use tokio::time::{Duration, Instant, interval, sleep};
 use crate::{
     bed,
     creating::{self, Pace},
+    print_line,
     report::{Bar, Bars, millis},
-    say,
     server::Server,
     subscribers::Subscribers,
     verdict::Verdict,
@@ -94,8 +94,8 @@ pub(crate) async fn run(args: FaultsArgs) -> Result<()> {
         measured.push(measure(&cluster, &admin, &args, *at_once).await?);
     }
     let bars = Bars(measured.iter().flat_map(bars).collect());
-    say(&table(&measured));
-    say(&bars.table());
+    print_line(&table(&measured));
+    print_line(&bars.table());
     let report = json!({"measured": measured, "bars": bars});
     bars.conclude(&report, args.json, "faults.json")
 }
@@ -107,12 +107,12 @@ async fn measure(
     at_once: u32,
 ) -> Result<Measured> {
     let prefix = format!("web-{at_once}");
-    say(&format!("making {} pods ...", args.pods));
+    print_line(&format!("making {} pods ...", args.pods));
     make_pods(cluster, admin, &prefix, args.pods).await?;
     let server = Server::start(cluster).await?;
     let arguments = format!(r#"{{"mode":"faults","namespace":"{NAMESPACE}"}}"#);
     let subscribers = Subscribers::open(server.port(), args.subscribers, &arguments).await?;
-    say(&format!(
+    print_line(&format!(
         "{} pods fail within {} s, {at_once} at once; {} subscribers ...",
         args.pods, args.seconds, args.subscribers
     ));
@@ -153,7 +153,7 @@ async fn measure(
         .await?;
     let (logs_fetched, fetched_at_most) = fetched(cluster, &prefix);
     subscribers.close().await?;
-    say("the subscribers have gone; what they left is being forgotten ...");
+    print_line("the subscribers have gone; what they left is being forgotten ...");
     let rss_end = settle(&server).await?;
     Ok(Measured {
         at_once,

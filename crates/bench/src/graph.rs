@@ -15,8 +15,8 @@ use tokio::time::{Duration, Instant, interval, sleep};
 use crate::{
     bed,
     load::http::{Connection, text},
+    print_line,
     report::{Bar, Bars},
-    say,
     server::Server,
 };
 
@@ -30,7 +30,7 @@ const MAKING: usize = 32;
 
 const FIRST_MS: f64 = 5000.0;
 const SERVER_MIB: f64 = 150.0;
-/// Of a hundred changes, so many may take longer than a millisecond: whoever measures
+/// Percentage of changes that may take longer than a millisecond: the benchmark
 /// shares the machine with an API server.
 const SLOW_PERCENT: f64 = 1.0;
 
@@ -74,7 +74,7 @@ struct Measured {
 pub(crate) async fn run(args: GraphArgs) -> Result<()> {
     let cluster = bed::start_any(args.debug_build)?;
     let admin = bed::admin(&cluster).await?;
-    say(&format!("making {} pods ...", args.pods));
+    print_line(&format!("making {} pods ...", args.pods));
     for space in 0..NAMESPACES {
         let one = namespace(&space_of(space));
         cluster.create_cluster_wide(&one).await?;
@@ -89,8 +89,8 @@ pub(crate) async fn run(args: GraphArgs) -> Result<()> {
     let server = Server::start_with(&cluster, patience).await?;
     let measured = measure(&server, &admin, &args).await?;
     let bars = bars(&measured);
-    say(&table(&measured));
-    say(&bars.table());
+    print_line(&table(&measured));
+    print_line(&bars.table());
     let report = json!({"measured": measured, "bars": bars});
     bars.conclude(&report, args.json, "graph.json")
 }
@@ -100,7 +100,7 @@ async fn measure(server: &Server, admin: &Client, args: &GraphArgs) -> Result<Me
     let mut rss_max = rss_before;
     let mut client = Connection::open(server.port(), None).await?;
     let session = client.begin_session().await?;
-    say("the first graph ...");
+    print_line("the first graph ...");
     let mut ticks = interval(Duration::from_millis(20));
     let first_ms = {
         let mut reading = std::pin::pin!(read(&mut client, &session));
@@ -122,7 +122,7 @@ async fn measure(server: &Server, admin: &Client, args: &GraphArgs) -> Result<Me
     )
     .await?;
     let (cpu, before) = (server.cpu()?, changes(server).await?);
-    say(&format!("{} pods change ...", args.changes));
+    print_line(&format!("{} pods change ...", args.changes));
     for nth in 0..args.changes {
         let path = path_of(nth % args.pods);
         let patch = json!({"metadata": {"labels": {"changed": nth.to_string()}}});
@@ -241,7 +241,7 @@ async fn make(admin: &Client, pods: u32) -> Result<()> {
             "metadata": {"labels": labels},
             "spec": {"containers": [{"name": "app", "image": "registry.example/app:1"}]},
         });
-        // Nobody controls them here, so they may as well want none.
+        // No controller runs here, so zero replicas are as good as any.
         let spec =
             json!({"replicas": 0, "selector": {"matchLabels": labels}, "template": template});
         let apps = format!("/apis/apps/v1/namespaces/{space}");

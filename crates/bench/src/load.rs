@@ -23,7 +23,7 @@ use crate::message;
 const OPENING: usize = 32;
 
 /// Everything that was published arrives within this.
-const PATIENCE: Duration = Duration::from_mins(2);
+const TIMEOUT: Duration = Duration::from_mins(2);
 
 /// The first client may be told to stall; it has little room for what it does not
 /// read, and yet more than one segment on loopback, or it could never be sent one.
@@ -40,7 +40,7 @@ pub(crate) struct LoadArgs {
     mcp: bool,
 }
 
-/// What the clients saw since they were last asked.
+/// What the clients received since the last request.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Seen {
     /// Messages that arrived.
@@ -67,10 +67,10 @@ struct Shared {
 }
 
 pub(crate) async fn run(args: LoadArgs) -> Result<()> {
-    LocalSet::new().run_until(obey(args)).await
+    LocalSet::new().run_until(run_commands(args)).await
 }
 
-async fn obey(args: LoadArgs) -> Result<()> {
+async fn run_commands(args: LoadArgs) -> Result<()> {
     let shared = Rc::new(Shared::default());
     let (stall, stalled) = watch::channel(false);
     let mut reading = JoinSet::new();
@@ -205,7 +205,7 @@ impl Shared {
             }
         };
         tokio::select! {
-            done = timeout(PATIENCE, arrived) => done.with_context(|| {
+            done = timeout(TIMEOUT, arrived) => done.with_context(|| {
                 let late = self.next.borrow()[from..].iter().filter(|have| **have < next).count();
                 format!("{late} streams have not got everything below {next}")
             }),
@@ -230,5 +230,5 @@ impl Shared {
 fn answer(line: &str) -> Result<()> {
     let mut stdout = std::io::stdout();
     writeln!(stdout, "{line}")?;
-    stdout.flush().context("nobody listens")
+    stdout.flush().context("stdout is closed")
 }

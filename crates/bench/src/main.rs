@@ -36,11 +36,11 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 #[command(name = "cargo xtask bench", about = "The server under load")]
 struct Args {
     #[command(subcommand)]
-    what: What,
+    command: Command,
 }
 
 #[derive(Subcommand)]
-enum What {
+enum Command {
     /// One notification to many streams: ours, stock rmcp and a ceiling, side by side
     Fanout(FanoutArgs),
     /// Events of a real cluster to many subscribers: nothing lost, how late, at what cost
@@ -60,19 +60,19 @@ enum What {
 }
 
 fn main() -> ExitCode {
-    let done = match Args::parse().what {
-        What::Fanout(args) => one_thread(fanout::run(args)),
-        What::Events(args) => many_threads(events::run(args)),
-        What::Faults(args) => many_threads(faults::run(args)),
-        What::Graph(args) => many_threads(graph::run(args)),
-        What::Soak(args) => one_thread(soak::run(args)),
-        What::Serve(args) => many_threads(serve::run(args)),
-        What::Load(args) => one_thread(load::run(args)),
+    let done = match Args::parse().command {
+        Command::Fanout(args) => one_thread(fanout::run(args)),
+        Command::Events(args) => many_threads(events::run(args)),
+        Command::Faults(args) => many_threads(faults::run(args)),
+        Command::Graph(args) => many_threads(graph::run(args)),
+        Command::Soak(args) => one_thread(soak::run(args)),
+        Command::Serve(args) => many_threads(serve::run(args)),
+        Command::Load(args) => one_thread(load::run(args)),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            say(&format!("bench: {error:#}"));
+            print_line(&format!("bench: {error:#}"));
             ExitCode::FAILURE
         }
     }
@@ -95,7 +95,7 @@ fn many_threads(work: impl Future<Output = Result<()>>) -> Result<()> {
 }
 
 /// Tells the person who waits.
-pub(crate) fn say(line: &str) {
-    // Nobody is left to tell if stderr is gone.
+pub(crate) fn print_line(line: &str) {
+    // There is no other place to report that stderr is gone.
     let _told = writeln!(std::io::stderr(), "{line}");
 }

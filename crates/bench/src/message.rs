@@ -1,4 +1,4 @@
-//! What is pushed: one log message of about 600 bytes, with its number and the
+//! The message that is pushed: one log message of about 600 bytes, with its number and the
 //! time it was published.
 
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 /// As many as an event of a cluster has.
 const PADDING: usize = 440;
 
-/// What the number stands behind, in the bytes of a message.
+/// The text before the number of a message.
 pub(crate) const NUMBER: &[u8] = b"\"number\":";
-/// What the time stands behind.
+/// The text before the time of a message.
 pub(crate) const PUBLISHED: &[u8] = b"\"published\":";
-/// What the number of missing ones stands behind, in a gap that is announced.
+/// The text before the number of missing messages, in the announcement of a gap.
 pub(crate) const MISSING: &[u8] = b"\"missing\":";
 
 /// The parameters of `notifications/message`.

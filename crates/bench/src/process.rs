@@ -1,5 +1,4 @@
-//! A child of ours that is told what to do line by line, and what the kernel knows
-//! of it.
+//! A child process that takes commands on stdin, and its CPU time and memory.
 
 use std::{env, fs, process::Stdio};
 
@@ -11,26 +10,26 @@ use tokio::{
 };
 
 /// Longer than any step takes.
-const PATIENCE: Duration = Duration::from_mins(3);
+const TIMEOUT: Duration = Duration::from_mins(3);
 
-/// This program in another role. It ends when it is dropped.
-pub(crate) struct Helper {
+/// This program in another role; ends when dropped.
+pub(crate) struct ChildProcess {
     child: Child,
     stdin: ChildStdin,
     stdout: Lines<BufReader<ChildStdout>>,
     pid: u32,
 }
 
-/// What a process has used, in seconds.
+/// CPU time of a process, in seconds.
 #[derive(Clone, Copy, Debug, Default, serde::Serialize)]
 pub(crate) struct Cpu {
     pub(crate) user: f64,
     pub(crate) system: f64,
 }
 
-// === impl Helper ===
+// === impl ChildProcess ===
 
-impl Helper {
+impl ChildProcess {
     /// Starts the role that these arguments name.
     pub(crate) fn start(arguments: &[String]) -> Result<Self> {
         let mut child = Command::new(env::current_exe()?)
@@ -51,26 +50,28 @@ impl Helper {
         })
     }
 
-    /// Says one line.
-    pub(crate) async fn tell(&mut self, line: &str) -> Result<()> {
+    /// Sends a line.
+    pub(crate) async fn send(&mut self, line: &str) -> Result<()> {
         self.stdin.write_all(format!("{line}\n").as_bytes()).await?;
         Ok(())
     }
 
-    /// Hears one line.
-    pub(crate) async fn hear(&mut self) -> Result<String> {
-        match timeout(PATIENCE, self.stdout.next_line()).await {
+    /// Receives a line.
+    pub(crate) async fn receive(&mut self) -> Result<String> {
+        match timeout(TIMEOUT, self.stdout.next_line()).await {
             Ok(Ok(Some(line))) => Ok(line),
             Ok(Ok(None)) => bail!("it ended: {:?}", self.child.wait().await),
             Ok(Err(error)) => Err(error.into()),
-            Err(_elapsed) => bail!("no answer in {} s", PATIENCE.as_secs()),
+            Err(_elapsed) => bail!("no answer in {} s", TIMEOUT.as_secs()),
         }
     }
 
-    /// Says one line and hears one.
-    pub(crate) async fn ask(&mut self, line: &str) -> Result<String> {
-        self.tell(line).await?;
-        self.hear().await.with_context(|| format!("asked `{line}`"))
+    /// Sends a line and receives one.
+    pub(crate) async fn request(&mut self, line: &str) -> Result<String> {
+        self.send(line).await?;
+        self.receive()
+            .await
+            .with_context(|| format!("asked `{line}`"))
     }
 
     /// CPU of the process and all its threads so far, of user and system together.

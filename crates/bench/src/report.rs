@@ -1,11 +1,11 @@
-//! What was measured, for people and for programs, and whether it is enough.
+//! The measurements, as tables and as JSON, and whether the bars hold.
 
 use std::{env, fs, path::PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 
-use crate::{say, serve::Kind};
+use crate::{print_line, serve::Kind};
 
 /// At the number of sessions that the bars are about: bursts and paced, against the
 /// ceiling and against stock rmcp, in deliveries per second of the server's CPU.
@@ -52,7 +52,7 @@ pub(crate) struct Cost {
 pub(crate) struct Stalled {
     without_p99_micros: Vec<u64>,
     with_p99_micros: Vec<u64>,
-    /// What the stalled one was told it has missed.
+    /// The number of messages announced as missed to the stalled reader.
     announced: u64,
     ratio: f64,
 }
@@ -196,7 +196,7 @@ impl Bars {
         };
         fs::write(&path, serde_json::to_string_pretty(report)?)
             .with_context(|| format!("cannot write {}", path.display()))?;
-        say(&format!("numbers: {}", path.display()));
+        print_line(&format!("numbers: {}", path.display()));
         ensure!(self.0.iter().all(|bar| bar.pass), "a bar was missed");
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! The servers that are compared. Each listens on loopback, says where, and then
-//! publishes what it is told to on stdin.
+//! The servers that are compared. Each listens on loopback, prints its port, and
+//! publishes on commands from stdin.
 
 mod ceiling;
 mod ours;
@@ -65,21 +65,21 @@ pub(crate) async fn run(args: ServeArgs) -> Result<()> {
     match args.kind {
         Kind::Ours => {
             let (address, publisher) = ours::start().await?;
-            obey(address, publisher).await
+            run_commands(address, publisher).await
         }
         Kind::Stock => {
             let (address, publisher) = stock::start().await?;
-            obey(address, publisher).await
+            run_commands(address, publisher).await
         }
         Kind::Ceiling => {
             let (address, publisher) = ceiling::start().await?;
-            obey(address, publisher).await
+            run_commands(address, publisher).await
         }
     }
 }
 
 /// Does what stdin says, until it ends.
-async fn obey(address: SocketAddr, mut publisher: impl Publisher) -> Result<()> {
+async fn run_commands(address: SocketAddr, mut publisher: impl Publisher) -> Result<()> {
     answer(&address.port().to_string())?;
     let mut published = 0;
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
@@ -112,7 +112,7 @@ async fn obey(address: SocketAddr, mut publisher: impl Publisher) -> Result<()> 
 fn answer(line: &str) -> Result<()> {
     let mut stdout = std::io::stdout();
     writeln!(stdout, "{line}")?;
-    stdout.flush().context("nobody listens")
+    stdout.flush().context("stdout is closed")
 }
 
 async fn listen() -> Result<(TcpListener, SocketAddr)> {

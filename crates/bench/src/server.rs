@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Longer than a start takes.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A running server. It ends when it is dropped.
 pub(crate) struct Server {
@@ -63,7 +63,7 @@ impl Server {
         let pid = child.id().context("it has ended at once")?;
         let stderr = child.stderr.take().context("no stderr")?;
         let mut lines = BufReader::new(stderr).lines();
-        let port = timeout(PATIENCE, port(&mut lines)).await??;
+        let port = timeout(TIMEOUT, port(&mut lines)).await??;
         let mut log = JoinSet::new();
         log.spawn(watch(lines));
         Ok(Self {

@@ -14,10 +14,10 @@ use tokio::{
 };
 
 use self::{
-    clients::{Tally, World},
+    clients::{Counters, SoakClient},
     server::Server,
 };
-use crate::say;
+use crate::print_line;
 
 /// How long clients come in a wave.
 const WAVE: Duration = Duration::from_secs(5);
@@ -65,26 +65,28 @@ async fn soak(args: SoakArgs) -> Result<()> {
     let mut server = Server::start(&args.server).await?;
     let quiet = server.left().await?;
     ensure!(quiet.sessions == 0, "a fresh server has sessions");
-    say("wave | clients | streams | messages | resumed | refused | sessions | tasks | RSS MiB");
+    print_line(
+        "wave | clients | streams | messages | resumed | refused | sessions | tasks | RSS MiB",
+    );
     let mut rests = Vec::new();
     let length = Duration::from_secs(args.minutes * 60);
     let mut wave = 0;
     while wave <= WARM_UP || began.elapsed() < length {
         wave += 1;
-        let tally = one_wave(&server, wave).await?;
+        let counters = one_wave(&server, wave).await?;
         let left = calm(&mut server, quiet).await?;
-        say(&format!(
+        print_line(&format!(
             "{wave} | {} | {} | {} | {} | {} | {} | {} | {:.1}",
-            tally.clients.get(),
-            tally.streams.get(),
-            tally.messages.get(),
-            tally.resumed.get(),
-            tally.refused.get(),
+            counters.clients.get(),
+            counters.streams.get(),
+            counters.messages.get(),
+            counters.resumed.get(),
+            counters.refused.get(),
             left.sessions,
             left.tasks,
             mib(left.rss),
         ));
-        tally.is_everything()?;
+        counters.is_everything()?;
         rests.push(left.rss);
     }
     server.stop().await?;
@@ -92,23 +94,23 @@ async fn soak(args: SoakArgs) -> Result<()> {
 }
 
 /// Clients of every kind, until the wave is over.
-async fn one_wave(server: &Server, wave: usize) -> Result<Rc<Tally>> {
-    let tally = Rc::new(Tally::default());
+async fn one_wave(server: &Server, wave: usize) -> Result<Rc<Counters>> {
+    let counters = Rc::new(Counters::default());
     let until = Instant::now() + WAVE;
     let mut clients = JoinSet::new();
     for seat in 0..CLIENTS {
-        let world = World {
+        let client = SoakClient {
             port: server.port(),
-            tally: Rc::clone(&tally),
+            counters: Rc::clone(&counters),
             until,
         };
-        clients.spawn_local(clients::take_turns(world, seat, wave));
+        clients.spawn_local(clients::take_turns(client, seat, wave));
     }
     let mut change = 0;
     loop {
         tokio::select! {
             ended = clients.join_next() => match ended {
-                None => return Ok(tally),
+                None => return Ok(counters),
                 Some(done) => done??,
             },
             // What the server has to say by itself: its contexts come and go.
@@ -155,7 +157,7 @@ fn judge(rests: &[u64]) -> Result<()> {
         mib(bound)
     );
     ensure!(last <= bound, "memory grows: {verdict}");
-    say(&format!(
+    print_line(&format!(
         "soak: no session and no task is left, memory is flat: {verdict}"
     ));
     Ok(())

@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// Everything that was created arrives within this.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// What must not come more than once is waited for so long.
 const ECHO: Duration = Duration::from_millis(500);
@@ -93,7 +93,7 @@ impl Subscribers {
     /// Waits until everybody has so many messages, and takes them. Those that do not
     /// come are missing; those that should not come had their chance.
     pub(crate) async fn take(&self, count: usize) -> Result<Vec<Vec<Arrival>>> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let all = || {
             let arrived = self.shared.arrived.lock();
             arrived.iter().all(|client| client.len() >= count)

@@ -1,4 +1,4 @@
-//! Whether everybody got everything, once and in order, and how late.
+//! Checks that every client received every event, once and in order, and how late.
 
 use std::collections::HashMap;
 

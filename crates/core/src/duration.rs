@@ -1,15 +1,15 @@
-//! Lengths of time as people write them: `90s`, `15m`, `1h30m`, `2d`.
+//! Durations as people write them: `90s`, `15m`, `1h30m`, `2d`.
 
 use std::time::Duration;
 
-/// A text that is no length of time.
+/// A text that is not a duration.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a length of time; write for example 90s, 15m, 1h30m or 2d")]
-pub struct NotADuration(String);
+pub struct ParseDurationError(String);
 
-/// Reads a length of time.
-pub fn parse(text: &str) -> Result<Duration, NotADuration> {
-    let refuse = || NotADuration(text.to_owned());
+/// Parses a duration.
+pub fn parse(text: &str) -> Result<Duration, ParseDurationError> {
+    let refuse = || ParseDurationError(text.to_owned());
     let mut rest = text.trim();
     let mut seconds: u64 = 0;
     if rest.is_empty() {
@@ -31,7 +31,7 @@ pub fn parse(text: &str) -> Result<Duration, NotADuration> {
         seconds = number
             .checked_mul(scale)
             .and_then(|more| seconds.checked_add(more))
-            // Beyond this there is no calendar to count in.
+            // A larger duration would leave the range of the calendar.
             .filter(|seconds| *seconds <= 100 * 365 * 86400)
             .ok_or_else(refuse)?;
         rest = &rest[digits + unit.len_utf8()..];
@@ -39,7 +39,7 @@ pub fn parse(text: &str) -> Result<Duration, NotADuration> {
     Ok(Duration::from_secs(seconds))
 }
 
-/// Writes a length of time as kubectl shows ages: the two largest units at most.
+/// Formats a duration as kubectl shows ages: the two largest units at most.
 pub fn short(duration: Duration) -> String {
     let seconds = duration.as_secs();
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);

@@ -1,4 +1,4 @@
-//! An event as a subscriber sees it: plain, and serialised once for all who are pushed to.
+//! A plain event, serialised once for all subscribers.
 
 use std::{
     collections::BTreeMap,
@@ -15,57 +15,57 @@ pub type Labels = Arc<BTreeMap<String, String>>;
 /// One occurrence of a Kubernetes event.
 #[derive(Debug, Default)]
 pub struct Event {
-    /// The uid of the event object.
+    /// Uid of the event object.
     pub uid: String,
-    /// Its version in the cluster, if that is a number, as it is everywhere so far.
+    /// resourceVersion, if it is a number, as it is everywhere so far.
     pub version: Option<u64>,
-    /// Where the event lives.
+    /// Namespace of the event object.
     pub namespace: String,
-    /// The latest sign of it.
+    /// When the event was last seen.
     pub timestamp: Timestamp,
-    /// Normal or Warning.
+    /// `Normal` or `Warning`.
     pub kind: String,
-    /// One word.
+    /// Reason in one word.
     pub reason: String,
-    /// A sentence, written by whoever reported it.
+    /// Message for a person, written by the reporter.
     pub message: String,
-    /// Labels of the involved object; of the event itself if that is gone.
+    /// Labels of the involved object; of the event object if the involved one is gone.
     pub labels: Labels,
-    /// What it is about.
+    /// Object that the event is about.
     pub involved: InvolvedObject,
-    /// How often it was seen.
+    /// How often the event was seen.
     pub count: i32,
-    /// When it was first seen.
+    /// When the event was first seen.
     pub first_seen: Option<Timestamp>,
-    /// Who reported it.
+    /// Component that reported the event.
     pub source: String,
-    /// What is derived from the other fields, when first asked for.
+    /// Id and serialised form, derived from the other fields on first use.
     pub derived: Derived,
 }
 
-/// What an event keeps of what was made of it: its id and its serialised form.
+/// Id and serialised form of an event, computed once.
 #[derive(Debug, Default)]
 pub struct Derived {
     id: OnceLock<String>,
     members: OnceLock<SharedMembers>,
 }
 
-/// What an event is about.
+/// Object that an event is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InvolvedObject {
-    /// Its API version.
+    /// API version.
     pub api_version: String,
-    /// Its kind.
+    /// Kind.
     pub kind: String,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its namespace, if it has one.
+    /// Namespace; empty for a cluster-scoped object.
     pub namespace: String,
-    /// Its uid.
+    /// Uid.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
-    /// Which part of it, e.g. a container of a pod.
+    /// Part of the object, e.g. a container of a pod.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub field_path: String,
 }
@@ -74,13 +74,13 @@ pub struct InvolvedObject {
 #[serde(rename_all = "camelCase")]
 struct Members<'a> {
     event_id: &'a str,
-    event: Wire<'a>,
+    event: EventPayload<'a>,
 }
 
-/// An event as it is told.
+/// An event as clients read it: the member `event` of a payload.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Wire<'a> {
+pub struct EventPayload<'a> {
     namespace: &'a str,
     timestamp: Timestamp,
     #[serde(rename = "type")]
@@ -100,26 +100,27 @@ pub struct Wire<'a> {
 // === impl Event ===
 
 impl Event {
-    /// Names this occurrence: the same for everybody, and after a reconnect.
+    /// Id of this occurrence: the same for every subscriber, and after a reconnect.
     pub fn id(&self) -> &str {
         (self.derived.id).get_or_init(|| format!("{}:{}", self.uid, self.count))
     }
 
-    /// What is the same in everybody's notification, serialised when first asked for.
+    /// The members that are the same in every subscriber's notification, serialised on first
+    /// use.
     pub fn members(&self) -> &SharedMembers {
         self.derived.members.get_or_init(|| {
             let members = Members {
                 event_id: self.id(),
-                event: self.wire(),
+                event: self.payload(),
             };
             // Strings and numbers always serialise.
             SharedMembers::new(&members).unwrap_or_default()
         })
     }
 
-    /// The `event` of an answer.
-    pub fn wire(&self) -> Wire<'_> {
-        Wire {
+    /// The event as clients read it.
+    pub fn payload(&self) -> EventPayload<'_> {
+        EventPayload {
             namespace: &self.namespace,
             timestamp: self.timestamp,
             kind: &self.kind,
@@ -134,7 +135,7 @@ impl Event {
         }
     }
 
-    /// One line for a person.
+    /// Summary in one line.
     pub fn summary(&self) -> String {
         let kind = self.involved.kind.to_lowercase();
         let mut line = format!(
@@ -153,7 +154,7 @@ impl Event {
     }
 }
 
-/// As much as one looks at.
+/// Length of a summary, at most.
 const SUMMARY_BYTES: usize = 200;
 
 #[cfg(test)]
@@ -182,10 +183,10 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_wire_has_every_field_that_was_promised() {
+    fn the_payload_has_every_field_that_was_promised() {
         let mut event = event("shop", "ConfigMap", "settings");
         event.labels = Arc::new([("app".to_owned(), "shop".to_owned())].into());
-        let json = serde_json::to_value(event.wire()).unwrap();
+        let json = serde_json::to_value(event.payload()).unwrap();
         assert_eq!(
             json,
             serde_json::json!({

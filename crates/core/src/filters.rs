@@ -1,70 +1,67 @@
-//! What a subscriber asks for, normalised, and whether an event is it.
+//! Filters of a subscription: parsed and normalised once, then matched against every event.
 //!
-//! A filter that was accepted is enforced; one that cannot be is refused here.
+//! A filter that was accepted is enforced; one that cannot be enforced is refused here.
 
 mod glob;
-mod selector;
 
 use std::collections::BTreeSet;
 
+use kubecrier_k8s_api::{InvalidSelector, LabelSelector, names::is_dns_label};
 use serde::Serialize;
 use thiserror::Error;
 
-pub use self::{
-    glob::Glob,
-    selector::{NotASelector, Selector},
-};
+pub use self::glob::Glob;
 use crate::Event;
 
-/// How events are told.
+/// Mode of a subscription.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// Every event that matches.
+    /// Delivers every event that matches.
     #[default]
     Events,
-    /// Warnings about pods, with the evidence.
+    /// Delivers warnings about pods, with evidence.
     Faults,
 }
 
-/// The types that Kubernetes has.
+/// Type of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum EventType {
-    /// As it should be.
+    /// Normal operation.
     Normal,
-    /// As it should not.
+    /// Something went wrong.
     Warning,
 }
 
-/// What was asked for, as it was written.
+/// Filters as a client writes them.
 #[derive(Clone, Debug, Default)]
-pub struct Request {
-    /// How events are told.
+pub struct FilterRequest {
+    /// Mode of the subscription.
     pub mode: Mode,
-    /// One namespace.
+    /// A namespace.
     pub namespace: Option<String>,
-    /// Several; a pattern is taken as one.
+    /// Several namespaces; one with `*` or `?` is a pattern.
     pub namespaces: Vec<String>,
-    /// Patterns.
+    /// Patterns of namespaces.
     pub namespace_selector: Vec<String>,
-    /// Of the involved object.
+    /// Label selector for the involved object.
     pub label_selector: Option<String>,
-    /// Of the involved object; whether a kind is spelled as Kubernetes does is the
-    /// caller's affair.
+    /// Kind of the involved object; the caller spells it as Kubernetes does.
     pub involved_kind: Option<String>,
-    /// Of the involved object.
+    /// Name of the involved object.
     pub involved_name: Option<String>,
-    /// Of the involved object.
+    /// Namespace of the involved object.
     pub involved_namespace: Option<String>,
-    /// Any of them; none is all.
+    /// Types of events; all if empty.
     pub types: Vec<EventType>,
-    /// What a reason begins with.
+    /// Prefix of the reason.
     pub reason: Option<String>,
-    /// Reasons that are not wanted.
+    /// Reasons that do not match.
     pub exclude_reasons: Vec<String>,
 }
 
-/// What is enforced, and echoed: the same request always normalises to the same.
+/// Filters that are enforced, and echoed to the client. Equal requests normalise to equal
+/// filters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Filters {
@@ -74,8 +71,11 @@ pub struct Filters {
     namespaces: BTreeSet<String>,
     #[serde(skip_serializing_if = "BTreeSet::is_empty", serialize_with = "texts")]
     namespace_selector: BTreeSet<Glob>,
-    #[serde(skip_serializing_if = "Selector::is_empty", serialize_with = "text")]
-    label_selector: Selector,
+    #[serde(
+        skip_serializing_if = "LabelSelector::is_empty",
+        serialize_with = "text"
+    )]
+    label_selector: LabelSelector,
     #[serde(skip_serializing_if = "Option::is_none")]
     involved_kind: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -90,67 +90,67 @@ pub struct Filters {
     exclude_reasons: BTreeSet<String>,
 }
 
-/// A request that cannot be enforced.
+/// Why a request cannot be enforced.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum NotAFilter {
-    /// The labels.
+pub enum FilterError {
+    /// The label selector cannot be parsed.
     #[error("{0}; write for example `app=web,tier in (a,b)`")]
-    Selector(#[from] NotASelector),
-    /// Faults are warnings.
+    Selector(#[from] InvalidSelector),
+    /// Faults are warnings, and the request is for normal events.
     #[error(
         "mode `faults` is about Warning events only, so `type` cannot be Normal: leave it out, or use \
          mode `events`"
     )]
     NormalFaults,
-    /// Faults are about pods.
+    /// Faults are about pods, and the request is for another kind.
     #[error(
         "mode `faults` is about pods only, so `{argument}` cannot be `{kind}`: leave it out, or use mode \
          `events`"
     )]
     NotAPod {
-        /// Which argument said so.
+        /// Name of the argument.
         argument: &'static str,
-        /// What it said.
+        /// Kind in the request.
         kind: String,
     },
-    /// A text that no name is.
+    /// A text that cannot be a name.
     #[error("`{argument}` has `{text}`, which no {what} is called")]
     Name {
-        /// Which argument.
+        /// Name of the argument.
         argument: &'static str,
-        /// What it said.
+        /// Text in the request.
         text: String,
-        /// What it should name.
+        /// What the argument names.
         what: &'static str,
     },
-    /// Nothing could ever match.
+    /// No event could ever match.
     #[error(
         "`involvedNamespace` is `{0}`, which none of the namespaces asked for is: nothing could ever \
          match"
     )]
     Never(String),
-    /// More than anybody means.
+    /// A list is too long.
     #[error("`{argument}` has {count} entries, but at most {most} are taken")]
     TooMany {
-        /// Which argument.
+        /// Name of the argument.
         argument: &'static str,
-        /// So many.
+        /// Number of entries.
         count: usize,
-        /// May be.
+        /// Maximum number of entries.
         most: usize,
     },
 }
 
-/// Entries of one list.
+/// Maximum number of entries of one list.
 const ENTRIES_MAX: usize = 100;
 
-/// Kubernetes has no longer names.
+/// Maximum length of a name in Kubernetes.
 const NAME_BYTES_MAX: usize = 253;
 
 // === impl Mode ===
 
 impl Mode {
-    /// As it is written.
+    /// The word of the mode.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Events => "events",
@@ -158,7 +158,7 @@ impl Mode {
         }
     }
 
-    /// Who logs.
+    /// Logger of the messages.
     pub fn logger(self) -> &'static str {
         match self {
             Self::Events => "kubernetes/events",
@@ -170,7 +170,7 @@ impl Mode {
 // === impl EventType ===
 
 impl EventType {
-    /// As Kubernetes writes it.
+    /// The word of Kubernetes.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Normal => "Normal",
@@ -181,10 +181,10 @@ impl EventType {
 
 // === impl Filters ===
 
-impl TryFrom<Request> for Filters {
-    type Error = NotAFilter;
+impl TryFrom<FilterRequest> for Filters {
+    type Error = FilterError;
 
-    fn try_from(request: Request) -> Result<Self, NotAFilter> {
+    fn try_from(request: FilterRequest) -> Result<Self, FilterError> {
         let mode = request.mode;
         bounded("namespaces", request.namespaces.len())?;
         bounded("namespaceSelector", request.namespace_selector.len())?;
@@ -201,7 +201,7 @@ impl TryFrom<Request> for Filters {
                 namespaces.insert(name);
             }
         }
-        // What a pattern covers does not have to be named as well.
+        // A name that a pattern covers is redundant.
         namespaces.retain(|name| !namespace_selector.iter().any(|glob| glob.matches(name)));
         if namespace_selector.iter().any(|glob| glob.as_str() == "*") {
             namespace_selector.clear();
@@ -210,7 +210,7 @@ impl TryFrom<Request> for Filters {
         let given = |text: Option<String>| text.filter(|text| !text.is_empty());
         let label_selector = match given(request.label_selector) {
             Some(text) => text.parse()?,
-            None => Selector::default(),
+            None => LabelSelector::default(),
         };
         let filters = Self {
             mode,
@@ -237,34 +237,34 @@ impl TryFrom<Request> for Filters {
 }
 
 impl Filters {
-    /// How events are told.
+    /// Mode of the subscription.
     pub fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// The namespaces that can ever match, if they can be named.
+    /// The only namespaces that can match, if they are known by name.
     pub fn exact_namespaces(&self) -> Option<Vec<&str>> {
         if let Some(namespace) = &self.involved_namespace {
-            // An event lives in the namespace of what it is about.
+            // An event is in the namespace of its involved object.
             return Some(vec![namespace]);
         }
         let exact = !self.namespaces.is_empty() && self.namespace_selector.is_empty();
         exact.then(|| self.namespaces.iter().map(String::as_str).collect())
     }
 
-    /// Whether events of that namespace can match.
+    /// Whether events of a namespace can match.
     pub fn admits_namespace(&self, namespace: &str) -> bool {
         (self.namespaces.is_empty() && self.namespace_selector.is_empty())
             || self.namespaces.contains(namespace)
             || (self.namespace_selector.iter()).any(|glob| glob.matches(namespace))
     }
 
-    /// What it is about, for the API server to select by: kind and name.
+    /// Kind and name of the involved object, for the API server to select by.
     pub fn involved(&self) -> (Option<&str>, Option<&str>) {
         (self.involved_kind.as_deref(), self.involved_name.as_deref())
     }
 
-    /// Everything but the labels, which cost more to know.
+    /// Whether an event matches all but the label selector: labels may cost a request.
     pub fn admits(&self, event: &Event) -> bool {
         let same =
             |wanted: &Option<String>, is: &str| wanted.as_ref().is_none_or(|wanted| wanted == is);
@@ -282,18 +282,19 @@ impl Filters {
             && self.admits_namespace(&event.namespace)
     }
 
-    /// Whether the labels are as they should be.
+    /// Whether the labels of an event match the label selector.
     pub fn admits_labels(&self, event: &Event) -> bool {
-        self.label_selector.matches(&event.labels)
+        let label = |key: &str| event.labels.get(key).map(String::as_str);
+        self.label_selector.matches(label)
     }
 
-    fn checked(self) -> Result<Self, NotAFilter> {
+    fn checked(self) -> Result<Self, FilterError> {
         if self.mode == Mode::Faults {
             if self.types.contains(&EventType::Normal) {
-                return Err(NotAFilter::NormalFaults);
+                return Err(FilterError::NormalFaults);
             }
             if let Some(kind) = self.involved_kind.clone().filter(|kind| kind != "Pod") {
-                return Err(NotAFilter::NotAPod {
+                return Err(FilterError::NotAPod {
                     argument: "involvedKind",
                     kind,
                 });
@@ -302,15 +303,15 @@ impl Filters {
         if let Some(namespace) = &self.involved_namespace
             && !self.admits_namespace(namespace)
         {
-            return Err(NotAFilter::Never(namespace.clone()));
+            return Err(FilterError::Never(namespace.clone()));
         }
         Ok(self)
     }
 }
 
-fn bounded(argument: &'static str, count: usize) -> Result<(), NotAFilter> {
+fn bounded(argument: &'static str, count: usize) -> Result<(), FilterError> {
     if count > ENTRIES_MAX {
-        return Err(NotAFilter::TooMany {
+        return Err(FilterError::TooMany {
             argument,
             count,
             most: ENTRIES_MAX,
@@ -319,18 +320,12 @@ fn bounded(argument: &'static str, count: usize) -> Result<(), NotAFilter> {
     Ok(())
 }
 
-/// Whether a namespace can be called so; `shown` is what the caller wrote.
-fn fits(argument: &'static str, name: &str, shown: &str) -> Result<(), NotAFilter> {
-    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    let edge = |c: Option<char>| c.is_some_and(|c| c != '-');
-    let fits = name.len() <= 63
-        && name.chars().all(inner)
-        && edge(name.chars().next())
-        && edge(name.chars().next_back());
-    if fits {
+/// Checks the name of a namespace; `shown` is the client's text for the error.
+fn fits(argument: &'static str, name: &str, shown: &str) -> Result<(), FilterError> {
+    if is_dns_label(name) {
         return Ok(());
     }
-    Err(NotAFilter::Name {
+    Err(FilterError::Name {
         argument,
         text: shown.to_owned(),
         what: "namespace",
@@ -341,7 +336,7 @@ fn named(
     argument: &'static str,
     what: &'static str,
     text: Option<String>,
-) -> Result<Option<String>, NotAFilter> {
+) -> Result<Option<String>, FilterError> {
     // These characters would end a field selector early.
     let bad = |text: &String| {
         text.len() > NAME_BYTES_MAX
@@ -349,7 +344,7 @@ fn named(
             || text.contains(|c: char| c.is_whitespace() || c.is_control())
     };
     match text {
-        Some(text) if bad(&text) => Err(NotAFilter::Name {
+        Some(text) if bad(&text) => Err(FilterError::Name {
             argument,
             text: text.chars().take(80).collect(),
             what,

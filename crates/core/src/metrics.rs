@@ -1,5 +1,4 @@
-//! What the server counts, under the prefix `kubecrier_`; label values come from
-//! closed sets.
+//! Metrics of the server, with the prefix `kubecrier_`. Label values come from closed sets.
 
 mod follow;
 mod graph;
@@ -19,16 +18,18 @@ use prometheus_client::{
     registry::Registry,
 };
 
+use crate::resource_type::ResourceType;
+
 pub use self::{
     follow::FollowMetrics,
     graph::GraphMetrics,
     watch::{WatchEnd, WatchMetrics, WatchState},
 };
 
-/// From a cached answer to a cluster that does not answer.
+/// Buckets from a cached answer to a cluster that does not answer.
 const SECONDS: [f64; 8] = [0.005, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0];
 
-/// The counters of tool calls, and the registry that everything is in.
+/// The registry of all metrics, with the metrics of tool calls.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     registry: Arc<Registry>,
@@ -42,7 +43,7 @@ pub struct Metrics {
     graph: GraphMetrics,
 }
 
-/// The counters of log captures. Cheap to clone.
+/// Metrics of log captures. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct CaptureMetrics {
     in_flight: Gauge,
@@ -53,13 +54,13 @@ pub struct CaptureMetrics {
     seconds: Histogram,
 }
 
-/// A capture that waits for a place; counted until it is dropped.
+/// A capture that waits for a permit; counted until it is dropped.
 #[derive(Debug)]
 pub struct CaptureWaiting(CaptureMetrics);
 
-/// A capture under way; counted until it is dropped.
+/// A capture in flight; counted until it is dropped.
 #[derive(Debug)]
-pub struct CaptureUnderWay(CaptureMetrics);
+pub struct CaptureInFlight(CaptureMetrics);
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct ReasonLabel {
@@ -80,7 +81,7 @@ struct ToolLabel {
 // === impl Metrics ===
 
 impl Metrics {
-    /// A registry of its own, so that two servers in one process do not mix.
+    /// Metrics with their own registry, so that two servers in one process do not mix.
     pub fn new() -> Self {
         let calls = Family::<CallLabels, Counter>::default();
         let seconds =
@@ -89,23 +90,23 @@ impl Metrics {
             });
         let sessions = Gauge::default();
         let mut all = Registry::default();
-        // The one metric whose name is given; everything else has our prefix.
-        let notifications = mcp_notify::Metrics::register(&mut all);
+        // The one metric whose name is specified; all others have our prefix.
+        let notifications = mcp_notify::Metrics::register::<ResourceType>(&mut all);
         let registry = all.sub_registry_with_prefix("kubecrier");
-        registry.register("sessions", "Sessions over HTTP", sessions.clone());
+        registry.register("sessions", "Number of open HTTP sessions", sessions.clone());
         registry.register(
             "tool_calls",
-            "Calls of tools by how they ended: ok, or the kind of error",
+            "Number of tool calls, by outcome: ok or the kind of error",
             calls.clone(),
         );
         registry.register(
             "tool_seconds",
-            "How long calls of tools took",
+            "Duration of tool calls in seconds",
             seconds.clone(),
         );
         registry.register(
             "build",
-            "What is running",
+            "Version of the running server",
             Info::new([("version", env!("CARGO_PKG_VERSION"))]),
         );
         let watch = WatchMetrics::register(registry);
@@ -115,7 +116,7 @@ impl Metrics {
         let started = jiff::Timestamp::now().as_second();
         registry.register(
             "start_time_seconds",
-            "When the server was started",
+            "Start time of the server, in seconds since the Unix epoch",
             ConstGauge::new(started),
         );
         Self {
@@ -131,32 +132,32 @@ impl Metrics {
         }
     }
 
-    /// Where graphs are counted.
+    /// Metrics of graphs.
     pub fn graph(&self) -> &GraphMetrics {
         &self.graph
     }
 
-    /// Where log captures are counted.
+    /// Metrics of log captures.
     pub fn captures(&self) -> CaptureMetrics {
         self.captures.clone()
     }
 
-    /// Where failed notifications are counted.
+    /// Metrics of notifications.
     pub fn notifications(&self) -> mcp_notify::Metrics {
         self.notifications.clone()
     }
 
-    /// Where followed logs are counted.
+    /// Metrics of followed logs.
     pub fn follows(&self) -> FollowMetrics {
         self.follows.clone()
     }
 
-    /// Where watches are counted.
+    /// Metrics of watches.
     pub fn watch(&self) -> &WatchMetrics {
         &self.watch
     }
 
-    /// Counts one call.
+    /// Counts a tool call.
     pub fn called(&self, tool: &'static str, outcome: &'static str, seconds: f64) {
         self.calls
             .get_or_create(&CallLabels { tool, outcome })
@@ -166,7 +167,7 @@ impl Metrics {
             .observe(seconds);
     }
 
-    /// Everything, as Prometheus reads it; sizes are as of now.
+    /// All metrics in Prometheus' text format; sizes are as of now.
     pub fn encode(&self, sessions: usize) -> Result<String, std::fmt::Error> {
         self.sessions
             .set(i64::try_from(sessions).unwrap_or(i64::MAX));
@@ -196,55 +197,55 @@ impl CaptureMetrics {
         };
         registry.register(
             "log_captures_in_flight",
-            "Captures of logs under way",
+            "Number of log captures in flight",
             all.in_flight.clone(),
         );
         registry.register(
             "log_captures_waiting",
-            "Captures of logs that wait for a free place",
+            "Number of log captures that wait for a permit",
             all.waiting.clone(),
         );
         registry.register(
             "log_captures_done",
-            "Captures of logs that came to an end",
+            "Number of finished log captures",
             all.done.clone(),
         );
         registry.register(
             "log_captures_throttled",
-            "Captures of logs that found no free place",
+            "Number of log captures that were throttled",
             all.throttled.clone(),
         );
         registry.register(
             "log_captures_failed",
-            "Logs that could not be had, by why",
+            "Number of logs that could not be read, by reason",
             all.failed.clone(),
         );
         registry.register(
             "log_captures_seconds",
-            "How long captures of logs took",
+            "Duration of log captures in seconds",
             all.seconds.clone(),
         );
         all
     }
 
-    /// One begins.
-    pub fn begin(&self) -> CaptureUnderWay {
+    /// Counts a capture that starts.
+    pub fn begin(&self) -> CaptureInFlight {
         self.in_flight.inc();
-        CaptureUnderWay(self.clone())
+        CaptureInFlight(self.clone())
     }
 
-    /// One waits for a free place.
+    /// Counts a capture that waits for a permit.
     pub fn wait(&self) -> CaptureWaiting {
         self.waiting.inc();
         CaptureWaiting(self.clone())
     }
 
-    /// One found no free place.
+    /// Counts a capture that was throttled.
     pub fn throttled(&self) {
         self.throttled.inc();
     }
 
-    /// A log could not be had.
+    /// Counts a log that could not be read.
     pub fn failed(&self, reason: &'static str) {
         self.failed.get_or_create(&ReasonLabel { reason }).inc();
     }
@@ -258,17 +259,17 @@ impl Drop for CaptureWaiting {
     }
 }
 
-// === impl CaptureUnderWay ===
+// === impl CaptureInFlight ===
 
-impl CaptureUnderWay {
-    /// It came to an end.
+impl CaptureInFlight {
+    /// Counts the capture as finished.
     pub fn done(self, seconds: f64) {
         self.0.done.inc();
         self.0.seconds.observe(seconds);
     }
 }
 
-impl Drop for CaptureUnderWay {
+impl Drop for CaptureInFlight {
     fn drop(&mut self) {
         self.0.in_flight.dec();
     }

@@ -1,11 +1,14 @@
-//! Event subscriptions, without a word of kube or of rmcp: what is asked for, what
-//! matches, what was seen in which order, whose it is, and how it is told.
+//! Event subscriptions: filters, a numbered feed, an owner, and delivery.
 //!
 //! ```text
-//!   watch ──Event──▶ Subscription: filter ▶ feed (seq, cursor) ─┬─▶ message to its session
-//!                                                               ├─▶ resources/updated
-//!                                                               └─▶ whoever polls
+//!   watch ──Event──▶ Subscription: filter ─┬─ mode events ────────────────▶ Feed (seq, cursor)
+//!                                          └─ mode faults ─▶ FaultQueue ─▶   │
+//!                                                                           ├─▶ message to its session
+//!                                                                           ├─▶ resources/updated
+//!                                                                           └─▶ polls and reads
 //! ```
+//!
+//! The [`Ledger`] has all subscriptions by owner, within limits.
 
 mod feed;
 mod ledger;
@@ -14,9 +17,12 @@ mod payload;
 mod subscription;
 
 pub use self::{
-    feed::{Cursor, Entry, Feed, FeedLimits, Item, Read, StaleCursor},
-    ledger::{Caps, Ledger, Owner, Refused, Slot, SubscriptionId, Unsubscribed},
-    listener::{Change, Listener},
+    feed::{Cursor, CursorError, Feed, FeedEntry, FeedItem, FeedLimits, FeedPage},
+    ledger::{
+        Ledger, LimitReached, Owner, Reservation, SubscriptionId, SubscriptionLimits,
+        UnsubscribeOutcome,
+    },
+    listener::{Listener, WatchStatus},
     payload::Payload,
-    subscription::{Outlet, Subscription, Update, Updates},
+    subscription::{FeedUpdate, Subscription, SubscriptionDeps, UpdateSink},
 };

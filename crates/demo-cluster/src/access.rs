@@ -1,40 +1,40 @@
-//! Who may do what: roles as RBAC has them, and denials on top for tests.
+//! Authorization: grants as RBAC roles give them, and denials on top of them for tests.
 
 use std::collections::BTreeMap;
 
+use kubecrier_k8s_api::{kinds, names::group_resource};
 use serde_json::{Value, json};
 
 use crate::{
-    faults::Matching,
-    request::{Asked, Coordinates, Target},
-    resource,
-    status::{Refusal, Subject},
+    faults::RequestMatcher,
+    request::{RequestInfo, RequestTarget, ResourcePath},
+    status::{InvalidObject, StatusError},
 };
 
-/// Verbs on resources, everywhere or in one namespace.
+/// Permission for verbs on resources, everywhere or in one namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// Only there; everywhere if none.
+    /// The only namespace; `None` is the whole cluster.
     pub namespace: Option<String>,
     /// `get`, `list`, `watch`, ... or `*`.
     pub verbs: Vec<String>,
-    /// The empty text is the core group; `*` are all.
+    /// API groups. The core group is empty; `*` is all of them.
     pub groups: Vec<String>,
     /// `pods`, `pods/log`, ... or `*`.
     pub resources: Vec<String>,
 }
 
-/// What users may do. Who is not named may do everything.
+/// The permissions of all users. A user without grants may do everything.
 #[derive(Debug, Default)]
 pub(crate) struct Access {
     user: String,
     grants: BTreeMap<String, Vec<Grant>>,
-    denials: Vec<Matching>,
+    denials: Vec<RequestMatcher>,
 }
 
-/// One thing somebody wants to do.
+/// What a request is authorized by.
 #[derive(Clone, Copy, Debug)]
-struct Attempt<'a> {
+struct Attributes<'a> {
     user: &'a str,
     verb: &'a str,
     group: &'a str,
@@ -46,7 +46,7 @@ struct Attempt<'a> {
 // === impl Grant ===
 
 impl Grant {
-    /// Everything on everything.
+    /// All verbs on all resources.
     pub fn everything() -> Self {
         let all = || vec!["*".to_owned()];
         Self {
@@ -57,7 +57,7 @@ impl Grant {
         }
     }
 
-    /// To get, list and watch these core resources.
+    /// `get`, `list` and `watch` on these core resources.
     pub fn reading<'a>(resources: impl IntoIterator<Item = &'a str>) -> Self {
         let own = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
         Self {
@@ -68,29 +68,29 @@ impl Grant {
         }
     }
 
-    /// The same, of another group.
+    /// Moves the grant to another API group.
     #[must_use]
     pub fn of_group(mut self, group: &str) -> Self {
         self.groups = vec![group.to_owned()];
         self
     }
 
-    /// The same, only in a namespace.
+    /// Limits the grant to a namespace.
     #[must_use]
     pub fn within(mut self, namespace: &str) -> Self {
         self.namespace = Some(namespace.to_owned());
         self
     }
 
-    fn allows(&self, attempt: &Attempt<'_>) -> bool {
+    fn allows(&self, attributes: &Attributes<'_>) -> bool {
         let named =
             |words: &[String], word: &str| words.iter().any(|one| one == "*" || one == word);
         self.namespace
             .as_deref()
-            .is_none_or(|here| attempt.namespace == Some(here))
-            && named(&self.verbs, attempt.verb)
-            && named(&self.groups, attempt.group)
-            && named(&self.resources, attempt.resource)
+            .is_none_or(|namespace| attributes.namespace == Some(namespace))
+            && named(&self.verbs, attributes.verb)
+            && named(&self.groups, attributes.group)
+            && named(&self.resources, attributes.resource)
     }
 }
 
@@ -108,41 +108,41 @@ impl Access {
         self.grants.insert(user.to_owned(), grants);
     }
 
-    pub(crate) fn deny(&mut self, what: Matching) {
+    pub(crate) fn deny(&mut self, what: RequestMatcher) {
         self.denials.push(what);
     }
 
-    pub(crate) fn allow_again(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.denials.clear();
         self.grants.clear();
     }
 
-    /// Refuses what may not be done.
-    pub(crate) fn check(&self, asked: &Asked) -> Result<(), Refusal> {
-        let Target::Object(at) = &asked.target else {
-            // Discovery and health are for everybody.
+    /// Fails with 403 unless the request is permitted.
+    pub(crate) fn check(&self, request: &RequestInfo) -> Result<(), StatusError> {
+        let RequestTarget::Resource(at) = &request.target else {
+            // Discovery and health need no permission.
             return Ok(());
         };
         let resource = at.full_resource();
-        let attempt = Attempt {
-            user: asked.user.as_deref().unwrap_or(&self.user),
-            verb: asked.verb,
+        let attributes = Attributes {
+            user: request.user.as_deref().unwrap_or(&self.user),
+            verb: request.verb,
             group: &at.group,
             resource: &resource,
             namespace: at.namespace.as_deref(),
             name: at.name.as_deref(),
         };
-        if self.permits(&attempt) {
+        if self.permits(&attributes) {
             Ok(())
         } else {
-            Err(self.forbidden(asked, at))
+            Err(self.forbidden(request, at))
         }
     }
 
-    /// What is said to somebody who may not.
-    pub(crate) fn forbidden(&self, asked: &Asked, at: &Coordinates) -> Refusal {
-        let user = asked.user.as_deref().unwrap_or(&self.user);
-        let mut subject = at.qualified();
+    /// The 403 for a request, in the words of the RBAC authorizer.
+    pub(crate) fn forbidden(&self, request: &RequestInfo, at: &ResourcePath) -> StatusError {
+        let user = request.user.as_deref().unwrap_or(&self.user);
+        let mut subject = at.group_resource();
         let mut details = json!({"kind": at.resource});
         if !at.group.is_empty() {
             details["group"] = at.group.as_str().into();
@@ -151,23 +151,23 @@ impl Access {
             subject = format!("{subject} \"{name}\"");
             details["name"] = name.as_str().into();
         }
-        let place = match &at.namespace {
+        let scope = match &at.namespace {
             Some(namespace) => format!("in the namespace \"{namespace}\""),
             None => "at the cluster scope".to_owned(),
         };
         let message = format!(
             "{subject} is forbidden: User \"{user}\" cannot {} resource \"{}\" in API group \"{}\" \
-             {place}",
-            asked.verb,
+             {scope}",
+            request.verb,
             at.full_resource(),
             at.group,
         );
-        Refusal::forbidden(message, details)
+        StatusError::forbidden(message, details)
     }
 
     /// Answers a `SelfSubjectAccessReview`.
-    pub(crate) fn review(&self, user: Option<&str>, question: &Value) -> Result<Value, Refusal> {
-        let spec = &question["spec"];
+    pub(crate) fn review(&self, user: Option<&str>, review: &Value) -> Result<Value, StatusError> {
+        let spec = &review["spec"];
         let text = |field: &str| {
             spec["resourceAttributes"][field]
                 .as_str()
@@ -183,7 +183,7 @@ impl Access {
                     resource = format!("{resource}/{}", text("subresource"));
                 }
                 let some = |field| Some(text(field)).filter(|text| !text.is_empty());
-                self.permits(&Attempt {
+                self.permits(&Attributes {
                     user: user.unwrap_or(&self.user),
                     verb: text("verb"),
                     group: text("group"),
@@ -194,12 +194,12 @@ impl Access {
             }
             (None, Some(_)) => true,
             _ => {
-                let subject = Subject {
+                let subject = InvalidObject {
                     group: "authorization.k8s.io",
                     kind: "",
                     name: "",
                 };
-                return Err(Refusal::invalid(
+                return Err(StatusError::invalid(
                     &subject,
                     "FieldValueInvalid",
                     "spec.resourceAttributes",
@@ -218,10 +218,10 @@ impl Access {
     }
 
     /// Answers a `SelfSubjectRulesReview`.
-    pub(crate) fn rules(&self, user: Option<&str>, question: &Value) -> Result<Value, Refusal> {
-        let namespace = question["spec"]["namespace"].as_str().unwrap_or_default();
+    pub(crate) fn rules(&self, user: Option<&str>, review: &Value) -> Result<Value, StatusError> {
+        let namespace = review["spec"]["namespace"].as_str().unwrap_or_default();
         if namespace.is_empty() {
-            return Err(Refusal::bad_request("no namespace on request"));
+            return Err(StatusError::bad_request("no namespace on request"));
         }
         let rule = |verbs: &[String], groups: &[String], resources: &[String]| json!({"verbs": verbs, "apiGroups": groups, "resources": resources});
         let everything = [Grant::everything()];
@@ -234,12 +234,12 @@ impl Access {
                 grant
                     .namespace
                     .as_deref()
-                    .is_none_or(|here| here == namespace)
+                    .is_none_or(|own| own == namespace)
             })
             .map(|grant| rule(&grant.verbs, &grant.groups, &grant.resources))
             .collect();
         let create = ["create".to_owned()];
-        for (group, resources) in ASKING {
+        for (group, resources) in SELF_REVIEWS {
             let resources: Vec<_> = resources.iter().map(|name| (*name).to_owned()).collect();
             rules.push(rule(&create, &[group.to_owned()], &resources));
         }
@@ -250,8 +250,8 @@ impl Access {
             "spec": {},
             "status": {
                 "resourceRules": rules,
-                "nonResourceRules": [{"verbs": ["get"], "nonResourceURLs": PATHS}],
-                // A denial cannot be said in rules.
+                "nonResourceRules": [{"verbs": ["get"], "nonResourceURLs": NON_RESOURCE_URLS}],
+                // Rules cannot express a denial.
                 "incomplete": !self.denials.is_empty(),
             },
         }))
@@ -261,37 +261,43 @@ impl Access {
         self.grants.get(user).map(Vec::as_slice)
     }
 
-    fn permits(&self, attempt: &Attempt<'_>) -> bool {
-        let asks_for_itself = ASKING.iter().any(|(group, resources)| {
-            attempt.verb == "create"
-                && attempt.group == *group
-                && resources.contains(&attempt.resource)
+    fn permits(&self, attributes: &Attributes<'_>) -> bool {
+        let is_self_review = SELF_REVIEWS.iter().any(|(group, resources)| {
+            attributes.verb == "create"
+                && attributes.group == *group
+                && resources.contains(&attributes.resource)
         });
         let granted = self
-            .granted(attempt.user)
-            .is_none_or(|grants| grants.iter().any(|grant| grant.allows(attempt)));
+            .granted(attributes.user)
+            .is_none_or(|grants| grants.iter().any(|grant| grant.allows(attributes)));
         let denied = self.denials.iter().any(|denial| {
-            denial.covers(
-                attempt.verb,
-                &resource::qualified(attempt.group, attempt.resource),
-                attempt.namespace,
-                attempt.name,
+            denial.matches(
+                attributes.verb,
+                &group_resource(attributes.group, attributes.resource),
+                attributes.namespace,
+                attributes.name,
             )
         });
-        (granted || asks_for_itself) && !denied
+        (granted || is_self_review) && !denied
     }
 }
 
-/// What everybody may ask about himself.
-const ASKING: [(&str, &[&str]); 2] = [
+/// The reviews that every user may create, by group.
+const SELF_REVIEWS: [(&str, &[&str]); 2] = [
     (
-        "authorization.k8s.io",
-        &["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
+        kinds::SELF_SUBJECT_ACCESS_REVIEW.group,
+        &[
+            kinds::SELF_SUBJECT_ACCESS_REVIEW.plural,
+            kinds::SELF_SUBJECT_RULES_REVIEW.plural,
+        ],
     ),
-    ("authentication.k8s.io", &["selfsubjectreviews"]),
+    (
+        kinds::SELF_SUBJECT_REVIEW.group,
+        &[kinds::SELF_SUBJECT_REVIEW.plural],
+    ),
 ];
 
-const PATHS: [&str; 11] = [
+const NON_RESOURCE_URLS: [&str; 11] = [
     "/api",
     "/api/*",
     "/apis",
@@ -317,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_named_may_do_everything() {
+    fn a_user_without_grants_may_do_everything() {
         assert!(allowed(
             &Access::new("demo"),
             "demo",
@@ -328,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_named_may_do_what_is_granted() {
+    fn a_user_with_grants_may_do_what_is_granted() {
         let mut access = Access::new("demo");
         access.set("team", vec![Grant::reading(["pods"]).within("shop")]);
         assert!(allowed(&access, "team", "list", "pods", "shop"));
@@ -343,7 +349,7 @@ mod tests {
     fn a_denial_takes_from_what_was_granted() {
         let mut access = Access::new("demo");
         access.deny(
-            Matching::any()
+            RequestMatcher::any()
                 .verb("watch")
                 .resource("events")
                 .namespace("shop"),
@@ -351,7 +357,7 @@ mod tests {
         assert!(!allowed(&access, "demo", "watch", "events", "shop"));
         assert!(allowed(&access, "demo", "list", "events", "shop"));
         assert!(allowed(&access, "demo", "watch", "events", "other"));
-        access.allow_again();
+        access.reset();
         assert!(allowed(&access, "demo", "watch", "events", "shop"));
     }
 }

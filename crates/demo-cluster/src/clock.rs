@@ -1,30 +1,30 @@
-//! What time it is in the cluster: tokio's, so that tests can pause it.
+//! The cluster's clock, which is tokio's, so that tests can pause it.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-/// Runs with tokio's clock from a given moment on.
+/// A wall clock that starts at a given time and advances with tokio's.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
-    began: Instant,
-    at: Timestamp,
+    started: Instant,
+    start: Timestamp,
 }
 
 // === impl Clock ===
 
 impl Clock {
-    pub(crate) fn starting(at: Timestamp) -> Self {
+    pub(crate) fn starting_at(start: Timestamp) -> Self {
         Self {
-            began: Instant::now(),
-            at,
+            started: Instant::now(),
+            start,
         }
     }
 
     pub(crate) fn now(&self) -> Timestamp {
-        self.at
-            .checked_add(self.began.elapsed())
+        self.start
+            .checked_add(self.started.elapsed())
             .unwrap_or(Timestamp::MAX)
     }
 
@@ -33,12 +33,12 @@ impl Clock {
     }
 }
 
-/// `2026-01-01T00:00:00Z`, as most times of Kubernetes are written.
+/// `2026-01-01T00:00:00Z`: the format of `metav1.Time`.
 pub(crate) fn seconds(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// `2026-01-01T00:00:00.000000Z`, as the times of events are.
+/// `2026-01-01T00:00:00.000000Z`: the format of `metav1.MicroTime`, as in `eventTime`.
 pub(crate) fn micros(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
 }

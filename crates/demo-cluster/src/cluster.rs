@@ -1,4 +1,4 @@
-//! The handle of a demo cluster: what tests and stories do to it.
+//! The handle of a demo cluster, for tests and scenarios.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,16 +9,16 @@ use tokio::time::Instant;
 use crate::{
     access::{Access, Grant},
     clock::{self, Clock},
-    events::Occurrence,
-    faults::{Fault, Matching, Script, Seen},
-    logs::{Logs, Source},
-    resource::{RESOURCES, Resource},
+    events::NewEvent,
+    faults::{Fault, FaultInjector, RecordedRequest, RequestMatcher},
+    logs::{LogKey, Logs},
+    resource::{PODS, RESOURCES, Resource},
     service::ApiService,
-    shared::{Refusing, Shared, State},
-    store::{Key, Limits, Rejected, Store},
+    shared::{ConnectionPolicy, Shared, State},
+    store::{ObjectKey, PutError, Store, StoreLimits},
 };
 
-/// A cluster in memory. Clones are the same cluster.
+/// A cluster in memory. Clones share the cluster.
 #[derive(Clone)]
 pub struct DemoCluster {
     shared: Arc<Shared>,
@@ -26,24 +26,24 @@ pub struct DemoCluster {
     events_max: usize,
 }
 
-/// How a cluster is made.
+/// The settings of a demo cluster.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Decides all names and ids.
+    /// The seed of generated names and ids.
     pub seed: u64,
-    /// What time it is when it begins.
+    /// The time at the start.
     pub starts_at: Timestamp,
-    /// Who a client is that impersonates nobody.
+    /// The user of clients that impersonate none.
     pub user: String,
-    /// It holds no more objects than that.
+    /// Maximum number of objects.
     pub objects_max: usize,
-    /// It remembers no more changes than that; older versions are gone (410).
+    /// Maximum number of changes in the history; older versions are expired (410).
     pub history_max: usize,
-    /// How often a watch gets a bookmark.
+    /// The interval of bookmarks.
     pub bookmark_every: Duration,
     /// How long events are kept.
     pub event_ttl: Duration,
-    /// Of more events than that the oldest go before their time.
+    /// Maximum number of events; the oldest are removed before they expire.
     pub events_max: usize,
 }
 
@@ -85,7 +85,7 @@ impl DemoCluster {
             event_ttl,
             events_max,
         } = options;
-        let limits = Limits {
+        let limits = StoreLimits {
             objects_max,
             history_max,
         };
@@ -93,9 +93,9 @@ impl DemoCluster {
             store: Store::new(limits, seed),
             logs: Logs::default(),
             access: Access::new(&user),
-            script: Script::default(),
+            injector: FaultInjector::default(),
         };
-        let shared = Shared::new(state, Clock::starting(starts_at), bookmark_every);
+        let shared = Shared::new(state, Clock::starting_at(starts_at), bookmark_every);
         Self {
             shared: Arc::new(shared),
             event_ttl,
@@ -108,27 +108,27 @@ impl DemoCluster {
         ApiService::new(Arc::clone(&self.shared))
     }
 
-    /// What time it is in the cluster.
+    /// The time of the cluster's clock.
     pub fn now(&self) -> Timestamp {
         self.shared.clock.now()
     }
 
-    /// The version of its newest change.
+    /// The current resourceVersion.
     pub fn version(&self) -> u64 {
         self.shared.lock().store.version()
     }
 
     // --- objects ---
 
-    /// Creates an object, or replaces it; answers what is stored.
-    pub fn put(&self, object: Value) -> Result<Arc<Value>, Rejected> {
+    /// Creates an object, or replaces it, and answers the stored one.
+    pub fn put(&self, object: Value) -> Result<Arc<Value>, PutError> {
         let now = self.now();
         let stored = self.shared.lock().store.put(object, now)?;
         self.changed();
         Ok(stored)
     }
 
-    /// Changes an object; answers what is stored, or nothing if it is not there.
+    /// Changes an object and answers the stored one; `None` if it does not exist.
     pub fn modify(
         &self,
         resource: &str,
@@ -147,34 +147,33 @@ impl DemoCluster {
         Some(stored)
     }
 
-    /// An object as it is stored.
+    /// The stored object.
     pub fn get(&self, resource: &str, namespace: &str, name: &str) -> Option<Arc<Value>> {
         let key = key(resource, namespace, name)?;
         self.shared.lock().store.get(&key).cloned()
     }
 
-    /// Removes an object, and says whether it was there. A pod is marked first, as
-    /// the API server marks it at the end of its grace.
+    /// Deletes an object; `false` if it does not exist. A pod gets a grace period of zero
+    /// first, as at the end of a graceful deletion.
     pub fn delete(&self, resource: &str, namespace: &str, name: &str) -> bool {
         let Some(key) = key(resource, namespace, name) else {
             return false;
         };
-        let is_pod = key.resource == ("", "pods");
+        let is_pod = key.resource == PODS;
         if is_pod {
             self.terminate(namespace, name, Duration::ZERO);
         }
         let mut state = self.shared.lock();
-        let gone = state.store.remove(&key);
-        if gone && is_pod {
+        let deleted = state.store.remove(&key);
+        if deleted && is_pod {
             state.logs.forget_pod(namespace, name);
         }
         drop(state);
         self.changed();
-        gone
+        deleted
     }
 
-    /// Asks a pod to end within its grace, as a deletion does; [`Self::delete`] is
-    /// the end.
+    /// Begins the graceful deletion of a pod; [`Self::delete`] ends it.
     pub fn terminate(&self, namespace: &str, name: &str, grace: Duration) {
         let at = clock::seconds(self.now());
         self.modify("pods", namespace, name, |pod| {
@@ -189,14 +188,15 @@ impl DemoCluster {
         });
     }
 
-    /// Writes an event, or counts one on that says the same; answers what is stored.
-    pub fn emit(&self, occurrence: &Occurrence) -> Result<Arc<Value>, Rejected> {
+    /// Records an event, or counts up the stored one that it repeats, and answers the stored
+    /// one.
+    pub fn emit(&self, event: &NewEvent) -> Result<Arc<Value>, PutError> {
         let now = self.now();
         let oldest = self.shared.clock.ago(self.event_ttl);
         let mut state = self.shared.lock();
         expire(&mut state.store, oldest, self.events_max);
-        let event = occurrence.record(&mut state.store, now);
-        let stored = state.store.put(event, now)?;
+        let object = event.record(&mut state.store, now);
+        let stored = state.store.put(object, now)?;
         drop(state);
         self.changed();
         Ok(stored)
@@ -204,155 +204,154 @@ impl DemoCluster {
 
     // --- logs ---
 
-    /// A container says a line.
+    /// Appends a line to the log of a container.
     pub fn log(&self, namespace: &str, pod: &str, container: &str, line: &str) {
         let now = self.now();
-        let source = source(namespace, pod, container);
-        self.shared.lock().logs.push(&source, now, line);
+        let key = log_key(namespace, pod, container);
+        self.shared.lock().logs.push(&key, now, line);
         self.changed();
     }
 
-    /// A container restarts: what it said becomes the log of the one before it.
+    /// Moves the current log of a container to the previous one, as a restart does.
     pub fn restart_log(&self, namespace: &str, pod: &str, container: &str) {
         self.shared
             .lock()
             .logs
-            .restart(&source(namespace, pod, container));
+            .restart(&log_key(namespace, pod, container));
         self.changed();
     }
 
-    /// The logs of a container are gone, both of them.
+    /// Removes the current and the previous log of a container.
     pub fn clear_logs(&self, namespace: &str, pod: &str, container: &str) {
         let mut state = self.shared.lock();
-        let mut source = source(namespace, pod, container);
-        state.logs.clear(&source);
-        source.previous = true;
-        state.logs.clear(&source);
+        let mut key = log_key(namespace, pod, container);
+        state.logs.clear(&key);
+        key.previous = true;
+        state.logs.clear(&key);
         drop(state);
         self.changed();
     }
 
-    // --- rights ---
+    // --- authorization ---
 
-    /// From now on a user may do just this. Who was never named may do everything.
+    /// Sets the grants of a user. A user without grants may do everything.
     pub fn grant(&self, user: &str, grants: Vec<Grant>) {
         self.shared.lock().access.set(user, grants);
     }
 
-    /// From now on nobody may do this.
-    pub fn deny(&self, what: Matching) {
-        self.shared.lock().access.deny(what);
+    /// Denies these requests to all users, whatever their grants.
+    pub fn deny(&self, matcher: RequestMatcher) {
+        self.shared.lock().access.deny(matcher);
     }
 
-    /// Everybody may do everything again.
+    /// Removes all grants and denials: every user may do everything.
     pub fn allow_everything(&self) {
-        self.shared.lock().access.allow_again();
+        self.shared.lock().access.reset();
     }
 
     // --- faults ---
 
-    /// Forgets all history: watches and lists of older versions get 410.
+    /// Compacts the history: watches and lists of older versions get 410 Gone.
     pub fn compact(&self) {
         self.shared.lock().store.compact();
         self.changed();
     }
 
-    /// Lets versions pass, as if other objects had changed.
+    /// Advances the resourceVersion, as writes of other resources would.
     pub fn skip_versions(&self, versions: u64) {
         self.shared.lock().store.skip(versions);
         self.changed();
     }
 
-    /// Ends all watches in good order, after what has happened up to now.
+    /// Ends all watches normally, after they received the changes so far.
     pub fn close_watches(&self) {
         self.shared.signal(|signals| signals.closed += 1);
     }
 
-    /// Tells all watches that their version is gone (410), after what has happened
-    /// up to now, and ends them.
+    /// Ends all watches with 410 Gone, after they received the changes so far.
     pub fn expire_watches(&self) {
         self.shared.signal(|signals| signals.expired += 1);
     }
 
-    /// Cuts every connection where it is.
+    /// Resets all connections at once.
     pub fn cut_connections(&self) {
         self.shared.signal(|signals| signals.cut += 1);
     }
 
-    /// Takes no new connections for a while. Open ones go on.
+    /// Refuses new connections for a time; open ones stay.
     pub fn refuse_for(&self, time: Duration) {
         let end = Instant::now() + time;
         self.shared
-            .signal(|signals| signals.refusing = Refusing::Until(end));
+            .signal(|signals| signals.connections = ConnectionPolicy::RefuseUntil(end));
     }
 
-    /// Takes no new connections until [`Self::accept`].
+    /// Refuses new connections until [`Self::accept`].
     pub fn refuse(&self) {
         self.shared
-            .signal(|signals| signals.refusing = Refusing::Always);
+            .signal(|signals| signals.connections = ConnectionPolicy::Refuse);
     }
 
-    /// Takes connections again.
+    /// Accepts connections again.
     pub fn accept(&self) {
         self.shared
-            .signal(|signals| signals.refusing = Refusing::No);
+            .signal(|signals| signals.connections = ConnectionPolicy::Accept);
     }
 
-    /// Connections stay open and not a byte comes, no bookmark either.
+    /// Keeps connections open without sending anything, not even bookmarks.
     pub fn freeze(&self) {
         self.shared.signal(|signals| signals.frozen = true);
     }
 
-    /// Goes on as if nothing had been.
+    /// Resumes sending after [`Self::freeze`].
     pub fn thaw(&self) {
         self.shared.signal(|signals| signals.frozen = false);
     }
 
-    /// Lets the next requests of a kind fail.
-    pub fn fail_next(&self, which: Matching, times: u32, fault: Fault) {
-        self.shared.lock().script.fail(which, times, fault);
+    /// Injects a fault into the next matching requests.
+    pub fn fail_next(&self, matcher: RequestMatcher, times: u32, fault: Fault) {
+        self.shared.lock().injector.inject(matcher, times, fault);
     }
 
-    /// Forgets the faults that have not happened yet.
-    pub fn heal(&self) {
-        self.shared.lock().script.heal();
+    /// Drops the faults that were not injected yet.
+    pub fn clear_faults(&self) {
+        self.shared.lock().injector.clear();
     }
 
-    // --- what was asked ---
+    // --- requests and streams ---
 
-    /// How often this was asked: `("watch", "events")`, `("get", "pods/log")`.
+    /// How often a request was received: `("watch", "events")`, `("get", "pods/log")`.
     pub fn requests(&self, verb: &str, resource: &str) -> u64 {
-        self.shared.lock().script.count(verb, resource)
+        self.shared.lock().injector.count(verb, resource)
     }
 
     /// The last requests, in order.
-    pub fn seen(&self) -> Vec<Seen> {
-        self.shared.lock().script.seen()
+    pub fn recorded_requests(&self) -> Vec<RecordedRequest> {
+        self.shared.lock().injector.recorded()
     }
 
-    /// How many watches are open.
+    /// The number of open watches.
     pub fn open_watches(&self) -> usize {
         self.shared.counts().borrow().watches
     }
 
-    /// How many were open at once, at most.
+    /// The highest number of watches that were open at once.
     pub fn open_watches_max(&self) -> usize {
         self.shared.counts().borrow().watches_max
     }
 
-    /// How many logs are being followed.
+    /// The number of logs that are followed.
     pub fn open_followers(&self) -> usize {
         self.shared.counts().borrow().followers
     }
 
-    /// Waits until exactly so many watches are open.
+    /// Waits until exactly `count` watches are open.
     pub async fn until_watches(&self, count: usize) {
         let mut counts = self.shared.counts();
         // The sender lives as long as this handle.
         let _reached = counts.wait_for(|counts| counts.watches == count).await;
     }
 
-    /// Waits until this has been asked so often.
+    /// Waits until a request was received `times` times.
     pub async fn until_requests(&self, verb: &str, resource: &str, times: u64) {
         let mut counts = self.shared.counts();
         let _reached = counts
@@ -365,8 +364,8 @@ impl DemoCluster {
     }
 }
 
-/// Events end as leases in a real store end: deleted, and watchers are told. Makes
-/// room for one more.
+/// Deletes expired events, as the TTL of etcd does, and makes room for one more. Watches
+/// receive the deletions.
 fn expire(store: &mut Store, oldest: Timestamp, events_max: usize) {
     let last_seen = |event: &Value| -> Option<Timestamp> {
         let time = [
@@ -375,7 +374,7 @@ fn expire(store: &mut Store, oldest: Timestamp, events_max: usize) {
             "/metadata/creationTimestamp",
         ]
         .into_iter()
-        .find_map(|place| event.pointer(place)?.as_str())?;
+        .find_map(|pointer| event.pointer(pointer)?.as_str())?;
         time.parse().ok()
     };
     loop {
@@ -391,13 +390,14 @@ fn expire(store: &mut Store, oldest: Timestamp, events_max: usize) {
     }
 }
 
-/// `pods`, or `deployments.apps`; the first resource of that name.
-fn key(resource: &str, namespace: &str, name: &str) -> Option<Key> {
-    let named = |one: &&Resource| one.plural == resource || one.qualified() == resource;
+/// `resource` is written `pods` or `deployments.apps`; of several groups, the first is taken.
+fn key(resource: &str, namespace: &str, name: &str) -> Option<ObjectKey> {
+    let named =
+        |one: &&Resource| one.api.plural == resource || one.api.group_resource() == resource;
     let resource = RESOURCES.iter().find(named)?;
-    Some(Key {
+    Some(ObjectKey {
         resource: resource.store_key(),
-        namespace: if resource.namespaced {
+        namespace: if resource.api.namespaced {
             namespace.to_owned()
         } else {
             String::new()
@@ -406,8 +406,8 @@ fn key(resource: &str, namespace: &str, name: &str) -> Option<Key> {
     })
 }
 
-fn source(namespace: &str, pod: &str, container: &str) -> Source {
-    Source {
+fn log_key(namespace: &str, pod: &str, container: &str) -> LogKey {
+    LogKey {
         namespace: namespace.to_owned(),
         pod: pod.to_owned(),
         container: container.to_owned(),

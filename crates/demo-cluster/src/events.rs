@@ -1,4 +1,4 @@
-//! Events, as kubelets and controllers write them.
+//! Events, as kubelets and controllers record them.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 use crate::{
     clock,
     random::Random,
-    resource::RESOURCES,
-    store::{Key, Store},
+    resource::{EVENTS, RESOURCES},
+    store::{ObjectKey, Store},
 };
 
-/// Something that happened to an object.
+/// An event to record about an object. A repetition counts up the event that is stored.
 #[derive(Clone, Debug)]
-pub struct Occurrence {
+pub struct NewEvent {
     namespace: String,
     kind: String,
     name: String,
@@ -26,10 +26,10 @@ pub struct Occurrence {
     series: bool,
 }
 
-// === impl Occurrence ===
+// === impl NewEvent ===
 
-impl Occurrence {
-    /// Something ordinary.
+impl NewEvent {
+    /// An event of type `Normal`. `object` is written `Kind/name`.
     pub fn normal(namespace: &str, object: &str, reason: &str, message: &str) -> Self {
         let (kind, name) = object.split_once('/').unwrap_or(("Pod", object));
         Self {
@@ -47,64 +47,65 @@ impl Occurrence {
         }
     }
 
-    /// Something that should not be. `object` is written `Kind/name`.
+    /// An event of type `Warning`. `object` is written `Kind/name`.
     pub fn warning(namespace: &str, object: &str, reason: &str, message: &str) -> Self {
-        let mut one = Self::normal(namespace, object, reason, message);
-        one.warning = true;
-        one
+        Self {
+            warning: true,
+            ..Self::normal(namespace, object, reason, message)
+        }
     }
 
-    /// Who says so; the kubelet if nobody is named.
+    /// The component that reports it; `kubelet` by default.
     #[must_use]
     pub fn from(mut self, component: &str) -> Self {
         component.clone_into(&mut self.component);
         self
     }
 
-    /// On which node.
+    /// The node that it is reported from.
     #[must_use]
     pub fn on(mut self, host: &str) -> Self {
         self.host = Some(host.to_owned());
         self
     }
 
-    /// Which part of the object: `spec.containers{web}`.
+    /// The part of the object that it is about: `spec.containers{web}`.
     #[must_use]
     pub fn about(mut self, field: &str) -> Self {
         self.field = Some(field.to_owned());
         self
     }
 
-    /// So many times at once.
+    /// How often it happened at once.
     #[must_use]
     pub fn times(mut self, times: u32) -> Self {
         self.times = times;
         self
     }
 
-    /// As the newer events API counts: in a series instead of a count.
+    /// Counts in `series` instead of `count`, as `events.k8s.io` does.
     #[must_use]
     pub fn in_series(mut self) -> Self {
         self.series = true;
         self
     }
 
-    /// The object to store: the event there is already, counted on, or a new one.
+    /// The object to store: the stored event with a higher count, or a new one.
     pub(crate) fn record(&self, store: &mut Store, now: Timestamp) -> Value {
         let prefix = format!("{}.", self.name);
         let known = store
-            .named(("", "events"), &self.namespace, &prefix)
-            .find(|event| self.is(event));
+            .with_prefix(EVENTS, &self.namespace, &prefix)
+            .find(|event| self.repeats(event));
         match known.map(|event| Value::clone(event)) {
-            Some(event) => self.again(event, now),
+            Some(event) => self.count_up(event, now),
             None => {
                 let involved = self.involved(store);
-                self.first(involved, store.random(), now)
+                self.to_object(involved, store.random(), now)
             }
         }
     }
 
-    fn is(&self, event: &Value) -> bool {
+    fn repeats(&self, event: &Value) -> bool {
         let object = &event["involvedObject"];
         let kind = if self.warning { "Warning" } else { "Normal" };
         object["name"] == self.name
@@ -116,7 +117,7 @@ impl Occurrence {
             && object["fieldPath"].as_str() == self.field.as_deref()
     }
 
-    fn again(&self, mut event: Value, now: Timestamp) -> Value {
+    fn count_up(&self, mut event: Value, now: Timestamp) -> Value {
         if self.series {
             let count = event["series"]["count"].as_u64().unwrap_or(1) + u64::from(self.times);
             event["series"] = json!({"count": count, "lastObservedTime": clock::micros(now)});
@@ -128,7 +129,7 @@ impl Occurrence {
         event
     }
 
-    fn first(&self, involved: Value, random: &mut Random, now: Timestamp) -> Value {
+    fn to_object(&self, involved: Value, random: &mut Random, now: Timestamp) -> Value {
         let mut source = json!({"component": self.component});
         if let Some(host) = &self.host {
             source["host"] = host.as_str().into();
@@ -170,19 +171,19 @@ impl Occurrence {
     }
 
     fn involved(&self, store: &Store) -> Value {
-        let resource = RESOURCES.iter().find(|one| one.kind == self.kind);
+        let resource = RESOURCES.iter().find(|one| one.api.kind == self.kind);
         let mut involved = json!({"kind": self.kind, "name": self.name});
         if let Some(resource) = resource {
-            involved["apiVersion"] = resource.api_version().into();
-            let namespace = if resource.namespaced {
+            involved["apiVersion"] = resource.api.api_version().into();
+            let namespace = if resource.api.namespaced {
                 &*self.namespace
             } else {
                 ""
             };
-            if resource.namespaced {
+            if resource.api.namespaced {
                 involved["namespace"] = namespace.into();
             }
-            let key = Key {
+            let key = ObjectKey {
                 resource: resource.store_key(),
                 namespace: namespace.to_owned(),
                 name: self.name.clone(),

@@ -1,84 +1,83 @@
-//! What a test wants to go wrong, and what was asked so far.
+//! Fault injection, and a record of the requests so far.
 
 use std::{
     collections::{BTreeMap, VecDeque},
     time::Duration,
 };
 
-use crate::{
-    request::{Asked, Coordinates, Target},
-    resource,
-};
+use kubecrier_k8s_api::names::group_resource;
 
-/// Which requests are meant; what is not named may be anything.
+use crate::request::{RequestInfo, RequestTarget, ResourcePath};
+
+/// A set of requests; a part that is not given matches anything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Matching {
+pub struct RequestMatcher {
     verb: Option<String>,
     resource: Option<String>,
     namespace: Option<String>,
     name: Option<String>,
 }
 
-/// How a request fails.
+/// How an injected fault makes a request fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// 401: the credentials are not known.
+    /// 401: the credentials are invalid.
     Unauthorized,
     /// 403: as if a role were missing.
     Forbidden,
-    /// 410: the resourceVersion asked for is gone.
+    /// 410: the resourceVersion of the request has expired.
     Gone,
-    /// 429: the server asks to be left alone for so many seconds.
+    /// 429, with `Retry-After` in seconds.
     TooManyRequests(u32),
     /// 500.
     InternalError,
     /// 503: the server is shutting down.
     Unavailable,
-    /// Any other status, with a body that says little.
+    /// Any other status code.
     Status(u16),
-    /// No connection comes about.
+    /// The connection is refused.
     Refused,
-    /// The connection ends before an answer.
+    /// The connection is reset before a response.
     Reset,
-    /// Nothing ever comes.
+    /// There is never a response.
     Silence,
-    /// The answer is right, and late.
+    /// The right response, after a delay.
     Delay(Duration),
 }
 
-/// One request, as it was asked.
+/// A request that the cluster has received.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct RecordedRequest {
     /// `get`, `list`, `watch`, ...
     pub verb: &'static str,
-    /// `pods`, `pods/log`, `deployments.apps`; the path where there is no resource.
+    /// `pods`, `pods/log`, `deployments.apps`; the path of a request without a resource.
     pub resource: String,
-    /// None is all namespaces.
+    /// `None` is all namespaces.
     pub namespace: Option<String>,
-    /// None is all objects.
+    /// `None` is all objects.
     pub name: Option<String>,
-    /// Its parameters, decoded.
+    /// The decoded parameters.
     pub query: Vec<(String, String)>,
 }
 
-/// Scripted faults and the memory of requests.
+/// The faults to inject, and the requests so far.
 #[derive(Debug, Default)]
-pub(crate) struct Script {
-    faults: Vec<(Matching, u32, Fault)>,
-    seen: VecDeque<Seen>,
+pub(crate) struct FaultInjector {
+    faults: Vec<(RequestMatcher, u32, Fault)>,
+    recorded: VecDeque<RecordedRequest>,
     counts: BTreeMap<(&'static str, String), u64>,
 }
 
-/// Of more requests than these only the newest are kept word for word.
-const SEEN_MAX: usize = 1024;
+/// The requests that are recorded; older ones are only counted.
+const RECORDED_MAX: usize = 1024;
 
-/// More kinds of requests than that are counted as one.
+/// The pairs of verb and resource that are counted apart; further ones are counted as one.
 const COUNTS_MAX: usize = 512;
 
-// === impl Matching ===
+// === impl RequestMatcher ===
 
-impl Matching {
+impl RequestMatcher {
     /// Every request.
     pub fn any() -> Self {
         Self::default()
@@ -112,37 +111,39 @@ impl Matching {
         self
     }
 
-    pub(crate) fn covers(
+    pub(crate) fn matches(
         &self,
         verb: &str,
         resource: &str,
         namespace: Option<&str>,
         name: Option<&str>,
     ) -> bool {
-        let fits = |wanted: &Option<String>, given: Option<&str>| {
-            wanted.as_deref().is_none_or(|wanted| given == Some(wanted))
+        let same = |expected: &Option<String>, given: Option<&str>| {
+            expected
+                .as_deref()
+                .is_none_or(|expected| given == Some(expected))
         };
-        fits(&self.verb, Some(verb))
-            && fits(&self.resource, Some(resource))
-            && fits(&self.namespace, namespace)
-            && fits(&self.name, name)
+        same(&self.verb, Some(verb))
+            && same(&self.resource, Some(resource))
+            && same(&self.namespace, namespace)
+            && same(&self.name, name)
     }
 }
 
-// === impl Seen ===
+// === impl RecordedRequest ===
 
-impl Seen {
-    pub(crate) fn of(asked: &Asked) -> Self {
-        let (resource, namespace, name) = match &asked.target {
-            Target::Path => (asked.path.clone(), None, None),
-            Target::Object(at) => (resource_of(at), at.namespace.clone(), at.name.clone()),
+impl RecordedRequest {
+    pub(crate) fn of(request: &RequestInfo) -> Self {
+        let (resource, namespace, name) = match &request.target {
+            RequestTarget::NonResource => (request.path.clone(), None, None),
+            RequestTarget::Resource(at) => (resource_of(at), at.namespace.clone(), at.name.clone()),
         };
         Self {
-            verb: asked.verb,
+            verb: request.verb,
             resource,
             namespace,
             name,
-            query: asked.query.pairs().to_vec(),
+            query: request.query.pairs().to_vec(),
         }
     }
 
@@ -153,65 +154,65 @@ impl Seen {
     }
 }
 
-/// The resource as scripts name it.
-fn resource_of(at: &Coordinates) -> String {
-    resource::qualified(&at.group, &at.full_resource())
+/// The resource as a [`RequestMatcher`] names it.
+fn resource_of(at: &ResourcePath) -> String {
+    group_resource(&at.group, &at.full_resource())
 }
 
-// === impl Script ===
+// === impl FaultInjector ===
 
-impl Script {
-    pub(crate) fn fail(&mut self, matching: Matching, times: u32, fault: Fault) {
-        self.faults.push((matching, times, fault));
+impl FaultInjector {
+    pub(crate) fn inject(&mut self, matcher: RequestMatcher, times: u32, fault: Fault) {
+        self.faults.push((matcher, times, fault));
     }
 
-    pub(crate) fn heal(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.faults.clear();
     }
 
-    /// Remembers a request, and says what goes wrong with it.
-    pub(crate) fn meet(&mut self, seen: Seen) -> Option<Fault> {
-        let mut key = (seen.verb, seen.resource.clone());
+    /// Records a request, and answers the fault to inject into it.
+    pub(crate) fn on_request(&mut self, request: RecordedRequest) -> Option<Fault> {
+        let mut key = (request.verb, request.resource.clone());
         if self.counts.len() >= COUNTS_MAX && !self.counts.contains_key(&key) {
             key = ("", "others".to_owned());
         }
         *self.counts.entry(key).or_default() += 1;
-        let fault = self.take(&seen);
-        self.seen.push_back(seen);
-        if self.seen.len() > SEEN_MAX {
-            self.seen.pop_front();
+        let fault = self.take(&request);
+        self.recorded.push_back(request);
+        if self.recorded.len() > RECORDED_MAX {
+            self.recorded.pop_front();
         }
         fault
     }
 
-    pub(crate) fn seen(&self) -> Vec<Seen> {
-        self.seen.iter().cloned().collect()
+    pub(crate) fn recorded(&self) -> Vec<RecordedRequest> {
+        self.recorded.iter().cloned().collect()
     }
 
     pub(crate) fn count(&self, verb: &str, resource: &str) -> u64 {
-        let wanted = |(key, _): &(&(&str, String), &u64)| key.0 == verb && key.1 == resource;
+        let same = |(key, _): &(&(&str, String), &u64)| key.0 == verb && key.1 == resource;
         self.counts
             .iter()
-            .filter(wanted)
+            .filter(same)
             .map(|(_, count)| count)
             .sum()
     }
 
-    /// The first scripted fault that fits, used once.
-    fn take(&mut self, seen: &Seen) -> Option<Fault> {
-        let fits = |(matching, _, _): &(Matching, u32, Fault)| {
-            matching.covers(
-                seen.verb,
-                &seen.resource,
-                seen.namespace.as_deref(),
-                seen.name.as_deref(),
+    /// The first fault whose matcher fits, used up once.
+    fn take(&mut self, request: &RecordedRequest) -> Option<Fault> {
+        let fits = |(matcher, _, _): &(RequestMatcher, u32, Fault)| {
+            matcher.matches(
+                request.verb,
+                &request.resource,
+                request.namespace.as_deref(),
+                request.name.as_deref(),
             )
         };
         let index = self.faults.iter().position(fits)?;
-        let (_, left, fault) = &mut self.faults[index];
+        let (_, remaining, fault) = &mut self.faults[index];
         let fault = fault.clone();
-        *left = left.saturating_sub(1);
-        if *left == 0 {
+        *remaining = remaining.saturating_sub(1);
+        if *remaining == 0 {
             self.faults.remove(index);
         }
         Some(fault)
@@ -222,8 +223,8 @@ impl Script {
 mod tests {
     use super::*;
 
-    fn seen(verb: &'static str, resource: &str) -> Seen {
-        Seen {
+    fn request(verb: &'static str, resource: &str) -> RecordedRequest {
+        RecordedRequest {
             verb,
             resource: resource.to_owned(),
             namespace: Some("shop".to_owned()),
@@ -233,29 +234,35 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_is_for_those_it_fits_and_for_so_many_times() {
-        let mut script = Script::default();
-        script.fail(
-            Matching::any().verb("watch").resource("events"),
+    fn a_fault_meets_matching_requests_as_often_as_it_was_injected() {
+        let mut injector = FaultInjector::default();
+        injector.inject(
+            RequestMatcher::any().verb("watch").resource("events"),
             2,
             Fault::Gone,
         );
-        assert_eq!(script.meet(seen("list", "events")), None);
-        assert_eq!(script.meet(seen("watch", "events")), Some(Fault::Gone));
-        assert_eq!(script.meet(seen("watch", "pods")), None);
-        assert_eq!(script.meet(seen("watch", "events")), Some(Fault::Gone));
-        assert_eq!(script.meet(seen("watch", "events")), None);
-        assert_eq!(script.count("watch", "events"), 3);
-        assert_eq!(script.count("list", "events"), 1);
+        assert_eq!(injector.on_request(request("list", "events")), None);
+        assert_eq!(
+            injector.on_request(request("watch", "events")),
+            Some(Fault::Gone)
+        );
+        assert_eq!(injector.on_request(request("watch", "pods")), None);
+        assert_eq!(
+            injector.on_request(request("watch", "events")),
+            Some(Fault::Gone)
+        );
+        assert_eq!(injector.on_request(request("watch", "events")), None);
+        assert_eq!(injector.count("watch", "events"), 3);
+        assert_eq!(injector.count("list", "events"), 1);
     }
 
     #[test]
-    fn the_memory_of_requests_is_bounded() {
-        let mut script = Script::default();
-        for index in 0..2 * SEEN_MAX {
-            script.meet(seen("get", &format!("r{index}")));
+    fn the_record_of_requests_is_bounded() {
+        let mut injector = FaultInjector::default();
+        for index in 0..2 * RECORDED_MAX {
+            injector.on_request(request("get", &format!("r{index}")));
         }
-        assert_eq!(script.seen().len(), SEEN_MAX);
-        assert!(script.counts.len() <= COUNTS_MAX + 1);
+        assert_eq!(injector.recorded().len(), RECORDED_MAX);
+        assert!(injector.counts.len() <= COUNTS_MAX + 1);
     }
 }

@@ -1,55 +1,55 @@
-//! A small Kubernetes API in memory, under the client that production uses.
+//! A small Kubernetes API in memory, for the Kubernetes client of production.
 //!
 //! ```text
-//!  kube::Client ── http::Request ──▶ ApiService ──▶ faults, rights, freezing
+//!  kube::Client ── http::Request ──▶ ApiService ──▶ fault injection, authorization
 //!                                        │
 //!            list, get, discovery ◀──────┼──────▶ watch, log (streams)
 //!                                        ▼
 //!                            Store: objects, the last changes
 //!                                        ▲
-//!              DemoCluster (a handle) ───┘   put, emit, compact, cut, freeze, ...
+//!              DemoCluster (a handle) ───┘   put, emit, compact, freeze, ...
 //! ```
 //!
-//! There are no sockets and no tasks, and all time is tokio's: a test that pauses
-//! the clock is exact. Objects, history, logs and the memory of requests are
-//! bounded.
+//! There are no sockets and no tasks, and all time is tokio's: a test that pauses the clock is
+//! deterministic. Objects, history, logs and the record of requests are bounded.
 //!
-//! It answers as kube-apiserver 1.36 does, and `tests/it` asks both side by side.
-//! What it leaves out, on purpose:
+//! The responses are those of kube-apiserver 1.36: `tests/it/beside` sends the same requests
+//! to both. What is left out on purpose:
 //!
-//! - Nothing can be written through the API but reviews of one's own rights;
-//!   writes are answered with 405, and discovery lists reading verbs only.
-//! - Only JSON is spoken: no YAML, no protobuf, no tables.
-//! - Resources are those of one table; subresources other than `pods/log` are not
-//!   there. Nothing is defaulted or validated: what is put is what is answered.
-//! - There is no controller and no kubelet; a story plays their part.
-//! - Every bearer token is good; who one is follows from `Impersonate-User`.
+//! - The API cannot write, except for self access reviews: writes get 405, and discovery lists
+//!   the verbs that read.
+//! - The only format is JSON: no YAML, no protobuf, no tables.
+//! - The resources are those of one table, with `pods/log` as the only subresource. Objects are
+//!   neither defaulted nor validated.
+//! - There are no controllers and no kubelets; a [`Scenario`] simulates them.
+//! - Every bearer token is valid; the user is that of `Impersonate-User`.
 
 mod access;
 mod clock;
 mod cluster;
 mod events;
 mod faults;
+mod fields;
 mod list;
 mod logs;
 mod random;
 mod request;
 mod resource;
+mod scenario;
 mod selector;
 mod service;
 mod shared;
 mod status;
 mod store;
-mod story;
 mod view;
 mod watch;
 
 pub use crate::{
     access::Grant,
     cluster::{DemoCluster, Options},
-    events::Occurrence,
-    faults::{Fault, Matching, Seen},
+    events::NewEvent,
+    faults::{Fault, RecordedRequest, RequestMatcher},
+    scenario::Scenario,
     service::{ApiBody, ApiService},
-    store::Rejected,
-    story::Story,
+    store::PutError,
 };

@@ -1,4 +1,4 @@
-//! `get` and `list`.
+//! The verbs `get` and `list`.
 
 use base64::{
     Engine as _,
@@ -7,44 +7,46 @@ use base64::{
 use serde_json::{Value, json};
 
 use crate::{
-    request::{At, Coordinates, Query},
+    request::{Query, ResourcePath, VersionMatch},
     resource::{Resource, Storage},
     selector::Selection,
-    status::Refusal,
-    store::{Key, Store},
+    status::StatusError,
+    store::{ObjectKey, Store},
     view::View,
 };
 
-/// Where a list goes on; what the API server puts into its tokens.
+/// The position of the next page of a list, with the fields of the API server's tokens.
 #[derive(Debug, PartialEq, Eq)]
-struct Continue {
-    /// None when the list may be of any version.
+struct ContinueToken {
+    /// `None` continues at the current version, after the original one expired.
     version: Option<u64>,
-    after: Key,
+    after: ObjectKey,
 }
 
 pub(crate) fn get(
     store: &Store,
     resource: &Resource,
-    at: &Coordinates,
+    at: &ResourcePath,
     query: &Query,
     view: View,
-) -> Result<Value, Refusal> {
-    let asked = query.version().map_err(Refusal::internal_without_reason)?;
-    if let Some(asked) = asked.filter(|asked| *asked > store.version()) {
+) -> Result<Value, StatusError> {
+    let requested = query
+        .version()
+        .map_err(StatusError::internal_without_reason)?;
+    if let Some(requested) = requested.filter(|requested| *requested > store.version()) {
         let retry = true;
-        return Err(Refusal::version_from_the_future(
-            asked,
+        return Err(StatusError::version_too_large(
+            requested,
             store.version(),
             retry,
         ));
     }
     let key = key(resource, at);
     let stored = store.get(&key).ok_or_else(|| {
-        Refusal::not_found(
-            &resource.qualified(),
-            resource.group,
-            resource.plural,
+        StatusError::not_found(
+            &resource.api.group_resource(),
+            resource.api.group,
+            resource.api.plural,
             &key.name,
         )
     })?;
@@ -57,37 +59,41 @@ pub(crate) fn list(
     selection: &Selection,
     query: &Query,
     view: View,
-) -> Result<Value, Refusal> {
+) -> Result<Value, StatusError> {
     let limit = query
         .number("limit")?
         .and_then(|limit| usize::try_from(limit).ok());
     let limit = limit.filter(|limit| *limit > 0);
-    let at = query.at(limit)?;
+    let version_match = query.version_match(limit)?;
     let cached = resource.storage == Storage::Cached;
-    let (version, after) = match (query.get("continue"), at) {
-        (Some(token), at) => {
-            let from = Continue::decode(token, resource, selection.namespace())?;
-            if !matches!(at, At::Latest | At::Any) {
-                return Err(Refusal::bad_request(
+    let (version, after) = match (query.get("continue"), version_match) {
+        (Some(token), version_match) => {
+            let from = ContinueToken::decode(token, resource, selection.namespace())?;
+            if !matches!(version_match, VersionMatch::Latest | VersionMatch::Any) {
+                return Err(StatusError::bad_request(
                     "specifying resource version is not allowed when using continue",
                 ));
             }
             (from.version.unwrap_or(store.version()), Some(from.after))
         }
-        (None, At::NotOlderThan(asked) | At::Exactly(asked)) if asked > store.version() => {
-            // The cache hopes to catch up; the store knows better.
+        (None, VersionMatch::NotOlderThan(requested) | VersionMatch::Exact(requested))
+            if requested > store.version() =>
+        {
+            // A watch cache may catch up, so the client is asked to retry; etcd is current.
             let retry = cached;
-            return Err(Refusal::version_from_the_future(
-                asked,
+            return Err(StatusError::version_too_large(
+                requested,
                 store.version(),
                 retry,
             ));
         }
-        (None, At::Exactly(version)) => (version, None),
-        (None, At::Latest | At::Any | At::NotOlderThan(_)) => (store.version(), None),
+        (None, VersionMatch::Exact(version)) => (version, None),
+        (None, VersionMatch::Latest | VersionMatch::Any | VersionMatch::NotOlderThan(_)) => {
+            (store.version(), None)
+        }
     };
-    // From its cache the API server answers any version whole.
-    let limit = limit.filter(|_| !(cached && at == At::Any));
+    // The API server ignores the limit when it answers any version from its watch cache.
+    let limit = limit.filter(|_| !(cached && version_match == VersionMatch::Any));
     let page = store
         .list(
             resource,
@@ -98,17 +104,17 @@ pub(crate) fn list(
         )
         .map_err(|_compacted| match &after {
             Some(after) => {
-                let go_on = Continue {
+                let token = ContinueToken {
                     version: None,
                     after: after.clone(),
                 };
-                Refusal::continue_expired(go_on.encode(selection.namespace()))
+                StatusError::continue_expired(token.encode(selection.namespace()))
             }
-            None => Refusal::list_expired(),
+            None => StatusError::list_expired(),
         })?;
     let mut metadata = json!({"resourceVersion": version.to_string()});
     if let Some(last) = page.last {
-        let next = Continue {
+        let next = ContinueToken {
             version: Some(version),
             after: last,
         };
@@ -125,23 +131,24 @@ pub(crate) fn list(
     Ok(view.list(resource, metadata, items))
 }
 
-pub(crate) fn key(resource: &Resource, at: &Coordinates) -> Key {
-    Key {
+pub(crate) fn key(resource: &Resource, at: &ResourcePath) -> ObjectKey {
+    ObjectKey {
         resource: resource.store_key(),
         namespace: at
             .namespace
             .clone()
-            .filter(|_| resource.namespaced)
+            .filter(|_| resource.api.namespaced)
             .unwrap_or_default(),
         name: at.name.clone().unwrap_or_default(),
     }
 }
 
-// === impl Continue ===
+// === impl ContinueToken ===
 
-impl Continue {
+impl ContinueToken {
     fn encode(&self, namespace: Option<&str>) -> String {
-        // Relative to where the list begins, and past the last name.
+        // As in etcd: the key relative to the list's prefix, and the first one past the last
+        // name.
         let start = match namespace {
             Some(_) => format!("/{}\0", self.after.name),
             None if self.after.namespace.is_empty() => format!("{}\0", self.after.name),
@@ -152,28 +159,32 @@ impl Continue {
         URL_SAFE_NO_PAD.encode(token.to_string())
     }
 
-    fn decode(token: &str, resource: &Resource, namespace: Option<&str>) -> Result<Self, Refusal> {
-        let wrong = |why: &str| {
-            let message = format!("invalid continue token: continue key is not valid: {why}");
-            Refusal::bad_request(message)
+    fn decode(
+        token: &str,
+        resource: &Resource,
+        namespace: Option<&str>,
+    ) -> Result<Self, StatusError> {
+        let invalid = |reason: &str| {
+            let message = format!("invalid continue token: continue key is not valid: {reason}");
+            StatusError::bad_request(message)
         };
         let bytes = URL_SAFE_NO_PAD
             .decode(token)
             .or_else(|_| URL_SAFE.decode(token))
-            .map_err(|_| wrong("illegal base64 data at input byte 0"))?;
+            .map_err(|_| invalid("illegal base64 data at input byte 0"))?;
         let token: Value = serde_json::from_slice(&bytes).map_err(|error| {
-            let strange = char::from(
+            let found = char::from(
                 bytes
                     .get(error.column().saturating_sub(1))
                     .copied()
                     .unwrap_or(b' '),
             );
-            wrong(&format!(
-                "invalid character '{strange}' looking for beginning of value"
+            invalid(&format!(
+                "invalid character '{found}' looking for beginning of value"
             ))
         })?;
         if token["v"] != "meta.k8s.io/v1" {
-            return Err(wrong("server does not recognize this encoded version"));
+            return Err(invalid("server does not recognize this encoded version"));
         }
         let start = token["start"].as_str().unwrap_or_default();
         let start = start.trim_start_matches('/').trim_end_matches('\0');
@@ -184,7 +195,7 @@ impl Continue {
         };
         Ok(Self {
             version: token["rv"].as_u64(),
-            after: Key {
+            after: ObjectKey {
                 resource: resource.store_key(),
                 namespace: namespace.to_owned(),
                 name: name.to_owned(),
@@ -199,20 +210,20 @@ mod tests {
 
     fn check(namespace: Option<&str>, stored: &str, name: &str) {
         let pods = Resource::find("", "v1", "pods").unwrap();
-        let one = Continue {
+        let one = ContinueToken {
             version: Some(7),
-            after: Key {
-                resource: ("", "pods"),
+            after: ObjectKey {
+                resource: pods.store_key(),
                 namespace: stored.to_owned(),
                 name: name.to_owned(),
             },
         };
-        let decoded = Continue::decode(&one.encode(namespace), pods, namespace).unwrap();
+        let decoded = ContinueToken::decode(&one.encode(namespace), pods, namespace).unwrap();
         assert_eq!(decoded, one);
     }
 
     #[test]
-    fn a_token_comes_back_as_it_went() {
+    fn a_token_is_decoded_as_it_was_encoded() {
         check(Some("shop"), "shop", "web");
         check(None, "shop", "web");
         check(None, "", "node-1");

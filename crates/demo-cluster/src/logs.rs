@@ -1,4 +1,4 @@
-//! What containers have said, and `pods/log`.
+//! The logs of containers, and the subresource `pods/log`.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -15,36 +15,37 @@ use tokio::sync::watch;
 
 use crate::{
     request::Query,
-    shared::{Open, Opened, Shared, Signals},
-    status::{Refusal, Subject},
-    store::Key,
+    resource::PODS,
+    shared::{OpenStream, Shared, Signals, StreamKind},
+    status::{InvalidObject, StatusError},
+    store::ObjectKey,
 };
 
 /// The logs of all containers.
 #[derive(Debug, Default)]
-pub(crate) struct Logs(BTreeMap<Source, Log>);
+pub(crate) struct Logs(BTreeMap<LogKey, Log>);
 
-/// Whose log.
+/// The container that a log is of, and which run of it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Source {
+pub(crate) struct LogKey {
     pub(crate) namespace: String,
     pub(crate) pod: String,
     pub(crate) container: String,
-    /// The one before the last restart.
+    /// The run before the last restart.
     pub(crate) previous: bool,
 }
 
-/// One container's lines, the oldest of which go when there are too many.
+/// The lines of one container. The oldest are dropped when there are too many.
 #[derive(Clone, Debug, Default)]
 struct Log {
     lines: VecDeque<(Timestamp, Bytes)>,
-    /// How many have gone.
-    gone: usize,
+    /// How many lines were dropped.
+    dropped: usize,
 }
 
-/// Which part of a log is asked for.
+/// The parameters of a request for a log, as in `PodLogOptions`.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Wanted {
+pub(crate) struct LogOptions {
     pub(crate) follow: bool,
     pub(crate) previous: bool,
     timestamps: bool,
@@ -59,18 +60,18 @@ enum Since {
     Time(Timestamp),
 }
 
-/// As many lines as a small kubelet would keep.
+/// The lines that are kept of each log.
 const LINES_MAX: usize = 2000;
 
-/// More containers than that have no logs.
+/// The logs that are kept; further containers have none.
 const LOGS_MAX: usize = 4096;
 
-// === impl Source ===
+// === impl LogKey ===
 
-impl Source {
-    fn pod_key(&self) -> Key {
-        Key {
-            resource: ("", "pods"),
+impl LogKey {
+    fn pod_key(&self) -> ObjectKey {
+        ObjectKey {
+            resource: PODS,
             namespace: self.namespace.clone(),
             name: self.pod.clone(),
         }
@@ -80,82 +81,81 @@ impl Source {
 // === impl Logs ===
 
 impl Logs {
-    /// Adds a line; the log begins with it if there was none.
-    pub(crate) fn push(&mut self, source: &Source, at: Timestamp, line: &str) {
-        if !self.0.contains_key(source) && self.0.len() >= LOGS_MAX {
+    /// Appends a line, to a new log if there is none.
+    pub(crate) fn push(&mut self, key: &LogKey, at: Timestamp, line: &str) {
+        if !self.0.contains_key(key) && self.0.len() >= LOGS_MAX {
             return;
         }
-        let log = self.0.entry(source.clone()).or_default();
+        let log = self.0.entry(key.clone()).or_default();
         log.lines
             .push_back((at, Bytes::copy_from_slice(line.as_bytes())));
         if log.lines.len() > LINES_MAX {
             log.lines.pop_front();
-            log.gone += 1;
+            log.dropped += 1;
         }
     }
 
-    /// The log of a container that has restarted: what it said is now what the one
-    /// before it said.
-    pub(crate) fn restart(&mut self, source: &Source) {
-        let mut previous = source.clone();
+    /// Moves the current log of a container to the previous one, as a restart does.
+    pub(crate) fn restart(&mut self, key: &LogKey) {
+        let mut previous = key.clone();
         previous.previous = true;
         let log = self
             .0
-            .insert(source.clone(), Log::default())
+            .insert(key.clone(), Log::default())
             .unwrap_or_default();
         self.0.insert(previous, log);
     }
 
-    pub(crate) fn clear(&mut self, source: &Source) {
-        self.0.remove(source);
+    pub(crate) fn clear(&mut self, key: &LogKey) {
+        self.0.remove(key);
     }
 
     pub(crate) fn forget_pod(&mut self, namespace: &str, pod: &str) {
         self.0
-            .retain(|source, _| source.namespace != namespace || source.pod != pod);
+            .retain(|key, _| key.namespace != namespace || key.pod != pod);
     }
 
-    fn select(&self, source: &Source, wanted: &Wanted, now: Timestamp) -> (Vec<u8>, usize) {
-        let Some(log) = self.0.get(source) else {
+    fn read(&self, key: &LogKey, options: &LogOptions, now: Timestamp) -> (Vec<u8>, usize) {
+        let Some(log) = self.0.get(key) else {
             return (Vec::new(), 0);
         };
-        let young = |at: &Timestamp| match wanted.since {
+        let is_recent = |at: &Timestamp| match options.since {
             None => true,
             Some(Since::Ago(age)) => *at >= now.checked_sub(age).unwrap_or(Timestamp::MIN),
             Some(Since::Time(from)) => *at >= from,
         };
-        let kept: Vec<_> = log.lines.iter().filter(|(at, _)| young(at)).collect();
-        let skip = wanted
+        let kept: Vec<_> = log.lines.iter().filter(|(at, _)| is_recent(at)).collect();
+        let skip = options
             .tail
             .map_or(0, |tail| kept.len().saturating_sub(tail));
         let mut text = Vec::new();
         for line in kept.into_iter().skip(skip) {
-            print(&mut text, line, wanted.timestamps);
+            append(&mut text, line, options.timestamps);
         }
-        (text, log.gone + log.lines.len())
+        (text, log.dropped + log.lines.len())
     }
 
-    /// What was added after so many lines, and how many there are now; nothing if
-    /// that log is over.
-    fn after(&self, source: &Source, seen: usize, timestamps: bool) -> Option<(Vec<u8>, usize)> {
-        let Some(log) = self.0.get(source) else {
-            // Nothing said yet, or all of it gone.
+    /// The lines after the first `seen` ones, and how many there are now. `None` when that log
+    /// has ended.
+    fn after(&self, key: &LogKey, seen: usize, timestamps: bool) -> Option<(Vec<u8>, usize)> {
+        let Some(log) = self.0.get(key) else {
+            // No line was written yet, or the log was cleared.
             return (seen == 0).then(|| (Vec::new(), 0));
         };
-        let end = log.gone + log.lines.len();
+        let end = log.dropped + log.lines.len();
         if end < seen {
-            // A new container began a new log.
+            // A restart began a new log.
             return None;
         }
         let mut text = Vec::new();
-        for line in log.lines.iter().skip(seen.saturating_sub(log.gone)) {
-            print(&mut text, line, timestamps);
+        for line in log.lines.iter().skip(seen.saturating_sub(log.dropped)) {
+            append(&mut text, line, timestamps);
         }
         Some((text, end))
     }
 }
 
-fn print(text: &mut Vec<u8>, (at, line): &(Timestamp, Bytes), timestamps: bool) {
+fn append(text: &mut Vec<u8>, (at, line): &(Timestamp, Bytes), timestamps: bool) {
     if timestamps {
         let at = at.strftime("%Y-%m-%dT%H:%M:%S.%9fZ");
         text.extend_from_slice(format!("{at} ").as_bytes());
@@ -164,18 +164,18 @@ fn print(text: &mut Vec<u8>, (at, line): &(Timestamp, Bytes), timestamps: bool) 
     text.push(b'\n');
 }
 
-// === impl Wanted ===
+// === impl LogOptions ===
 
-impl Wanted {
-    pub(crate) fn parse(query: &Query, pod: &str) -> Result<Self, Refusal> {
-        let subject = Subject {
+impl LogOptions {
+    pub(crate) fn parse(query: &Query, pod: &str) -> Result<Self, StatusError> {
+        let object = InvalidObject {
             group: "",
             kind: "PodLogOptions",
             name: pod,
         };
         let invalid = |field: &str, value: i64, least: &str| {
-            let wrong = format!("Invalid value: {value}: must be greater than {least}");
-            Refusal::invalid(&subject, "FieldValueInvalid", field, &wrong)
+            let error = format!("Invalid value: {value}: must be greater than {least}");
+            StatusError::invalid(&object, "FieldValueInvalid", field, &error)
         };
         let (tail, limit) = (query.number("tailLines")?, query.number("limitBytes")?);
         let seconds = query.number("sinceSeconds")?;
@@ -188,8 +188,8 @@ impl Wanted {
         }
         let since = match (seconds, time) {
             (Some(_), Some(_)) => {
-                return Err(Refusal::invalid(
-                    &subject,
+                return Err(StatusError::invalid(
+                    &object,
                     "FieldValueForbidden",
                     "[]",
                     "Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified",
@@ -203,9 +203,9 @@ impl Wanted {
         };
         let count = |number: Option<i64>| number.and_then(|number| usize::try_from(number).ok());
         Ok(Self {
-            follow: query.truth("follow"),
-            previous: query.truth("previous"),
-            timestamps: query.truth("timestamps"),
+            follow: query.flag("follow"),
+            previous: query.flag("previous"),
+            timestamps: query.flag("timestamps"),
             tail: count(tail),
             limit: count(limit),
             since,
@@ -213,39 +213,39 @@ impl Wanted {
     }
 }
 
-fn parse_time(text: &str) -> Result<Timestamp, Refusal> {
+fn parse_time(text: &str) -> Result<Timestamp, StatusError> {
     text.parse().map_err(|_| {
-        Refusal::bad_request(format!(
+        StatusError::bad_request(format!(
             "parsing time \"{text}\" as \"2006-01-02T15:04:05Z07:00\": cannot parse \"{text}\" as \
              \"2006\""
         ))
     })
 }
 
-/// The container that is meant, or why that is not clear.
-pub(crate) fn container(pod: &Value, asked: Option<&str>) -> Result<String, Refusal> {
+/// The container that a request names, or the only one of the pod.
+pub(crate) fn container(pod: &Value, requested: Option<&str>) -> Result<String, StatusError> {
     let name = pod["metadata"]["name"].as_str().unwrap_or_default();
     let names: Vec<_> = ["initContainers", "containers", "ephemeralContainers"]
         .into_iter()
         .flat_map(|field| pod["spec"][field].as_array().into_iter().flatten())
         .filter_map(|container| container["name"].as_str())
         .collect();
-    match (asked, names.as_slice()) {
-        (Some(asked), names) if names.contains(&asked) => Ok(asked.to_owned()),
-        (Some(asked), _) => Err(Refusal::bad_request(format!(
-            "container {asked} is not valid for pod {name}"
+    match (requested, names.as_slice()) {
+        (Some(requested), names) if names.contains(&requested) => Ok(requested.to_owned()),
+        (Some(requested), _) => Err(StatusError::bad_request(format!(
+            "container {requested} is not valid for pod {name}"
         ))),
         (None, [only]) => Ok((*only).to_owned()),
-        (None, names) => Err(Refusal::bad_request(format!(
+        (None, names) => Err(StatusError::bad_request(format!(
             "a container name must be specified for pod {name}, choose one of: [{}]",
             names.join(" "),
         ))),
     }
 }
 
-/// Which log a kubelet would read, the current or the previous one, or what it
-/// says instead, in its own words.
-pub(crate) fn which(pod: &Value, container: &str, previous: bool) -> Result<bool, Refusal> {
+/// Whether a kubelet would answer with the previous log instead of the current one, or its
+/// error, in its own words.
+pub(crate) fn select(pod: &Value, container: &str, previous: bool) -> Result<bool, StatusError> {
     let name = pod["metadata"]["name"].as_str().unwrap_or_default();
     let fields = [
         "containerStatuses",
@@ -256,18 +256,18 @@ pub(crate) fn which(pod: &Value, container: &str, previous: bool) -> Result<bool
         .into_iter()
         .flat_map(|field| pod["status"][field].as_array().into_iter().flatten())
         .find(|status| status["name"] == container);
-    let here = format!("container \"{container}\" in pod \"{name}\"");
-    let refuse = |why: &str| Err(Refusal::bad_request(format!("{here} {why}")));
+    let subject = format!("container \"{container}\" in pod \"{name}\"");
+    let fail = |reason: &str| Err(StatusError::bad_request(format!("{subject} {reason}")));
     let Some(status) = status else {
-        return refuse("is not available");
+        return fail("is not available");
     };
-    let ended = status["lastState"]["terminated"]["containerID"] != Value::Null;
+    let has_ended = status["lastState"]["terminated"]["containerID"] != Value::Null;
     if previous {
-        return if ended {
+        return if has_ended {
             Ok(true)
         } else {
-            Err(Refusal::bad_request(format!(
-                "previous terminated {here} not found"
+            Err(StatusError::bad_request(format!(
+                "previous terminated {subject} not found"
             )))
         };
     }
@@ -275,85 +275,86 @@ pub(crate) fn which(pod: &Value, container: &str, previous: bool) -> Result<bool
     if !state["running"].is_null() || !state["terminated"].is_null() {
         return Ok(false);
     }
-    if ended {
-        // Between two lives the last one's log is what there is.
+    if has_ended {
+        // Between two runs the log of the last one is the current one.
         return Ok(true);
     }
     match state["waiting"]["reason"].as_str() {
-        Some("ErrImagePull") => refuse("is waiting to start: image can't be pulled"),
-        Some("ImagePullBackOff") => refuse("is waiting to start: trying and failing to pull image"),
-        Some(reason) => refuse(&format!("is waiting to start: {reason}")),
-        None => refuse("is waiting to start - no logs yet"),
+        Some("ErrImagePull") => fail("is waiting to start: image can't be pulled"),
+        Some("ImagePullBackOff") => fail("is waiting to start: trying and failing to pull image"),
+        Some(reason) => fail(&format!("is waiting to start: {reason}")),
+        None => fail("is waiting to start - no logs yet"),
     }
 }
 
-/// The text of a log, and what is said after it.
+/// The text of a log, followed by new lines if the request follows it.
 pub(crate) fn read(
     shared: &Arc<Shared>,
-    source: Source,
-    wanted: Wanted,
+    key: LogKey,
+    options: LogOptions,
 ) -> impl Stream<Item = io::Result<Bytes>> + Send + use<> {
     let now = shared.clock.now();
-    let (text, seen) = shared.lock().logs.select(&source, &wanted, now);
+    let (text, seen) = shared.lock().logs.read(&key, &options, now);
     let signals = shared.signals();
-    let began = *signals.borrow();
-    let reading = Reading {
-        began,
-        // What has ended says nothing more.
-        open: (wanted.follow && !source.previous).then(|| Open::new(shared, Opened::Follower)),
-        left: wanted.limit.unwrap_or(usize::MAX),
+    let opened = *signals.borrow();
+    let stream = LogStream {
+        opened,
+        // A previous log does not grow.
+        open: (options.follow && !key.previous)
+            .then(|| OpenStream::new(shared, StreamKind::Follower)),
+        remaining: options.limit.unwrap_or(usize::MAX),
         first: Some(text),
         shared: Arc::clone(shared),
         signals,
-        source,
-        wanted,
+        key,
+        options,
         seen,
     };
-    stream::unfold(reading, |mut reading| async move {
-        let next = reading.next().await?;
-        Some((next, reading))
+    stream::unfold(stream, |mut stream| async move {
+        let next = stream.next().await?;
+        Some((next, stream))
     })
 }
 
-struct Reading {
+struct LogStream {
     shared: Arc<Shared>,
     signals: watch::Receiver<Signals>,
-    began: Signals,
-    source: Source,
-    wanted: Wanted,
+    opened: Signals,
+    key: LogKey,
+    options: LogOptions,
     first: Option<Vec<u8>>,
     seen: usize,
-    left: usize,
-    open: Option<Open>,
+    remaining: usize,
+    open: Option<OpenStream>,
 }
 
-// === impl Reading ===
+// === impl LogStream ===
 
-impl Reading {
+impl LogStream {
     async fn next(&mut self) -> Option<io::Result<Bytes>> {
         loop {
-            if self.left == 0 {
+            if self.remaining == 0 {
                 return None;
             }
             let signals = *self.signals.borrow_and_update();
-            if signals.cut > self.began.cut {
-                self.left = 0;
+            if signals.cut > self.opened.cut {
+                self.remaining = 0;
                 return Some(Err(io::ErrorKind::ConnectionReset.into()));
             }
             if !signals.frozen {
                 if let Some(first) = self.first.take().filter(|text| !text.is_empty()) {
-                    return Some(Ok(cut(first, &mut self.left)));
+                    return Some(Ok(limit(first, &mut self.remaining)));
                 }
                 self.open.as_ref()?;
                 let state = self.shared.lock();
-                // With its pod a log is over, even one that never began.
-                state.store.get(&self.source.pod_key())?;
-                let timestamps = self.wanted.timestamps;
-                let (text, end) = state.logs.after(&self.source, self.seen, timestamps)?;
+                // The log ends with its pod, even before its first line.
+                state.store.get(&self.key.pod_key())?;
+                let timestamps = self.options.timestamps;
+                let (text, end) = state.logs.after(&self.key, self.seen, timestamps)?;
                 drop(state);
                 self.seen = end;
                 if !text.is_empty() {
-                    let text = cut(text, &mut self.left);
+                    let text = limit(text, &mut self.remaining);
                     return Some(Ok(text));
                 }
             }
@@ -362,8 +363,8 @@ impl Reading {
     }
 }
 
-fn cut(mut text: Vec<u8>, left: &mut usize) -> Bytes {
-    text.truncate(*left);
-    *left -= text.len();
+fn limit(mut text: Vec<u8>, remaining: &mut usize) -> Bytes {
+    text.truncate(*remaining);
+    *remaining -= text.len();
     text.into()
 }

@@ -1,10 +1,10 @@
-//! Names and ids that look random and are the same for the same seed.
+//! Pseudo-random names and ids, the same for the same seed.
 
-/// A SplitMix64 sequence. Nothing here is a secret.
+/// A SplitMix64 generator. Not for secrets.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
 
-/// The letters of generated names: no vowels, so no words.
+/// The letters of generated names: without vowels, as in Kubernetes, to avoid words.
 const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
 // === impl Random ===
@@ -22,12 +22,12 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// From nothing up to, and without, `end`.
+    /// A number in `0..end`.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.next() % end.max(1)
     }
 
-    /// The end of a generated name: `x7k2p`.
+    /// The suffix of a generated name: `x7k2p`.
     pub(crate) fn suffix(&mut self, letters: usize) -> String {
         let mut word = String::with_capacity(letters);
         for _ in 0..letters {
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_seed_decides() {
+    fn the_same_seed_gives_the_same_values() {
         let draw = |seed| {
             let mut random = Random::new(seed);
             (random.uid(), random.suffix(5))

@@ -1,35 +1,33 @@
-//! What a request asks for: its path, query and headers, understood once.
+//! A request to the API: its path, query and headers, parsed once.
 
 use http::{HeaderMap, Method, request::Parts};
+use kubecrier_k8s_api::names::group_resource;
 
-use crate::{
-    resource,
-    status::{Refusal, Subject},
-};
+use crate::status::{InvalidObject, StatusError};
 
-/// One request, as authorization and scripts see it.
+/// A request, as authorization and fault injection see it.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct RequestInfo {
     pub(crate) verb: &'static str,
     pub(crate) path: String,
-    pub(crate) target: Target,
+    pub(crate) target: RequestTarget,
     pub(crate) query: Query,
     pub(crate) user: Option<String>,
     pub(crate) accept: String,
 }
 
-/// What it is about.
+/// What a request addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Target {
+pub(crate) enum RequestTarget {
     /// `/version`, `/apis/apps`.
-    Path,
+    NonResource,
     /// `/api/v1/namespaces/shop/pods/web/log`.
-    Object(Coordinates),
+    Resource(ResourcePath),
 }
 
-/// Where in the API.
+/// The parts of a path below a group and version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Coordinates {
+pub(crate) struct ResourcePath {
     pub(crate) group: String,
     pub(crate) version: String,
     pub(crate) resource: String,
@@ -42,35 +40,35 @@ pub(crate) struct Coordinates {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Query(Vec<(String, String)>);
 
-/// Which versions a list may be of.
+/// The resourceVersions that a list may be answered from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum At {
-    /// The newest.
+pub(crate) enum VersionMatch {
+    /// The most recent one.
     Latest,
-    /// Any will do: from the cache, whole.
+    /// Any: from the watch cache, without a limit.
     Any,
-    /// Not older than that.
+    /// This one or a newer one.
     NotOlderThan(u64),
-    /// Exactly that.
-    Exactly(u64),
+    /// This one.
+    Exact(u64),
 }
 
-// === impl Asked ===
+// === impl RequestInfo ===
 
-impl Asked {
+impl RequestInfo {
     pub(crate) fn parse(parts: &Parts) -> Self {
         let path = parts.uri.path().to_owned();
         let query = Query::parse(parts.uri.query().unwrap_or_default());
         let segments: Vec<_> = path.split('/').filter(|part| !part.is_empty()).collect();
-        let (target, old_watch) = match segments.as_slice() {
-            ["api", version, rest @ ..] if !rest.is_empty() => coordinates("", version, rest),
+        let (target, legacy_watch) = match segments.as_slice() {
+            ["api", version, rest @ ..] if !rest.is_empty() => resource_path("", version, rest),
             ["apis", group, version, rest @ ..] if !rest.is_empty() => {
-                coordinates(group, version, rest)
+                resource_path(group, version, rest)
             }
-            _ => (Target::Path, false),
+            _ => (RequestTarget::NonResource, false),
         };
         Self {
-            verb: verb(&parts.method, &target, old_watch || query.truth("watch")),
+            verb: verb(&parts.method, &target, legacy_watch || query.flag("watch")),
             user: header(&parts.headers, "impersonate-user"),
             accept: header(&parts.headers, "accept").unwrap_or_default(),
             path,
@@ -84,8 +82,8 @@ fn header(headers: &HeaderMap, name: &str) -> Option<String> {
     Some(headers.get(name)?.to_str().ok()?.to_owned())
 }
 
-fn coordinates(group: &str, version: &str, rest: &[&str]) -> (Target, bool) {
-    // `/api/v1/watch/pods` is how watches were asked for long ago, and still may be.
+fn resource_path(group: &str, version: &str, rest: &[&str]) -> (RequestTarget, bool) {
+    // `/api/v1/watch/pods` is the deprecated form of a watch, which the API server still has.
     let (rest, watch) = match rest {
         ["watch", rest @ ..] if !rest.is_empty() => (rest, true),
         rest => (rest, false),
@@ -93,12 +91,12 @@ fn coordinates(group: &str, version: &str, rest: &[&str]) -> (Target, bool) {
     let (namespace, rest) = match rest {
         ["namespaces", namespace, "status" | "finalize"] => (Some(*namespace), rest),
         ["namespaces", namespace, rest @ ..] if !rest.is_empty() => (Some(*namespace), rest),
-        // A namespace is in itself.
+        // The path of a namespace has the namespace as its scope, too.
         ["namespaces", namespace] => (Some(*namespace), rest),
         rest => (None, rest),
     };
     let part = |index: usize| rest.get(index).map(|part| (*part).to_owned());
-    let target = Target::Object(Coordinates {
+    let target = RequestTarget::Resource(ResourcePath {
         group: group.to_owned(),
         version: version.to_owned(),
         resource: part(0).unwrap_or_default(),
@@ -109,14 +107,14 @@ fn coordinates(group: &str, version: &str, rest: &[&str]) -> (Target, bool) {
     (target, watch)
 }
 
-fn verb(method: &Method, target: &Target, watch: bool) -> &'static str {
-    let named = matches!(target, Target::Object(object) if object.name.is_some());
+fn verb(method: &Method, target: &RequestTarget, watch: bool) -> &'static str {
+    let named = matches!(target, RequestTarget::Resource(object) if object.name.is_some());
     match *method {
         Method::GET | Method::HEAD => match target {
-            Target::Object(_) if named => "get",
-            Target::Object(_) if watch => "watch",
-            Target::Object(_) => "list",
-            Target::Path => "get",
+            RequestTarget::Resource(_) if named => "get",
+            RequestTarget::Resource(_) if watch => "watch",
+            RequestTarget::Resource(_) => "list",
+            RequestTarget::NonResource => "get",
         },
         Method::POST => "create",
         Method::PUT => "update",
@@ -127,9 +125,9 @@ fn verb(method: &Method, target: &Target, watch: bool) -> &'static str {
     }
 }
 
-// === impl Coordinates ===
+// === impl ResourcePath ===
 
-impl Coordinates {
+impl ResourcePath {
     /// `pods`, `pods/log`.
     pub(crate) fn full_resource(&self) -> String {
         match &self.subresource {
@@ -139,8 +137,8 @@ impl Coordinates {
     }
 
     /// `deployments.apps`.
-    pub(crate) fn qualified(&self) -> String {
-        resource::qualified(&self.group, &self.resource)
+    pub(crate) fn group_resource(&self) -> String {
+        group_resource(&self.group, &self.resource)
     }
 }
 
@@ -159,7 +157,7 @@ impl Query {
         &self.0
     }
 
-    /// A parameter, if it is there and not empty.
+    /// A parameter that is given and not empty.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         let (_, value) = self
             .0
@@ -172,24 +170,23 @@ impl Query {
         self.get(name).unwrap_or_default()
     }
 
-    /// Whatever is neither false nor 0 is true.
-    pub(crate) fn truth(&self, name: &str) -> bool {
+    /// A boolean parameter: as in the API server, any value but `false` and `0` is true.
+    pub(crate) fn flag(&self, name: &str) -> bool {
         let given = self.0.iter().find(|(key, _)| key == name);
         given.is_some_and(|(_, value)| value != "0" && !value.eq_ignore_ascii_case("false"))
     }
 
-    pub(crate) fn number(&self, name: &str) -> Result<Option<i64>, Refusal> {
+    pub(crate) fn number(&self, name: &str) -> Result<Option<i64>, StatusError> {
         let Some(text) = self.get(name) else {
             return Ok(None);
         };
         text.parse().map(Some).map_err(|_| {
             let message = format!("strconv.ParseInt: parsing \"{text}\": invalid syntax");
-            Refusal::bad_request(message)
+            StatusError::bad_request(message)
         })
     }
 
-    /// A resourceVersion; the refusal is worded as the API server words it, but for
-    /// what it puts before.
+    /// The resourceVersion. The API server puts a prefix of the operation before the error.
     pub(crate) fn version(&self) -> Result<Option<u64>, String> {
         let Some(text) = self.get("resourceVersion") else {
             return Ok(None);
@@ -202,16 +199,16 @@ impl Query {
         })
     }
 
-    /// Which version a list is asked for.
-    pub(crate) fn at(&self, limit: Option<usize>) -> Result<At, Refusal> {
+    /// The resourceVersions that a list may be answered from.
+    pub(crate) fn version_match(&self, limit: Option<usize>) -> Result<VersionMatch, StatusError> {
         let given = self.get("resourceVersion");
-        let forbidden = |why: &str| {
-            let wrong = format!("Forbidden: {why}");
-            Err(Refusal::invalid(
+        let forbidden = |reason: &str| {
+            let error = format!("Forbidden: {reason}");
+            Err(StatusError::invalid(
                 &LIST_OPTIONS,
                 "FieldValueForbidden",
                 "resourceVersionMatch",
-                &wrong,
+                &error,
             ))
         };
         let rule = self.get("resourceVersionMatch");
@@ -231,51 +228,51 @@ impl Query {
             }
             (None | Some("Exact" | "NotOlderThan"), _) => {}
             (Some(other), Some(_)) => {
-                let wrong = format!(
+                let error = format!(
                     "Unsupported value: \"{other}\": supported values: \"Exact\", \
                      \"NotOlderThan\", \"\""
                 );
-                return Err(Refusal::invalid(
+                return Err(StatusError::invalid(
                     &LIST_OPTIONS,
                     "FieldValueNotSupported",
                     "resourceVersionMatch",
-                    &wrong,
+                    &error,
                 ));
             }
         }
-        let version = self
-            .version()
-            .map_err(|why| Refusal::bad_request(format!("invalid resource version: {why}")))?;
+        let version = self.version().map_err(|error| {
+            StatusError::bad_request(format!("invalid resource version: {error}"))
+        })?;
         Ok(match (version, rule) {
-            (None, _) => At::Latest,
-            (Some(0), _) => At::Any,
-            (Some(version), Some("Exact")) => At::Exactly(version),
-            // Before there was a rule to name, a limit made it exact.
-            (Some(version), None) if limit.is_some() => At::Exactly(version),
-            (Some(version), _) => At::NotOlderThan(version),
+            (None, _) => VersionMatch::Latest,
+            (Some(0), _) => VersionMatch::Any,
+            (Some(version), Some("Exact")) => VersionMatch::Exact(version),
+            // Without resourceVersionMatch, a limit makes the match exact.
+            (Some(version), None) if limit.is_some() => VersionMatch::Exact(version),
+            (Some(version), _) => VersionMatch::NotOlderThan(version),
         })
     }
 
-    /// Whether a watch begins with what there is.
-    pub(crate) fn initial_events(&self) -> Result<bool, Refusal> {
-        if !self.truth("sendInitialEvents") {
+    /// Whether a watch begins with the existing objects.
+    pub(crate) fn initial_events(&self) -> Result<bool, StatusError> {
+        if !self.flag("sendInitialEvents") {
             return Ok(false);
         }
         if self.get("resourceVersionMatch") != Some("NotOlderThan") {
-            let wrong = "Forbidden: sendInitialEvents requires setting resourceVersionMatch to \
+            let error = "Forbidden: sendInitialEvents requires setting resourceVersionMatch to \
                          NotOlderThan";
-            return Err(Refusal::invalid(
+            return Err(StatusError::invalid(
                 &LIST_OPTIONS,
                 "FieldValueForbidden",
                 "resourceVersionMatch",
-                wrong,
+                error,
             ));
         }
         Ok(true)
     }
 }
 
-const LIST_OPTIONS: Subject<'_> = Subject {
+const LIST_OPTIONS: InvalidObject<'_> = InvalidObject {
     group: "meta.k8s.io",
     kind: "ListOptions",
     name: "",
@@ -285,32 +282,32 @@ const LIST_OPTIONS: Subject<'_> = Subject {
 mod tests {
     use super::*;
 
-    fn asked(method: &str, uri: &str) -> Asked {
+    fn parse(method: &str, uri: &str) -> RequestInfo {
         let request = http::Request::builder()
             .method(method)
             .uri(uri)
             .body(())
             .unwrap();
-        Asked::parse(&request.into_parts().0)
+        RequestInfo::parse(&request.into_parts().0)
     }
 
     #[track_caller]
     fn check(method: &str, uri: &str, verb: &str, expected: &str) {
-        let asked = asked(method, uri);
-        let found = match asked.target {
-            Target::Path => String::new(),
-            Target::Object(at) => format!(
+        let request = parse(method, uri);
+        let found = match request.target {
+            RequestTarget::NonResource => String::new(),
+            RequestTarget::Resource(at) => format!(
                 "{} {} {}",
                 at.full_resource(),
                 at.namespace.as_deref().unwrap_or("-"),
                 at.name.as_deref().unwrap_or("-"),
             ),
         };
-        assert_eq!((asked.verb, &*found), (verb, expected), "{uri}");
+        assert_eq!((request.verb, &*found), (verb, expected), "{uri}");
     }
 
     #[test]
-    fn paths_are_understood() {
+    fn paths_are_parsed() {
         check("GET", "/version", "get", "");
         check("GET", "/apis/apps/v1", "get", "");
         check("GET", "/api/v1/pods", "list", "pods - -");
@@ -339,20 +336,20 @@ mod tests {
 
     #[test]
     fn parameters_are_decoded() {
-        let query = asked("GET", "/api/v1/pods?labelSelector=a%20in%20(b,c)&limit=5").query;
+        let query = parse("GET", "/api/v1/pods?labelSelector=a%20in%20(b,c)&limit=5").query;
         assert_eq!(query.text("labelSelector"), "a in (b,c)");
         assert_eq!(query.number("limit").unwrap(), Some(5));
         assert_eq!(query.number("timeoutSeconds").unwrap(), None);
     }
 
     #[test]
-    fn a_version_is_asked_for_in_four_ways() {
-        let at = |text: &str, limit| Query::parse(text).at(limit).unwrap();
-        assert_eq!(at("", None), At::Latest);
-        assert_eq!(at("resourceVersion=0", Some(1)), At::Any);
-        assert_eq!(at("resourceVersion=7", None), At::NotOlderThan(7));
-        assert_eq!(at("resourceVersion=7", Some(1)), At::Exactly(7));
+    fn a_list_has_four_ways_to_match_a_version() {
+        let at = |text: &str, limit| Query::parse(text).version_match(limit).unwrap();
+        assert_eq!(at("", None), VersionMatch::Latest);
+        assert_eq!(at("resourceVersion=0", Some(1)), VersionMatch::Any);
+        assert_eq!(at("resourceVersion=7", None), VersionMatch::NotOlderThan(7));
+        assert_eq!(at("resourceVersion=7", Some(1)), VersionMatch::Exact(7));
         let exact = "resourceVersion=7&resourceVersionMatch=Exact";
-        assert_eq!(at(exact, None), At::Exactly(7));
+        assert_eq!(at(exact, None), VersionMatch::Exact(7));
     }
 }

@@ -1,15 +1,11 @@
-//! Which objects a list or a watch is about.
+//! The objects that a list or a watch selects.
 
-mod fields;
-mod labels;
-
+use kubecrier_k8s_api::{InvalidSelector, LabelSelector};
 use serde_json::Value;
 
-use crate::{resource::Resource, status::Refusal};
+use crate::{fields::FieldSelector, resource::Resource, status::StatusError};
 
-pub(crate) use self::{fields::FieldSelector, labels::LabelSelector};
-
-/// Both selectors and the namespace of a request.
+/// The namespace and both selectors of a request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Selection {
     namespace: Option<String>,
@@ -25,16 +21,17 @@ impl Selection {
         namespace: Option<&str>,
         labels: &str,
         fields: &str,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, StatusError> {
+        let invalid = |error: InvalidSelector| StatusError::bad_request(error.api_message());
         Ok(Self {
             namespace: namespace.map(str::to_owned),
-            labels: LabelSelector::parse(labels).map_err(Refusal::bad_request)?,
-            fields: FieldSelector::parse(resource, fields).map_err(Refusal::bad_request)?,
+            labels: labels.parse().map_err(invalid)?,
+            fields: FieldSelector::parse(resource, fields).map_err(StatusError::bad_request)?,
         })
     }
 
-    /// Whether everything of the namespace is meant: only then the API server
-    /// knows how many are left.
+    /// Whether nothing is filtered out of the namespace. Only then does the API server
+    /// count the remaining items of a list.
     pub(crate) fn is_all(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
     }
@@ -44,9 +41,11 @@ impl Selection {
     }
 
     pub(crate) fn matches(&self, object: &Value) -> bool {
-        let here = |wanted: &String| object["metadata"]["namespace"] == **wanted;
-        self.namespace.as_ref().is_none_or(here)
-            && self.labels.matches(&object["metadata"]["labels"])
+        let metadata = &object["metadata"];
+        let in_namespace = |namespace: &String| metadata["namespace"] == **namespace;
+        let label = |key: &str| metadata["labels"].get(key)?.as_str();
+        self.namespace.as_ref().is_none_or(in_namespace)
+            && self.labels.matches(label)
             && self.fields.matches(object)
     }
 }

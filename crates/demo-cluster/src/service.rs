@@ -1,4 +1,4 @@
-//! The tower service: requests in, answers out.
+//! The tower service: routes requests, and answers them.
 
 use std::{
     io,
@@ -12,21 +12,22 @@ use futures_util::{Stream, StreamExt as _};
 use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body::Frame;
 use http_body_util::{BodyExt as _, Limited, StreamBody};
+use kubecrier_k8s_api::kinds;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 use tower_service::Service;
 
 use crate::{
-    faults::{Fault, Seen},
+    faults::{Fault, RecordedRequest},
     list,
-    logs::{self, Source, Wanted},
-    request::{Asked, Coordinates, Target},
+    logs::{self, LogKey, LogOptions},
+    request::{RequestInfo, RequestTarget, ResourcePath},
     resource::{self, Resource, Storage},
     selector::Selection,
     shared::{Shared, Signals},
-    status::Refusal,
-    view::{Answer, View},
-    watch::Watching,
+    status::StatusError,
+    view::{ResponseKind, View},
+    watch::WatchStream,
 };
 
 /// The API of a demo cluster, for `kube::Client::new` or any HTTP server.
@@ -35,13 +36,13 @@ pub struct ApiService {
     shared: Arc<Shared>,
 }
 
-/// What an answer's bytes come from.
+/// The body of a response.
 pub type ApiBody = StreamBody<Pin<Box<dyn Stream<Item = io::Result<Frame<Bytes>>> + Send>>>;
 
-type Answered = Response<ApiBody>;
+type ApiResponse = Response<ApiBody>;
 
-/// Nobody asks a question longer than this.
-const QUESTION_MAX: usize = 1 << 20;
+/// Longer than the body of any review.
+const BODY_BYTES_MAX: usize = 1 << 20;
 
 // === impl ApiService ===
 
@@ -56,9 +57,9 @@ where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    type Response = Answered;
+    type Response = ApiResponse;
     type Error = io::Error;
-    type Future = Pin<Box<dyn Future<Output = io::Result<Answered>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = io::Result<ApiResponse>> + Send>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
@@ -71,47 +72,52 @@ where
             let began = *signals.borrow_and_update();
             tokio::select! {
                 biased;
-                // What waits for an answer is cut with everything else.
-                _cut = signals.wait_for(|now| now.cut > began.cut) => {
+                // A pending request is reset together with the open streams.
+                _reset = signals.wait_for(|now| now.cut > began.cut) => {
                     Err(io::ErrorKind::ConnectionReset.into())
                 }
-                answered = serve(&shared, request) => answered,
+                response = serve(&shared, request) => response,
             }
         })
     }
 }
 
-async fn serve<B>(shared: &Arc<Shared>, request: Request<B>) -> io::Result<Answered>
+async fn serve<B>(shared: &Arc<Shared>, request: Request<B>) -> io::Result<ApiResponse>
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let (parts, body) = request.into_parts();
-    if shared.refuses() {
+    if shared.refuses_connections() {
         return Err(io::ErrorKind::ConnectionRefused.into());
     }
-    let asked = Asked::parse(&parts);
-    let fault = shared.lock().script.meet(Seen::of(&asked));
+    let request = RequestInfo::parse(&parts);
+    let recorded = RecordedRequest::of(&request);
+    let fault = shared.lock().injector.on_request(recorded);
     shared.count_request();
     if let Some(fault) = fault
-        && let Some(answer) = fail(shared, &asked, fault).await?
+        && let Some(response) = inject(shared, &request, fault).await?
     {
-        return Ok(answer);
+        return Ok(response);
     }
     let mut signals = shared.signals();
     if signals.wait_for(|now: &Signals| !now.frozen).await.is_err() {
         return Err(io::ErrorKind::ConnectionReset.into());
     }
-    let question = match Limited::new(body, QUESTION_MAX).collect().await {
+    let body = match Limited::new(body, BODY_BYTES_MAX).collect().await {
         Ok(body) => body.to_bytes(),
-        Err(_too_long_or_gone) => return Err(io::ErrorKind::ConnectionAborted.into()),
+        Err(_too_long_or_reset) => return Err(io::ErrorKind::ConnectionAborted.into()),
     };
-    Ok(answer(shared, &asked, &question).unwrap_or_else(|refusal| refuse(&refusal)))
+    Ok(handle(shared, &request, &body).unwrap_or_else(|error| error_response(&error)))
 }
 
-/// What a scripted fault makes of a request; nothing if it only took its time.
-async fn fail(shared: &Shared, asked: &Asked, fault: Fault) -> io::Result<Option<Answered>> {
-    let refusal = match fault {
+/// The response of an injected fault; `None` if the fault only delays the right one.
+async fn inject(
+    shared: &Shared,
+    request: &RequestInfo,
+    fault: Fault,
+) -> io::Result<Option<ApiResponse>> {
+    let error = match fault {
         Fault::Delay(delay) => {
             sleep(delay).await;
             return Ok(None);
@@ -120,50 +126,54 @@ async fn fail(shared: &Shared, asked: &Asked, fault: Fault) -> io::Result<Option
         Fault::Refused => return Err(io::ErrorKind::ConnectionRefused.into()),
         Fault::Reset => return Err(io::ErrorKind::ConnectionReset.into()),
         Fault::TooManyRequests(seconds) => {
-            let words = "Too many requests, please try again later.\n";
-            let mut response = plain(StatusCode::TOO_MANY_REQUESTS, words);
+            let text = "Too many requests, please try again later.\n";
+            let mut response = text_response(StatusCode::TOO_MANY_REQUESTS, text);
             response
                 .headers_mut()
                 .insert(header::RETRY_AFTER, seconds.into());
             return Ok(Some(response));
         }
-        Fault::Unauthorized => Refusal::unauthorized(),
+        Fault::Unauthorized => StatusError::unauthorized(),
         Fault::Forbidden => {
-            let nothing = Coordinates::default();
-            let at = match &asked.target {
-                Target::Object(at) => at,
-                Target::Path => &nothing,
+            let no_resource = ResourcePath::default();
+            let at = match &request.target {
+                RequestTarget::Resource(at) => at,
+                RequestTarget::NonResource => &no_resource,
             };
-            shared.lock().access.forbidden(asked, at)
+            shared.lock().access.forbidden(request, at)
         }
-        Fault::Gone => Refusal::watch_expired(),
-        Fault::InternalError => Refusal::internal("etcdserver: request timed out"),
-        Fault::Unavailable => Refusal::unavailable(),
+        Fault::Gone => StatusError::watch_expired(),
+        Fault::InternalError => StatusError::internal("etcdserver: request timed out"),
+        Fault::Unavailable => StatusError::unavailable(),
         Fault::Status(code) => {
-            Refusal::of_code(StatusCode::from_u16(code).unwrap_or(StatusCode::IM_A_TEAPOT))
+            StatusError::of_code(StatusCode::from_u16(code).unwrap_or(StatusCode::IM_A_TEAPOT))
         }
     };
-    Ok(Some(refuse(&refusal)))
+    Ok(Some(error_response(&error)))
 }
 
-fn answer(shared: &Arc<Shared>, asked: &Asked, question: &Bytes) -> Result<Answered, Refusal> {
-    shared.lock().access.check(asked)?;
-    match &asked.target {
-        Target::Path => Ok(discover(asked)),
-        Target::Object(at) => about_objects(shared, asked, at, question),
+fn handle(
+    shared: &Arc<Shared>,
+    request: &RequestInfo,
+    body: &Bytes,
+) -> Result<ApiResponse, StatusError> {
+    shared.lock().access.check(request)?;
+    match &request.target {
+        RequestTarget::NonResource => Ok(discovery(request)),
+        RequestTarget::Resource(at) => handle_resource(shared, request, at, body),
     }
 }
 
-/// Answers what is not about objects.
-fn discover(asked: &Asked) -> Answered {
-    let segments: Vec<_> = asked
+/// Answers requests without a resource: discovery, health and the version.
+fn discovery(request: &RequestInfo) -> ApiResponse {
+    let segments: Vec<_> = request
         .path
         .split('/')
         .filter(|part| !part.is_empty())
         .collect();
     let found = match segments.as_slice() {
         ["version"] => Some(version()),
-        ["readyz" | "livez" | "healthz"] => return plain(StatusCode::OK, "ok"),
+        ["readyz" | "livez" | "healthz"] => return text_response(StatusCode::OK, "ok"),
         ["api"] => Some(json!({
             "kind": "APIVersions",
             "versions": ["v1"],
@@ -182,20 +192,20 @@ fn discover(asked: &Asked) -> Answered {
         _ => None,
     };
     match found {
-        Some(value) if asked.verb == "get" => say(StatusCode::OK, &value),
-        Some(_) => refuse(&Refusal::method_not_allowed()),
-        // A group it has answers for its own; nobody answers for others.
+        Some(value) if request.verb == "get" => json_response(StatusCode::OK, &value),
+        Some(_) => error_response(&StatusError::method_not_allowed()),
+        // A group that is served has a status of its own; for others there is no handler.
         None => match segments.as_slice() {
-            ["api", ..] => refuse(&Refusal::no_such_resource()),
+            ["api", ..] => error_response(&StatusError::no_such_resource()),
             ["apis", group, ..] if resource::group(group).is_some() => {
-                refuse(&Refusal::no_such_resource())
+                error_response(&StatusError::no_such_resource())
             }
-            _ => plain(StatusCode::NOT_FOUND, "404 page not found\n"),
+            _ => text_response(StatusCode::NOT_FOUND, "404 page not found\n"),
         },
     }
 }
 
-/// The release whose answers this cluster gives; the side-by-side test runs on it.
+/// The release that the tests compare this cluster with.
 fn version() -> Value {
     json!({
         "major": "1",
@@ -214,132 +224,138 @@ fn version() -> Value {
     })
 }
 
-fn about_objects(
+fn handle_resource(
     shared: &Arc<Shared>,
-    asked: &Asked,
-    at: &Coordinates,
-    question: &Bytes,
-) -> Result<Answered, Refusal> {
+    request: &RequestInfo,
+    at: &ResourcePath,
+    body: &Bytes,
+) -> Result<ApiResponse, StatusError> {
     let Some(resource) = Resource::find(&at.group, &at.version, &at.resource) else {
         let known = at.group.is_empty() || resource::group(&at.group).is_some();
         return if known {
-            Err(Refusal::no_such_resource())
+            Err(StatusError::no_such_resource())
         } else {
-            Ok(plain(StatusCode::NOT_FOUND, "404 page not found\n"))
+            Ok(text_response(StatusCode::NOT_FOUND, "404 page not found\n"))
         };
     };
     if resource.storage == Storage::Review {
-        return review(shared, asked, at, resource, question);
+        return review(shared, request, at, resource, body);
     }
-    let placed = match (&at.namespace, resource.namespaced) {
-        // A namespace stands in its own path.
-        (Some(_), false) => resource.plural == "namespaces" && at.name == at.namespace,
+    let in_scope = match (&at.namespace, resource.api.namespaced) {
+        // The path of a namespace has the namespace as its scope, too.
+        (Some(_), false) => *resource.api == kinds::NAMESPACE && at.name == at.namespace,
         (None, true) => at.name.is_none(),
         _ => true,
     };
-    let log = resource.plural == "pods" && at.subresource.as_deref() == Some("log");
-    if !placed || !(log || at.subresource.is_none()) {
-        return Err(Refusal::no_such_resource());
+    let log = *resource.api == kinds::POD && at.subresource.as_deref() == Some("log");
+    if !in_scope || !(log || at.subresource.is_none()) {
+        return Err(StatusError::no_such_resource());
     }
-    let negotiate = |answer| View::negotiate(&asked.accept, resource, answer);
+    let negotiate = |response| View::negotiate(&request.accept, resource, response);
     let selection = || {
-        let query = &asked.query;
-        let namespace = at.namespace.as_deref().filter(|_| resource.namespaced);
+        let query = &request.query;
+        let namespace = at.namespace.as_deref().filter(|_| resource.api.namespaced);
         let (labels, fields) = (query.text("labelSelector"), query.text("fieldSelector"));
         Selection::parse(resource, namespace, labels, fields)
     };
-    match asked.verb {
-        "get" if log => pod_log(shared, asked, at),
+    match request.verb {
+        "get" if log => pod_log(shared, request, at),
         "get" => {
-            let view = negotiate(Answer::Object)?;
+            let view = negotiate(ResponseKind::Object)?;
             let store = &shared.lock().store;
-            let object = list::get(store, resource, at, &asked.query, view)?;
-            Ok(say(StatusCode::OK, &object))
+            let object = list::get(store, resource, at, &request.query, view)?;
+            Ok(json_response(StatusCode::OK, &object))
         }
         "list" => {
-            let view = negotiate(Answer::List)?;
+            let view = negotiate(ResponseKind::List)?;
             let selection = selection()?;
             let store = &shared.lock().store;
-            let found = list::list(store, resource, &selection, &asked.query, view)?;
-            Ok(say(StatusCode::OK, &found))
+            let found = list::list(store, resource, &selection, &request.query, view)?;
+            Ok(json_response(StatusCode::OK, &found))
         }
         "watch" => {
-            let view = negotiate(Answer::Watch)?;
-            let watching = Watching::start(shared, resource, selection()?, &asked.query, view)?;
-            Ok(respond(StatusCode::OK, JSON, watching.into_stream()))
+            let view = negotiate(ResponseKind::Watch)?;
+            let watch = WatchStream::open(shared, resource, selection()?, &request.query, view)?;
+            Ok(stream_response(StatusCode::OK, JSON, watch.into_stream()))
         }
-        _ => Err(Refusal::method_not_allowed()),
+        _ => Err(StatusError::method_not_allowed()),
     }
 }
 
 fn review(
     shared: &Arc<Shared>,
-    asked: &Asked,
-    at: &Coordinates,
+    request: &RequestInfo,
+    at: &ResourcePath,
     resource: &Resource,
-    question: &Bytes,
-) -> Result<Answered, Refusal> {
-    if asked.verb != "create" || at.name.is_some() || at.namespace.is_some() {
+    body: &Bytes,
+) -> Result<ApiResponse, StatusError> {
+    if request.verb != "create" || at.name.is_some() || at.namespace.is_some() {
         return Err(match at.name {
-            Some(_) => Refusal::no_such_resource(),
-            None => Refusal::method_not_allowed(),
+            Some(_) => StatusError::no_such_resource(),
+            None => StatusError::method_not_allowed(),
         });
     }
-    let question: Value = serde_json::from_slice(question)
-        .map_err(|error| Refusal::bad_request(format!("the body is not JSON: {error}")))?;
+    let review: Value = serde_json::from_slice(body)
+        .map_err(|error| StatusError::bad_request(format!("the body is not JSON: {error}")))?;
     let access = &shared.lock().access;
-    let answer = match resource.kind {
-        "SelfSubjectAccessReview" => access.review(asked.user.as_deref(), &question)?,
-        _ => access.rules(asked.user.as_deref(), &question)?,
+    let user = request.user.as_deref();
+    let answered = if *resource.api == kinds::SELF_SUBJECT_ACCESS_REVIEW {
+        access.review(user, &review)?
+    } else {
+        access.rules(user, &review)?
     };
-    Ok(say(StatusCode::CREATED, &answer))
+    Ok(json_response(StatusCode::CREATED, &answered))
 }
 
-fn pod_log(shared: &Arc<Shared>, asked: &Asked, at: &Coordinates) -> Result<Answered, Refusal> {
+fn pod_log(
+    shared: &Arc<Shared>,
+    request: &RequestInfo,
+    at: &ResourcePath,
+) -> Result<ApiResponse, StatusError> {
     let pods = Resource::find("", "v1", "pods").expect("the table has pods");
     let key = list::key(pods, at);
-    let wanted = Wanted::parse(&asked.query, &key.name)?;
+    let options = LogOptions::parse(&request.query, &key.name)?;
     let pod = shared.lock().store.get(&key).cloned();
-    let pod = pod.ok_or_else(|| Refusal::not_found("pods", "", "pods", &key.name))?;
-    let container = logs::container(&pod, asked.query.get("container"))?;
+    let pod = pod.ok_or_else(|| StatusError::not_found("pods", "", "pods", &key.name))?;
+    let container = logs::container(&pod, request.query.get("container"))?;
     if pod["spec"]["nodeName"]
         .as_str()
         .unwrap_or_default()
         .is_empty()
     {
-        // Nothing to ask: it runs nowhere yet.
-        return Ok(respond(
+        // The pod is not scheduled, so there is no kubelet to ask.
+        return Ok(stream_response(
             StatusCode::NO_CONTENT,
             TEXT,
             futures_util::stream::empty(),
         ));
     }
-    let previous = logs::which(&pod, &container, wanted.previous)?;
-    let source = Source {
+    let previous = logs::select(&pod, &container, options.previous)?;
+    let log = LogKey {
         namespace: key.namespace,
         pod: key.name,
         container,
         previous,
     };
-    Ok(respond(
+    Ok(stream_response(
         StatusCode::OK,
         "text/plain",
-        logs::read(shared, source, wanted),
+        logs::read(shared, log, options),
     ))
 }
 
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
 
-fn say(status: StatusCode, value: &Value) -> Answered {
+fn json_response(status: StatusCode, value: &Value) -> ApiResponse {
     let text = Bytes::from(value.to_string());
-    respond(status, JSON, futures_util::stream::iter([Ok(text)]))
+    stream_response(status, JSON, futures_util::stream::iter([Ok(text)]))
 }
 
-fn refuse(refusal: &Refusal) -> Answered {
-    let status = StatusCode::from_u16(refusal.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut response = say(status, &refusal.to_value());
-    if let Some(seconds) = refusal.retry_after() {
+fn error_response(error: &StatusError) -> ApiResponse {
+    let status = StatusCode::from_u16(error.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = json_response(status, &error.to_value());
+    if let Some(seconds) = error.retry_after() {
         response
             .headers_mut()
             .insert(header::RETRY_AFTER, seconds.into());
@@ -347,20 +363,22 @@ fn refuse(refusal: &Refusal) -> Answered {
     response
 }
 
-fn plain(status: StatusCode, text: &'static str) -> Answered {
+fn text_response(status: StatusCode, text: &'static str) -> ApiResponse {
     let text = Bytes::from_static(text.as_bytes());
-    respond(status, TEXT, futures_util::stream::iter([Ok(text)]))
+    stream_response(status, TEXT, futures_util::stream::iter([Ok(text)]))
 }
 
-fn respond(
+fn stream_response(
     status: StatusCode,
-    kind: &'static str,
+    content_type: &'static str,
     body: impl Stream<Item = io::Result<Bytes>> + Send + 'static,
-) -> Answered {
+) -> ApiResponse {
     let frames = body.map(|chunk| chunk.map(Frame::data));
     let mut response = Response::new(StreamBody::new(Box::pin(frames) as _));
     *response.status_mut() = status;
-    let kind = HeaderValue::from_static(kind);
-    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    let content_type = HeaderValue::from_static(content_type);
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, content_type);
     response
 }

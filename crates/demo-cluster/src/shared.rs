@@ -1,4 +1,4 @@
-//! What the handle and the service have in common.
+//! The state that the handle and the service share.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use tokio::{
     time::{Duration, Instant},
 };
 
-use crate::{access::Access, clock::Clock, faults::Script, logs::Logs, store::Store};
+use crate::{access::Access, clock::Clock, faults::FaultInjector, logs::Logs, store::Store};
 
 /// One cluster.
 pub(crate) struct Shared {
-    // A lock, because a request and a test may be on different threads; it is held
-    // for as long as it takes to look something up.
+    // A lock, because a request and a test may be on different threads. It is held for one
+    // lookup or one change.
     state: Mutex<State>,
     signals: watch::Sender<Signals>,
     counts: watch::Sender<Counts>,
@@ -25,34 +25,34 @@ pub(crate) struct State {
     pub(crate) store: Store,
     pub(crate) logs: Logs,
     pub(crate) access: Access,
-    pub(crate) script: Script,
+    pub(crate) injector: FaultInjector,
 }
 
-/// What open streams and waiting requests have to know.
+/// What open streams and pending requests react to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Signals {
-    /// Grows with every change of anything.
+    /// Incremented with every change of objects, logs or signals.
     pub(crate) changes: u64,
-    /// How often all connections were cut.
+    /// How often all connections were reset.
     pub(crate) cut: u64,
     /// How often all watches were closed.
     pub(crate) closed: u64,
-    /// How often all watches were told that their version is gone.
+    /// How often all watches were ended with 410 Gone.
     pub(crate) expired: u64,
     pub(crate) frozen: bool,
-    pub(crate) refusing: Refusing,
+    pub(crate) connections: ConnectionPolicy,
 }
 
-/// Whether connections come about.
+/// Whether new connections are accepted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Refusing {
+pub(crate) enum ConnectionPolicy {
     #[default]
-    No,
-    Until(Instant),
-    Always,
+    Accept,
+    RefuseUntil(Instant),
+    Refuse,
 }
 
-/// What is open.
+/// The streams that are open, and the requests so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) watches: usize,
@@ -61,14 +61,14 @@ pub(crate) struct Counts {
     pub(crate) requests: u64,
 }
 
-/// Counts a stream while it is open.
-pub(crate) struct Open {
+/// A guard that counts a stream while it is open.
+pub(crate) struct OpenStream {
     shared: Arc<Shared>,
-    what: Opened,
+    kind: StreamKind,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Opened {
+pub(crate) enum StreamKind {
     Watch,
     Follower,
 }
@@ -102,7 +102,7 @@ impl Shared {
         self.bookmark_every
     }
 
-    /// Tells everybody who waits.
+    /// Changes the signals and wakes all receivers.
     pub(crate) fn signal(&self, change: impl FnOnce(&mut Signals)) {
         self.signals.send_modify(|signals| {
             signals.changes += 1;
@@ -114,38 +114,38 @@ impl Shared {
         self.counts.send_modify(|counts| counts.requests += 1);
     }
 
-    pub(crate) fn refuses(&self) -> bool {
-        match self.signals.borrow().refusing {
-            Refusing::No => false,
-            Refusing::Always => true,
-            Refusing::Until(end) => Instant::now() < end,
+    pub(crate) fn refuses_connections(&self) -> bool {
+        match self.signals.borrow().connections {
+            ConnectionPolicy::Accept => false,
+            ConnectionPolicy::Refuse => true,
+            ConnectionPolicy::RefuseUntil(end) => Instant::now() < end,
         }
     }
 }
 
-// === impl Open ===
+// === impl OpenStream ===
 
-impl Open {
-    pub(crate) fn new(shared: &Arc<Shared>, what: Opened) -> Self {
-        shared.counts.send_modify(|counts| match what {
-            Opened::Watch => {
+impl OpenStream {
+    pub(crate) fn new(shared: &Arc<Shared>, kind: StreamKind) -> Self {
+        shared.counts.send_modify(|counts| match kind {
+            StreamKind::Watch => {
                 counts.watches += 1;
                 counts.watches_max = counts.watches_max.max(counts.watches);
             }
-            Opened::Follower => counts.followers += 1,
+            StreamKind::Follower => counts.followers += 1,
         });
         Self {
             shared: Arc::clone(shared),
-            what,
+            kind,
         }
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenStream {
     fn drop(&mut self) {
-        self.shared.counts.send_modify(|counts| match self.what {
-            Opened::Watch => counts.watches -= 1,
-            Opened::Follower => counts.followers -= 1,
+        self.shared.counts.send_modify(|counts| match self.kind {
+            StreamKind::Watch => counts.watches -= 1,
+            StreamKind::Follower => counts.followers -= 1,
         });
     }
 }

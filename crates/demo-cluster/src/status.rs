@@ -1,29 +1,29 @@
-//! Refusals, in the API server's own words.
+//! Error statuses, in the API server's own words.
 
 use http::StatusCode;
 use serde_json::{Value, json};
 
-/// A `Status` that says no.
+/// A `Status` of a failed request.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Refusal {
+pub(crate) struct StatusError {
     pub(crate) code: u16,
     reason: &'static str,
     message: String,
     details: Option<Value>,
-    /// Where a list that has expired could go on.
-    go_on: Option<String>,
+    /// The token that continues an expired list at the current version.
+    continue_token: Option<String>,
 }
 
-// === impl Refusal ===
+// === impl StatusError ===
 
-impl Refusal {
+impl StatusError {
     fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
         Self {
             code: code.as_u16(),
             reason,
             message: message.into(),
             details: None,
-            go_on: None,
+            continue_token: None,
         }
     }
 
@@ -41,7 +41,7 @@ impl Refusal {
         Self::new(StatusCode::NOT_FOUND, "NotFound", message).with(json!({}))
     }
 
-    /// `resource` is qualified by its group.
+    /// An object that does not exist; `resource` is qualified by its group.
     pub(crate) fn not_found(resource: &str, group: &str, plural: &str, name: &str) -> Self {
         let mut details = json!({"name": name, "kind": plural});
         if !group.is_empty() {
@@ -78,9 +78,10 @@ impl Refusal {
         Self::new(StatusCode::GONE, "Expired", message)
     }
 
-    /// What the watch cache says: the version asked for, and the oldest it has.
-    pub(crate) fn cache_expired(asked: u64, oldest: u64) -> Self {
-        let message = format!("too old resource version: {asked} ({oldest})");
+    /// The watch cache's error: the resourceVersion of the request, and the oldest one that
+    /// the cache has.
+    pub(crate) fn cache_expired(requested: u64, oldest: u64) -> Self {
+        let message = format!("too old resource version: {requested} ({oldest})");
         Self::new(StatusCode::GONE, "Expired", message)
     }
 
@@ -89,20 +90,22 @@ impl Refusal {
         Self::new(StatusCode::GONE, "Expired", message)
     }
 
-    pub(crate) fn continue_expired(go_on: String) -> Self {
+    pub(crate) fn continue_expired(continue_token: String) -> Self {
         let message = "The provided continue parameter is too old to display a consistent list \
                        result. You can start a new list without the continue parameter, or use the \
                        continue token in this response to retrieve the remainder of the results. \
                        Continuing with the provided token results in an inconsistent list - objects \
                        that were created, modified, or deleted between the time the first chunk was \
                        returned and now may show up in the list.";
-        let mut refusal = Self::new(StatusCode::GONE, "Expired", message);
-        refusal.go_on = Some(go_on);
-        refusal
+        Self {
+            continue_token: Some(continue_token),
+            ..Self::new(StatusCode::GONE, "Expired", message)
+        }
     }
 
-    pub(crate) fn version_from_the_future(asked: u64, current: u64, retry: bool) -> Self {
-        let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
+    pub(crate) fn version_too_large(requested: u64, current: u64, retry: bool) -> Self {
+        let message =
+            format!("Timeout: Too large resource version: {requested}, current: {current}");
         let mut details = json!({"causes": [{
             "reason": "ResourceVersionTooLarge",
             "message": "Too large resource version",
@@ -113,16 +116,21 @@ impl Refusal {
         Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message).with(details)
     }
 
-    /// One field of an object or of options is wrong; `wrong` as in
+    /// An invalid field of an object or of options; `error` is worded as in
     /// `Invalid value: 0: must be greater than 0`.
-    pub(crate) fn invalid(of: &Subject<'_>, cause: &'static str, field: &str, wrong: &str) -> Self {
-        let Subject { group, kind, name } = *of;
+    pub(crate) fn invalid(
+        object: &InvalidObject<'_>,
+        cause: &'static str,
+        field: &str,
+        error: &str,
+    ) -> Self {
+        let InvalidObject { group, kind, name } = *object;
         let message = format!(
-            "{kind}{}{group} \"{name}\" is invalid: {field}: {wrong}",
+            "{kind}{}{group} \"{name}\" is invalid: {field}: {error}",
             if group.is_empty() { "" } else { "." },
         );
         let mut details = json!({
-            "causes": [{"reason": cause, "message": wrong, "field": field}],
+            "causes": [{"reason": cause, "message": error, "field": field}],
         });
         for (key, value) in [("group", group), ("kind", kind), ("name", name)] {
             if !value.is_empty() {
@@ -132,10 +140,10 @@ impl Refusal {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message).with(details)
     }
 
-    pub(crate) fn internal(why: &str) -> Self {
-        let message = format!("Internal error occurred: {why}");
+    pub(crate) fn internal(cause: &str) -> Self {
+        let message = format!("Internal error occurred: {cause}");
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
-            .with(json!({"causes": [{"message": why}]}))
+            .with(json!({"causes": [{"message": cause}]}))
     }
 
     pub(crate) fn internal_without_reason(message: impl Into<String>) -> Self {
@@ -151,13 +159,13 @@ impl Refusal {
         )
     }
 
-    /// For statuses that nobody has words for.
+    /// Any other code, with the phrase that HTTP has for it.
     pub(crate) fn of_code(code: StatusCode) -> Self {
-        let words = code.canonical_reason().unwrap_or("an error on the server");
-        Self::new(code, "Unknown", words)
+        let phrase = code.canonical_reason().unwrap_or("an error on the server");
+        Self::new(code, "Unknown", phrase)
     }
 
-    /// When to ask again, if the refusal says so.
+    /// The seconds after which the client should retry, if there are any.
     pub(crate) fn retry_after(&self) -> Option<u64> {
         self.details.as_ref()?["retryAfterSeconds"].as_u64()
     }
@@ -177,16 +185,16 @@ impl Refusal {
         if let Some(details) = &self.details {
             status["details"] = details.clone();
         }
-        if let Some(go_on) = &self.go_on {
-            status["metadata"]["continue"] = go_on.as_str().into();
+        if let Some(continue_token) = &self.continue_token {
+            status["metadata"]["continue"] = continue_token.as_str().into();
         }
         status
     }
 }
 
-/// What was found invalid.
+/// The object, or the options, of which a field is invalid.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Subject<'a> {
+pub(crate) struct InvalidObject<'a> {
     pub(crate) group: &'a str,
     pub(crate) kind: &'a str,
     pub(crate) name: &'a str,

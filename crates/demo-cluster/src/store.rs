@@ -1,4 +1,4 @@
-//! Objects, and what happened to them: bounded, and nothing but data.
+//! The objects and their history: bounded, without locks and without time.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -9,68 +9,73 @@ use std::{
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::{clock, random::Random, resource::Resource, selector::Selection};
+use crate::{
+    clock,
+    random::Random,
+    resource::{EVENTS, Resource, StoreKey},
+    selector::Selection,
+};
 
-/// Every object of the cluster, and the last changes.
+/// All objects of the cluster, and the last changes.
 pub(crate) struct Store {
-    objects: BTreeMap<Key, Arc<Value>>,
-    /// Events by their versions: the one that is longest silent comes first.
-    events: BTreeMap<u64, Key>,
+    objects: BTreeMap<ObjectKey, Arc<Value>>,
+    /// Events by resourceVersion: the one with the oldest last change comes first.
+    events: BTreeMap<u64, ObjectKey>,
     history: VecDeque<Change>,
-    limits: Limits,
+    limits: StoreLimits,
     version: u64,
-    /// Changes up to this one are forgotten.
+    /// The history begins after this resourceVersion.
     compacted: u64,
     random: Random,
 }
 
-/// What a store may hold.
+/// How much a store may hold.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub(crate) struct StoreLimits {
     pub(crate) objects_max: usize,
     pub(crate) history_max: usize,
 }
 
-/// Where an object is. The order is that of the API server's lists.
+/// The identity of an object. The order is that of the API server's lists.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Key {
-    pub(crate) resource: (&'static str, &'static str),
+pub(crate) struct ObjectKey {
+    pub(crate) resource: StoreKey,
     pub(crate) namespace: String,
     pub(crate) name: String,
 }
 
-/// One step of an object from a state to the next.
+/// A creation, update or deletion of an object.
 #[derive(Clone, Debug)]
 pub(crate) struct Change {
     pub(crate) version: u64,
-    pub(crate) key: Key,
+    pub(crate) key: ObjectKey,
     pub(crate) before: Option<Arc<Value>>,
     pub(crate) after: Option<Arc<Value>>,
 }
 
-/// A part of a list.
+/// A page of a list.
 pub(crate) struct Page {
     pub(crate) items: Vec<Arc<Value>>,
-    /// The last of these items, if others follow.
-    pub(crate) last: Option<Key>,
+    /// The last of the items, if others follow.
+    pub(crate) last: Option<ObjectKey>,
     pub(crate) remaining: usize,
 }
 
-/// That version is forgotten.
+/// The history of that resourceVersion was compacted.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Compacted;
 
-/// Why an object was not taken.
+/// An object that cannot be stored.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Rejected {
-    /// The cluster has no such resource.
+pub enum PutError {
+    /// The cluster serves no such kind.
     #[error("the demo cluster has no resource of the kind `{0}`")]
     UnknownKind(String),
-    /// It has neither a name nor a generateName.
+    /// The object has neither a name nor a generateName.
     #[error("an object of the kind `{0}` has no name")]
     Nameless(&'static str),
-    /// There are as many objects as there may be.
+    /// The store holds as many objects as it may.
     #[error("the demo cluster holds {0} objects and takes no more")]
     Full(usize),
 }
@@ -78,13 +83,13 @@ pub enum Rejected {
 // === impl Store ===
 
 impl Store {
-    pub(crate) fn new(limits: Limits, seed: u64) -> Self {
+    pub(crate) fn new(limits: StoreLimits, seed: u64) -> Self {
         Self {
             objects: BTreeMap::new(),
             events: BTreeMap::new(),
             history: VecDeque::new(),
             limits,
-            // A version of one digit would hide mistakes of comparing texts.
+            // From 99 to 100: a client that compares versions as text fails early.
             version: 98,
             compacted: 98,
             random: Random::new(seed),
@@ -95,37 +100,36 @@ impl Store {
         self.version
     }
 
-    /// The oldest version from which nothing is missing.
+    /// The oldest resourceVersion that a watch can start from.
     pub(crate) fn compacted(&self) -> u64 {
         self.compacted
     }
 
-    /// Creates an object, or replaces it. What the API server fills in is filled in
-    /// here, unless the object brings it along.
-    /// Nothing happens when nothing is different.
+    /// Creates an object, or replaces it, and fills in the metadata that the API server would.
+    /// An update that changes nothing is not recorded.
     pub(crate) fn put(
         &mut self,
         mut object: Value,
         now: Timestamp,
-    ) -> Result<Arc<Value>, Rejected> {
+    ) -> Result<Arc<Value>, PutError> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let (api_version, kind) = (text(&object["apiVersion"]), text(&object["kind"]));
         let resource = Resource::of_kind(&api_version, &kind)
-            .ok_or_else(|| Rejected::UnknownKind(format!("{api_version} {kind}")))?;
+            .ok_or_else(|| PutError::UnknownKind(format!("{api_version} {kind}")))?;
         let metadata = &mut object["metadata"];
         if text(&metadata["name"]).is_empty() {
             let prefix = text(&metadata["generateName"]);
             if prefix.is_empty() {
-                return Err(Rejected::Nameless(resource.kind));
+                return Err(PutError::Nameless(resource.api.kind));
             }
             metadata["name"] = format!("{prefix}{}", self.random.suffix(5)).into();
         }
-        if resource.namespaced && text(&metadata["namespace"]).is_empty() {
+        if resource.api.namespaced && text(&metadata["namespace"]).is_empty() {
             metadata["namespace"] = "default".into();
         }
-        let key = Key {
+        let key = ObjectKey {
             resource: resource.store_key(),
-            namespace: if resource.namespaced {
+            namespace: if resource.api.namespaced {
                 text(&metadata["namespace"])
             } else {
                 String::new()
@@ -134,7 +138,7 @@ impl Store {
         };
         let before = self.objects.get(&key).cloned();
         if before.is_none() && self.objects.len() >= self.limits.objects_max {
-            return Err(Rejected::Full(self.limits.objects_max));
+            return Err(PutError::Full(self.limits.objects_max));
         }
         for field in ["uid", "creationTimestamp"] {
             if let Some(kept) = before.as_ref().and_then(|old| old["metadata"].get(field)) {
@@ -156,29 +160,29 @@ impl Store {
         object["metadata"]["resourceVersion"] = (self.version + 1).to_string().into();
         let object = Arc::new(object);
         self.objects.insert(key.clone(), Arc::clone(&object));
-        self.remember(key, before, Some(Arc::clone(&object)));
+        self.record(key, before, Some(Arc::clone(&object)));
         Ok(object)
     }
 
-    /// Removes an object, if it is there.
-    pub(crate) fn remove(&mut self, key: &Key) -> bool {
+    /// Removes an object; `false` if there is none.
+    pub(crate) fn remove(&mut self, key: &ObjectKey) -> bool {
         let Some(before) = self.objects.remove(key) else {
             return false;
         };
-        self.remember(key.clone(), Some(before), None);
+        self.record(key.clone(), Some(before), None);
         true
     }
 
-    pub(crate) fn get(&self, key: &Key) -> Option<&Arc<Value>> {
+    pub(crate) fn get(&self, key: &ObjectKey) -> Option<&Arc<Value>> {
         self.objects.get(key)
     }
 
     /// All objects of a resource, in order.
     pub(crate) fn all(
         &self,
-        resource: (&'static str, &'static str),
-    ) -> impl Iterator<Item = (&Key, &Arc<Value>)> {
-        let first = Key {
+        resource: StoreKey,
+    ) -> impl Iterator<Item = (&ObjectKey, &Arc<Value>)> {
+        let first = ObjectKey {
             resource,
             namespace: String::new(),
             name: String::new(),
@@ -188,19 +192,19 @@ impl Store {
             .take_while(move |(key, _)| key.resource == resource)
     }
 
-    /// Those of one namespace whose names begin so.
-    pub(crate) fn named<'a>(
+    /// The objects of a namespace whose names have a prefix, in order.
+    pub(crate) fn with_prefix<'a>(
         &'a self,
-        resource: (&'static str, &'static str),
+        resource: StoreKey,
         namespace: &'a str,
         prefix: &'a str,
     ) -> impl Iterator<Item = &'a Arc<Value>> {
-        let first = Key {
+        let first = ObjectKey {
             resource,
             namespace: namespace.to_owned(),
             name: prefix.to_owned(),
         };
-        let fits = move |key: &Key| {
+        let fits = move |key: &ObjectKey| {
             key.resource == resource && key.namespace == namespace && key.name.starts_with(prefix)
         };
         let found = self
@@ -210,36 +214,36 @@ impl Store {
         found.map(|(_, object)| object)
     }
 
-    /// How many events there are, and which is longest silent.
-    pub(crate) fn oldest_event(&self) -> (usize, Option<&Key>) {
+    /// The number of events, and the one with the oldest last change.
+    pub(crate) fn oldest_event(&self) -> (usize, Option<&ObjectKey>) {
         let first = self.events.first_key_value();
         (self.events.len(), first.map(|(_, key)| key))
     }
 
-    /// A list as it was at a version.
+    /// A page of the list at a resourceVersion.
     pub(crate) fn list(
         &self,
         resource: &Resource,
         selection: &Selection,
         version: u64,
-        after: Option<&Key>,
+        after: Option<&ObjectKey>,
         limit: usize,
     ) -> Result<Page, Compacted> {
         let stored = resource.store_key();
-        let mut then: BTreeMap<&Key, &Arc<Value>> = self.all(stored).collect();
+        let mut listed: BTreeMap<&ObjectKey, &Arc<Value>> = self.all(stored).collect();
         for change in self
             .since(version)?
             .rev()
             .filter(|one| one.key.resource == stored)
         {
             match &change.before {
-                Some(before) => then.insert(&change.key, before),
-                None => then.remove(&change.key),
+                Some(before) => listed.insert(&change.key, before),
+                None => listed.remove(&change.key),
             };
         }
         let start = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let mut matching = then
-            .range::<Key, _>((start, Bound::Unbounded))
+        let mut matching = listed
+            .range::<ObjectKey, _>((start, Bound::Unbounded))
             .filter(|(_, object)| selection.matches(object));
         let mut items = Vec::new();
         let mut last = None;
@@ -255,7 +259,7 @@ impl Store {
         })
     }
 
-    /// What happened after a version, oldest first.
+    /// The changes after a resourceVersion, oldest first.
     pub(crate) fn since(
         &self,
         version: u64,
@@ -269,13 +273,13 @@ impl Store {
         Ok(self.history.range(from..))
     }
 
-    /// Forgets all history.
+    /// Drops the history, as a compaction of etcd does.
     pub(crate) fn compact(&mut self) {
         self.history.clear();
         self.compacted = self.version;
     }
 
-    /// Lets the version grow without a change, as other parts of a cluster do.
+    /// Advances the resourceVersion without a change, as writes of other resources do.
     pub(crate) fn skip(&mut self, versions: u64) {
         self.version += versions;
     }
@@ -284,9 +288,9 @@ impl Store {
         &mut self.random
     }
 
-    fn remember(&mut self, key: Key, before: Option<Arc<Value>>, after: Option<Arc<Value>>) {
+    fn record(&mut self, key: ObjectKey, before: Option<Arc<Value>>, after: Option<Arc<Value>>) {
         self.version += 1;
-        if key.resource == ("", "events") {
+        if key.resource == EVENTS {
             if let Some(version) = before.as_deref().and_then(version_of) {
                 self.events.remove(&version);
             }
@@ -315,9 +319,8 @@ fn version_of(object: &Value) -> Option<u64> {
 // === impl Change ===
 
 impl Change {
-    /// What a watcher with this selection sees: the name of the event and the
-    /// object.
-    pub(crate) fn seen_by(&self, selection: &Selection) -> Option<(&'static str, Arc<Value>)> {
+    /// The type and object of the event that a watch with this selection receives.
+    pub(crate) fn watch_event(&self, selection: &Selection) -> Option<(&'static str, Arc<Value>)> {
         let matching =
             |state: &Option<Arc<Value>>| state.clone().filter(|object| selection.matches(object));
         match (matching(&self.before), matching(&self.after)) {
@@ -325,10 +328,10 @@ impl Change {
             (None, Some(after)) => Some(("ADDED", after)),
             (Some(_), Some(after)) => Some(("MODIFIED", after)),
             (Some(before), None) => {
-                // The last state it had while it matched, at the version it left.
-                let mut left = Value::clone(&before);
-                left["metadata"]["resourceVersion"] = json!(self.version.to_string());
-                Some(("DELETED", Arc::new(left)))
+                // The last state that matched, at the resourceVersion of the change.
+                let mut last = Value::clone(&before);
+                last["metadata"]["resourceVersion"] = json!(self.version.to_string());
+                Some(("DELETED", Arc::new(last)))
             }
         }
     }

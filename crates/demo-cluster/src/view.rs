@@ -1,101 +1,102 @@
-//! In which form an object is answered.
+//! The representation of objects in responses, as content negotiation chooses it.
 
 use serde_json::{Map, Value, json};
 
 use crate::{
     resource::{Resource, Storage},
-    status::Refusal,
+    status::StatusError,
 };
 
-/// The form a client accepts.
+/// A representation of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum View {
-    /// As it is.
+    /// The whole object.
     Whole,
-    /// Its metadata alone.
+    /// `PartialObjectMetadata`.
     Metadata,
 }
 
-/// What the form is for.
+/// What a response holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum ResponseKind {
     Object,
     List,
     Watch,
 }
 
-const ONE: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
-const STREAMED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf, \
+const OBJECT_TYPES: &str =
+    "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+const STREAM_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf, \
                         application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
 
 // === impl View ===
 
 impl View {
-    /// The first of the accepted forms that this cluster has.
+    /// The first accepted media type that this cluster can produce.
     pub(crate) fn negotiate(
         accept: &str,
         resource: &Resource,
-        answer: Answer,
-    ) -> Result<Self, Refusal> {
+        response: ResponseKind,
+    ) -> Result<Self, StatusError> {
         if accept.trim().is_empty() {
             return Ok(Self::Whole);
         }
-        for form in accept.split(',') {
-            let mut parts = form.split(';').map(str::trim);
+        for accepted in accept.split(',') {
+            let mut parts = accepted.split(';').map(str::trim);
             let media = parts.next().unwrap_or_default();
             if !matches!(media, "application/json" | "application/*" | "*/*") {
                 continue;
             }
-            let wanted = parts.find_map(|part| part.strip_prefix("as="));
-            match (wanted, answer) {
+            let requested = parts.find_map(|part| part.strip_prefix("as="));
+            match (requested, response) {
                 (None, _) => return Ok(Self::Whole),
-                (Some("PartialObjectMetadataList"), Answer::List)
-                | (Some("PartialObjectMetadata"), Answer::Object | Answer::Watch) => {
+                (Some("PartialObjectMetadataList"), ResponseKind::List)
+                | (Some("PartialObjectMetadata"), ResponseKind::Object | ResponseKind::Watch) => {
                     return Ok(Self::Metadata);
                 }
-                (Some("PartialObjectMetadata"), Answer::List) => {
-                    let internal = internal(resource);
-                    return Err(Refusal::not_acceptable(format!(
+                (Some("PartialObjectMetadata"), ResponseKind::List) => {
+                    let go_type = internal_type(resource);
+                    return Err(StatusError::not_acceptable(format!(
                         "you requested PartialObjectMetadata, but the requested object is a list \
-                         ({internal}List)"
+                         ({go_type}List)"
                     )));
                 }
-                (Some("PartialObjectMetadataList"), Answer::Object) => {
-                    let internal = internal(resource);
-                    return Err(Refusal::not_acceptable(format!(
+                (Some("PartialObjectMetadataList"), ResponseKind::Object) => {
+                    let go_type = internal_type(resource);
+                    return Err(StatusError::not_acceptable(format!(
                         "you requested PartialObjectMetadataList, but the requested object is not \
-                         a list ({internal})"
+                         a list ({go_type})"
                     )));
                 }
                 (Some(_), _) => {}
             }
         }
-        Err(Refusal::no_representation(match answer {
-            Answer::Object => ONE,
-            Answer::List | Answer::Watch => STREAMED,
+        Err(StatusError::no_representation(match response {
+            ResponseKind::Object => OBJECT_TYPES,
+            ResponseKind::List | ResponseKind::Watch => STREAM_TYPES,
         }))
     }
 
-    /// An object as `get` and `watch` answer it.
+    /// An object in a response to `get` or `watch`.
     pub(crate) fn object(self, resource: &Resource, stored: &Value) -> Value {
         match self {
             Self::Whole => {
-                let mut object = seen_as(resource, stored);
-                object["kind"] = resource.kind.into();
-                object["apiVersion"] = resource.api_version().into();
+                let mut object = stored_as(resource, stored);
+                object["kind"] = resource.api.kind.into();
+                object["apiVersion"] = resource.api.api_version().into();
                 object
             }
             Self::Metadata => metadata_of(stored),
         }
     }
 
-    /// An object as a list holds it.
+    /// An object as an item of a list.
     pub(crate) fn item(self, resource: &Resource, stored: &Value) -> Value {
         match self {
             Self::Whole => {
-                let mut object = seen_as(resource, stored);
+                let mut object = stored_as(resource, stored);
                 if let Some(fields) = object.as_object_mut() {
-                    // The list says it for all.
+                    // The list's own kind implies these.
                     fields.remove("kind");
                     fields.remove("apiVersion");
                 }
@@ -107,7 +108,7 @@ impl View {
 
     pub(crate) fn list(self, resource: &Resource, metadata: Value, items: Vec<Value>) -> Value {
         let (kind, api_version) = match self {
-            Self::Whole => (format!("{}List", resource.kind), resource.api_version()),
+            Self::Whole => (resource.api.list_kind(), resource.api.api_version()),
             Self::Metadata => {
                 let kind = "PartialObjectMetadataList".to_owned();
                 (kind, "meta.k8s.io/v1".to_owned())
@@ -117,13 +118,13 @@ impl View {
     }
 }
 
-/// The type the API server keeps, which its complaints name.
-fn internal(resource: &Resource) -> String {
-    let package = match resource.group {
+/// The API server's internal Go type, which its errors name.
+fn internal_type(resource: &Resource) -> String {
+    let package = match resource.api.group {
         "" | "events.k8s.io" => "core",
         group => group.split('.').next().unwrap_or(group),
     };
-    format!("*{package}.{}", resource.kind)
+    format!("*{package}.{}", resource.api.kind)
 }
 
 fn metadata_of(stored: &Value) -> Value {
@@ -134,15 +135,15 @@ fn metadata_of(stored: &Value) -> Value {
     })
 }
 
-fn seen_as(resource: &Resource, stored: &Value) -> Value {
+fn stored_as(resource: &Resource, stored: &Value) -> Value {
     match resource.storage {
-        Storage::EventsView => new_event(stored),
+        Storage::EventsView => events_k8s_io(stored),
         Storage::Cached | Storage::Direct | Storage::Review => stored.clone(),
     }
 }
 
-/// A core event as `events.k8s.io/v1` shows it: the same under other names.
-fn new_event(stored: &Value) -> Value {
+/// A core event in the fields of `events.k8s.io/v1`.
+fn events_k8s_io(stored: &Value) -> Value {
     const NAMES: [(&str, &str); 13] = [
         ("metadata", "metadata"),
         ("eventTime", "eventTime"),

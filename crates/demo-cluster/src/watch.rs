@@ -1,4 +1,4 @@
-//! `watch`: changes as they happen, one JSON document per line.
+//! The verb `watch`: a stream of changes, one JSON document per line.
 
 use std::{collections::VecDeque, io, sync::Arc};
 
@@ -14,171 +14,173 @@ use crate::{
     request::Query,
     resource::{Resource, Storage},
     selector::Selection,
-    shared::{Open, Opened, Shared, Signals},
-    status::Refusal,
+    shared::{OpenStream, Shared, Signals, StreamKind},
+    status::StatusError,
     store::Store,
     view::View,
 };
 
-/// One open watch.
-pub(crate) struct Watching {
+/// An open watch.
+pub(crate) struct WatchStream {
     shared: Arc<Shared>,
     signals: watch::Receiver<Signals>,
     resource: &'static Resource,
     selection: Selection,
     view: View,
-    /// Everything up to this version has been looked at.
-    seen: u64,
-    waiting: VecDeque<Bytes>,
+    /// The resourceVersion up to which changes are in the queue or were sent.
+    version: u64,
+    queue: VecDeque<Bytes>,
     next_bookmark: Option<Instant>,
     deadline: Instant,
-    /// What was cut or closed before is none of its business.
-    began: Signals,
-    over: bool,
-    _open: Open,
+    /// The signals when the watch was opened; only later ones concern it.
+    opened: Signals,
+    ended: bool,
+    _open: OpenStream,
 }
 
-/// The API server sends a last bookmark so long before it ends a watch.
+/// How long before the end of a watch the API server sends the last bookmark.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 
-// === impl Watching ===
+// === impl WatchStream ===
 
-impl Watching {
-    pub(crate) fn start(
+impl WatchStream {
+    pub(crate) fn open(
         shared: &Arc<Shared>,
         resource: &'static Resource,
         selection: Selection,
         query: &Query,
         view: View,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, StatusError> {
         let timeout = query
             .number("timeoutSeconds")?
             .and_then(|seconds| u64::try_from(seconds).ok());
-        let with_initial = query.initial_events()?;
-        let version = query.version().map_err(Refusal::internal_without_reason)?;
-        let bookmarks = query.truth("allowWatchBookmarks");
+        let initial_events = query.initial_events()?;
+        let requested = query
+            .version()
+            .map_err(StatusError::internal_without_reason)?;
+        let bookmarks = query.flag("allowWatchBookmarks");
         let signals = shared.signals();
-        let began = *signals.borrow();
-        let mut waiting = VecDeque::new();
+        let opened = *signals.borrow();
+        let mut queue = VecDeque::new();
         let mut state = shared.lock();
         let timeout = timeout.filter(|seconds| *seconds > 0).unwrap_or_else(|| {
             // The API server ends a watch after half an hour to an hour.
             1800 + state.store.random().below(1800)
         });
         let deadline = Instant::now() + Duration::from_secs(timeout);
-        let seen = match version {
-            Some(version) if version > 0 && !with_initial => version,
+        let version = match requested {
+            Some(version) if version > 0 && !initial_events => version,
             _ => {
                 let store = &state.store;
-                let now = store.version();
-                waiting = initial(store, resource, &selection, view);
+                let current = store.version();
+                queue = existing(store, resource, &selection, view);
                 if bookmarks {
-                    waiting.push_back(line("BOOKMARK", &mark(resource, view, now, true)));
+                    queue.push_back(line("BOOKMARK", &bookmark(resource, view, current, true)));
                 }
-                now
+                current
             }
         };
         drop(state);
-        let mut watching = Self {
+        let mut watch = Self {
             signals,
             resource,
             selection,
             view,
-            seen,
-            waiting,
+            version,
+            queue,
             next_bookmark: None,
             deadline,
-            began,
-            over: false,
-            _open: Open::new(shared, Opened::Watch),
+            opened,
+            ended: false,
+            _open: OpenStream::new(shared, StreamKind::Watch),
             shared: Arc::clone(shared),
         };
         if bookmarks {
-            watching.plan_bookmark();
+            watch.schedule_bookmark();
         }
-        Ok(watching)
+        Ok(watch)
     }
 
     /// The lines of the watch, until it ends.
     pub(crate) fn into_stream(self) -> impl Stream<Item = io::Result<Bytes>> + Send {
-        stream::unfold(self, |mut watching| async move {
-            let next = watching.next().await?;
-            Some((next, watching))
+        stream::unfold(self, |mut watch| async move {
+            let next = watch.next().await?;
+            Some((next, watch))
         })
     }
 
     async fn next(&mut self) -> Option<io::Result<Bytes>> {
         loop {
             let signals = *self.signals.borrow_and_update();
-            if self.over && self.waiting.is_empty() {
+            if self.ended && self.queue.is_empty() {
                 return None;
             }
-            if signals.cut > self.began.cut {
-                self.over = true;
-                self.waiting.clear();
+            if signals.cut > self.opened.cut {
+                self.ended = true;
+                self.queue.clear();
                 return Some(Err(io::ErrorKind::ConnectionReset.into()));
             }
             if signals.frozen {
                 self.signals.changed().await.ok()?;
                 continue;
             }
-            if let Some(line) = self.waiting.pop_front() {
+            if let Some(line) = self.queue.pop_front() {
                 return Some(Ok(line));
             }
-            self.look();
-            if !self.waiting.is_empty() {
+            self.enqueue_changes();
+            if !self.queue.is_empty() {
                 continue;
             }
-            if signals.closed > self.began.closed {
+            if signals.closed > self.opened.closed {
                 return None;
             }
-            if signals.expired > self.began.expired {
+            if signals.expired > self.opened.expired {
                 self.expire();
                 continue;
             }
-            let bookmark = self.next_bookmark.unwrap_or(self.deadline);
+            let bookmark_at = self.next_bookmark.unwrap_or(self.deadline);
             tokio::select! {
                 biased;
                 changed = self.signals.changed() => changed.ok()?,
                 () = sleep_until(self.deadline) => return None,
-                () = sleep_until(bookmark), if bookmark < self.deadline => {
-                    let mark = mark(self.resource, self.view, self.seen, false);
-                    self.waiting.push_back(line("BOOKMARK", &mark));
-                    self.plan_bookmark();
+                () = sleep_until(bookmark_at), if bookmark_at < self.deadline => {
+                    let mark = bookmark(self.resource, self.view, self.version, false);
+                    self.queue.push_back(line("BOOKMARK", &mark));
+                    self.schedule_bookmark();
                 }
             }
         }
     }
 
-    /// Takes in what has happened since the last look.
-    fn look(&mut self) {
+    /// Appends the changes since the last call to the queue.
+    fn enqueue_changes(&mut self) {
         let state = self.shared.lock();
         let stored = self.resource.store_key();
-        let Ok(changes) = state.store.since(self.seen) else {
+        let Ok(changes) = state.store.since(self.version) else {
             drop(state);
             return self.expire();
         };
         for change in changes.filter(|change| change.key.resource == stored) {
-            if let Some((kind, object)) = change.seen_by(&self.selection) {
+            if let Some((kind, object)) = change.watch_event(&self.selection) {
                 let object = self.view.object(self.resource, &object);
-                self.waiting.push_back(line(kind, &object));
+                self.queue.push_back(line(kind, &object));
             }
         }
-        self.seen = self.seen.max(state.store.version());
+        self.version = self.version.max(state.store.version());
     }
 
-    /// Says that the version is gone, and ends.
+    /// Ends the watch with 410 Gone.
     fn expire(&mut self) {
         let oldest = self.shared.lock().store.compacted();
-        let refusal = match self.resource.storage {
-            Storage::Cached => Refusal::cache_expired(self.seen, oldest),
-            Storage::Direct | Storage::EventsView | Storage::Review => Refusal::watch_expired(),
+        let error = match self.resource.storage {
+            Storage::Cached => StatusError::cache_expired(self.version, oldest),
+            Storage::Direct | Storage::EventsView | Storage::Review => StatusError::watch_expired(),
         };
-        self.waiting.push_back(line("ERROR", &refusal.to_value()));
-        self.over = true;
+        self.queue.push_back(line("ERROR", &error.to_value()));
+        self.ended = true;
     }
 
-    fn plan_bookmark(&mut self) {
+    fn schedule_bookmark(&mut self) {
         let now = Instant::now();
         let usual = now + self.shared.bookmark_every();
         let last = self.deadline - LAST_BOOKMARK;
@@ -186,8 +188,8 @@ impl Watching {
     }
 }
 
-/// What there is, in order, as if it were new.
-fn initial(
+/// The existing objects, in order, as `ADDED` events.
+fn existing(
     store: &Store,
     resource: &Resource,
     selection: &Selection,
@@ -200,7 +202,7 @@ fn initial(
         .collect()
 }
 
-fn mark(resource: &Resource, view: View, version: u64, ends_initial_events: bool) -> Value {
+fn bookmark(resource: &Resource, view: View, version: u64, ends_initial_events: bool) -> Value {
     let object = resource.bookmark(version, ends_initial_events);
     match view {
         View::Whole => object,

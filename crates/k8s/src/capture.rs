@@ -1,7 +1,8 @@
-//! A cluster as the source of a fault's evidence: the pod, its owners, its logs.
+//! Evidence of faults, read from a cluster: the pod, its owners, its logs.
 
 use std::{sync::Arc, time::Duration};
 
+use futures_util::{FutureExt, future::BoxFuture};
 use k8s_openapi::{
     api::{
         apps::v1::ReplicaSet,
@@ -13,125 +14,133 @@ use kube::{Api, api::LogParams};
 use tokio::time::Instant;
 
 use super::{
+    client::Cluster,
+    contexts::Contexts,
     error::{ClusterError, ErrorKind, Operation},
     logs::{container_names, read},
     name::Name,
-    target::Cluster,
 };
-use kubecrier_core::{
-    faults::{
-        cache::ShortMemory,
-        captures::{
-            CaptureLimits, Captured, Captures, ContainerFacts, Fault, LogRequest, LogSample,
-            PodFacts, Source,
-        },
-        evidence::{CaptureError, Condition, ContainerContext, Owner, PodContext, Termination},
-        signatures::Detector,
-        tail::TailBuffer,
-    },
-    metrics::CaptureMetrics,
+use kubecrier_core::faults::{
+    CaptureError, Condition, ContainerContext, ContainerFacts, Detector, EvidenceProvider,
+    EvidenceSource, Fault, LogRequest, LogSample, PodContext, PodFacts, PodOwner, TailBuffer,
+    Termination,
 };
+use kubecrier_core::ttl_cache::{CacheLimits, TtlCache};
 use kubecrier_redact::Redactor;
 
-/// Lines of a log that are looked at: where a crash begins may be far above its end.
+/// Lines of a log that are read: a crash may begin far above the end of the log.
 const TAIL_LINES: i64 = 200;
 
-/// A kubelet cuts the end off what is longer, so this only guards against lines
-/// without end; the sample is cut here.
+/// Bytes of a log that are read. A kubelet cuts the end off a longer answer, so this only
+/// guards against endless lines; the sample is cut to its own limit here.
 const LIMIT_BYTES: i64 = 512 * 1024;
 
-/// When the limit was met, the newest lines are asked for once more, and only them.
+/// Lines of the second request, for the newest lines alone, when the first met the limit.
 const LAST_LINES: i64 = 2;
 
-/// A pod's state is old soon; who made a ReplicaSet never changes.
-const POD_LIVES: Duration = Duration::from_secs(2);
-const OWNER_LIVES: Duration = Duration::from_mins(5);
+/// A pod's state changes soon; the owner of a ReplicaSet never does.
+const POD_TTL: Duration = Duration::from_secs(2);
+const OWNER_TTL: Duration = Duration::from_mins(5);
 const PODS_MAX: usize = 256;
 const OWNERS_MAX: usize = 1024;
 
-/// Captures evidence of faults from any cluster. Cheap to clone.
-#[derive(Clone, Debug)]
-pub struct FaultCaptures {
-    captures: Captures,
-    known: Arc<Known>,
-}
-
-/// What was read of late, by cluster, namespace and name.
+/// Evidence from the clusters of the kubeconfig.
 #[derive(Debug)]
-struct Known {
-    pods: ShortMemory<[String; 3], Arc<PodFacts>>,
-    owners: ShortMemory<[String; 3], Option<Owner>>,
+pub struct ClusterEvidence {
+    contexts: Arc<Contexts>,
+    cache: Arc<Cache>,
 }
 
-/// One cluster, with what is known of it.
-#[derive(Clone)]
-struct Place {
+/// Pods, and owners of ReplicaSets, by cluster, namespace and name.
+#[derive(Debug)]
+struct Cache {
+    pods: TtlCache<[String; 3], Arc<PodFacts>>,
+    owners: TtlCache<[String; 3], Option<PodOwner>>,
+}
+
+/// Evidence from one cluster.
+struct PodReader {
     cluster: Cluster,
-    known: Arc<Known>,
+    cache: Arc<Cache>,
 }
 
-// === impl FaultCaptures ===
+// === impl ClusterEvidence ===
 
-impl FaultCaptures {
-    /// A pool of its own.
-    pub fn new(limits: CaptureLimits, metrics: CaptureMetrics) -> Self {
+impl ClusterEvidence {
+    /// Evidence from these clusters.
+    pub fn new(contexts: Arc<Contexts>) -> Self {
         Self {
-            captures: Captures::new(limits, metrics),
-            known: Arc::new(Known {
-                pods: ShortMemory::new(POD_LIVES, PODS_MAX),
-                owners: ShortMemory::new(OWNER_LIVES, OWNERS_MAX),
+            contexts,
+            cache: Arc::new(Cache {
+                pods: TtlCache::new(CacheLimits::new(PODS_MAX, POD_TTL)),
+                owners: TtlCache::new(CacheLimits::new(OWNERS_MAX, OWNER_TTL)),
             }),
         }
     }
+}
 
-    /// The evidence of a fault, within the deadline; never fails, but says what did.
-    pub async fn capture(&self, cluster: &Cluster, fault: &Fault) -> Captured {
-        let place = Place {
-            cluster: cluster.clone(),
-            known: Arc::clone(&self.known),
-        };
-        self.captures.capture(&place, fault).await
+impl EvidenceProvider for ClusterEvidence {
+    fn connect<'a>(
+        &'a self,
+        cluster: &'a str,
+    ) -> BoxFuture<'a, Result<Arc<dyn EvidenceSource>, CaptureError>> {
+        async move {
+            let source: Arc<dyn EvidenceSource> = Arc::new(PodReader {
+                cluster: self.contexts.cluster(Some(cluster)).await?,
+                cache: Arc::clone(&self.cache),
+            });
+            Ok(source)
+        }
+        .boxed()
     }
 
-    /// Whether a capture of that cluster would be throttled now, for a warning.
-    pub fn is_saturated(&self, context: &str) -> bool {
-        self.captures.is_saturated(context)
-    }
-
-    /// Lets go of what has been remembered for long enough.
-    pub fn forget_old(&self) {
-        self.captures.forget_old();
-        self.known.pods.forget_old();
-        self.known.owners.forget_old();
+    fn remove_expired(&self) {
+        self.cache.pods.remove_expired();
+        self.cache.owners.remove_expired();
     }
 }
 
-// === impl Place ===
+// === impl PodReader ===
 
-impl Source for Place {
-    async fn pod(&self, fault: &Fault) -> Result<Arc<PodFacts>, CaptureError> {
+impl EvidenceSource for PodReader {
+    fn pod<'a>(&'a self, fault: &'a Fault) -> BoxFuture<'a, Result<Arc<PodFacts>, CaptureError>> {
+        self.read_pod(fault).boxed()
+    }
+
+    fn log<'a>(
+        &'a self,
+        request: &'a LogRequest,
+    ) -> BoxFuture<'a, Result<LogSample, CaptureError>> {
+        self.read_log(request).boxed()
+    }
+}
+
+impl PodReader {
+    async fn read_pod(&self, fault: &Fault) -> Result<Arc<PodFacts>, CaptureError> {
         let key = self.key(&fault.key.namespace, &fault.key.pod);
-        let meant = |known: &Arc<PodFacts>| fault.uid.as_ref().is_none_or(|uid| *uid == known.uid);
-        if let Some(known) = self.known.pods.get(&key).filter(meant) {
+        let same = |known: &Arc<PodFacts>| fault.uid.as_ref().is_none_or(|uid| *uid == known.uid);
+        if let Some(known) = self.cache.pods.get(&key).filter(same) {
             return Ok(known);
         }
         let (api, name) = self.api(&fault.key.namespace, &fault.key.pod)?;
         let operation = self.operation("get", "pods", &key);
-        let answer = self.cluster.ask(&operation, api.get(name.as_str())).await;
-        let pod = answer.map_err(|error| why(&error))?;
+        let pod = self
+            .cluster
+            .request(&operation, api.get(name.as_str()))
+            .await?;
         let owners = self.owners(&fault.key.namespace, &pod).await;
         let facts = Arc::new(facts(pod, owners, self.cluster.redactor()));
-        self.known.pods.put(key, Arc::clone(&facts));
+        self.cache.pods.insert(key, Arc::clone(&facts));
         Ok(facts)
     }
 
-    async fn log(&self, request: LogRequest) -> Result<LogSample, CaptureError> {
-        let (sample, cut) = self.read(&request, TAIL_LINES).await?;
+    async fn read_log(&self, request: &LogRequest) -> Result<LogSample, CaptureError> {
+        let (sample, cut) = self.read(request, TAIL_LINES).await?;
         if !cut {
             return Ok(sample);
         }
-        // What came is the beginning of the last lines, not their end.
-        let (mut sample, cut, signature) = match self.read(&request, LAST_LINES).await {
+        // The kubelet sent the beginning of the last lines, not their end.
+        let (mut sample, cut, signature) = match self.read(request, LAST_LINES).await {
             Ok((newest, cut)) => (newest, cut, sample.signature),
             // Better the beginning than nothing.
             Err(_) => (sample, true, None),
@@ -144,9 +153,7 @@ impl Source for Place {
         }
         Ok(sample)
     }
-}
 
-impl Place {
     fn key(&self, namespace: &str, name: &str) -> [String; 3] {
         [self.cluster.context(), namespace, name].map(str::to_owned)
     }
@@ -166,7 +173,7 @@ impl Place {
         }
     }
 
-    /// No pod has a name that is none.
+    /// The API of a pod; a name that is not valid belongs to no pod.
     fn api(&self, namespace: &str, pod: &str) -> Result<(Api<Pod>, Name), CaptureError> {
         let namespace = Name::label("namespace", namespace);
         let (Ok(namespace), Ok(name)) = (namespace, Name::dns("pod", pod)) else {
@@ -178,9 +185,9 @@ impl Place {
         ))
     }
 
-    /// Who made the pod, and who made that. Whoever may not read owners still learns
-    /// the nearest.
-    async fn owners(&self, namespace: &str, pod: &Pod) -> Vec<Owner> {
+    /// The owner of the pod and the owner of that. The nearest is known from the pod, also
+    /// without the right to read owners.
+    async fn owners(&self, namespace: &str, pod: &Pod) -> Vec<PodOwner> {
         let Some(nearest) = controller(pod.metadata.owner_references.as_deref()) else {
             return Vec::new();
         };
@@ -188,7 +195,7 @@ impl Place {
             return vec![nearest];
         }
         let key = self.key(namespace, &nearest.name);
-        let above = match self.known.owners.get(&key) {
+        let above = match self.cache.owners.get(&key) {
             Some(known) => known,
             None => {
                 let api: Api<ReplicaSet> = Api::namespaced(self.cluster.client(), namespace);
@@ -198,19 +205,19 @@ impl Place {
                 };
                 let answer = self
                     .cluster
-                    .ask(&operation, api.get_metadata(name.as_str()));
+                    .request(&operation, api.get_metadata(name.as_str()));
                 let Ok(set) = answer.await else {
                     return vec![nearest];
                 };
                 let above = controller(set.metadata.owner_references.as_deref());
-                self.known.owners.put(key, above.clone());
+                self.cache.owners.insert(key, above.clone());
                 above
             }
         };
         std::iter::once(nearest).chain(above).collect()
     }
 
-    /// Reads the last lines; also says whether the kubelet cut their end off.
+    /// Reads the last lines, and whether the kubelet cut their end off.
     async fn read(
         &self,
         request: &LogRequest,
@@ -227,7 +234,7 @@ impl Place {
         let params = LogParams {
             container: Some(container.clone()),
             previous: *previous,
-            // One more than wanted tells whether there is more.
+            // One line more than needed shows whether there are more.
             tail_lines: Some(tail_lines + 1),
             limit_bytes: Some(LIMIT_BYTES),
             ..LogParams::default()
@@ -236,30 +243,28 @@ impl Place {
         let operation = self.operation("get", "pods/log", &key);
         let answer = self
             .cluster
-            .ask(&operation, api.log_stream(name.as_str(), &params));
-        let stream = answer.await.map_err(|error| match why(&error) {
+            .request(&operation, api.log_stream(name.as_str(), &params));
+        let stream = answer.await.map_err(|error| match error.kind() {
             // A kubelet and an API server answer 400 for a run that left no log.
-            CaptureError::Unavailable if *previous && error.kind() == ErrorKind::Invalid => {
-                CaptureError::NotFound
-            }
-            other => other,
+            ErrorKind::Invalid if *previous => CaptureError::NotFound,
+            _ => error.into(),
         })?;
         let mut lines = self.cluster.redactor().lines();
         let mut detector = Detector::default();
         let mut tail = TailBuffer::new(*bytes_max);
-        let mut looked = 0;
+        let mut count = 0;
         let left = deadline.saturating_duration_since(Instant::now());
         let ended = read(stream, left, *deadline, |line| {
-            looked += 1;
-            // One line may have become several.
+            count += 1;
+            // The redactor may make several lines of one.
             for line in lines.clean(line).split('\n') {
                 detector.line(line);
                 tail.push(line);
             }
         })
         .await;
-        if looked > tail_lines {
-            tail.lost_some();
+        if count > tail_lines {
+            tail.mark_truncated();
         }
         let out_of_time = Instant::now() >= *deadline;
         if tail.is_empty() && ended.early.is_some() {
@@ -279,35 +284,39 @@ impl Place {
     }
 }
 
-/// A failure in the words of a payload.
-fn why(error: &ClusterError) -> CaptureError {
-    match error.kind() {
-        ErrorKind::Forbidden | ErrorKind::Unauthorized => CaptureError::Forbidden,
-        ErrorKind::NotFound => CaptureError::NotFound,
-        ErrorKind::Timeout => CaptureError::Timeout,
-        ErrorKind::Throttled => CaptureError::Throttled,
-        ErrorKind::Unreachable
-        | ErrorKind::Certificate
-        | ErrorKind::Invalid
-        | ErrorKind::Kubeconfig
-        | ErrorKind::Context => CaptureError::Unavailable,
-        ErrorKind::Other => CaptureError::Unknown,
+/// The one mapping from a cluster's errors to the errors of a capture.
+impl From<ClusterError> for CaptureError {
+    fn from(error: ClusterError) -> Self {
+        match error.kind() {
+            ErrorKind::Forbidden | ErrorKind::Unauthorized => Self::Forbidden,
+            ErrorKind::NotFound => Self::NotFound,
+            ErrorKind::Timeout => Self::Timeout,
+            ErrorKind::Throttled => Self::Throttled,
+            ErrorKind::Unreachable
+            | ErrorKind::Certificate
+            | ErrorKind::Invalid
+            | ErrorKind::Kubeconfig
+            | ErrorKind::Context => Self::Unavailable,
+            ErrorKind::Other => Self::Unknown,
+        }
     }
 }
 
-pub(super) fn controller(owners: Option<&[OwnerReference]>) -> Option<Owner> {
+/// The controller of an object, else its first owner.
+pub(super) fn controller(owners: Option<&[OwnerReference]>) -> Option<PodOwner> {
     let owners = owners?;
     let one = owners
         .iter()
         .find(|one| one.controller == Some(true))
         .or(owners.first())?;
-    Some(Owner {
+    Some(PodOwner {
         kind: one.kind.clone(),
         name: one.name.clone(),
     })
 }
 
-pub(super) fn facts(pod: Pod, owners: Vec<Owner>, redactor: &Redactor) -> PodFacts {
+/// A pod as a capture needs it, redacted, failing containers first.
+pub(super) fn facts(pod: Pod, owners: Vec<PodOwner>, redactor: &Redactor) -> PodFacts {
     let names = container_names(&pod);
     let spec = pod.spec.unwrap_or_default();
     let status = pod.status.unwrap_or_default();
@@ -350,13 +359,18 @@ pub(super) fn facts(pod: Pod, owners: Vec<Owner>, redactor: &Redactor) -> PodFac
     }
 }
 
-struct Looked {
+struct ContainerReading {
     failing: bool,
     facts: ContainerFacts,
     context: ContainerContext,
 }
 
-fn container(name: String, image: String, status: &PodStatus, redactor: &Redactor) -> Looked {
+fn container(
+    name: String,
+    image: String,
+    status: &PodStatus,
+    redactor: &Redactor,
+) -> ContainerReading {
     let known = [
         &status.container_statuses,
         &status.init_container_statuses,
@@ -380,7 +394,7 @@ fn container(name: String, image: String, status: &PodStatus, redactor: &Redacto
         message: end.message.map(clean),
         finished_at: end.finished_at.map(|time| time.0),
     };
-    Looked {
+    ContainerReading {
         failing: found.is_some_and(is_failing),
         facts: ContainerFacts {
             name: name.clone(),
@@ -389,7 +403,7 @@ fn container(name: String, image: String, status: &PodStatus, redactor: &Redacto
         context: ContainerContext {
             name,
             image,
-            state: now.map_or_else(|| "Unknown".to_owned(), word),
+            state: now.map_or_else(|| "Unknown".to_owned(), state_name),
             restart_count,
             last_termination: last.map(termination),
         },
@@ -410,7 +424,8 @@ fn is_failing(one: &ContainerStatus) -> bool {
     one.state.as_ref().is_some_and(bad) || one.last_state.as_ref().is_some_and(bad)
 }
 
-fn word(state: &ContainerState) -> String {
+/// The reason of a state, as kubectl shows it.
+fn state_name(state: &ContainerState) -> String {
     let reason = match state {
         ContainerState {
             waiting: Some(waiting),

@@ -25,11 +25,11 @@ use kube::{Api, Resource};
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
+    client::{Cluster, list_params},
     error::{ClusterError, ErrorKind, Operation},
     events::{EventQuery, EventRow},
     list::{ListQuery, More, PAGE, Page, page},
     name::Name,
-    target::{Cluster, list_params},
 };
 
 /// Objects of one kind that are looked at.
@@ -183,7 +183,7 @@ impl Cluster {
         let (mut rows, mut looked, mut from) = (Vec::new(), 0, None);
         loop {
             let params = page(&selected, PAGE, from.take());
-            let answer = self.ask(&operation, api.list_metadata(&params)).await?;
+            let answer = self.request(&operation, api.list_metadata(&params)).await?;
             looked += answer.items.len();
             for item in answer.items {
                 rows.extend(fields::changes(&kind, item.metadata, since));
@@ -222,10 +222,10 @@ impl Cluster {
     }
 }
 
-fn scaled(event: EventRow) -> ChangeRow {
-    let object = event.involved_object;
+fn scaled(EventRow(event): EventRow) -> ChangeRow {
+    let object = event.involved;
     ChangeRow {
-        at: event.last_seen,
+        at: event.timestamp,
         change: Change::Scale,
         object: format!("{}/{}", object.kind, object.name),
         by: None,

@@ -11,13 +11,14 @@ use k8s_openapi::api::{
     authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec},
 };
 use kube::{Api, api::PostParams, client::Body};
+use kubecrier_k8s_api::{BuiltinKind, kinds};
 use serde::Serialize;
 use tokio::time::Instant;
 
 use super::{
+    client::Cluster,
     error::{ClusterError, Operation},
     name::Name,
-    target::Cluster,
 };
 
 /// Something that a feature has to do in a cluster.
@@ -40,70 +41,59 @@ pub struct Need {
 /// Everything that is asked of an API server, but for objects of kinds that a caller
 /// names.
 pub fn needs() -> Vec<Need> {
-    let graph = GRAPH.iter().flat_map(|(group, resource, namespaced)| {
-        ["list", "watch"].map(|verb| Need {
-            namespaced: *namespaced,
-            ..need(verb, group, resource, false, "resources_graph")
-        })
-    });
-    let usage = ["pods", "nodes"].map(|resource| Need {
-        namespaced: resource == "pods",
-        ..need(
-            "list",
-            "metrics.k8s.io",
-            resource,
-            false,
-            "pods_top, nodes_top",
-        )
+    let graph = GRAPH
+        .iter()
+        .flat_map(|kind| ["list", "watch"].map(|verb| need(verb, kind, false, "resources_graph")));
+    // The metrics API calls its resources as the core group calls what they measure.
+    let usage = [kinds::POD, kinds::NODE].map(|kind| Need {
+        group: "metrics.k8s.io",
+        ..need("list", &kind, false, "pods_top, nodes_top")
     });
     NEEDS.iter().copied().chain(graph).chain(usage).collect()
 }
 
-/// What the graph is made of: group, resource, and whether it lives in a namespace.
-const GRAPH: [(&str, &str, bool); 12] = [
-    ("", "namespaces", false),
-    ("", "nodes", false),
-    ("", "pods", true),
-    ("", "services", true),
-    ("apps", "deployments", true),
-    ("apps", "replicasets", true),
-    ("apps", "statefulsets", true),
-    ("apps", "daemonsets", true),
-    ("batch", "jobs", true),
-    ("batch", "cronjobs", true),
-    ("networking.k8s.io", "ingresses", true),
-    ("autoscaling", "horizontalpodautoscalers", true),
+/// What the graph is made of, in the order in which it is reported.
+const GRAPH: [BuiltinKind; 12] = [
+    kinds::NAMESPACE,
+    kinds::NODE,
+    kinds::POD,
+    kinds::SERVICE,
+    kinds::DEPLOYMENT,
+    kinds::REPLICA_SET,
+    kinds::STATEFUL_SET,
+    kinds::DAEMON_SET,
+    kinds::JOB,
+    kinds::CRON_JOB,
+    kinds::INGRESS,
+    kinds::HORIZONTAL_POD_AUTOSCALER,
 ];
 
 const NEEDS: &[Need] = &[
     need(
         "list",
-        "",
-        "events",
+        &kinds::EVENT,
         true,
         "events_list, faults_list, subscriptions",
     ),
-    need("watch", "", "events", true, "subscriptions, faults"),
-    need("list", "", "pods", true, "pods_list"),
-    need("get", "", "pods", true, "the evidence of faults, labels"),
-    need("get", "", "pods/log", true, "pods_log, the logs of faults"),
+    need("watch", &kinds::EVENT, true, "subscriptions, faults"),
+    need("list", &kinds::POD, true, "pods_list"),
+    need("get", &kinds::POD, true, "the evidence of faults, labels"),
+    Need {
+        resource: "pods/log",
+        ..need("get", &kinds::POD, true, "pods_log, the logs of faults")
+    },
     need(
         "get",
-        "apps",
-        "replicasets",
+        &kinds::REPLICA_SET,
         false,
         "the deployment behind a fault's pod",
     ),
-    Need {
-        namespaced: false,
-        ..need(
-            "list",
-            "",
-            "namespaces",
-            false,
-            "namespaces_list, patterns of namespaces",
-        )
-    },
+    need(
+        "list",
+        &kinds::NAMESPACE,
+        false,
+        "namespaces_list, patterns of namespaces",
+    ),
 ];
 
 /// How a cluster is.
@@ -145,16 +135,15 @@ pub enum Granted {
 
 const fn need(
     verb: &'static str,
-    group: &'static str,
-    resource: &'static str,
+    kind: &BuiltinKind,
     required: bool,
     purpose: &'static str,
 ) -> Need {
     Need {
         verb,
-        group,
-        resource,
-        namespaced: true,
+        group: kind.group,
+        resource: kind.plural,
+        namespaced: kind.namespaced,
         required,
         purpose,
     }
@@ -169,7 +158,7 @@ impl Cluster {
         let began = Instant::now();
         let client = self.client();
         let version = self
-            .ask(
+            .request(
                 &self.operation("get", "version"),
                 client.apiserver_version(),
             )
@@ -213,7 +202,7 @@ impl Cluster {
         *request.uri_mut() = http::Uri::from_static("/version");
         let client = self.client();
         let response = self
-            .ask(&self.operation("get", "version"), client.send(request))
+            .request(&self.operation("get", "version"), client.send(request))
             .await?;
         let date = response.headers().get(header::DATE);
         Ok(date
@@ -226,7 +215,7 @@ impl Cluster {
         let review = SelfSubjectReview::default();
         let operation = self.operation("create", "selfsubjectreviews");
         let params = PostParams::default();
-        let answer = self.ask(&operation, api.create(&params, &review)).await;
+        let answer = self.request(&operation, api.create(&params, &review)).await;
         answer.ok()?.status?.user_info?.username
     }
 
@@ -268,7 +257,9 @@ impl Cluster {
         let api: Api<SelfSubjectAccessReview> = Api::all(self.client());
         let operation = self.operation("create", "selfsubjectaccessreviews");
         let params = PostParams::default();
-        let answer = self.ask(&operation, api.create(&params, &review)).await?;
+        let answer = self
+            .request(&operation, api.create(&params, &review))
+            .await?;
         Ok(answer.status.is_some_and(|status| status.allowed))
     }
 }

@@ -14,11 +14,11 @@ use kube::{
 use tokio::runtime::Handle;
 
 use super::{
+    client::Cluster,
     error::{ClusterError, ErrorKind},
-    gate::{self, DeniedKinds},
     kubeconfig::{Source, said_safely},
     proxy,
-    target::Cluster,
+    read_only::{self, DeniedKinds},
 };
 
 /// What ends behind a request's own deadline, which comes first and says more.
@@ -98,7 +98,7 @@ async fn make(
     let server = config.cluster_url.to_string();
     let client =
         ClientBuilder::try_from(config).map_err(|error| failed(name, client_error(&error)))?;
-    let client = client.with_layer(&gate::layer(denied.clone())).build();
+    let client = client.with_layer(&read_only::layer(denied.clone())).build();
     Ok(Cluster::new(name, client, server, namespace, timeout).denying(denied))
 }
 

@@ -1,26 +1,30 @@
-//! The contexts of the kubeconfig. Clients are made when first asked for, so that
-//! a context that is down costs only the calls that name it, and the file is read
-//! again when it has changed.
+//! The contexts of the kubeconfig. Clients are made on demand, so that a context that is
+//! down costs only the calls that name it, and the file is read again when it changes.
 
 use std::{
-    collections::HashMap, ffi::OsString, future::Future, path::PathBuf, sync::Arc, time::Duration,
+    collections::HashMap, convert::Infallible, ffi::OsString, future::Future, path::PathBuf,
+    sync::Arc, time::Duration,
 };
 
 use parking_lot::Mutex;
 use serde::Serialize;
-use tokio::sync::watch;
+use tokio::{sync::watch, time::interval};
 
 use super::{
+    client::Cluster,
     connect::{self, Setup},
     demo::Demo,
     error::{ClusterError, ErrorKind},
-    gate::DeniedKinds,
     kubeconfig::{Content, IN_CLUSTER, Places, Source, Stamp, content, stamp},
-    target::Cluster,
+    read_only::DeniedKinds,
 };
 use kubecrier_redact::Redactor;
 
-/// Settings of this room.
+/// How often the kubeconfig is checked for changes. Polling works for every kind of file,
+/// also for a mounted ConfigMap or Secret, whose files are replaced by links.
+const KUBECONFIG_POLL: Duration = Duration::from_secs(1);
+
+/// Which clusters there are, and how requests to them are made.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The kubeconfig; else `KUBECONFIG`, then `~/.kube/config`, then in-cluster.
@@ -36,6 +40,12 @@ pub struct Config {
     pub demo: Option<Demo>,
     /// What nobody may read.
     pub denied: DeniedKinds,
+}
+
+/// The error of a request to a cluster.
+pub trait RequestError: From<ClusterError> {
+    /// Whether the credentials were not accepted.
+    fn is_unauthorized(&self) -> bool;
 }
 
 /// A context as a caller may see it: no credentials.
@@ -59,7 +69,7 @@ pub struct Contexts {
     // A lock because calls come from many tasks; held for lookups and for reading
     // a small file, never across an await.
     state: Mutex<State>,
-    /// How often the kubeconfig has been found changed.
+    /// The number of times that the content of the kubeconfig has changed.
     generation: watch::Sender<u64>,
 }
 
@@ -70,7 +80,15 @@ struct State {
     /// The hash of what is in them, if it is that of what was read.
     content: Option<Content>,
     source: Option<Arc<Source>>,
+    /// The kubeconfig could not be read the last time.
+    unreadable: bool,
     clients: HashMap<String, Setup>,
+}
+
+impl RequestError for ClusterError {
+    fn is_unauthorized(&self) -> bool {
+        self.kind() == ErrorKind::Unauthorized
+    }
 }
 
 // === impl Contexts ===
@@ -86,15 +104,26 @@ impl Contexts {
         }
     }
 
-    /// How often the kubeconfig has been found changed.
-    pub(super) fn generation(&self) -> u64 {
+    /// Polls the kubeconfig for as long as the future lives, so that a change is noticed
+    /// without a request that needs it.
+    pub async fn watch_kubeconfig(&self) -> Infallible {
+        let mut ticks = interval(KUBECONFIG_POLL);
+        loop {
+            ticks.tick().await;
+            // A kubeconfig that cannot be read is the answer of every call that needs it.
+            let _unreadable = self.source();
+        }
+    }
+
+    /// The number of times that the content of the kubeconfig has changed.
+    pub fn generation(&self) -> u64 {
         *self.generation.borrow()
     }
 
-    /// Waits until it has been found changed since then. Cancel-safe.
-    pub(super) async fn changed_since(&self, generation: u64) {
+    /// Waits until the content has changed since this generation. Cancel-safe.
+    pub async fn changed_since(&self, generation: u64) {
         let mut now = self.generation.subscribe();
-        // The sender is here, so there is no other end to this.
+        // It does not end otherwise: the sender is in `self`.
         let _changed = now.wait_for(|now| *now != generation).await;
     }
 
@@ -156,20 +185,24 @@ impl Contexts {
         made.map(|cluster| cluster.redacting(self.config.redactor.clone()))
     }
 
-    /// Asks a cluster. Credentials that are no longer accepted are fetched anew,
-    /// once: a token may have been renewed since the client was made.
-    pub async fn ask<T, F>(
+    /// Makes a request to the cluster behind a context, or behind the default one. If
+    /// its credentials are not accepted, the client is made anew and the request is
+    /// repeated once: a token may have been renewed since the client was made.
+    pub async fn with_cluster<T, E, F>(
         &self,
-        context: &str,
-        question: impl Fn(Cluster) -> F,
-    ) -> Result<T, ClusterError>
+        context: Option<&str>,
+        request: impl Fn(Cluster) -> F,
+    ) -> Result<T, E>
     where
-        F: Future<Output = Result<T, ClusterError>>,
+        E: RequestError,
+        F: Future<Output = Result<T, E>>,
     {
-        match question(self.cluster(Some(context)).await?).await {
-            Err(error) if error.kind() == ErrorKind::Unauthorized => {
-                self.forget(context);
-                question(self.cluster(Some(context)).await?).await
+        let cluster = self.cluster(context).await?;
+        let name = cluster.context().to_owned();
+        match request(cluster).await {
+            Err(error) if error.is_unauthorized() => {
+                self.forget(&name);
+                request(self.cluster(Some(&name)).await?).await
             }
             answer => answer,
         }
@@ -296,11 +329,15 @@ impl Contexts {
             tracing::info!("kubeconfig changed, contexts are read again");
             self.generation.send_modify(|generation| *generation += 1);
         }
-        // What was there before is not used any more, whatever comes now.
-        *state = State::default();
+        // The last content is not used any more, whatever comes now.
+        let before = std::mem::take(&mut *state);
         // Before it is read: what is written meanwhile is read once more.
         let mut stamped = stamp(&places.paths);
+        state.unreadable = true;
         let source = Arc::new(places.load()?);
+        if before.unreadable {
+            self.generation.send_modify(|generation| *generation += 1);
+        }
         let referenced = source.referenced();
         stamped.extend(stamp(&referenced));
         let paths = [places.paths, referenced].concat();
@@ -308,6 +345,7 @@ impl Contexts {
             content: content(&paths).filter(|_| stamped == stamp(&paths)),
             stamp: stamped,
             source: Some(Arc::clone(&source)),
+            unreadable: false,
             clients: HashMap::new(),
         };
         Ok(source)
@@ -391,6 +429,34 @@ mod tests {
         assert!(contexts.list().is_err());
         assert_eq!(contexts.generation(), 2);
         write("two");
-        now("two");
+        assert_eq!(now("two"), 3, "it can be read again");
+    }
+
+    /// Nothing asks for a context here: the poll alone has to notice.
+    #[tokio::test(start_paused = true)]
+    async fn a_changed_kubeconfig_is_noticed_without_a_request() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("config");
+        let contexts = Contexts::new(Config {
+            kubeconfig: Some(path.clone()),
+            context: None,
+            request_timeout: Duration::from_secs(1),
+            redactor: Redactor::default(),
+            demo: None,
+            denied: DeniedKinds::default(),
+        });
+        assert!(contexts.list().is_err(), "there is no file yet");
+        let noticed = async {
+            fs::write(&path, "contexts: [{name: one, context: {cluster: c}}]").unwrap();
+            contexts.changed_since(0).await;
+            fs::write(&path, "contexts: [{name: another, context: {cluster: c}}]").unwrap();
+            contexts.changed_since(1).await;
+        };
+        tokio::select! {
+            _never = contexts.watch_kubeconfig() => {}
+            () = noticed => {}
+        }
+        assert_eq!(contexts.list().unwrap()[0].name, "another");
+        assert_eq!(contexts.generation(), 2, "the list found no further change");
     }
 }

@@ -7,9 +7,9 @@ use demo_cluster::DemoCluster;
 use kube::client::ClientBuilder;
 
 use super::{
+    client::Cluster,
     contexts::ContextInfo,
-    gate::{self, DeniedKinds},
-    target::Cluster,
+    read_only::{self, DeniedKinds},
 };
 
 /// The name of the one context.
@@ -45,7 +45,7 @@ impl Demo {
 
     pub(super) fn connect(&self, timeout: Duration, denied: DeniedKinds) -> Cluster {
         let client = ClientBuilder::new(self.cluster.service(), NAMESPACE);
-        let client = client.with_layer(&gate::layer(denied.clone())).build();
+        let client = client.with_layer(&read_only::layer(denied.clone())).build();
         let cluster = Cluster::new(
             CONTEXT,
             client,

@@ -5,7 +5,7 @@ use std::{error::Error as StdError, fmt};
 use kube::client::AuthError;
 use serde::Serialize;
 
-use super::{connect::auth_error, gate::Refused};
+use super::{connect::auth_error, read_only::Refused};
 
 /// An error of this room: what was tried, where, why it failed, what to do.
 #[derive(Clone, Debug, thiserror::Error)]

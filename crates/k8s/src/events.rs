@@ -1,8 +1,9 @@
-//! Events, newest first.
+//! Events: the one conversion from the API's object to a plain [`Event`], and the list of
+//! the newest.
 //!
-//! The API server keeps events in the order of their names and cannot sort, so
-//! every matching one has to be looked at. What can be matched by the server is
-//! (field selectors); what is kept here is only the newest.
+//! The API server returns events in the order of their names and cannot sort, so a list has
+//! to read every event that matches. Field selectors narrow it on the server; only the
+//! newest events are kept and converted.
 
 mod wire;
 
@@ -15,78 +16,45 @@ use std::{
 
 use jiff::Timestamp;
 use kube::Api;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 pub(super) use self::wire::WireEvent;
 use super::{
+    client::{Cluster, ObjectName, list_params},
     error::{ClusterError, Operation},
     list::{More, PAGE, Page, page},
     name::Name,
-    target::{Cluster, ObjectName, list_params},
 };
-use kubecrier_core::{Event, InvolvedObject as EventObject, Labels};
+use kubecrier_core::{Event, InvolvedObject, Labels};
 use kubecrier_redact::Redactor;
 
-/// A large cluster can hold a million events; a call looks at this many.
+/// Events that one list reads; a large cluster can hold a million.
 pub(super) const SCAN_MAX: usize = 20_000;
 
-/// Which events.
+/// Which events to list.
 #[derive(Clone, Debug, Default)]
 pub struct EventQuery {
-    /// One namespace; all if none.
+    /// Namespace; all if none.
     pub namespace: Option<Name>,
-    /// Only events about this object.
+    /// Object that the events are about.
     pub involved: Option<ObjectName>,
-    /// Only these types; all if empty.
+    /// Types of events; all if empty.
     pub types: Vec<String>,
-    /// Only reasons that begin so.
+    /// Prefix of the reason.
     pub reason_prefix: Option<String>,
-    /// Only what was seen in that time.
+    /// Age of the latest occurrence, at most.
     pub since: Option<Duration>,
-    /// Only what has happened after that version of the cluster.
+    /// Only events after this resourceVersion.
     pub after: Option<u64>,
-    /// Further selectors, for the API server.
+    /// Further field selectors, for the API server.
     pub field_selector: Option<String>,
-    /// At most so many.
+    /// Maximum number of events.
     pub limit: usize,
 }
 
-/// One event.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct EventRow {
-    /// When it was last seen.
-    pub last_seen: Timestamp,
-    /// Where the event lives.
-    pub namespace: String,
-    /// Normal or Warning.
-    #[serde(rename = "type")]
-    pub kind: String,
-    /// One word.
-    pub reason: String,
-    /// What it is about.
-    pub involved_object: InvolvedObject,
-    /// How often it was seen.
-    pub count: i32,
-    /// When it was first seen.
-    pub first_seen: Option<Timestamp>,
-    /// A sentence.
-    pub message: String,
-}
-
-/// What an event is about.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct InvolvedObject {
-    /// Its API version.
-    pub api_version: String,
-    /// Its kind.
-    pub kind: String,
-    /// Its name.
-    pub name: String,
-    /// Its namespace, if it has one.
-    pub namespace: String,
-}
+/// An event as a row of a list: serialises the fields that a list shows.
+#[derive(Debug)]
+pub struct EventRow(pub Event);
 
 impl Cluster {
     /// The newest events that match.
@@ -94,8 +62,8 @@ impl Cluster {
         Ok(self.events_and_version(query).await?.0)
     }
 
-    /// The newest events that match, and the version of the cluster that they were
-    /// seen at: to go on from, if it is a number.
+    /// The newest events that match, and the resourceVersion of the list if it is a number:
+    /// a later list can continue after it.
     pub async fn events_and_version(
         &self,
         query: &EventQuery,
@@ -119,29 +87,31 @@ impl Cluster {
         let mut version = None;
         loop {
             let params = page(&selected, PAGE, from.take());
-            let answer = match self.ask(&operation, api.list(&params)).await {
+            let answer = match self.request(&operation, api.list(&params)).await {
                 Ok(answer) => answer,
                 Err(error) if scanned == 0 => return Err(error),
                 Err(error) => {
-                    let page = newest.into_page(Some(early(scanned, &error)));
-                    return Ok((page, version));
+                    let caveat = early(scanned, &error);
+                    return Ok((newest.into_page(Some(caveat), self.redactor()), version));
                 }
             };
             scanned += answer.items.len();
             let seen_at = answer.metadata.resource_version.as_deref();
             version = version.or_else(|| seen_at?.parse().ok());
-            answer
-                .items
-                .into_iter()
-                .filter(|event| query.is_after(event))
-                .map(row)
-                .filter(|row| query.matches(row, oldest))
-                .for_each(|row| newest.offer(row));
+            for event in answer.items {
+                let last_seen = Times::of(&event).last;
+                if query.is_after(&event)
+                    && oldest.is_none_or(|oldest| last_seen >= oldest)
+                    && query.matches(&event)
+                {
+                    newest.offer(last_seen, event);
+                }
+            }
             match answer.metadata.continue_.filter(|token| !token.is_empty()) {
-                None => return Ok((newest.into_page(None), version)),
+                None => return Ok((newest.into_page(None, self.redactor()), version)),
                 Some(_) if scanned >= SCAN_MAX => {
-                    let page = newest.into_page(Some(early(scanned, &"there are more")));
-                    return Ok((page, version));
+                    let caveat = early(scanned, &"there are more");
+                    return Ok((newest.into_page(Some(caveat), self.redactor()), version));
                 }
                 Some(next) => from = Some(next),
             }
@@ -149,8 +119,8 @@ impl Cluster {
     }
 }
 
-/// The API server hands events out in the order of their names, so a look that
-/// ends early says nothing about which are the newest.
+/// The caveat of a list that ended early: the API server returns events in the order of
+/// their names, so the newest may be among those that were not read.
 fn early(scanned: usize, why: &dyn std::fmt::Display) -> String {
     format!(
         "only {scanned} events were looked at, in the order of their names ({why}): newer ones may \
@@ -161,7 +131,7 @@ fn early(scanned: usize, why: &dyn std::fmt::Display) -> String {
 // === impl EventQuery ===
 
 impl EventQuery {
-    /// What the API server can match for us.
+    /// The conditions that the API server can select by.
     fn selector(&self) -> Option<String> {
         let mut terms: Vec<String> = self.field_selector.clone().into_iter().collect();
         if let [kind] = self.types.as_slice() {
@@ -176,8 +146,8 @@ impl EventQuery {
         (!terms.is_empty()).then(|| terms.join(","))
     }
 
-    /// Whether it has happened after the version that was named. What has no number
-    /// is shown rather than lost.
+    /// Whether an event is after the resourceVersion of the query. One without a number is
+    /// shown rather than lost.
     fn is_after(&self, event: &WireEvent) -> bool {
         let version = event.metadata.resource_version.as_deref();
         let version: Option<u64> = version.and_then(|text| text.parse().ok());
@@ -185,18 +155,73 @@ impl EventQuery {
         both.is_none_or(|(after, is)| is > after)
     }
 
-    /// What the API server cannot.
-    fn matches(&self, row: &EventRow, oldest: Option<Timestamp>) -> bool {
+    /// The conditions that the API server cannot select by.
+    fn matches(&self, event: &WireEvent) -> bool {
+        let involved = &event.involved_object;
         let about = |object: &ObjectName| {
-            row.involved_object.name == object.name && object.is_kind(&row.involved_object.kind)
+            text(involved.name.as_ref()) == object.name
+                && object.is_kind(text(involved.kind.as_ref()))
         };
-        (self.types.is_empty() || self.types.contains(&row.kind))
-            && self
-                .reason_prefix
-                .as_ref()
-                .is_none_or(|prefix| row.reason.starts_with(prefix))
+        (self.types.is_empty()
+            || self
+                .types
+                .iter()
+                .any(|one| one == text(event.kind.as_ref())))
+            && (self.reason_prefix.as_ref())
+                .is_none_or(|prefix| text(event.reason.as_ref()).starts_with(prefix))
             && self.involved.as_ref().is_none_or(about)
-            && oldest.is_none_or(|oldest| row.last_seen >= oldest)
+    }
+}
+
+/// A field of an event that may be missing.
+fn text(field: Option<&String>) -> &str {
+    field.map_or("", String::as_str)
+}
+
+// === impl EventRow ===
+
+impl Serialize for EventRow {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Row<'a> {
+            last_seen: Timestamp,
+            namespace: &'a str,
+            #[serde(rename = "type")]
+            kind: &'a str,
+            reason: &'a str,
+            involved_object: Object<'a>,
+            count: i32,
+            first_seen: Option<Timestamp>,
+            message: &'a str,
+        }
+
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Object<'a> {
+            api_version: &'a str,
+            kind: &'a str,
+            name: &'a str,
+            namespace: &'a str,
+        }
+
+        let Self(event) = self;
+        let row = Row {
+            last_seen: event.timestamp,
+            namespace: &event.namespace,
+            kind: &event.kind,
+            reason: &event.reason,
+            involved_object: Object {
+                api_version: &event.involved.api_version,
+                kind: &event.involved.kind,
+                name: &event.involved.name,
+                namespace: &event.involved.namespace,
+            },
+            count: event.count,
+            first_seen: event.first_seen,
+            message: &event.message,
+        };
+        row.serialize(serializer)
     }
 }
 
@@ -207,7 +232,11 @@ struct Newest {
     kept: BinaryHeap<Reverse<ByTime>>,
 }
 
-struct ByTime(EventRow);
+struct ByTime {
+    last_seen: Timestamp,
+    // Boxed, because a heap moves its elements often.
+    event: Box<WireEvent>,
+}
 
 // === impl Newest ===
 
@@ -220,20 +249,24 @@ impl Newest {
         }
     }
 
-    fn offer(&mut self, row: EventRow) {
+    fn offer(&mut self, last_seen: Timestamp, event: WireEvent) {
         self.offered += 1;
-        self.kept.push(Reverse(ByTime(row)));
+        self.kept.push(Reverse(ByTime {
+            last_seen,
+            event: Box::new(event),
+        }));
         if self.kept.len() > self.limit {
             self.kept.pop();
         }
     }
 
-    fn into_page(self, caveat: Option<String>) -> Page<EventRow> {
+    /// Converts what was kept, newest first.
+    fn into_page(self, caveat: Option<String>, redactor: &Redactor) -> Page<EventRow> {
         let items: Vec<_> = self
             .kept
             .into_sorted_vec()
             .into_iter()
-            .map(|kept| kept.0.0)
+            .map(|Reverse(kept)| EventRow(to_event(*kept.event, redactor)))
             .collect();
         let left = self.offered - items.len();
         let more = if caveat.is_some() {
@@ -254,9 +287,9 @@ impl Newest {
 impl ByTime {
     fn key(&self) -> (Timestamp, &str, &str) {
         (
-            self.0.last_seen,
-            &self.0.involved_object.name,
-            &self.0.reason,
+            self.last_seen,
+            text(self.event.involved_object.name.as_ref()),
+            text(self.event.reason.as_ref()),
         )
     }
 }
@@ -281,29 +314,9 @@ impl PartialEq for ByTime {
 
 impl Eq for ByTime {}
 
-fn row(event: WireEvent) -> EventRow {
-    let times = Times::of(&event);
-    let object = event.involved_object;
-    EventRow {
-        last_seen: times.last,
-        namespace: event.metadata.namespace.unwrap_or_default(),
-        kind: event.kind.unwrap_or_default(),
-        reason: event.reason.unwrap_or_default(),
-        involved_object: InvolvedObject {
-            api_version: object.api_version.unwrap_or_default(),
-            kind: object.kind.unwrap_or_default(),
-            name: object.name.unwrap_or_default(),
-            namespace: object.namespace.unwrap_or_default(),
-        },
-        count: times.count,
-        first_seen: times.first,
-        message: event.message.unwrap_or_default(),
-    }
-}
-
-/// An event as subscribers see it; its labels are its own until better ones are
-/// known.
-pub(super) fn plain(event: WireEvent, redactor: &Redactor) -> Event {
+/// Converts an event of the API, redacted. Its labels are those of the event object until
+/// the labels of the involved object are known.
+pub(super) fn to_event(event: WireEvent, redactor: &Redactor) -> Event {
     let times = Times::of(&event);
     let clean_text =
         |text: Option<String>| redactor.workload(&text.unwrap_or_default()).into_owned();
@@ -318,8 +331,8 @@ pub(super) fn plain(event: WireEvent, redactor: &Redactor) -> Event {
         kind: event.kind.unwrap_or_default(),
         reason: clean_text(event.reason),
         message: clean_text(event.message),
-        labels: clean(event.metadata.labels.unwrap_or_default(), redactor),
-        involved: EventObject {
+        labels: redact_labels(event.metadata.labels.unwrap_or_default(), redactor),
+        involved: InvolvedObject {
             api_version: clean_text(object.api_version),
             kind: clean_text(object.kind),
             name: clean_text(object.name),
@@ -335,7 +348,7 @@ pub(super) fn plain(event: WireEvent, redactor: &Redactor) -> Event {
 }
 
 /// A label can hold a secret, too.
-pub(super) fn clean(labels: BTreeMap<String, String>, redactor: &Redactor) -> Labels {
+pub(super) fn redact_labels(labels: BTreeMap<String, String>, redactor: &Redactor) -> Labels {
     let each = |(key, value): (String, String)| {
         let clean = |text: &str| redactor.workload(text).into_owned();
         (clean(&key), clean(&value))
@@ -343,8 +356,8 @@ pub(super) fn clean(labels: BTreeMap<String, String>, redactor: &Redactor) -> La
     Arc::new(labels.into_iter().map(each).collect())
 }
 
-/// When and how often an event was seen: two generations of its API say so in
-/// different fields.
+/// When and how often an event was seen: two generations of the API have different fields
+/// for it.
 struct Times {
     first: Option<Timestamp>,
     last: Timestamp,
@@ -358,8 +371,7 @@ impl Times {
         let (first, began) = (event.first_timestamp, event.event_time);
         let created = (event.metadata.creation_timestamp.as_ref()).map(|time| time.0);
         let series = event.series.as_ref();
-        // The latest sign of it: a series goes on after its first time, and eventTime
-        // is the first.
+        // The latest occurrence: a series goes on after eventTime, which is its first.
         let last = series
             .and_then(|series| series.last_observed_time)
             .or(event.last_timestamp)
@@ -378,97 +390,4 @@ impl Times {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    fn parsed(mut event: Value) -> EventRow {
-        event["involvedObject"] = json!({"kind": "Pod", "name": "web"});
-        event["metadata"]["creationTimestamp"] = "2026-01-01T00:00:01Z".into();
-        row(serde_json::from_value(event).unwrap())
-    }
-
-    fn check_last_seen(event: Value, second: i64) {
-        let expected: Timestamp = format!("2026-01-01T00:00:0{second}Z").parse().unwrap();
-        assert_eq!(parsed(event).last_seen, expected);
-    }
-
-    #[test]
-    fn the_latest_sign_of_an_event_is_its_time() {
-        let (two, three) = ("2026-01-01T00:00:02Z", "2026-01-01T00:00:03Z");
-        let (four, five) = ("2026-01-01T00:00:04.000000Z", "2026-01-01T00:00:05.000000Z");
-        check_last_seen(json!({}), 1);
-        check_last_seen(json!({"firstTimestamp": two}), 2);
-        check_last_seen(json!({"firstTimestamp": two, "eventTime": four}), 4);
-        check_last_seen(json!({"lastTimestamp": three, "eventTime": four}), 3);
-        let series = json!({"count": 7, "lastObservedTime": five});
-        check_last_seen(json!({"lastTimestamp": three, "series": series}), 5);
-    }
-
-    /// What somebody writes into one event must not cost the others.
-    #[test]
-    fn a_time_that_is_none_counts_as_not_said() {
-        let far = "9999-12-31T23:59:59Z";
-        check_last_seen(json!({"lastTimestamp": far}), 1);
-        let two = "2026-01-01T00:00:02Z";
-        check_last_seen(json!({"lastTimestamp": far, "firstTimestamp": two}), 2);
-        let micro = "9999-12-31T23:59:59.999999Z";
-        check_last_seen(json!({"eventTime": micro, "lastTimestamp": two}), 2);
-        check_last_seen(json!({"series": {"lastObservedTime": micro}}), 1);
-        check_last_seen(json!({"lastTimestamp": null, "eventTime": null}), 1);
-        let written = json!([{"manager": "somebody", "time": far}]);
-        check_last_seen(json!({"metadata": {"managedFields": written}}), 1);
-    }
-
-    #[test]
-    fn a_series_counts_for_itself() {
-        let series = json!({"count": 7, "lastObservedTime": "2026-01-01T00:00:05.000000Z"});
-        assert_eq!(parsed(json!({"series": series, "count": 2})).count, 7);
-        assert_eq!(parsed(json!({"count": 2})).count, 2);
-        assert_eq!(parsed(json!({})).count, 1);
-    }
-
-    #[test]
-    fn the_api_server_matches_what_it_can() {
-        let query = EventQuery {
-            types: vec!["Warning".to_owned()],
-            involved: Some(ObjectName::parse("deploy/web").unwrap()),
-            ..EventQuery::default()
-        };
-        let expected = "type=Warning,involvedObject.name=web,involvedObject.kind=Deployment";
-        assert_eq!(query.selector().unwrap(), expected);
-        assert_eq!(EventQuery::default().selector(), None);
-        let both = vec!["Normal".to_owned(), "Warning".to_owned()];
-        assert_eq!(
-            EventQuery {
-                types: both,
-                ..EventQuery::default()
-            }
-            .selector(),
-            None
-        );
-    }
-
-    proptest! {
-        #[test]
-        fn the_newest_come_first_and_the_rest_is_counted(
-            seconds in prop::collection::vec(0..1000_i64, 0..60), limit in 1..20_usize,
-        ) {
-            let mut newest = Newest::new(limit);
-            for second in &seconds {
-                let mut row = parsed(json!({}));
-                row.last_seen = Timestamp::from_second(*second).unwrap();
-                newest.offer(row);
-            }
-            let page = newest.into_page(None);
-            let shown: Vec<_> = page.items.iter().map(|row| row.last_seen.as_second()).collect();
-            let mut expected = seconds.clone();
-            expected.sort_unstable_by_key(|second| Reverse(*second));
-            expected.truncate(limit);
-            prop_assert_eq!(shown, expected);
-            prop_assert_eq!(page.more, More::Exactly(seconds.len().saturating_sub(limit)));
-        }
-    }
-}
+mod tests;

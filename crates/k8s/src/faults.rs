@@ -1,4 +1,4 @@
-//! Faults that a cluster has now: its warnings about pods, one row for each fault.
+//! The open faults of a cluster: its warnings about pods, one row for each fault.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -6,39 +6,38 @@ use jiff::Timestamp;
 use kube::Api;
 
 use super::{
+    client::{Cluster, list_params},
     error::{ClusterError, Operation},
     events::{self, SCAN_MAX, WireEvent},
-    investigate,
     list::{PAGE, page},
     name::Name,
-    target::{Cluster, list_params},
 };
-use kubecrier_core::Event;
+use kubecrier_core::{Event, faults::Fault};
 
-/// One fault and the newest event of it.
+/// A fault that a cluster reports now.
 #[derive(Clone, Debug)]
 pub struct OpenFault {
-    /// The same for the same fault, whenever it is told.
+    /// Id of the fault, the same for each of its repetitions.
     pub fault_id: String,
-    /// The newest event.
+    /// The newest event of the fault.
     pub event: Arc<Event>,
-    /// When it was first seen.
+    /// When the fault was first seen.
     pub first_seen: Timestamp,
-    /// How often it was seen.
+    /// How often the fault was seen.
     pub count: i32,
 }
 
-/// The faults of a cluster, the newest first.
+/// The open faults of a cluster.
 #[derive(Clone, Debug, Default)]
 pub struct OpenFaults {
-    /// One for each.
+    /// Newest first.
     pub faults: Vec<OpenFault>,
-    /// Whether there were more events than are looked at.
+    /// Whether there were more events than one list reads.
     pub cut: bool,
 }
 
 impl Cluster {
-    /// The faults of a namespace, or of all, that were seen in that time.
+    /// The faults of a namespace, or of all, that were seen within that time.
     pub async fn faults(
         &self,
         namespace: Option<&Name>,
@@ -62,10 +61,10 @@ impl Cluster {
         let mut cut = false;
         loop {
             let params = page(&selected, PAGE, from.take());
-            let answer = self.ask(&operation, api.list(&params)).await?;
+            let answer = self.request(&operation, api.list(&params)).await?;
             scanned += answer.items.len();
             let events = answer.items.into_iter();
-            for event in events.map(|event| events::plain(event, self.redactor())) {
+            for event in events.map(|event| events::to_event(event, self.redactor())) {
                 if event.timestamp >= oldest {
                     add(&mut found, self.context(), event);
                 }
@@ -89,7 +88,7 @@ impl Cluster {
 }
 
 fn add(found: &mut HashMap<String, OpenFault>, cluster: &str, event: Event) {
-    let fault_id = investigate::id_of(cluster, &event);
+    let fault_id = Fault::of_event(cluster, &event).id();
     let first_seen = event.first_seen.unwrap_or(event.timestamp);
     let count = event.count;
     let event = Arc::new(event);
@@ -100,7 +99,7 @@ fn add(found: &mut HashMap<String, OpenFault>, cluster: &str, event: Event) {
         first_seen,
         count: 0,
     });
-    // Several events can be of one fault: each counts.
+    // Several events can report one fault: each counts.
     one.count = one.count.saturating_add(count);
     one.first_seen = one.first_seen.min(first_seen);
     if event.timestamp > one.event.timestamp {

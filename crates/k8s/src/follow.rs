@@ -1,43 +1,45 @@
-//! Logs that are followed as they grow, once for everyone who wants the same.
+//! Logs that are followed as they grow, each once for all subscribers.
 //!
 //! ```text
-//!  join ──▶ one Follower per LogKey ──▶ Members ──▶ LogListener::grew, at most twice a second
-//!                  ▲                       │
-//!                  └── the last lease ─────┘
+//!  join ──▶ one LogFollower per LogKey ──▶ LogSubscribers ──▶ LogListener::on_update
+//!                  ▲                           │               (at most twice a second)
+//!                  └── shared_task: last lease ┘
 //! ```
+//!
+//! - `follower`: the life of one followed log; `source`: the pod and its log
+//! - `position`: how far a log was read; `updates`: what is sent, and how often
 
 mod follower;
 mod lines;
-mod news;
-mod place;
+mod position;
 mod source;
+mod updates;
 
 use std::{
-    collections::HashMap,
     fmt,
     sync::{
-        Arc, Weak,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
 
 use parking_lot::Mutex;
-use tokio::{
-    sync::Notify,
-    time::{Duration, sleep},
-};
+use tokio::time::Duration;
 
-pub use self::news::{LogNews, LogState};
-use self::{follower::Follower, source::ClusterSource};
-use super::{contexts::Contexts, name::Name};
+pub use self::updates::{LogState, LogUpdate};
+use self::{follower::LogFollower, source::ContainerLogSource};
+use super::{
+    contexts::Contexts,
+    name::Name,
+    shared_task::{Lease, SharedTasks},
+};
 use kubecrier_core::metrics::FollowMetrics;
 use kubecrier_lifecycle::Lifecycle;
 
 /// Logs that are followed at once; each is a connection to a kubelet.
 pub(super) const FOLLOWS_MAX: usize = 100;
 
-/// A log that nobody wants any more is followed this much longer: the next one may
-/// come at once.
+/// A log without subscribers is followed this much longer: the next one may come at once.
 const LINGER: Duration = Duration::from_secs(2);
 
 /// Whose log.
@@ -53,149 +55,118 @@ pub struct LogKey {
     pub container: Name,
 }
 
-/// Hears of a log that grows, on the task that follows it: nothing here may wait.
+/// Receives updates of a log, on the task that follows it: nothing here may wait.
 pub trait LogListener: Send + Sync + 'static {
-    /// Something is new.
-    fn grew(&self, news: &LogNews);
+    /// The log has grown, or its state has changed.
+    fn on_update(&self, update: &LogUpdate);
 }
 
 /// All logs that are followed. A clone is the same.
 #[derive(Clone)]
-pub struct Follows {
+pub struct LogFollows {
     shared: Arc<Shared>,
 }
 
 struct Shared {
     contexts: Arc<Contexts>,
-    lifecycle: Lifecycle,
     metrics: FollowMetrics,
     keys: AtomicU64,
-    // A lock because readers come and go on many tasks; held for map operations.
-    running: Mutex<HashMap<LogKey, Arc<Members>>>,
+    tasks: SharedTasks<LogKey, Arc<LogSubscribers>>,
 }
 
-/// Those who hear of one log.
+/// The listeners of one log.
 #[derive(Default)]
-struct Members {
+struct LogSubscribers {
     all: Mutex<Vec<(u64, Arc<dyn LogListener>)>>,
-    /// What was told last, without its lines: whoever comes later hears how it stands.
-    last: Mutex<Option<LogNews>>,
-    left: Notify,
+    /// The last update without its lines: a later subscriber starts with its state.
+    last: Mutex<Option<LogUpdate>>,
 }
 
-/// A share in a followed log, while it is held.
-pub struct FollowLease {
-    members: Arc<Members>,
+/// A share in a followed log.
+pub struct LogLease {
+    log: Lease<Arc<LogSubscribers>>,
     key: u64,
 }
 
-/// As many logs are followed as may be.
+/// The limit of followed logs is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{FOLLOWS_MAX} logs are followed already, which is the most there may be; read it instead")]
 pub struct TooManyFollows;
 
-// === impl Follows ===
+// === impl LogFollows ===
 
-impl Follows {
-    /// Nothing is followed yet.
+impl LogFollows {
+    /// No log is followed yet.
     pub fn new(contexts: Arc<Contexts>, lifecycle: Lifecycle, metrics: FollowMetrics) -> Self {
         Self {
             shared: Arc::new(Shared {
                 contexts,
-                lifecycle,
                 metrics,
                 keys: AtomicU64::new(0),
-                running: Mutex::default(),
+                tasks: SharedTasks::new("log", LINGER, lifecycle),
             }),
         }
     }
 
     /// Whether this log could be followed now.
     pub fn has_room(&self, key: &LogKey) -> Result<(), TooManyFollows> {
-        let running = self.shared.running.lock();
-        if running.len() < FOLLOWS_MAX || running.contains_key(key) {
+        let tasks = self.shared.tasks.lock();
+        if tasks.len() < FOLLOWS_MAX || tasks.contains(key) {
             return Ok(());
         }
         Err(TooManyFollows)
     }
 
-    /// Follows a log on behalf of the listener, until the lease is dropped. It is told
-    /// when following begins, or at once if that was before.
+    /// Follows a log for the listener, until the lease is dropped. The first update
+    /// comes when following has begun, or at once if it had before.
     pub fn join(
         &self,
         key: &LogKey,
         listener: Arc<dyn LogListener>,
-    ) -> Result<FollowLease, TooManyFollows> {
+    ) -> Result<LogLease, TooManyFollows> {
         let shared = &self.shared;
         let id = shared.keys.fetch_add(1, Ordering::Relaxed);
-        let mut running = shared.running.lock();
-        if let Some(members) = running.get(key).cloned() {
-            members.all.lock().push((id, Arc::clone(&listener)));
-            drop(running);
-            let last = members.last.lock().clone();
+        let mut tasks = shared.tasks.lock();
+        if let Some(log) = tasks.lease(key) {
+            log.all.lock().push((id, Arc::clone(&listener)));
+            drop(tasks);
+            let last = log.last.lock().clone();
             if let Some(last) = last {
-                listener.grew(&last);
+                listener.on_update(&last);
             }
-            return Ok(FollowLease { members, key: id });
+            return Ok(LogLease { log, key: id });
         }
-        if running.len() >= FOLLOWS_MAX {
+        if tasks.len() >= FOLLOWS_MAX {
             return Err(TooManyFollows);
         }
-        let members = Arc::<Members>::default();
-        members.all.lock().push((id, listener));
-        running.insert(key.clone(), Arc::clone(&members));
-        drop(running);
-        self.run(key, &members);
-        Ok(FollowLease { members, key: id })
-    }
-
-    /// How many logs are followed.
-    pub fn count(&self) -> usize {
-        self.shared.running.lock().len()
-    }
-
-    fn run(&self, key: &LogKey, members: &Arc<Members>) {
-        let shared = &self.shared;
-        let source = ClusterSource::new(Arc::clone(&shared.contexts), key.clone());
-        let (weak, key) = (Arc::downgrade(shared), key.clone());
-        let (metrics, lifecycle) = (shared.metrics.clone(), &shared.lifecycle);
-        let (draining, members) = (lifecycle.draining().clone(), Arc::clone(members));
-        let redactor = shared.contexts.redactor().clone();
-        lifecycle.spawn("log", async move {
+        let subscribers = Arc::<LogSubscribers>::default();
+        subscribers.all.lock().push((id, listener));
+        let (source, redactor) = (
+            ContainerLogSource::new(Arc::clone(&shared.contexts), key.clone()),
+            shared.contexts.redactor().clone(),
+        );
+        let (metrics, notified) = (shared.metrics.clone(), Arc::clone(&subscribers));
+        let name = key.to_string();
+        let follow = async move {
             let _counted = metrics.begin();
-            let told = Arc::clone(&members);
-            let follower = Follower::new(source, redactor, metrics, move |news| told.tell(news));
-            tracing::debug!(log = %key, "a log is followed");
-            tokio::select! {
-                () = follower.run() => {}
-                () = unneeded(&weak, &key, &members) => {}
-                () = draining.cancelled() => {}
-            }
-            tracing::debug!(log = %key, "a log is followed no more");
-        });
-    }
-}
-
-/// Waits until nobody has wanted the log for a while, and takes it off the list so
-/// that nobody can join it any more.
-async fn unneeded(shared: &Weak<Shared>, key: &LogKey, members: &Members) {
-    loop {
-        members.empty().await;
-        sleep(LINGER).await;
-        let Some(shared) = shared.upgrade() else {
-            return;
+            tracing::debug!(log = name, "a log is followed");
+            let notify = move |update: &LogUpdate| notified.notify(update);
+            let never = LogFollower::new(source, redactor, metrics, notify);
+            match never.run().await {}
         };
-        let mut running = shared.running.lock();
-        if members.all.lock().is_empty() {
-            running.remove(key);
-            return;
-        }
+        let log = tasks.start(key.clone(), subscribers, follow, |_, _| {});
+        Ok(LogLease { log, key: id })
+    }
+
+    /// The number of logs that are followed.
+    pub fn count(&self) -> usize {
+        self.shared.tasks.lock().len()
     }
 }
 
-impl fmt::Debug for Follows {
+impl fmt::Debug for LogFollows {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Follows")
+        f.debug_struct("LogFollows")
             .field("count", &self.count())
             .finish()
     }
@@ -215,49 +186,44 @@ impl fmt::Display for LogKey {
     }
 }
 
-// === impl Members ===
+// === impl LogSubscribers ===
 
-impl Members {
-    fn tell(&self, news: &LogNews) {
-        *self.last.lock() = Some(LogNews {
+impl LogSubscribers {
+    fn notify(&self, update: &LogUpdate) {
+        *self.last.lock() = Some(LogUpdate {
             lines: Vec::new(),
             omitted: 0,
-            ..news.clone()
+            ..update.clone()
         });
         let all: Vec<_> = {
             let all = self.all.lock();
             all.iter().map(|(_, one)| Arc::clone(one)).collect()
         };
         for one in all {
-            one.grew(news);
+            one.on_update(update);
         }
     }
 
-    /// Waits until the last one has left. Cancel-safe.
-    async fn empty(&self) {
-        while !self.all.lock().is_empty() {
-            self.left.notified().await;
-        }
-    }
-}
-
-// === impl FollowLease ===
-
-impl Drop for FollowLease {
-    fn drop(&mut self) {
-        let gone = {
-            let mut all = self.members.all.lock();
-            let at = all.iter().position(|(key, _)| *key == self.key);
+    fn remove(&self, key: u64) {
+        // The listener is dropped without the lock: it may do anything.
+        let _removed = {
+            let mut all = self.all.lock();
+            let at = all.iter().position(|(one, _)| *one == key);
             at.map(|at| all.swap_remove(at))
         };
-        if gone.is_some() {
-            self.members.left.notify_one();
-        }
     }
 }
 
-impl fmt::Debug for FollowLease {
+// === impl LogLease ===
+
+impl Drop for LogLease {
+    fn drop(&mut self) {
+        self.log.remove(self.key);
+    }
+}
+
+impl fmt::Debug for LogLease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("FollowLease")
+        f.write_str("LogLease")
     }
 }

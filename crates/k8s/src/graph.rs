@@ -1,47 +1,49 @@
-//! Graphs of clusters and namespaces, shared by everyone who needs the same.
+//! Graphs of clusters and namespaces, shared by all readers that need the same.
 //!
 //! ```text
-//!  join ──▶ one Set per Scope: a list and a watch per kind ──▶ Graph ──▶ followers
-//!                  ▲                                             └──▶ who reads
-//!                  └── the last view, and a while
+//!  join ──▶ one GraphWatcher per Scope: a list and a watch per kind ──▶ Graph ──▶ followers
+//!                  ▲                                                     └──▶ reads
+//!                  └── shared_task: the last view, then a while
 //! ```
 //!
-//! Nothing of it is seen before every kind has been listed. Of config maps, secrets and
-//! volumes it knows the names that pods give; they are never asked for.
+//! Nothing of a graph can be read before every kind has been listed. Config maps, secrets
+//! and volume claims are known by the names that pods give; they are never requested.
+//!
+//! - `watcher`: runs the watches of one graph and notifies its followers
+//! - `source`, `read`: as much of an object as a graph keeps, listed and watched
+//! - `status_line`: the state of an object in one line
 
-mod lines;
 mod read;
-mod set;
 mod source;
+mod status_line;
+mod watcher;
 
 use std::{
-    collections::HashMap,
     fmt,
     sync::{
-        Arc, Weak,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        Arc,
+        atomic::{AtomicU64, Ordering},
     },
 };
 
-use parking_lot::Mutex;
-use tokio::{
-    sync::Notify,
-    time::{Duration, sleep, timeout},
-};
+use tokio::time::{Duration, timeout};
 
-use self::set::{Means, Set};
+use self::watcher::{GraphDeps, GraphWatcher};
 use super::{
+    client::Cluster,
     contexts::Contexts,
     error::{ClusterError, ErrorKind},
     name::Name,
-    target::Cluster,
+    shared_task::{Lease, SharedTasks, TaskEnd},
 };
 use kubecrier_core::metrics::{GraphMetrics, WatchMetrics};
 use kubecrier_lifecycle::Lifecycle;
-use kubecrier_topology::{Around, Follower, Graph, Id, Kind, Kinds, Snapshot};
+use kubecrier_topology::{
+    Graph, GraphSubscriber, Kind, KindFilter, Neighbourhood, ObjectId, Snapshot,
+};
 
-/// A graph that nobody needs any more is kept this long: to list everything again is
-/// much for an API server.
+/// A graph without views is kept this long: listing everything again is a lot of work
+/// for an API server.
 const LINGER: Duration = Duration::from_mins(1);
 
 /// Graphs at once, of all clusters.
@@ -50,8 +52,8 @@ const GRAPHS_MAX: usize = 16;
 /// Objects of one graph.
 const OBJECTS_MAX: usize = 100_000;
 
-/// Nobody waits longer for a graph to be whole.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// The longest time that a caller waits for all lists of a graph.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// All graphs. A clone is the same.
 #[derive(Clone)]
@@ -60,19 +62,9 @@ pub struct Graphs {
 }
 
 struct Shared {
-    means: Means,
-    lifecycle: Lifecycle,
+    deps: GraphDeps,
     keys: AtomicU64,
-    // A lock because readers come and go on many tasks; held for map operations.
-    running: Mutex<HashMap<Scope, Arc<Running>>>,
-}
-
-/// A graph that is being followed, and how many need it.
-struct Running {
-    set: Arc<Set>,
-    views: AtomicUsize,
-    left: Notify,
-    end: Notify,
+    tasks: SharedTasks<Scope, Arc<GraphWatcher>>,
 }
 
 /// What one graph covers.
@@ -84,19 +76,20 @@ struct Scope {
 
 /// A graph, kept up to date while this is held.
 pub struct GraphView {
-    running: Arc<Running>,
+    watcher: Lease<Arc<GraphWatcher>>,
     scope: Scope,
     key: u64,
 }
 
-/// A graph that was looked at.
+/// The result of reading a graph.
 #[derive(Clone, Debug)]
-pub struct Seen<T> {
-    /// What was seen.
+pub struct GraphRead<T> {
+    /// The result.
     pub what: T,
-    /// What a reader has to know: kinds that are missing, or out of date.
+    /// KindFilter that are missing, or out of date.
     pub notes: Vec<String>,
-    /// How far followers have been told: what was seen is not older.
+    /// The number of the last update that followers were notified of; the result is not
+    /// older.
     pub seq: u64,
 }
 
@@ -111,7 +104,7 @@ impl Graphs {
         metrics: GraphMetrics,
         renewal: Duration,
     ) -> Self {
-        let means = Means {
+        let deps = GraphDeps {
             contexts,
             watches,
             metrics,
@@ -119,160 +112,91 @@ impl Graphs {
         };
         Self {
             shared: Arc::new(Shared {
-                means,
-                lifecycle,
+                deps,
                 keys: AtomicU64::new(0),
-                running: Mutex::default(),
+                tasks: SharedTasks::new("graph", LINGER, lifecycle),
             }),
         }
     }
 
     /// The graph of a namespace, or of a whole cluster. When it returns, every kind
-    /// that may be read has been listed, and a follower hears of whatever happens
-    /// later.
+    /// that may be read has been listed, and a follower is notified of later changes.
     pub async fn join(
         &self,
         context: Option<&str>,
         namespace: Option<&Name>,
-        follower: Option<Arc<dyn Follower>>,
+        follower: Option<Arc<dyn GraphSubscriber>>,
     ) -> Result<GraphView, ClusterError> {
         let scope = Scope {
-            context: self.shared.means.contexts.resolve(context)?,
+            context: self.shared.deps.contexts.resolve(context)?,
             namespace: namespace.map(|name| name.as_str().to_owned()),
         };
-        let view = self.enter(scope)?;
-        let whole = timeout(PATIENCE, view.running.set.whole()).await;
-        whole.map_err(|_elapsed| slow(&view.scope))??;
+        let view = self.view(scope)?;
+        let ready = timeout(ACQUIRE_TIMEOUT, view.watcher.ready()).await;
+        ready.map_err(|_elapsed| slow(&view.scope))??;
         if let Some(follower) = follower {
-            view.running.set.add(view.key, follower);
+            view.watcher.add(view.key, follower);
         }
         Ok(view)
     }
 
-    /// How many there are.
+    /// The number of graphs.
     pub fn len(&self) -> usize {
-        self.shared.running.lock().len()
+        self.shared.tasks.lock().len()
     }
 
-    /// Whether there are none.
+    /// Whether there is no graph.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    fn enter(&self, scope: Scope) -> Result<GraphView, ClusterError> {
+    fn view(&self, scope: Scope) -> Result<GraphView, ClusterError> {
         let key = self.shared.keys.fetch_add(1, Ordering::Relaxed);
-        let mut all = self.shared.running.lock();
-        let known = all.get(&scope).filter(|one| !one.set.has_failed());
-        let running = match known {
-            Some(running) => Arc::clone(running),
-            None => {
-                make_room(&mut all, &scope)?;
-                let set = Arc::new(Set::new(&scope, self.shared.means.metrics.clone()));
-                let running = Arc::new(Running {
-                    set,
-                    views: AtomicUsize::new(0),
-                    left: Notify::new(),
-                    end: Notify::new(),
-                });
-                all.insert(scope.clone(), Arc::clone(&running));
-                self.run(scope.clone(), &running);
-                running
-            }
-        };
-        // Under the lock: whoever ends a graph without views sees this one.
-        running.views.fetch_add(1, Ordering::AcqRel);
+        let mut tasks = self.shared.tasks.lock();
+        let running = tasks.lease(&scope).filter(|one| !one.has_failed());
+        if let Some(watcher) = running {
+            return Ok(GraphView {
+                watcher,
+                scope,
+                key,
+            });
+        }
+        let full = tasks.len() >= GRAPHS_MAX && !tasks.contains(&scope);
+        if full && !tasks.evict_unused() {
+            return Err(ClusterError::new(
+                ErrorKind::Throttled,
+                format!("cannot follow the graph of {scope}"),
+                format!("{GRAPHS_MAX} graphs are followed already, which is the most there may be"),
+                Some("end a subscription to one, or ask for one that is followed".to_owned()),
+            ));
+        }
+        let watcher = Arc::new(GraphWatcher::new(&scope, self.shared.deps.metrics.clone()));
+        let run = Arc::clone(&watcher).run(scope.clone(), self.shared.deps.clone());
+        let stopped = stopped(&scope);
+        let watcher = tasks.start(scope.clone(), watcher, run, |watcher, end| match end {
+            TaskEnd::Failed(error) => watcher.fail_startup(error),
+            TaskEnd::Draining => watcher.fail_startup(stopped),
+            TaskEnd::Unused => {}
+        });
         Ok(GraphView {
-            running,
+            watcher,
             scope,
             key,
         })
-    }
-
-    fn run(&self, scope: Scope, running: &Arc<Running>) {
-        let (shared, running) = (Arc::downgrade(&self.shared), Arc::clone(running));
-        let means = self.shared.means.clone();
-        let draining = self.shared.lifecycle.draining().clone();
-        self.shared.lifecycle.spawn("graph", async move {
-            tracing::debug!(graph = %scope, "a graph begins");
-            let set = Arc::clone(&running.set);
-            tokio::select! {
-                error = set.run(scope.clone(), means) => running.set.never_stood(error),
-                () = running.set.fails() => {}
-                () = unneeded(&shared, &scope, &running) => {}
-                () = running.end.notified() => {}
-                () = draining.cancelled() => running.set.never_stood(stops(&scope)),
-            }
-            forget(&shared, &scope, &running);
-            tracing::debug!(graph = %scope, "a graph ends");
-        });
     }
 }
 
 impl fmt::Debug for Graphs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let running = self.shared.running.lock();
-        f.debug_set().entries(running.keys()).finish()
-    }
-}
-
-/// Ends a graph that nobody needs, if there are as many as there may be.
-fn make_room(all: &mut HashMap<Scope, Arc<Running>>, wanted: &Scope) -> Result<(), ClusterError> {
-    if all.len() < GRAPHS_MAX || all.contains_key(wanted) {
-        return Ok(());
-    }
-    let unused = |one: &&Arc<Running>| one.views.load(Ordering::Acquire) == 0;
-    let unused = all.iter().find(|(_, one)| unused(one));
-    let Some((scope, running)) = unused.map(|(scope, one)| (scope.clone(), Arc::clone(one))) else {
-        return Err(ClusterError::new(
-            ErrorKind::Throttled,
-            format!("cannot follow the graph of {wanted}"),
-            format!("{GRAPHS_MAX} graphs are followed already, which is the most there may be"),
-            Some("end a subscription to one, or ask for one that is followed".to_owned()),
-        ));
-    };
-    all.remove(&scope);
-    running.end.notify_one();
-    Ok(())
-}
-
-/// Waits until nobody has needed the graph for a while, and takes it off the list so
-/// that nobody can join it any more.
-async fn unneeded(shared: &Weak<Shared>, scope: &Scope, running: &Arc<Running>) {
-    loop {
-        while running.views.load(Ordering::Acquire) > 0 {
-            running.left.notified().await;
-        }
-        tokio::select! {
-            () = sleep(LINGER) => {}
-            // Somebody was here meanwhile, and the while begins anew.
-            () = running.left.notified() => continue,
-        }
-        let Some(shared) = shared.upgrade() else {
-            return;
-        };
-        let mut all = shared.running.lock();
-        if running.views.load(Ordering::Acquire) == 0 {
-            remove(&mut all, scope, running);
-            return;
-        }
-    }
-}
-
-fn forget(shared: &Weak<Shared>, scope: &Scope, running: &Arc<Running>) {
-    if let Some(shared) = shared.upgrade() {
-        remove(&mut shared.running.lock(), scope, running);
-    }
-}
-
-/// Another one may have its place by now.
-fn remove(all: &mut HashMap<Scope, Arc<Running>>, scope: &Scope, running: &Arc<Running>) {
-    if all.get(scope).is_some_and(|one| Arc::ptr_eq(one, running)) {
-        all.remove(scope);
+        let tasks = self.shared.tasks.lock();
+        f.debug_set()
+            .entries(tasks.iter().map(|(scope, _)| scope))
+            .finish()
     }
 }
 
 fn slow(scope: &Scope) -> ClusterError {
-    let seconds = PATIENCE.as_secs();
+    let seconds = ACQUIRE_TIMEOUT.as_secs();
     ClusterError::new(
         ErrorKind::Timeout,
         format!("cannot read the graph of {scope}"),
@@ -281,7 +205,7 @@ fn slow(scope: &Scope) -> ClusterError {
     )
 }
 
-fn stops(scope: &Scope) -> ClusterError {
+fn stopped(scope: &Scope) -> ClusterError {
     let doing = format!("cannot read the graph of {scope}");
     ClusterError::new(ErrorKind::Other, doing, "the server stops", None)
 }
@@ -289,72 +213,71 @@ fn stops(scope: &Scope) -> ClusterError {
 // === impl GraphView ===
 
 impl GraphView {
-    /// The context, spelled out.
+    /// The name of the context.
     pub fn context(&self) -> &str {
         &self.scope.context
     }
 
-    /// Everything of these kinds.
-    pub fn snapshot(&self, kinds: &Kinds) -> Seen<Snapshot> {
-        // To derive everything takes a while, and changes are not to wait for it.
-        let Seen { what, notes, seq } = self.look(Graph::copy);
-        Seen {
+    /// Every node of these kinds.
+    pub fn snapshot(&self, kinds: &KindFilter) -> GraphRead<Snapshot> {
+        // Deriving everything takes a while, and the watches must not wait for it.
+        let GraphRead { what, notes, seq } = self.read(Graph::copy);
+        GraphRead {
             what: what.snapshot(kinds),
             notes,
             seq,
         }
     }
 
-    /// How many objects there are.
-    pub fn count(&self) -> Seen<usize> {
-        self.look(Graph::len)
+    /// The number of objects.
+    pub fn count(&self) -> GraphRead<usize> {
+        self.read(Graph::len)
     }
 
-    /// What is around an object.
+    /// The neighbourhood of an object.
     pub fn around(
         &self,
-        id: &Id,
+        id: &ObjectId,
         depth: usize,
         nodes_max: usize,
-    ) -> Result<Seen<Around>, ClusterError> {
-        let seen = self.look(|graph| {
-            let around = graph.around(id, depth, nodes_max);
+    ) -> Result<GraphRead<Neighbourhood>, ClusterError> {
+        let read = self.read(|graph| {
+            let around = graph.neighbourhood(id, depth, nodes_max);
             around.ok_or_else(|| {
-                let all = id.kind.is_reference() || graph.knows_all(id.kind);
+                let all = id.kind.is_reference() || graph.has_synced(id.kind);
                 (graph.names(id.kind, &id.namespace), all)
             })
         });
-        match seen.what {
-            Ok(what) => Ok(Seen {
+        match read.what {
+            Ok(what) => Ok(GraphRead {
                 what,
-                notes: seen.notes,
-                seq: seen.seq,
+                notes: read.notes,
+                seq: read.seq,
             }),
             Err((names, all)) => Err(self.absent(id, &names, all)),
         }
     }
 
-    fn look<T>(&self, look: impl FnOnce(&Graph) -> T) -> Seen<T> {
-        let set = &self.running.set;
-        let ((what, there), mut notes, seq) =
-            set.look(|graph| (look(graph), self.has_its_namespace(graph)));
-        if let Some(namespace) = self.scope.namespace.as_ref().filter(|_| !there)
-            && set.left_out(Kind::Namespace).is_none()
+    fn read<T>(&self, read: impl FnOnce(&Graph) -> T) -> GraphRead<T> {
+        let ((what, exists), mut notes, seq) =
+            (self.watcher).read(|graph| (read(graph), self.has_its_namespace(graph)));
+        if let Some(namespace) = self.scope.namespace.as_ref().filter(|_| !exists)
+            && self.watcher.left_out(Kind::Namespace).is_none()
         {
             notes.push(format!("there is no namespace `{namespace}` yet"));
         }
-        Seen { what, notes, seq }
+        GraphRead { what, notes, seq }
     }
 
     fn has_its_namespace(&self, graph: &Graph) -> bool {
         let namespace = self.scope.namespace.as_deref().unwrap_or_default();
-        let id = Id::new(Kind::Namespace, "", namespace);
+        let id = ObjectId::new(Kind::Namespace, "", namespace);
         graph.node(&id).is_some()
     }
 
     /// Why an object is not in the graph, which may not have all of its kind.
-    fn absent(&self, id: &Id, names: &[Arc<str>], all: bool) -> ClusterError {
-        if let Some(error) = self.running.set.left_out(id.kind) {
+    fn absent(&self, id: &ObjectId, names: &[Arc<str>], all: bool) -> ClusterError {
+        if let Some(error) = self.watcher.left_out(id.kind) {
             return error;
         }
         let place = match &*id.namespace {
@@ -395,9 +318,7 @@ const NEAREST_MAX: usize = 5;
 
 impl Drop for GraphView {
     fn drop(&mut self) {
-        self.running.set.remove(self.key);
-        self.running.views.fetch_sub(1, Ordering::AcqRel);
-        self.running.left.notify_one();
+        self.watcher.remove(self.key);
     }
 }
 
@@ -419,7 +340,7 @@ impl fmt::Display for Scope {
 // === impl Cluster ===
 
 impl Cluster {
-    /// The kind of a node that a caller means. A word that is no kind at all gets the
+    /// The kind of a node that a caller deps. A word that is no kind at all gets the
     /// nearest ones of the cluster.
     pub async fn graph_kind(&self, word: &str) -> Result<Kind, ClusterError> {
         let not = match Kind::parse(word) {

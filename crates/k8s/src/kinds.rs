@@ -1,26 +1,26 @@
-//! What kinds there are in a cluster: as the API server tells it, custom ones too.
+//! The kinds of a cluster, custom ones included, by discovery.
 
 use std::{sync::Arc, time::Duration};
 
 use futures_util::future;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResource;
 use kube::core::discovery::v2::{APIGroupDiscovery, APIResourceDiscovery};
-use parking_lot::Mutex;
-use tokio::time::Instant;
+
+use kubecrier_core::ttl_cache::{CacheLimits, TtlCache};
+use kubecrier_k8s_api::{kinds::SECRET, names};
 
 use super::{
+    client::Cluster,
     error::{ClusterError, ErrorKind, Operation},
-    gate::Refused,
     name::Name,
-    target::Cluster,
+    read_only::Refused,
 };
 
-/// How long what was learnt is good for; a kind that is not among it is looked for
-/// anew at once.
-const LIVES: Duration = Duration::from_mins(5);
+/// The lifetime of a discovery; a kind that is not in it leads to a new one at once.
+const DISCOVERY_TTL: Duration = Duration::from_mins(5);
 
-/// A kind that was not there a moment ago is not looked for again.
-const PAUSE: Duration = Duration::from_secs(2);
+/// No new discovery for an unknown kind within this time of the last one.
+const REDISCOVERY_PAUSE: Duration = Duration::from_secs(2);
 
 /// More kinds than any cluster has; the rest is not known here.
 const KINDS_MAX: usize = 10_000;
@@ -44,14 +44,14 @@ pub(super) struct ApiKind {
     listable: bool,
 }
 
-/// The kinds of one cluster, as they were when somebody last asked.
-#[derive(Debug, Default)]
-pub(super) struct KnownKinds(Mutex<Option<Known>>);
+/// The kinds of one cluster, as of the last discovery.
+#[derive(Debug)]
+pub(super) struct KnownKinds(TtlCache<(), Arc<[ApiKind]>>);
 
-#[derive(Clone, Debug)]
-struct Known {
-    when: Instant,
-    kinds: Arc<[ApiKind]>,
+impl Default for KnownKinds {
+    fn default() -> Self {
+        Self(TtlCache::new(CacheLimits::new(1, DISCOVERY_TTL)))
+    }
 }
 
 // === impl ApiKind ===
@@ -59,38 +59,22 @@ struct Known {
 impl ApiKind {
     /// As `apiVersion` is written.
     pub(super) fn api_version(&self) -> String {
-        if self.group.is_empty() {
-            return self.version.clone();
-        }
-        format!("{}/{}", self.group, self.version)
+        names::group_version(&self.group, &self.version)
     }
 
     /// As kubectl and RBAC spell it: `deployments.apps`.
     pub(super) fn full_name(&self) -> String {
-        if self.group.is_empty() {
-            return self.plural.clone();
-        }
-        format!("{}.{}", self.plural, self.group)
+        names::group_resource(&self.group, &self.plural)
     }
 
     /// The path of its objects.
     pub(super) fn path(&self, namespace: Option<&Name>) -> String {
-        let (group, version) = (&self.group, &self.version);
-        let root = if group.is_empty() {
-            format!("/api/{version}")
-        } else {
-            format!("/apis/{group}/{version}")
-        };
-        match namespace {
-            Some(namespace) if self.namespaced => {
-                format!("{root}/namespaces/{namespace}/{}", self.plural)
-            }
-            _ => format!("{root}/{}", self.plural),
-        }
+        let namespace = namespace.filter(|_| self.namespaced).map(Name::as_str);
+        names::collection_path(&self.group, &self.version, &self.plural, namespace)
     }
 
     pub(super) fn is_secret(&self) -> bool {
-        self.group.is_empty() && self.kind == "Secret"
+        (self.group.as_str(), self.kind.as_str()) == (SECRET.group, SECRET.kind)
     }
 
     fn names(&self) -> impl Iterator<Item = &str> + Clone {
@@ -129,12 +113,12 @@ impl Cluster {
         word: &str,
         api_version: Option<&str>,
     ) -> Result<ApiKind, ClusterError> {
-        let kinds = self.kinds(LIVES).await?;
+        let kinds = self.kinds(DISCOVERY_TTL).await?;
         let found = choose(&kinds, word, api_version).cloned();
         let kinds = match found {
             Some(kind) => return self.allowed(kind),
             // It may have been made since.
-            None => self.kinds(PAUSE).await?,
+            None => self.kinds(REDISCOVERY_PAUSE).await?,
         };
         match choose(&kinds, word, api_version).cloned() {
             Some(kind) => self.allowed(kind),
@@ -160,11 +144,10 @@ impl Cluster {
         ))
     }
 
-    /// Every kind, learnt not longer ago than that.
+    /// Every kind, discovered not longer ago than this.
     async fn kinds(&self, age_max: Duration) -> Result<Arc<[ApiKind]>, ClusterError> {
-        let known = self.known_kinds().0.lock().clone();
-        if let Some(known) = known.filter(|known| known.when.elapsed() < age_max) {
-            return Ok(known.kinds);
+        if let Some(kinds) = self.known_kinds().0.get_younger_than(&(), age_max) {
+            return Ok(kinds);
         }
         let operation = Operation {
             verb: "get",
@@ -175,8 +158,8 @@ impl Cluster {
         };
         let client = self.client();
         let (core, groups) = future::try_join(
-            self.ask(&operation, client.list_core_api_versions_aggregated()),
-            self.ask(&operation, client.list_api_groups_aggregated()),
+            self.request(&operation, client.list_core_api_versions_aggregated()),
+            self.request(&operation, client.list_api_groups_aggregated()),
         )
         .await?;
         let mut kinds: Vec<_> = core
@@ -190,11 +173,7 @@ impl Cluster {
         }
         let kinds = kinds.into_iter().filter_map(ApiKind::checked);
         let kinds: Arc<[ApiKind]> = kinds.take(KINDS_MAX).collect();
-        let known = Known {
-            when: Instant::now(),
-            kinds: Arc::clone(&kinds),
-        };
-        *self.known_kinds().0.lock() = Some(known);
+        self.known_kinds().0.insert((), Arc::clone(&kinds));
         Ok(kinds)
     }
 
@@ -205,9 +184,9 @@ impl Cluster {
     ) -> Result<Vec<ApiKind>, ClusterError> {
         let client = self.client();
         let core = self
-            .ask(operation, client.list_core_api_resources("v1"))
+            .request(operation, client.list_core_api_resources("v1"))
             .await?;
-        let groups = self.ask(operation, client.list_api_groups()).await?;
+        let groups = self.request(operation, client.list_api_groups()).await?;
         let mut kinds: Vec<_> = core
             .resources
             .into_iter()
@@ -222,7 +201,7 @@ impl Cluster {
             };
             let asked = client.list_api_group_resources(&version.group_version);
             // One extension that is down does not hide the others.
-            let Ok(answer) = self.ask(operation, asked).await else {
+            let Ok(answer) = self.request(operation, asked).await else {
                 continue;
             };
             let each = |one| of_list(&group.name, &version.version, one);

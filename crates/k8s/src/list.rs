@@ -6,9 +6,9 @@ use kube::{Api, Resource, api::ListParams};
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
+    client::{Cluster, list_params},
     error::{ClusterError, Operation},
     name::Name,
-    target::{Cluster, list_params},
 };
 
 /// Objects per request: small enough to answer quickly, large enough for one.
@@ -123,7 +123,7 @@ impl Cluster {
             let wanted = query.limit - items.len();
             let size = PAGE.min(u32::try_from(wanted).unwrap_or(PAGE));
             let params = page(&selected, size, from.take());
-            let answer = match self.ask(operation, api.list(&params)).await {
+            let answer = match self.request(operation, api.list(&params)).await {
                 Ok(answer) => answer,
                 Err(error) if items.is_empty() => return Err(error),
                 // What came is worth more than nothing.
@@ -164,7 +164,7 @@ impl Cluster {
         let mut counted = 0;
         loop {
             let params = page(selected, 2 * PAGE, Some(from));
-            let Ok(answer) = self.ask(operation, api.list_metadata(&params)).await else {
+            let Ok(answer) = self.request(operation, api.list_metadata(&params)).await else {
                 return More::AtLeast(counted + 1);
             };
             counted += answer.items.len();

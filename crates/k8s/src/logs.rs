@@ -9,9 +9,9 @@ use regex::Regex;
 use tokio::time::Instant;
 
 use super::{
+    client::Cluster,
     error::{ClusterError, Operation},
     name::Name,
-    target::Cluster,
 };
 
 /// With a filter, the last matching lines are wanted, not the matches among the
@@ -95,7 +95,7 @@ impl Cluster {
             ..LogParams::default()
         };
         let stream = self
-            .ask(&operation, api.log_stream(query.pod.as_str(), &params))
+            .request(&operation, api.log_stream(query.pod.as_str(), &params))
             .await?;
         let mut tail = Tail::new(query.tail, query.limit_bytes);
         let keep = |line: &str| {
@@ -160,7 +160,7 @@ impl Cluster {
             context: self.context(),
         };
         let api: Api<Pod> = Api::namespaced(self.client(), namespace.as_str());
-        self.ask(&operation, api.get(pod.as_str())).await
+        self.request(&operation, api.get(pod.as_str())).await
     }
 
     /// The container to read, and the others of the pod.

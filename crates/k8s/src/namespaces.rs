@@ -6,9 +6,9 @@ use kube::{Api, api::ListParams};
 use serde::Serialize;
 
 use super::{
+    client::Cluster,
     error::{ClusterError, Operation},
     list::{ListQuery, PAGE, Page},
-    target::Cluster,
 };
 
 /// One namespace.
@@ -56,7 +56,7 @@ impl Cluster {
             namespace: None,
             context: self.context(),
         };
-        let page = self.ask(&operation, api.list_metadata(&params)).await?;
+        let page = self.request(&operation, api.list_metadata(&params)).await?;
         let rest = page.metadata.remaining_item_count.unwrap_or_default();
         let names = page.items.into_iter().filter_map(|one| one.metadata.name);
         Ok((names.collect(), usize::try_from(rest).unwrap_or_default()))

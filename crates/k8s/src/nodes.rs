@@ -6,9 +6,9 @@ use kube::Api;
 use serde::Serialize;
 
 use super::{
+    client::Cluster,
     error::{ClusterError, Operation},
     list::{ListQuery, Page},
-    target::Cluster,
 };
 
 const ROLE: &str = "node-role.kubernetes.io/";

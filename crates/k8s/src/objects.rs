@@ -6,12 +6,12 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
+    client::{Cluster, list_params},
     error::{ClusterError, Operation},
-    gate::Refused,
     kinds::ApiKind,
     list::{ListQuery, More, PAGE, Page, page},
     name::Name,
-    target::{Cluster, list_params},
+    read_only::Refused,
 };
 use kubecrier_redact::Redactor;
 

@@ -13,12 +13,12 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
     capture::{controller, facts},
+    client::Cluster,
     error::{ClusterError, Operation},
     list::{ListQuery, PAGE, Page},
     name::Name,
-    target::Cluster,
 };
-use kubecrier_core::faults::evidence::PodContext;
+use kubecrier_core::faults::PodContext;
 
 /// One pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -68,7 +68,7 @@ impl Cluster {
             context: self.context(),
         };
         let api: Api<Pod> = Api::namespaced(self.client(), namespace.as_str());
-        let pod = self.ask(&operation, api.get(name.as_str())).await?;
+        let pod = self.request(&operation, api.get(name.as_str())).await?;
         let owner = controller(pod.metadata.owner_references.as_deref());
         Ok(PodDetail {
             ip: pod.status.as_ref().and_then(|status| status.pod_ip.clone()),
@@ -104,7 +104,7 @@ impl Cluster {
         };
         let api: Api<K> = Api::namespaced(self.client(), namespace.as_str());
         let params = ListParams::default().limit(PAGE);
-        let page = self.ask(&operation, api.list_metadata(&params)).await?;
+        let page = self.request(&operation, api.list_metadata(&params)).await?;
         let names = page.items.into_iter();
         Ok(names.filter_map(|one| one.metadata.name).collect())
     }
@@ -134,13 +134,13 @@ fn row(pod: Pod) -> PodRow {
     let Summary {
         ready,
         containers,
-        word,
+        status,
         restarts,
     } = summary(&spec, &status, deleting);
     PodRow {
         ready,
         containers,
-        status: word,
+        status,
         restarts,
         namespace: pod.metadata.namespace.unwrap_or_default(),
         name: pod.metadata.name.unwrap_or_default(),
@@ -153,7 +153,7 @@ fn row(pod: Pod) -> PodRow {
 pub(super) struct Summary {
     pub(super) ready: usize,
     pub(super) containers: usize,
-    pub(super) word: String,
+    pub(super) status: String,
     pub(super) restarts: i32,
 }
 
@@ -211,7 +211,7 @@ pub(super) fn summary(spec: &PodSpec, status: &PodStatus, deleting: bool) -> Sum
     Summary {
         ready,
         containers: spec.containers.len() + sidecars,
-        word,
+        status: word,
         restarts,
     }
 }

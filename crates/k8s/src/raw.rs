@@ -8,8 +8,8 @@ use http::{HeaderValue, Request, header::ACCEPT};
 use serde::de::DeserializeOwned;
 
 use super::{
+    client::Cluster,
     error::{ClusterError, ErrorKind, Operation},
-    target::Cluster,
 };
 
 /// An object is 1.5 MiB at most where etcd stores it; this is for a list of some.
@@ -27,7 +27,7 @@ impl Cluster {
         headers.insert(ACCEPT, HeaderValue::from_static(accept));
         let client = self.client();
         let bytes = self
-            .ask(operation, async {
+            .request(operation, async {
                 let mut body = pin!(client.request_stream(request).await?);
                 let mut bytes = Vec::new();
                 // As the pieces come: `read_to_end` clears all the room it has made at

@@ -7,11 +7,11 @@ use kube::api::ListParams;
 use serde::{Deserialize, Serialize};
 
 use super::{
+    client::{Cluster, list_params},
     error::{ClusterError, ErrorKind, Operation},
     list::{ListQuery, More, Page},
     name::Name,
     quantity,
-    target::{Cluster, list_params},
 };
 
 const ROOT: &str = "/apis/metrics.k8s.io/v1beta1";

@@ -1,63 +1,68 @@
-//! Watches of events, shared by everyone who needs the same.
+//! Watches of events, shared by all subscriptions that need the same.
 //!
 //! ```text
-//!  join ──▶ begin (may we, and from where?) ──▶ one Machine per Scope ──▶ Members
-//!                                                      ▲                     │
-//!                    the last lease, and a while ──────┘◀──── Lease ─────────┘
+//!  join ──▶ probe (allowed? from which version?) ──▶ one WatchLoop per Scope ──▶ Dispatcher
+//!                                                          ▲                       │
+//!             shared_task: the last lease, then a while ───┘      Subscribers ◀────┘
 //! ```
+//!
+//! - `scope`: what one watch covers
+//! - `watch_loop`: the life of any watch; `source`: what it reads from the API server
+//! - `bound_context`: the cluster that a watch belongs to, while its kubeconfig may change
+//! - `dispatcher`: labels, orders and batches events; `subscribers`: who gets which
+//! - `labels`: the labels of involved objects; `health`: how a watch does
+//! - `partial`: which namespaces are watched where the whole cluster may not be
 
-pub(super) mod home;
+pub(super) mod bound_context;
+mod dispatcher;
+pub(super) mod health;
 mod labels;
-pub(super) mod machine;
-mod members;
-mod memo;
-mod outgoing;
 mod partial;
 mod scope;
 pub(super) mod source;
-pub(super) mod status;
+mod subscribers;
+pub(super) mod watch_loop;
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashSet,
     sync::{
-        Arc, Weak,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
 
 use futures_util::future::join_all;
-use parking_lot::Mutex;
-use tokio::time::{Duration, Instant, sleep};
+use tokio::time::{Duration, Instant};
 
 use self::{
+    dispatcher::Dispatcher,
+    health::WatchHealth,
     labels::LabelSource,
-    machine::Machine,
-    members::Members,
-    outgoing::Outgoing,
     scope::Scope,
-    source::{ClusterSource, Start},
-    status::Status,
+    source::{EventSource, WatchStart},
+    subscribers::Subscribers,
+    watch_loop::WatchLoop,
 };
 use super::{
     contexts::Contexts,
     error::{ClusterError, ErrorKind},
+    shared_task::{Entries, Lease, SharedTasks, TaskEnd},
 };
 use kubecrier_core::{
     filters::Filters,
+    flush_clock::FlushClock,
     metrics::{WatchMetrics, WatchState},
-    slices::Slices,
     subscriptions::Listener,
 };
 use kubecrier_lifecycle::Lifecycle;
 
-/// A watch that nobody needs any more is kept this long: the next one may come at
-/// once.
+/// A watch without subscribers is kept this long: the next one may come at once.
 const LINGER: Duration = Duration::from_secs(5);
 
 /// Watches of single objects per context; more objects are watched together.
 const SELECTIVE_MAX: usize = 8;
 
-/// Events live this long in a cluster that was not told otherwise.
+/// The lifetime of events in a cluster with the default settings.
 const EVENT_TTL_MINUTES: usize = 60;
 
 /// All watches of events. A clone is the same.
@@ -68,57 +73,57 @@ pub struct Watches {
 
 struct Shared {
     contexts: Arc<Contexts>,
-    lifecycle: Lifecycle,
     labels: Arc<LabelSource>,
     metrics: WatchMetrics,
     renewal: Duration,
-    slices: Slices,
+    flush_clock: FlushClock,
     keys: AtomicU64,
-    // A lock because subscribers come and go on many tasks; held for map operations.
-    running: Mutex<HashMap<Scope, Running>>,
+    tasks: SharedTasks<Scope, WatchTask>,
 }
 
+/// What the task of a watch shares with its subscribers.
 #[derive(Clone)]
-struct Running {
-    members: Arc<Members>,
-    status: Arc<Status>,
+struct WatchTask {
+    subscribers: Arc<Subscribers>,
+    health: Arc<WatchHealth>,
 }
 
-/// What a subscriber got.
+/// The result of joining: a lease, and what the subscriber has to know.
 #[derive(Debug)]
-pub struct Joined {
-    /// Dropped, it ends the membership.
-    pub lease: Lease,
-    /// The context, spelled out.
+pub struct JoinedWatch {
+    /// Dropping it ends the subscription to the watches.
+    pub lease: WatchLease,
+    /// The context that was chosen.
     pub context: String,
-    /// What is not as it was asked for.
+    /// Differences between what was asked for and what is watched.
     pub warnings: Vec<String>,
     /// Events per minute in what is watched, before any filter.
     pub rate: Option<usize>,
 }
 
-/// A share in one or more watches, while it is held.
+/// A share in one or more watches.
 #[derive(Default)]
-pub struct Lease {
+pub struct WatchLease {
     shares: Vec<Share>,
 }
 
+/// One subscriber of one watch; removed when it is dropped.
 struct Share {
-    members: Arc<Members>,
+    watch: Lease<WatchTask>,
     key: u64,
 }
 
-/// How a watch does, for those who run the server.
+/// The state of a watch, for `/stats`.
 #[derive(Clone, Debug, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WatchInfo {
-    /// What it covers.
+    /// The context, the namespace or `*`, and the field selector.
     pub scope: String,
-    /// How it stands.
+    /// Connecting, live, reconnecting or degraded.
     pub state: WatchState,
-    /// Who shares it.
+    /// The number of subscriptions that share it.
     pub subscriptions: usize,
-    /// Since something was last heard.
+    /// Seconds since the API server last sent anything.
     pub silent_seconds: u64,
 }
 
@@ -131,257 +136,223 @@ impl Watches {
         lifecycle: Lifecycle,
         metrics: WatchMetrics,
         renewal: Duration,
-        slices: Slices,
+        flush_clock: FlushClock,
     ) -> Self {
         let labels = Arc::new(LabelSource::new(Arc::clone(&contexts), lifecycle.clone()));
         Self {
             shared: Arc::new(Shared {
                 contexts,
-                lifecycle,
                 labels,
                 metrics,
                 renewal,
-                slices,
+                flush_clock,
                 keys: AtomicU64::new(0),
-                running: Mutex::default(),
+                tasks: SharedTasks::new("watch", LINGER, lifecycle),
             }),
         }
     }
 
-    /// The context a name stands for; none is the default one.
+    /// The name of a context; `None` is the default one.
     pub fn context(&self, name: Option<&str>) -> Result<String, ClusterError> {
         self.shared.contexts.resolve(name)
     }
 
-    /// Watches what these filters need, on behalf of the listener. When it returns,
-    /// the watch stands: nothing that happens later is missed, and nothing that was
-    /// there before is told.
+    /// Watches what these filters need, for the listener. When it returns, the watch is
+    /// established: later events are not missed, and earlier ones are not delivered.
     pub async fn join(
         &self,
         context: &str,
         filters: &Filters,
         listener: Arc<dyn Listener>,
-    ) -> Result<Joined, ClusterError> {
+    ) -> Result<JoinedWatch, ClusterError> {
         let scopes = Scope::of(context, filters);
         let mut warnings = Vec::new();
-        let begun = self.begin_all(&scopes).await;
-        let begun = match (begun, scopes.as_slice()) {
+        let starts = match (self.probe_all(&scopes).await, scopes.as_slice()) {
             (Err(error), [whole])
                 if error.kind() == ErrorKind::Forbidden && whole.namespace.is_none() =>
             {
                 self.allowed_namespaces(whole, filters, error, &mut warnings)
                     .await?
             }
-            (begun, _) => begun?,
+            (starts, _) => starts?,
         };
         self.missing_namespaces(context, filters, &mut warnings)
             .await;
-        let counts = begun.iter().map(|(_, start)| start.count);
+        let counts = starts.iter().map(|(_, start)| start.count);
         let events: Option<usize> = counts.sum();
-        let entered = self.enter(begun, &listener);
-        for stood in join_all(entered.iter().map(|(_, one)| one.status.first())).await {
-            stood.map_err(with_rule)?;
+        let shares = self.subscribe(starts, &listener);
+        for started in join_all(shares.iter().map(|share| share.watch.health.started())).await {
+            started.map_err(with_rule)?;
         }
-        for (share, running) in &entered {
-            if running.status.state() != WatchState::Live {
+        for Share { watch, key } in &shares {
+            if watch.health.state() != WatchState::Live {
                 let again = "the watch is being re-established";
-                let why = running.members.trouble().map(|error| format!(": {error}"));
-                warnings.push(format!(
-                    "{again}{}; events of the meantime will follow",
-                    why.unwrap_or_default()
-                ));
-                // The cluster has just answered, so it need not wait any longer.
-                running.status.nudge();
+                let why = watch.subscribers.degradation();
+                let why = why.map(|error| format!(": {error}")).unwrap_or_default();
+                warnings.push(format!("{again}{why}; events of the meantime will follow"));
+                // The probe has just reached the cluster, so the backoff can end.
+                watch.health.wake();
             }
-            running.members.catch_up(share.key, &*listener);
+            watch.subscribers.replay_status(*key, &*listener);
         }
-        let lease = Lease {
-            shares: entered.into_iter().map(|(share, _)| share).collect(),
-        };
-        Ok(Joined {
-            lease,
+        Ok(JoinedWatch {
+            lease: WatchLease { shares },
             context: context.to_owned(),
             warnings,
             rate: events.map(|events| events.div_ceil(EVENT_TTL_MINUTES)),
         })
     }
 
-    /// How the watches do.
+    /// The state of each watch.
     pub fn list(&self) -> Vec<WatchInfo> {
-        let running = self.shared.running.lock();
-        let info = |(scope, one): (&Scope, &Running)| WatchInfo {
+        let tasks = self.shared.tasks.lock();
+        let info = |(scope, task): (&Scope, &WatchTask)| WatchInfo {
             scope: scope.to_string(),
-            state: one.status.state(),
-            subscriptions: one.members.len(),
-            silent_seconds: one.status.alive().elapsed().as_secs(),
+            state: task.health.state(),
+            subscriptions: task.subscribers.len(),
+            silent_seconds: task.health.last_activity().elapsed().as_secs(),
         };
-        let mut all: Vec<_> = running.iter().map(info).collect();
-        drop(running);
+        let mut all: Vec<_> = tasks.iter().map(info).collect();
+        drop(tasks);
         all.sort_by(|a, b| a.scope.cmp(&b.scope));
         all
     }
 
-    /// Since when the quietest watch has said nothing.
-    pub fn quietest(&self) -> Duration {
-        let running = self.shared.running.lock();
+    /// The longest time that any watch has received nothing.
+    pub fn longest_silence(&self) -> Duration {
         let now = Instant::now();
-        let silence = |one: &Running| now.duration_since(one.status.alive());
-        running.values().map(silence).max().unwrap_or_default()
+        let tasks = self.shared.tasks.lock();
+        let silences = tasks
+            .iter()
+            .map(|(_, task)| now.duration_since(task.health.last_activity()));
+        silences.max().unwrap_or_default()
     }
 
-    async fn begin_all(&self, scopes: &[Scope]) -> Result<Vec<(Scope, Start)>, ClusterError> {
-        let begin = |scope: Scope| async move {
-            let start = source::begin(&self.shared.contexts, &scope).await?;
+    async fn probe_all(&self, scopes: &[Scope]) -> Result<Vec<(Scope, WatchStart)>, ClusterError> {
+        let probe = |scope: Scope| async move {
+            let start = source::probe(&self.shared.contexts, &scope).await?;
             Ok((scope, start))
         };
-        let begun = join_all(scopes.iter().cloned().map(begin)).await;
-        begun
-            .into_iter()
-            .collect::<Result<_, _>>()
-            .map_err(with_rule)
+        let starts = join_all(scopes.iter().cloned().map(probe)).await;
+        let starts: Result<_, _> = starts.into_iter().collect();
+        starts.map_err(with_rule)
     }
 
-    /// Joins the watches that cover the scopes, or starts them.
-    fn enter(
+    /// Subscribes to the watches that cover the scopes; those that do not run are
+    /// started.
+    fn subscribe(
         &self,
-        begun: Vec<(Scope, Start)>,
+        starts: Vec<(Scope, WatchStart)>,
         listener: &Arc<dyn Listener>,
-    ) -> Vec<(Share, Running)> {
-        let shared = &self.shared;
-        let mut running = shared.running.lock();
-        let working = working(&running);
-        // Where one watch sees all namespaces, none is watched beside it: what happens
-        // there would be told twice.
-        let whole = (begun.iter())
-            .map(|(scope, _)| covering(&running, &working, scope.clone()))
+    ) -> Vec<Share> {
+        let mut tasks = self.shared.tasks.lock();
+        let working = working(&tasks);
+        // A watch of all namespaces replaces all others: a second one beside it would
+        // deliver the same events again.
+        let whole = (starts.iter())
+            .map(|(scope, _)| covering(&tasks, &working, scope.clone()))
             .find(|scope| scope.namespace.is_none());
-        let mut entered: Vec<(Share, Running)> = Vec::with_capacity(begun.len());
-        for (scope, start) in begun {
+        let mut shares: Vec<Share> = Vec::with_capacity(starts.len());
+        for (scope, start) in starts {
             let scope = match &whole {
                 Some(whole) => whole.clone(),
-                None => covering(&running, &working, scope),
+                None => covering(&tasks, &working, scope),
             };
-            let known = running.get(&scope).cloned();
-            let one = known.clone().unwrap_or_else(|| Running {
-                members: Arc::default(),
-                status: Arc::new(Status::new(shared.metrics.clone())),
-            });
-            let same = |(share, _): &(Share, Running)| Arc::ptr_eq(&share.members, &one.members);
-            if entered.iter().any(same) {
+            let running = tasks.lease(&scope);
+            let subscribed = |watch: &Lease<_>| shares.iter().any(|one| one.watch.is_same(watch));
+            if running.as_ref().is_some_and(subscribed) {
                 continue;
             }
-            // Under the lock: who joins a watch later has a higher key.
-            let key = shared.keys.fetch_add(1, Ordering::Relaxed);
+            // Keys grow in the order in which a watch is joined; the lock is held.
+            let key = self.shared.keys.fetch_add(1, Ordering::Relaxed);
             let not_before = start.version.parse().unwrap_or_default();
-            one.members.add(key, not_before, Arc::clone(listener));
-            if known.is_none() {
-                running.insert(scope.clone(), one.clone());
-                // With its first member: what it sees at once is for somebody.
-                self.run(scope, &one, start.version);
-            }
-            let members = Arc::clone(&one.members);
-            entered.push((Share { members, key }, one));
+            let subscribe = |task: &WatchTask| {
+                task.subscribers.add(key, not_before, Arc::clone(listener));
+            };
+            let watch = if let Some(running) = running {
+                subscribe(&running);
+                running
+            } else {
+                let task = WatchTask {
+                    subscribers: Arc::default(),
+                    health: Arc::new(WatchHealth::new(self.shared.metrics.clone())),
+                };
+                // Before it runs: what it receives at once has to reach a subscriber.
+                subscribe(&task);
+                self.start(&mut tasks, scope, task, start.version)
+            };
+            shares.push(Share { watch, key });
         }
-        entered
+        shares
     }
 
-    fn run(&self, scope: Scope, one: &Running, version: String) {
+    fn start(
+        &self,
+        tasks: &mut Entries<'_, Scope, WatchTask>,
+        scope: Scope,
+        task: WatchTask,
+        version: String,
+    ) -> Lease<WatchTask> {
         let shared = &self.shared;
-        let source = ClusterSource::new(
+        let source = EventSource::new(
             Arc::clone(&shared.contexts),
             Arc::clone(&shared.labels),
             scope.clone(),
             shared.renewal,
         );
-        let machine = Machine::new(
+        let watch_loop = WatchLoop::new(
             source,
-            Outgoing::new(Arc::clone(&one.members), shared.slices),
-            Arc::clone(&one.status),
+            Dispatcher::new(Arc::clone(&task.subscribers), shared.flush_clock),
+            Arc::clone(&task.health),
             shared.renewal,
             version,
             scope.to_string(),
         );
-        let weak = Arc::downgrade(shared);
-        let (members, status) = (Arc::clone(&one.members), Arc::clone(&one.status));
-        let draining = shared.lifecycle.draining().clone();
-        shared.lifecycle.spawn("watch", async move {
-            tracing::debug!(watch = %scope, "a watch starts");
-            tokio::select! {
-                error = machine.run() => {
-                    forget(&weak, &scope, &members);
-                    status.never_stood(error);
-                }
-                () = unneeded(&weak, &scope, &members) => {}
-                () = draining.cancelled() => {
-                    forget(&weak, &scope, &members);
-                    status.never_stood(ClusterError::new(
-                        ErrorKind::Other,
-                        "cannot watch events",
-                        "the server stops",
-                        None,
-                    ));
-                }
+        let name = scope.to_string();
+        let run = async move {
+            tracing::debug!(watch = name, "a watch starts");
+            Box::pin(watch_loop.run()).await
+        };
+        tasks.start(scope, task, run, |task, end| match end {
+            TaskEnd::Failed(error) => task.health.fail_startup(error),
+            TaskEnd::Draining => {
+                let doing = "cannot watch events";
+                let error = ClusterError::new(ErrorKind::Other, doing, "the server stops", None);
+                task.health.fail_startup(error);
             }
-            tracing::debug!(watch = %scope, "a watch ends");
-        });
+            TaskEnd::Unused => {}
+        })
     }
 }
 
 /// The watches that can be joined for more than their own scope. A wider watch that
-/// does not work may never: rights may be narrower than it.
-fn working(running: &HashMap<Scope, Running>) -> HashSet<Scope> {
-    let works = |one: &Running| {
-        matches!(
-            one.status.state(),
-            WatchState::Connecting | WatchState::Live
-        )
+/// does not work may never do so: the rights may be narrower than it.
+fn working(tasks: &Entries<'_, Scope, WatchTask>) -> HashSet<Scope> {
+    let works = |task: &WatchTask| {
+        let state = task.health.state();
+        matches!(state, WatchState::Connecting | WatchState::Live)
     };
-    let working = running.iter().filter(|(_, one)| works(one));
+    let working = tasks.iter().filter(|(_, task)| works(task));
     working.map(|(scope, _)| scope.clone()).collect()
 }
 
-/// A watch that is there and sees all that the scope asks for, or the scope itself.
-fn covering(running: &HashMap<Scope, Running>, working: &HashSet<Scope>, scope: Scope) -> Scope {
+/// A watch that runs and covers the scope, else the scope itself.
+fn covering(
+    tasks: &Entries<'_, Scope, WatchTask>,
+    working: &HashSet<Scope>,
+    scope: Scope,
+) -> Scope {
     let wide = scope.widened();
     let whole = wide.everywhere();
-    let selective = (running.keys())
-        .filter(|one| one.selector.is_some() && one.context == scope.context)
+    let selective = (tasks.iter())
+        .filter(|(one, _)| one.selector.is_some() && one.context == scope.context)
         .count();
     match () {
-        () if running.contains_key(&scope) => scope,
+        () if tasks.contains(&scope) => scope,
         () if working.contains(&wide) => wide,
         () if working.contains(&whole) => whole,
         () if scope.selector.is_some() && selective >= SELECTIVE_MAX => wide,
         () => scope,
-    }
-}
-
-/// Waits until nobody has needed the watch for a while, and takes it off the list so
-/// that nobody can join it any more.
-async fn unneeded(shared: &Weak<Shared>, scope: &Scope, members: &Arc<Members>) {
-    loop {
-        members.empty().await;
-        sleep(LINGER).await;
-        let Some(shared) = shared.upgrade() else {
-            return;
-        };
-        let mut running = shared.running.lock();
-        if members.is_empty() {
-            running.remove(scope);
-            return;
-        }
-    }
-}
-
-fn forget(shared: &Weak<Shared>, scope: &Scope, members: &Arc<Members>) {
-    if let Some(shared) = shared.upgrade() {
-        let mut running = shared.running.lock();
-        if running
-            .get(scope)
-            .is_some_and(|one| Arc::ptr_eq(&one.members, members))
-        {
-            running.remove(scope);
-        }
     }
 }
 
@@ -402,11 +373,11 @@ impl std::fmt::Debug for Watches {
     }
 }
 
-// === impl Lease ===
+// === impl WatchLease ===
 
-impl std::fmt::Debug for Lease {
+impl std::fmt::Debug for WatchLease {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Lease")
+        f.debug_struct("WatchLease")
             .field("watches", &self.shares.len())
             .finish()
     }
@@ -414,7 +385,7 @@ impl std::fmt::Debug for Lease {
 
 impl Drop for Share {
     fn drop(&mut self) {
-        self.members.remove(self.key);
+        self.watch.subscribers.remove(self.key);
     }
 }
 

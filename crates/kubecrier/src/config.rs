@@ -1,6 +1,7 @@
-//! One validated configuration out of flags, environment and file.
+//! Validates flags, environment variables and the configuration file into one [`Config`].
 
 mod choices;
+mod environment;
 
 use std::{
     ffi::OsString,
@@ -10,113 +11,112 @@ use std::{
     time::Duration,
 };
 
-use clap::{CommandFactory, FromArgMatches};
+use clap::FromArgMatches;
 
 use crate::{
-    cli::{Args, Command, Settings, TOKEN},
-    log,
+    cli::{Args, Command, Settings},
+    log::LogConfig,
 };
 use kubecrier_core::{
     duration,
-    faults::captures::CaptureLimits,
-    subscriptions::{Caps, FeedLimits},
+    faults::CaptureLimits,
+    subscriptions::{FeedLimits, SubscriptionLimits},
 };
 use kubecrier_redact::{BadPattern, Redactor};
 
-const PREFIX: &str = "KUBECRIER_";
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
-/// A call to a dead cluster is answered within 5 s, so the request gets less.
+/// A call to an unreachable cluster is answered within 5 s, so the request gets less.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(4);
 const MAX_OUTPUT_BYTES: usize = 64 * 1024;
 const REQUESTS_MAX: usize = 512;
 const PROCESSES_MAX: usize = 16;
 const PROJECT_TTL: Duration = Duration::from_secs(5);
 
-/// Everything the server runs with; each room has its own part.
+/// The configuration of the server, with a part for each crate.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// How logs are written.
-    pub log: log::Config,
-    /// How clients come in.
+    /// The log.
+    pub log: LogConfig,
+    /// How clients connect.
     pub transport: kubecrier_server::Transport,
-    /// What tools may answer.
+    /// The limits of results.
     pub tools: kubecrier_server::ToolLimits,
-    /// Which tools there are.
-    pub offer: kubecrier_server::Offer,
-    /// Which clusters.
+    /// Which tools are offered.
+    pub tool_filter: kubecrier_server::ToolFilter,
+    /// The clusters.
     pub cluster: kubecrier_k8s::Config,
-    /// How many subscriptions, and what they remember.
+    /// The limits of subscriptions.
     pub subscriptions: kubecrier_server::SubscriptionSettings,
-    /// What must not leave the server.
+    /// Removes secrets from everything that leaves the server.
     pub redactor: Redactor,
-    /// What the evidence of faults may take.
+    /// The limits of log captures.
     pub captures: CaptureLimits,
-    /// The site's own tools, resources and prompts.
+    /// The folder of additional tools, resources and prompts.
     pub project: Option<kubecrier_project::Config>,
-    /// How long a stop waits for running calls.
+    /// How long a shutdown waits for running calls.
     pub drain_timeout: Duration,
 }
 
-/// What the process was started for.
+/// The settings and the command of a process.
 #[derive(Clone, Debug)]
 pub struct Invocation {
-    /// Flags over environment over file.
+    /// A flag wins over a variable, a variable over the file.
     pub settings: Settings,
-    /// One of the commands for people; none is to serve.
+    /// The command; without one, the server runs.
     pub command: Option<Command>,
 }
 
-/// A configuration that cannot be used: exit code 64.
+/// An invalid configuration: exit code 64.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// What clap has to say, also `--help` and `--version`.
+    /// The arguments are invalid, or ask for `--help` or `--version`.
     #[error("{0}")]
     Usage(#[from] clap::Error),
-    /// A variable with our prefix that means nothing.
+    /// An environment variable has the prefix and is not a setting.
     #[error("unknown environment variable `{name}`\nhint: known ones are {known}")]
     UnknownVariable {
         /// The variable.
         name: String,
-        /// All there are.
+        /// The known variables.
         known: String,
     },
-    /// The file cannot be read.
+    /// The configuration file cannot be read.
     #[error("cannot read the configuration file `{}`: {source}", path.display())]
     File {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error of the read.
         source: std::io::Error,
     },
-    /// The file is no TOML, or has a key that means nothing.
+    /// The configuration file is not valid TOML, or has an unknown key.
     #[error("in the configuration file `{}`: {message}", path.display())]
     Syntax {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Where and why.
+        /// The position and the reason.
         message: String,
     },
-    /// An address that others can reach, and nobody is asked who they are.
+    /// The address is reachable for others, and there is no authentication.
     #[error(
         "`bind-address` is `{address}`, which others can reach, and there is no authentication\n\
          hint: name tokens with --auth-token-file, or say --allow-unauthenticated if something in \
          front asks"
     )]
-    Unguarded {
-        /// The address.
+    Unauthenticated {
+        /// The address to listen on.
         address: IpAddr,
     },
-    /// A value that is not allowed.
+    /// A setting has a value that is not allowed.
     #[error("{origin}`{key}` is `{value}`, but must be {expected}")]
     Value {
-        /// Where it comes from, if that is known.
+        /// The source of the value, as a prefix of the message; may be empty.
         origin: String,
         /// The setting.
         key: &'static str,
-        /// What it was set to.
+        /// The value.
         value: String,
-        /// What is allowed.
+        /// The allowed values.
         expected: String,
     },
 }
@@ -124,7 +124,7 @@ pub enum ConfigError {
 // === impl Config ===
 
 impl Config {
-    /// Reads the process's arguments and environment, and the file they name.
+    /// Loads the configuration from arguments, environment and the file that they name.
     pub fn load(
         arguments: impl IntoIterator<Item = OsString>,
         environment: impl IntoIterator<Item = (OsString, OsString)>,
@@ -138,12 +138,12 @@ impl Config {
 // === impl Invocation ===
 
 impl Invocation {
-    /// Reads the process's arguments and environment, and the file they name.
+    /// Loads settings and command from arguments, environment and the file that they name.
     pub fn load(
         arguments: impl IntoIterator<Item = OsString>,
         environment: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Result<Self, ConfigError> {
-        let command = command_for(environment)?;
+        let command = environment::command_for(environment)?;
         let mut matches = command.try_get_matches_from(arguments)?;
         let args = Args::from_arg_matches_mut(&mut matches)?;
         let file = args
@@ -153,33 +153,33 @@ impl Invocation {
             .transpose()?
             .unwrap_or_default();
         Ok(Self {
-            settings: args.settings.over(file),
+            settings: args.settings.or(file),
             command: args.command,
         })
     }
 
-    /// What the server runs with, for this command.
+    /// The configuration of the server, for this command.
     pub fn config(&self) -> Result<Config, ConfigError> {
         let mut settings = self.settings.clone();
         if !matches!(self.command, None | Some(Command::Init(_))) {
-            // A terminal that shows something is no place for the server's story. What
-            // fails in `watch`, it says itself.
-            let quiet = match self.command {
+            // Records at INFO would mix with the command's own output. `watch` reports
+            // failures itself.
+            let level = match self.command {
                 Some(Command::Watch(_)) => "error",
                 _ => "warn",
             };
-            settings.log_level.get_or_insert_with(|| quiet.to_owned());
-            // What it serves is for this command alone, or for this host.
+            settings.log_level.get_or_insert_with(|| level.to_owned());
+            // The server is for this command alone, or for this host.
             settings.port = Some(0);
             settings.bind_address = None;
             settings.auth_token_file = None;
         }
-        let named = match &self.command {
+        let kubeconfig = match &self.command {
             Some(Command::Watch(watch)) => watch.kubeconfig.clone(),
             Some(Command::Doctor(doctor)) => doctor.kubeconfig.clone(),
             _ => None,
         };
-        settings.kubeconfig = named.or(settings.kubeconfig);
+        settings.kubeconfig = kubeconfig.or(settings.kubeconfig);
         settings.try_into()
     }
 }
@@ -236,28 +236,33 @@ impl TryFrom<Settings> for Config {
                 expected: "an IP address such as 127.0.0.1 or 0.0.0.0".to_owned(),
             })?,
         };
-        let usual = kubecrier_server::SessionLimits::default();
+        let defaults = kubecrier_server::SessionLimits::default();
         let watching = kubecrier_server::SubscriptionSettings::default();
         let kubecrier_server::SubscriptionSettings { caps, feed, .. } = watching;
-        let count = |given: Option<u64>, usual| {
-            given.map_or(usual, |count| usize::try_from(count).unwrap_or(usize::MAX))
+        let count = |given: Option<u64>, default| {
+            given.map_or(default, |count| {
+                usize::try_from(count).unwrap_or(usize::MAX)
+            })
         };
         let sessions = kubecrier_server::SessionLimits {
-            sessions_max: count(max_sessions, usual.sessions_max),
-            sessions_per_caller_max: count(max_sessions_per_caller, usual.sessions_per_caller_max),
-            rate_per_second: count(max_session_rate, usual.rate_per_second),
+            sessions_max: count(max_sessions, defaults.sessions_max),
+            sessions_per_caller_max: count(
+                max_sessions_per_caller,
+                defaults.sessions_per_caller_max,
+            ),
+            rate_per_second: count(max_session_rate, defaults.rate_per_second),
             idle_timeout: match session_idle_timeout {
-                None => usual.idle_timeout,
+                None => defaults.idle_timeout,
                 Some(text) => idle_timeout(text)?,
             },
             heartbeat: match heartbeat_interval {
-                None => usual.heartbeat,
+                None => defaults.heartbeat,
                 Some(text) => heartbeat(text)?,
             },
         };
-        let open = auth_token_file.is_none() && allow_unauthenticated != Some(true);
-        if port.is_some() && !address.is_loopback() && open {
-            return Err(ConfigError::Unguarded { address });
+        let unauthenticated = auth_token_file.is_none() && allow_unauthenticated != Some(true);
+        if port.is_some() && !address.is_loopback() && unauthenticated {
+            return Err(ConfigError::Unauthenticated { address });
         }
         let transport = match port {
             None => kubecrier_server::Transport::Stdio,
@@ -274,7 +279,7 @@ impl TryFrom<Settings> for Config {
         let captures = CaptureLimits::default();
         let redactor = Redactor::new(&redact.unwrap_or_default())?;
         Ok(Self {
-            log: log::Config::new(
+            log: LogConfig::new(
                 log_level.as_deref(),
                 log_format.unwrap_or_default(),
                 redactor.clone(),
@@ -285,7 +290,7 @@ impl TryFrom<Settings> for Config {
                     usize::try_from(bytes).unwrap_or(usize::MAX)
                 }),
             },
-            offer: kubecrier_server::Offer::new(
+            tool_filter: kubecrier_server::ToolFilter::new(
                 toolsets,
                 disabled_tools.unwrap_or_default(),
                 project_root.is_some(),
@@ -307,7 +312,7 @@ impl TryFrom<Settings> for Config {
                 containers: count(max_containers_per_notification, captures.containers),
             },
             subscriptions: kubecrier_server::SubscriptionSettings {
-                caps: Caps {
+                caps: SubscriptionLimits {
                     per_session_max: count(max_subscriptions_per_session, caps.per_session_max),
                     global_max: count(max_subscriptions_global, caps.global_max),
                 },
@@ -346,7 +351,7 @@ impl From<BadPattern> for ConfigError {
     }
 }
 
-/// How long a look at the project is good for.
+/// How long a scan of the project is valid.
 fn ttl(key: &'static str, text: Option<String>) -> Result<Duration, ConfigError> {
     let allowed = Duration::from_secs(1)..=Duration::from_hours(1);
     let Some(text) = text else {
@@ -376,7 +381,7 @@ fn idle_timeout(text: String) -> Result<Duration, ConfigError> {
     }
 }
 
-/// `None` is never.
+/// The interval of pings; `None` disables them.
 fn heartbeat(text: String) -> Result<Option<Duration>, ConfigError> {
     let allowed = Duration::from_secs(1)..=Duration::from_hours(1);
     match duration::parse(&text) {
@@ -389,75 +394,6 @@ fn heartbeat(text: String) -> Result<Option<Duration>, ConfigError> {
             expected: "a time from 1s to 1h, such as 5s or 1m, or 0s for never".to_owned(),
         }),
     }
-}
-
-/// A variable, and the argument it stands for.
-struct Known {
-    variable: String,
-    argument: String,
-}
-
-/// The command line, with the environment checked for words we do not know.
-fn command_for(
-    environment: impl IntoIterator<Item = (OsString, OsString)>,
-) -> Result<clap::Command, ConfigError> {
-    let mut command = Args::command();
-    let known: Vec<Known> = command
-        .get_arguments()
-        .filter_map(|arg| {
-            let variable = arg.get_env()?.to_str()?.to_owned();
-            Some(Known {
-                variable,
-                argument: arg.get_id().to_string(),
-            })
-        })
-        .collect();
-    for (name, value) in environment {
-        let Some(name) = name.to_str().filter(|name| name.starts_with(PREFIX)) else {
-            continue;
-        };
-        let ours = known.iter().find(|one| one.variable == name);
-        if value.is_empty() {
-            // As good as not set; shells and manifests make such.
-            if let Some(ours) = ours {
-                command = command.mut_arg(&ours.argument, |arg| arg.env(None));
-            }
-        } else if is_service_link(name, &value) {
-            // A Service called kubecrier makes Kubernetes set KUBECRIER_PORT and
-            // its like in every pod of the namespace: not meant for us.
-            if name == "KUBECRIER_PORT" {
-                command = command.mut_arg("port", |arg| arg.env(None));
-            }
-        } else if ours.is_none() && name != TOKEN {
-            let known: Vec<_> = known
-                .iter()
-                .map(|one| one.variable.as_str())
-                .chain([TOKEN])
-                .collect();
-            return Err(ConfigError::UnknownVariable {
-                name: name.to_owned(),
-                known: known.join(", "),
-            });
-        }
-    }
-    Ok(command)
-}
-
-/// What Kubernetes sets for a Service whose name begins with ours: `..._PORT` with a
-/// URL, `..._SERVICE_HOST`, `..._SERVICE_PORT_<name>`, `..._PORT_<n>_TCP_<part>`.
-fn is_service_link(name: &str, value: &OsString) -> bool {
-    let rest = name.strip_prefix("KUBECRIER").unwrap_or_default();
-    let numbered_port = rest.split("_PORT_").skip(1).any(|after| {
-        let mut parts = after.split('_');
-        parts.next().is_some_and(|port| port.parse::<u16>().is_ok())
-            && matches!(parts.next(), Some("TCP" | "UDP" | "SCTP"))
-    });
-    let url = value.to_str().is_some_and(|value| value.contains("://"));
-    rest.ends_with("_SERVICE_HOST")
-        || rest.ends_with("_SERVICE_PORT")
-        || rest.contains("_SERVICE_PORT_")
-        || numbered_port
-        || (rest.ends_with("_PORT") && url)
 }
 
 fn read_file(path: &Path) -> Result<Settings, ConfigError> {

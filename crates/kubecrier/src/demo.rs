@@ -1,5 +1,5 @@
-//! `kubecrier demo`: the server of production over a cluster in memory, and a view
-//! of what a subscribed agent is told. The view is a client over HTTP like any other.
+//! `kubecrier demo`: the server as it is released, over a cluster in memory, and a view of
+//! what a subscribed agent receives. The view is a client over HTTP like any other.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -8,31 +8,27 @@ use std::{
 
 use anstyle::{AnsiColor, Style};
 use anyhow::{Context, Result, bail};
-use demo_cluster::{DemoCluster, Options, Story};
+use demo_cluster::{DemoCluster, Options, Scenario};
 use futures_util::{Stream, StreamExt, stream};
+use kubecrier_client::{Endpoint, Format, NamespaceScope, Screen, View, ViewConfig, WatchRequest};
 
-use crate::{
-    Running,
-    cli::{DemoArgs, Form},
-    config::Config,
-    watch::{self, Endpoint, Screen, Spaces, View, Wish},
-};
+use crate::{RunningServer, cli::DemoArgs, config::Config};
 use kubecrier_k8s::Demo;
 
-/// Where it is looked for first, and how many ports are tried.
+/// The first port that is tried, and how many are.
 const PORT: u16 = 8080;
 const PORTS: u16 = 100;
 
-/// Lines of a log under a fault.
+/// Lines of each log under a fault.
 const LOG_LINES: usize = 3;
 
-/// Runs until told to stop, or until nobody reads any more.
+/// Runs until the first item of `stop`, or until the pipe on standard output is closed.
 pub async fn run(args: &DemoArgs, mut config: Config, stop: impl Stream<Item = ()>) -> Result<()> {
     let cluster = DemoCluster::new(Options {
         seed: args.seed,
         ..Options::default()
     });
-    let story = Story::set_up(&cluster, args.seed)
+    let scenario = Scenario::set_up(&cluster, args.seed)
         .context("cannot set up the shop")?
         .speed(args.speed);
     config.cluster.demo = Some(Demo::new(&cluster));
@@ -40,40 +36,42 @@ pub async fn run(args: &DemoArgs, mut config: Config, stop: impl Stream<Item = (
     let server = start(config, args.port).await?;
     let address = server.address().context("the server has no address")?;
     let url = format!("http://{address}/mcp");
-    let mut screen = Screen::new(args.color);
-    let colour = screen.colour();
-    let intro = introduce(&url, args.no_client, &|text| heading(text, colour));
-    if let Err(closed) = screen.show(&intro).await {
-        return Ok(closed.outcome()?);
+    let mut screen = Screen::new(args.color.on_stdout());
+    let color = screen.color();
+    let intro = introduce(&url, args.no_client, &|text| heading(text, color));
+    if let Err(error) = screen.show(&intro).await {
+        return Ok(error.ignore_closed_pipe()?);
     }
     let showing = async {
         if args.no_client {
             pin!(stop).next().await;
             return Ok(());
         }
-        let style = watch::Style {
-            output: Form::Text,
+        let config = ViewConfig {
+            format: Format::Text,
             log_lines: LOG_LINES,
-            contexts: false,
+            show_context: false,
         };
-        let wish = Wish {
-            spaces: Spaces::All,
+        let request = WatchRequest {
+            namespaces: NamespaceScope::All,
             faults: true,
-            ..Wish::default()
+            ..WatchRequest::default()
         };
         let endpoint = Endpoint::new(&url, None)?;
-        View::new(screen, style).follow(endpoint, wish, stop).await
+        Ok(View::new(screen, config)
+            .run(endpoint, request, stop)
+            .await?)
     };
     tokio::select! {
         shown = showing => shown,
-        told = story.play() => told.context("the story cannot go on"),
+        played = scenario.run() => played.context("the story cannot go on"),
         ended = server.until(stream::pending()) => ended,
     }
 }
 
-/// On the port that was asked for, else on the first that is free.
-async fn start(mut config: Config, asked: Option<u16>) -> Result<Running> {
-    let ports = match asked {
+/// Starts the server on the requested port, or else on the first free one.
+async fn start(mut config: Config, requested: Option<u16>) -> Result<RunningServer> {
+    let ports = match requested {
         Some(port) => port..=port,
         None => PORT..=PORT + (PORTS - 1),
     };
@@ -85,8 +83,8 @@ async fn start(mut config: Config, asked: Option<u16>) -> Result<Running> {
         http.listen = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         match crate::start(config.clone()).await {
             Err(error)
-                if (error.downcast_ref::<kubecrier_server::CannotListen>())
-                    .is_some_and(kubecrier_server::CannotListen::is_taken) =>
+                if (error.downcast_ref::<kubecrier_server::ListenError>())
+                    .is_some_and(kubecrier_server::ListenError::is_address_in_use) =>
             {
                 last = Some(error);
             }
@@ -94,15 +92,15 @@ async fn start(mut config: Config, asked: Option<u16>) -> Result<Running> {
         }
     }
     let error = last.context("there is no port to listen on")?;
-    if asked.is_some() {
+    if requested.is_some() {
         return Err(error);
     }
     let end = PORT + (PORTS - 1);
     bail!("ports {PORT} to {end} are all taken\nhint: choose another with --port")
 }
 
-fn heading(text: &str, colour: bool) -> String {
-    let style = if colour {
+fn heading(text: &str, color: bool) -> String {
+    let style = if color {
         AnsiColor::Cyan.on_default().bold()
     } else {
         Style::new()

@@ -1,5 +1,5 @@
-//! `kubecrier doctor`: whether everything is as it has to be, and what to do where it
-//! is not.
+//! `kubecrier doctor`: checks a connection, the settings, the configuration of MCP clients
+//! and each cluster, and reports findings with hints.
 
 mod clients;
 mod manifest;
@@ -11,55 +11,57 @@ use anyhow::Result;
 use futures_util::{StreamExt, stream};
 
 use self::{
-    clients::Places,
+    clients::SearchPaths,
     report::{Finding, Report, Section},
 };
 use crate::{
-    cli::{DoctorArgs, Form, Settings},
+    cli::{DoctorArgs, OutputFormat, Settings},
     config::Config,
-    watch::{Endpoint, Probe, Screen, WireError, token},
+    watch::read_token,
 };
+use kubecrier_client::{ClientError, Endpoint, Probe, Screen};
 use kubecrier_k8s::{Checkup, Cluster, Contexts, Granted, Name, Right};
 use kubecrier_server::Transport;
 
-/// Contexts that are looked at at once: dead ones cost their time once.
-const AT_ONCE: usize = 64;
+/// Contexts that are checked at once, so that unreachable clusters time out side by side.
+const CONTEXT_CONCURRENCY: usize = 64;
 
-/// A clock further away than this makes `since` and ages wrong.
-const AHEAD_SECONDS_MAX: i64 = 5;
+/// A larger clock skew makes `since` and ages wrong.
+const CLOCK_SKEW_SECONDS_MAX: i64 = 5;
 
-/// Slower than this is felt in every call.
+/// A slower API server is noticeable in every call.
 const SLOW_MILLIS: u128 = 1000;
 
-/// Looks, tells, and answers whether all is well. `settings` are those of the server
-/// that is asked about; `config` is what this process runs with.
+/// Runs the checks and prints the report; `false` if a check failed. `settings` are those
+/// of the server to check, `config` is that of this process.
 pub async fn run(args: &DoctorArgs, settings: &Settings, config: Config) -> Result<bool> {
     let mut sections = Vec::new();
     if let Some(url) = &args.url {
-        let token = token(args.token_file.as_deref())?;
+        let token = read_token(args.token_file.as_deref())?;
         let authority = args.certificate_authority.as_deref();
-        let endpoint = Endpoint::believing(url, token.as_deref(), authority);
-        sections.push(connection(url, endpoint).await);
+        let endpoint = Endpoint::with_certificate_authority(url, token.as_deref(), authority);
+        sections.push(check_connection(url, endpoint).await);
     }
-    // Who names a server asks about that one.
+    // With --url only that server is checked, unless contexts are named as well.
     if args.url.is_none() || !args.context.is_empty() {
-        sections.push(server(settings));
-        sections.extend(clients::look(&Places::of_this_process(), &config.redactor).await);
-        sections.extend(clusters(args, config).await);
+        sections.push(check_settings(settings));
+        let paths = SearchPaths::of_this_process();
+        sections.extend(clients::check_clients(&paths, &config.redactor).await);
+        sections.extend(check_clusters(args, config).await);
     }
     let report = Report::new(sections);
-    let mut screen = Screen::new(args.color);
+    let mut screen = Screen::new(args.color.on_stdout());
     let lines = match args.output {
-        Form::Text => report.lines(screen.colour()),
-        Form::Json => vec![serde_json::to_string_pretty(&report)?],
+        OutputFormat::Text => report.lines(screen.color()),
+        OutputFormat::Json => vec![serde_json::to_string_pretty(&report)?],
     };
-    if let Err(closed) = screen.show(&lines).await {
-        closed.outcome()?;
+    if let Err(error) = screen.show(&lines).await {
+        error.ignore_closed_pipe()?;
     }
     Ok(report.ok)
 }
 
-async fn connection(url: &str, endpoint: Result<Endpoint, WireError>) -> Section {
+async fn check_connection(url: &str, endpoint: Result<Endpoint, ClientError>) -> Section {
     let endpoint = match endpoint {
         Ok(endpoint) => endpoint,
         Err(error) => return Section::new(url, vec![Finding::error(&error.to_string())]),
@@ -68,10 +70,10 @@ async fn connection(url: &str, endpoint: Result<Endpoint, WireError>) -> Section
     let probe = Probe::run(endpoint).await;
     let mut findings = Vec::new();
     if let Some(server) = &probe.server {
-        let millis = probe.begun.as_millis();
+        let millis = probe.connect_time.as_millis();
         findings.push(Finding::ok(format!("answers in {millis} ms: {server}")));
     }
-    match &probe.pushed {
+    match &probe.push {
         Some((after, method)) => findings.push(Finding::ok(format!(
             "pushes arrive: {method} came {} ms after the stream was opened",
             after.as_millis()
@@ -85,12 +87,12 @@ async fn connection(url: &str, endpoint: Result<Endpoint, WireError>) -> Section
         None => {}
     }
     if probe.error.is_none() {
-        findings.push(if probe.level {
+        findings.push(if probe.accepts_level {
             Finding::ok("takes a log level, without which no event is pushed")
         } else {
             Finding::fail("does not take a log level, so it pushes no events")
         });
-        findings.push(if probe.subscribe {
+        findings.push(if probe.has_subscribe {
             Finding::ok("has events_subscribe")
         } else {
             Finding::fail("has no events_subscribe: is it a kubecrier?")
@@ -102,8 +104,8 @@ async fn connection(url: &str, endpoint: Result<Endpoint, WireError>) -> Section
     Section::new(about, findings)
 }
 
-/// Where this server would listen, by its settings.
-fn server(settings: &Settings) -> Section {
+/// Checks whether a server with these settings could listen.
+fn check_settings(settings: &Settings) -> Section {
     let mut findings = Vec::new();
     match Config::try_from(settings.clone()).map(|config| config.transport) {
         Err(error) => findings.push(Finding::fail(error.to_string())),
@@ -128,14 +130,14 @@ fn server(settings: &Settings) -> Section {
                 );
             }
             if let Some(path) = &http.auth_token_file {
-                findings.push(readable(path));
+                findings.push(check_token_file(path));
             }
         }
     }
     Section::new("settings", findings)
 }
 
-fn readable(path: &Path) -> Finding {
+fn check_token_file(path: &Path) -> Finding {
     match std::fs::read_to_string(path) {
         Ok(_) => Finding::ok(format!("the token file `{}` can be read", path.display())),
         Err(error) => Finding::fail(format!(
@@ -145,10 +147,10 @@ fn readable(path: &Path) -> Finding {
     }
 }
 
-async fn clusters(args: &DoctorArgs, config: Config) -> Vec<Section> {
+async fn check_clusters(args: &DoctorArgs, config: Config) -> Vec<Section> {
     let contexts = Contexts::new(config.cluster);
-    let known = match contexts.list() {
-        Ok(known) => known,
+    let listed = match contexts.list() {
+        Ok(listed) => listed,
         Err(error) => {
             let mut finding = Finding::fail(error.to_string());
             finding.hint = error.hint().map(str::to_owned);
@@ -156,7 +158,7 @@ async fn clusters(args: &DoctorArgs, config: Config) -> Vec<Section> {
         }
     };
     let names: Vec<String> = if args.context.is_empty() {
-        known.into_iter().map(|context| context.name).collect()
+        listed.into_iter().map(|context| context.name).collect()
     } else {
         args.context.clone()
     };
@@ -164,21 +166,24 @@ async fn clusters(args: &DoctorArgs, config: Config) -> Vec<Section> {
         let finding = Finding::fail("the kubeconfig has no contexts");
         return vec![Section::new("kubeconfig", vec![finding])];
     }
-    let looked = names
+    let checks = names
         .iter()
-        .map(|name| cluster(&contexts, name, &args.namespace));
-    stream::iter(looked).buffered(AT_ONCE).collect().await
+        .map(|name| check_cluster(&contexts, name, &args.namespace));
+    stream::iter(checks)
+        .buffered(CONTEXT_CONCURRENCY)
+        .collect()
+        .await
 }
 
-async fn cluster(contexts: &Contexts, context: &str, namespaces: &[String]) -> Section {
+async fn check_cluster(contexts: &Contexts, context: &str, namespaces: &[String]) -> Section {
     let about = format!("context {context}");
-    let looked = async {
+    let checked = async {
         let cluster = contexts.cluster(Some(context)).await?;
-        let namespaces = places(&cluster, namespaces)?;
+        let namespaces = namespaces_to_check(&cluster, namespaces)?;
         let checkup = cluster.check_up(&namespaces).await?;
         Ok::<_, kubecrier_k8s::ClusterError>((namespaces, checkup))
     };
-    match looked.await {
+    match checked.await {
         Ok((namespaces, checkup)) => describe(about, &namespaces, &checkup),
         Err(error) => {
             let mut finding = Finding::fail(error.to_string());
@@ -188,8 +193,11 @@ async fn cluster(contexts: &Contexts, context: &str, namespaces: &[String]) -> S
     }
 }
 
-/// Where rights are looked for that are not granted everywhere.
-fn places(cluster: &Cluster, named: &[String]) -> Result<Vec<Name>, kubecrier_k8s::ClusterError> {
+/// The namespaces for permissions that are not granted cluster-wide.
+fn namespaces_to_check(
+    cluster: &Cluster,
+    named: &[String],
+) -> Result<Vec<Name>, kubecrier_k8s::ClusterError> {
     if named.is_empty() {
         return Ok(vec![Name::label("namespace", cluster.default_namespace())?]);
     }
@@ -213,7 +221,7 @@ fn describe(about: String, namespaces: &[Name], checkup: &Checkup) -> Section {
     }];
     match checkup.ahead_seconds {
         None => findings.push(Finding::note("does not say what time it is")),
-        Some(ahead) if ahead.abs() > AHEAD_SECONDS_MAX => {
+        Some(ahead) if ahead.abs() > CLOCK_SKEW_SECONDS_MAX => {
             let side = if ahead > 0 { "ahead of" } else { "behind" };
             let text = format!("its clock is {} s {side} ours", ahead.abs());
             findings.push(
@@ -223,18 +231,18 @@ fn describe(about: String, namespaces: &[Name], checkup: &Checkup) -> Section {
         }
         Some(_) => findings.push(Finding::ok("its clock is ours")),
     }
-    let mut said = None;
-    // What serves the same and is granted alike is said in one line.
-    let place = |right: &Right| checkup.rights.iter().position(|one| alike(one, right));
+    // Permissions with the same purpose and the same grant share a line.
+    let mut last_hint = None;
+    let group = |right: &Right| checkup.rights.iter().position(|one| same_group(one, right));
     let mut rights: Vec<&Right> = checkup.rights.iter().collect();
-    rights.sort_by_key(|right| place(right));
-    for rights in rights.chunk_by(|one, next| alike(one, next)) {
+    rights.sort_by_key(|right| group(right));
+    for rights in rights.chunk_by(|one, next| same_group(one, next)) {
         let mut finding = describe_rights(rights);
-        // Once is enough for all that follow.
-        if finding.hint.is_some() && finding.hint == said {
+        // A hint is not repeated for the lines that follow.
+        if finding.hint.is_some() && finding.hint == last_hint {
             finding.hint = None;
         } else if finding.hint.is_some() {
-            said.clone_from(&finding.hint);
+            last_hint.clone_from(&finding.hint);
         }
         findings.push(finding);
     }
@@ -248,11 +256,11 @@ fn describe(about: String, namespaces: &[Name], checkup: &Checkup) -> Section {
     section
 }
 
-fn alike(one: &Right, other: &Right) -> bool {
+fn same_group(one: &Right, other: &Right) -> bool {
     one.need.purpose == other.need.purpose && one.granted == other.granted
 }
 
-/// Rights that serve the same and are granted alike.
+/// The finding on permissions with the same purpose and the same grant.
 fn describe_rights(rights: &[&Right]) -> Finding {
     let need = rights[0].need;
     let mut verbs: Vec<_> = rights.iter().map(|right| right.need.verb).collect();

@@ -1,16 +1,22 @@
 //! kubecrier: a Kubernetes MCP server that tells an agent what just happened in a
 //! cluster.
 //!
-//! This crate holds the settings, the wiring and the commands for people. Everything
-//! that names kube is in `kubecrier-k8s`, everything that names rmcp and axum in
-//! `kubecrier-server`; [`start`] is the only place where they meet.
+//! This crate holds the settings, the wiring and the commands for people. Everything that
+//! names kube is in `kubecrier-k8s`, everything that names rmcp and axum in
+//! `kubecrier-server`; [`start`] is the only place where they meet. What the commands
+//! `watch`, `demo` and `doctor` show comes over HTTP, through `kubecrier-client`.
+//!
+//! - [`cli`] declares settings and commands, [`config`] validates them into one
+//!   [`config::Config`], [`log`] sends records to stderr.
+//! - [`demo`], [`doctor`], [`watch`] and [`generate`] (completions, man page, schema) are
+//!   the commands.
 
 pub mod cli;
 pub mod config;
 pub mod demo;
 pub mod doctor;
+pub mod generate;
 pub mod log;
-pub mod papers;
 pub mod watch;
 
 use std::{net::SocketAddr, sync::Arc};
@@ -22,33 +28,33 @@ use tokio::time::{Duration, Instant};
 use crate::config::Config;
 use kubecrier_core::metrics::Metrics;
 use kubecrier_k8s::Contexts;
-use kubecrier_lifecycle::{Lifecycle, Work};
+use kubecrier_lifecycle::{InFlight, Lifecycle};
 use kubecrier_server::Server;
 
-/// What is left of the drain when running calls are done, for streams to close.
-const CLOSING: Duration = Duration::from_millis(500);
+/// The part of the drain timeout that is kept for streams to close, after running calls.
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// A server that has been started.
+/// A started server.
 #[derive(Debug)]
-pub struct Running {
+pub struct RunningServer {
     lifecycle: Lifecycle,
     serving: kubecrier_server::Serving,
     drain_timeout: Duration,
 }
 
-/// Runs the server until its client goes, or until it is told to stop: the first
-/// item of `stop` drains, the second ends at once.
+/// Runs the server until its client disconnects (stdio) or until it is stopped: the first
+/// item of `stop` drains it, the second ends it at once.
 pub async fn run(config: Config, stop: impl Stream<Item = ()>) -> Result<()> {
     start(config).await?.until(stop).await
 }
 
 /// Starts the server.
-pub async fn start(config: Config) -> Result<Running> {
+pub async fn start(config: Config) -> Result<RunningServer> {
     let Config {
         log: _,
         transport,
         tools,
-        offer,
+        tool_filter,
         cluster,
         subscriptions,
         redactor,
@@ -64,13 +70,13 @@ pub async fn start(config: Config) -> Result<Running> {
         metrics: metrics.clone(),
         lifecycle: lifecycle.clone(),
         limits: tools,
-        offer,
+        tool_filter,
         subscriptions,
         redactor,
         captures,
         project,
     });
-    // Before the first client comes: what it is told at the start is what is there.
+    // Before the first client connects, so that its first lists have the project's items.
     server.follow_project().await;
     let admin = kubecrier_server::admin::Admin {
         lifecycle: lifecycle.clone(),
@@ -86,22 +92,22 @@ pub async fn start(config: Config) -> Result<Running> {
         &lifecycle,
     )
     .await?;
-    Ok(Running {
+    Ok(RunningServer {
         lifecycle,
         serving,
         drain_timeout,
     })
 }
 
-// === impl Running ===
+// === impl RunningServer ===
 
-impl Running {
-    /// Where it listens, over HTTP.
+impl RunningServer {
+    /// The address it listens on, over HTTP.
     pub fn address(&self) -> Option<SocketAddr> {
         self.serving.address()
     }
 
-    /// Runs as [`run`] does.
+    /// Runs until the client disconnects or `stop` has an item, as [`run`] does.
     pub async fn until(self, stop: impl Stream<Item = ()>) -> Result<()> {
         let Self {
             lifecycle,
@@ -113,7 +119,7 @@ impl Running {
             biased;
             failure = lifecycle.failure() => bail!(failure),
             () = serving.ended() => None,
-            asked = stop.next() => asked,
+            signal = stop.next() => signal,
         };
         if first.is_none() {
             tracing::info!("the client has gone, stopping");
@@ -123,15 +129,15 @@ impl Running {
         lifecycle.drain();
         let deadline = Instant::now() + drain_timeout;
         let drained = async {
-            let calls = tokio::time::timeout_at(deadline - CLOSING, lifecycle.idle()).await;
+            let calls = tokio::time::timeout_at(deadline - CLOSE_TIMEOUT, lifecycle.idle()).await;
             serving.close();
-            let tasks = tokio::time::timeout_at(deadline, lifecycle.ended()).await;
+            let tasks = tokio::time::timeout_at(deadline, lifecycle.join_tasks()).await;
             calls.is_ok() && tasks.is_ok()
         };
         tokio::select! {
             clean = drained => {
                 if !clean {
-                    tracing::warn!(calls = lifecycle.count(Work::Call), "time is up, calls were cut off");
+                    tracing::warn!(calls = lifecycle.in_flight(InFlight::ToolCall), "time is up, calls were cut off");
                 }
             }
             Some(()) = stop.next() => bail!("asked to stop a second time, not waiting"),

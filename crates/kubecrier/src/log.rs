@@ -7,22 +7,25 @@ use tracing_subscriber::{EnvFilter, fmt, prelude::*};
 use crate::{cli::LogFormat, config::ConfigError};
 use kubecrier_redact::Redactor;
 
-/// How logs are written.
+/// The level and the format of the log.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct LogConfig {
     directives: String,
     format: LogFormat,
     redactor: Redactor,
 }
 
-/// Writes records without the secrets in them; each comes as one piece.
+/// Redacts records and writes them to stderr; each record is one write.
 #[derive(Debug)]
-struct Redacting {
+struct RedactingWriter {
     redactor: Redactor,
 }
 
-impl Config {
-    /// A level for our own records, or directives for everything.
+// === impl LogConfig ===
+
+impl LogConfig {
+    /// Parses a level for the records of this project's crates, or directives for all
+    /// records.
     pub(crate) fn new(
         level: Option<&str>,
         format: LogFormat,
@@ -34,14 +37,16 @@ impl Config {
             key: "log-level",
             value: level.to_owned(),
             expected: "error, warn, info, debug, trace, or directives such as \
-                       `info,kubecrier::mcp=debug`"
+                       `info,kubecrier_k8s=debug`"
                 .to_owned(),
         };
         let quiet = format!("{},{}", kubecrier_server::QUIET, kubecrier_k8s::QUIET);
         let directives = match level.parse::<tracing::Level>() {
-            // Libraries speak up when something is wrong; we tell the story.
+            // Libraries log warnings only. A directive matches every target that begins
+            // with its own, so `kubecrier` covers `kubecrier_k8s`, `kubecrier_server` and
+            // all the others.
             Ok(level) => format!("warn,kubecrier={level},mcp_notify={level},{quiet}"),
-            // A lone word would be taken for a module's name, and silence all others.
+            // EnvFilter would read a lone word as a target and disable all others.
             Err(_) if !level.contains(['=', ',']) => return Err(refused()),
             Err(_) => format!("{quiet},{level}"),
         };
@@ -55,24 +60,26 @@ impl Config {
         }
     }
 
-    /// Sends this process's records to stderr from now on.
+    /// Sends the records of this process to stderr from now on.
     pub fn install(&self) {
         let filter = EnvFilter::new(&self.directives);
         let redactor = self.redactor.clone();
-        let layer = fmt::layer().with_writer(move || Redacting {
+        let layer = fmt::layer().with_writer(move || RedactingWriter {
             redactor: redactor.clone(),
         });
         let registry = tracing_subscriber::registry().with(filter);
         let installed = match self.format {
-            LogFormat::Plain => registry.with(layer.with_ansi(colour())).try_init(),
+            LogFormat::Plain => registry.with(layer.with_ansi(has_color())).try_init(),
             LogFormat::Json => registry.with(layer.json().flatten_event(true)).try_init(),
         };
-        // A host program that already collects records keeps doing so.
+        // A program that has installed a subscriber already keeps it.
         drop(installed);
     }
 }
 
-impl Write for Redacting {
+// === impl RedactingWriter ===
+
+impl Write for RedactingWriter {
     fn write(&mut self, record: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(record);
         io::stderr().write_all(self.redactor.text(&text).as_bytes())?;
@@ -84,6 +91,44 @@ impl Write for Redacting {
     }
 }
 
-fn colour() -> bool {
+fn has_color() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) && io::stderr().is_terminal()
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing_subscriber::layer::SubscriberExt;
+
+    use super::*;
+
+    /// Whether a record of each target passes at DEBUG.
+    fn passes(level: &str) -> [bool; 4] {
+        let redactor = Redactor::new(&[]).unwrap();
+        let config = LogConfig::new(Some(level), LogFormat::Plain, redactor).unwrap();
+        let filter = EnvFilter::new(&config.directives);
+        let subscriber = tracing_subscriber::registry().with(filter);
+        tracing::subscriber::with_default(subscriber, || {
+            [
+                tracing::enabled!(target: "kubecrier", tracing::Level::DEBUG),
+                tracing::enabled!(target: "kubecrier_k8s::watch", tracing::Level::DEBUG),
+                tracing::enabled!(target: "kubecrier_server::transport", tracing::Level::DEBUG),
+                tracing::enabled!(target: "rustls", tracing::Level::DEBUG),
+            ]
+        })
+    }
+
+    #[test]
+    fn a_level_is_for_all_crates_of_the_project_and_for_no_library() {
+        assert_eq!(passes("debug"), [true, true, true, false]);
+        assert_eq!(passes("info"), [false; 4]);
+    }
+
+    /// The example in the error of a bad `--log-level`.
+    #[test]
+    fn a_directive_can_name_one_crate() {
+        assert_eq!(
+            passes("info,kubecrier_k8s=debug"),
+            [false, true, false, false]
+        );
+    }
 }

@@ -6,12 +6,12 @@ use futures_util::stream;
 use kubecrier::{
     cli::Command,
     config::{Config, ConfigError, Invocation},
-    demo, doctor, papers, watch,
+    demo, doctor, generate, watch,
 };
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Gives back what a burst took: the memory of a server that runs for weeks is what
-/// it needs now, not what it once needed.
+/// jemalloc returns freed memory to the system: a server that runs for weeks takes the
+/// memory that it needs now, not the peak of its last burst.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
@@ -33,7 +33,7 @@ fn main() -> ExitCode {
             };
         }
         Err(error) => {
-            complain(&error.to_string());
+            print_error(&error.to_string());
             return ExitCode::from(USAGE);
         }
     };
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            complain(&format!("{error:#}"));
+            print_error(&format!("{error:#}"));
             ExitCode::FAILURE
         }
     }
@@ -59,13 +59,13 @@ fn init(dir: &Path) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => {
-            complain(&error.to_string());
+            print_error(&error.to_string());
             ExitCode::FAILURE
         }
     }
 }
 
-/// Answers whether all is well.
+/// Runs the command; `false` if `doctor` found a failure.
 fn run(config: Config, invocation: Invocation) -> anyhow::Result<bool> {
     let Invocation { settings, command } = invocation;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -82,26 +82,28 @@ fn run(config: Config, invocation: Invocation) -> anyhow::Result<bool> {
             Some(Command::Demo(args)) => demo::run(&args, config, stop).await,
             Some(Command::Watch(args)) => watch::run(&args, config, stop).await,
             Some(Command::Doctor(args)) => return doctor::run(&args, &settings, config).await,
-            Some(Command::Completion(args)) => papers::print(&papers::completion(args.shell)).await,
-            Some(Command::Schema(_)) => papers::print(papers::schema().as_bytes()).await,
-            Some(Command::Man(_)) => papers::print(&papers::man()?).await,
+            Some(Command::Completion(args)) => {
+                generate::print(&generate::completion(args.shell)).await
+            }
+            Some(Command::Schema(_)) => generate::print(generate::schema().as_bytes()).await,
+            Some(Command::Man(_)) => generate::print(&generate::man()?).await,
         };
         done.map(|()| true)
     });
-    // A blocking read of stdin cannot be ended; the process can.
+    // A blocking read of stdin cannot be cancelled; the process can end.
     runtime.shutdown_background();
     outcome
 }
 
 async fn next_signal(mut signals: (Signal, Signal)) -> Option<((), (Signal, Signal))> {
     tokio::select! {
-        _asked = signals.0.recv() => {}
-        _asked = signals.1.recv() => {}
+        _signal = signals.0.recv() => {}
+        _signal = signals.1.recv() => {}
     }
     Some(((), signals))
 }
 
-fn complain(text: &str) {
-    // Nothing is left to tell if stderr is gone.
-    let _told = writeln!(std::io::stderr(), "error: {text}");
+fn print_error(text: &str) {
+    // There is no other place to report that stderr is gone.
+    let _ignored = writeln!(std::io::stderr(), "error: {text}");
 }

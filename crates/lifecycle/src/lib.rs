@@ -1,9 +1,13 @@
-//! Starting, being ready, draining, stopping.
+//! The lifecycle of the process: named tasks, readiness, draining, stopping.
 //!
 //! ```text
-//! running --first signal--> draining --no call left, or time up--> stopped
-//!                               └──────second signal, or a panic──────┘
+//! running --first signal--> draining --nothing in flight, or deadline--> stopped
+//!                               └──────second signal, or a panic───────────┘
 //! ```
+//!
+//! - [`Lifecycle`] spawns the tasks and carries the drain signal and the failure.
+//! - [`InFlightGuard`] holds a shutdown back while a request is in flight.
+//! - [`ReadinessGate`] holds `/readyz` back until a part of the server has started.
 
 use std::{
     future::Future,
@@ -20,7 +24,7 @@ use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::Instrument;
 
-/// The process's one lifecycle; cheap to clone.
+/// The one lifecycle of the process. Clones share it and are cheap.
 #[derive(Clone, Debug, Default)]
 pub struct Lifecycle {
     inner: Arc<Inner>,
@@ -31,39 +35,39 @@ struct Inner {
     draining: CancellationToken,
     failed: CancellationToken,
     tasks: TaskTracker,
-    calls: AtomicUsize,
-    exchanges: AtomicUsize,
+    tool_calls: AtomicUsize,
+    http_exchanges: AtomicUsize,
     idle: Notify,
-    // A lock because a panic and the reader of its name are on different tasks.
+    // A lock because the panic is recorded on one task and read on another.
     failure: Mutex<Option<String>>,
-    latches: Mutex<Vec<Weak<()>>>,
+    readiness_gates: Mutex<Vec<Weak<()>>>,
 }
 
-/// What a stop waits for.
+/// Work that a shutdown waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Work {
-    /// A tool runs.
-    Call,
-    /// An HTTP request has not been answered to its last byte.
-    Exchange,
+pub enum InFlight {
+    /// A tool call that has not returned.
+    ToolCall,
+    /// An HTTP request whose response has not been written to its last byte.
+    HttpExchange,
 }
 
-/// Work that a stop waits for, while it is held.
+/// Counts one piece of work as in flight until dropped.
 #[derive(Debug)]
-pub struct Busy {
+pub struct InFlightGuard {
     lifecycle: Lifecycle,
-    work: Work,
+    work: InFlight,
 }
 
-/// Something that has to happen before the server is ready; dropped when it has.
+/// Keeps the server from being ready until dropped.
 #[derive(Debug)]
-pub struct Latch(#[expect(dead_code, reason = "its life is its meaning")] Arc<()>);
+pub struct ReadinessGate(#[expect(dead_code, reason = "only its drop is observed")] Arc<()>);
 
 // === impl Lifecycle ===
 
 impl Lifecycle {
-    /// Runs a task under a name. A panic in it ends the process: a server with a
-    /// dead part is worse than none.
+    /// Spawns a task under a name. A panic in it ends the process: a server of which
+    /// one task is dead is worse than no server.
     pub fn spawn(&self, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
         let inner = Arc::clone(&self.inner);
         let guarded = async move {
@@ -76,95 +80,92 @@ impl Lifecycle {
             .spawn(guarded.instrument(tracing::info_span!("task", name)));
     }
 
-    /// Ends the process: something is broken that cannot be mended.
-    pub fn fail(&self, what: String) {
-        self.inner.fail(what);
+    /// Ends the process with a reason: the failure cannot be recovered from.
+    pub fn fail(&self, reason: String) {
+        self.inner.fail(reason);
     }
 
-    /// Ends when a stop has been asked for.
+    /// The token that is cancelled when a shutdown begins.
     pub fn draining(&self) -> &CancellationToken {
         &self.inner.draining
     }
 
-    /// Asks for a stop.
+    /// Begins a graceful shutdown.
     pub fn drain(&self) {
         self.inner.draining.cancel();
     }
 
-    /// Counts work until the answer is dropped.
-    pub fn busy(&self, work: Work) -> Busy {
+    /// Counts work as in flight until the guard is dropped.
+    pub fn begin(&self, work: InFlight) -> InFlightGuard {
         self.counter(work).fetch_add(1, Ordering::AcqRel);
-        Busy {
+        InFlightGuard {
             lifecycle: self.clone(),
             work,
         }
     }
 
-    /// How much of that work is going on.
-    pub fn count(&self, work: Work) -> usize {
+    /// The number of calls or exchanges in flight.
+    pub fn in_flight(&self, work: InFlight) -> usize {
         self.counter(work).load(Ordering::Acquire)
     }
 
-    fn counter(&self, work: Work) -> &AtomicUsize {
+    fn counter(&self, work: InFlight) -> &AtomicUsize {
         match work {
-            Work::Call => &self.inner.calls,
-            Work::Exchange => &self.inner.exchanges,
+            InFlight::ToolCall => &self.inner.tool_calls,
+            InFlight::HttpExchange => &self.inner.http_exchanges,
         }
     }
 
-    /// Waits until no work is going on. Cancel-safe.
+    /// Waits until nothing is in flight. Cancel-safe.
     pub async fn idle(&self) {
         loop {
             let changed = self.inner.idle.notified();
-            if self.count(Work::Call) + self.count(Work::Exchange) == 0 {
+            if self.in_flight(InFlight::ToolCall) + self.in_flight(InFlight::HttpExchange) == 0 {
                 return;
             }
             changed.await;
         }
     }
 
-    /// Waits until every task has ended. Cancel-safe.
-    pub async fn ended(&self) {
+    /// Waits until every spawned task has returned. Cancel-safe.
+    pub async fn join_tasks(&self) {
         self.inner.tasks.close();
         self.inner.tasks.wait().await;
     }
 
-    /// Waits for a task to panic, and says which. Cancel-safe.
+    /// Waits for a failure and returns its reason. Cancel-safe.
     pub async fn failure(&self) -> String {
         self.inner.failed.cancelled().await;
         self.inner.failure.lock().clone().unwrap_or_default()
     }
 
-    /// Holds readiness back until the latch is dropped.
-    pub fn latch(&self) -> Latch {
+    /// Registers a gate that holds readiness back until it is dropped.
+    pub fn readiness_gate(&self) -> ReadinessGate {
         let held = Arc::new(());
-        self.inner.latches.lock().push(Arc::downgrade(&held));
-        Latch(held)
+        let gate = Arc::downgrade(&held);
+        self.inner.readiness_gates.lock().push(gate);
+        ReadinessGate(held)
     }
 
-    /// Whether requests are welcome.
+    /// Whether the server takes requests: no gate is held and it is not draining.
     pub fn is_ready(&self) -> bool {
-        let mut latches = self.inner.latches.lock();
-        latches.retain(|latch| latch.strong_count() > 0);
-        latches.is_empty() && !self.inner.draining.is_cancelled()
+        let mut gates = self.inner.readiness_gates.lock();
+        gates.retain(|gate| gate.strong_count() > 0);
+        gates.is_empty() && !self.inner.draining.is_cancelled()
     }
 }
 
 impl Inner {
-    fn fail(&self, what: String) {
-        *self.failure.lock() = Some(what);
+    fn fail(&self, reason: String) {
+        *self.failure.lock() = Some(reason);
         self.failed.cancel();
     }
 }
 
-impl Drop for Busy {
+impl Drop for InFlightGuard {
     fn drop(&mut self) {
-        if self
-            .lifecycle
-            .counter(self.work)
-            .fetch_sub(1, Ordering::AcqRel)
-            == 1
-        {
+        let counter = self.lifecycle.counter(self.work);
+        if counter.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.lifecycle.inner.idle.notify_waiters();
         }
     }
@@ -180,14 +181,15 @@ mod tests {
         lifecycle.spawn("quiet", async {});
         lifecycle.spawn("loud", async { panic!("on purpose") });
         assert_eq!(lifecycle.failure().await, "task `loud` panicked");
-        lifecycle.ended().await;
+        lifecycle.join_tasks().await;
     }
 
     #[tokio::test]
-    async fn idle_waits_for_all_work() {
+    async fn idle_waits_for_everything_in_flight() {
         let lifecycle = Lifecycle::default();
         lifecycle.idle().await;
-        let (one, two) = (lifecycle.busy(Work::Call), lifecycle.busy(Work::Exchange));
+        let one = lifecycle.begin(InFlight::ToolCall);
+        let two = lifecycle.begin(InFlight::HttpExchange);
         let mut waiting = tokio_test::task::spawn(lifecycle.idle());
         assert!(waiting.poll().is_pending());
         drop(one);
@@ -197,12 +199,12 @@ mod tests {
     }
 
     #[test]
-    fn ready_means_no_latch_and_no_stop() {
+    fn ready_means_no_gate_is_held_and_no_shutdown_began() {
         let lifecycle = Lifecycle::default();
         assert!(lifecycle.is_ready());
-        let latch = lifecycle.latch();
+        let gate = lifecycle.readiness_gate();
         assert!(!lifecycle.is_ready());
-        drop(latch);
+        drop(gate);
         assert!(lifecycle.is_ready());
         lifecycle.drain();
         assert!(!lifecycle.is_ready());

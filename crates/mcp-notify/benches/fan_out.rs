@@ -1,9 +1,8 @@
-//! What publishing costs: per push, per session of a broadcast, and under a
-//! burst on few keys. Run with `cargo bench -p mcp-notify`.
+//! The cost of publishing: per push, per session of a broadcast, and under a burst on
+//! few keys. Run with `cargo bench -p mcp-notify --features observers`.
 //!
-//! The allocation counts beside each time are the point of the second group:
-//! they stay the same whatever the message's size, because it is serialised
-//! once and shared.
+//! In the second group the allocation counts matter: they do not depend on the size of
+//! the message, because it is serialised once and shared.
 
 use std::task::{Context, Poll, Waker};
 
@@ -22,7 +21,7 @@ fn main() {
     divan::main();
 }
 
-/// About as large as an event on the wire.
+/// About the size of an event on the wire.
 const EVENT_BYTES: usize = 600;
 
 fn event(bytes: usize) -> Notification {
@@ -34,7 +33,7 @@ fn sessions(count: usize) -> Vec<Session> {
     (0..count).map(|n| Session::new(n.to_string())).collect()
 }
 
-/// Empties the outboxes, so that a bench measures pushing and not dropping.
+/// Drains the outboxes, so that a bench measures pushing and not dropping.
 fn drain(sessions: &[Session]) {
     for session in sessions {
         let mut reader = session.outbox().reader();
@@ -46,7 +45,7 @@ fn drain(sessions: &[Session]) {
     }
 }
 
-/// One message that must arrive, pushed to so many outboxes.
+/// One message without a key, pushed to this many outboxes.
 #[divan::bench(args = [1, 100, 10_000])]
 fn push_ordered(bencher: Bencher<'_, '_>, count: usize) {
     let (sessions, notification) = (sessions(count), event(EVENT_BYTES));
@@ -60,7 +59,7 @@ fn push_ordered(bencher: Bencher<'_, '_>, count: usize) {
         });
 }
 
-/// One update, pushed to so many outboxes in which the one before still waits.
+/// One update, pushed to this many outboxes in which the previous one is pending.
 #[divan::bench(args = [1, 100, 10_000])]
 fn push_coalescing(bencher: Bencher<'_, '_>, count: usize) {
     let sessions = sessions(count);
@@ -91,7 +90,7 @@ fn push_to_full(bencher: Bencher<'_, '_>, count: usize) {
     });
 }
 
-/// Serialising once and publishing to the subscribers of a resource.
+/// One serialisation, published to the subscribers of a resource.
 #[divan::bench(args = [(1, 100), (1, 100_000), (1000, 100), (1000, 100_000), (10_000, 600)])]
 fn publish_update(bencher: Bencher<'_, '_>, (count, bytes): (usize, usize)) {
     let sessions = sessions(count);
@@ -128,10 +127,10 @@ fn broadcast(bencher: Bencher<'_, '_>, (count, bytes): (usize, usize)) {
         .bench_local_refs(|()| black_box(runtime.block_on(registry.broadcast(&notification))));
 }
 
-/// 640,000 publishes on 32 keys to a reader that is stuck.
+/// 640,000 publishes on 32 keys to a stalled reader.
 #[divan::bench(sample_count = 10)]
 fn burst_on_32_keys(bencher: Bencher<'_, '_>) {
-    let session = Session::new("stuck");
+    let session = Session::new("stalled");
     let updates: Vec<_> = (0..32)
         .map(|n| ResourceUpdated::new(&format!("test://{n}")).to_notification())
         .collect();

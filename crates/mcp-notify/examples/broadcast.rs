@@ -1,18 +1,18 @@
-//! One change, many clients: a slow one and a broken one do not disturb the rest.
+//! Broadcast: a slow client and a broken one do not affect the others.
 //!
-//! `cargo run -p mcp-notify --example broadcast`
+//! `cargo run -p mcp-notify --features observers --example broadcast`
 
 use std::io;
 
 use mcp_notify::{
-    Delivery, JoinPolicy, Notification, NotificationSink, ObserverRegistry, Outcome, Registry,
-    RetryPolicy, SendError, SendFuture, Session, with_session,
+    Delivery, DeliveryOutcome, JoinPolicy, ListKind, Notification, NotificationSink,
+    ObserverRegistry, RetryPolicy, SendError, SendFuture, Session, with_session,
 };
 
-/// A transport with one client that never reads and one whose connection is gone.
-struct Troubled;
+/// A transport with one client that never reads and one whose connection is closed.
+struct FaultyTransport;
 
-impl NotificationSink for Troubled {
+impl NotificationSink for FaultyTransport {
     fn send<'a>(&'a self, session: &'a Session, _: &'a Notification) -> SendFuture<'a> {
         Box::pin(async move {
             match session.name() {
@@ -28,7 +28,7 @@ impl NotificationSink for Troubled {
 
 #[tokio::main(flavor = "current_thread", start_paused = true)]
 async fn main() {
-    let delivery = Delivery::new(Troubled).retry(RetryPolicy::default());
+    let delivery = Delivery::new(FaultyTransport).retry(RetryPolicy::default());
     let registry = ObserverRegistry::with_delivery(delivery, JoinPolicy::OnList);
 
     // Each client lists the tools, and so becomes an observer.
@@ -46,25 +46,25 @@ async fn main() {
 
     // The tools change.
     let broadcast = registry
-        .broadcast(&Notification::list_changed(Registry::Tools))
+        .broadcast(&Notification::list_changed(ListKind::Tools))
         .await;
     assert_eq!(broadcast.delivered(), 2);
     assert!(matches!(
         broadcast.outcome(&clients[1]),
-        Some(Outcome::Abandoned {
+        Some(DeliveryOutcome::Abandoned {
             error: SendError::Deadline(_),
             ..
         })
     ));
     assert!(matches!(
         broadcast.outcome(&clients[2]),
-        Some(Outcome::Abandoned {
+        Some(DeliveryOutcome::Abandoned {
             error: SendError::Network(_),
             ..
         })
     ));
 
-    // Those whose connection failed are observers no more.
+    // A client whose connection failed is no longer an observer.
     assert_eq!(registry.len(), 2);
 }
 

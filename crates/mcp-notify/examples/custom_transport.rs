@@ -1,17 +1,17 @@
-//! A transport of one's own: server-sent events over any writer, straight from
-//! the outbox. Everything that waits goes out in one write, shared bytes and
-//! no JSON work; what was dropped is said in its place.
+//! A custom transport: server-sent events over any writer, read from the outbox.
+//! Everything that is pending is sent in one write, from shared bytes and without JSON
+//! work, and a gap is announced where notifications were dropped.
 //!
 //! `cargo run -p mcp-notify --example custom_transport`
 
 use mcp_notify::{
-    CustomMethod, FailureReport, Item, Notification, OutboxConfig, OutboxLimits, PushOutcome,
+    CustomMethod, FailureReport, Notification, OutboxConfig, OutboxItem, OutboxLimits, PushOutcome,
     ReadEnd, SendError, Session,
 };
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// Writes a session's notifications until it ends or another stream takes over.
+/// Writes a session's notifications until it is closed or another stream takes over.
 async fn stream(session: &Session, mut out: impl AsyncWrite + Unpin) -> Result<ReadEnd, SendError> {
     let report = FailureReport::default();
     let mut reader = session.outbox().reader();
@@ -23,7 +23,7 @@ async fn stream(session: &Session, mut out: impl AsyncWrite + Unpin) -> Result<R
         let mut buffer = Vec::new();
         for item in batch.deliver_all() {
             match item {
-                Item::Notification(notification) => match notification.frame() {
+                OutboxItem::Notification(notification) => match notification.frame() {
                     Ok(frame) => {
                         buffer.extend_from_slice(b"data: ");
                         buffer.extend_from_slice(frame);
@@ -31,11 +31,11 @@ async fn stream(session: &Session, mut out: impl AsyncWrite + Unpin) -> Result<R
                     }
                     Err(error) => report.abandoned(session, &notification, &error.into(), 0),
                 },
-                Item::Gap(gap) => {
+                OutboxItem::Gap(gap) => {
                     let line = format!(": {} dropped here\n\n", gap.dropped);
                     buffer.extend_from_slice(line.as_bytes());
                 }
-                // The library may one day have more to say than we know of.
+                // `OutboxItem` is non-exhaustive.
                 _ => {}
             }
         }
@@ -53,14 +53,14 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .outbox(OutboxConfig::default().limits(limits))
         .build("example");
 
-    // Nobody reads yet, and there is room for three of five.
+    // There is no reader yet, and room for three of five.
     let method = CustomMethod::new("notifications/example/tick")?;
     for number in 1..=5 {
         let tick = Notification::custom(method.clone(), &json!({ "number": number }));
         assert!(matches!(session.push(tick), PushOutcome::Queued { .. }));
     }
 
-    // The stream opens, reads what there is, and ends with the session.
+    // The stream opens, reads what is pending, and ends with the session.
     let (mut client, server) = tokio::io::duplex(64 * 1024);
     let (end, ()) = tokio::join!(stream(&session, server), async {
         while session.outbox().stats().pending > 0 {

@@ -1,31 +1,32 @@
-//! A tool that notifies: `check_threshold` answers whether a value exceeds a
-//! threshold, and tells the client that asked with a custom notification.
+//! A tool that notifies: `check_threshold` returns whether a value exceeds a threshold,
+//! and sends a custom notification to the client that called it.
 //!
-//! `cargo run -p mcp-notify --example threshold`
+//! `cargo run -p mcp-notify --features context --example threshold`
 
 use mcp_notify::{
-    CustomMethod, Delivery, Item, MethodError, Notification, Session, current_session, with_session,
+    CustomMethod, Delivery, MethodError, Notification, OutboxItem, Session, current_session,
+    with_session,
 };
 use serde::Serialize;
 
-/// The threshold unless another is given.
+/// The default threshold.
 const THRESHOLD: f64 = 10.0;
 
 #[derive(Serialize)]
 struct ThresholdParams {
     value: f64,
     threshold: f64,
-    /// When, as an ISO 8601 time.
+    /// ISO 8601 time.
     exceeded_at: String,
 }
 
-/// What the tool returns. A client that ignores notifications knows as much.
+/// The result of the tool. A client that ignores notifications has all information.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct Answer {
     exceeded: bool,
 }
 
-/// The tool. Knows nothing of sessions: whose request it is comes from the context.
+/// The tool. It has no parameter for the session, which comes from the context.
 async fn check_threshold(
     delivery: &Delivery,
     value: f64,
@@ -33,7 +34,7 @@ async fn check_threshold(
 ) -> Result<Answer, MethodError> {
     let threshold = threshold.unwrap_or(THRESHOLD);
     let exceeded = value > threshold;
-    // Outside a request there is nobody to tell, which is no error.
+    // Outside of a request there is no recipient, which is not an error.
     if let (true, Some(session)) = (exceeded, current_session()) {
         let exceeded_at = jiff::Timestamp::now().to_string();
         let method = CustomMethod::new("notifications/threshold/exceeded")?;
@@ -42,7 +43,7 @@ async fn check_threshold(
             threshold,
             exceeded_at,
         };
-        // Failures are logged by the delivery; the answer does not depend on them.
+        // The delivery logs failures; the result does not depend on them.
         delivery
             .deliver(&session, &Notification::custom(method, &params))
             .await;
@@ -67,8 +68,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     );
 
     let mut batch = session.outbox().reader().next().await?;
-    let sent: Vec<Item> = batch.deliver_all().collect();
-    let [Item::Notification(sent)] = &sent[..] else {
+    let sent: Vec<OutboxItem> = batch.deliver_all().collect();
+    let [OutboxItem::Notification(sent)] = &sent[..] else {
         return Err("exactly one was sent".into());
     };
     let sent: serde_json::Value = serde_json::from_slice(sent.frame().map_err(Clone::clone)?)?;

@@ -1,52 +1,52 @@
-//! Broadcasts gathered over time, for notifications that come in bursts.
+//! Batched broadcasts: bursts of notifications are gathered before they are sent.
 
 use std::fmt;
 
-use crate::debounce::{Debouncer, Timing};
+use crate::debounce::{DebounceMode, Debouncer};
 use crate::notification::{CoalesceKey, Notification};
 use crate::observers::ObserverRegistry;
 
-/// An [`ObserverRegistry`] whose broadcasts wait until a burst is over
-/// ([`Timing::Trailing`]) or a window has passed ([`Timing::Window`]). A clone
-/// is the same.
+/// Delays the broadcasts of an [`ObserverRegistry`] until a burst is over
+/// ([`DebounceMode::Trailing`]) or a window has passed ([`DebounceMode::Window`]).
+/// Clones share the pending notifications.
 ///
-/// Only notifications with a coalescing key are gathered, the newest per key.
-/// One without a key must arrive as it is: [`submit`](Self::submit) does not
-/// take it, and whoever has it broadcasts it. This is off unless you put it in between:
-/// by default every change is told at once.
+/// Only notifications with a coalescing key are gathered, the newest per key. One
+/// without a key must not be merged: [`submit`](Self::submit) refuses it, and the
+/// caller broadcasts it. Batching is opt-in: without this wrapper every change is
+/// broadcast immediately.
 #[derive(Clone)]
 pub struct BatchedBroadcast {
     registry: ObserverRegistry,
-    gathered: Debouncer<CoalesceKey, Notification>,
+    pending: Debouncer<CoalesceKey, Notification>,
 }
 
 impl BatchedBroadcast {
-    /// Gathers what is to go to this registry.
-    pub fn new(registry: ObserverRegistry, timing: Timing) -> Self {
+    /// Gathers notifications for this registry.
+    pub fn new(registry: ObserverRegistry, mode: DebounceMode) -> Self {
         Self {
             registry,
-            gathered: Debouncer::new(timing),
+            pending: Debouncer::new(mode),
         }
     }
 
-    /// Hands in a notification. True if it waits for its time; false if it has
-    /// no key, or too many wait already: then broadcast it yourself.
-    #[must_use = "what was not taken must be broadcast by the caller"]
+    /// Submits a notification. True if it is pending; false if it has no key or too many
+    /// are pending, and the caller has to broadcast it.
+    #[must_use = "the caller must broadcast a notification that was refused"]
     pub fn submit(&self, notification: Notification) -> bool {
         match notification.coalesce_key().cloned() {
-            Some(key) => self.gathered.trigger(key, notification),
+            Some(key) => self.pending.trigger(key, notification),
             None => false,
         }
     }
 
-    /// Broadcasts each when its time comes, for ever. Spawn it once.
+    /// Broadcasts notifications when they are due, in an endless loop. Spawn it once.
     ///
-    /// Dropping it ends the broadcast that is under way; what waits is kept
-    /// for the next run.
+    /// Dropping the future cancels the broadcast in flight; pending notifications are
+    /// kept for the next run.
     pub async fn run(&self) {
         loop {
-            let fired = self.gathered.fired().await;
-            let _ = self.registry.broadcast(&fired.value).await;
+            let due = self.pending.next().await;
+            let _ = self.registry.broadcast(&due.value).await;
         }
     }
 }
@@ -54,7 +54,7 @@ impl BatchedBroadcast {
 impl fmt::Debug for BatchedBroadcast {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("BatchedBroadcast")
-            .field(&self.gathered)
+            .field(&self.pending)
             .finish()
     }
 }

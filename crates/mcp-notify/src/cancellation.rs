@@ -1,4 +1,4 @@
-//! `notifications/cancelled`, inbound: ending a request that is under way.
+//! `notifications/cancelled`, inbound: cancels a request that is in flight.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -12,42 +12,42 @@ use tokio_util::sync::CancellationToken;
 use crate::method::Method;
 use crate::notification::Notification;
 use crate::session::{Session, SessionKey};
-use crate::teardown::{Detach, Until, give_back};
+use crate::teardown::{Detach, DetachOn, shrink_sparse};
 
-/// The id of a JSON-RPC request: a number or a text.
+/// The id of a JSON-RPC request: a number or a string.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum RequestId {
     /// A number.
     Number(i64),
-    /// A text.
+    /// A string.
     Text(Arc<str>),
 }
 
-/// The requests that are being handled, per session. A clone is the same.
+/// The requests in flight, per session. Clones share the registry.
 ///
-/// A cancelled request gets no response: its handler finds its token cancelled
-/// and returns. When a session ends, so do all of its requests.
+/// A cancelled request gets no response: its handler returns when it finds the request
+/// cancelled. Closing a session cancels all of its requests.
 #[derive(Clone, Default)]
-pub struct InFlight(Arc<Requests>);
+pub struct InFlightRequests(Arc<Requests>);
 
-/// A request that is being handled. Dropping it ends its registration.
+/// A request in flight. Dropping it removes the registration.
 #[derive(Debug)]
-pub struct Request {
-    registry: InFlight,
+pub struct InFlightRequest {
+    registry: InFlightRequests,
     session: SessionKey,
     id: RequestId,
     serial: u64,
     token: CancellationToken,
 }
 
-/// What `notifications/cancelled` did.
+/// The outcome of `notifications/cancelled`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CancelOutcome {
-    /// The handler was told.
+    /// The request was cancelled.
     Cancelled,
-    /// There is no such request, or no longer: ignored, as the protocol asks.
+    /// There is no such request in flight: ignored, as the protocol requires.
     Unknown,
     /// `initialize` cannot be cancelled.
     Protected,
@@ -57,21 +57,21 @@ pub enum CancelOutcome {
 struct Requests(Mutex<HashMap<SessionKey, HashMap<RequestId, Running>>>);
 
 struct Running {
-    /// Tells two requests with one id apart.
+    /// Distinguishes two requests with the same id.
     serial: u64,
     token: CancellationToken,
     protected: bool,
 }
 
-impl InFlight {
-    /// No requests yet.
+impl InFlightRequests {
+    /// A registry without requests.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Registers a request of this method. Keep the returned value while the
-    /// handler runs. Its token is already cancelled if the session has ended.
-    pub fn begin(&self, session: &Session, id: RequestId, method: &str) -> Request {
+    /// Registers a request of this method. Keep the returned value while the handler
+    /// runs. The request is already cancelled if the session is closed.
+    pub fn begin(&self, session: &Session, id: RequestId, method: &str) -> InFlightRequest {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let serial = NEXT.fetch_add(1, Ordering::Relaxed);
         let token = CancellationToken::new();
@@ -87,11 +87,11 @@ impl InFlight {
             .entry(key)
             .or_default()
             .insert(id.clone(), running);
-        let part: Arc<dyn Detach> = Arc::clone(&self.0) as _;
-        if !session.attach(&part, Until::Closed) {
-            part.detach(key);
+        let registry: Arc<dyn Detach> = Arc::clone(&self.0) as _;
+        if !session.attach(&registry, DetachOn::Close) {
+            registry.detach(key);
         }
-        Request {
+        InFlightRequest {
             registry: self.clone(),
             session: key,
             id,
@@ -100,8 +100,8 @@ impl InFlight {
         }
     }
 
-    /// What the session's `notifications/cancelled` asks for. A session can
-    /// cancel its own requests only.
+    /// Handles `notifications/cancelled` of the session, which can cancel its own
+    /// requests only.
     pub fn cancel(&self, session: &Session, id: &RequestId) -> CancelOutcome {
         let requests = self.0.0.lock();
         let token = match requests.get(&session.key()).and_then(|own| own.get(id)) {
@@ -116,40 +116,42 @@ impl InFlight {
         CancelOutcome::Cancelled
     }
 
-    /// How many requests are being handled.
+    /// The number of requests in flight.
     pub fn len(&self) -> usize {
         self.0.0.lock().values().map(HashMap::len).sum()
     }
 
-    /// Whether none is.
+    /// Whether no request is in flight.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-impl fmt::Debug for InFlight {
+impl fmt::Debug for InFlightRequests {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("InFlight").field(&self.len()).finish()
+        f.debug_tuple("InFlightRequests")
+            .field(&self.len())
+            .finish()
     }
 }
 
-impl Request {
+impl InFlightRequest {
     /// Waits until the request is cancelled. Cancel-safe.
     pub async fn cancelled(&self) {
         self.token.cancelled().await;
     }
 
-    /// Whether it was cancelled: then no response is to be sent.
+    /// Whether the request is cancelled: no response is to be sent then.
     pub fn is_cancelled(&self) -> bool {
         self.token.is_cancelled()
     }
 }
 
-impl Drop for Request {
+impl Drop for InFlightRequest {
     fn drop(&mut self) {
         let mut requests = self.registry.0.0.lock();
         if let Some(own) = requests.get_mut(&self.session) {
-            // A later request may have the id by now.
+            // A later request may have the same id.
             if own
                 .get(&self.id)
                 .is_some_and(|running| running.serial == self.serial)
@@ -158,7 +160,7 @@ impl Drop for Request {
             }
             if own.is_empty() {
                 requests.remove(&self.session);
-                give_back(&mut requests);
+                shrink_sparse(&mut requests);
             }
         }
     }
@@ -168,7 +170,7 @@ impl Detach for Requests {
     fn detach(&self, session: SessionKey) {
         let mut requests = self.0.lock();
         let own = requests.remove(&session).unwrap_or_default();
-        give_back(&mut requests);
+        shrink_sparse(&mut requests);
         drop(requests);
         for running in own.into_values() {
             running.token.cancel();
@@ -177,7 +179,7 @@ impl Detach for Requests {
 }
 
 impl Notification {
-    /// `notifications/cancelled` for a request that the server sent.
+    /// `notifications/cancelled` for a request of the server.
     pub fn cancelled(id: &RequestId, reason: Option<&str>) -> Self {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
@@ -204,7 +206,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_cancelled_request_is_told_and_unknown_ids_are_ignored() {
-        let (requests, session) = (InFlight::new(), Session::new("s"));
+        let (requests, session) = (InFlightRequests::new(), Session::new("s"));
         let id = RequestId::Number(7);
         let request = requests.begin(&session, id.clone(), "tools/call");
         assert_eq!(
@@ -221,7 +223,7 @@ mod tests {
 
     #[test]
     fn initialize_cannot_be_cancelled() {
-        let (requests, session) = (InFlight::new(), Session::new("s"));
+        let (requests, session) = (InFlightRequests::new(), Session::new("s"));
         let request = requests.begin(&session, RequestId::Number(0), "initialize");
         assert_eq!(
             requests.cancel(&session, &RequestId::Number(0)),
@@ -232,7 +234,11 @@ mod tests {
 
     #[test]
     fn one_session_cannot_cancel_anothers_and_its_end_cancels_its_own() {
-        let (requests, a, b) = (InFlight::new(), Session::new("a"), Session::new("b"));
+        let (requests, a, b) = (
+            InFlightRequests::new(),
+            Session::new("a"),
+            Session::new("b"),
+        );
         let of_a = requests.begin(&a, RequestId::Number(1), "tools/call");
         let of_b = requests.begin(&b, RequestId::Number(1), "tools/call");
         assert_eq!(
@@ -253,7 +259,7 @@ mod tests {
 
     #[test]
     fn the_end_of_a_request_does_not_touch_a_later_one_with_its_id() {
-        let (requests, session) = (InFlight::new(), Session::new("s"));
+        let (requests, session) = (InFlightRequests::new(), Session::new("s"));
         let id = RequestId::Number(1);
         let first = requests.begin(&session, id.clone(), "tools/call");
         let second = requests.begin(&session, id.clone(), "tools/call");

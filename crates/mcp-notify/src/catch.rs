@@ -1,4 +1,4 @@
-//! A panic of foreign code becomes an error of the one send it happened in.
+//! Catches a panic of a sink and turns it into an error of that one send.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -6,10 +6,11 @@ use std::task::Poll;
 
 use crate::sink::{SendError, SendFuture};
 
-/// Runs a send; a panic while it is made or polled is [`SendError::Panicked`].
+/// Runs a send. A panic while its future is made or polled becomes
+/// [`SendError::Panicked`].
 ///
-/// Unwinding safely is the sink's affair: it is shared behind `&self` anyway,
-/// so whatever it may break it could break without a panic too.
+/// Unwind safety is the responsibility of the sink: it is shared behind `&self`, so
+/// that a panic can leave nothing broken that a plain call could not.
 pub(crate) async fn catch_panic<'a>(
     make: impl FnOnce() -> SendFuture<'a>,
 ) -> Result<(), SendError> {
@@ -24,8 +25,8 @@ pub(crate) async fn catch_panic<'a>(
     .await
 }
 
-/// The same for a send that does not wait.
-pub(crate) fn catch_panic_now(
+/// The same for a synchronous send.
+pub(crate) fn catch_panic_sync(
     send: impl FnOnce() -> Option<Result<(), SendError>>,
 ) -> Option<Result<(), SendError>> {
     catch_unwind(AssertUnwindSafe(send)).unwrap_or_else(|panic| Some(Err(panicked(&*panic))))

@@ -1,4 +1,4 @@
-//! Which failures are worth a retry, how they are counted, and whom they prune.
+//! Classification of failures: whether to retry, how to count, whether to prune.
 
 use std::error::Error;
 use std::io;
@@ -7,26 +7,26 @@ use std::sync::Arc;
 use crate::metrics::ErrorType;
 use crate::sink::{BoxError, SendError};
 
-/// What follows from a failure.
+/// The class of a failure: its consequences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FailureClass {
-    /// The label of the counter.
+    /// The label of the failure counter.
     pub error_type: ErrorType,
     /// Whether another attempt may succeed.
     pub retryable: bool,
-    /// Whether the session should stop being a target once this is given up:
-    /// true when the connection is at fault, false when the payload is.
+    /// Whether the session is pruned when the notification is abandoned: true if the
+    /// connection is at fault, false if the payload is.
     pub prunes: bool,
 }
 
 impl SendError {
-    /// What follows from this failure.
+    /// The class of this failure.
     pub fn class(&self) -> FailureClass {
         let (error_type, retryable, prunes) = match self {
             Self::Network(_) => (ErrorType::Network, true, true),
             Self::Deadline(_) | Self::Timeout(_) => (ErrorType::Timeout, true, true),
-            // Retrying a session that is known to be gone helps nobody.
+            // A retry to a closed session cannot succeed.
             Self::Closed => (ErrorType::Network, false, true),
             Self::Serialization(_) => (ErrorType::Serialization, false, false),
             Self::InvalidParams(_)
@@ -42,25 +42,24 @@ impl SendError {
         }
     }
 
-    /// Sorts an error of a foreign library by what it *is*, never by its text.
+    /// Classifies an error of another library by its type, never by its text.
     ///
-    /// The error and its sources are looked at from the outside in; the first
-    /// one that is known decides: [`std::io::Error`] by its kind,
-    /// [`serde_json::Error`], tokio's `Elapsed` and `JoinError`, this crate's
-    /// own errors, hyper's errors with the feature `hyper`, rmcp's with the
-    /// feature `rmcp`. An error nobody knows is [`SendError::Other`] and is not
-    /// retried.
+    /// The error and its sources are inspected from the outermost inwards, and the
+    /// first known type decides: [`std::io::Error`] by its kind,
+    /// [`serde_json::Error`], tokio's `Elapsed` and `JoinError`, this crate's own
+    /// errors, hyper's errors with the feature `hyper`, and rmcp's with the feature
+    /// `rmcp`. An error of an unknown type is [`SendError::Other`] and is not retried.
     pub fn classify(error: impl Into<BoxError>) -> Self {
         let error: Arc<dyn Error + Send + Sync> = Arc::from(error.into());
-        match Kind::of_chain(&*error) {
+        match Cause::of_chain(&*error) {
             Some(kind) => kind.with(error),
             None => Self::Other(error),
         }
     }
 }
 
-/// A recognised cause, before it is joined with the whole error.
-pub(crate) enum Kind {
+/// A recognised cause, to be combined with the whole error.
+pub(crate) enum Cause {
     Network,
     Timeout,
     Serialization,
@@ -70,15 +69,15 @@ pub(crate) enum Kind {
     Known(SendError),
 }
 
-impl Kind {
-    /// The first known cause, from the outside in.
+impl Cause {
+    /// The first known cause, from the outermost error inwards.
     pub(crate) fn of_chain(error: &(dyn Error + 'static)) -> Option<Self> {
         let mut cause = Some(error);
         while let Some(current) = cause {
             if let Some(kind) = Self::of(current) {
                 return Some(kind);
             }
-            // `io::Error` hides the error it wraps from `source`.
+            // `io::Error::source` skips the error that is wrapped.
             cause = match current.downcast_ref().and_then(io::Error::get_ref) {
                 Some(wrapped) => Some(wrapped),
                 None => current.source(),
@@ -99,7 +98,7 @@ impl Kind {
         }
     }
 
-    /// `None`: not known, ask its source.
+    /// `None` for an unknown type: its source may be known.
     fn of(error: &(dyn Error + 'static)) -> Option<Self> {
         if let Some(error) = error.downcast_ref::<SendError>() {
             return Some(Self::Known(error.clone()));
@@ -108,7 +107,7 @@ impl Kind {
             return Self::of_io(error);
         }
         if let Some(error) = error.downcast_ref::<serde_json::Error>() {
-            // A writer that failed underneath serde_json is the writer's error.
+            // An I/O error inside of a serde_json error is the writer's.
             return Some(
                 error
                     .io_error_kind()
@@ -130,7 +129,7 @@ impl Kind {
             return Self::of_hyper(error);
         }
         #[cfg(feature = "rmcp")]
-        if let Some(kind) = crate::rmcp::known(error) {
+        if let Some(kind) = crate::rmcp::cause_of(error) {
             return Some(kind);
         }
         None
@@ -138,7 +137,7 @@ impl Kind {
 
     fn of_io(error: &io::Error) -> Option<Self> {
         match Self::of_io_kind(error.kind()) {
-            // These say little; what the error wraps may say more.
+            // These kinds are unspecific; a wrapped error may be more specific.
             Self::Other | Self::InvalidParams if error.get_ref().is_some() => None,
             kind => Some(kind),
         }
@@ -158,7 +157,7 @@ impl Kind {
             | K::NetworkDown
             | K::UnexpectedEof
             | K::WriteZero
-            // The two a socket returns when asked at a bad moment: temporary.
+            // Temporary conditions of a socket.
             | K::Interrupted
             | K::WouldBlock => Self::Network,
             K::InvalidInput | K::InvalidData => Self::InvalidParams,

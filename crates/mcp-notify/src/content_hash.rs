@@ -1,4 +1,4 @@
-//! The hash of a list's content: what it says, not how or when it was written.
+//! The content hash of a list, independent of order and of file times.
 
 use std::fmt::{self, Write};
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use sha2::{Digest, Sha256};
 
 use crate::notification::EncodeError;
 
-/// Identifies the content of a registry.
+/// The hash of a list's content.
 ///
-/// Equal items give an equal hash in whatever order they come and whatever the
-/// order of their keys; times of files do not enter. A hash from elsewhere can
-/// be carried with [`from`](Self::from), and an empty one means "not known yet".
+/// Equal items give an equal hash, regardless of the order of the items and of their
+/// keys. A hash that was computed elsewhere can be converted with [`from`](Self::from),
+/// and an empty one means "not known yet".
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ContentHash(Arc<str>);
 
@@ -26,9 +26,9 @@ impl ContentHash {
         Self::of_all(&[items])
     }
 
-    /// The same over several collections that make up one registry, such as
-    /// resources and their templates. An item that moves from one collection
-    /// to another changes the hash.
+    /// The hash over several collections that make up one list, such as resources and
+    /// their templates. An item that moves from one collection to another changes the
+    /// hash.
     ///
     /// # Errors
     /// [`EncodeError::Json`] if an item cannot be serialised.
@@ -40,7 +40,7 @@ impl ContentHash {
             hash.update(b"[");
             for text in texts {
                 hash.update(text.as_bytes());
-                // A line end is in no canonical text, so items cannot run together.
+                // Canonical JSON contains no line end, so items cannot run together.
                 hash.update(b"\n");
             }
             hash.update(b"]");
@@ -86,8 +86,8 @@ fn canonical(item: &impl Serialize) -> Result<String, EncodeError> {
     Ok(value.to_string())
 }
 
-/// serde_json keeps keys sorted unless some crate in the tree asks it to keep
-/// their order; then this does it.
+/// Sorts the keys of all objects. serde_json does so itself unless its feature
+/// `preserve_order` is enabled by another crate.
 fn sort_keys(value: &mut Value) {
     match value {
         Value::Object(map) => {

@@ -1,4 +1,4 @@
-//! The session of the current request, without passing it around.
+//! The session of the current request, as a task-local.
 
 use crate::session::Session;
 
@@ -6,16 +6,16 @@ tokio::task_local! {
     static CURRENT: Session;
 }
 
-/// Runs a handler as a request of this session: inside it, and inside whatever
-/// it awaits, [`current_session`] answers.
+/// Runs a handler as a request of this session: [`current_session`] returns the session
+/// in the handler and in all that it awaits.
 ///
-/// A task spawned by the handler is not inside; call this again there if it is
-/// to be. Cancel-safe as far as `handler` is.
+/// A task that the handler spawns does not inherit the session; call this again there.
+/// Cancel-safe as far as `handler` is.
 pub async fn with_session<F: Future>(session: Session, handler: F) -> F::Output {
     CURRENT.scope(session, handler).await
 }
 
-/// The session whose request is being handled; `None` outside a request.
+/// The session of the current request; `None` outside of a request.
 pub fn current_session() -> Option<Session> {
     CURRENT.try_with(Clone::clone).ok()
 }

@@ -1,4 +1,4 @@
-//! Waiting until things are quiet, or until a window is over.
+//! Debouncing: triggers per key are gathered until they stop, or for a window of time.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -11,127 +11,127 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-use crate::teardown::give_back;
+use crate::teardown::shrink_sparse;
 
-/// How many keys may wait at once. One more is refused, not the oldest lost:
-/// whoever triggers can act at once instead.
-pub const KEYS_MAX: usize = 65_536;
+/// Maximum number of pending keys. One more is refused instead of evicting the oldest:
+/// the caller can act immediately instead.
+pub const DEBOUNCE_KEYS_MAX: usize = 65_536;
 
-/// When a key fires.
+/// When a key is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Timing {
-    /// When nothing triggered it for so long: each trigger starts anew.
+pub enum DebounceMode {
+    /// This long after its last trigger: each trigger restarts the delay.
     Trailing(Duration),
-    /// So long after the first trigger, whatever comes in between: one batch
-    /// per window.
+    /// This long after its first trigger, whatever comes in between: one batch per
+    /// window.
     Window(Duration),
 }
 
-/// Collects triggers per key and hands out each key once when its time comes,
-/// with the newest value. A clone is the same debouncer.
+/// Gathers triggers per key, and returns each key once, with its newest value, when it
+/// is due. Clones share the debouncer.
 ///
-/// Triggering never waits. Somebody has to ask for what fired with
-/// [`fired`](Self::fired), in a task of its own.
+/// Triggering never waits. A task has to call [`next`](Self::next) in a loop.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() {
 /// use std::time::Duration;
-/// use mcp_notify::{Debouncer, Timing};
+/// use mcp_notify::{Debouncer, DebounceMode};
 ///
-/// let debouncer = Debouncer::new(Timing::Trailing(Duration::from_millis(250)));
+/// let debouncer = Debouncer::new(DebounceMode::Trailing(Duration::from_millis(250)));
 /// for value in 0..10 {
 ///     debouncer.trigger("roots", value);
 /// }
-/// let fired = debouncer.fired().await;
-/// assert_eq!((fired.key, fired.value, fired.triggers), ("roots", 9, 10));
+/// let due = debouncer.next().await;
+/// assert_eq!((due.key, due.value, due.triggers), ("roots", 9, 10));
 /// # }
 /// ```
 pub struct Debouncer<K, V = ()>(Arc<Shared<K, V>>);
 
-/// A key whose time came.
+/// A key that is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Fired<K, V> {
+pub struct Debounced<K, V> {
     /// The key.
     pub key: K,
     /// The value of its last trigger.
     pub value: V,
-    /// How many triggers became this one.
+    /// The number of triggers that were gathered.
     pub triggers: u64,
 }
 
 struct Shared<K, V> {
-    timing: Timing,
+    mode: DebounceMode,
     queue: Mutex<Queue<K, V>>,
-    /// Something was triggered or forgotten: the next time may be another one.
+    /// A key was triggered: the next due time may have changed.
     changed: Notify,
 }
 
-/// What waits, by key and by time.
+/// The pending keys, by key and by due time.
 struct Queue<K, V> {
-    by_key: HashMap<K, Waiting<V>>,
+    by_key: HashMap<K, Pending<V>>,
     by_time: BTreeMap<Due, K>,
     next_ticket: u64,
 }
 
-struct Waiting<V> {
+struct Pending<V> {
     due: Due,
     value: V,
     triggers: u64,
 }
 
-/// When, and a ticket that tells apart what is due at the same moment.
+/// The due time, and a ticket that distinguishes keys with the same one.
 type Due = (Instant, u64);
 
 impl<K: Hash + Eq + Clone, V> Debouncer<K, V> {
-    /// A debouncer with nothing waiting.
-    pub fn new(timing: Timing) -> Self {
+    /// A debouncer without pending keys.
+    pub fn new(mode: DebounceMode) -> Self {
         let queue = Queue {
             by_key: HashMap::new(),
             by_time: BTreeMap::new(),
             next_ticket: 0,
         };
         Self(Arc::new(Shared {
-            timing,
+            mode,
             queue: Mutex::new(queue),
             changed: Notify::new(),
         }))
     }
 
-    /// Triggers the key. False, and nothing done, if [`KEYS_MAX`] others wait.
+    /// Triggers the key. False, without effect, if [`DEBOUNCE_KEYS_MAX`] others are
+    /// pending.
     pub fn trigger(&self, key: K, value: V) -> bool {
-        let triggered = self.0.queue.lock().trigger(self.0.timing, key, value);
+        let triggered = self.0.queue.lock().trigger(self.0.mode, key, value);
         if triggered {
             self.0.changed.notify_one();
         }
         triggered
     }
 
-    /// Takes the key back. True if it waited.
-    pub fn forget(&self, key: &K) -> bool {
+    /// Cancels the key. True if it was pending.
+    pub fn cancel(&self, key: &K) -> bool {
         self.0.queue.lock().remove(key).is_some()
     }
 
-    /// How many keys wait.
+    /// The number of pending keys.
     pub fn len(&self) -> usize {
         self.0.queue.lock().by_key.len()
     }
 
-    /// Whether none does.
+    /// Whether no key is pending.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Waits for the next key whose time comes; for ever, if nothing is triggered.
+    /// Waits for the next key that is due.
     ///
-    /// Cancel-safe: a key is taken only when it is returned. One task at a
-    /// time should wait; of several, any one gets a key.
-    pub async fn fired(&self) -> Fired<K, V> {
+    /// Cancel-safe: a key is taken only when it is returned. One task at a time should
+    /// wait; of several, any one gets a key.
+    pub async fn next(&self) -> Debounced<K, V> {
         loop {
             let next = match self.0.queue.lock().take_due() {
-                Ok(fired) => return fired,
+                Ok(due) => return due,
                 Err(next) => next,
             };
             match next {
@@ -146,31 +146,31 @@ impl<K: Hash + Eq + Clone, V> Debouncer<K, V> {
 }
 
 impl<K: Hash + Eq + Clone, V> Queue<K, V> {
-    fn trigger(&mut self, timing: Timing, key: K, value: V) -> bool {
-        let (Timing::Trailing(delay) | Timing::Window(delay)) = timing;
+    fn trigger(&mut self, mode: DebounceMode, key: K, value: V) -> bool {
+        let (DebounceMode::Trailing(delay) | DebounceMode::Window(delay)) = mode;
         self.next_ticket += 1;
         let due = (Instant::now() + delay, self.next_ticket);
-        let full = self.by_key.len() >= KEYS_MAX;
+        let full = self.by_key.len() >= DEBOUNCE_KEYS_MAX;
         match self.by_key.entry(key) {
             Entry::Vacant(_) if full => return false,
             Entry::Vacant(entry) => {
                 self.by_time.insert(due, entry.key().clone());
-                entry.insert(Waiting {
+                entry.insert(Pending {
                     due,
                     value,
                     triggers: 1,
                 });
             }
             Entry::Occupied(mut entry) => {
-                let waiting = entry.get_mut();
-                waiting.value = value;
-                waiting.triggers += 1;
-                if let Timing::Trailing(_) = timing {
-                    let before = std::mem::replace(&mut waiting.due, due);
+                let pending = entry.get_mut();
+                pending.value = value;
+                pending.triggers += 1;
+                if let DebounceMode::Trailing(_) = mode {
+                    let before = std::mem::replace(&mut pending.due, due);
                     let key = self
                         .by_time
                         .remove(&before)
-                        .expect("what waits has its time");
+                        .expect("a pending key has its due time");
                     self.by_time.insert(due, key);
                 }
             }
@@ -178,15 +178,15 @@ impl<K: Hash + Eq + Clone, V> Queue<K, V> {
         true
     }
 
-    fn remove(&mut self, key: &K) -> Option<Waiting<V>> {
-        let waiting = self.by_key.remove(key)?;
-        self.by_time.remove(&waiting.due);
-        give_back(&mut self.by_key);
-        Some(waiting)
+    fn remove(&mut self, key: &K) -> Option<Pending<V>> {
+        let pending = self.by_key.remove(key)?;
+        self.by_time.remove(&pending.due);
+        shrink_sparse(&mut self.by_key);
+        Some(pending)
     }
 
-    /// The key that is due, or when the next one will be.
-    fn take_due(&mut self) -> Result<Fired<K, V>, Option<Instant>> {
+    /// Takes a key that is due, or returns the time when the next one will be.
+    fn take_due(&mut self) -> Result<Debounced<K, V>, Option<Instant>> {
         let Some((&(at, _), key)) = self.by_time.first_key_value() else {
             return Err(None);
         };
@@ -194,10 +194,10 @@ impl<K: Hash + Eq + Clone, V> Queue<K, V> {
             return Err(Some(at));
         }
         let key = key.clone();
-        let Waiting {
+        let Pending {
             value, triggers, ..
-        } = self.remove(&key).expect("a time has its key");
-        Ok(Fired {
+        } = self.remove(&key).expect("a due time has its key");
+        Ok(Debounced {
             key,
             value,
             triggers,
@@ -214,8 +214,8 @@ impl<K, V> Clone for Debouncer<K, V> {
 impl<K, V> fmt::Debug for Debouncer<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Debouncer")
-            .field("timing", &self.0.timing)
-            .field("waiting", &self.0.queue.lock().by_key.len())
+            .field("mode", &self.0.mode)
+            .field("pending", &self.0.queue.lock().by_key.len())
             .finish_non_exhaustive()
     }
 }

@@ -1,4 +1,4 @@
-//! Sending for real: a deadline, a classification, retries, and an end.
+//! Delivery: sends with a deadline, classification of failures, retries.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,33 +7,32 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-use crate::catch::{catch_panic, catch_panic_now};
+use crate::catch::{catch_panic, catch_panic_sync};
 use crate::failure::FailureReport;
 use crate::logging::{Level, LogMessage};
 use crate::metrics::Metrics;
 use crate::notification::Notification;
-use crate::outbox::{Gap, Item, ReadEnd};
+use crate::outbox::{Gap, OutboxItem, ReadEnd};
 use crate::retry::{RetryPolicy, attempt_number};
 use crate::session::Session;
 use crate::sink::{DefaultSink, NotificationSink, SendError};
 
-/// How long one send may take before it counts as a timeout.
+/// The deadline of one send.
 pub const SEND_DEADLINE: Duration = Duration::from_secs(2);
 
-/// Makes of a gap the notification that tells the client of it, or nothing.
+/// Renders the notification that announces a gap to the client, or `None`.
 pub type GapRenderer = Arc<dyn Fn(&Session, Gap) -> Option<Notification> + Send + Sync>;
 
-type OutcomeHook = Arc<dyn Fn(&Session, &Notification, &Outcome) + Send + Sync>;
+type OutcomeHook = Arc<dyn Fn(&Session, &Notification, &DeliveryOutcome) + Send + Sync>;
 
-/// Carries notifications to sessions through one sink. A clone is the same.
+/// Delivers notifications to sessions through one sink. Cheap to clone.
 ///
-/// One notification to one session is the unit: each is sent within a
-/// deadline, and on a network failure or timeout again after 100, 200 and
-/// 400 ms. What cannot be sent is given up with one log record and one count.
-/// Nothing a sink does to one session, be it to hang, to panic or to return
-/// nonsense, reaches another.
+/// The unit is one notification to one session. Each send has a deadline, and a
+/// network failure or timeout is retried after 100, 200 and 400 ms. A notification
+/// that cannot be sent is abandoned with one log record and one count. A sink that
+/// hangs, panics or returns a wrong error for one session does not affect another.
 ///
-/// Delivery is best effort. A client that needs to be sure reads the resource.
+/// Delivery is best effort. A client that must not miss a change reads the resource.
 #[derive(Clone)]
 #[must_use]
 pub struct Delivery {
@@ -45,30 +44,30 @@ pub struct Delivery {
     on_outcome: Option<OutcomeHook>,
 }
 
-/// What became of one notification for one session.
+/// The outcome of delivering one notification to one session.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum Outcome {
-    /// The sink took it.
+pub enum DeliveryOutcome {
+    /// The sink accepted it.
     Delivered {
-        /// After so many retries.
+        /// The number of retries that it took.
         retries: u32,
     },
-    /// It was given up, logged and counted.
+    /// It was abandoned, logged and counted.
     Abandoned {
         /// The last failure.
         error: SendError,
-        /// `max(1, retries)`: what the log record says.
+        /// `max(1, retries)`, as in the log record.
         attempt_number: u32,
     },
-    /// The session ended first. Nobody is left to miss it.
+    /// The session was closed first. This is not a failure: there is no recipient.
     SessionEnded,
 }
 
 // === impl Delivery ===
 
 impl Delivery {
-    /// Delivery through this sink, with the default policy.
+    /// Delivery through this sink, with the default retry policy and deadline.
     pub fn new(sink: impl NotificationSink) -> Self {
         Self {
             sink: Arc::new(sink),
@@ -80,27 +79,27 @@ impl Delivery {
         }
     }
 
-    /// Another retry policy; [`RetryPolicy::none`] switches retries off.
+    /// Sets the retry policy; [`RetryPolicy::none`] disables retries.
     pub fn retry(mut self, retry: RetryPolicy) -> Self {
         self.retry = retry;
         self
     }
 
-    /// Another deadline for one send.
+    /// Sets the deadline of one send.
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self
     }
 
-    /// Where failures are counted. Without it they are only logged.
+    /// Sets where failures are counted. Without it they are only logged.
     pub fn metrics(mut self, metrics: Metrics) -> Self {
         self.report = FailureReport::new(metrics);
         self
     }
 
-    /// How a gap in the stream is told to the client. The default sends a
-    /// `notifications/message` at `warning` to sessions whose level admits it,
-    /// and nothing to others.
+    /// Sets how a gap in the stream is announced to the client. The default sends a
+    /// `notifications/message` at `warning` to a session whose level admits it, and
+    /// nothing to others.
     pub fn gap(
         mut self,
         render: impl Fn(&Session, Gap) -> Option<Notification> + Send + Sync + 'static,
@@ -109,37 +108,36 @@ impl Delivery {
         self
     }
 
-    /// Calls `hook` with every outcome, for counters of your own. It must not
-    /// block.
+    /// Sets a hook that is called with every outcome, for counters of your own. It must
+    /// not block.
     pub fn on_outcome(
         mut self,
-        hook: impl Fn(&Session, &Notification, &Outcome) + Send + Sync + 'static,
+        hook: impl Fn(&Session, &Notification, &DeliveryOutcome) + Send + Sync + 'static,
     ) -> Self {
         self.on_outcome = Some(Arc::new(hook));
         self
     }
 
-    /// Delivers one notification to one session: at most four sends and 700 ms
-    /// of waiting, and less if the session ends first.
+    /// Delivers one notification to one session: at most four sends and 700 ms of
+    /// backoff, and less if the session is closed first.
     ///
-    /// Does not prune the session; [`Outcome::prunes`] says whether to.
-    /// Cancel-safe in so far as nothing is left running when the future is
-    /// dropped; whether the client has got it is then unknown.
-    pub async fn deliver(&self, session: &Session, notification: &Notification) -> Outcome {
+    /// Does not prune the session; [`DeliveryOutcome::prunes`] says whether to. Cancel
+    /// safety: dropping the future leaves nothing running, and whether the client
+    /// received the notification is then unknown.
+    pub async fn deliver(&self, session: &Session, notification: &Notification) -> DeliveryOutcome {
         self.deliver_after(session, notification, None).await
     }
 
-    /// As [`deliver`](Self::deliver), where the first send may have been made
-    /// already and failed.
+    /// As [`deliver`](Self::deliver), after a first send that may have failed already.
     pub(crate) async fn deliver_after(
         &self,
         session: &Session,
         notification: &Notification,
         failed: Option<SendError>,
-    ) -> Outcome {
+    ) -> DeliveryOutcome {
         let session = &session.unowned();
         let outcome = self.attempt(session, notification, failed).await;
-        self.tell(session, notification, &outcome);
+        self.call_outcome_hook(session, notification, &outcome);
         outcome
     }
 
@@ -148,23 +146,23 @@ impl Delivery {
         session: &Session,
         notification: &Notification,
         mut failed: Option<SendError>,
-    ) -> Outcome {
+    ) -> DeliveryOutcome {
         let mut retries = 0;
         loop {
             if session.is_closed() {
-                return Outcome::SessionEnded;
+                return DeliveryOutcome::SessionEnded;
             }
             let error = match failed.take() {
                 Some(error) => error,
                 None => tokio::select! {
                     biased;
                     result = self.send_once(session, notification) => match result {
-                        Ok(()) => return Outcome::Delivered { retries },
-                        // It ended while being sent to: no failure of anything.
-                        Err(_) if session.is_closed() => return Outcome::SessionEnded,
+                        Ok(()) => return DeliveryOutcome::Delivered { retries },
+                        // Closed during the send: not a failure.
+                        Err(_) if session.is_closed() => return DeliveryOutcome::SessionEnded,
                         Err(error) => error,
                     },
-                    () = session.closed() => return Outcome::SessionEnded,
+                    () = session.closed() => return DeliveryOutcome::SessionEnded,
                 },
             };
             let retry = error.class().retryable;
@@ -175,24 +173,24 @@ impl Delivery {
             FailureReport::retrying(session, notification, &error);
             tokio::select! {
                 biased;
-                () = session.closed() => return Outcome::SessionEnded,
+                () = session.closed() => return DeliveryOutcome::SessionEnded,
                 () = sleep(delay) => retries += 1,
             }
         }
     }
 
-    /// Delivers everything that is pushed to the session's outbox, in order,
-    /// until the session ends or another reader takes over. Spawn it once per
-    /// session. The future does not keep the session alive.
+    /// Delivers everything that is pushed to the session's outbox, in order, until the
+    /// session is closed or another reader takes over. Spawn it once per session. The
+    /// future does not keep the session alive.
     ///
-    /// After a notification was given up because of the connection, the
-    /// session is pruned; what else waits is still tried.
+    /// The session is pruned when a notification is abandoned because of the
+    /// connection; the rest of the outbox is still tried.
     ///
-    /// Ends at once with [`ReadEnd::Circular`] if the sink would put everything
-    /// back into the outbox. Cancel-safe: dropped in the middle, what was not
-    /// sent is back in the outbox. When another reader takes over, a send that
-    /// is under way is dropped and its notification is the other reader's; if
-    /// the sink had sent it all the same, the client gets it twice.
+    /// Returns [`ReadEnd::Circular`] at once if the sink pushes to the outbox itself.
+    /// Cancel-safe: dropping the future puts back what was not sent. When another
+    /// reader takes over, the send in flight is dropped and its notification belongs
+    /// to that reader; if the sink had sent it nevertheless, the client gets it
+    /// twice.
     pub fn run(&self, session: &Session) -> impl Future<Output = ReadEnd> + Send + 'static {
         let delivery = self.clone();
         let session = session.unowned();
@@ -211,8 +209,8 @@ impl Delivery {
                     Err(end) => return end,
                 };
                 while let Some(item) = batch.front().cloned() {
-                    // The newer reader has all of the batch already: to go on
-                    // would be to send it twice.
+                    // The newer reader owns the whole batch already: continuing would
+                    // send it twice.
                     let handled = tokio::select! {
                         biased;
                         outcome = delivery.handle(&session, &item) => outcome,
@@ -224,10 +222,10 @@ impl Delivery {
                         }
                         Some(outcome) => {
                             match outcome {
-                                Outcome::Delivered { .. } => batch.deliver(),
-                                Outcome::Abandoned { .. } => batch.abandon(),
-                                // Closing has counted what waits; this is the rest.
-                                Outcome::SessionEnded => return ReadEnd::Closed,
+                                DeliveryOutcome::Delivered { .. } => batch.deliver(),
+                                DeliveryOutcome::Abandoned { .. } => batch.abandon(),
+                                // Closing has counted all that was pending.
+                                DeliveryOutcome::SessionEnded => return ReadEnd::Closed,
                             };
                             if outcome.prunes() {
                                 session.prune();
@@ -239,51 +237,58 @@ impl Delivery {
         }
     }
 
-    /// Sends one item of an outbox; a gap has no outcome.
-    async fn handle(&self, session: &Session, item: &Item) -> Option<Outcome> {
+    /// Sends one item of an outbox. A gap has no outcome.
+    async fn handle(&self, session: &Session, item: &OutboxItem) -> Option<DeliveryOutcome> {
         match item {
-            Item::Gap(gap) => {
+            OutboxItem::Gap(gap) => {
                 self.announce(session, *gap).await;
                 None
             }
-            Item::Notification(notification) => Some(self.deliver(session, notification).await),
+            OutboxItem::Notification(notification) => {
+                Some(self.deliver(session, notification).await)
+            }
         }
     }
 
-    /// The outcome if it can be had without waiting; otherwise what is to be
-    /// handed to [`deliver_after`](Self::deliver_after).
-    pub(crate) fn deliver_now(
+    /// The outcome if the sink can send without waiting; otherwise the argument for
+    /// [`deliver_after`](Self::deliver_after).
+    pub(crate) fn try_deliver(
         &self,
         session: &Session,
         notification: &Notification,
-    ) -> Result<Outcome, Option<SendError>> {
-        let outcome = self.attempt_now(session, notification)?;
-        self.tell(session, notification, &outcome);
+    ) -> Result<DeliveryOutcome, Option<SendError>> {
+        let outcome = self.try_attempt(session, notification)?;
+        self.call_outcome_hook(session, notification, &outcome);
         Ok(outcome)
     }
 
-    fn tell(&self, session: &Session, notification: &Notification, outcome: &Outcome) {
+    fn call_outcome_hook(
+        &self,
+        session: &Session,
+        notification: &Notification,
+        outcome: &DeliveryOutcome,
+    ) {
         let Some(hook) = &self.on_outcome else { return };
-        // The hook's panic must not cost others their notification.
+        // A panicking hook must not stop the delivery to other sessions.
         if catch_unwind(AssertUnwindSafe(|| hook(session, notification, outcome))).is_err() {
             tracing::error!(session = session.name(), "an outcome hook panicked");
         }
     }
 
-    fn attempt_now(
+    fn try_attempt(
         &self,
         session: &Session,
         notification: &Notification,
-    ) -> Result<Outcome, Option<SendError>> {
+    ) -> Result<DeliveryOutcome, Option<SendError>> {
         if session.is_closed() {
-            return Ok(Outcome::SessionEnded);
+            return Ok(DeliveryOutcome::SessionEnded);
         }
         if let Err(error) = notification.pieces() {
             return Ok(self.abandon(session, notification, error.into(), 0));
         }
-        match catch_panic_now(|| self.sink.send_now(session, notification)).ok_or(None)? {
-            Ok(()) => Ok(Outcome::Delivered { retries: 0 }),
-            Err(_) if session.is_closed() => Ok(Outcome::SessionEnded),
+        match catch_panic_sync(|| self.sink.try_send(session, notification)).ok_or(None)? {
+            Ok(()) => Ok(DeliveryOutcome::Delivered { retries: 0 }),
+            Err(_) if session.is_closed() => Ok(DeliveryOutcome::SessionEnded),
             Err(error) if error.class().retryable => Err(Some(error)),
             Err(error) => Ok(self.abandon(session, notification, error, 0)),
         }
@@ -295,17 +300,17 @@ impl Delivery {
         notification: &Notification,
         error: SendError,
         retries: u32,
-    ) -> Outcome {
+    ) -> DeliveryOutcome {
         self.report
             .abandoned(session, notification, &error, retries);
-        Outcome::Abandoned {
+        DeliveryOutcome::Abandoned {
             error,
             attempt_number: attempt_number(retries),
         }
     }
 
-    /// Tells the client of a gap, once: a gap that cannot be told is in the
-    /// counters all the same, and must not make another gap.
+    /// Announces a gap to the client, in one attempt: the drops are counted already, and
+    /// a failed announcement must not make another gap.
     async fn announce(&self, session: &Session, gap: Gap) {
         let rendered = catch_unwind(AssertUnwindSafe(|| (self.gap)(session, gap)));
         let notification = match rendered {
@@ -321,7 +326,7 @@ impl Delivery {
             biased;
             sent = self.send_once(session, &notification) => {
                 if let Err(error) = sent {
-                    FailureReport::gap_untold(session, gap.dropped, &error);
+                    FailureReport::gap_not_announced(session, gap.dropped, &error);
                 }
             }
             () = session.closed() => {}
@@ -343,7 +348,7 @@ impl Delivery {
 }
 
 impl Default for Delivery {
-    /// Delivery through the session's own send.
+    /// Delivery over the session's own channel.
     fn default() -> Self {
         Self::new(DefaultSink)
     }
@@ -370,16 +375,16 @@ fn announce_as_log_message(session: &Session, gap: Gap) -> Option<Notification> 
     })
 }
 
-// === impl Outcome ===
+// === impl DeliveryOutcome ===
 
-impl Outcome {
-    /// Whether the sink took it.
+impl DeliveryOutcome {
+    /// Whether the sink accepted it.
     pub fn is_delivered(&self) -> bool {
         matches!(self, Self::Delivered { .. })
     }
 
-    /// Whether the session should stop being a target: the connection failed
-    /// for good, or the session has ended.
+    /// Whether the session is to be pruned: the connection failed, or the session is
+    /// closed.
     pub fn prunes(&self) -> bool {
         match self {
             Self::Delivered { .. } => false,

@@ -1,4 +1,4 @@
-//! The one path every abandoned notification takes: one record, one count.
+//! Failure reports: one log record and one count per abandoned notification.
 
 use crate::metrics::Metrics;
 use crate::notification::Notification;
@@ -6,31 +6,32 @@ use crate::retry::attempt_number;
 use crate::session::Session;
 use crate::sink::SendError;
 
-/// What the label says of a resource that belongs to none of the counted types.
+/// The field `resource_type` of a resource without a type.
 const UNSPECIFIED: &str = "unspecified";
 
-/// Logs and counts notifications that were given up.
+/// Logs and counts abandoned notifications.
 ///
-/// [`Delivery`](crate::Delivery) goes through it by itself. Go through it
-/// yourself only if you read an outbox with a loop of your own.
+/// [`Delivery`](crate::Delivery) does so by itself. Use it directly only where a loop
+/// of your own reads an outbox.
 ///
 /// - A notification about a resource: one record at ERROR with exactly
-///   `resource_type`, `uri`, `error_message` and `attempt_number`, and one
-///   count if the type is one of the counted ones.
-/// - Any other (`list_changed`, progress, custom): one record at WARN with
-///   `session`, `method`, `error_message` and `attempt_number`; no count.
+///   `resource_type`, `uri`, `error_message` and `attempt_number`, and one count if
+///   the resource has a type.
+/// - Any other notification (`list_changed`, progress, custom): one record at WARN with
+///   `session`, `method`, `error_message` and `attempt_number`, and no count.
 #[derive(Clone, Debug, Default)]
 pub struct FailureReport {
     metrics: Metrics,
 }
 
 impl FailureReport {
-    /// Reports that count in `metrics`.
+    /// A report that counts in `metrics`.
     pub fn new(metrics: Metrics) -> Self {
         Self { metrics }
     }
 
-    /// The notification was given up for this session, after this many retries.
+    /// Reports that the notification was abandoned for this session after this many
+    /// retries.
     pub fn abandoned(
         &self,
         session: &Session,
@@ -40,7 +41,7 @@ impl FailureReport {
     ) {
         let attempt_number = attempt_number(retries_done);
         let error_message = error.to_string();
-        let Some(about) = notification.about() else {
+        let Some(resource) = notification.resource() else {
             tracing::warn!(
                 session = session.name(),
                 method = notification.method().as_str(),
@@ -50,15 +51,15 @@ impl FailureReport {
             );
             return;
         };
-        // What an outbox refuses, it has counted itself if it counts at all.
+        // An outbox with metrics has counted what it refused.
         let counted_elsewhere = matches!(error, SendError::Full) && session.outbox().counts();
-        if let (Some(resource_type), false) = (about.resource_type, counted_elsewhere) {
+        if let (Some(resource_type), false) = (resource.resource_type, counted_elsewhere) {
             self.metrics.failed(resource_type, error.class().error_type);
         }
-        let resource_type = about
+        let resource_type = resource
             .resource_type
             .map_or(UNSPECIFIED, |known| known.as_str());
-        let uri = &*about.uri;
+        let uri = &*resource.uri;
         tracing::error!(
             resource_type,
             uri,
@@ -68,8 +69,9 @@ impl FailureReport {
         );
     }
 
-    /// The client could not be told of a gap. What was dropped is counted.
-    pub(crate) fn gap_untold(session: &Session, dropped: u64, error: &SendError) {
+    /// Logs that the announcement of a gap failed. The dropped notifications are
+    /// counted already.
+    pub(crate) fn gap_not_announced(session: &Session, dropped: u64, error: &SendError) {
         tracing::debug!(
             session = session.name(),
             dropped,
@@ -78,7 +80,7 @@ impl FailureReport {
         );
     }
 
-    /// A send failed and will be repeated: nothing is lost yet.
+    /// Logs that a send failed and will be retried.
     pub(crate) fn retrying(session: &Session, notification: &Notification, error: &SendError) {
         tracing::debug!(
             session = session.name(),

@@ -1,4 +1,4 @@
-//! One notification to many sessions: nobody waits for anybody else.
+//! Fan-out: one notification to many sessions, independently of each other.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -7,26 +7,26 @@ use std::task::Poll;
 use tokio::task::JoinSet;
 use tokio::task::coop::consume_budget;
 
-use crate::delivery::{Delivery, Outcome};
+use crate::delivery::{Delivery, DeliveryOutcome};
 use crate::notification::Notification;
 use crate::session::{Session, SessionKey};
 
-/// What became of a broadcast, session by session, in no particular order.
+/// The outcomes of a broadcast per session, in no particular order.
 #[derive(Clone, Debug, Default)]
 #[must_use]
-pub struct Broadcast {
-    outcomes: Vec<(Arc<str>, Outcome)>,
-    /// Whose each is: ids are the user's, and may be equal.
+pub struct BroadcastOutcome {
+    outcomes: Vec<(Arc<str>, DeliveryOutcome)>,
+    /// The session of each outcome. Ids are given by the server and may be equal.
     keys: Vec<SessionKey>,
 }
 
-impl Broadcast {
-    /// Each session's id, and what became of the notification for it.
-    pub fn outcomes(&self) -> &[(Arc<str>, Outcome)] {
+impl BroadcastOutcome {
+    /// The id and the outcome of each session.
+    pub fn outcomes(&self) -> &[(Arc<str>, DeliveryOutcome)] {
         &self.outcomes
     }
 
-    /// How many sessions got it.
+    /// The number of sessions that it was delivered to.
     pub fn delivered(&self) -> usize {
         self.outcomes
             .iter()
@@ -34,33 +34,32 @@ impl Broadcast {
             .count()
     }
 
-    /// What became of it for one session.
-    pub fn outcome(&self, session: &Session) -> Option<&Outcome> {
+    /// The outcome for one session.
+    pub fn outcome(&self, session: &Session) -> Option<&DeliveryOutcome> {
         let at = self.keys.iter().position(|key| *key == session.key())?;
         self.outcomes.get(at).map(|(_, outcome)| outcome)
     }
 }
 
-/// Delivers to all targets and prunes, after the last outcome is known, those
-/// whose connection failed. The one place where stale sessions are cleaned up
-/// after a broadcast, whoever broadcasts.
+/// Delivers to all targets. When the last outcome is known, the sessions whose
+/// connection failed are pruned: all kinds of broadcasts clean up here.
 ///
-/// A sink that never waits, such as an outbox, costs no future; one that is
-/// ready when first polled costs no task. Sends that wait go on beside each
-/// other, in a set that ends with this future.
+/// A sink that never waits, such as an outbox, costs no future, and one that is ready
+/// when first polled costs no task. Pending sends run concurrently, in a set that is
+/// aborted when this future is dropped.
 pub(crate) async fn fan_out(
     delivery: &Delivery,
     targets: Vec<Session>,
     notification: &Notification,
-) -> Broadcast {
-    type Send = Pin<Box<dyn Future<Output = (Session, Outcome)> + core::marker::Send>>;
+) -> BroadcastOutcome {
+    type Send = Pin<Box<dyn Future<Output = (Session, DeliveryOutcome)> + core::marker::Send>>;
 
     let mut finished = Vec::with_capacity(targets.len());
-    let mut waiting: JoinSet<(Session, Outcome)> = JoinSet::new();
+    let mut waiting: JoinSet<(Session, DeliveryOutcome)> = JoinSet::new();
     for session in targets {
-        // Lets other tasks run however many sends are ready at once.
+        // Yields to other tasks, however many sends are ready at once.
         consume_budget().await;
-        let failed = match delivery.deliver_now(&session, notification) {
+        let failed = match delivery.try_deliver(&session, notification) {
             Ok(outcome) => {
                 finished.push((session, outcome));
                 continue;
@@ -84,7 +83,7 @@ pub(crate) async fn fan_out(
     while let Some(joined) = waiting.join_next().await {
         match joined {
             Ok(done) => finished.push(done),
-            // Delivery catches the sink's panics; this would be our own.
+            // Delivery catches panics of the sink: this one is a bug of this crate.
             Err(error) => tracing::error!(%error, "a delivery ended without an outcome"),
         }
     }
@@ -97,7 +96,7 @@ pub(crate) async fn fan_out(
         outcomes.push((Arc::clone(session.id()), outcome));
         keys.push(session.key());
     }
-    Broadcast { outcomes, keys }
+    BroadcastOutcome { outcomes, keys }
 }
 
 #[cfg(test)]

@@ -1,18 +1,24 @@
-//! Is the client still there? Asking now and then, and listening to everything.
+//! Heartbeat: pings a session that has been inactive, and closes it when it no longer
+//! answers.
+
+#[cfg(any(feature = "phi-accrual", test))]
+mod suspicion;
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
+use std::mem::discriminant;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::phi::PhiEstimate;
+#[cfg(any(feature = "phi-accrual", test))]
+use self::suspicion::Suspicion;
 use crate::session::{CloseReason, Session};
 use crate::version::ProtocolVersion;
 
-/// How often to ask, and when to worry. Start from the default:
+/// The configuration of a heartbeat. Start from the default:
 ///
 /// ```
 /// let mut config = mcp_notify::HeartbeatConfig::default();
@@ -21,50 +27,50 @@ use crate::version::ProtocolVersion;
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct HeartbeatConfig {
-    /// Time between a sign of life and the next ping: 5 s.
+    /// Time between the last activity and the next ping: 5 s.
     pub interval: Duration,
-    /// How much of the interval is left to chance, so that a thousand sessions
-    /// are not asked in one moment: 0.2, as in 20 %.
+    /// The fraction of the interval that is random, so that a thousand sessions are not
+    /// pinged at the same moment: 0.2, as in 20 %.
     pub jitter: f64,
-    /// How long a ping may take: 2 s.
+    /// The deadline of a ping: 2 s.
     pub timeout: Duration,
-    /// The suspicion above which a session is suspect: 5.0, as in one in a
-    /// hundred thousand.
+    /// The suspicion above which a session is suspect: 5.0, as in a probability of one
+    /// in a hundred thousand that it is still alive.
+    #[cfg(any(feature = "phi-accrual", test))]
     pub phi_max: f64,
-    /// How many pings in a row may fail: 3. One more, and the session is down.
+    /// Maximum number of pings that fail in a row: 3. One more, and the session is down.
     pub failures_max: u32,
 }
 
-/// Whether a session is there.
+/// The health of a session.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Health {
-    /// Nothing is wrong.
+    /// The session is active or answers its pings.
     Alive,
-    /// It has been silent for longer than its past lets one expect.
+    /// The session has been silent for longer than its past intervals let expect.
+    #[cfg(any(feature = "phi-accrual", test))]
     Suspect {
-        /// How much longer.
+        /// The suspicion.
         phi: f64,
     },
-    /// It is gone.
+    /// The session no longer answers.
     Down,
 }
 
-/// Signs of life of one session. A clone is the same pulse.
+/// The liveness of one session. Clones share it.
 ///
-/// Call [`beat`](Self::beat) for every message that comes in: it spares a ping
-/// and clears suspicion. What goes *out* is no sign of life.
+/// Call [`record_activity`](Self::record_activity) for every inbound message: it
+/// postpones the next ping and clears a suspicion. Outbound messages are not activity.
 #[derive(Clone)]
-pub struct Pulse(Arc<Mutex<Signs>>);
+pub struct Liveness(Arc<Mutex<LivenessState>>);
 
-struct Signs {
-    last: Instant,
-    /// The pong before, if nothing else came since: only then is the time to
-    /// the next one an interval of the estimate.
-    last_pong: Option<Instant>,
-    estimate: PhiEstimate,
+struct LivenessState {
+    last_activity: Instant,
     failures: u32,
     health: Health,
+    #[cfg(any(feature = "phi-accrual", test))]
+    suspicion: Suspicion,
 }
 
 /// Why a heartbeat ended.
@@ -73,17 +79,18 @@ struct Signs {
 pub enum HeartbeatEnd {
     /// The session did not answer and was closed.
     Down,
-    /// The session ended otherwise.
+    /// The session was closed otherwise.
     SessionEnded,
 }
 
 type Callback = Arc<dyn Fn(&Session, Health) + Send + Sync>;
 
-/// Pings one session until it is down or ends.
+/// Pings one session until it is down or closed.
 #[derive(Clone)]
 #[must_use]
 pub struct Heartbeat {
     config: HeartbeatConfig,
+    #[cfg(any(feature = "phi-accrual", test))]
     on_suspect: Callback,
     on_down: Callback,
 }
@@ -91,65 +98,58 @@ pub struct Heartbeat {
 // === impl Heartbeat ===
 
 impl Heartbeat {
-    /// A heartbeat with this rhythm. A jitter that is no share becomes the
-    /// nearest that is, none at all if it is no number; no time is longer than
-    /// a year.
+    /// A heartbeat with this configuration. The jitter is clamped to the range from 0 to
+    /// 1, and is 0 if it is not a number. Times are limited to a year.
     pub fn new(config: HeartbeatConfig) -> Self {
         Self {
-            config: config.within_reason(),
+            config: config.clamped(),
+            #[cfg(any(feature = "phi-accrual", test))]
             on_suspect: Arc::new(|_, _| ()),
             on_down: Arc::new(|_, _| ()),
         }
     }
 
-    /// Called once when a session becomes suspect, and again only after it
-    /// was heard of in between.
-    pub fn on_suspect(mut self, call: impl Fn(&Session, Health) + Send + Sync + 'static) -> Self {
-        self.on_suspect = Arc::new(call);
+    /// Sets a hook that is called once when a session becomes suspect, and again only
+    /// after it was active in between.
+    #[cfg(any(feature = "phi-accrual", test))]
+    pub fn on_suspect(mut self, hook: impl Fn(&Session, Health) + Send + Sync + 'static) -> Self {
+        self.on_suspect = Arc::new(hook);
         self
     }
 
-    /// Called once when a session is down, before it is closed.
-    pub fn on_down(mut self, call: impl Fn(&Session, Health) + Send + Sync + 'static) -> Self {
-        self.on_down = Arc::new(call);
+    /// Sets a hook that is called once when a session is down, before it is closed.
+    pub fn on_down(mut self, hook: impl Fn(&Session, Health) + Send + Sync + 'static) -> Self {
+        self.on_down = Arc::new(hook);
         self
     }
 
-    /// Whether a session of this version can be pinged at all.
+    /// Whether a session of this version can be pinged.
     pub fn applies_to(version: &ProtocolVersion) -> bool {
         version.has_ping()
     }
 
-    /// A pulse for one session, as if just heard of.
-    pub fn pulse(&self) -> Pulse {
-        let HeartbeatConfig {
-            interval,
-            jitter,
-            timeout,
-            ..
-        } = self.config;
-        let estimate = PhiEstimate::new(interval.as_secs_f64(), jitter, timeout.as_secs_f64());
-        Pulse(Arc::new(Mutex::new(Signs {
-            last: Instant::now(),
-            last_pong: None,
-            estimate,
+    /// The liveness of one session, with activity at the current time.
+    pub fn liveness(&self) -> Liveness {
+        Liveness(Arc::new(Mutex::new(LivenessState {
+            last_activity: Instant::now(),
             failures: 0,
             health: Health::Alive,
+            #[cfg(any(feature = "phi-accrual", test))]
+            suspicion: Suspicion::new(&self.config),
         })))
     }
 
-    /// Pings with `ping` until the session is down, which closes it and so
-    /// removes it everywhere, or ends otherwise. `ping` returns whether an
-    /// answer came; its timeout is kept here. Does not keep the session alive.
+    /// Pings with `ping` until the session is down, which closes it and so removes it
+    /// from every registry, or is closed otherwise. `ping` returns whether an answer
+    /// came; the deadline is enforced here. The future does not keep the session alive.
     ///
     /// A session that falls silent is down at the latest
     /// `(failures_max + 1) * (interval * (1 + jitter) + timeout)` after its last
-    /// sign of life: 32 s.
-    /// Dropping the future ends the heartbeat and nothing else.
+    /// activity: 32 s. Dropping the future stops the heartbeat and has no other effect.
     pub fn run<P, F>(
         &self,
         session: &Session,
-        pulse: &Pulse,
+        liveness: &Liveness,
         ping: P,
     ) -> impl Future<Output = HeartbeatEnd> + Send + 'static
     where
@@ -158,18 +158,19 @@ impl Heartbeat {
     {
         let Self {
             config,
+            #[cfg(any(feature = "phi-accrual", test))]
             on_suspect,
             on_down,
         } = self.clone();
-        let (session, pulse) = (session.unowned(), pulse.clone());
+        let (session, liveness) = (session.unowned(), liveness.clone());
         async move {
-            let mut chance = Chance::new();
-            let mut asked = Instant::now();
+            let mut jitter = Jitter::new();
+            let mut last_ping = Instant::now();
             loop {
-                let wait = chance.around(config.interval, config.jitter);
-                // Each sign of life puts the ping off, counted from that sign.
+                let wait = jitter.apply(config.interval, config.jitter);
+                // Activity postpones the ping, by the interval from that activity.
                 loop {
-                    let due = pulse.last().max(asked) + wait;
+                    let due = liveness.last_activity().max(last_ping) + wait;
                     if due <= Instant::now() {
                         break;
                     }
@@ -182,20 +183,21 @@ impl Heartbeat {
                     () = session.closed() => return HeartbeatEnd::SessionEnded,
                     answer = timeout(config.timeout, ping()) => answer == Ok(true),
                 };
-                asked = Instant::now();
+                last_ping = Instant::now();
                 if answered {
-                    pulse.pong();
+                    liveness.record_pong();
                     continue;
                 }
-                match pulse.missed(&config) {
-                    None => {}
-                    Some(Health::Down) => {
-                        on_down(&session, Health::Down);
-                        session.close(CloseReason::Down);
-                        return HeartbeatEnd::Down;
-                    }
-                    Some(suspect) => on_suspect(&session, suspect),
+                let Some(health) = liveness.record_failure(&config) else {
+                    continue;
+                };
+                if health == Health::Down {
+                    on_down(&session, health);
+                    session.close(CloseReason::Down);
+                    return HeartbeatEnd::Down;
                 }
+                #[cfg(any(feature = "phi-accrual", test))]
+                on_suspect(&session, health);
             }
         }
     }
@@ -207,18 +209,20 @@ impl fmt::Debug for Heartbeat {
     }
 }
 
+// === impl HeartbeatConfig ===
+
 impl HeartbeatConfig {
-    /// Such that no sum of it overflows.
-    fn within_reason(self) -> Self {
-        const LONG: Duration = Duration::from_hours(365 * 24);
+    /// Within limits in which no sum overflows.
+    fn clamped(self) -> Self {
+        const YEAR: Duration = Duration::from_hours(365 * 24);
         let jitter = if self.jitter.is_nan() {
             0.0
         } else {
             self.jitter.clamp(0.0, 1.0)
         };
         Self {
-            interval: self.interval.min(LONG),
-            timeout: self.timeout.min(LONG),
+            interval: self.interval.min(YEAR),
+            timeout: self.timeout.min(YEAR),
             jitter,
             ..self
         }
@@ -231,87 +235,84 @@ impl Default for HeartbeatConfig {
             interval: Duration::from_secs(5),
             jitter: 0.2,
             timeout: Duration::from_secs(2),
+            #[cfg(any(feature = "phi-accrual", test))]
             phi_max: 5.0,
             failures_max: 3,
         }
     }
 }
 
-// === impl Pulse ===
+// === impl Liveness ===
 
-impl Pulse {
-    /// Something came in from the session.
+impl Liveness {
+    /// Records an inbound message of the session.
     ///
-    /// It does not enter the estimate: a client that talks a lot and then falls
-    /// quiet is not sick.
-    pub fn beat(&self) {
-        let mut signs = self.0.lock();
-        signs.alive_at(Instant::now());
-        signs.last_pong = None;
+    /// It does not enter the estimate of intervals: a client that sends many requests
+    /// and then falls silent is healthy.
+    pub fn record_activity(&self) {
+        let mut state = self.0.lock();
+        state.alive_at(Instant::now());
+        #[cfg(any(feature = "phi-accrual", test))]
+        state.suspicion.interrupt();
     }
 
-    /// How the session is, as far as was seen.
+    /// The health as of the last ping or activity.
     pub fn health(&self) -> Health {
         self.0.lock().health
     }
 
-    fn last(&self) -> Instant {
-        self.0.lock().last
+    fn last_activity(&self) -> Instant {
+        self.0.lock().last_activity
     }
 
-    fn pong(&self) {
-        let mut signs = self.0.lock();
+    fn record_pong(&self) {
+        let mut state = self.0.lock();
         let now = Instant::now();
-        if let Some(before) = signs.last_pong.replace(now) {
-            signs.estimate.observe((now - before).as_secs_f64());
-        }
-        signs.alive_at(now);
+        #[cfg(any(feature = "phi-accrual", test))]
+        state.suspicion.record_pong(now);
+        state.alive_at(now);
     }
 
-    /// A ping failed. The new state, if it changed.
-    fn missed(&self, config: &HeartbeatConfig) -> Option<Health> {
-        let mut signs = self.0.lock();
-        signs.failures += 1;
-        // A silence is not an interval.
-        signs.last_pong = None;
-        let phi = signs.estimate.phi(signs.last.elapsed().as_secs_f64());
-        let health = if signs.failures > config.failures_max {
-            Health::Down
-        } else if phi > config.phi_max {
-            Health::Suspect { phi }
-        } else {
-            return None;
+    /// Records a failed ping. Returns the new health if it changed.
+    fn record_failure(&self, config: &HeartbeatConfig) -> Option<Health> {
+        let mut state = self.0.lock();
+        state.failures += 1;
+        let down = (state.failures > config.failures_max).then_some(Health::Down);
+        #[cfg(any(feature = "phi-accrual", test))]
+        let suspect = {
+            let silence = state.last_activity.elapsed();
+            let phi = state.suspicion.record_failure(silence);
+            (phi > config.phi_max).then_some(Health::Suspect { phi })
         };
-        let was = std::mem::replace(&mut signs.health, health);
-        (!matches!(
-            (was, health),
-            (Health::Suspect { .. }, Health::Suspect { .. })
-        ))
-        .then_some(health)
+        #[cfg(not(any(feature = "phi-accrual", test)))]
+        let suspect = None;
+        let health = down.or(suspect)?;
+        let before = std::mem::replace(&mut state.health, health);
+        (discriminant(&before) != discriminant(&health)).then_some(health)
     }
 }
 
-impl Signs {
+impl LivenessState {
     fn alive_at(&mut self, now: Instant) {
-        self.last = now;
+        self.last_activity = now;
         self.failures = 0;
         self.health = Health::Alive;
     }
 }
 
-impl fmt::Debug for Pulse {
+impl fmt::Debug for Liveness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Pulse").field(&self.health()).finish()
+        f.debug_tuple("Liveness").field(&self.health()).finish()
     }
 }
 
-/// Enough chance to spread pings, from the process's own hash seed.
-struct Chance {
+/// Random jitter from the process's hash seed, which is good enough to spread pings.
+struct Jitter {
     seed: RandomState,
     drawn: u64,
 }
 
-impl Chance {
+impl Jitter {
     fn new() -> Self {
         Self {
             seed: RandomState::new(),
@@ -319,10 +320,13 @@ impl Chance {
         }
     }
 
-    /// Something between `(1 - share) * mean` and `(1 + share) * mean`.
-    fn around(&mut self, mean: Duration, share: f64) -> Duration {
+    /// A duration between `(1 - share) * mean` and `(1 + share) * mean`.
+    fn apply(&mut self, mean: Duration, share: f64) -> Duration {
         self.drawn += 1;
-        #[expect(clippy::cast_precision_loss, reason = "a little less chance is enough")]
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "jitter needs no more than 52 bits"
+        )]
         let unit = self.seed.hash_one(self.drawn) as f64 / u64::MAX as f64;
         mean.mul_f64(share.mul_add(2.0 * unit - 1.0, 1.0))
     }

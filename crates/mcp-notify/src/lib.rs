@@ -1,5 +1,5 @@
-//! Notifications for MCP servers: everything between "something changed" and
-//! "the client was told", and an account of what happened in between.
+//! Notifications for MCP servers: from a change in the server to its delivery to the
+//! clients, with bounded memory and an account of every notification.
 //!
 //! ```text
 //!  your server                          this crate                        a client
@@ -11,37 +11,39 @@
 //!  anything else ----->  Notification::custom-+    | newest per key, bounded,  |
 //!                          |  serialised once      | gaps announced            |
 //!                          v                       +-------------+-------------+
-//!                   ObserverRegistry                             | everything that
-//!                   (weak, join policy)                          v waits, at once
+//!                   ObserverRegistry *                           | all that is
+//!                   (weak, join policy)                          v pending, at once
 //!                          |                       Delivery: deadline 2 s,
 //!                          +---------------------> retry 100, 200, 400 ms ---> NotificationSink
-//!                                                     | given up                (rmcp, or yours)
+//!                                                     | abandoned               (rmcp, or yours)
 //!                                                     v
-//!                                         one record, one count, prune
+//!                                         one log record, one count, prune
 //!
-//!  inbound:  RootsTracker (debounced)   InFlight (cancelled)   Heartbeat (phi-accrual)
+//!  inbound:  Heartbeat   RootsTracker *   InFlightRequests *      * with a feature
 //! ```
 //!
-//! # What it promises
+//! # Guarantees
 //!
-//! - **Publishing never waits.** [`Session::push`] is a plain function; a client
-//!   that does not read costs a bounded outbox and nobody else anything.
-//! - **Nothing is lost in silence.** Every push ends as exactly one of delivered,
-//!   merged, dropped or pending, and [`OutboxStats`] adds up at every moment. What
-//!   was dropped is announced in the stream, at the place where it was dropped.
-//! - **One serialisation** however many sessions get a notification: clones share
-//!   the bytes of the whole frame.
-//! - **One failure path.** Each abandoned notification makes one log record, and for
-//!   resources one count in [`mcp_notification_failures_total`](FAILURES_TOTAL).
-//! - **What a sink does to one session stays there**: to hang, to panic, to return
-//!   nonsense or to close in the middle of a broadcast touches no other.
-//! - **Sessions are held weakly.** One that ends is gone from every registry at
-//!   once; [`Session::on_close`] is the hook for teardown that must not wait.
+//! - **Publishing never waits.** [`Session::push`] is a synchronous function; a client
+//!   that does not read costs a bounded outbox and does not slow down another.
+//! - **No silent loss.** Every push ends as exactly one of delivered, merged, dropped or
+//!   pending, and the counts of [`OutboxStats`] add up at every moment. A drop is
+//!   announced in the stream, at the position where it happened.
+//! - **One serialisation**, however many sessions get a notification: clones share the
+//!   bytes of the whole frame.
+//! - **One failure path.** Each abandoned notification makes one log record, and one
+//!   count in [`mcp_notification_failures_total`](FAILURES_TOTAL) if it is about a
+//!   resource.
+//! - **Isolation of sessions.** A sink that hangs, panics, returns a wrong error or
+//!   closes during a broadcast affects one session only.
+//! - **Sessions are held weakly.** A closed session is removed from every registry at
+//!   once; [`Session::on_close`] is the hook for deterministic teardown.
 //!
-//! # What it does not promise
+//! # What is not guaranteed
 //!
-//! Delivery is best effort: nothing is stored, nothing is acknowledged. `Delivered`
-//! means that the transport took the bytes. A client that needs to be sure polls.
+//! Delivery is best effort: nothing is persisted and nothing is acknowledged.
+//! `Delivered` means that the transport accepted the bytes. A client that must not miss
+//! a change polls.
 //!
 //! # A complete example
 //!
@@ -53,7 +55,7 @@
 //! use std::sync::Arc;
 //! use parking_lot::Mutex;
 //!
-//! /// The way to one client; here it only remembers.
+//! /// The channel to one client; here it records the frames.
 //! #[derive(Clone, Default)]
 //! struct Wire(Arc<Mutex<Vec<String>>>);
 //!
@@ -74,17 +76,17 @@
 //! let logging = LoggingService::new(delivery.clone());
 //! let subscriptions = ResourceSubscriptions::default();
 //!
-//! // Once per client: a session, and a task that empties its outbox.
+//! // Once per client: a session, and a task that drains its outbox.
 //! let wire = Wire::default();
 //! let session = Session::builder().channel(wire.clone()).build("client-1");
 //! let mut tasks = tokio::task::JoinSet::new();
 //! tasks.spawn(delivery.run(&session));
 //!
-//! // What the client asks for.
+//! // Requests of the client.
 //! logging.set_level(&session, Level::Info);
 //! subscriptions.subscribe(&session, "file:///notes.md")?;
 //!
-//! // What happens, from anywhere and without waiting.
+//! // Changes in the server, from any task and without waiting.
 //! logging.publish(LogMessage::new(Level::Debug, &"below its level"));
 //! logging.publish(LogMessage::new(Level::Warning, &"disk is filling").logger("disk"));
 //! subscriptions.publish(&ResourceUpdated::new("file:///notes.md"));
@@ -98,10 +100,10 @@
 //!         r#"{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"file:///notes.md"}}"#,
 //!     ]
 //! );
-//! let account = session.outbox().stats();
-//! assert_eq!((account.pushed, account.delivered, account.merged), (3, 2, 1));
+//! let stats = session.outbox().stats();
+//! assert_eq!((stats.pushed, stats.delivered, stats.merged), (3, 2, 1));
 //!
-//! // The last handle ends the session: it is gone everywhere.
+//! // Dropping the last handle closes the session and removes it from all registries.
 //! drop(session);
 //! assert!(logging.is_empty() && subscriptions.is_empty());
 //! # Ok(())
@@ -110,28 +112,38 @@
 //!
 //! # Features
 //!
-//! All are off by default and each stands alone.
+//! All are off by default, and each can be enabled alone.
 //!
 //! - `rmcp`: sinks over rmcp's `Peer` and `SubscriptionSink`, and its errors classified.
 //! - `prometheus`: `Metrics::register` for a prometheus-client registry.
 //! - `hyper`: hyper's errors classified exactly.
+//! - `context`: `with_session` and `current_session`, a task-local session of a request.
+//! - `observers`: `ObserverRegistry`, broadcasts to the sessions that joined.
+//! - `debounce`: `Debouncer`, one trigger out of many.
+//! - `batching`: `BatchedBroadcast`, one broadcast per window of time.
+//! - `cancellation`: `InFlightRequests`, for inbound `notifications/cancelled`.
+//! - `roots`: `RootsTracker`, for inbound `notifications/roots/list_changed`.
+//! - `phi-accrual`: suspicion in the heartbeat, before a session is down.
 //!
 //! # Tasks
 //!
-//! The crate starts no task behind your back. Loops ([`Delivery::run`],
-//! [`Heartbeat::run`], [`RootsTracker::run`], [`BatchedBroadcast::run`],
-//! [`ProgressPump::run`]) are futures for you to spawn and to name; a broadcast
-//! keeps the sends that wait in a set that ends with it. None keeps a session
-//! alive, and all time is tokio's, so tests can pause it.
+//! The crate spawns no detached task. Loops such as [`Delivery::run`],
+//! [`Heartbeat::run`] and [`ProgressPump::run`] are futures for you to spawn; a
+//! broadcast keeps its pending sends in a set that is aborted with it. None keeps a
+//! session alive, and all time is tokio's, so that tests can pause it.
 
 #![warn(clippy::missing_errors_doc, missing_docs)]
 
+#[cfg(any(feature = "batching", test))]
 mod batching;
+#[cfg(any(feature = "cancellation", test))]
 mod cancellation;
 mod catch;
 mod classify;
 mod content_hash;
+#[cfg(any(feature = "context", test))]
 mod context;
+#[cfg(any(feature = "debounce", test))]
 mod debounce;
 mod delivery;
 mod failure;
@@ -142,14 +154,17 @@ mod logging;
 mod method;
 mod metrics;
 mod notification;
+#[cfg(any(feature = "observers", test))]
 mod observers;
 mod outbox;
+#[cfg(any(feature = "phi-accrual", test))]
 mod phi;
 mod progress;
 mod resources;
 mod retry;
 #[cfg(feature = "rmcp")]
 pub mod rmcp;
+#[cfg(any(feature = "roots", test))]
 mod roots;
 mod session;
 mod sink;
@@ -158,34 +173,45 @@ mod teardown;
 mod testing;
 mod version;
 
+#[cfg(any(feature = "batching", test))]
 pub use batching::BatchedBroadcast;
-pub use cancellation::{CancelOutcome, InFlight, Request, RequestId};
+#[cfg(any(feature = "cancellation", test))]
+pub use cancellation::{CancelOutcome, InFlightRequest, InFlightRequests, RequestId};
 pub use classify::FailureClass;
 pub use content_hash::ContentHash;
+#[cfg(any(feature = "context", test))]
 pub use context::{current_session, with_session};
-pub use debounce::{Debouncer, Fired, KEYS_MAX, Timing};
-pub use delivery::{Delivery, GapRenderer, Outcome, SEND_DEADLINE};
+#[cfg(any(feature = "debounce", test))]
+pub use debounce::{DEBOUNCE_KEYS_MAX, DebounceMode, Debounced, Debouncer};
+pub use delivery::{Delivery, DeliveryOutcome, GapRenderer, SEND_DEADLINE};
 pub use failure::FailureReport;
-pub use fan_out::Broadcast;
-pub use heartbeat::{Health, Heartbeat, HeartbeatConfig, HeartbeatEnd, Pulse};
-pub use list_changed::{Emit, ListChangedTracker, Registry};
-pub use logging::{Level, LogMessage, LoggingService, UnknownLevel, Voice};
+pub use fan_out::BroadcastOutcome;
+pub use heartbeat::{Health, Heartbeat, HeartbeatConfig, HeartbeatEnd, Liveness};
+pub use list_changed::{Emit, ListChangedTracker, ListKind};
+pub use logging::{Level, LogMessage, LoggingService, MessageTemplate, UnknownLevel};
 pub use method::{CustomMethod, METHOD_BYTES_MAX, Method, MethodError};
-pub use metrics::{ErrorType, FAILURES_TOTAL, FailureCounter, Metrics, ResourceType};
-pub use notification::{
-    About, CoalesceKey, EncodeError, Notification, NotificationBuilder, SharedMembers, Tier,
+pub use metrics::{
+    ErrorType, FAILURES_TOTAL, FailureCounter, Metrics, ResourceType, ResourceTypes,
 };
+pub use notification::{
+    CoalesceKey, EncodeError, Notification, NotificationBuilder, Priority, ResourceRef,
+    SharedMembers,
+};
+#[cfg(any(feature = "observers", test))]
 pub use observers::{JoinPolicy, ObserverRegistry};
 pub use outbox::{
-    Batch, Gap, Item, Outbox, OutboxConfig, OutboxLimits, OutboxStats, PushOutcome, ReadEnd, Reader,
+    Gap, Outbox, OutboxBatch, OutboxConfig, OutboxItem, OutboxLimits, OutboxReader, OutboxStats,
+    PushOutcome, ReadEnd,
 };
 pub use progress::{
     PROGRESS_INTERVAL, Progress, ProgressError, ProgressHooks, ProgressPump, ProgressToken,
 };
 pub use resources::{ResourceSubscriptions, ResourceUpdated, SubscribeError, SubscriptionLimits};
 pub use retry::{RETRIES_MAX, RetryPolicy, RetryPolicyError, attempt_number};
+#[cfg(any(feature = "roots", test))]
 pub use roots::{
-    ROOTS_QUIET, Root, RootsClient, RootsError, RootsFuture, RootsPage, RootsSnapshot, RootsTracker,
+    ROOTS_DEBOUNCE, Root, RootsClient, RootsError, RootsFuture, RootsPage, RootsSnapshot,
+    RootsTracker,
 };
 pub use session::{CloseReason, Session, SessionBuilder, SessionChannel, WeakSession};
 pub use sink::{BoxError, DefaultSink, NotificationSink, OutboxSink, SendError, SendFuture};

@@ -1,4 +1,4 @@
-//! `list_changed`, once per change and session.
+//! `list_changed`: one notification per change and session.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,12 +10,12 @@ use crate::content_hash::ContentHash;
 use crate::method::Method;
 use crate::notification::Notification;
 use crate::session::{Session, SessionKey};
-use crate::teardown::{Detach, Until, give_back};
+use crate::teardown::{Detach, DetachOn, shrink_sparse};
 use crate::version::ProtocolVersion;
 
-/// A list that clients can ask for.
+/// A list of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Registry {
+pub enum ListKind {
     /// `tools/list`
     Tools,
     /// `resources/list` and `resources/templates/list`
@@ -24,29 +24,29 @@ pub enum Registry {
     Prompts,
 }
 
-/// Whether a due notification is sent.
+/// Whether a due notification is emitted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Emit {
-    /// It is: remember that it was.
+    /// Emit it, and record that the session was notified.
     #[default]
     Yes,
-    /// It is held back, by the protocol's version or otherwise: remember nothing.
+    /// Suppress it, because of the protocol version or otherwise, and record nothing.
     No,
 }
 
-/// Knows what each session was last told of each registry.
+/// Tracks the content of each list that a session was last notified of.
 ///
-/// There is no "changed" flag that could be set twice: a notification is due
-/// when the current hash is known and differs from the one the session was
-/// last notified of. Refreshing a registry any number of times, from any
-/// number of tasks, with the same content is therefore silent; content that
-/// goes from A to B and back is told twice. The state is in memory only: a new
-/// session is told once of each registry. A clone is the same tracker.
+/// There is no "changed" flag that could be set twice: a notification is due if the
+/// current hash is known and differs from the one that the session was last notified
+/// of. Refreshing a list with the same content, any number of times and from any number
+/// of tasks, therefore notifies of nothing; content that changes from A to B and back
+/// makes two notifications. The state is in memory only: a new session is notified once
+/// of each list. Clones share the tracker.
 #[derive(Clone)]
 pub struct ListChangedTracker {
     default_version: ProtocolVersion,
     state: Arc<Mutex<State>>,
-    part: Arc<dyn Detach>,
+    registry: Arc<dyn Detach>,
 }
 
 #[derive(Default)]
@@ -55,15 +55,16 @@ struct State {
     notified: HashMap<SessionKey, [Option<ContentHash>; 3]>,
 }
 
-struct Part(Arc<Mutex<State>>);
+/// The state as a registry that sessions detach from.
+struct Notified(Arc<Mutex<State>>);
 
-// === impl Registry ===
+// === impl ListKind ===
 
-impl Registry {
-    /// All three.
+impl ListKind {
+    /// All lists.
     pub const ALL: [Self; 3] = [Self::Tools, Self::Resources, Self::Prompts];
 
-    /// The notification's name.
+    /// The method of the notification.
     pub const fn method(self) -> Method {
         match self {
             Self::Tools => Method::TOOLS_LIST_CHANGED,
@@ -74,10 +75,10 @@ impl Registry {
 }
 
 impl Notification {
-    /// `notifications/<registry>/list_changed`, with empty parameters. One
-    /// that waits is replaced by the next of the same registry.
-    pub fn list_changed(registry: Registry) -> Self {
-        Self::builder(registry.method())
+    /// `notifications/<kind>/list_changed`, with empty parameters. A newer one of the
+    /// same list replaces it while it is pending.
+    pub fn list_changed(kind: ListKind) -> Self {
+        Self::builder(kind.method())
             .params(&serde_json::json!({}))
             .coalesce("")
             .build()
@@ -87,76 +88,71 @@ impl Notification {
 // === impl ListChangedTracker ===
 
 impl ListChangedTracker {
-    /// A tracker for a server that speaks this version unless another is negotiated.
+    /// A tracker that assumes this version for a session without a negotiated one.
     pub fn new(default_version: ProtocolVersion) -> Self {
         let state = Arc::<Mutex<State>>::default();
-        let part = Arc::new(Part(Arc::clone(&state)));
+        let registry = Arc::new(Notified(Arc::clone(&state)));
         Self {
             default_version,
             state,
-            part,
+            registry,
         }
     }
 
-    /// Says what the registry's content is now. An empty hash means that it is
-    /// not known, and nothing is due.
-    pub fn update(&self, registry: Registry, hash: ContentHash) {
-        self.state.lock().current[registry as usize] = (!hash.is_empty()).then_some(hash);
+    /// Sets the current content of the list. An empty hash means that it is unknown,
+    /// and nothing is due.
+    pub fn update(&self, kind: ListKind, hash: ContentHash) {
+        self.state.lock().current[kind as usize] = (!hash.is_empty()).then_some(hash);
     }
 
-    /// The registry's content, if it is known.
-    pub fn current(&self, registry: Registry) -> Option<ContentHash> {
-        self.state.lock().current[registry as usize].clone()
+    /// The current content of the list, if it is known.
+    pub fn current(&self, kind: ListKind) -> Option<ContentHash> {
+        self.state.lock().current[kind as usize].clone()
     }
 
-    /// What the session was last notified of.
-    pub fn last_notified(&self, session: &Session, registry: Registry) -> Option<ContentHash> {
-        self.state.lock().notified.get(&session.key())?[registry as usize].clone()
+    /// The content that the session was last notified of.
+    pub fn last_notified(&self, session: &Session, kind: ListKind) -> Option<ContentHash> {
+        self.state.lock().notified.get(&session.key())?[kind as usize].clone()
     }
 
-    /// The notification that is due for this session, if one is and `emit`
-    /// lets it. The state moves only when a notification is returned, so of
-    /// several callers at once exactly one gets it.
-    pub fn consume(
-        &self,
-        session: &Session,
-        registry: Registry,
-        emit: Emit,
-    ) -> Option<Notification> {
+    /// The notification that is due for this session, if there is one and `emit`
+    /// permits it. The state changes only if a notification is returned, so that
+    /// exactly one of several concurrent callers gets it.
+    pub fn consume(&self, session: &Session, kind: ListKind, emit: Emit) -> Option<Notification> {
         if emit == Emit::No {
             return None;
         }
         let key = session.key();
         {
             let mut state = self.state.lock();
-            let current = state.current[registry as usize].clone()?;
-            let last = &mut state.notified.entry(key).or_default()[registry as usize];
+            let current = state.current[kind as usize].clone()?;
+            let last = &mut state.notified.entry(key).or_default()[kind as usize];
             if last.as_ref() == Some(&current) {
                 return None;
             }
             *last = Some(current);
         }
-        if !session.attach(&self.part, Until::Closed) {
-            self.part.detach(key);
+        if !session.attach(&self.registry, DetachOn::Close) {
+            self.registry.detach(key);
             return None;
         }
-        Some(Notification::list_changed(registry))
+        Some(Notification::list_changed(kind))
     }
 
-    /// Everything that is due for this session. At a version that has no
-    /// `list_changed` nothing is consumed at all.
+    /// All notifications that are due for this session. At a version without
+    /// `list_changed` nothing is consumed.
     pub fn due(&self, session: &Session) -> Vec<Notification> {
         if !self.allows(session) {
             return Vec::new();
         }
-        Registry::ALL
+        ListKind::ALL
             .iter()
             .filter_map(|r| self.consume(session, *r, Emit::Yes))
             .collect()
     }
 
-    /// Whether the session is told of changes, and whether the server may
-    /// declare `listChanged` to it: by the negotiated version, else the default.
+    /// Whether the session gets `list_changed`, and the server may declare
+    /// `listChanged` to it: by the negotiated version, else by the default one.
     pub fn allows(&self, session: &Session) -> bool {
         match session.protocol_version() {
             Some(version) => version.allows_list_changed(),
@@ -164,30 +160,30 @@ impl ListChangedTracker {
         }
     }
 
-    /// Makes the registry due again for this session: for a notification that
-    /// was consumed and then could not be delivered.
-    pub fn rearm(&self, session: &Session, registry: Registry) {
+    /// Makes the list due again for this session, after a notification was consumed and
+    /// could not be delivered.
+    pub fn rearm(&self, session: &Session, kind: ListKind) {
         if let Some(notified) = self.state.lock().notified.get_mut(&session.key()) {
-            notified[registry as usize] = None;
+            notified[kind as usize] = None;
         }
     }
 
-    /// How many sessions have been told of anything.
+    /// The number of sessions that have been notified.
     pub fn len(&self) -> usize {
         self.state.lock().notified.len()
     }
 
-    /// Whether none has.
+    /// Whether no session has been notified.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-impl Detach for Part {
+impl Detach for Notified {
     fn detach(&self, session: SessionKey) {
         let mut state = self.0.lock();
         state.notified.remove(&session);
-        give_back(&mut state.notified);
+        shrink_sparse(&mut state.notified);
     }
 }
 

@@ -1,6 +1,6 @@
 //! `notifications/message`: eight levels, and a threshold per session.
 
-mod voice;
+mod template;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,57 +11,57 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use thiserror::Error;
 
-pub use self::voice::Voice;
+pub use self::template::MessageTemplate;
 use crate::delivery::Delivery;
-use crate::fan_out::{Broadcast, fan_out};
+use crate::fan_out::{BroadcastOutcome, fan_out};
 use crate::method::Method;
-use crate::notification::{About, Notification};
+use crate::notification::{Notification, ResourceRef};
 use crate::session::{Session, SessionKey, WeakSession};
-use crate::teardown::{Detach, Until, give_back};
+use crate::teardown::{Detach, DetachOn, shrink_sparse};
 
-/// How severe a log message is, from the least to the most.
+/// The severity of a log message, in ascending order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// For whoever looks for a fault.
+    /// Details for debugging.
     Debug,
-    /// The ordinary course of things.
+    /// Normal operation.
     Info,
-    /// Ordinary, and worth a look.
+    /// Normal, but significant.
     Notice,
-    /// Something may be wrong.
+    /// A warning condition.
     Warning,
-    /// Something failed.
+    /// An error condition.
     Error,
-    /// A part of the system failed.
+    /// A component failed.
     Critical,
-    /// Somebody has to act at once.
+    /// Action is required immediately.
     Alert,
     /// The system is unusable.
     Emergency,
 }
 
-/// The text is not the name of a level. A server answers it with
+/// The text is not the name of a level. A server responds with the error code
 /// [`UnknownLevel::CODE`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("`{0}` is not a log level")]
 pub struct UnknownLevel(pub String);
 
-/// A log message on its way to become a notification.
+/// A log message, to be made into a notification.
 #[derive(Debug)]
 #[must_use]
 pub struct LogMessage<'a, D> {
     level: Level,
     logger: Option<&'a str>,
     data: &'a D,
-    about: Option<About>,
+    resource: Option<ResourceRef>,
 }
 
-/// Sends log messages to the sessions that asked for them.
+/// Sends log messages to each session by its own level.
 ///
-/// Nothing goes to a session that has not set a level. A session's level is
-/// its own: it changes neither another session's nor that of the process. A
-/// clone is the same service.
+/// A session gets nothing until it sets a level. The level of a session changes
+/// neither that of another session nor that of the process's log. Clones share the
+/// service.
 #[derive(Clone)]
 pub struct LoggingService {
     delivery: Delivery,
@@ -79,7 +79,7 @@ struct Target {
 // === impl Level ===
 
 impl Level {
-    /// All of them, from the least severe to the most.
+    /// All levels in ascending order.
     pub const ALL: [Self; 8] = [
         Self::Debug,
         Self::Info,
@@ -91,7 +91,7 @@ impl Level {
         Self::Emergency,
     ];
 
-    /// The name as the protocol spells it.
+    /// The name in the protocol.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Debug => "debug",
@@ -130,36 +130,36 @@ impl FromStr for Level {
 }
 
 impl UnknownLevel {
-    /// The JSON-RPC error code for it: invalid params.
+    /// The JSON-RPC error code: invalid params.
     pub const CODE: i32 = -32602;
 }
 
 // === impl LogMessage ===
 
 impl<'a, D: Serialize> LogMessage<'a, D> {
-    /// A message of this level that carries `data`.
+    /// A message of this level with this data.
     pub fn new(level: Level, data: &'a D) -> Self {
         Self {
             level,
             logger: None,
             data,
-            about: None,
+            resource: None,
         }
     }
 
-    /// Says who logs.
+    /// Sets the logger's name.
     pub fn logger(mut self, logger: &'a str) -> Self {
         self.logger = Some(logger);
         self
     }
 
-    /// Says which resource it is about, so that a failure is counted there.
-    pub fn about(mut self, about: About) -> Self {
-        self.about = Some(about);
+    /// Sets the resource that the message is about, whose failures are counted.
+    pub fn resource(mut self, resource: ResourceRef) -> Self {
+        self.resource = Some(resource);
         self
     }
 
-    /// The notification. Every message counts, so it has no coalescing key.
+    /// The notification. It has no coalescing key, because no message replaces another.
     pub fn into_notification(self) -> Notification {
         #[derive(Serialize)]
         struct Params<'a, D> {
@@ -172,15 +172,15 @@ impl<'a, D: Serialize> LogMessage<'a, D> {
             level,
             logger,
             data,
-            about,
+            resource,
         } = self;
         let builder = Notification::builder(Method::MESSAGE).params(&Params {
             level,
             logger,
             data,
         });
-        match about {
-            Some(about) => builder.about(about).build(),
+        match resource {
+            Some(resource) => builder.resource(resource).build(),
             None => builder.build(),
         }
     }
@@ -189,7 +189,7 @@ impl<'a, D: Serialize> LogMessage<'a, D> {
 // === impl LoggingService ===
 
 impl LoggingService {
-    /// A service that sends through this delivery.
+    /// A service that sends through `delivery`.
     pub fn new(delivery: Delivery) -> Self {
         Self {
             delivery,
@@ -197,8 +197,8 @@ impl LoggingService {
         }
     }
 
-    /// What `logging/setLevel` does: from now on the session gets messages of
-    /// this level and above. False if it has ended.
+    /// Handles `logging/setLevel`: from now on the session gets messages of this level
+    /// and above. False if the session is closed.
     pub fn set_level(&self, session: &Session, threshold: Level) -> bool {
         let key = session.key();
         session.set_log_level(Some(threshold));
@@ -207,15 +207,15 @@ impl LoggingService {
             threshold,
         };
         self.targets.0.lock().insert(key, target);
-        let part: Arc<dyn Detach> = Arc::clone(&self.targets) as _;
-        let attached = session.attach(&part, Until::Pruned);
+        let registry: Arc<dyn Detach> = Arc::clone(&self.targets) as _;
+        let attached = session.attach(&registry, DetachOn::Prune);
         if !attached {
-            part.detach(key);
+            registry.detach(key);
         }
         attached
     }
 
-    /// The session's threshold; `None` until it sets one.
+    /// The level of the session; `None` until it sets one.
     pub fn level(&self, session: &Session) -> Option<Level> {
         self.targets
             .0
@@ -224,31 +224,31 @@ impl LoggingService {
             .map(|target| target.threshold)
     }
 
-    /// How many sessions have set a level.
+    /// The number of sessions that have set a level.
     pub fn len(&self) -> usize {
         self.targets.0.lock().len()
     }
 
-    /// Whether none has.
+    /// Whether no session has set a level.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Sends the message to every session whose threshold admits it, and
-    /// waits for each outcome. Without any it serialises nothing.
+    /// Sends the message to every session whose level admits it, and waits for each
+    /// outcome. Without such a session nothing is serialised.
     ///
-    /// Sessions whose connection failed have no level afterwards. Dropping the
-    /// future ends what is still being sent.
-    pub async fn log<D: Serialize>(&self, message: LogMessage<'_, D>) -> Broadcast {
+    /// A session whose connection failed is pruned afterwards and so loses its level.
+    /// Dropping the future cancels the sends that are in flight.
+    pub async fn log<D: Serialize>(&self, message: LogMessage<'_, D>) -> BroadcastOutcome {
         let targets = self.admitting(message.level);
         if targets.is_empty() {
-            return Broadcast::default();
+            return BroadcastOutcome::default();
         }
         fan_out(&self.delivery, targets, &message.into_notification()).await
     }
 
-    /// Pushes the message to the outboxes of those sessions, without waiting
-    /// for any. Returns to how many.
+    /// Pushes the message to the outbox of every session whose level admits it,
+    /// without waiting. Returns the number of outboxes that took it.
     pub fn publish<D: Serialize>(&self, message: LogMessage<'_, D>) -> usize {
         let targets = self.admitting(message.level);
         if targets.is_empty() {
@@ -261,7 +261,7 @@ impl LoggingService {
             .count()
     }
 
-    /// Pushes the message to one session if its threshold admits it.
+    /// Pushes the message to the outbox of one session if its level admits it.
     pub fn publish_to<D: Serialize>(&self, session: &Session, message: LogMessage<'_, D>) -> bool {
         self.level(session)
             .is_some_and(|threshold| threshold <= message.level)
@@ -271,7 +271,8 @@ impl LoggingService {
                 .is_ok()
     }
 
-    /// Copied under the lock, so that sending happens outside it.
+    /// The sessions whose level admits a message: copied under the lock, so that
+    /// sending happens outside of it.
     fn admitting(&self, level: Level) -> Vec<Session> {
         let targets = self.targets.0.lock();
         targets
@@ -286,7 +287,7 @@ impl Detach for Targets {
     fn detach(&self, session: SessionKey) {
         let mut targets = self.0.lock();
         targets.remove(&session);
-        give_back(&mut targets);
+        shrink_sparse(&mut targets);
     }
 }
 

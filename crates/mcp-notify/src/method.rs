@@ -1,19 +1,19 @@
-//! Names of notifications: checked once, when they are made.
+//! Methods of notifications, validated when they are created.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use thiserror::Error;
 
-/// The prefix every MCP notification carries.
+/// The prefix of every MCP notification.
 const PREFIX: &str = "notifications/";
 
-/// The longest name we put on a wire. The longest one of the protocol has 40
-/// bytes; a name is a label, and a payload that leaks into it should be seen.
+/// Maximum length of a method. The longest one of the protocol has 40 bytes; a limit
+/// makes a payload that leaks into the method visible.
 pub const METHOD_BYTES_MAX: usize = 128;
 
-/// Domains the protocol uses itself. A custom notification there could one day
-/// mean something else to a client.
+/// Domains of the protocol itself: a later version could give a custom notification in
+/// one of them another meaning.
 const RESERVED_DOMAINS: &[&str] = &[
     "elicitation",
     "prompts",
@@ -24,30 +24,30 @@ const RESERVED_DOMAINS: &[&str] = &[
     "tools",
 ];
 
-/// The name of a notification: `notifications/` and one or more segments.
+/// The method of a notification: `notifications/` and one or more segments.
 ///
-/// Making one from text fails with [`MethodError`]; a `Method` that exists is
-/// valid. It needs no escaping in JSON.
+/// A `Method` is always valid and needs no escaping in JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Method(Cow<'static, str>);
 
-/// The name of a notification outside the protocol: `notifications/<domain>/<event>`.
+/// The method of a notification that the protocol does not define:
+/// `notifications/<domain>/<event>`.
 ///
-/// Clients that do not know the name ignore it, so never let a custom
-/// notification be the only way to learn something.
+/// Clients ignore methods they do not know, so a custom notification must never be the
+/// only source of an information.
 ///
 /// ```
 /// use mcp_notify::CustomMethod;
 ///
 /// assert!(CustomMethod::new("notifications/threshold/exceeded").is_ok());
-/// // The protocol's own names have types of their own.
+/// // The protocol's own methods have types of their own.
 /// assert!(CustomMethod::new("notifications/progress").is_err());
 /// assert!(CustomMethod::new("notifications/tools/list_changed").is_err());
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CustomMethod(Method);
 
-/// Why a text is not the name of a notification.
+/// Why a text is not a valid method.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum MethodError {
@@ -63,9 +63,9 @@ pub enum MethodError {
     /// A character other than ASCII letters, digits, `_`, `-` and `.`.
     #[error("`{name}` contains {character:?}")]
     Character {
-        /// The whole name.
+        /// The whole text.
         name: String,
-        /// The first character that may not be there.
+        /// The first character that is not allowed.
         character: char,
     },
     /// Longer than [`METHOD_BYTES_MAX`].
@@ -74,7 +74,7 @@ pub enum MethodError {
     /// Not of the form `notifications/<domain>/<event>`.
     #[error("`{0}` is not of the form `notifications/<domain>/<event>`")]
     NotCustom(String),
-    /// The domain belongs to the protocol.
+    /// The domain is one of the protocol.
     #[error("`{0}` lies in a domain of the protocol; use what the library has for it")]
     Reserved(String),
 }
@@ -99,10 +99,10 @@ impl Method {
     pub const PROMPTS_LIST_CHANGED: Self =
         Self(Cow::Borrowed("notifications/prompts/list_changed"));
 
-    /// Checks a name.
+    /// Validates a method.
     ///
     /// # Errors
-    /// [`MethodError`] says what is wrong with the text.
+    /// [`MethodError`] if the text is not a valid method.
     pub fn new(name: impl Into<String>) -> Result<Self, MethodError> {
         let name = name.into();
         if name.is_empty() {
@@ -124,7 +124,7 @@ impl Method {
         Ok(Self(Cow::Owned(name)))
     }
 
-    /// The name as it goes on the wire.
+    /// The method as it is on the wire.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -139,7 +139,7 @@ impl fmt::Display for Method {
 // === impl CustomMethod ===
 
 impl CustomMethod {
-    /// Checks a name against the naming rule `notifications/<domain>/<event>`.
+    /// Validates a method against the naming rule `notifications/<domain>/<event>`.
     ///
     /// # Errors
     /// [`MethodError`]; in particular `NotCustom` for another shape and
@@ -156,7 +156,7 @@ impl CustomMethod {
         }
     }
 
-    /// The name as any notification's name.
+    /// The method without the guarantee that it is a custom one.
     pub fn into_method(self) -> Method {
         self.0
     }

@@ -1,7 +1,7 @@
-//! A notification: serialised once, shared by every session that gets it.
+//! A notification: serialised once, shared by every session it is sent to.
 
 mod body;
-mod spoken;
+mod templated;
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
@@ -12,9 +12,9 @@ use serde::Serialize;
 use thiserror::Error;
 
 use self::body::Body;
-pub(crate) use self::spoken::Opening;
-pub use self::spoken::SharedMembers;
-use self::spoken::Spoken;
+pub(crate) use self::templated::Prefix;
+pub use self::templated::SharedMembers;
+use self::templated::Templated;
 use crate::method::{CustomMethod, Method};
 use crate::metrics::ResourceType;
 
@@ -22,55 +22,56 @@ use crate::metrics::ResourceType;
 ///
 /// The whole frame is serialised when the notification is built. A clone is a
 /// reference count; sending the same notification to thousands of sessions
-/// does no JSON work and copies no payload. One that was said by a
-/// [`Voice`](crate::Voice) is kept in the pieces that it shares with others.
+/// does no JSON work and copies no payload. One that was rendered by a
+/// [`MessageTemplate`](crate::MessageTemplate) is stored as pieces, most of which it
+/// shares with other notifications.
 ///
-/// Parameters that cannot be serialised make a notification that *exists* and
-/// cannot be sent: [`frame`](Self::frame) is an error, and delivery reports it
-/// through the same log record and counter as every other failure instead of
-/// losing it at the place where it was built.
+/// Parameters that cannot be serialised make a notification that exists and
+/// cannot be sent: [`frame`](Self::frame) is an error. Delivery reports that error
+/// through the same log record and counter as every other failure, so that it is
+/// not lost where the notification is built.
 #[derive(Clone)]
 pub struct Notification(Arc<Inner>);
 
 enum Inner {
     Built(Built),
-    Spoken(Spoken),
+    Templated(Templated),
 }
 
 struct Built {
     method: Method,
     body: Result<Body, EncodeError>,
     key: Option<CoalesceKey>,
-    tier: Tier,
-    about: Option<About>,
+    priority: Priority,
+    resource: Option<ResourceRef>,
 }
 
-/// How urgent a notification is.
+/// The priority of a notification in an outbox.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Tier {
-    /// Goes out before everything informational and is dropped last.
+pub enum Priority {
+    /// Sent before everything informational, and dropped last.
     Critical,
-    /// The ordinary case.
+    /// The default.
     #[default]
     Informational,
 }
 
-/// What a notification is about: the fields of its failure record.
+/// The resource that a notification is about: fields of its failure record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct About {
-    /// The label of the failure counter; a resource without one is logged and
-    /// not counted.
+pub struct ResourceRef {
+    /// The label of the failure counter. A failure without one is logged and not
+    /// counted.
     pub resource_type: Option<ResourceType>,
-    /// The resource.
+    /// The URI of the resource.
     pub uri: Arc<str>,
 }
 
-/// Notifications with an equal key replace each other while they wait.
+/// The coalescing key: a newer notification replaces a pending one with an equal key.
 ///
-/// The text is hashed once, here, with a key of this process: pushing to ten
-/// thousand outboxes hashes it no second time, and nobody can choose texts
-/// that collide.
+/// The text is hashed once, when the key is made: pushing to ten thousand outboxes
+/// does not hash it again. The hash has a random seed per process, so that a client
+/// cannot choose texts that collide.
 #[derive(Clone, Debug)]
 pub struct CoalesceKey {
     hash: u64,
@@ -84,7 +85,7 @@ pub enum EncodeError {
     /// The parameters' own `Serialize` failed.
     #[error("the parameters cannot be serialised: {0}")]
     Json(#[source] Arc<serde_json::Error>),
-    /// JSON-RPC parameters of MCP are an object.
+    /// The parameters of an MCP notification have to be a JSON object.
     #[error("the parameters are not a JSON object")]
     NotAnObject,
 }
@@ -96,133 +97,134 @@ pub struct NotificationBuilder {
     method: Method,
     body: Option<Result<Body, EncodeError>>,
     key: Option<CoalesceKey>,
-    tier: Tier,
-    about: Option<About>,
+    priority: Priority,
+    resource: Option<ResourceRef>,
 }
 
 // === impl Notification ===
 
 impl Notification {
-    /// Starts a notification with this name and no parameters.
+    /// A builder for a notification of this method, without parameters so far.
     pub fn builder(method: Method) -> NotificationBuilder {
         NotificationBuilder {
             method,
             body: None,
             key: None,
-            tier: Tier::default(),
-            about: None,
+            priority: Priority::default(),
+            resource: None,
         }
     }
 
-    /// A notification outside the protocol; see [`CustomMethod`] for what that costs.
+    /// A notification that the protocol does not define; see [`CustomMethod`] for the
+    /// consequences.
     pub fn custom(method: CustomMethod, params: &impl Serialize) -> Self {
         Self::builder(method.into_method()).params(params).build()
     }
 
-    /// The name.
+    /// The method.
     pub fn method(&self) -> &Method {
         match &*self.0 {
             Inner::Built(built) => &built.method,
-            Inner::Spoken(spoken) => &spoken.opening.method,
+            Inner::Templated(templated) => &templated.prefix.method,
         }
     }
 
-    /// The whole JSON-RPC message, on one line and without a line end. If it is kept
-    /// in pieces they are joined when this is first asked for.
+    /// The whole JSON-RPC message, on one line and without a line end. A notification
+    /// that is stored in pieces joins them on the first call.
     ///
     /// # Errors
     /// [`EncodeError`] if the parameters could not be serialised.
     pub fn frame(&self) -> Result<&Bytes, &EncodeError> {
         match &*self.0 {
             Inner::Built(built) => built.body.as_ref().map(|body| &body.frame),
-            Inner::Spoken(spoken) => Ok(spoken.frame()),
+            Inner::Templated(templated) => Ok(templated.frame()),
         }
     }
 
-    /// The same, in the pieces that it is kept in, some of which may be empty: who
-    /// copies it anyway need not have it joined first.
+    /// The same message as the pieces it is stored in, some of which may be empty: a
+    /// writer that copies the bytes anyway saves joining them first.
     ///
     /// # Errors
     /// [`EncodeError`] if the parameters could not be serialised.
     pub fn pieces(&self) -> Result<[&[u8]; 4], &EncodeError> {
         match &*self.0 {
             Inner::Built(built) => Ok([&built.body.as_ref()?.frame, &[], &[], &[]]),
-            Inner::Spoken(spoken) => Ok(spoken.pieces()),
+            Inner::Templated(templated) => Ok(templated.pieces()),
         }
     }
 
-    /// The parameters alone: a slice of the frame. `None` without parameters.
+    /// The parameters alone, as a slice of the frame. `None` without parameters.
     ///
     /// # Errors
     /// [`EncodeError`] if the parameters could not be serialised.
     pub fn params(&self) -> Result<Option<Bytes>, &EncodeError> {
         match &*self.0 {
             Inner::Built(built) => Ok(built.body.as_ref()?.params()),
-            Inner::Spoken(spoken) => Ok(Some(spoken.params())),
+            Inner::Templated(templated) => Ok(Some(templated.params())),
         }
     }
 
-    /// The key under which a newer notification replaces this one, if any.
+    /// The coalescing key, if there is one.
     pub fn coalesce_key(&self) -> Option<&CoalesceKey> {
         match &*self.0 {
             Inner::Built(built) => built.key.as_ref(),
-            Inner::Spoken(_) => None,
+            Inner::Templated(_) => None,
         }
     }
 
-    /// How urgent it is.
-    pub fn tier(&self) -> Tier {
+    /// The priority.
+    pub fn priority(&self) -> Priority {
         match &*self.0 {
-            Inner::Built(built) => built.tier,
-            Inner::Spoken(_) => Tier::default(),
+            Inner::Built(built) => built.priority,
+            Inner::Templated(_) => Priority::default(),
         }
     }
 
-    /// What it is about, if that was said.
-    pub fn about(&self) -> Option<&About> {
+    /// The resource it is about, if the builder was given one.
+    pub fn resource(&self) -> Option<&ResourceRef> {
         match &*self.0 {
-            Inner::Built(built) => built.about.as_ref(),
-            Inner::Spoken(spoken) => spoken.opening.about.as_ref(),
+            Inner::Built(built) => built.resource.as_ref(),
+            Inner::Templated(templated) => templated.prefix.resource.as_ref(),
         }
     }
 
-    /// Bytes on the wire; zero for one that cannot be sent.
+    /// The size of the frame in bytes; zero if it cannot be sent.
     pub fn bytes_len(&self) -> usize {
         let pieces = self.pieces().unwrap_or_default();
         pieces.iter().map(|piece| piece.len()).sum()
     }
 
-    /// Whether both are the very same notification, not merely equal ones.
+    /// Whether both are clones of one notification. Equal content is not enough.
     pub fn same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
 impl Notification {
-    /// What others begin with that have the same parameters and more: members of the
-    /// object that is the last of the parameters.
-    pub(crate) fn opening(&self) -> Result<Opening, EncodeError> {
+    /// The prefix for notifications that have these parameters and add members to the
+    /// object that is the last parameter.
+    pub(crate) fn prefix(&self) -> Result<Prefix, EncodeError> {
         let frame = match &*self.0 {
             Inner::Built(built) => built.body.as_ref().map_err(Clone::clone)?,
-            Inner::Spoken(_) => return Err(EncodeError::NotAnObject),
+            Inner::Templated(_) => return Err(EncodeError::NotAnObject),
         };
-        Opening::new(self.method().clone(), frame)
+        Prefix::new(self.method().clone(), frame)
     }
 
-    /// One that begins like that.
-    pub(crate) fn spoken(
-        opening: &Arc<Opening>,
+    /// A notification with this prefix.
+    pub(crate) fn templated(
+        prefix: &Arc<Prefix>,
         own: &impl Serialize,
         shared: SharedMembers,
     ) -> Self {
-        let inner = match Spoken::new(opening, own, shared) {
-            Ok(spoken) => Inner::Spoken(spoken),
+        let inner = match Templated::new(prefix, own, shared) {
+            Ok(templated) => Inner::Templated(templated),
             Err(error) => Inner::Built(Built {
-                method: opening.method.clone(),
+                method: prefix.method.clone(),
                 body: Err(error),
                 key: None,
-                tier: Tier::default(),
-                about: opening.about.clone(),
+                priority: Priority::default(),
+                resource: prefix.resource.clone(),
             }),
         };
         Self(Arc::new(inner))
@@ -236,8 +238,8 @@ impl fmt::Debug for Notification {
             .field("method", self.method())
             .field("frame", &frame)
             .field("key", &self.coalesce_key().map(|key| &key.text))
-            .field("tier", &self.tier())
-            .field("about", &self.about())
+            .field("priority", &self.priority())
+            .field("resource", &self.resource())
             .finish()
     }
 }
@@ -245,64 +247,65 @@ impl fmt::Debug for Notification {
 // === impl NotificationBuilder ===
 
 impl NotificationBuilder {
-    /// Serialises the parameters, now and once.
+    /// Sets the parameters and serialises them, once.
     pub fn params(mut self, params: &impl Serialize) -> Self {
         self.body = Some(Body::with_params(&self.method, params));
         self
     }
 
-    /// Lets a newer notification with the same method and `key` replace this one.
+    /// Lets a newer notification with the same method and `key` replace this one while
+    /// it is pending.
     pub fn coalesce(mut self, key: &str) -> Self {
         self.key = Some(CoalesceKey::new(&self.method, key));
         self
     }
 
-    /// Puts it before everything informational.
+    /// Sets the priority to [`Priority::Critical`].
     pub fn critical(mut self) -> Self {
-        self.tier = Tier::Critical;
+        self.priority = Priority::Critical;
         self
     }
 
-    /// Says which resource it is about.
-    pub fn about(mut self, about: About) -> Self {
-        self.about = Some(about);
+    /// Sets the resource it is about.
+    pub fn resource(mut self, resource: ResourceRef) -> Self {
+        self.resource = Some(resource);
         self
     }
 
-    /// The finished notification. Never fails; see [`Notification`] for
-    /// parameters that could not be serialised.
+    /// Builds the notification. This never fails; see [`Notification`] for parameters
+    /// that could not be serialised.
     pub fn build(self) -> Notification {
         let Self {
             method,
             body,
             key,
-            tier,
-            about,
+            priority,
+            resource,
         } = self;
         let body = body.unwrap_or_else(|| Ok(Body::without_params(&method)));
         Notification(Arc::new(Inner::Built(Built {
             method,
             body,
             key,
-            tier,
-            about,
+            priority,
+            resource,
         })))
     }
 }
 
-// === impl About ===
+// === impl ResourceRef ===
 
-impl About {
-    /// A resource of one of the counted types.
-    pub fn resource(resource_type: ResourceType, uri: impl Into<Arc<str>>) -> Self {
+impl ResourceRef {
+    /// A resource of a counted type.
+    pub fn new(resource_type: impl Into<ResourceType>, uri: impl Into<Arc<str>>) -> Self {
         Self {
-            resource_type: Some(resource_type),
+            resource_type: Some(resource_type.into()),
             uri: uri.into(),
         }
     }
 
-    /// Any other resource: logged on failure, not counted.
-    pub fn uri(uri: impl Into<Arc<str>>) -> Self {
+    /// A resource without a type: a failure is logged and not counted.
+    pub fn untyped(uri: impl Into<Arc<str>>) -> Self {
         Self {
             resource_type: None,
             uri: uri.into(),
@@ -315,7 +318,7 @@ impl About {
 impl CoalesceKey {
     fn new(method: &Method, key: &str) -> Self {
         static SEED: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-        // No method contains a space, so no two pairs make the same text.
+        // A method contains no space, so two different pairs never make the same text.
         let text: Arc<str> = format!("{method} {key}").into();
         Self {
             hash: SEED.hash_one(&*text),

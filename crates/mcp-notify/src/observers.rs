@@ -1,4 +1,4 @@
-//! Who wants to hear that something changed, and telling them.
+//! Observers: the sessions that a broadcast goes to.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -8,29 +8,29 @@ use parking_lot::Mutex;
 
 use crate::context::current_session;
 use crate::delivery::Delivery;
-use crate::fan_out::{Broadcast, fan_out};
+use crate::fan_out::{BroadcastOutcome, fan_out};
 use crate::notification::Notification;
 use crate::session::{Session, SessionKey, WeakSession};
 use crate::sink::NotificationSink;
-use crate::teardown::{Detach, Until, give_back};
+use crate::teardown::{Detach, DetachOn, shrink_sparse};
 
-/// When a session becomes an observer by itself.
+/// When a session becomes an observer automatically.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum JoinPolicy {
-    /// When it calls a list method: it has seen a list that may change.
+    /// When it calls a list method: it has a list that may become stale.
     #[default]
     OnList,
-    /// When it says `notifications/initialized`.
+    /// When it sends `notifications/initialized`.
     OnInitialized,
     /// Never; only [`ObserverRegistry::remember`] adds one.
     OptIn,
 }
 
-/// The sessions that hear of changes, held weakly, behind one sink.
+/// The sessions that get broadcasts, held weakly, with one sink for all of them.
 ///
-/// A session that ends leaves at once, and one whose connection fails for good
-/// leaves after the broadcast in which it failed. A clone is the same registry.
+/// A session that is closed is removed at once, and one whose connection failed is
+/// removed after the broadcast in which it failed. Clones share the registry.
 #[derive(Clone)]
 pub struct ObserverRegistry {
     delivery: Delivery,
@@ -42,12 +42,12 @@ pub struct ObserverRegistry {
 struct Observers(Mutex<HashMap<SessionKey, WeakSession>>);
 
 impl ObserverRegistry {
-    /// A registry that sends through this sink and lets sessions join on list calls.
+    /// A registry that sends through this sink, with the default policy.
     pub fn new(sink: impl NotificationSink) -> Self {
         Self::with_delivery(Delivery::new(sink), JoinPolicy::default())
     }
 
-    /// A registry with a delivery and a policy of your own.
+    /// A registry with this delivery and this policy.
     pub fn with_delivery(delivery: Delivery, policy: JoinPolicy) -> Self {
         Self {
             delivery,
@@ -56,8 +56,8 @@ impl ObserverRegistry {
         }
     }
 
-    /// Adds the session, whatever the policy. True if it was not there before;
-    /// false also if it has ended.
+    /// Adds the session, whatever the policy. True if it was not an observer before;
+    /// false also if it is closed.
     pub fn remember(&self, session: &Session) -> bool {
         let key = session.key();
         let added = self
@@ -66,60 +66,60 @@ impl ObserverRegistry {
             .lock()
             .insert(key, session.downgrade())
             .is_none();
-        let part: Arc<dyn Detach> = Arc::clone(&self.observers) as _;
-        if session.attach(&part, Until::Pruned) {
+        let registry: Arc<dyn Detach> = Arc::clone(&self.observers) as _;
+        if session.attach(&registry, DetachOn::Prune) {
             added
         } else {
-            part.detach(key);
+            registry.detach(key);
             false
         }
     }
 
-    /// Call it in list handlers: adds the session of the current request if the
-    /// policy is [`JoinPolicy::OnList`]. Outside a request it does nothing.
+    /// Adds the session of the current request if the policy is [`JoinPolicy::OnList`].
+    /// To be called by list handlers; outside of a request it does nothing.
     pub fn remember_current_session(&self) {
         if let (JoinPolicy::OnList, Some(session)) = (self.policy, current_session()) {
             self.remember(&session);
         }
     }
 
-    /// Call it on `notifications/initialized`: adds the session if the policy
-    /// is [`JoinPolicy::OnInitialized`].
+    /// Adds the session if the policy is [`JoinPolicy::OnInitialized`]. To be called on
+    /// `notifications/initialized`.
     pub fn initialized(&self, session: &Session) {
         if self.policy == JoinPolicy::OnInitialized {
             self.remember(session);
         }
     }
 
-    /// Removes the session. True if it was there.
+    /// Removes the session. True if it was an observer.
     pub fn forget(&self, session: &Session) -> bool {
         self.observers.0.lock().remove(&session.key()).is_some()
     }
 
-    /// Removes everybody: for shutdown and for tests.
+    /// Removes all observers, for shutdown and for tests.
     pub fn clear(&self) {
         self.observers.0.lock().clear();
     }
 
-    /// How many observers there are.
+    /// The number of observers.
     pub fn len(&self) -> usize {
         self.observers.0.lock().len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no observers.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Sends to everybody who is an observer now; who joins or leaves
-    /// meanwhile changes nothing. Returns when each one's outcome is known,
-    /// which with a hanging sink takes four deadlines and 700 ms; spawn it, or
-    /// use an [`OutboxSink`](crate::OutboxSink), where that is too long.
+    /// Sends to a snapshot of the observers: sessions that join or leave meanwhile make
+    /// no difference. Returns when all outcomes are known, which with a hanging sink
+    /// takes four deadlines and 700 ms. Spawn it, or use an
+    /// [`OutboxSink`](crate::OutboxSink), where that is too long.
     ///
-    /// One session's failure is in its own outcome, and after the broadcast
-    /// those whose connection failed are observers no more. Dropping the
-    /// future ends what is still being sent.
-    pub async fn broadcast(&self, notification: &Notification) -> Broadcast {
+    /// The failure of one session does not affect others. A session whose connection
+    /// failed is pruned after the broadcast. Dropping the future cancels the sends that
+    /// are in flight.
+    pub async fn broadcast(&self, notification: &Notification) -> BroadcastOutcome {
         let targets: Vec<Session> = {
             let observers = self.observers.0.lock();
             observers
@@ -128,7 +128,7 @@ impl ObserverRegistry {
                 .collect()
         };
         if targets.is_empty() {
-            return Broadcast::default();
+            return BroadcastOutcome::default();
         }
         fan_out(&self.delivery, targets, notification).await
     }
@@ -138,7 +138,7 @@ impl Detach for Observers {
     fn detach(&self, session: SessionKey) {
         let mut observers = self.0.lock();
         observers.remove(&session);
-        give_back(&mut observers);
+        shrink_sparse(&mut observers);
     }
 }
 

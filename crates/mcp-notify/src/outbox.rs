@@ -1,21 +1,22 @@
-//! One bounded outbox per session: whoever publishes never waits for a reader.
+//! The outbox: one bounded queue per session, so that publishing never waits for a
+//! reader.
 //!
 //! ```text
 //!             push (never waits)
 //!                   |
 //!        +----------+-----------+
-//!        | critical             |   within a tier: in the order they came;
-//!        |   [m1] [gap 2] [m4]  |   one with a key stays where its first
-//!        +----------------------+   waiting predecessor stood, and replaces it
+//!        | critical             |   within a priority: first in, first out; a
+//!        |   [m1] [gap 2] [m4]  |   notification with a key replaces a pending one
+//!        +----------------------+   with that key in its place
 //!        | informational        |
-//!        |   [gap 7] [u:x] [m9] |   full: the oldest informational goes,
-//!        +----------+-----------+   and a gap says so in its place
+//!        |   [gap 7] [u:x] [m9] |   when full: the oldest informational one is
+//!        +----------+-----------+   evicted, and a gap takes its place
 //!                   |
-//!          reader: everything that waits, at once
+//!          reader: takes everything that is pending, at once
 //! ```
 //!
-//! Every push ends as exactly one of delivered, merged, dropped or pending;
-//! [`OutboxStats`] always adds up.
+//! Every push ends as exactly one of delivered, merged, dropped or pending, and the
+//! counts of [`OutboxStats`] always add up.
 
 mod lanes;
 mod reader;
@@ -28,20 +29,20 @@ use parking_lot::Mutex;
 
 use self::lanes::Lanes;
 use self::reader::Lease;
-pub use self::reader::{Batch, ReadEnd, Reader};
+pub use self::reader::{OutboxBatch, OutboxReader, ReadEnd};
 use crate::metrics::{ErrorType, Metrics};
-use crate::notification::{Notification, Tier};
+use crate::notification::{Notification, Priority};
 
-/// How much may wait in an outbox.
+/// The limits of an outbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutboxLimits {
-    /// The most messages.
+    /// Maximum number of messages.
     pub messages_max: usize,
-    /// The most bytes of all messages together.
+    /// Maximum size of all messages together.
     pub bytes_max: usize,
 }
 
-/// Limits and counters of an outbox.
+/// The configuration of an outbox.
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct OutboxConfig {
@@ -50,69 +51,69 @@ pub struct OutboxConfig {
     owner: Option<Arc<str>>,
 }
 
-/// What waits for one session. A clone is the same outbox.
+/// The pending notifications of one session. Clones share the outbox.
 #[derive(Clone)]
 pub struct Outbox(Arc<Shared>);
 
-/// What became of a push.
+/// The outcome of a push.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[must_use = "the outcome says whether anything was dropped"]
 pub enum PushOutcome {
-    /// It waits. `evicted` others had to go to make room.
+    /// It is pending.
     Queued {
-        /// How many were dropped for it.
+        /// How many others were evicted to make room.
         evicted: usize,
     },
-    /// It replaced an older one with the same key. `evicted` others had to go
-    /// because it is larger than that one was.
+    /// It replaced a pending one with the same key.
     Merged {
-        /// How many were dropped for it.
+        /// How many others were evicted, because it is larger than its predecessor.
         evicted: usize,
     },
-    /// It was dropped itself: larger than the whole outbox, or informational
-    /// where only critical ones wait.
+    /// It was dropped itself: it is larger than the whole outbox, or it is
+    /// informational and the outbox is full of critical ones.
     Refused,
     /// The outbox is closed.
     Closed,
 }
 
-/// One thing a reader gets.
+/// An item that a reader takes.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum Item {
+pub enum OutboxItem {
     /// A notification to deliver.
     Notification(Notification),
-    /// Here something is missing. Tell the client, in whatever way it understands.
+    /// Notifications were dropped here. Announce it to the client in a way that it
+    /// understands.
     Gap(Gap),
 }
 
-/// So many notifications were dropped at this place.
+/// A gap: notifications that were dropped at one position of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Gap {
-    /// How many.
+    /// The number of dropped notifications.
     pub dropped: u64,
-    /// Of which tier.
-    pub tier: Tier,
+    /// Their priority.
+    pub priority: Priority,
 }
 
-/// The account of an outbox. `delivered + merged + dropped + pending == pushed`,
-/// always.
+/// The statistics of an outbox. `delivered + merged + dropped + pending == pushed`
+/// holds at every moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OutboxStats {
-    /// Every push there was.
+    /// All pushes.
     pub pushed: u64,
-    /// Handed over, as its reader reported.
+    /// Delivered, as the reader reported.
     pub delivered: u64,
     /// Replaced by a newer one with the same key.
     pub merged: u64,
-    /// Lost: refused, evicted, abandoned by the reader, or left when it closed.
+    /// Refused, evicted, abandoned by the reader, or pending when the outbox was closed.
     pub dropped: u64,
-    /// Waiting, or with the reader.
+    /// Queued, or held by the reader.
     pub pending: u64,
-    /// Bytes waiting; what is with the reader does not count.
+    /// Bytes queued, without those held by the reader.
     pub bytes: usize,
 }
 
@@ -121,29 +122,29 @@ struct Shared {
     state: Mutex<State>,
 }
 
-/// A lock, because a push touches a queue, a map and four counters that must
-/// agree; it is held for a few dozen instructions and never across an await.
+/// Guarded by a lock, because a push changes a queue, a map and four counters that
+/// must agree. The lock is held for a few dozen instructions and never across an
+/// await.
 struct State {
     lanes: Lanes,
     closed: bool,
-    /// With the reader: taken, and neither delivered nor given back.
+    /// Held by the reader: taken, and neither delivered nor put back.
     in_flight: u64,
     pushed: u64,
     delivered: u64,
     merged: u64,
     dropped: u64,
-    /// Which reader is the newest; an older one is superseded.
+    /// The epoch of the newest reader; older ones are superseded.
     epoch: u64,
-    /// What is with the reader, batch by batch, oldest first.
+    /// The batches that readers hold, oldest first.
     leases: Vec<Lease>,
     last_lease: u64,
     waker: Option<Waker>,
-    /// The reader lets more come together: it is not woken for less than half of
-    /// what there is room for.
-    patient: bool,
-    /// Of a reader that wants to know when another takes over.
+    /// The reader gathers: it is not woken before the outbox is half full.
+    wake_half_full: bool,
+    /// The waker of a reader that waits until another one takes over.
     takeover: Option<Waker>,
-    /// A gap was begun and nothing was taken since: already said in the log.
+    /// The overflow is logged already: a gap was begun and nothing was taken since.
     overflow_logged: bool,
 }
 
@@ -165,7 +166,7 @@ impl Outbox {
             leases: Vec::new(),
             last_lease: 0,
             waker: None,
-            patient: false,
+            wake_half_full: false,
             takeover: None,
             overflow_logged: false,
         };
@@ -175,31 +176,31 @@ impl Outbox {
         }))
     }
 
-    /// Puts a notification in. Never waits.
+    /// Pushes a notification. Never waits.
     ///
-    /// A notification that cannot be sent (see [`Notification::frame`]) is
-    /// taken like any other, so that its failure is reported where all are.
+    /// A notification that cannot be sent (see [`Notification::frame`]) is queued like
+    /// any other, so that delivery reports its failure like all others.
     pub fn push(&self, notification: Notification) -> PushOutcome {
         let mut outcome = PushOutcome::Closed;
-        self.push_each([notification], |became| outcome = became);
+        self.push_each([notification], |pushed| outcome = pushed);
         outcome
     }
 
-    /// Puts several in, with nothing of anybody else between them, and wakes the
-    /// reader once. Says how many were taken; [`push`](Self::push) says the rest.
+    /// Pushes several notifications without another one in between, and wakes the reader
+    /// once. Returns how many were taken.
     pub fn push_all(&self, notifications: Vec<Notification>) -> usize {
         let mut taken = 0;
-        self.push_each(notifications, |became| {
-            taken += usize::from(became.into_result().is_ok());
+        self.push_each(notifications, |pushed| {
+            taken += usize::from(pushed.into_result().is_ok());
         });
         taken
     }
 
     fn push_each(
         &self,
-        // Made before the lock is taken.
+        // Collected by the caller, so that no other code runs under the lock.
         notifications: impl IntoIterator<Item = Notification>,
-        mut became: impl FnMut(PushOutcome),
+        mut on_outcome: impl FnMut(PushOutcome),
     ) {
         let mut dropped = Vec::new();
         let mut state = self.0.state.lock();
@@ -207,7 +208,7 @@ impl Outbox {
             state.pushed += 1;
             if state.closed {
                 state.dropped += 1;
-                became(PushOutcome::Closed);
+                on_outcome(PushOutcome::Closed);
                 continue;
             }
             let lanes::Pushed { outcome, evicted } = state.lanes.push(notification);
@@ -216,11 +217,11 @@ impl Outbox {
             }
             state.dropped += evicted.len() as u64;
             dropped.extend(evicted);
-            became(outcome);
+            on_outcome(outcome);
         }
         let first_drop =
             !dropped.is_empty() && !std::mem::replace(&mut state.overflow_logged, true);
-        let wake = !state.lanes.is_empty() && (!state.patient || state.lanes.half_full());
+        let wake = !state.lanes.is_empty() && (!state.wake_half_full || state.lanes.half_full());
         let waker = if wake { state.waker.take() } else { None };
         drop(state);
         if let Some(waker) = waker {
@@ -231,10 +232,10 @@ impl Outbox {
         }
     }
 
-    /// Becomes the reader. There is one at a time: the reader before, if it is
-    /// still there, ends with [`ReadEnd::Superseded`], and what it holds
-    /// undelivered is the first thing this one reads.
-    pub fn reader(&self) -> Reader {
+    /// Takes over as the reader. An outbox has one reader: an earlier one ends with
+    /// [`ReadEnd::Superseded`], and the new one starts with what the earlier one held
+    /// undelivered.
+    pub fn reader(&self) -> OutboxReader {
         let mut state = self.0.state.lock();
         state.epoch += 1;
         let epoch = state.epoch;
@@ -245,11 +246,11 @@ impl Outbox {
             waker.wake();
         }
         self.0.report(&evicted, !evicted.is_empty());
-        Reader::new(Arc::clone(&self.0), epoch)
+        OutboxReader::new(Arc::clone(&self.0), epoch)
     }
 
-    /// Closes the outbox: what waits is counted as dropped, the reader ends,
-    /// and later pushes are refused.
+    /// Closes the outbox: what is queued is counted as dropped, the reader ends, and
+    /// later pushes are refused.
     pub fn close(&self) {
         let mut state = self.0.state.lock();
         if state.closed {
@@ -257,21 +258,21 @@ impl Outbox {
         }
         state.closed = true;
         state.dropped += state.lanes.messages() as u64;
-        let left = std::mem::replace(&mut state.lanes, Lanes::new(self.0.config.limits));
+        let pending = std::mem::replace(&mut state.lanes, Lanes::new(self.0.config.limits));
         let waker = state.waker.take();
         drop(state);
-        drop(left);
+        drop(pending);
         if let Some(waker) = waker {
             waker.wake();
         }
     }
 
-    /// Whether it was closed.
+    /// Whether the outbox is closed.
     pub fn is_closed(&self) -> bool {
         self.0.state.lock().closed
     }
 
-    /// The account, as of now.
+    /// The current statistics.
     pub fn stats(&self) -> OutboxStats {
         let state = self.0.state.lock();
         OutboxStats {
@@ -284,18 +285,18 @@ impl Outbox {
         }
     }
 
-    /// Whether it counts what it drops.
+    /// Whether dropped notifications are counted.
     pub(crate) fn counts(&self) -> bool {
         self.0.config.metrics.is_set()
     }
 
-    /// What queues and keys have room for.
+    /// The capacity of the queues and of the map of keys.
     #[cfg(test)]
     fn capacity(&self) -> usize {
         self.0.state.lock().lanes.capacity()
     }
 
-    /// Slots held for messages, gaps and holes.
+    /// The number of slots: messages, gaps and vacant ones.
     #[cfg(test)]
     fn slots(&self) -> usize {
         self.0.state.lock().lanes.slots()
@@ -311,10 +312,12 @@ impl fmt::Debug for Outbox {
 // === impl Shared ===
 
 impl Shared {
-    /// Counts each of the dropped, and says the first of an episode in the log.
+    /// Counts each dropped notification, and logs the first one since the last read.
     fn report(&self, dropped: &[Notification], first: bool) {
         for notification in dropped {
-            if let Some(resource_type) = notification.about().and_then(|about| about.resource_type)
+            if let Some(resource_type) = notification
+                .resource()
+                .and_then(|resource| resource.resource_type)
             {
                 self.config.metrics.failed(resource_type, ErrorType::Other);
             }
@@ -332,19 +335,19 @@ impl Shared {
 // === impl OutboxConfig ===
 
 impl OutboxConfig {
-    /// How much may wait.
+    /// Sets the limits.
     pub fn limits(mut self, limits: OutboxLimits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Where dropped notifications are counted, as failures of type `other`.
+    /// Sets where dropped notifications are counted, as failures of type `other`.
     pub fn metrics(mut self, metrics: Metrics) -> Self {
         self.metrics = metrics;
         self
     }
 
-    /// What the log calls the outbox's session.
+    /// Sets the session's name for log records.
     pub(crate) fn owner(mut self, owner: &Arc<str>) -> Self {
         self.owner = Some(Arc::clone(owner));
         self

@@ -1,27 +1,28 @@
-//! The phi-accrual estimate: how improbable is it that it is still coming?
+//! The phi-accrual failure detector: the suspicion that a peer is down, from the
+//! distribution of its past intervals.
 //!
-//! Everything here is in seconds, as `f64`, and nothing else is.
+//! All times here are seconds, as `f64`.
 
 use std::collections::VecDeque;
 
-/// How many intervals the estimate looks back on.
+/// The number of past intervals in the estimate.
 pub(crate) const WINDOW: usize = 32;
 
-/// Intervals between signs of life, and what they let one expect.
+/// The past intervals, and the estimate of the next one.
 #[derive(Clone, Debug)]
 pub(crate) struct PhiEstimate {
     intervals: VecDeque<f64>,
-    /// Neither mean may fall below these: an estimate over a run of quick
+    /// Lower bounds of mean and deviation: without them, an estimate over a run of quick
     /// answers would suspect the first ordinary one.
     mean_min: f64,
     deviation_min: f64,
 }
 
 impl PhiEstimate {
-    /// An estimate for something that is asked every `interval` seconds, give
-    /// or take `jitter` of it, and may take `timeout` seconds to answer. A
-    /// healthy one is heard of after `interval * (1 + jitter) + timeout` at the
-    /// latest, which with these floors is two deviations from the mean.
+    /// An estimate for a peer that is pinged every `interval` seconds, with this
+    /// jitter, and may take `timeout` seconds to answer. A healthy peer is active after
+    /// at most `interval * (1 + jitter) + timeout`, which with these lower bounds is two
+    /// deviations from the mean.
     pub(crate) fn new(interval: f64, jitter: f64, timeout: f64) -> Self {
         Self {
             intervals: VecDeque::with_capacity(WINDOW),
@@ -30,7 +31,7 @@ impl PhiEstimate {
         }
     }
 
-    /// An interval was seen.
+    /// Adds an interval.
     pub(crate) fn observe(&mut self, seconds: f64) {
         if self.intervals.len() == WINDOW {
             self.intervals.pop_front();
@@ -38,12 +39,12 @@ impl PhiEstimate {
         self.intervals.push_back(seconds);
     }
 
-    /// The suspicion after a silence of so many seconds: minus the decimal
-    /// logarithm of the probability that a sign of life is still to come.
+    /// The suspicion after this many seconds without activity: minus the decimal
+    /// logarithm of the probability that activity is still to come.
     pub(crate) fn phi(&self, silence: f64) -> f64 {
         let (mean, deviation) = self.expectation();
         let y = (silence - mean) / deviation;
-        // The logistic approximation of the normal distribution's tail.
+        // The logistic approximation of the tail of the normal distribution.
         let e = (-y * (0.070_566 * y).mul_add(y, 1.5976)).exp();
         let tail = if silence > mean {
             e / (1.0 + e)

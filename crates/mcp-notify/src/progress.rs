@@ -1,4 +1,4 @@
-//! `notifications/progress`: at most eight a second, never backwards.
+//! `notifications/progress`: at most eight per second and token, and only increasing.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,38 +10,37 @@ use thiserror::Error;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::delivery::{Delivery, Outcome};
+use crate::delivery::{Delivery, DeliveryOutcome};
 use crate::method::Method;
 use crate::notification::Notification;
 use crate::session::{Session, WeakSession};
 use crate::sink::SendError;
 
-/// The least time between two updates of one token: eight a second.
+/// Minimum time between two updates of one token: eight per second.
 pub const PROGRESS_INTERVAL: Duration = Duration::from_millis(125);
 
-/// How long the end of a scope may wait for its last update: the deadline of
-/// one send. The request's answer is worth more than a last percent.
-const CLOSING_MAX: Duration = Duration::from_secs(2);
+/// How long the end of a scope waits for the last update: the deadline of one send. The
+/// response to the request matters more than the last update.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The token a request brought to hear of its progress: a number or a text.
+/// The progress token of a request: a number or a string.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum ProgressToken {
     /// A number.
     Number(i64),
-    /// A text.
+    /// A string.
     Text(Arc<str>),
 }
 
-/// Reports the progress of one request. A clone reports for the same one.
+/// Reports the progress of one request. Clones report for the same request.
 ///
-/// Made by [`Progress::scope`], or by [`Progress::start`] together with the
-/// pump that sends. Without a token, and after its scope has ended, everything
-/// here does nothing.
+/// Made by [`Progress::scope`], or by [`Progress::start`] together with the pump that
+/// sends. Without a token, and after its scope has ended, all methods do nothing.
 #[derive(Clone, Debug)]
 pub struct Progress(Option<Arc<Handle>>);
 
-/// Sends what a [`Progress`] reports; ends when all its clones are dropped.
+/// Sends what a [`Progress`] reports, until all clones of it are dropped.
 #[must_use = "nothing is sent unless the pump runs"]
 #[derive(Debug)]
 pub struct ProgressPump {
@@ -50,34 +49,34 @@ pub struct ProgressPump {
     delivery: Delivery,
 }
 
-/// Why a value is not progress. Nothing changes then.
+/// Why a value was refused. The progress is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
 #[non_exhaustive]
 pub enum ProgressError {
-    /// Less than before.
+    /// The value is less than the current one.
     #[error("progress went back from {current} to {given}")]
     WentBack {
-        /// What it was.
+        /// The current value.
         current: f64,
-        /// What it was to be.
+        /// The refused value.
         given: f64,
     },
-    /// NaN or infinite.
+    /// The value is NaN or infinite.
     #[error("{0} is not a number that progress can have")]
     NotFinite(f64),
 }
 
-/// Hears of what progress does, for telemetry. Every method has an empty
-/// default and is called without a lock; none may block.
+/// Hooks for telemetry. Every method has an empty default and is called without a lock;
+/// none may block.
 pub trait ProgressHooks: Send + Sync {
     /// The scope began.
     fn started(&self, _: &ProgressToken) {}
     /// An update was sent.
     fn emitted(&self, _: &ProgressToken, _progress: f64) {}
-    /// A value was reported too soon after the last; it waits, or a later one
-    /// takes its place.
+    /// A value was reported too soon after the last update: it is pending, until a later
+    /// one replaces it.
     fn throttled(&self, _: &ProgressToken, _progress: f64) {}
-    /// An update was given up.
+    /// An update was abandoned.
     fn failed(&self, _: &ProgressToken, _: &SendError) {}
     /// The scope ended.
     fn closed(&self, _: &ProgressToken) {}
@@ -85,7 +84,7 @@ pub trait ProgressHooks: Send + Sync {
 
 impl ProgressHooks for () {}
 
-/// The last clone of a [`Progress`] drops it, and so ends the pump.
+/// Ends the pump when the last clone of a [`Progress`] is dropped.
 #[derive(Debug)]
 struct Handle(Arc<Shared>);
 
@@ -96,24 +95,24 @@ struct Shared {
     changed: Notify,
 }
 
-/// The one value that counts is `current`. A send copies it and never writes
-/// it back, so nothing reported meanwhile is lost.
+/// `current` is the only source of truth. A send copies it and never writes it back, so
+/// that no value that is reported meanwhile is lost.
 #[derive(Debug, Default)]
 struct State {
     current: f64,
     total: Option<f64>,
     message: Option<String>,
-    /// A value was reported at all.
+    /// Whether a value was reported.
     reported: bool,
-    /// What last went to the wire, whether or not it arrived: nothing may
-    /// follow that is not more.
+    /// The last value that was sent, successfully or not: the next one has to be
+    /// greater.
     attempted: Option<f64>,
-    /// Before that, the next update would be too soon.
+    /// The earliest time of the next update.
     not_before: Option<Instant>,
     closed: bool,
 }
 
-/// What the pump does next.
+/// The next step of the pump.
 enum Next {
     Send {
         progress: f64,
@@ -127,13 +126,13 @@ enum Next {
 // === impl Progress ===
 
 impl Progress {
-    /// Reports for a request that brought no token: does nothing, costs nothing.
+    /// For a request without a token: reports nothing and costs nothing.
     pub const fn disabled() -> Self {
         Self(None)
     }
 
-    /// Starts reporting to the one session that owns the token. Run the pump
-    /// beside the work, in a task or with [`scope`](Self::scope).
+    /// Starts reporting to the session that owns the token. Run the pump concurrently
+    /// with the work, in a task or with [`scope`](Self::scope).
     pub fn start(
         session: &Session,
         token: ProgressToken,
@@ -156,9 +155,9 @@ impl Progress {
         (handle, pump)
     }
 
-    /// Runs `work` and sends its progress beside it, without a task. When the
-    /// work is done, a value that was not sent yet is sent; that takes two
-    /// seconds at most, whatever the client does.
+    /// Runs `work` and sends its progress concurrently, without a task. When the work is
+    /// done, a pending value is sent within at most two seconds, whatever the client
+    /// does.
     ///
     /// Dropping the future drops the work, and nothing more is sent.
     pub async fn scope<F: Future>(
@@ -176,12 +175,12 @@ impl Progress {
         let mut pump = std::pin::pin!(pump.run());
         let done = tokio::select! {
             done = &mut work => done,
-            // The work dropped its handles, or the session is gone.
+            // The work dropped its handles, or the session is closed.
             () = &mut pump => return work.await,
         };
-        // Also if the work left a handle somewhere.
+        // Also if the work has leaked a handle.
         shared.close();
-        let _ = timeout(CLOSING_MAX, pump).await;
+        let _ = timeout(CLOSE_TIMEOUT, pump).await;
         done
     }
 
@@ -190,7 +189,7 @@ impl Progress {
         self.0.as_ref().map(|handle| &handle.0.token)
     }
 
-    /// The value that counts; zero before the first report.
+    /// The current value; zero before the first report.
     pub fn current(&self) -> f64 {
         self.0
             .as_ref()
@@ -200,17 +199,17 @@ impl Progress {
     /// Adds to the progress.
     ///
     /// # Errors
-    /// [`ProgressError`] if the amount is negative, or the sum not a finite number.
+    /// [`ProgressError`] if the amount is negative or the sum is not a finite number.
     pub fn advance(&self, amount: f64, message: Option<&str>) -> Result<(), ProgressError> {
         self.report(|current| current + amount, message, None)
     }
 
-    /// Sets the progress. An equal value with another message is allowed; the
-    /// message goes out with the next increase.
+    /// Sets the progress. An equal value with another message is allowed; the message is
+    /// sent with the next increase.
     ///
     /// # Errors
-    /// [`ProgressError`] if the value is less than before, or it or the total
-    /// is not a finite number.
+    /// [`ProgressError`] if the value is less than the current one, or if the value or
+    /// the total is not a finite number.
     pub fn set(
         &self,
         value: f64,
@@ -229,7 +228,7 @@ impl Progress {
         let Some(handle) = &self.0 else { return Ok(()) };
         let shared = &handle.0;
         let mut state = shared.state.lock();
-        // The request may be answered by now, and its token be no one's.
+        // The request may have been answered, and its token is no longer valid then.
         if state.closed {
             return Ok(());
         }
@@ -272,11 +271,11 @@ impl Drop for Handle {
 // === impl ProgressPump ===
 
 impl ProgressPump {
-    /// Sends until the last [`Progress`] is dropped, then once more if the
-    /// latest value was not sent; ends at once when the session does.
+    /// Sends until the last [`Progress`] is dropped, then once more if a value is
+    /// pending. Ends at once when the session is closed.
     ///
-    /// A value that is given up after its retries is not sent again; the next
-    /// one is. Dropping the future ends it, with nothing more sent.
+    /// A value that is abandoned after its retries is not sent again. Dropping the
+    /// future stops the pump, and nothing more is sent.
     pub async fn run(self) {
         let Self {
             shared,
@@ -293,16 +292,18 @@ impl ProgressPump {
                         break;
                     };
                     match delivery.deliver(&session, &notification).await {
-                        Outcome::Delivered { .. } => shared.hooks.emitted(&shared.token, progress),
-                        Outcome::Abandoned { error, .. } => {
+                        DeliveryOutcome::Delivered { .. } => {
+                            shared.hooks.emitted(&shared.token, progress);
+                        }
+                        DeliveryOutcome::Abandoned { error, .. } => {
                             shared.hooks.failed(&shared.token, &error);
                         }
-                        Outcome::SessionEnded => break,
+                        DeliveryOutcome::SessionEnded => break,
                     }
                 }
                 Next::WaitUntil(at) => tokio::select! {
                     () = sleep_until(at) => {}
-                    // Only the end makes a difference before that time.
+                    // Before that time only the end of the scope makes a difference.
                     () = shared.changed.notified() => {}
                 },
                 Next::Wait => shared.changed.notified().await,
@@ -323,8 +324,8 @@ impl Shared {
 
     fn next(&self) -> Next {
         let mut state = self.state.lock();
-        let news = state.reported && state.attempted.is_none_or(|sent| state.current > sent);
-        match (news, state.closed, state.not_before) {
+        let pending = state.reported && state.attempted.is_none_or(|sent| state.current > sent);
+        match (pending, state.closed, state.not_before) {
             (false, true, _) => Next::End,
             (false, false, _) => Next::Wait,
             (true, false, Some(at)) if at > Instant::now() => Next::WaitUntil(at),
@@ -356,8 +357,8 @@ impl fmt::Debug for Shared {
 }
 
 impl Notification {
-    /// `notifications/progress`. One that waits is replaced by the next of the
-    /// same token. [`Progress`] is the way to send these; it keeps the rules.
+    /// `notifications/progress`. A newer one of the same token replaces it while it is
+    /// pending. To be sent by [`Progress`] only, which keeps the rules of the protocol.
     pub(crate) fn progress(
         token: &ProgressToken,
         progress: f64,
@@ -374,7 +375,7 @@ impl Notification {
             #[serde(skip_serializing_if = "Option::is_none")]
             message: Option<&'a str>,
         }
-        // A number and a text that look alike are different tokens.
+        // A number and a string with the same digits are different tokens.
         let key = match token {
             ProgressToken::Number(number) => format!("n{number}"),
             ProgressToken::Text(text) => format!("t{text}"),

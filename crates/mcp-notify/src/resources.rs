@@ -1,4 +1,4 @@
-//! `notifications/resources/updated`: who subscribed to what.
+//! `notifications/resources/updated`, and the subscriptions to resources.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -9,14 +9,14 @@ use serde::Serialize;
 use thiserror::Error;
 
 use crate::delivery::Delivery;
-use crate::fan_out::{Broadcast, fan_out};
+use crate::fan_out::{BroadcastOutcome, fan_out};
 use crate::method::Method;
 use crate::metrics::ResourceType;
-use crate::notification::{About, Notification};
+use crate::notification::{Notification, ResourceRef};
 use crate::session::{Session, SessionKey, WeakSession};
-use crate::teardown::{Detach, Until, give_back};
+use crate::teardown::{Detach, DetachOn, shrink_sparse};
 
-/// How much may be subscribed to. Start from the default:
+/// Limits of subscriptions. Start from the default:
 ///
 /// ```
 /// let mut limits = mcp_notify::SubscriptionLimits::default();
@@ -25,11 +25,11 @@ use crate::teardown::{Detach, Until, give_back};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SubscriptionLimits {
-    /// The most URIs of one session.
+    /// Maximum number of subscriptions of one session.
     pub per_session_max: usize,
-    /// The most subscriptions of all sessions together.
+    /// Maximum number of subscriptions of all sessions together.
     pub total_max: usize,
-    /// The longest URI.
+    /// Maximum length of a URI.
     pub uri_bytes_max: usize,
 }
 
@@ -37,32 +37,31 @@ pub struct SubscriptionLimits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SubscribeError {
-    /// The session has as many as it may.
+    /// The session is at its limit.
     #[error("the session has {0} subscriptions, which is the most it may have")]
     SessionFull(usize),
-    /// All sessions together have as many as they may.
+    /// All sessions together are at the limit.
     #[error("there are {0} subscriptions, which is the most there may be")]
     Full(usize),
     /// The URI is empty or too long.
     #[error("a URI of {0} bytes is empty or too long")]
     Uri(usize),
-    /// The session has ended.
+    /// The session is closed.
     #[error("the session is closed")]
     Closed,
 }
 
-/// Which sessions want to hear of which resources. A clone is the same registry.
+/// The subscriptions of sessions to resources. Clones share the registry.
 ///
-/// Subscribing twice is subscribing once; unsubscribing from what was not
-/// subscribed to does nothing. A session that ends or is pruned is gone from
-/// every URI at once, inside a request or outside.
+/// Subscribing is idempotent, and so is unsubscribing. A session that is closed or
+/// pruned loses all its subscriptions at once, inside of a request or outside.
 #[derive(Clone)]
 pub struct ResourceSubscriptions {
     limits: SubscriptionLimits,
     indexes: Arc<Indexes>,
 }
 
-/// A `resources/updated` on its way to become a notification.
+/// A `resources/updated`, to be made into a notification.
 #[derive(Debug)]
 #[must_use]
 pub struct ResourceUpdated<'a, M = ()> {
@@ -74,7 +73,7 @@ pub struct ResourceUpdated<'a, M = ()> {
 #[derive(Default)]
 struct Indexes(Mutex<Index>);
 
-/// Both directions under one lock, or they would disagree for a moment.
+/// Both directions of the index, under one lock so that they always agree.
 #[derive(Default)]
 struct Index {
     by_uri: HashMap<Arc<str>, Subscribers>,
@@ -82,21 +81,22 @@ struct Index {
     total: usize,
 }
 
-/// Who is subscribed to one URI, and what follows it for them.
+/// The subscribers of one URI, and the guard that is held for them.
 #[derive(Default)]
 struct Subscribers {
     sessions: HashMap<SessionKey, WeakSession>,
-    lease: Lease,
+    guard: Guard,
 }
 
-/// Filled outside the index's lock by whoever subscribes first; whoever holds it
-/// when the last subscriber has gone drops it, outside the lock too.
-type Lease = Arc<OnceLock<Box<dyn Send + Sync>>>;
+/// The guard that [`ResourceSubscriptions::subscribe_with`] creates. The first
+/// subscriber fills it and the removal of the last one drops it, both outside of the
+/// lock of the index.
+type Guard = Arc<OnceLock<Box<dyn Send + Sync>>>;
 
 // === impl ResourceSubscriptions ===
 
 impl ResourceSubscriptions {
-    /// No subscriptions yet.
+    /// A registry without subscriptions.
     pub fn new(limits: SubscriptionLimits) -> Self {
         Self {
             limits,
@@ -107,64 +107,65 @@ impl ResourceSubscriptions {
     /// Subscribes the session. True if it was not subscribed before.
     ///
     /// # Errors
-    /// [`SubscribeError`] if a limit is reached or the session has ended.
+    /// [`SubscribeError`] if a limit is reached or the session is closed.
     pub fn subscribe(&self, session: &Session, uri: &str) -> Result<bool, SubscribeError> {
-        self.insert(session, uri).map(|(added, _lease)| added)
+        self.insert(session, uri).map(|(added, _guard)| added)
     }
 
-    /// Subscribes the session, and follows the URI for as long as anybody is
-    /// subscribed to it: `follow` is called for the first subscriber, and what
-    /// it returns is dropped when the last one has gone, for whatever reason.
+    /// Subscribes the session, and holds a guard for as long as the URI has a
+    /// subscriber: `start` is called for the first one, and the guard it returns (a
+    /// watch, for example) is dropped when the last one is removed, for whatever
+    /// reason.
     ///
-    /// No lock is held meanwhile, so `follow` may publish. It must not block;
-    /// another session that subscribes to the same URI waits for it. If the
-    /// last subscriber goes while the next one comes, the next following may
-    /// begin a moment before the last has ended.
+    /// No lock is held meanwhile, so `start` may publish. It must not block: another
+    /// session that subscribes to the same URI waits for it. If the last subscriber is
+    /// removed while a new one subscribes, the new guard may be created shortly before
+    /// the old one is dropped.
     ///
     /// # Errors
-    /// [`SubscribeError`] if a limit is reached or the session has ended.
-    pub fn subscribe_following<L: Send + Sync + 'static>(
+    /// [`SubscribeError`] if a limit is reached or the session is closed.
+    pub fn subscribe_with<G: Send + Sync + 'static>(
         &self,
         session: &Session,
         uri: &str,
-        follow: impl FnOnce() -> L,
+        start: impl FnOnce() -> G,
     ) -> Result<bool, SubscribeError> {
-        let (added, lease) = self.insert(session, uri)?;
-        let _held = lease.get_or_init(|| Box::new(follow()));
+        let (added, guard) = self.insert(session, uri)?;
+        let _held = guard.get_or_init(|| Box::new(start()));
         Ok(added)
     }
 
-    fn insert(&self, session: &Session, uri: &str) -> Result<(bool, Lease), SubscribeError> {
+    fn insert(&self, session: &Session, uri: &str) -> Result<(bool, Guard), SubscribeError> {
         if uri.is_empty() || uri.len() > self.limits.uri_bytes_max {
             return Err(SubscribeError::Uri(uri.len()));
         }
         let key = session.key();
         let inserted = self.indexes.0.lock().insert(session, uri, &self.limits)?;
-        let part: Arc<dyn Detach> = Arc::clone(&self.indexes) as _;
-        if !session.attach(&part, Until::Pruned) {
-            part.detach(key);
+        let registry: Arc<dyn Detach> = Arc::clone(&self.indexes) as _;
+        if !session.attach(&registry, DetachOn::Prune) {
+            registry.detach(key);
             return Err(SubscribeError::Closed);
         }
         Ok(inserted)
     }
 
-    /// Ends the subscription. True if there was one.
+    /// Unsubscribes the session. True if it was subscribed.
     pub fn unsubscribe(&self, session: &Session, uri: &str) -> bool {
-        let (removed, _unneeded) = self.indexes.0.lock().remove(session.key(), uri);
+        let (removed, _dropped_unlocked) = self.indexes.0.lock().remove(session.key(), uri);
         removed
     }
 
-    /// Ends all of the session's subscriptions.
+    /// Removes all subscriptions of the session.
     pub fn prune(&self, session: &Session) {
         self.indexes.detach(session.key());
     }
 
-    /// Whether anybody is subscribed to the URI: whether it pays to watch it.
+    /// Whether the URI has a subscriber.
     pub fn is_subscribed(&self, uri: &str) -> bool {
         self.indexes.0.lock().by_uri.contains_key(uri)
     }
 
-    /// The session's URIs, sorted.
+    /// The URIs that the session is subscribed to, sorted.
     pub fn uris(&self, session: &Session) -> Vec<Arc<str>> {
         let index = self.indexes.0.lock();
         let mut uris: Vec<_> = index
@@ -179,19 +180,19 @@ impl ResourceSubscriptions {
         uris
     }
 
-    /// How many subscriptions there are.
+    /// The number of subscriptions.
     pub fn len(&self) -> usize {
         self.indexes.0.lock().total
     }
 
-    /// Whether there are none.
+    /// Whether there are no subscriptions.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Pushes the update to the outbox of every subscriber, without waiting
-    /// for any. Returns how many took it. Updates that wait for the same URI
-    /// are merged there.
+    /// Pushes the update to the outbox of every subscriber, without waiting. Returns
+    /// the number of outboxes that took it. Pending updates of the same URI are merged
+    /// there.
     pub fn publish<M: Serialize>(&self, update: &ResourceUpdated<'_, M>) -> usize {
         let targets = self.subscribers(update.uri);
         if targets.is_empty() {
@@ -204,22 +205,23 @@ impl ResourceSubscriptions {
             .count()
     }
 
-    /// Sends the update to every subscriber through `delivery`, and waits for
-    /// each outcome. Those whose connection failed are pruned afterwards.
-    /// Dropping the future ends what is still being sent.
+    /// Sends the update to every subscriber through `delivery`, and waits for each
+    /// outcome. A session whose connection failed is pruned afterwards. Dropping the
+    /// future cancels the sends that are in flight.
     pub async fn notify<M: Serialize>(
         &self,
         delivery: &Delivery,
         update: &ResourceUpdated<'_, M>,
-    ) -> Broadcast {
+    ) -> BroadcastOutcome {
         let targets = self.subscribers(update.uri);
         if targets.is_empty() {
-            return Broadcast::default();
+            return BroadcastOutcome::default();
         }
         fan_out(delivery, targets, &update.to_notification()).await
     }
 
-    /// Copied under the lock, so that sending happens outside it.
+    /// The subscribers of a URI: copied under the lock, so that sending happens
+    /// outside of it.
     fn subscribers(&self, uri: &str) -> Vec<Session> {
         let index = self.indexes.0.lock();
         let Some(Subscribers { sessions, .. }) = index.by_uri.get(uri) else {
@@ -271,14 +273,14 @@ impl<'a> ResourceUpdated<'a> {
 }
 
 impl<'a, M: Serialize> ResourceUpdated<'a, M> {
-    /// Which of the counted types it is of.
-    pub fn resource_type(mut self, resource_type: ResourceType) -> Self {
-        self.resource_type = Some(resource_type);
+    /// Sets the type of the resource, under which failures are counted.
+    pub fn resource_type(mut self, resource_type: impl Into<ResourceType>) -> Self {
+        self.resource_type = Some(resource_type.into());
         self
     }
 
-    /// What changed, as the notification's `_meta`: an object whose keys carry
-    /// a prefix of yours.
+    /// Sets the notification's `_meta`, such as what changed: an object whose keys
+    /// carry a prefix of yours.
     pub fn meta<N: Serialize>(self, meta: &'a N) -> ResourceUpdated<'a, N> {
         let Self {
             uri,
@@ -292,7 +294,7 @@ impl<'a, M: Serialize> ResourceUpdated<'a, M> {
         }
     }
 
-    /// The notification. One that waits is replaced by the next of the same URI.
+    /// The notification. A newer one of the same URI replaces it while it is pending.
     pub fn to_notification(&self) -> Notification {
         #[derive(Serialize)]
         struct Params<'a, M> {
@@ -305,14 +307,14 @@ impl<'a, M: Serialize> ResourceUpdated<'a, M> {
             resource_type,
             meta,
         } = self;
-        let about = About {
+        let resource = ResourceRef {
             resource_type: *resource_type,
             uri: (*uri).into(),
         };
         Notification::builder(Method::RESOURCE_UPDATED)
             .params(&Params { meta: *meta, uri })
             .coalesce(uri)
-            .about(about)
+            .resource(resource)
             .build()
     }
 }
@@ -320,18 +322,18 @@ impl<'a, M: Serialize> ResourceUpdated<'a, M> {
 // === impl Index ===
 
 impl Index {
-    /// Whether it is new, and what follows the URI.
+    /// Whether the subscription is new, and the guard of the URI.
     fn insert(
         &mut self,
         session: &Session,
         uri: &str,
         limits: &SubscriptionLimits,
-    ) -> Result<(bool, Lease), SubscribeError> {
+    ) -> Result<(bool, Guard), SubscribeError> {
         let key = session.key();
         let own = self.by_session.get(&key);
         if own.is_some_and(|uris| uris.contains(uri)) {
-            let lease = self.by_uri.get(uri).map(|found| Arc::clone(&found.lease));
-            return Ok((false, lease.unwrap_or_default()));
+            let guard = self.by_uri.get(uri).map(|found| Arc::clone(&found.guard));
+            return Ok((false, guard.unwrap_or_default()));
         }
         let count = own.map_or(0, HashSet::len);
         if count >= limits.per_session_max {
@@ -346,13 +348,14 @@ impl Index {
         };
         let subscribers = self.by_uri.entry(Arc::clone(&uri)).or_default();
         subscribers.sessions.insert(key, session.downgrade());
-        let lease = Arc::clone(&subscribers.lease);
+        let guard = Arc::clone(&subscribers.guard);
         self.by_session.entry(key).or_default().insert(uri);
         self.total += 1;
-        Ok((true, lease))
+        Ok((true, guard))
     }
 
-    /// Whether there was such a subscription, and what to drop outside the lock.
+    /// Whether there was such a subscription, and what is to be dropped outside of the
+    /// lock.
     fn remove(&mut self, key: SessionKey, uri: &str) -> (bool, Option<Subscribers>) {
         let Some(uris) = self.by_session.get_mut(&key) else {
             return (false, None);
@@ -362,22 +365,22 @@ impl Index {
         }
         if uris.is_empty() {
             self.by_session.remove(&key);
-            give_back(&mut self.by_session);
+            shrink_sparse(&mut self.by_session);
         }
-        (true, self.forget(key, uri))
+        (true, self.remove_subscriber(key, uri))
     }
 
-    /// The other half of a removal. Returns what nobody needs any more.
-    fn forget(&mut self, key: SessionKey, uri: &str) -> Option<Subscribers> {
+    /// Removes the session from the URI. Returns the entry if it was the last one.
+    fn remove_subscriber(&mut self, key: SessionKey, uri: &str) -> Option<Subscribers> {
         self.total -= 1;
         let found = self.by_uri.get_mut(uri)?;
         found.sessions.remove(&key);
         if !found.sessions.is_empty() {
-            give_back(&mut found.sessions);
+            shrink_sparse(&mut found.sessions);
             return None;
         }
         let last = self.by_uri.remove(uri);
-        give_back(&mut self.by_uri);
+        shrink_sparse(&mut self.by_uri);
         last
     }
 }
@@ -386,14 +389,14 @@ impl Detach for Indexes {
     fn detach(&self, session: SessionKey) {
         let mut index = self.0.lock();
         let uris = index.by_session.remove(&session).unwrap_or_default();
-        let unneeded: Vec<_> = uris
+        let unused: Vec<_> = uris
             .iter()
-            .filter_map(|uri| index.forget(session, uri))
+            .filter_map(|uri| index.remove_subscriber(session, uri))
             .collect();
-        give_back(&mut index.by_session);
+        shrink_sparse(&mut index.by_session);
         drop(index);
-        // What followed may end in code of others, which may publish.
-        drop(unneeded);
+        // Outside of the lock: the drop of a guard may publish.
+        drop(unused);
     }
 }
 

@@ -1,34 +1,33 @@
-//! When to try again: 100, 200, 400 ms, and then no more.
+//! Retry policy: exponential backoff of 100, 200 and 400 ms.
 
 use std::time::Duration;
 
 use thiserror::Error;
 
-/// The most retries a policy may have. Failure records number attempts 1 to 3.
+/// Maximum number of retries of a policy. Failure records number attempts 1 to 3.
 pub const RETRIES_MAX: usize = 3;
 
-/// The delays before each retry, checked at construction.
+/// The delays before each retry, validated at construction.
 ///
-/// One send and up to three retries after 100, 200 and 400 ms, so at most
-/// four sends and 700 ms of waiting. There is deliberately no setting for it
-/// in the environment.
+/// The default is one send and up to three retries after 100, 200 and 400 ms: at most
+/// four sends and 700 ms of backoff. It is deliberately not configurable by
+/// environment variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
     delays: [Option<Duration>; RETRIES_MAX],
 }
 
-/// Why delays do not make a policy.
+/// Why the delays are not a valid policy.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RetryPolicyError {
     /// More than [`RETRIES_MAX`].
     #[error("{0} retries are more than {RETRIES_MAX}")]
     TooMany(usize),
-    /// A delay of zero would hammer a peer that is already in trouble.
+    /// A delay is zero, which would overload a peer that is already failing.
     #[error("a delay is zero")]
     Zero,
-    /// Each delay must be at least twice the one before: fixed intervals
-    /// amplify an outage.
+    /// A delay is less than twice the one before: fixed intervals amplify an outage.
     #[error("{after:?} after {before:?} is not exponential")]
     NotExponential {
         /// The earlier delay.
@@ -67,15 +66,15 @@ impl RetryPolicy {
         Ok(policy)
     }
 
-    /// Gives up after the first failure.
+    /// A policy without retries: the first failure is final.
     pub const fn none() -> Self {
         Self {
             delays: [None; RETRIES_MAX],
         }
     }
 
-    /// How long to wait before the next attempt, after this many retries.
-    /// `None`: give up.
+    /// The delay before the next retry after this many retries; `None` if there is no
+    /// next one.
     pub fn delay_after(&self, retries_done: u32) -> Option<Duration> {
         *self.delays.get(usize::try_from(retries_done).ok()?)?
     }
@@ -89,10 +88,9 @@ impl Default for RetryPolicy {
     }
 }
 
-/// The number that failure records carry: `max(1, retries_done)`.
+/// The `attempt_number` of failure records: `max(1, retries_done)`.
 ///
-/// A failure that is not retried is attempt 1; one that outlived every retry
-/// is attempt 3.
+/// It is 1 for a failure that is not retried, and 3 if every retry failed.
 pub fn attempt_number(retries_done: u32) -> u32 {
     retries_done.max(1)
 }

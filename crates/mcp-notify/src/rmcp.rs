@@ -1,15 +1,15 @@
-//! Sinks over rmcp's [`Peer`] and [`SubscriptionSink`], and what else a server
-//! on rmcp needs (feature `rmcp`).
+//! Sinks over rmcp's [`Peer`] and [`SubscriptionSink`], pings and conversions (feature
+//! `rmcp`).
 //!
-//! rmcp sends concurrent notifications of one peer in any order, and its send
-//! waits for ever on a client that does not read. The sinks here send one
-//! message at a time per peer, within a deadline.
+//! rmcp sends concurrent notifications of one peer in any order, and its send waits
+//! without a limit for a client that does not read. The sinks here send one message at
+//! a time per peer, within a deadline.
 //!
-//! A send that outlived its deadline is still in rmcp's hands and may yet go
-//! out. It is therefore kept: a retry of the same notification waits for that
-//! very send instead of making a second one, and the next notification goes
-//! after it. If that next one saw the send end, the retry is told how it ended.
-//! Nothing is sent twice or out of order because of a slow client.
+//! A send that missed its deadline is still queued in rmcp and may be sent later. It is
+//! therefore kept: a retry of the same notification awaits that send instead of
+//! starting a second one, and the next notification is sent after it. If that next
+//! notification completed the send, the retry gets its result. Nothing is sent twice or
+//! out of order because of a slow client.
 //!
 //! ```no_run
 //! use mcp_notify::rmcp::PeerSink;
@@ -19,10 +19,13 @@
 //! # fn example(peer: Peer<RoleServer>) {
 //! let session = Session::builder().channel(PeerSink::new(peer)).build("session-1");
 //! // Spawn this once; then push to `session` from anywhere.
-//! let loop_of_session = Delivery::default().run(&session);
-//! # drop(loop_of_session);
+//! let delivery_loop = Delivery::default().run(&session);
+//! # drop(delivery_loop);
 //! # }
 //! ```
+
+#[cfg(feature = "roots")]
+mod roots;
 
 use std::collections::VecDeque;
 use std::error::Error;
@@ -36,34 +39,35 @@ use rmcp::{Peer, RoleServer};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
-use crate::classify::Kind;
+use crate::classify::Cause;
 use crate::delivery::SEND_DEADLINE;
 use crate::notification::Notification;
 use crate::session::{Session, SessionChannel};
 use crate::sink::{NotificationSink, SendError, SendFuture};
 
-pub use self::legacy::PeerRoots;
+#[cfg(feature = "roots")]
+pub use self::roots::PeerRoots;
 
-/// Sends to one client of a version with sessions (up to 2025-11-25), or over
-/// the stream of one request.
+/// Sends to one client of a version with sessions (up to 2025-11-25), or on the stream
+/// of one request.
 ///
-/// Give it to a session as its channel, or use it as the sink of a server that
-/// has one client (stdio); then it sends to that client whatever the session.
+/// Use it as the channel of a session, or as the sink of a server with one client
+/// (stdio): it sends to that client, whatever the session.
 ///
-/// `Ok` means that the transport took the message. Over rmcp's own HTTP
-/// sessions that is also so when the client has no stream open.
-pub struct PeerSink(OneAtATime<Peer<RoleServer>>);
+/// `Ok` means that the transport accepted the message. rmcp's own HTTP sessions accept
+/// it even if the client has no stream open.
+pub struct PeerSink(SerialSender<Peer<RoleServer>>);
 
-/// Sends on one `subscriptions/listen` stream (2026-07-28). rmcp adds the
-/// subscription's id, and refuses what the client did not ask for.
+/// Sends on one `subscriptions/listen` stream (2026-07-28). rmcp adds the id of the
+/// subscription, and refuses what the client did not subscribe to.
 ///
-/// Only `list_changed` and `resources/updated` can go there; anything else is
+/// The stream carries `list_changed` and `resources/updated` only; anything else is
 /// [`SendError::InvalidParams`].
-pub struct ListenSink(OneAtATime<SubscriptionSink>);
+pub struct ListenSink(SerialSender<SubscriptionSink>);
 
-/// Asks the client for a sign of life. For [`Heartbeat`](crate::Heartbeat),
-/// which keeps the timeout; cancel-safe. Fails, as in `false`, with 2026-07-28,
-/// which has no ping.
+/// Pings the client, and returns whether it answered. For
+/// [`Heartbeat`](crate::Heartbeat), which enforces the deadline; cancel-safe. Version
+/// 2026-07-28 has no ping: the result is `false`.
 pub async fn ping(peer: &Peer<RoleServer>) -> bool {
     let ping = PingRequest {
         method: <_>::default(),
@@ -77,25 +81,25 @@ pub async fn ping(peer: &Peer<RoleServer>) -> bool {
 
 type Sending = Pin<Box<dyn Future<Output = Result<(), SendError>> + Send>>;
 
-/// Where rmcp takes messages.
+/// A target of rmcp that messages can be sent to.
 trait Target: Clone + Send + Sync + 'static {
     fn start(&self, notification: ServerNotification) -> Sending;
 }
 
-struct OneAtATime<T> {
+/// Sends one message at a time to a target.
+struct SerialSender<T> {
     target: T,
     deadline: Duration,
-    /// tokio's lock is fair: who comes first sends first. It is held while
-    /// sending, which is its purpose.
-    line: Mutex<Line>,
+    /// tokio's lock is fair, so that messages are sent in the order of the calls. It is
+    /// held while sending, which is its purpose.
+    sends: Mutex<Sends>,
 }
 
 #[derive(Default)]
-struct Line {
-    under_way: Option<InFlight>,
-    /// Sends that ended while another notification waited for its turn, until
-    /// whoever sent them asks again.
-    ended: VecDeque<Ended>,
+struct Sends {
+    in_flight: Option<InFlight>,
+    /// Results of sends that another notification has completed, for a retry.
+    completed: VecDeque<Completed>,
 }
 
 struct InFlight {
@@ -103,28 +107,28 @@ struct InFlight {
     sending: Sending,
 }
 
-struct Ended {
+struct Completed {
     notification: Notification,
     result: Result<(), SendError>,
     at: Instant,
 }
 
-/// How many results wait for a retry: more than there are tasks that send to
-/// one client.
-const ENDED_MAX: usize = 16;
+/// Maximum number of results that are kept for a retry: more than there are tasks that
+/// send to one client.
+const COMPLETED_MAX: usize = 16;
 
-/// The longest pause before a retry, with room to spare.
-const RETRY_PAUSE_MAX: Duration = Duration::from_secs(1);
+/// More than the longest delay before a retry.
+const RETRY_DELAY_MAX: Duration = Duration::from_secs(1);
 
 // === impl PeerSink ===
 
 impl PeerSink {
     /// Sends to this peer, within the default deadline.
     pub fn new(peer: Peer<RoleServer>) -> Self {
-        Self(OneAtATime::new(peer))
+        Self(SerialSender::new(peer))
     }
 
-    /// Another deadline for one send.
+    /// Sets the deadline of one send.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.0.deadline = deadline;
@@ -137,10 +141,10 @@ impl PeerSink {
 impl ListenSink {
     /// Sends on this subscription's stream, within the default deadline.
     pub fn new(sink: SubscriptionSink) -> Self {
-        Self(OneAtATime::new(sink))
+        Self(SerialSender::new(sink))
     }
 
-    /// Another deadline for one send.
+    /// Sets the deadline of one send.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.0.deadline = deadline;
@@ -188,14 +192,14 @@ impl fmt::Debug for ListenSink {
     }
 }
 
-// === impl OneAtATime ===
+// === impl SerialSender ===
 
-impl<T: Target> OneAtATime<T> {
+impl<T: Target> SerialSender<T> {
     fn new(target: T) -> Self {
         Self {
             target,
             deadline: SEND_DEADLINE,
-            line: Mutex::default(),
+            sends: Mutex::default(),
         }
     }
 
@@ -213,54 +217,55 @@ impl<T: Target> OneAtATime<T> {
         notification: &Notification,
         message: ServerNotification,
     ) -> Result<(), SendError> {
-        let mut line = self.line.lock().await;
-        if let Some(earlier) = &mut line.under_way {
+        let mut sends = self.sends.lock().await;
+        if let Some(earlier) = &mut sends.in_flight {
             let result = earlier.sending.as_mut().await;
-            if let Some(earlier) = line.under_way.take() {
+            if let Some(earlier) = sends.in_flight.take() {
                 if earlier.notification.same(notification) {
                     return result;
                 }
-                line.keep(earlier.notification, result);
+                sends.keep(earlier.notification, result);
             }
         }
-        // A retry comes within its pause and the wait for its turn. Who asks
-        // later means another send, not that one.
-        if let Some(result) = line.result_of(notification, self.deadline + RETRY_PAUSE_MAX) {
+        // A retry comes within its delay and the wait for the lock. A later call for the
+        // same notification is a new send.
+        if let Some(result) = sends.result_of(notification, self.deadline + RETRY_DELAY_MAX) {
             return result;
         }
-        let under_way = InFlight {
+        let send = InFlight {
             notification: notification.clone(),
             sending: self.target.start(message),
         };
-        let result = line.under_way.insert(under_way).sending.as_mut().await;
-        line.under_way = None;
+        let result = sends.in_flight.insert(send).sending.as_mut().await;
+        sends.in_flight = None;
         result
     }
 }
 
-impl Line {
+impl Sends {
     fn keep(&mut self, notification: Notification, result: Result<(), SendError>) {
-        if self.ended.len() == ENDED_MAX {
-            self.ended.pop_front();
+        if self.completed.len() == COMPLETED_MAX {
+            self.completed.pop_front();
         }
         let at = Instant::now();
-        self.ended.push_back(Ended {
+        self.completed.push_back(Completed {
             notification,
             result,
             at,
         });
     }
 
-    /// How the send of this notification ended, once, if that was lately.
+    /// Takes the result of the send of this notification, if it is not older than
+    /// `age_max`.
     fn result_of(
         &mut self,
         notification: &Notification,
-        lately: Duration,
+        age_max: Duration,
     ) -> Option<Result<(), SendError>> {
-        self.ended.retain(|ended| ended.at.elapsed() <= lately);
-        let mut ended = self.ended.iter();
-        let at = ended.position(|ended| ended.notification.same(notification))?;
-        self.ended.remove(at).map(|ended| ended.result)
+        self.completed.retain(|one| one.at.elapsed() <= age_max);
+        let mut completed = self.completed.iter();
+        let at = completed.position(|one| one.notification.same(notification))?;
+        self.completed.remove(at).map(|one| one.result)
     }
 }
 
@@ -284,88 +289,44 @@ impl Target for SubscriptionSink {
 
 // === errors ===
 
-/// What an error of rmcp is; `None` if it is none.
-pub(crate) fn known(error: &(dyn Error + 'static)) -> Option<Kind> {
+/// The cause of an error of rmcp; `None` for another error.
+pub(crate) fn cause_of(error: &(dyn Error + 'static)) -> Option<Cause> {
     if let Some(error) = error.downcast_ref::<SubscriptionSendError>() {
         return Some(match error {
-            SubscriptionSendError::SubscriptionClosed => Kind::Known(SendError::Closed),
+            SubscriptionSendError::SubscriptionClosed => Cause::Known(SendError::Closed),
             SubscriptionSendError::UnsupportedNotification(_)
-            | SubscriptionSendError::NotificationNotAccepted(_) => Kind::InvalidParams,
-            SubscriptionSendError::Service(error) => of_service(error),
-            _ => Kind::Other,
+            | SubscriptionSendError::NotificationNotAccepted(_) => Cause::InvalidParams,
+            SubscriptionSendError::Service(error) => cause_of_service(error),
+            _ => Cause::Other,
         });
     }
-    error.downcast_ref::<ServiceError>().map(of_service)
+    error.downcast_ref::<ServiceError>().map(cause_of_service)
 }
 
-fn of_service(error: &ServiceError) -> Kind {
+fn cause_of_service(error: &ServiceError) -> Cause {
     match error {
-        ServiceError::TransportClosed => Kind::Known(SendError::Closed),
-        // rmcp does not name it as a source; it is one.
+        ServiceError::TransportClosed => Cause::Known(SendError::Closed),
+        // rmcp does not expose it through `source`.
         ServiceError::TransportSend(error) => {
-            Kind::of_chain(error.error.as_ref()).unwrap_or(Kind::Other)
+            Cause::of_chain(error.error.as_ref()).unwrap_or(Cause::Other)
         }
-        ServiceError::Timeout { .. } => Kind::Timeout,
-        ServiceError::Cancelled { .. } => Kind::Cancelled,
+        ServiceError::Timeout { .. } => Cause::Timeout,
+        ServiceError::Cancelled { .. } => Cause::Cancelled,
         ServiceError::McpError(error) if error.code == ErrorCode::INVALID_PARAMS => {
-            Kind::InvalidParams
+            Cause::InvalidParams
         }
-        _ => Kind::Other,
+        _ => Cause::Other,
     }
 }
 
-/// What rmcp marks as deprecated because 2026-07-28 no longer has it.
-mod legacy {
-    #![expect(
-        deprecated,
-        reason = "clients up to 2025-11-25 have roots and log levels"
-    )]
-
-    use std::fmt;
-
+#[expect(
+    deprecated,
+    reason = "2026-07-28 removed log levels, and rmcp deprecates them"
+)]
+mod level {
     use rmcp::model::LoggingLevel;
-    use rmcp::{Peer, RoleServer};
 
     use crate::logging::Level;
-    use crate::roots::{Root, RootsClient, RootsFuture, RootsPage};
-    use crate::session::Session;
-    use crate::sink::SendError;
-
-    /// Asks one client for its roots. rmcp knows no pages of roots, so there
-    /// is one.
-    pub struct PeerRoots(Peer<RoleServer>);
-
-    impl PeerRoots {
-        /// Asks this peer.
-        pub fn new(peer: Peer<RoleServer>) -> Self {
-            Self(peer)
-        }
-    }
-
-    impl RootsClient for PeerRoots {
-        fn list<'a>(&'a self, _: &'a Session, _: Option<String>) -> RootsFuture<'a> {
-            Box::pin(async move {
-                let result = self.0.list_roots().await.map_err(SendError::classify)?;
-                let roots = result.roots.into_iter();
-                let roots = roots
-                    .map(|root| Root {
-                        uri: root.uri,
-                        name: root.name,
-                    })
-                    .collect();
-                Ok(RootsPage {
-                    roots,
-                    next_cursor: None,
-                })
-            })
-        }
-    }
-
-    impl fmt::Debug for PeerRoots {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.debug_struct("PeerRoots").finish_non_exhaustive()
-        }
-    }
 
     impl From<LoggingLevel> for Level {
         fn from(level: LoggingLevel) -> Self {

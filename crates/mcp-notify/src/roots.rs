@@ -1,4 +1,4 @@
-//! `notifications/roots/list_changed`, inbound: fetching the roots once it is quiet.
+//! `notifications/roots/list_changed`, inbound: debounced, then the roots are fetched.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -12,96 +12,96 @@ use thiserror::Error;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::debounce::{Debouncer, Timing};
+use crate::debounce::{DebounceMode, Debouncer};
 use crate::session::{Session, SessionKey, WeakSession};
 use crate::sink::SendError;
-use crate::teardown::{Detach, Until, give_back};
+use crate::teardown::{Detach, DetachOn, shrink_sparse};
 
-/// How long a session must be quiet before its roots are fetched.
-pub const ROOTS_QUIET: Duration = Duration::from_millis(250);
+/// The debounce delay: roots are fetched this long after the last change.
+pub const ROOTS_DEBOUNCE: Duration = Duration::from_millis(250);
 
-/// How long fetching all pages may take.
-const FETCH_MAX: Duration = Duration::from_secs(30);
+/// The deadline for fetching all pages.
+const FETCH_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How many roots a client may have. More is a client at fault.
+/// Maximum number of roots of a client. More are treated as an error of the client.
 const ROOTS_MAX: usize = 10_000;
 
-/// A root: a place the client lets the server work in.
+/// A root: a location that the client lets the server operate in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Root {
-    /// Where it is.
+    /// The location.
     pub uri: String,
-    /// What people call it.
+    /// The display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
 
-/// One answer to `roots/list`.
+/// One page of the result of `roots/list`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RootsPage {
     /// The roots on this page.
     pub roots: Vec<Root>,
-    /// How to ask for the next page, if there is one.
+    /// The cursor of the next page, if there is one.
     pub next_cursor: Option<String>,
 }
 
-/// The roots of one session at one time: sorted by URI, each URI once.
+/// A snapshot of the roots of one session: sorted by URI, without duplicates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RootsSnapshot {
-    /// Rises by one when the roots differ from the snapshot before.
+    /// Increases by one with each snapshot that differs from the one before.
     pub version: u64,
     /// The roots.
     pub roots: Vec<Root>,
 }
 
-/// Why roots were not fetched. The snapshot before stays.
+/// Why roots were not fetched. The last snapshot is kept.
 #[derive(Clone, Debug, Error)]
 #[non_exhaustive]
 pub enum RootsError {
-    /// The client did not answer, or not with roots.
+    /// The request failed.
     #[error("roots/list failed: {0}")]
     Request(#[from] SendError),
-    /// A cursor came twice, or there are too many roots.
+    /// A cursor was repeated, or there are too many roots.
     #[error("the client's pages do not end")]
     Endless,
-    /// It took too long.
-    #[error("no answer within {FETCH_MAX:?}")]
+    /// The deadline passed.
+    #[error("no answer within {FETCH_TIMEOUT:?}")]
     Timeout,
 }
 
-/// What asking for a page resolves to.
+/// The future of a request for one page.
 pub type RootsFuture<'a> = Pin<Box<dyn Future<Output = Result<RootsPage, SendError>> + Send + 'a>>;
 
-/// Asks a client for its roots.
+/// Requests roots from a client.
 pub trait RootsClient: Send + Sync + 'static {
     /// One `roots/list`, from the start or from a cursor.
     ///
     /// # Errors
-    /// [`SendError`] if no answer came. It is not asked again until the client
-    /// says that its roots changed. The future may be dropped at any await,
-    /// when the fetch takes too long or the session ends.
+    /// [`SendError`] if there is no result. There is no retry until the client's roots
+    /// change again. The future may be dropped at any await, when the deadline passes
+    /// or the session is closed.
     fn list<'a>(&'a self, session: &'a Session, cursor: Option<String>) -> RootsFuture<'a>;
 }
 
-/// Knows the roots of each session. A clone is the same tracker.
+/// Tracks the roots of each session. Clones share the tracker.
 #[derive(Clone)]
 pub struct RootsTracker(Arc<Shared>);
 
 struct Shared {
     client: Box<dyn RootsClient>,
     changes: Debouncer<SessionKey, WeakSession>,
-    known: Arc<Known>,
+    sessions: Arc<Sessions>,
 }
 
 #[derive(Default)]
-struct Known(Mutex<HashMap<SessionKey, State>>);
+struct Sessions(Mutex<HashMap<SessionKey, State>>);
 
 #[derive(Default)]
 struct State {
-    /// How many changes were announced; an answer to an older one is stale.
+    /// The number of changes so far; the result of a fetch for an older one is stale.
     generation: u64,
     snapshot: Option<Arc<RootsSnapshot>>,
 }
@@ -115,7 +115,7 @@ impl Root {
         }
     }
 
-    /// What people call it.
+    /// Sets the display name.
     #[must_use]
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
@@ -132,7 +132,7 @@ impl RootsPage {
         }
     }
 
-    /// A page after which there is another one.
+    /// A page that is followed by another one.
     pub fn followed_by(roots: Vec<Root>, next_cursor: impl Into<String>) -> Self {
         Self {
             roots,
@@ -142,54 +142,59 @@ impl RootsPage {
 }
 
 impl RootsTracker {
-    /// A tracker that asks through this client.
+    /// A tracker that sends its requests through this client.
     pub fn new(client: impl RootsClient) -> Self {
         Self(Arc::new(Shared {
             client: Box::new(client),
-            changes: Debouncer::new(Timing::Trailing(ROOTS_QUIET)),
-            known: Arc::default(),
+            changes: Debouncer::new(DebounceMode::Trailing(ROOTS_DEBOUNCE)),
+            sessions: Arc::default(),
         }))
     }
 
-    /// The session said `notifications/roots/list_changed`. Its roots are
-    /// fetched when it has said nothing more for 250 ms.
+    /// Handles `notifications/roots/list_changed` of the session. Its roots are fetched
+    /// 250 ms after the last one.
     pub fn list_changed(&self, session: &Session) {
         let key = session.key();
-        self.0.known.0.lock().entry(key).or_default().generation += 1;
-        let part: Arc<dyn Detach> = Arc::clone(&self.0.known) as _;
-        if !session.attach(&part, Until::Closed) {
-            part.detach(key);
+        self.0.sessions.0.lock().entry(key).or_default().generation += 1;
+        let registry: Arc<dyn Detach> = Arc::clone(&self.0.sessions) as _;
+        if !session.attach(&registry, DetachOn::Close) {
+            registry.detach(key);
             return;
         }
         self.0.changes.trigger(key, session.downgrade());
     }
 
-    /// The session's roots, as last fetched.
+    /// The roots of the session as last fetched.
     pub fn snapshot(&self, session: &Session) -> Option<Arc<RootsSnapshot>> {
-        self.0.known.0.lock().get(&session.key())?.snapshot.clone()
+        self.0
+            .sessions
+            .0
+            .lock()
+            .get(&session.key())?
+            .snapshot
+            .clone()
     }
 
-    /// How many sessions are known.
+    /// The number of sessions whose roots have changed.
     pub fn len(&self) -> usize {
-        self.0.known.0.lock().len()
+        self.0.sessions.0.lock().len()
     }
 
-    /// Whether none is.
+    /// Whether there is no such session.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Fetches roots when their time comes, for ever; a client that hangs
-    /// delays no other. Spawn it once. `on_change` is called for each new
-    /// snapshot.
+    /// Fetches roots when they are due, in an endless loop, and calls `on_change` for
+    /// each new snapshot. Spawn it once. A client that hangs does not delay another.
     ///
-    /// Dropping it ends the fetches that are under way.
+    /// Dropping the future cancels the fetches in flight.
     pub async fn run(&self, on_change: impl Fn(&Session, &Arc<RootsSnapshot>)) {
         let mut fetches = JoinSet::new();
         loop {
             tokio::select! {
-                fired = self.0.changes.fired() => {
-                    let Some(session) = fired.value.upgrade_unowned() else { continue };
+                due = self.0.changes.next() => {
+                    let Some(session) = due.value.upgrade_unowned() else { continue };
                     let tracker = self.clone();
                     fetches.spawn(async move { tracker.refresh(session).await });
                 }
@@ -203,14 +208,14 @@ impl RootsTracker {
     }
 
     async fn refresh(&self, session: Session) -> Option<(Session, Arc<RootsSnapshot>)> {
-        let generation = self.0.known.0.lock().get(&session.key())?.generation;
+        let generation = self.0.sessions.0.lock().get(&session.key())?.generation;
         let fetched = tokio::select! {
             () = session.closed() => return None,
-            fetched = timeout(FETCH_MAX, self.fetch(&session)) => fetched,
+            fetched = timeout(FETCH_TIMEOUT, self.fetch(&session)) => fetched,
         };
         match fetched.unwrap_or(Err(RootsError::Timeout)) {
             Ok(roots) => {
-                let snapshot = self.0.known.store(session.key(), generation, roots)?;
+                let snapshot = self.0.sessions.store(session.key(), generation, roots)?;
                 Some((session, snapshot))
             }
             Err(error) => {
@@ -220,7 +225,7 @@ impl RootsTracker {
         }
     }
 
-    /// All pages.
+    /// Fetches all pages.
     async fn fetch(&self, session: &Session) -> Result<Vec<Root>, RootsError> {
         let mut roots = Vec::new();
         let mut cursors = HashSet::new();
@@ -240,8 +245,8 @@ impl RootsTracker {
     }
 }
 
-impl Known {
-    /// Keeps the roots if nothing newer is on its way and they differ.
+impl Sessions {
+    /// Stores the roots if they differ and no newer change is pending.
     fn store(
         &self,
         session: SessionKey,
@@ -250,8 +255,8 @@ impl Known {
     ) -> Option<Arc<RootsSnapshot>> {
         roots.sort_by(|a, b| a.uri.cmp(&b.uri));
         roots.dedup_by(|later, first| later.uri == first.uri);
-        let mut known = self.0.lock();
-        let state = known.get_mut(&session)?;
+        let mut sessions = self.0.lock();
+        let state = sessions.get_mut(&session)?;
         if state.generation != generation {
             return None;
         }
@@ -266,11 +271,11 @@ impl Known {
     }
 }
 
-impl Detach for Known {
+impl Detach for Sessions {
     fn detach(&self, session: SessionKey) {
-        let mut known = self.0.lock();
-        known.remove(&session);
-        give_back(&mut known);
+        let mut sessions = self.0.lock();
+        sessions.remove(&session);
+        shrink_sparse(&mut sessions);
     }
 }
 

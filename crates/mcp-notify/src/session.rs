@@ -1,4 +1,4 @@
-//! A session: whom notifications go to, and what ends with it.
+//! Sessions: the recipients of notifications, and their teardown.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -11,35 +11,35 @@ use crate::logging::Level;
 use crate::notification::Notification;
 use crate::outbox::{Outbox, OutboxConfig, PushOutcome};
 use crate::sink::{SendError, SendFuture};
-use crate::teardown::{Detach, Hook, Teardown, Until};
+use crate::teardown::{Detach, DetachOn, Hook, Teardown};
 use crate::version::ProtocolVersion;
 
-/// A client that is connected now.
+/// The session of a connected client.
 ///
-/// A `Session` is a handle; clones are the same session. Whoever accepted the
-/// connection keeps one. When the last handle is dropped, or [`close`](Self::close)
-/// is called, the session ends: its outbox closes, its retries end, it leaves
-/// every registry of this library at once, and its hooks run. All of that
-/// happens exactly once.
+/// A `Session` is a handle, and clones share the session. The code that accepted the
+/// connection keeps one. When the last handle is dropped, or [`close`](Self::close) is
+/// called, the session is closed: its outbox closes, its retries stop, it is removed
+/// from every registry of this library, and its close hooks run. All of that happens
+/// exactly once.
 ///
-/// Sinks and delivery loops are handed handles that do not keep the session
-/// alive, so a slow send never prolongs a life.
+/// Sinks and delivery loops get handles that do not keep the session alive, so that a
+/// slow send does not prolong its life.
 #[derive(Clone)]
 pub struct Session {
     core: Arc<Core>,
-    /// Handles made for the library's own loops have none.
-    #[expect(dead_code, reason = "to hold it is all it is for")]
+    /// `None` in the handles of the library's own loops.
+    #[expect(dead_code, reason = "a guard: it acts when it is dropped")]
     alive: Option<Arc<Alive>>,
 }
 
-/// A session that may be gone. Made by [`Session::downgrade`].
+/// A weak handle to a session. Made by [`Session::downgrade`].
 #[derive(Clone)]
 pub struct WeakSession {
     core: Weak<Core>,
     alive: Weak<Alive>,
 }
 
-/// Makes a [`Session`].
+/// Builds a [`Session`].
 #[derive(Default)]
 #[must_use]
 pub struct SessionBuilder {
@@ -49,32 +49,32 @@ pub struct SessionBuilder {
     outbox: OutboxConfig,
 }
 
-/// A way to one client: what a session's own send uses.
+/// The channel to one client, which [`Session::send`] uses.
 ///
-/// The future may be dropped at any await, when the deadline of the send
-/// passes or the session ends.
+/// The future of a send may be dropped at any await, when its deadline passes or the
+/// session is closed.
 pub trait SessionChannel: Send + Sync + 'static {
     /// Sends one notification.
     ///
     /// # Errors
-    /// The [`SendError`] decides what follows; see there.
+    /// The [`SendError`] decides whether the send is retried and the session pruned.
     fn send<'a>(&'a self, notification: &'a Notification) -> SendFuture<'a>;
 }
 
-/// Why a session ended.
+/// Why a session was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CloseReason {
-    /// Somebody closed it.
+    /// [`Session::close`] was called by the server.
     Requested,
     /// The last handle was dropped.
     Dropped,
-    /// Its heartbeat stopped.
+    /// Its client no longer answers pings.
     Down,
 }
 
-/// What a session is known by in the maps of this library: never reused, and
-/// unlike the id never chosen by anyone.
+/// The key of a session in the registries of this library: never reused, and unlike
+/// the id not chosen by the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct SessionKey(u64);
 
@@ -83,56 +83,56 @@ struct Core {
     id: Arc<str>,
     name: Option<Arc<str>>,
     protocol_version: RwLock<Option<ProtocolVersion>>,
-    /// 0: no level was set; otherwise one more than the level's number.
+    /// 0 if no level was set; otherwise the level's number plus one.
     log_level: AtomicU8,
     channel: Option<Arc<dyn SessionChannel>>,
     outbox: Outbox,
-    /// Says the same as `closed`, without the lock inside of that.
-    ended: AtomicBool,
+    /// The same as `closed`, without the lock inside of a token.
+    is_closed: AtomicBool,
     closed: CancellationToken,
     teardown: Mutex<Teardown>,
-    /// Set once, when the session is built: what a handle that does not keep
-    /// the session alive is downgraded with.
+    /// Set once, when the session is built: a handle that does not keep the session
+    /// alive is downgraded with it.
     alive: OnceLock<Weak<Alive>>,
 }
 
-/// Ends the session when the last handle that counts is dropped.
+/// Closes the session when the last owning handle is dropped.
 struct Alive(Arc<Core>);
 
 // === impl Session ===
 
 impl Session {
-    /// A session with an id and an outbox, and nothing else.
+    /// A session with an id and a default outbox.
     pub fn new(id: impl Into<Arc<str>>) -> Self {
         SessionBuilder::default().build(id)
     }
 
-    /// Starts a session with more than that.
+    /// A builder for a session with further settings.
     pub fn builder() -> SessionBuilder {
         SessionBuilder::default()
     }
 
-    /// The id it was given.
+    /// The id.
     pub fn id(&self) -> &Arc<str> {
         &self.core.id
     }
 
-    /// The name it was given, or its id: what logs call it.
+    /// The name for log records: the given name, or the id.
     pub fn name(&self) -> &str {
         self.core.name.as_ref().unwrap_or(&self.core.id)
     }
 
-    /// The version that was negotiated, if it was.
+    /// The negotiated protocol version, if it is known.
     pub fn protocol_version(&self) -> Option<ProtocolVersion> {
         self.core.protocol_version.read().clone()
     }
 
-    /// Records the version that was negotiated.
+    /// Records the negotiated protocol version.
     pub fn set_protocol_version(&self, version: ProtocolVersion) {
         *self.core.protocol_version.write() = Some(version);
     }
 
-    /// The threshold of its log messages; `None` until the client sets one.
+    /// The level of its log messages; `None` until the client sets one.
     pub fn log_level(&self) -> Option<Level> {
         Level::from_number(self.core.log_level.load(Ordering::Relaxed).checked_sub(1)?)
     }
@@ -142,30 +142,29 @@ impl Session {
         self.core.log_level.store(number, Ordering::Relaxed);
     }
 
-    /// What waits to be sent to it.
+    /// The outbox.
     pub fn outbox(&self) -> &Outbox {
         &self.core.outbox
     }
 
-    /// Puts a notification into the outbox. Never waits and never fails; what
-    /// became of it is in the outcome and in the outbox's statistics.
+    /// Pushes a notification to the outbox. Never waits; the outcome and the outbox's
+    /// statistics tell whether it was dropped.
     pub fn push(&self, notification: Notification) -> PushOutcome {
         self.core.outbox.push(notification)
     }
 
-    /// Puts several in at once, and says how many were taken.
+    /// Pushes several notifications at once, and returns how many were taken.
     pub fn push_all(&self, notifications: Vec<Notification>) -> usize {
         self.core.outbox.push_all(notifications)
     }
 
     /// Sends over the session's own channel; without one, pushes to the outbox.
     ///
-    /// No deadline, no retry and no log: go through a
-    /// [`Delivery`](crate::Delivery) for these. Cancel-safe as far as the
-    /// channel is.
+    /// Has no deadline, no retry and no log record: use a [`Delivery`](crate::Delivery)
+    /// for these. Cancel-safe as far as the channel is.
     ///
     /// # Errors
-    /// [`SendError::Closed`] after the session ended, else what the channel says.
+    /// [`SendError::Closed`] if the session is closed, else the error of the channel.
     pub async fn send(&self, notification: &Notification) -> Result<(), SendError> {
         if self.is_closed() {
             return Err(SendError::Closed);
@@ -176,26 +175,26 @@ impl Session {
         }
     }
 
-    /// Ends the session, for everybody and exactly once; later calls do nothing.
+    /// Closes the session for all its handles. Later calls do nothing.
     pub fn close(&self, reason: CloseReason) {
         self.core.close(reason);
     }
 
-    /// Whether it has ended.
+    /// Whether the session is closed.
     pub fn is_closed(&self) -> bool {
-        self.core.ended.load(Ordering::Acquire)
+        self.core.is_closed.load(Ordering::Acquire)
     }
 
-    /// Waits until the session ends. Cancel-safe.
+    /// Waits until the session is closed. Cancel-safe.
     pub async fn closed(&self) {
         self.core.closed.cancelled().await;
     }
 
-    /// Runs `hook` when the session ends, exactly once; at once if it has
-    /// ended. A hook that panics does not keep the others from running.
+    /// Runs `hook` exactly once, when the session is closed, or immediately if it is
+    /// closed already. A hook that panics does not keep the others from running.
     ///
-    /// This is the deterministic teardown for what must not wait for the last
-    /// handle to go. Hooks run on the task that closes the session, so they
+    /// This is the deterministic teardown for resources that must not wait until the
+    /// last handle is dropped. Hooks run on the task that closes the session, so they
     /// must not block.
     pub fn on_close(&self, hook: impl FnOnce(CloseReason) + Send + 'static) {
         let late = self.core.teardown.lock().add_hook(Box::new(hook));
@@ -204,14 +203,14 @@ impl Session {
         }
     }
 
-    /// Makes the session no longer a target: it leaves observers, logging and
-    /// resource subscriptions without ending. What delivery does when the
-    /// connection failed for good; the session may join again.
+    /// Removes the session from observers, logging and resource subscriptions without
+    /// closing it. Delivery does so when the connection failed; the session may join
+    /// again.
     pub fn prune(&self) {
         self.core.prune();
     }
 
-    /// A handle that does not keep the session alive.
+    /// A weak handle.
     pub fn downgrade(&self) -> WeakSession {
         WeakSession {
             core: Arc::downgrade(&self.core),
@@ -232,13 +231,13 @@ impl Session {
         self.core.key
     }
 
-    /// Has `part` told when the session is pruned or ends; once per part.
-    /// False if it has ended already.
-    pub(crate) fn attach(&self, part: &Arc<dyn Detach>, until: Until) -> bool {
-        self.core.teardown.lock().attach(part, until)
+    /// Detaches the session from `registry` when it is pruned or closed, once per
+    /// registry. False if the session is closed already.
+    pub(crate) fn attach(&self, registry: &Arc<dyn Detach>, on: DetachOn) -> bool {
+        self.core.teardown.lock().attach(registry, on)
     }
 
-    /// The same session, without keeping it alive.
+    /// A handle that does not keep the session alive.
     pub(crate) fn unowned(&self) -> Self {
         Self {
             core: Arc::clone(&self.core),
@@ -260,7 +259,7 @@ impl fmt::Debug for Session {
 // === impl WeakSession ===
 
 impl WeakSession {
-    /// The session, if it has not ended.
+    /// The session, if it is not closed.
     pub fn upgrade(&self) -> Option<Session> {
         let session = Session {
             core: self.core.upgrade()?,
@@ -269,7 +268,7 @@ impl WeakSession {
         (!session.is_closed()).then_some(session)
     }
 
-    /// The session without keeping it alive, if it has not ended.
+    /// A handle that does not keep the session alive, if it is not closed.
     pub(crate) fn upgrade_unowned(&self) -> Option<Session> {
         let session = Session {
             core: self.core.upgrade()?,
@@ -290,31 +289,31 @@ impl fmt::Debug for WeakSession {
 // === impl SessionBuilder ===
 
 impl SessionBuilder {
-    /// What logs call it, instead of its id.
+    /// Sets the name for log records. The default is the id.
     pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// The version that was negotiated.
+    /// Sets the negotiated protocol version.
     pub fn protocol_version(mut self, version: ProtocolVersion) -> Self {
         self.protocol_version = Some(version);
         self
     }
 
-    /// The way to the client that [`Session::send`] uses.
+    /// Sets the channel that [`Session::send`] uses.
     pub fn channel(mut self, channel: impl SessionChannel) -> Self {
         self.channel = Some(Arc::new(channel));
         self
     }
 
-    /// Limits and counters of the outbox.
+    /// Sets limits and metrics of the outbox.
     pub fn outbox(mut self, config: OutboxConfig) -> Self {
         self.outbox = config;
         self
     }
 
-    /// The session.
+    /// Builds the session.
     pub fn build(self, id: impl Into<Arc<str>>) -> Session {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let Self {
@@ -332,7 +331,7 @@ impl SessionBuilder {
             protocol_version: RwLock::new(protocol_version),
             log_level: AtomicU8::new(0),
             channel,
-            ended: AtomicBool::new(false),
+            is_closed: AtomicBool::new(false),
             closed: CancellationToken::new(),
             teardown: Mutex::default(),
             alive: OnceLock::new(),
@@ -362,24 +361,24 @@ impl Core {
             Some(hooks) => hooks,
             None => return,
         };
-        self.ended.store(true, Ordering::Release);
+        self.is_closed.store(true, Ordering::Release);
         self.closed.cancel();
         self.outbox.close();
-        let parts = self.teardown.lock().take_all();
-        self.detach(parts);
+        let registries = self.teardown.lock().take_all();
+        self.detach(registries);
         for hook in hooks {
             Teardown::run_hook(hook, reason);
         }
     }
 
     fn prune(&self) {
-        let parts = self.teardown.lock().take_pruned();
-        self.detach(parts);
+        let registries = self.teardown.lock().take_pruned();
+        self.detach(registries);
     }
 
-    fn detach(&self, parts: Vec<Arc<dyn Detach>>) {
-        for part in parts {
-            part.detach(self.key);
+    fn detach(&self, registries: Vec<Arc<dyn Detach>>) {
+        for registry in registries {
+            registry.detach(self.key);
         }
         self.log_level.store(0, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! Where notifications go: one typed result per session.
+//! Sinks: where notifications are sent to, with a typed result per session.
 
 use std::error::Error;
 use std::pin::Pin;
@@ -11,22 +11,21 @@ use crate::notification::{EncodeError, Notification};
 use crate::outbox::PushOutcome;
 use crate::session::Session;
 
-/// What a send resolves to, boxed so that sinks can be exchanged at run time.
+/// The future of a send, boxed so that a sink can be a trait object.
 ///
-/// Boxing costs one allocation per *send*, never per session of a publish:
-/// the hot path pushes to outboxes and does not come through here.
+/// Boxing costs one allocation per send, and none per session of a publish: the hot
+/// path pushes to outboxes and makes no such future.
 pub type SendFuture<'a> = Pin<Box<dyn Future<Output = Result<(), SendError>> + Send + 'a>>;
 
-/// An error of a foreign library, kept for the log record.
+/// An error of another library, kept for the log record.
 pub type BoxError = Box<dyn Error + Send + Sync + 'static>;
 
-/// Carries one notification to one session.
+/// Sends one notification to one session.
 ///
-/// Implement it for a transport of your own; whatever knows about sessions
-/// and notifications then works over it. A sink does not retry, does not log
-/// and needs no deadline: [`Delivery`](crate::Delivery) does all three, and
-/// catches a panic. Its future may be dropped at any await, when the deadline
-/// passes or the session ends.
+/// Implement it for a transport of your own. A sink does not retry, does not log and
+/// has no deadline: [`Delivery`](crate::Delivery) does all three, and catches a panic.
+/// The future of a send may be dropped at any await, when the deadline passes or the
+/// session is closed.
 ///
 /// ```
 /// use mcp_notify::{Notification, NotificationSink, SendError, SendFuture, Session};
@@ -46,15 +45,15 @@ pub trait NotificationSink: Send + Sync + 'static {
     /// Sends one notification to one session.
     ///
     /// # Errors
-    /// The [`SendError`] decides what follows: whether the send is retried,
-    /// how it is counted, and whether the session is pruned.
+    /// The [`SendError`] decides whether the send is retried, how it is counted, and
+    /// whether the session is pruned.
     fn send<'a>(&'a self, session: &'a Session, notification: &'a Notification) -> SendFuture<'a>;
 
-    /// Sends without waiting, for a sink that can: a broadcast then makes no
-    /// future per session. `None`, the default: it cannot, use
-    /// [`send`](Self::send). A failure here is the first send of the
-    /// notification; if it is worth a retry, that goes through `send`.
-    fn send_now(
+    /// Sends without waiting, for a sink that can: a broadcast then makes no future
+    /// per session. The default, `None`, means that the sink cannot and that
+    /// [`send`](Self::send) is to be used. A failure here counts as the first send of
+    /// the notification; retries go through `send`.
+    fn try_send(
         &self,
         _session: &Session,
         _notification: &Notification,
@@ -62,52 +61,51 @@ pub trait NotificationSink: Send + Sync + 'static {
         None
     }
 
-    /// Whether it puts what it is given into the session's outbox, as
-    /// [`OutboxSink`] does. [`Delivery::run`](crate::Delivery::run) empties the
-    /// outbox and refuses such a sink, or it would go round for ever.
+    /// Whether the sink pushes to the session's outbox, as [`OutboxSink`] does.
+    /// [`Delivery::run`](crate::Delivery::run) drains the outbox and refuses such a
+    /// sink, which would be an endless loop.
     fn queues(&self, _session: &Session) -> bool {
         false
     }
 }
 
-/// The default sink: the session's own send, see [`Session::send`].
+/// The default sink: sends over the session's own channel, see [`Session::send`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DefaultSink;
 
-/// A sink that only ever pushes to the session's outbox: it never waits, and
-/// fails only when the outbox is closed or refuses the notification.
+/// A sink that pushes to the session's outbox. It never waits, and fails only if the
+/// outbox is closed or refuses the notification.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OutboxSink;
 
 /// Why a send failed.
 ///
-/// [`SendError::classify`](crate::SendError::classify) sorts an error of a
-/// foreign library into one of these.
+/// [`SendError::classify`](crate::SendError::classify) maps an error of another
+/// library to a variant.
 #[derive(Debug, Clone, Error)]
 #[non_exhaustive]
 pub enum SendError {
-    /// The connection failed. Retried; prunes the session when given up.
+    /// The connection failed. Retried; prunes the session when abandoned.
     #[error("network: {0}")]
     Network(#[source] Arc<dyn Error + Send + Sync>),
-    /// The deadline of the send passed. Retried; prunes the session when given up.
+    /// The deadline of the send passed. Retried; prunes the session when abandoned.
     #[error("not sent within {0:?}")]
     Deadline(Duration),
-    /// The library in between gave up waiting. Retried; prunes the session
-    /// when given up.
+    /// The transport timed out. Retried; prunes the session when abandoned.
     #[error("timeout: {0}")]
     Timeout(#[source] Arc<dyn Error + Send + Sync>),
-    /// The other end is gone for good. Not retried; prunes the session.
+    /// The peer is closed. Not retried; prunes the session.
     #[error("the session is closed")]
     Closed,
-    /// The payload has no bytes. Not retried; the payload is at fault, so
-    /// nobody is pruned.
+    /// The payload cannot be serialised. Not retried; the payload is at fault, so the
+    /// session is not pruned.
     #[error("{0}")]
     Serialization(#[source] Arc<dyn Error + Send + Sync>),
-    /// The other end, or the library in between, refuses these parameters.
-    /// Not retried; nobody is pruned.
+    /// The peer or the transport refuses these parameters. Not retried; the session is
+    /// not pruned.
     #[error("invalid parameters: {0}")]
     InvalidParams(String),
-    /// Somebody cancelled the send. Not retried.
+    /// The send was cancelled. Not retried.
     #[error("cancelled")]
     Cancelled,
     /// The outbox had no room for it. Not retried.
@@ -116,7 +114,7 @@ pub enum SendError {
     /// The sink panicked. Not retried.
     #[error("the sink panicked: {0}")]
     Panicked(String),
-    /// Anything unknown. Not retried: what we do not understand, we do not repeat.
+    /// Any other error. Not retried, because it may not be temporary.
     #[error("{0}")]
     Other(#[source] Arc<dyn Error + Send + Sync>),
 }
@@ -124,12 +122,12 @@ pub enum SendError {
 // === impl SendError ===
 
 impl SendError {
-    /// A connection that failed, with the error that says how.
+    /// A failed connection, with its cause.
     pub fn network(error: impl Into<BoxError>) -> Self {
         Self::Network(Arc::from(error.into()))
     }
 
-    /// Something unknown, with the error that says what.
+    /// Any other error, with its cause.
     pub fn other(error: impl Into<BoxError>) -> Self {
         Self::Other(Arc::from(error.into()))
     }
@@ -157,7 +155,7 @@ impl NotificationSink for DefaultSink {
         Box::pin(session.send(notification))
     }
 
-    fn send_now(
+    fn try_send(
         &self,
         session: &Session,
         notification: &Notification,
@@ -177,7 +175,7 @@ impl NotificationSink for OutboxSink {
         Box::pin(std::future::ready(outcome.into_result()))
     }
 
-    fn send_now(
+    fn try_send(
         &self,
         session: &Session,
         notification: &Notification,
@@ -195,12 +193,12 @@ impl<S: NotificationSink + ?Sized> NotificationSink for Arc<S> {
         (**self).send(session, notification)
     }
 
-    fn send_now(
+    fn try_send(
         &self,
         session: &Session,
         notification: &Notification,
     ) -> Option<Result<(), SendError>> {
-        (**self).send_now(session, notification)
+        (**self).try_send(session, notification)
     }
 
     fn queues(&self, session: &Session) -> bool {
@@ -209,11 +207,11 @@ impl<S: NotificationSink + ?Sized> NotificationSink for Arc<S> {
 }
 
 impl PushOutcome {
-    /// The outcome as a sink reports it.
+    /// The outcome as the result of a send.
     ///
     /// # Errors
-    /// [`SendError::Closed`] or [`SendError::Full`] if the notification itself
-    /// was dropped; that others had to go to make room is no error of this one.
+    /// [`SendError::Closed`] or [`SendError::Full`] if the notification itself was
+    /// dropped. Evicting others to make room is not an error.
     pub fn into_result(self) -> Result<(), SendError> {
         match self {
             Self::Queued { .. } | Self::Merged { .. } => Ok(()),
@@ -245,7 +243,7 @@ mod tests {
             matches!(result, Err(SendError::InvalidParams(_))),
             "its result comes back"
         );
-        assert!(DefaultSink.send_now(&session, &numbered(1)).is_none());
+        assert!(DefaultSink.try_send(&session, &numbered(1)).is_none());
         assert_eq!(session.outbox().stats().pushed, 0);
     }
 
@@ -254,7 +252,7 @@ mod tests {
         let session = Session::new("s");
         assert!(OutboxSink.send(&session, &numbered(1)).await.is_ok());
         assert!(matches!(
-            DefaultSink.send_now(&session, &numbered(2)),
+            DefaultSink.try_send(&session, &numbered(2)),
             Some(Ok(()))
         ));
         assert_eq!(session.outbox().stats().pending, 2);

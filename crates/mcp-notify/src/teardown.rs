@@ -1,4 +1,5 @@
-//! What happens when a session is pruned or ends, each part of it once.
+//! Teardown of a session: which registries drop its state when it is pruned or
+//! closed, and which hooks run.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash};
@@ -7,84 +8,88 @@ use std::sync::{Arc, Weak};
 
 use crate::session::{CloseReason, SessionKey};
 
-/// Runs once, when the session ends.
+/// A close hook: runs once, when the session ends.
 pub(crate) type Hook = Box<dyn FnOnce(CloseReason) + Send>;
 
-/// A part of the library that keeps something per session.
+/// A registry that keeps state per session.
 pub(crate) trait Detach: Send + Sync {
-    /// Forget the session. Called outside of any lock of the session.
+    /// Drops the state of the session. Called outside of any lock of the session.
     fn detach(&self, session: SessionKey);
 }
 
-/// When a part forgets the session.
+/// The event that detaches a session from a registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Until {
-    /// It made the session a target of notifications: when it is pruned or ends.
-    Pruned,
-    /// It keeps what belongs to the session: only when it ends.
-    Closed,
+pub(crate) enum DetachOn {
+    /// For a registry that makes the session a target of notifications: pruning
+    /// or closing, whichever comes first.
+    Prune,
+    /// For a registry that keeps what belongs to the session: closing only.
+    Close,
 }
 
-/// Who wants to know. Parts are held weakly: a registry that is gone needs no
-/// word, and a session does not keep it.
+/// The registries and hooks of one session. Registries are held weakly: a session
+/// does not keep a registry alive, and a dropped one needs no call.
 #[derive(Default)]
 pub(crate) struct Teardown {
-    ended: Option<CloseReason>,
+    closed: Option<CloseReason>,
     hooks: Vec<Hook>,
-    parts: Vec<(Until, Weak<dyn Detach>)>,
+    registries: Vec<(DetachOn, Weak<dyn Detach>)>,
 }
 
 impl Teardown {
-    /// Keeps the hook, or gives it back with the reason if it is too late.
+    /// Adds the hook. Returns it, with the reason, if the session is closed already.
     pub(crate) fn add_hook(&mut self, hook: Hook) -> Option<(Hook, CloseReason)> {
-        if let Some(reason) = self.ended {
+        if let Some(reason) = self.closed {
             return Some((hook, reason));
         }
         self.hooks.push(hook);
         None
     }
 
-    /// Keeps the part unless it is kept already. False: too late.
-    pub(crate) fn attach(&mut self, part: &Arc<dyn Detach>, until: Until) -> bool {
-        if self.ended.is_some() {
+    /// Adds the registry, once. False if the session is closed already.
+    pub(crate) fn attach(&mut self, registry: &Arc<dyn Detach>, on: DetachOn) -> bool {
+        if self.closed.is_some() {
             return false;
         }
-        let part = Arc::downgrade(part);
-        if !self.parts.iter().any(|(_, kept)| kept.ptr_eq(&part)) {
-            // Those of dropped registries go when the next one comes.
-            self.parts.retain(|(_, kept)| kept.strong_count() > 0);
-            self.parts.push((until, part));
+        let registry = Arc::downgrade(registry);
+        let known = |(_, other): &(DetachOn, Weak<dyn Detach>)| other.ptr_eq(&registry);
+        if !self.registries.iter().any(known) {
+            // Dropped registries are removed when the next one attaches.
+            self.registries
+                .retain(|(_, other)| other.strong_count() > 0);
+            self.registries.push((on, registry));
         }
         true
     }
 
-    /// The hooks to run, the first time; `None` ever after.
+    /// Marks the session as closed. Returns the hooks to run the first time, and
+    /// `None` from then on.
     pub(crate) fn close(&mut self, reason: CloseReason) -> Option<Vec<Hook>> {
-        if self.ended.is_some() {
+        if self.closed.is_some() {
             return None;
         }
-        self.ended = Some(reason);
+        self.closed = Some(reason);
         Some(std::mem::take(&mut self.hooks))
     }
 
-    /// The parts to tell that the session was pruned. They attach again if it
-    /// joins again.
+    /// Takes the registries to detach from on pruning. Each attaches again if the
+    /// session joins it again.
     pub(crate) fn take_pruned(&mut self) -> Vec<Arc<dyn Detach>> {
         let pruned = self
-            .parts
-            .extract_if(.., |(until, _)| *until == Until::Pruned);
-        pruned.filter_map(|(_, part)| part.upgrade()).collect()
+            .registries
+            .extract_if(.., |(on, _)| *on == DetachOn::Prune);
+        pruned.filter_map(|(_, one)| one.upgrade()).collect()
     }
 
-    /// The parts to tell that it ended.
+    /// Takes all registries, to detach from on closing.
     pub(crate) fn take_all(&mut self) -> Vec<Arc<dyn Detach>> {
-        std::mem::take(&mut self.parts)
+        std::mem::take(&mut self.registries)
             .iter()
-            .filter_map(|(_, part)| part.upgrade())
+            .filter_map(|(_, one)| one.upgrade())
             .collect()
     }
 
-    /// Runs one hook; its panic is logged and stays its own.
+    /// Runs one hook. A panic is logged and does not reach the other hooks.
     pub(crate) fn run_hook(hook: Hook, reason: CloseReason) {
         if catch_unwind(AssertUnwindSafe(|| hook(reason))).is_err() {
             tracing::error!(?reason, "a close hook panicked");
@@ -92,10 +97,10 @@ impl Teardown {
     }
 }
 
-/// Returns memory that a map no longer needs, once it is mostly empty. To be
-/// called after removing; costs nothing until then, and a copy of the rest
+/// Shrinks a map that has become mostly empty. To be called after each removal: it
+/// costs nothing until the map is sparse, and then one copy of the remaining entries
 /// after at least as many removals.
-pub(crate) fn give_back<K: Eq + Hash, V, S: BuildHasher>(map: &mut HashMap<K, V, S>) {
+pub(crate) fn shrink_sparse<K: Eq + Hash, V, S: BuildHasher>(map: &mut HashMap<K, V, S>) {
     const SMALL: usize = 64;
     if map.capacity() > SMALL && map.len() < map.capacity() / 4 {
         map.shrink_to(map.len() * 2);
@@ -104,7 +109,7 @@ pub(crate) fn give_back<K: Eq + Hash, V, S: BuildHasher>(map: &mut HashMap<K, V,
 
 #[cfg(test)]
 impl Teardown {
-    pub(crate) fn parts(&self) -> usize {
-        self.parts.len()
+    pub(crate) fn registries(&self) -> usize {
+        self.registries.len()
     }
 }

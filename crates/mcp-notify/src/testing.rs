@@ -1,4 +1,4 @@
-//! What the tests of several modules share.
+//! Fixtures shared by the tests of several modules.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
@@ -13,7 +13,7 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 
 use crate::{
     ErrorType, FailureCounter, Metrics, Notification, NotificationSink, ResourceType,
-    ResourceUpdated, SendError, SendFuture, Session,
+    ResourceTypes, ResourceUpdated, SendError, SendFuture, Session,
 };
 
 pub(crate) fn millis(millis: u64) -> Duration {
@@ -26,15 +26,36 @@ pub(crate) fn numbered(number: usize) -> Notification {
     Notification::custom(method, &json!({ "number": number }))
 }
 
-pub(crate) fn updated(resource_type: ResourceType, uri: &str) -> Notification {
+/// A `resources/updated` of a counted type.
+pub(crate) fn updated(resource_type: FileResource, uri: &str) -> Notification {
     ResourceUpdated::new(uri)
         .resource_type(resource_type)
         .to_notification()
 }
 
-// === a sink that does as it is told ===
+/// The resource types of a file server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FileResource {
+    Folder,
+    Document,
+    Link,
+}
 
-/// What the sink does with one send.
+impl ResourceTypes for FileResource {
+    const ALL: &'static [Self] = &[Self::Folder, Self::Document, Self::Link];
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Folder => "folder",
+            Self::Document => "document",
+            Self::Link => "link",
+        }
+    }
+}
+
+// === a sink that follows a script ===
+
+/// How the sink handles one send.
 #[derive(Clone, Debug)]
 pub(crate) enum Act {
     Accept,
@@ -44,7 +65,7 @@ pub(crate) enum Act {
     Close,
 }
 
-/// Does for each session what its script says, then accepts; remembers all.
+/// Handles the sends of each session as scripted, then accepts all; records every send.
 #[derive(Clone, Default)]
 pub(crate) struct Scripted(Arc<Mutex<Script>>);
 
@@ -156,7 +177,7 @@ impl FailureCounter for Counted {
 
 // === a log ===
 
-/// The records of this crate on this thread, while it lives.
+/// Captures the log records of this crate on this thread until it is dropped.
 pub(crate) struct Log {
     records: Arc<Mutex<Vec<Record>>>,
     _guard: DefaultGuard,

@@ -1,9 +1,9 @@
-//! Versions of the protocol, and what this library does differently for some.
+//! Protocol versions, and what depends on them.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// A version of the protocol: a date, ordered as one.
+/// A version of the protocol: a date, and ordered by date.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProtocolVersion(Cow<'static, str>);
 
@@ -19,7 +19,8 @@ impl ProtocolVersion {
     /// 2026-07-28: no sessions, no ping, no `logging/setLevel`.
     pub const V_2026_07_28: Self = Self(Cow::Borrowed("2026-07-28"));
 
-    /// A version by its name. Unknown names are kept: a newer peer is no error.
+    /// A version by its name. Unknown names are kept, because a newer peer is not an
+    /// error.
     pub fn new(name: impl Into<String>) -> Self {
         Self(Cow::Owned(name.into()))
     }
@@ -31,14 +32,14 @@ impl ProtocolVersion {
 
     /// Whether `list_changed` is sent, and may be advertised, at this version.
     ///
-    /// No for 2025-03-26 and before. That is a policy of this library and not
-    /// a rule of the protocol, whose schemas define `listChanged` at both versions.
+    /// False for 2025-03-26 and earlier. That is a policy of this library and not a
+    /// rule of the protocol, whose schemas define `listChanged` at both versions.
     pub fn allows_list_changed(&self) -> bool {
         *self > Self::V_2025_03_26
     }
 
-    /// Whether the version has `ping`. Without it the open stream is the only
-    /// sign of life.
+    /// Whether the version has `ping`. Without it only an open stream shows that a
+    /// client is alive.
     pub fn has_ping(&self) -> bool {
         *self < Self::V_2026_07_28
     }

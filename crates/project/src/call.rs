@@ -1,4 +1,4 @@
-//! Calling a tool of the project, and reading a resource of it.
+//! Calls of the project's tools, and reads of its resources.
 
 use std::{
     collections::BTreeMap, ffi::OsString, fs::File, io::Read, os::unix::fs::MetadataExt,
@@ -10,67 +10,70 @@ use serde_json::{Map, Value, json};
 
 use super::{
     file_of,
-    item::{Backing, Program, Refusal, Snapshot, ToolItem},
-    process::{Ended, Environment, Job, RunError, Running, Said, describe},
+    item::{ContentSource, Program, Rejection, Snapshot, ToolItem},
+    process::{
+        Environment, ProcessEvent, ProcessHandle, ProcessOutput, ProcessSpec, RunError,
+        describe_exit,
+    },
     project::Project,
-    safety::Guard,
+    safety::PathChecker,
     template,
 };
 
-/// What may be read of a file.
+/// The size of a file that is read.
 const READ_MAX: u64 = 10 << 20;
-/// How long a provider may take.
+/// The time that a provider has.
 const PROVIDER_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
-/// What a provider says with its exit code.
-const NOT_FOUND: i32 = 3;
-/// The kinds of content that the protocol has.
-const CONTENT: [&str; 5] = ["text", "image", "audio", "resource", "resource_link"];
+/// The exit code with which a provider says that there is no such resource.
+const NOT_FOUND_EXIT: i32 = 3;
+/// The types of content blocks in MCP.
+const CONTENT_TYPES: [&str; 5] = ["text", "image", "audio", "resource", "resource_link"];
 
-/// Where a call is about.
+/// Names the cluster that a call is about.
 #[derive(Clone, Debug, Default)]
-pub struct Place {
-    /// The kubeconfig files, as `KUBECONFIG` has them.
+pub struct CallTarget {
+    /// The kubeconfig files, in the format of `KUBECONFIG`.
     pub kubeconfig: Option<OsString>,
-    /// The context that is meant.
+    /// The kubeconfig context.
     pub context: Option<String>,
 }
 
-/// What a tool answered.
+/// The result of a tool call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolAnswer {
-    /// Content in the protocol's own words.
+    /// The content blocks of `tools/call`.
     pub content: Vec<Value>,
-    /// The same as data, if it is.
+    /// The structured content, if the tool gave any.
     pub structured: Option<Value>,
-    /// Whether it is a failure.
+    /// Whether the call failed.
     pub is_error: bool,
 }
 
-/// A tool that runs.
+/// A running tool call. Dropping it ends the process.
 #[derive(Debug)]
 pub struct Call {
     tool: Arc<ToolItem>,
-    running: Running,
+    process: ProcessHandle,
 }
 
-/// Why a tool did not answer.
+/// Says why a tool call has no result.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
-    /// The arguments do not fit.
+    /// A required argument is missing.
     #[error("the argument `{0}` is missing")]
     Missing(String),
-    /// It is no longer safe to run.
+    /// The executable is no longer safe to run.
     #[error("`{}` is not run: {}", .0.path, .0.reason)]
-    Refused(Refusal),
-    /// It did not run to its end.
+    Rejected(Rejection),
+    /// The process did not run to its end.
     #[error("the tool `{tool}` gave no answer: {error}{}", hint.as_deref().map(|hint| format!("\nhint: {hint}")).unwrap_or_default())]
     Run {
-        /// Which.
+        /// The name of the tool.
         tool: String,
-        /// Why.
+        /// The cause.
         error: RunError,
-        /// What its author says to do.
+        /// The author's advice.
         hint: Option<String>,
     },
 }
@@ -78,20 +81,20 @@ pub enum CallError {
 /// The content of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourceBody {
-    /// The bytes; text if they are UTF-8.
+    /// Text if they are UTF-8.
     pub bytes: Vec<u8>,
-    /// Their type, if the resource says.
+    /// The type, if the resource has one.
     pub mime_type: Option<String>,
 }
 
-/// Why a resource cannot be read.
+/// Says why a resource cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// There is none, or no longer, or not for a caller.
+    /// There is no such resource, or its file may not be read by clients.
     #[error("there is no such resource")]
     NotFound,
-    /// It is there and cannot be had.
+    /// The resource exists and reading it failed.
     #[error("the resource cannot be read: {0}")]
     Failed(String),
 }
@@ -99,12 +102,12 @@ pub enum ReadError {
 // === impl Project ===
 
 impl Project {
-    /// Starts a tool. Dropping the future, or the call, ends its process.
-    pub async fn begin(
+    /// Starts a tool call. Dropping the future, or the call, ends the process.
+    pub async fn start_call(
         &self,
         tool: Arc<ToolItem>,
         arguments: &Map<String, Value>,
-        place: &Place,
+        target: &CallTarget,
     ) -> Result<Call, CallError> {
         let required = tool.definition["inputSchema"]["required"].as_array();
         for name in required.into_iter().flatten().filter_map(Value::as_str) {
@@ -112,73 +115,71 @@ impl Project {
                 return Err(CallError::Missing(name.to_owned()));
             }
         }
-        self.check(&tool.program).map_err(CallError::Refused)?;
-        let given = Value::Object(arguments.clone()).to_string();
+        self.check(&tool.program).map_err(CallError::Rejected)?;
+        let input = Value::Object(arguments.clone()).to_string();
         let mut environment = self
             .environment()
             .with("MCP_TOOL_NAME", &tool.name)
-            .with("MCP_TOOL_ARGS_JSON", &given);
+            .with("MCP_TOOL_ARGS_JSON", &input);
         for (name, value) in arguments {
-            environment = environment.with(variable(name), plain(value));
+            environment = environment.with(variable_name(name), variable_value(value));
         }
-        let job = Job {
+        let spec = ProcessSpec {
             program: tool.program.path.clone(),
-            folder: tool.program.folder.clone(),
+            working_dir: tool.program.folder.clone(),
             arguments: Vec::new(),
-            stdin: Bytes::from(given),
-            environment: at(environment, place).into_vec(),
+            stdin: Bytes::from(input),
+            environment: with_target(environment, target),
             timeout: tool.timeout,
         };
-        match self.runner().start(job).await {
-            Ok(running) => Ok(Call { tool, running }),
-            Err(error) => Err(no_answer(&tool, error)),
+        match self.runner().start(spec).await {
+            Ok(process) => Ok(Call { tool, process }),
+            Err(error) => Err(call_error(&tool, error)),
         }
     }
 
-    /// Looks once more, right before it is run: rights may have changed since.
-    fn check(&self, program: &Program) -> Result<(), Refusal> {
-        let user = rustix::process::geteuid().as_raw();
-        let guard = Guard::new(&self.config().root, user)?;
-        guard.look(&program.folder)?;
-        guard.look(&program.path)?;
+    /// Checks an executable right before it runs: its permissions may have changed since
+    /// the scan.
+    fn check(&self, program: &Program) -> Result<(), Rejection> {
+        let checker = PathChecker::new(&self.config().root)?;
+        checker.check(&program.folder)?;
+        checker.check(&program.path)?;
         Ok(())
     }
 
-    /// Whether some resource of the project has this address.
+    /// Whether a URI is that of a resource of the project.
     pub fn has(&self, uri: &str) -> bool {
         find(&self.current(), uri).is_some()
     }
 
-    /// Tells one content of a file-backed resource from another; `None` for what a
-    /// command makes.
+    /// A stamp that changes with the content of a resource; `None` if the content comes
+    /// from a command.
     pub fn stamp(&self, uri: &str) -> Option<String> {
         let now = self.current();
-        let (backing, _, variables) = find(&now, uri)?;
-        let Backing::File(path) = backing else {
+        let (source, _, variables) = find(&now, uri)?;
+        let ContentSource::File(path) = source else {
             return None;
         };
         let root = &self.config().root;
-        let path = match path {
-            Some(path) => template::fill(path, &variables),
-            None => file_of(root, uri)?,
-        };
+        let path = file_path(root, uri, path.as_deref(), &variables)?;
         let meta = std::fs::metadata(root.join(path)).ok();
         let stamp = meta.map(|meta| (meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec()));
         Some(format!("{stamp:?}"))
     }
 
     /// Reads a resource.
-    pub async fn read(&self, uri: &str, place: &Place) -> Result<ResourceBody, ReadError> {
+    pub async fn read(&self, uri: &str, target: &CallTarget) -> Result<ResourceBody, ReadError> {
         let now = self.current();
-        let (backing, mime_type, variables) = find(&now, uri).ok_or(ReadError::NotFound)?;
-        let bytes = match backing {
-            Backing::Command(program) => self.provide(program, uri, &variables, place).await?,
-            Backing::File(path) => {
+        let (source, mime_type, variables) = find(&now, uri).ok_or(ReadError::NotFound)?;
+        let bytes = match source {
+            ContentSource::Command(program) => {
+                let run = self.run_provider(program, uri, &variables, target);
+                run.await?
+            }
+            ContentSource::File(path) => {
                 let root = self.config().root.clone();
-                let path = match path {
-                    Some(path) => template::fill(path, &variables),
-                    None => file_of(&root, uri).ok_or(ReadError::NotFound)?,
-                };
+                let path = file_path(&root, uri, path.as_deref(), &variables);
+                let path = path.ok_or(ReadError::NotFound)?;
                 let read = tokio::task::spawn_blocking(move || read_file(&root, &path));
                 read.await
                     .map_err(|error| ReadError::Failed(error.to_string()))??
@@ -190,43 +191,43 @@ impl Project {
         })
     }
 
-    async fn provide(
+    async fn run_provider(
         &self,
         program: &Program,
         uri: &str,
         variables: &BTreeMap<String, String>,
-        place: &Place,
+        target: &CallTarget,
     ) -> Result<Vec<u8>, ReadError> {
         self.check(program)
-            .map_err(|refusal| ReadError::Failed(refusal.reason))?;
+            .map_err(|rejection| ReadError::Failed(rejection.reason))?;
         let mut environment = self.environment();
         for (name, value) in variables {
-            environment = environment.with(variable(name), value);
+            environment = environment.with(variable_name(name), value);
         }
-        let job = Job {
+        let spec = ProcessSpec {
             program: program.path.clone(),
-            folder: program.folder.clone(),
+            working_dir: program.folder.clone(),
             arguments: vec![uri.into()],
             stdin: Bytes::new(),
-            environment: at(environment, place).into_vec(),
+            environment: with_target(environment, target),
             timeout: PROVIDER_TIMEOUT,
         };
         let failed = |error: RunError| ReadError::Failed(format!("`{}`: {error}", program.file));
-        let log = |said| {
-            if let Said::Line(line) = said {
+        let log = |event| {
+            if let ProcessEvent::Log(line) = event {
                 tracing::info!(provider = program.file, line, "provider says");
             }
         };
-        let running = self.runner().start(job).await.map_err(failed)?;
-        let ended = running.finish(log).await.map_err(failed)?;
-        match ended.status.code() {
-            Some(0) => Ok(ended.stdout),
-            Some(NOT_FOUND) => Err(ReadError::NotFound),
+        let process = self.runner().start(spec).await.map_err(failed)?;
+        let output = process.wait_with(log).await.map_err(failed)?;
+        match output.status.code() {
+            Some(0) => Ok(output.stdout),
+            Some(NOT_FOUND_EXIT) => Err(ReadError::NotFound),
             _ => Err(ReadError::Failed(format!(
                 "`{}`: {}: {}",
                 program.file,
-                describe(ended.status),
-                ended.complaints.join("; ")
+                describe_exit(output.status),
+                output.stderr_tail.join("; ")
             ))),
         }
     }
@@ -235,21 +236,21 @@ impl Project {
 // === impl Call ===
 
 impl Call {
-    /// What it says next; `None` when it has ended and said everything.
-    pub async fn said(&mut self) -> Option<Said> {
-        self.running.said().await
+    /// The next event; `None` when the process has exited and all events were returned.
+    pub async fn next_event(&mut self) -> Option<ProcessEvent> {
+        self.process.next_event().await
     }
 
-    /// What it answers.
+    /// Waits for the process and returns the result of the call.
     pub async fn answer(self) -> Result<ToolAnswer, CallError> {
-        match self.running.ended().await {
-            Ok(ended) => Ok(answer(&self.tool, &ended)),
-            Err(error) => Err(no_answer(&self.tool, error)),
+        match self.process.wait().await {
+            Ok(output) => Ok(answer(&self.tool, &output)),
+            Err(error) => Err(call_error(&self.tool, error)),
         }
     }
 }
 
-fn no_answer(tool: &ToolItem, error: RunError) -> CallError {
+fn call_error(tool: &ToolItem, error: RunError) -> CallError {
     let hint = tool.timeout_hint.clone();
     CallError::Run {
         tool: tool.name.clone(),
@@ -258,8 +259,13 @@ fn no_answer(tool: &ToolItem, error: RunError) -> CallError {
     }
 }
 
-type Match<'a> = (&'a Backing, Option<&'a String>, BTreeMap<String, String>);
+type Match<'a> = (
+    &'a ContentSource,
+    Option<&'a String>,
+    BTreeMap<String, String>,
+);
 
+/// Finds the resource or template of a URI.
 fn find<'a>(now: &'a Arc<Snapshot>, uri: &str) -> Option<Match<'a>> {
     if let Some(one) = now.resource(uri) {
         return Some((&one.backing, one.mime_type.as_ref(), BTreeMap::new()));
@@ -270,14 +276,27 @@ fn find<'a>(now: &'a Arc<Snapshot>, uri: &str) -> Option<Match<'a>> {
     })
 }
 
+/// The path, relative to the root, behind a URI: that of the item with its variables filled
+/// in, or the one that the URI names.
+fn file_path(
+    root: &Path,
+    uri: &str,
+    path: Option<&str>,
+    variables: &BTreeMap<String, String>,
+) -> Option<String> {
+    match path {
+        Some(path) => Some(template::fill(path, variables)),
+        None => file_of(root, uri),
+    }
+}
+
 fn read_file(root: &Path, path: &str) -> Result<Vec<u8>, ReadError> {
-    let user = rustix::process::geteuid().as_raw();
-    let refused = |refusal: Refusal| {
-        tracing::debug!(path = refusal.path, reason = refusal.reason, "not read");
+    let rejected = |rejection: Rejection| {
+        tracing::debug!(path = rejection.path, reason = rejection.reason, "not read");
         ReadError::NotFound
     };
-    let guard = Guard::new(root, user).map_err(refused)?;
-    let real = guard.inside(&root.join(path)).map_err(refused)?;
+    let checker = PathChecker::new(root).map_err(rejected)?;
+    let real = checker.resolve_inside(&root.join(path)).map_err(rejected)?;
     let failed = |error: std::io::Error| ReadError::Failed(error.to_string());
     let file = File::open(real).map_err(failed)?;
     if !file.metadata().map_err(failed)?.is_file() {
@@ -295,18 +314,19 @@ fn read_file(root: &Path, path: &str) -> Result<Vec<u8>, ReadError> {
     Ok(bytes)
 }
 
-fn at(mut environment: Environment, place: &Place) -> Environment {
-    if let Some(files) = &place.kubeconfig {
+fn with_target(mut environment: Environment, target: &CallTarget) -> Environment {
+    if let Some(files) = &target.kubeconfig {
         environment = environment.with("KUBECONFIG", files);
     }
-    if let Some(context) = &place.context {
+    if let Some(context) = &target.context {
         environment = environment.with("KUBECRIER_CONTEXT", context);
     }
     environment
 }
 
-/// `podName` is `KUBECRIER_ARG_PODNAME`, `dry-run` is `KUBECRIER_ARG_DRY_RUN`.
-fn variable(name: &str) -> String {
+/// The variable of an argument: `podName` is `KUBECRIER_ARG_PODNAME`, `dry-run` is
+/// `KUBECRIER_ARG_DRY_RUN`.
+fn variable_name(name: &str) -> String {
     let plain = |one: char| {
         if one.is_ascii_alphanumeric() {
             one.to_ascii_uppercase()
@@ -320,21 +340,25 @@ fn variable(name: &str) -> String {
     )
 }
 
-/// A text as it is, everything else as JSON.
-fn plain(value: &Value) -> String {
+/// A string as it is, any other value as JSON.
+fn variable_value(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         other => other.to_string(),
     }
 }
 
-/// What a tool printed is its answer: content in the protocol's words, or text.
-fn answer(tool: &ToolItem, ended: &Ended) -> ToolAnswer {
-    let failed = !ended.status.success();
-    let text = String::from_utf8_lossy(&ended.stdout);
+/// Makes the result of what a tool printed: MCP content if it is that, else text.
+fn answer(tool: &ToolItem, output: &ProcessOutput) -> ToolAnswer {
+    let failed = !output.status.success();
+    let text = String::from_utf8_lossy(&output.stdout);
     let data = serde_json::from_str::<Value>(text.trim()).ok();
-    if let Some(Value::Object(result)) = &data
-        && let Some(Value::Array(content)) = result.get("content")
+    let content = match &data {
+        Some(Value::Object(result)) => result.get("content").and_then(Value::as_array),
+        Some(Value::Array(list)) if !list.is_empty() => Some(list),
+        _ => None,
+    };
+    if let (Some(result), Some(content)) = (&data, content)
         && content.iter().all(is_content)
     {
         return ToolAnswer {
@@ -343,20 +367,10 @@ fn answer(tool: &ToolItem, ended: &Ended) -> ToolAnswer {
             is_error: failed || result.get("isError") == Some(&Value::Bool(true)),
         };
     }
-    if let Some(Value::Array(content)) = &data
-        && !content.is_empty()
-        && content.iter().all(is_content)
-    {
-        return ToolAnswer {
-            content: content.clone(),
-            structured: None,
-            is_error: failed,
-        };
-    }
     let mut text = text.trim_end().to_owned();
     if failed {
-        let said = ended.complaints.join("\n");
-        let parts = [text, describe(ended.status), said];
+        let stderr = output.stderr_tail.join("\n");
+        let parts = [text, describe_exit(output.status), stderr];
         text = parts
             .iter()
             .filter(|part| !part.is_empty())
@@ -364,11 +378,11 @@ fn answer(tool: &ToolItem, ended: &Ended) -> ToolAnswer {
             .collect::<Vec<_>>()
             .join("\n");
     }
-    // A tool that promises data must give some, and data is an object.
-    let promised = tool.definition.get("outputSchema").is_some();
+    // A tool that declares an output schema has to return data, and data is an object.
+    let declared = tool.definition.get("outputSchema").is_some();
     ToolAnswer {
         content: vec![json!({"type": "text", "text": text})],
-        structured: data.filter(|data| promised && data.is_object()),
+        structured: data.filter(|data| declared && data.is_object()),
         is_error: failed,
     }
 }
@@ -376,7 +390,7 @@ fn answer(tool: &ToolItem, ended: &Ended) -> ToolAnswer {
 fn is_content(value: &Value) -> bool {
     value["type"]
         .as_str()
-        .is_some_and(|kind| CONTENT.contains(&kind))
+        .is_some_and(|kind| CONTENT_TYPES.contains(&kind))
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
-//! Content of files, read again only when a file may have changed. The hash of an
-//! item is made of content alone; times and numbers of files only ever decide
-//! whether reading can be spared.
+//! A cache of file content. A file is read again only if it may have changed. Hashes are
+//! made of content alone; file times and inodes only decide whether a read can be skipped.
 
 use std::{
     collections::HashMap,
@@ -15,44 +14,43 @@ use std::{
 
 use sha2::{Digest, Sha256};
 
-/// A file that changed so shortly before it was read could change again without
-/// its times showing it: clocks of file systems tick, some every two seconds.
-const TICK: Duration = Duration::from_secs(2);
+/// The resolution of file times, which is two seconds on some file systems. A file that
+/// changed that shortly before it was read could change again without new times.
+const CLOCK_TICK: Duration = Duration::from_secs(2);
 
-/// What is remembered of files.
+/// Caches the content of files and folders.
 #[derive(Debug, Default)]
-pub(super) struct Files {
-    // By the text of the path: hashing a path by its parts takes longer than asking
-    // the system about it.
-    known: HashMap<OsString, Known<Content>>,
-    folders: HashMap<OsString, Known<Listing>>,
-    /// Rises with each pass; what a pass did not ask for is forgotten after it.
+pub(super) struct FileCache {
+    // Keyed by the text of the path: to hash a path by its components takes longer than a
+    // stat of it.
+    contents: HashMap<OsString, Cached<Content>>,
+    folders: HashMap<OsString, Cached<Listing>>,
+    /// The number of the current pass; entries that a pass did not use are evicted after it.
     pass: u64,
-    /// How often a file was read.
+    /// The number of files that were read.
     reads: u64,
 }
 
 #[derive(Debug)]
-struct Known<T> {
-    identity: Identity,
-    /// Whether the identity is worth anything.
+struct Cached<T> {
+    stamp: FileStamp,
+    /// Whether a change after the read would change the stamp.
     settled: bool,
     content: Arc<T>,
     pass: u64,
 }
 
-/// What is in a folder, in the order of the names. What begins with a dot is
-/// nobody's business.
-#[derive(Debug, PartialEq, Eq)]
+/// The entries of a folder, sorted by name, without hidden ones.
+#[derive(Debug)]
 pub(super) struct Listing {
     pub(super) names: Vec<(String, PathBuf)>,
-    /// Names that cannot be told to anybody, and why.
-    pub(super) odd: Vec<(PathBuf, &'static str)>,
+    /// Entries whose names cannot be shown, and why.
+    pub(super) invalid: Vec<(PathBuf, &'static str)>,
 }
 
-/// What changes when a file's content does, as far as the system tells.
+/// The metadata that changes with the content of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Identity {
+struct FileStamp {
     device: u64,
     inode: u64,
     size: u64,
@@ -60,47 +58,43 @@ struct Identity {
     changed: (i64, i64),
 }
 
-/// What is in a file.
-#[derive(Debug, PartialEq, Eq)]
+/// The content of a file.
+#[derive(Debug)]
 pub(super) struct Content {
-    /// Its bytes, if it was to be read and not only to be hashed.
+    /// Empty if the file was only hashed.
     pub(super) bytes: Vec<u8>,
-    /// SHA-256 of its bytes.
+    /// SHA-256 of the bytes.
     pub(super) digest: String,
 }
 
-// === impl Files ===
+// === impl FileCache ===
 
-impl Files {
-    /// A pass begins.
-    pub(super) fn begin(&mut self) {
+impl FileCache {
+    /// Begins a pass.
+    pub(super) fn begin_pass(&mut self) {
         self.pass += 1;
     }
 
-    /// A pass ends: only what it saw is remembered, so this is as large as the
-    /// project and no larger.
-    pub(super) fn end(&mut self) {
+    /// Ends a pass and evicts what it did not use, so that the cache is no larger than the
+    /// project.
+    pub(super) fn end_pass(&mut self) {
         let pass = self.pass;
-        self.known.retain(|_, known| known.pass == pass);
+        self.contents.retain(|_, known| known.pass == pass);
         self.folders.retain(|_, known| known.pass == pass);
     }
 
-    /// What is in a folder. Its times change when a name comes or goes.
+    /// The entries of a folder, whose times change when a name is added or removed.
     pub(super) fn list(&mut self, folder: &Path, meta: &Metadata) -> io::Result<Arc<Listing>> {
         let pass = self.pass;
-        if let Some(known) = self.folders.get_mut(folder.as_os_str())
-            && known.settled
-            && known.identity == Identity::of(meta)
-        {
-            known.pass = pass;
-            return Ok(Arc::clone(&known.content));
+        if let Some(listing) = unchanged(&mut self.folders, folder, meta, pass) {
+            return Ok(listing);
         }
         let now = SystemTime::now();
         let content = Arc::new(Listing::read(folder)?);
-        let after = Identity::of(&fs::metadata(folder)?);
-        let known = Known {
-            identity: after,
-            settled: after == Identity::of(meta) && after.is_settled(now),
+        let after = FileStamp::of(&fs::metadata(folder)?);
+        let known = Cached {
+            stamp: after,
+            settled: after == FileStamp::of(meta) && after.is_settled(now),
             content: Arc::clone(&content),
             pass,
         };
@@ -120,7 +114,7 @@ impl Files {
         }
         self.get(path, meta, |file| {
             let mut bytes = Vec::new();
-            // The file may have grown since it was looked at.
+            // The file may have grown since its metadata was read.
             file.take(max + 1).read_to_end(&mut bytes)?;
             if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > max {
                 return Err(too_large(meta.len(), max));
@@ -156,31 +150,22 @@ impl Files {
         load: impl FnOnce(&mut File) -> io::Result<Content>,
     ) -> io::Result<Arc<Content>> {
         let pass = self.pass;
-        if let Some(known) = self.known.get_mut(path.as_os_str())
-            && known.settled
-            && known.identity == Identity::of(meta)
-        {
-            known.pass = pass;
-            return Ok(Arc::clone(&known.content));
+        if let Some(content) = unchanged(&mut self.contents, path, meta, pass) {
+            return Ok(content);
         }
         self.reads += 1;
         let mut file = File::open(path)?;
-        let before = Identity::of(&file.metadata()?);
+        let before = FileStamp::of(&file.metadata()?);
         let now = SystemTime::now();
-        let content = load(&mut file)?;
-        let after = Identity::of(&file.metadata()?);
-        let content = match self.known.get(path.as_os_str()) {
-            // The same again stays the same object: nobody has to compare it.
-            Some(known) if *known.content == content => Arc::clone(&known.content),
-            _ => Arc::new(content),
-        };
-        let known = Known {
-            identity: after,
+        let content = Arc::new(load(&mut file)?);
+        let after = FileStamp::of(&file.metadata()?);
+        let known = Cached {
+            stamp: after,
             settled: before == after && after.is_settled(now),
             content: Arc::clone(&content),
             pass,
         };
-        self.known.insert(path.into(), known);
+        self.contents.insert(path.into(), known);
         Ok(content)
     }
 
@@ -194,26 +179,26 @@ impl Files {
 
 impl Listing {
     pub(super) fn read(folder: &Path) -> io::Result<Self> {
-        let (mut names, mut odd) = (Vec::new(), Vec::new());
+        let (mut names, mut invalid) = (Vec::new(), Vec::new());
         for entry in fs::read_dir(folder)? {
             let path = entry?.path();
             match path.file_name().and_then(|name| name.to_str()) {
-                None => odd.push((path, "its name is not UTF-8")),
+                None => invalid.push((path, "its name is not UTF-8")),
                 Some(name) if name.starts_with('.') => {}
                 Some(name) if name.contains(char::is_control) => {
-                    odd.push((folder.to_owned(), "a name in it has control characters"));
+                    invalid.push((folder.to_owned(), "a name in it has control characters"));
                 }
                 Some(name) => names.push((name.to_owned(), path)),
             }
         }
         names.sort();
-        Ok(Self { names, odd })
+        Ok(Self { names, invalid })
     }
 }
 
-// === impl Identity ===
+// === impl FileStamp ===
 
-impl Identity {
+impl FileStamp {
     fn of(meta: &Metadata) -> Self {
         Self {
             device: meta.dev(),
@@ -224,15 +209,30 @@ impl Identity {
         }
     }
 
-    /// Whether a change after that moment would show.
+    /// Whether a change after `now` would change the stamp.
     fn is_settled(&self, now: SystemTime) -> bool {
         let seconds = u64::try_from(self.changed.0).unwrap_or(u64::MAX);
         let changed = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds));
-        // A file of the future has a clock that is not ours.
+        // The clock of a file from the future differs from the server's.
         changed
             .and_then(|changed| now.duration_since(changed).ok())
-            .is_some_and(|age| age > TICK + Duration::from_secs(1))
+            .is_some_and(|age| age > CLOCK_TICK + Duration::from_secs(1))
     }
+}
+
+/// The cached content of a path that has not changed since it was read.
+fn unchanged<T>(
+    cache: &mut HashMap<OsString, Cached<T>>,
+    path: &Path,
+    meta: &Metadata,
+    pass: u64,
+) -> Option<Arc<T>> {
+    let known = cache.get_mut(path.as_os_str())?;
+    if !known.settled || known.stamp != FileStamp::of(meta) {
+        return None;
+    }
+    known.pass = pass;
+    Some(Arc::clone(&known.content))
 }
 
 fn too_large(size: u64, max: u64) -> io::Error {
@@ -250,7 +250,7 @@ fn hex(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    fn read(files: &mut Files, path: &Path) -> Vec<u8> {
+    fn read(files: &mut FileCache, path: &Path) -> Vec<u8> {
         let meta = fs::metadata(path).unwrap();
         files.read(path, &meta, 100).unwrap().bytes.clone()
     }
@@ -259,8 +259,8 @@ mod tests {
     fn a_file_that_just_changed_is_not_trusted() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
-        let mut files = Files::default();
-        files.begin();
+        let mut files = FileCache::default();
+        files.begin_pass();
         // The same size, and likely within one tick of the clock.
         for turn in 0..500_u16 {
             let text = format!("{turn:04}");
@@ -271,21 +271,21 @@ mod tests {
 
     #[test]
     fn an_old_file_is_read_once() {
-        let mut files = Files::default();
-        // The time of change is the system's to set: take a file that is old.
+        let mut files = FileCache::default();
+        // The time of change cannot be set, so the test takes an old file.
         let path = Path::new("/bin/sh");
         let meta = fs::metadata(path).unwrap();
-        files.begin();
+        files.begin_pass();
         let first = files.digest(path, &meta).unwrap();
         let again = files.digest(path, &meta).unwrap();
         assert!(Arc::ptr_eq(&first, &again));
         assert_eq!(files.reads(), 1);
-        files.end();
-        files.begin();
-        files.end();
-        files.begin();
+        files.end_pass();
+        files.begin_pass();
+        files.end_pass();
+        files.begin_pass();
         files.digest(path, &meta).unwrap();
-        assert_eq!(files.reads(), 2, "a pass that did not see it forgets it");
+        assert_eq!(files.reads(), 2, "a pass that did not use it evicts it");
     }
 
     #[test]
@@ -294,7 +294,7 @@ mod tests {
         let path = dir.path().join("a");
         fs::write(&path, vec![b'x'; 101]).unwrap();
         let meta = fs::metadata(&path).unwrap();
-        let error = Files::default().read(&path, &meta, 100).unwrap_err();
+        let error = FileCache::default().read(&path, &meta, 100).unwrap_err();
         assert!(error.to_string().contains("101 bytes"), "{error}");
     }
 
@@ -304,8 +304,8 @@ mod tests {
         let path = dir.path().join("a");
         fs::write(&path, "abc").unwrap();
         let meta = fs::metadata(&path).unwrap();
-        let read = Files::default().read(&path, &meta, 100).unwrap();
-        let hashed = Files::default().digest(&path, &meta).unwrap();
+        let read = FileCache::default().read(&path, &meta, 100).unwrap();
+        let hashed = FileCache::default().digest(&path, &meta).unwrap();
         assert!(
             read.digest.starts_with("ba7816bf8f01cfea"),
             "{}",

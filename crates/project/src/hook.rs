@@ -1,106 +1,100 @@
-//! `server.d/register.sh`: code that says what to register. It runs only where the
-//! operator allowed it, and only if nobody else could have written it.
+//! The hook `server.d/register.sh`, which prints a registration. It runs only if the
+//! operator allowed it, and only if no other user could have written it.
 
 use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 
 use super::{
-    item::Refusal,
-    process::{Job, describe},
+    item::Rejection,
+    process::{ProcessSpec, describe_exit},
     project::Project,
-    register::Register,
-    safety::Guard,
+    registration::Registration,
+    safety::PathChecker,
 };
 
 const FILE: &str = "server.d/register.sh";
-/// It stands between a client and a list.
+/// Short, because a client waits for its list while the hook runs.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What the hook last said, and what is wrong with it now.
+/// The last registration of the hook, and the error of its last run.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Hook {
-    /// What it registered.
-    pub(super) said: Option<Arc<Register>>,
-    /// Why it did not run, or did not end well.
-    pub(super) refusal: Option<Refusal>,
+pub(super) struct HookResult {
+    pub(super) registration: Option<Arc<Registration>>,
+    /// Why the hook did not run, or failed.
+    pub(super) rejection: Option<Rejection>,
 }
 
-// === impl Hook ===
+// === impl HookResult ===
 
-impl Hook {
-    /// A hook that fails takes nothing back: what it last said stays.
-    pub(super) fn after(self, before: &Self) -> Self {
-        match (&self.said, &self.refusal) {
-            (None, Some(_)) => Self {
-                said: before.said.clone(),
-                ..self
-            },
-            _ => self,
+impl HookResult {
+    /// Keeps the registration of the run before if this one failed.
+    pub(super) fn or_last(mut self, last: &Self) -> Self {
+        if self.rejection.is_some() {
+            self.registration.clone_from(&last.registration);
         }
+        self
     }
 }
 
-/// Whether there is a hook that nobody allowed.
-pub(super) fn is_idle(root: &Path) -> Option<Refusal> {
+/// The rejection of a hook that exists and is not allowed to run.
+pub(super) fn not_allowed(root: &Path) -> Option<Rejection> {
     let there = root.join(FILE).symlink_metadata().is_ok();
-    there.then(|| Refusal::new(FILE, "it is not run without --allow-register-hook"))
+    there.then(|| Rejection::new(FILE, "it is not run without --allow-register-hook"))
 }
 
 /// Runs the hook, if there is one to run.
-pub(super) async fn run(project: &Project) -> Hook {
+pub(super) async fn run(project: &Project) -> HookResult {
     let root = &project.config().root;
     let file = root.join(FILE);
-    // Data wins over code.
+    // A registration as data takes precedence over code.
     if file.symlink_metadata().is_err() || root.join("server.d/register.json").exists() {
-        return Hook::default();
+        return HookResult::default();
     }
-    let said = match check(root) {
-        Ok(()) => ask(project).await,
-        Err(refusal) => Err(refusal),
+    let result = match check(root) {
+        Ok(()) => execute(project).await,
+        Err(rejection) => Err(rejection),
     };
-    match said {
-        Ok(register) => Hook {
-            said: Some(Arc::new(register)),
-            refusal: None,
-        },
-        Err(refusal) => Hook {
-            said: None,
-            refusal: Some(refusal),
-        },
+    let (registration, rejection) = match result {
+        Ok(registration) => (Some(Arc::new(registration)), None),
+        Err(rejection) => (None, Some(rejection)),
+    };
+    HookResult {
+        registration,
+        rejection,
     }
 }
 
-fn check(root: &Path) -> Result<(), Refusal> {
-    let user = rustix::process::geteuid().as_raw();
-    let guard = Guard::new(root, user)?;
-    guard.look(&root.join("server.d"))?;
+fn check(root: &Path) -> Result<(), Rejection> {
+    let checker = PathChecker::new(root)?;
+    checker.check(&root.join("server.d"))?;
     let file = root.join(FILE);
     let is_link = fs::symlink_metadata(&file).is_ok_and(|meta| meta.file_type().is_symlink());
     if is_link {
-        return Err(guard.refusal(&file, "it is a link; it must be the file itself"));
+        return Err(checker.rejection(&file, "it is a link; it must be the file itself"));
     }
-    guard.look(&file).map(|_there| ())
+    checker.check(&file).map(|_there| ())
 }
 
-async fn ask(project: &Project) -> Result<Register, Refusal> {
-    let refuse = |why: String| Refusal::new(FILE, why);
+async fn execute(project: &Project) -> Result<Registration, Rejection> {
+    let reject = |why: String| Rejection::new(FILE, why);
     let root = &project.config().root;
-    let job = Job {
+    let spec = ProcessSpec {
         program: root.join(FILE),
-        folder: root.join("server.d"),
+        working_dir: root.join("server.d"),
         arguments: Vec::new(),
         stdin: Bytes::new(),
-        environment: project.environment().into_vec(),
+        environment: project.environment(),
         timeout: TIMEOUT,
     };
-    let running = project.runner().start(job).await;
-    let running = running.map_err(|error| refuse(error.to_string()))?;
-    let ended = running.finish(|_| {}).await;
-    let ended = ended.map_err(|error| refuse(error.to_string()))?;
-    if !ended.status.success() {
-        let said = ended.complaints.join("; ");
-        return Err(refuse(format!("{}: {said}", describe(ended.status))));
+    let process = project.runner().start(spec).await;
+    let process = process.map_err(|error| reject(error.to_string()))?;
+    let output = process.wait_with(|_| {}).await;
+    let output = output.map_err(|error| reject(error.to_string()))?;
+    if !output.status.success() {
+        let stderr = output.stderr_tail.join("; ");
+        let exit = describe_exit(output.status);
+        return Err(reject(format!("{exit}: {stderr}")));
     }
-    Register::parse(&ended.stdout).map_err(|why| refuse(format!("what it printed: {why}")))
+    Registration::parse(&output.stdout).map_err(|why| reject(format!("what it printed: {why}")))
 }

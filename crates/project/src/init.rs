@@ -1,4 +1,4 @@
-//! `kubecrier init DIR`: a small project to begin with, one example of each kind.
+//! `kubecrier init DIR`: writes an example project with one item of each kind.
 
 use std::{
     fs::{self, OpenOptions},
@@ -7,85 +7,58 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The files, seen from the root, and whether they are run.
-const FILES: [(&str, &str, bool); 11] = [
-    ("README.md", include_str!("init/README.md"), false),
-    (
-        "tools/restarts/tool.sh",
-        include_str!("init/restarts.sh"),
-        true,
-    ),
-    (
-        "tools/restarts/tool.meta.json",
-        include_str!("init/restarts.meta.json"),
-        false,
-    ),
-    (
-        "resources/on-call.md",
-        include_str!("init/on-call.md"),
-        false,
-    ),
-    (
-        "resources/on-call.meta.json",
-        include_str!("init/on-call.meta.json"),
-        false,
-    ),
-    (
-        "resources/runbooks/full-disk.md",
-        include_str!("init/full-disk.md"),
-        false,
-    ),
-    (
-        "resources/runbook.meta.json",
-        include_str!("init/runbook.meta.json"),
-        false,
-    ),
-    (
-        "resources/now.meta.json",
-        include_str!("init/now.meta.json"),
-        false,
-    ),
-    ("providers/now.sh", include_str!("init/now.sh"), true),
-    ("prompts/triage.md", include_str!("init/triage.md"), false),
-    (
-        "prompts/triage.meta.json",
-        include_str!("init/triage.meta.json"),
-        false,
-    ),
+/// A file of the example: its path relative to the root, and its content.
+macro_rules! example {
+    ($path:literal) => {
+        ($path, include_str!(concat!("init/", $path)))
+    };
+}
+
+/// The example; scripts are executable.
+const FILES: [(&str, &str); 11] = [
+    example!("README.md"),
+    example!("tools/restarts/tool.sh"),
+    example!("tools/restarts/tool.meta.json"),
+    example!("resources/on-call.md"),
+    example!("resources/on-call.meta.json"),
+    example!("resources/runbooks/full-disk.md"),
+    example!("resources/runbook.meta.json"),
+    example!("resources/now.meta.json"),
+    example!("providers/now.sh"),
+    example!("prompts/triage.md"),
+    example!("prompts/triage.meta.json"),
 ];
 
-/// Why no project was made.
+/// Reports a file of the example that could not be written.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write `{}`: {error}", path.display())]
 pub struct InitError {
-    /// What was to be written.
     path: PathBuf,
-    /// Why not.
     error: io::Error,
 }
 
-/// Writes the examples; a file that is there already is never touched, and then
-/// nothing is written at all.
+/// Writes the example project. If any of its files exists, nothing is written at all.
 pub fn init(root: &Path) -> Result<Vec<PathBuf>, InitError> {
     let failed = |path: &Path| {
         let path = path.to_owned();
         move |error| InitError { path, error }
     };
-    let all: Vec<_> = FILES.iter().map(|(file, ..)| root.join(file)).collect();
+    let all: Vec<_> = FILES.iter().map(|(file, _)| root.join(file)).collect();
     for path in &all {
         if path.symlink_metadata().is_ok() {
             let there = io::Error::new(io::ErrorKind::AlreadyExists, "it is there already");
             return Err(failed(path)(there));
         }
     }
-    for ((_, text, run), path) in FILES.iter().zip(&all) {
+    for ((_, text), path) in FILES.iter().zip(&all) {
         if let Some(folder) = path.parent() {
-            // Whatever the umask says: what others could write would be refused.
+            // Whatever the umask is: files that others may write would be rejected.
             let mut builder = fs::DirBuilder::new();
             let made = builder.recursive(true).mode(0o755).create(folder);
             made.map_err(failed(folder))?;
         }
-        let mode = if *run { 0o755 } else { 0o644 };
+        let is_script = path.extension().is_some_and(|ext| ext == "sh");
+        let mode = if is_script { 0o755 } else { 0o644 };
         let mut options = OpenOptions::new();
         options.write(true).create_new(true).mode(mode);
         options
@@ -100,18 +73,18 @@ pub fn init(root: &Path) -> Result<Vec<PathBuf>, InitError> {
 mod tests {
     use super::*;
     use crate::{
-        hook::Hook,
-        scan::{Reserved, Scanner},
+        hook::HookResult,
+        scan::{ReservedNames, Scanner},
     };
 
     #[test]
-    fn the_example_is_served_without_a_complaint() {
+    fn the_example_is_served_without_rejections() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("new/project");
         assert_eq!(init(&root).unwrap().len(), FILES.len());
-        let mut scanner = Scanner::new(root.clone(), Reserved::default(), |_, _| Ok(()));
-        let found = scanner.scan(&Hook::default());
-        assert_eq!(found.refusals, []);
+        let mut scanner = Scanner::new(root.clone(), ReservedNames::default(), |_, _| Ok(()));
+        let found = scanner.scan(&HookResult::default());
+        assert_eq!(found.rejections, []);
         assert_eq!(
             (
                 found.tools.len(),

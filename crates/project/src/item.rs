@@ -1,38 +1,38 @@
-//! What a project holds, as plain data.
+//! The items of a project, as plain data.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use mcp_notify::ContentHash;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 use super::template::Template;
 
-/// What an item is.
+/// Tells the kinds of items apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Kind {
-    /// Something to call.
+pub enum ItemKind {
+    /// An executable to call.
     Tool,
-    /// Something to read at one URI.
+    /// Content at one URI.
     Resource,
-    /// Something to read at a family of URIs.
+    /// Content at all URIs that match a template.
     ResourceTemplate,
-    /// A text to fill in.
+    /// A text with placeholders.
     Prompt,
 }
 
-/// An executable of the project. Its bytes count by their hash, so that a tool that
-/// does something else now is another tool; its times do not.
+/// An executable of the project. The hash of a list includes the digest of its bytes, so
+/// that a tool with new behaviour is a changed tool; file times do not count.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Program {
-    /// The file; not part of what is hashed, because a project may be moved.
+    /// The absolute path; not hashed, because a project may be moved.
     #[serde(skip)]
     pub path: PathBuf,
-    /// Where it runs.
+    /// The working directory.
     #[serde(skip)]
     pub folder: PathBuf,
-    /// The file, seen from the project's root.
+    /// The path relative to the root.
     pub file: String,
     /// SHA-256 of its bytes.
     pub digest: String,
@@ -41,126 +41,127 @@ pub struct Program {
 /// A tool of the project.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ToolItem {
-    /// Its name.
+    /// Unique among the tools.
     pub name: String,
-    /// What clients see, in the protocol's own words.
+    /// The tool as `tools/list` shows it.
     pub definition: Value,
-    /// What runs.
+    /// The executable.
     pub program: Program,
-    /// How long it may run.
+    /// The time after which a call is stopped.
     #[serde(serialize_with = "seconds")]
     pub timeout: Duration,
-    /// What to do when that was too long.
+    /// The author's advice for a call that timed out.
     pub timeout_hint: Option<String>,
 }
 
-/// Where the content of a resource comes from.
+/// Says where the content of a resource comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub enum Backing {
-    /// A file below the root; of a template, with its variables in it. `None` is
-    /// the file that the URI itself names.
+pub enum ContentSource {
+    /// A file below the root; for a template, a path with variables. `None` stands for the
+    /// file that the URI itself names.
     File(Option<String>),
-    /// An executable that is given the URI and prints the content.
+    /// An executable that gets the URI as its argument and prints the content.
     Command(Program),
 }
 
 /// A resource of the project.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ResourceItem {
-    /// Its address.
+    /// Unique among the resources.
     pub uri: String,
-    /// What clients see.
-    pub definition: Value,
-    /// Where its content comes from.
-    pub backing: Backing,
-    /// The type of its content, if it says.
-    pub mime_type: Option<String>,
-}
-
-/// A family of resources.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct TemplateItem {
-    /// Its name.
-    pub name: String,
-    /// The addresses.
-    pub template: Template,
-    /// What clients see.
+    /// The resource as `resources/list` shows it.
     pub definition: Value,
     /// Where the content comes from.
-    pub backing: Backing,
-    /// The type of its content, if it says.
+    pub backing: ContentSource,
+    /// The type of the content, if the metadata has one.
     pub mime_type: Option<String>,
 }
 
-/// What a prompt asks for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct PromptArgument {
-    /// Its name, as in the placeholder.
+/// A resource template of the project.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TemplateItem {
+    /// Unique among the templates.
     pub name: String,
-    /// What it is.
+    /// The URIs that it matches.
+    pub template: Template,
+    /// The template as `resources/templates/list` shows it.
+    pub definition: Value,
+    /// Where the content comes from.
+    pub backing: ContentSource,
+    /// The type of the content, if the metadata has one.
+    pub mime_type: Option<String>,
+}
+
+/// An argument of a prompt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PromptArgument {
+    /// The name in the placeholder.
+    pub name: String,
+    /// A description for clients.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Whether the prompt makes no sense without it.
+    /// Whether the prompt cannot be rendered without it.
+    #[serde(default)]
     pub required: bool,
 }
 
 /// A prompt of the project.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PromptItem {
-    /// Its name.
+    /// Unique among the prompts.
     pub name: String,
-    /// What clients see.
+    /// The prompt as `prompts/list` shows it.
     pub definition: Value,
-    /// What it asks for.
+    /// Declared, or found as placeholders in the text.
     pub arguments: Vec<PromptArgument>,
-    /// Who says it: `user` or `assistant`.
+    /// `user` or `assistant`.
     pub role: String,
-    /// The text with its placeholders.
+    /// The text with placeholders.
     pub text: Arc<str>,
 }
 
-/// A file that is not served, and why.
+/// Reports a file that is not served, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
-pub struct Refusal {
-    /// The file or folder, seen from the project's root.
+pub struct Rejection {
+    /// The file or folder, relative to the root.
     pub path: String,
     /// What is wrong with it, and what to do.
     pub reason: String,
 }
 
-/// The content of each list, for `list_changed`.
+/// Hashes the content of each list, for `list_changed`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hashes {
-    /// Of the tools.
+pub struct ListHashes {
+    /// The hash of the tools.
     pub tools: ContentHash,
-    /// Of the resources and their templates.
+    /// The hash of the resources and the templates.
     pub resources: ContentHash,
-    /// Of the prompts.
+    /// The hash of the prompts.
     pub prompts: ContentHash,
 }
 
-/// Everything one pass over the folder found. The hashes are those of exactly
-/// these items: what appears during the pass is in both or in neither, and then
-/// the next pass finds it.
+/// Holds everything that one pass over the folder found. The hashes are those of exactly
+/// these items: a file that appears during the pass is in both or in neither, and then the
+/// next pass finds it.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// In the order of their names.
+    /// Sorted by name.
     pub tools: Vec<Arc<ToolItem>>,
-    /// In the order of their URIs.
+    /// Sorted by URI.
     pub resources: Vec<Arc<ResourceItem>>,
-    /// In the order of their names.
+    /// Sorted by name.
     pub templates: Vec<Arc<TemplateItem>>,
-    /// In the order of their names.
+    /// Sorted by name.
     pub prompts: Vec<Arc<PromptItem>>,
-    /// What they amount to.
-    pub hashes: Hashes,
-    /// What is not served.
-    pub refusals: Vec<Refusal>,
+    /// The hashes of the lists above.
+    pub hashes: ListHashes,
+    /// Files that are not served.
+    pub rejections: Vec<Rejection>,
 }
 
-// === impl Refusal ===
+// === impl Rejection ===
 
-impl Refusal {
+impl Rejection {
     pub(super) fn new(path: impl Into<String>, reason: impl Into<String>) -> Self {
         Self {
             path: path.into(),
@@ -172,43 +173,44 @@ impl Refusal {
 // === impl Snapshot ===
 
 impl Snapshot {
-    /// Before the first pass: nothing, and no hash that anybody is told of.
-    pub(super) fn unknown() -> Self {
+    /// The snapshot before the first pass: no items, and empty hashes, which stand for
+    /// unknown lists.
+    pub(super) fn empty() -> Self {
         let unknown = || ContentHash::from("");
         Self {
             tools: Vec::new(),
             resources: Vec::new(),
             templates: Vec::new(),
             prompts: Vec::new(),
-            hashes: Hashes {
+            hashes: ListHashes {
                 tools: unknown(),
                 resources: unknown(),
                 prompts: unknown(),
             },
-            refusals: Vec::new(),
+            rejections: Vec::new(),
         }
     }
 
-    /// The tool of that name.
+    /// Finds a tool by name.
     pub fn tool(&self, name: &str) -> Option<&Arc<ToolItem>> {
-        let by_name = |tool: &Arc<ToolItem>| tool.name.as_str().cmp(name);
-        let at = self.tools.binary_search_by(by_name).ok()?;
-        self.tools.get(at)
+        find(&self.tools, name, |tool| &tool.name)
     }
 
-    /// The prompt of that name.
+    /// Finds a prompt by name.
     pub fn prompt(&self, name: &str) -> Option<&Arc<PromptItem>> {
-        let by_name = |prompt: &Arc<PromptItem>| prompt.name.as_str().cmp(name);
-        let at = self.prompts.binary_search_by(by_name).ok()?;
-        self.prompts.get(at)
+        find(&self.prompts, name, |prompt| &prompt.name)
     }
 
-    /// The resource at exactly that address.
+    /// Finds a resource by its exact URI.
     pub fn resource(&self, uri: &str) -> Option<&Arc<ResourceItem>> {
-        let by_uri = |resource: &Arc<ResourceItem>| resource.uri.as_str().cmp(uri);
-        let at = self.resources.binary_search_by(by_uri).ok()?;
-        self.resources.get(at)
+        find(&self.resources, uri, |resource| &resource.uri)
     }
+}
+
+/// Finds an item in a list that is sorted by its key.
+fn find<'a, T>(sorted: &'a [Arc<T>], key: &str, key_of: fn(&T) -> &String) -> Option<&'a Arc<T>> {
+    let at = sorted.binary_search_by(|item| key_of(item).as_str().cmp(key));
+    sorted.get(at.ok()?)
 }
 
 fn seconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {

@@ -1,9 +1,30 @@
-//! The room of a site's own tools, resources and prompts: what lies in a project
-//! folder, read in one pass, followed while the server runs, and run as child
-//! processes. It names neither kube nor rmcp; what leaves it is plain data.
+//! A project folder: tools, resources and prompts that a site adds to the server.
+//!
+//! The folder is scanned in one pass, watched while the server runs, and its tools run as
+//! child processes. The crate names neither kube nor rmcp; its results are plain data.
+//!
+//! ```text
+//!  folder_watch ──▶ Project::refresh ──▶ Scanner ──▶ Snapshot ──▶ subscribers
+//!                        │ └── hook (register.sh)
+//!                        └── call: ProcessSpec ──▶ Runner ──▶ ProcessEvents, ProcessOutput
+//! ```
+//!
+//! - `project`: the snapshot that is served, and when the folder is scanned again
+//! - `folder_watch`: file-system events, or polling
+//! - `scan`: one pass over the folder: items, hashes, rejections
+//! - `safety`: owner and permissions of each file
+//! - `files`: content of files, read again only when a file may have changed
+//! - `meta`, `registration`, `template`, `prompt`: the formats of the files
+//! - `item`: what a pass finds, as plain data
+//! - `hook`: runs `server.d/register.sh`
+//! - `process`: runs an executable and ends it
+//! - `call`: calls of tools, reads of resources
+//! - `page`: pages of a list, and their cursors
+//! - `init`: writes an example project
 
 mod call;
 mod files;
+mod folder_watch;
 mod hook;
 mod init;
 mod item;
@@ -12,32 +33,31 @@ mod page;
 mod process;
 mod project;
 mod prompt;
-mod register;
+mod registration;
 mod safety;
 mod scan;
 mod template;
-mod watch;
 
 pub use self::{
-    call::{Call, CallError, Place, ReadError, ResourceBody, ToolAnswer},
+    call::{Call, CallError, CallTarget, ReadError, ResourceBody, ToolAnswer},
+    folder_watch::watch_folder,
     init::{InitError, init},
     item::{
-        Backing, Hashes, Kind, Program, PromptArgument, PromptItem, Refusal, ResourceItem,
-        Snapshot, TemplateItem, ToolItem,
+        ContentSource, ItemKind, ListHashes, Program, PromptArgument, PromptItem, Rejection,
+        ResourceItem, Snapshot, TemplateItem, ToolItem,
     },
-    page::{CursorError, PAGE_DEFAULT, PAGE_MAX, Paged, page},
-    process::{Ended, Environment, Job, Progress, RunError, Runner, Running, Said, describe},
+    page::{CursorError, PAGE_DEFAULT, Page, page},
+    process::{ProcessEvent, Progress, RunError},
     project::{Config, Project},
     prompt::{PromptError, render},
-    scan::{Reserved, Scanner},
-    template::{Template, TemplateError},
-    watch::follow,
+    scan::ReservedNames,
+    template::Template,
 };
 
 use std::path::Path;
 
-/// The file of the project that a `file:` URI names, seen from the root:
-/// `file://./a/b` and `file:///<root>/a/b`.
+/// The path, relative to the root, of the file that a `file:` URI names:
+/// `file://./a/b` or `file:///<root>/a/b`.
 fn file_of(root: &Path, uri: &str) -> Option<String> {
     let path = uri.strip_prefix("file://")?;
     let path = percent_encoding::percent_decode_str(path)

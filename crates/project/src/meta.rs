@@ -1,5 +1,5 @@
-//! What a meta file, or an entry of `register.json`, says about an item. Keys that
-//! mean nothing here are left alone: others read the same files.
+//! Metadata of items, in a meta file or an entry of `register.json`. Unknown keys are
+//! ignored, because other programs read the same files.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use serde_json::{Map, Value, json};
 
 use super::item::PromptArgument;
 
-/// How long a tool may run, unless it says otherwise.
+/// The default timeout of a tool.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
 const TIMEOUT_SECONDS_MAX: u64 = 3_600;
 const TOOL_NAME_MAX: usize = 64;
 const NAME_MAX: usize = 128;
 const URI_MAX: usize = 2_048;
 
-/// What is said of a tool.
+/// The metadata of a tool.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct ToolMeta {
@@ -29,11 +29,11 @@ pub(super) struct ToolMeta {
     icons: Option<Vec<Value>>,
     timeout_secs: Option<u64>,
     pub(super) timeout_hint: Option<String>,
-    /// Of an entry of `register.json`: the executable, seen from `tools/`.
+    /// The executable, relative to `tools/`; only in `register.json`.
     pub(super) path: Option<String>,
 }
 
-/// What is said of a resource, or of a family of them.
+/// The metadata of a resource or a template.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct ResourceMeta {
@@ -44,13 +44,13 @@ pub(super) struct ResourceMeta {
     pub(super) uri_template: Option<String>,
     pub(super) mime_type: Option<String>,
     pub(super) provider: Option<String>,
-    /// The file, seen from `resources/`.
+    /// The file, relative to `resources/`.
     pub(super) path: Option<String>,
     annotations: Option<Map<String, Value>>,
     icons: Option<Vec<Value>>,
 }
 
-/// What is said of a prompt.
+/// The metadata of a prompt.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct PromptMeta {
@@ -59,20 +59,12 @@ pub(super) struct PromptMeta {
     description: Option<String>,
     arguments: Option<Value>,
     role: Option<String>,
-    /// The text, seen from `prompts/`.
+    /// The text, relative to `prompts/`.
     pub(super) path: Option<String>,
     icons: Option<Vec<Value>>,
 }
 
-#[derive(Deserialize)]
-struct Argument {
-    name: String,
-    description: Option<String>,
-    #[serde(default)]
-    required: bool,
-}
-
-/// Reads a meta file or an entry; the error says where it does not fit.
+/// Parses a meta file; the error names the field that does not fit.
 pub(super) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     let value: Value =
         serde_json::from_slice(bytes).map_err(|error| format!("it is not JSON: {error}"))?;
@@ -100,24 +92,24 @@ impl ToolMeta {
         }
     }
 
-    /// What clients see.
+    /// The tool as clients see it.
     pub(super) fn definition(&self, name: &str) -> Result<Value, String> {
         let mut schema = self.input_schema.clone().unwrap_or_default();
         object_schema("inputSchema", &mut schema)?;
         schema.entry("properties").or_insert_with(|| json!({}));
-        let mut shown = Map::new();
-        shown.insert("name".to_owned(), name.into());
-        put_texts(&mut shown, self.title.as_ref(), self.description.as_ref());
-        shown.insert("inputSchema".to_owned(), Value::Object(schema));
-        if let Some(mut schema) = self.output_schema.clone() {
-            object_schema("outputSchema", &mut schema)?;
-            shown.insert("outputSchema".to_owned(), Value::Object(schema));
+        let mut output_schema = self.output_schema.clone();
+        if let Some(schema) = &mut output_schema {
+            object_schema("outputSchema", schema)?;
         }
-        if let Some(annotations) = &self.annotations {
-            shown.insert("annotations".to_owned(), Value::Object(annotations.clone()));
-        }
-        put_icons(&mut shown, self.icons.as_deref());
-        Ok(Value::Object(shown))
+        Ok(object([
+            ("name", name.into()),
+            ("title", json!(self.title)),
+            ("description", json!(self.description)),
+            ("inputSchema", Value::Object(schema)),
+            ("outputSchema", json!(output_schema)),
+            ("annotations", json!(self.annotations)),
+            ("icons", icons(self.icons.as_deref())),
+        ]))
     }
 }
 
@@ -140,20 +132,17 @@ fn object_schema(key: &str, schema: &mut Map<String, Value>) -> Result<(), Strin
 // === impl ResourceMeta ===
 
 impl ResourceMeta {
-    /// What clients see; `key` is `uri` or `uriTemplate`.
-    pub(super) fn definition(&self, name: &str, key: &str, address: &str) -> Value {
-        let mut shown = Map::new();
-        shown.insert("name".to_owned(), name.into());
-        shown.insert(key.to_owned(), address.into());
-        put_texts(&mut shown, self.title.as_ref(), self.description.as_ref());
-        if let Some(mime_type) = &self.mime_type {
-            shown.insert("mimeType".to_owned(), mime_type.clone().into());
-        }
-        if let Some(annotations) = &self.annotations {
-            shown.insert("annotations".to_owned(), Value::Object(annotations.clone()));
-        }
-        put_icons(&mut shown, self.icons.as_deref());
-        Value::Object(shown)
+    /// The resource as clients see it; `key` is `uri` or `uriTemplate`.
+    pub(super) fn definition(&self, name: &str, key: &str, uri: &str) -> Value {
+        object([
+            ("name", name.into()),
+            (key, uri.into()),
+            ("title", json!(self.title)),
+            ("description", json!(self.description)),
+            ("mimeType", json!(self.mime_type)),
+            ("annotations", json!(self.annotations)),
+            ("icons", icons(self.icons.as_deref())),
+        ])
     }
 }
 
@@ -163,7 +152,7 @@ impl PromptMeta {
     pub(super) fn role(&self) -> Result<String, String> {
         match self.role.as_deref().unwrap_or("user") {
             role @ ("user" | "assistant") => Ok(role.to_owned()),
-            // The protocol has no third one, and a system's words are shown as the user's.
+            // MCP has no system role; such a prompt is shown as the user's.
             "system" => Ok("user".to_owned()),
             other => Err(format!(
                 "`role` is `{other}`, but must be user or assistant"
@@ -171,20 +160,14 @@ impl PromptMeta {
         }
     }
 
-    /// What it asks for, declared as a schema or as the protocol's list; `None` if
-    /// it does not say.
+    /// The arguments, declared as a JSON schema or as a list as in MCP; `None` if they are
+    /// not declared.
     pub(super) fn arguments(&self) -> Result<Option<Vec<PromptArgument>>, String> {
         match &self.arguments {
             None | Some(Value::Null) => Ok(None),
             Some(Value::Array(list)) => {
                 let read = |one: &Value| {
-                    let one: Argument =
-                        from_value(one.clone()).map_err(|error| format!("`arguments`: {error}"))?;
-                    Ok(PromptArgument {
-                        name: one.name,
-                        description: one.description,
-                        required: one.required,
-                    })
+                    from_value(one.clone()).map_err(|error| format!("`arguments`: {error}"))
                 };
                 list.iter().map(read).collect::<Result<_, _>>().map(Some)
             }
@@ -207,38 +190,39 @@ impl PromptMeta {
         }
     }
 
-    /// What clients see.
+    /// The prompt as clients see it.
     pub(super) fn definition(&self, name: &str, arguments: &[PromptArgument]) -> Value {
-        let mut shown = Map::new();
-        shown.insert("name".to_owned(), name.into());
-        put_texts(&mut shown, self.title.as_ref(), self.description.as_ref());
-        shown.insert("arguments".to_owned(), json!(arguments));
-        put_icons(&mut shown, self.icons.as_deref());
-        Value::Object(shown)
+        object([
+            ("name", name.into()),
+            ("title", json!(self.title)),
+            ("description", json!(self.description)),
+            ("arguments", json!(arguments)),
+            ("icons", icons(self.icons.as_deref())),
+        ])
     }
 }
 
-fn put_texts(shown: &mut Map<String, Value>, title: Option<&String>, description: Option<&String>) {
-    for (key, text) in [("title", title), ("description", description)] {
-        if let Some(text) = text {
-            shown.insert(key.to_owned(), text.clone().into());
-        }
-    }
+/// A JSON object of the fields that are not null.
+fn object<const N: usize>(fields: [(&str, Value); N]) -> Value {
+    let given = fields.into_iter().filter(|(_, value)| !value.is_null());
+    given.collect()
 }
 
-/// Icons that a client can get without us; one that lies in the folder it cannot.
-fn put_icons(shown: &mut Map<String, Value>, icons: Option<&[Value]>) {
+/// The icons that a client can load; one in the project folder it cannot. Null without any.
+fn icons(icons: Option<&[Value]>) -> Value {
     let reachable = |icon: &&Value| {
         let source = icon["src"].as_str().unwrap_or_default();
         source.starts_with("https:") || source.starts_with("data:")
     };
     let icons: Vec<_> = icons.into_iter().flatten().filter(reachable).collect();
-    if !icons.is_empty() {
-        shown.insert("icons".to_owned(), json!(icons));
+    if icons.is_empty() {
+        Value::Null
+    } else {
+        json!(icons)
     }
 }
 
-/// The name of a tool: what every client takes.
+/// Checks the name of a tool, with the characters that every client accepts.
 pub(super) fn tool_name(name: &str) -> Result<(), String> {
     let fits = (1..=TOOL_NAME_MAX).contains(&name.len())
         && name
@@ -253,7 +237,7 @@ pub(super) fn tool_name(name: &str) -> Result<(), String> {
     }
 }
 
-/// The name of anything else.
+/// Checks the name of any other item.
 pub(super) fn plain_name(name: &str) -> Result<(), String> {
     let fits = (1..=NAME_MAX).contains(&name.chars().count()) && !name.contains(char::is_control);
     if fits {
@@ -263,8 +247,8 @@ pub(super) fn plain_name(name: &str) -> Result<(), String> {
     }
 }
 
-/// An address: a scheme and something after it, of no characters that a URI lacks.
-pub(super) fn address(uri: &str) -> Result<(), String> {
+/// Checks that a text is a URI: a scheme, and no control characters or spaces.
+pub(super) fn check_uri(uri: &str) -> Result<(), String> {
     let scheme = uri.split_once(':').map(|(scheme, _)| scheme);
     let is_scheme = scheme.is_some_and(|scheme| {
         scheme.starts_with(|one: char| one.is_ascii_alphabetic())
@@ -289,11 +273,11 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_has_an_object_for_its_arguments() {
-        let shown = tool(json!({"description": "d", "_comment": 1})).unwrap();
+    fn an_input_schema_is_an_object() {
+        let definition = tool(json!({"description": "d", "_comment": 1})).unwrap();
         let schema = json!({"type": "object", "properties": {}});
         assert_eq!(
-            shown,
+            definition,
             json!({"name": "t", "description": "d", "inputSchema": schema})
         );
         for bad in [
@@ -309,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timeout_is_within_reason() {
+    fn a_timeout_is_within_its_limits() {
         let timeout = |value| from_value::<ToolMeta>(value).unwrap().timeout();
         assert_eq!(timeout(json!({})), Ok(TIMEOUT));
         assert_eq!(
@@ -321,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_addresses() {
+    fn names_and_uris_are_checked() {
         for good in ["a", "check-disk_2", &"x".repeat(64)] {
             assert!(tool_name(good).is_ok(), "{good}");
         }
@@ -330,14 +314,14 @@ mod tests {
         }
         assert!(plain_name("prompt.greeting").is_ok());
         assert!(plain_name("a\nb").is_err());
-        assert!(address("file://./resources/a.txt").is_ok());
+        assert!(check_uri("file://./resources/a.txt").is_ok());
         for bad in ["", "a", "a b:c", ":x", "x:a b", "x:\n"] {
-            assert!(address(bad).is_err(), "{bad}");
+            assert!(check_uri(bad).is_err(), "{bad}");
         }
     }
 
     #[test]
-    fn a_prompt_says_what_it_asks_for_in_either_way() {
+    fn prompt_arguments_are_a_schema_or_a_list() {
         let arguments = |value| {
             from_value::<PromptMeta>(json!({"arguments": value}))
                 .unwrap()
@@ -358,9 +342,12 @@ mod tests {
     }
 
     #[test]
-    fn only_icons_that_can_be_reached_are_shown() {
+    fn only_icons_that_a_client_can_load_are_shown() {
         let icons = json!([{"src": "./icon.svg"}, {"src": "https://x.test/i.png"}]);
-        let shown = tool(json!({"icons": icons})).unwrap();
-        assert_eq!(shown["icons"], json!([{"src": "https://x.test/i.png"}]));
+        let definition = tool(json!({"icons": icons})).unwrap();
+        assert_eq!(
+            definition["icons"],
+            json!([{"src": "https://x.test/i.png"}])
+        );
     }
 }

@@ -1,54 +1,47 @@
-//! Pages of a list. A cursor is bound to the list it came from and to what was in
-//! it: after a change it is stale, and never silently skips an item.
+//! Pages of a list. A cursor is bound to the list it came from and to its content: after a
+//! change it is stale, so that it never silently skips an item.
 
 use std::ops::Range;
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 
-/// Items on a page, unless told otherwise.
+/// The default number of items on a page.
 pub const PAGE_DEFAULT: usize = 50;
-/// Items on a page at most.
-pub const PAGE_MAX: usize = 200;
+/// The maximum number of items on a page.
+const PAGE_MAX: usize = 200;
 
-/// How much of a hash a cursor carries: enough that no two contents meet by chance.
+/// The length of the hash in a cursor: long enough that two contents never share it.
 const HASH_CHARS: usize = 32;
 
-/// Which items are on a page.
+/// A page of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Paged {
-    /// Their places in the list.
+pub struct Page {
+    /// The indexes of its items.
     pub range: Range<usize>,
-    /// How to get the next page; the last one has none.
+    /// The cursor of the next page; the last page has none.
     pub next: Option<String>,
 }
 
-/// A cursor that leads nowhere; a server answers it with [`CursorError::CODE`].
+/// Says why a cursor cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CursorError {
-    /// Not one of ours, or of another list.
+    /// It was not made by this server, or for another list.
     #[error("the cursor is not one of this list; start again without a cursor")]
     Foreign,
-    /// The list has changed since.
+    /// The list has changed since the cursor was made.
     #[error("the list has changed since that cursor was made; start again without a cursor")]
     Stale,
 }
 
-// === impl CursorError ===
-
-impl CursorError {
-    /// The JSON-RPC error code for it: invalid params.
-    pub const CODE: i32 = -32602;
-}
-
-/// The page after `cursor` of a list of `total` items whose content has this hash.
+/// The page at `cursor` of a list with `total` items whose content has this hash.
 pub fn page(
     collection: &str,
     hash: &str,
     total: usize,
     size: usize,
     cursor: Option<&str>,
-) -> Result<Paged, CursorError> {
+) -> Result<Page, CursorError> {
     let hash = hash.get(..HASH_CHARS).unwrap_or(hash);
     let start = match cursor {
         None => 0,
@@ -57,7 +50,7 @@ pub fn page(
     let end = start.saturating_add(size.clamp(1, PAGE_MAX)).min(total);
     let next =
         (end < total).then(|| URL_SAFE_NO_PAD.encode(format!("1\n{collection}\n{hash}\n{end}")));
-    Ok(Paged {
+    Ok(Page {
         range: start..end,
         next,
     })
@@ -74,17 +67,17 @@ fn start_of(
         .map_err(|_| CursorError::Foreign)?;
     let text = String::from_utf8(bytes).map_err(|_| CursorError::Foreign)?;
     let parts: Vec<_> = text.split('\n').collect();
-    let ["1", of, made_of, start] = parts[..] else {
+    let ["1", of, fingerprint, start] = parts[..] else {
         return Err(CursorError::Foreign);
     };
     let start: usize = start.parse().map_err(|_| CursorError::Foreign)?;
     if of != collection {
         return Err(CursorError::Foreign);
     }
-    if made_of != hash {
+    if fingerprint != hash {
         return Err(CursorError::Stale);
     }
-    // We hand out no cursor to the beginning, and none past the end.
+    // No cursor is made for the beginning, and none past the end.
     if start == 0 || start >= total {
         return Err(CursorError::Foreign);
     }
@@ -107,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn the_usual_page_has_fifty_and_the_last_has_no_cursor() {
+    fn a_default_page_has_fifty_items_and_the_last_no_cursor() {
         let first = page("tools", HASH, 120, PAGE_DEFAULT, None).unwrap();
         assert_eq!(first.range, 0..50);
         let second = page("tools", HASH, 120, PAGE_DEFAULT, first.next.as_deref()).unwrap();
@@ -132,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_else_is_no_cursor() {
+    fn a_forged_cursor_is_rejected() {
         let forged = |text: &str| URL_SAFE_NO_PAD.encode(text);
         let short = &HASH[..HASH_CHARS];
         for bad in [
@@ -156,7 +149,7 @@ mod tests {
         fn the_pages_are_the_list(total in 0_usize..1000, size in 1_usize..300) {
             let (mut seen, mut cursor) = (0, None);
             loop {
-                let Paged { range, next } = page("x", HASH, total, size, cursor.as_deref()).unwrap();
+                let Page { range, next } = page("x", HASH, total, size, cursor.as_deref()).unwrap();
                 prop_assert_eq!(range.start, seen);
                 prop_assert!(range.len() <= size.min(PAGE_MAX));
                 prop_assert!(next.is_none() || !range.is_empty());

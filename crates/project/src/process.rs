@@ -1,5 +1,5 @@
-//! Runs an executable of the project: arguments in, output out, and never longer,
-//! larger or more at once than it may.
+//! Runs executables of the project as child processes, with limits on time, output and
+//! the number at once.
 
 mod lines;
 
@@ -25,255 +25,254 @@ use tokio::{
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use self::lines::{LINES_MAX, follow};
-pub use self::lines::{Progress, Said};
+use self::lines::{LINES_MAX, forward_lines};
+pub use self::lines::{ProcessEvent, Progress};
 use kubecrier_lifecycle::Lifecycle;
 
-/// Where a tool writes its progress.
+/// The file descriptor on which a tool writes its progress.
 const PROGRESS_FD: i32 = 3;
-/// How long a process may take to end after it was asked to.
+/// The time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(2);
-/// How long output may still come after the process has ended: whoever still holds
-/// the pipe was left behind by it.
+/// The time for which output is read after the process has exited: a pipe that is still
+/// open then is held by a child that the process left behind.
 const LINGER: Duration = Duration::from_millis(250);
-/// How often, and how far apart, a file that is being written is tried.
+/// Retries of an executable that is being written to (ETXTBSY).
 const BUSY_TRIES: usize = 20;
 const BUSY_PAUSE: Duration = Duration::from_millis(25);
-/// Lines that wait to be passed on; more are dropped and counted.
-const WAITING_MAX: usize = 256;
-/// One string of an environment; the system refuses to start more than twice that.
+/// The capacity of the event channel; lines that do not fit are dropped and counted.
+const EVENTS_MAX: usize = 256;
+/// The length of an environment variable. Linux refuses to start a process with one of
+/// twice that length.
 const VARIABLE_MAX: usize = 64 * 1024;
 
-/// What to run.
+/// Specifies a process to run.
 #[derive(Clone, Debug)]
-pub struct Job {
-    /// The executable.
-    pub program: PathBuf,
-    /// Where.
-    pub folder: PathBuf,
-    /// Its arguments.
-    pub arguments: Vec<OsString>,
-    /// What it reads.
-    pub stdin: Bytes,
-    /// Its whole environment.
-    pub environment: Vec<(String, OsString)>,
-    /// How long.
-    pub timeout: Duration,
+pub(super) struct ProcessSpec {
+    pub(super) program: PathBuf,
+    pub(super) working_dir: PathBuf,
+    pub(super) arguments: Vec<OsString>,
+    pub(super) stdin: Bytes,
+    pub(super) environment: Environment,
+    pub(super) timeout: Duration,
 }
 
-/// How a process ended.
+/// The output and the exit status of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ended {
-    /// What it printed.
-    pub stdout: Vec<u8>,
-    /// The last lines of what it complained about.
-    pub complaints: Vec<String>,
-    /// How.
-    pub status: ExitStatus,
+pub(super) struct ProcessOutput {
+    pub(super) stdout: Vec<u8>,
+    /// The last lines of stderr.
+    pub(super) stderr_tail: Vec<String>,
+    pub(super) status: ExitStatus,
 }
 
-/// Why there is no result.
+/// Says why a process has no output.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// It could not be started.
+    /// The executable could not be started.
     #[error("cannot start it: {0}")]
     Start(#[source] io::Error),
-    /// It took too long, and was ended.
+    /// The process ran longer than its timeout and was stopped.
     #[error("it did not end within {} s, and was stopped", .0.as_secs())]
     Timeout(Duration),
-    /// It printed too much, and was ended.
+    /// The process printed more than it may and was stopped.
     #[error("it printed more than {0} bytes, and was stopped")]
-    Flood(usize),
-    /// Too many run already.
+    OutputTooLarge(usize),
+    /// No permit to run became free within the timeout.
     #[error("{0} processes run already, and none ended in time; try again later")]
-    Busy(usize),
-    /// The server stops.
+    TooManyProcesses(usize),
+    /// The server is shutting down.
     #[error("the server is stopping")]
     Stopping,
 }
 
-/// Runs jobs, so many at once.
+/// Runs processes, at most `max` at once.
 #[derive(Clone, Debug)]
-pub struct Runner {
+pub(super) struct Runner {
     lifecycle: Lifecycle,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     max: usize,
     output_max: usize,
 }
 
-/// A job under way. Dropping it ends the process and all it has started.
+/// A handle of a running process. Dropping it ends the process and its process group.
 #[derive(Debug)]
-pub struct Running {
-    result: oneshot::Receiver<Result<Ended, RunError>>,
-    said: mpsc::Receiver<Said>,
+pub(super) struct ProcessHandle {
+    result: oneshot::Receiver<Result<ProcessOutput, RunError>>,
+    events: mpsc::Receiver<ProcessEvent>,
     _stop: DropGuard,
 }
 
 // === impl Runner ===
 
 impl Runner {
-    /// Up to `max` at once, each with so much output.
-    pub fn new(lifecycle: Lifecycle, max: usize, output_max: usize) -> Self {
+    /// A runner of up to `max` processes at once, each with up to `output_max` bytes.
+    pub(super) fn new(lifecycle: Lifecycle, max: usize, output_max: usize) -> Self {
         Self {
             lifecycle,
-            places: Arc::new(Semaphore::new(max)),
+            permits: Arc::new(Semaphore::new(max)),
             max,
             output_max,
         }
     }
 
-    /// How many run.
-    pub fn running(&self) -> usize {
-        self.max - self.places.available_permits()
+    /// The number of running processes.
+    pub(super) fn running(&self) -> usize {
+        self.max - self.permits.available_permits()
     }
 
-    /// Starts a job as soon as there is a place. Dropping the future, or what it
-    /// answers, ends the process.
-    pub async fn start(&self, job: Job) -> Result<Running, RunError> {
-        let deadline = Instant::now() + job.timeout;
-        let place = timeout_at(deadline, Arc::clone(&self.places).acquire_owned())
+    /// Starts a process as soon as a permit is free. Dropping the future, or the handle,
+    /// ends the process.
+    pub(super) async fn start(&self, spec: ProcessSpec) -> Result<ProcessHandle, RunError> {
+        let deadline = Instant::now() + spec.timeout;
+        let permit = timeout_at(deadline, Arc::clone(&self.permits).acquire_owned())
             .await
-            .map_err(|_elapsed| RunError::Busy(self.max))?
+            .map_err(|_elapsed| RunError::TooManyProcesses(self.max))?
             .map_err(|_closed| RunError::Stopping)?;
         let stop = CancellationToken::new();
-        let (tell, result) = oneshot::channel();
-        let (say, said) = mpsc::channel(WAITING_MAX);
-        let running = Running {
+        let (result_sender, result) = oneshot::channel();
+        let (event_sender, events) = mpsc::channel(EVENTS_MAX);
+        let handle = ProcessHandle {
             result,
-            said,
+            events,
             _stop: stop.clone().drop_guard(),
         };
         let output_max = self.output_max;
-        // A task of its own: whoever asked may go, and the process still has to be
-        // ended, waited for, and killed if it does not listen.
+        // A task of its own: the caller may drop the handle, and the process still has to
+        // be stopped, waited for, and killed if it ignores SIGTERM.
         self.lifecycle.spawn("process", async move {
-            let outcome = Box::pin(supervise(job, output_max, say, stop, place)).await;
-            let _nobody_waits = tell.send(outcome);
+            let run = supervise(spec, output_max, event_sender, stop, permit);
+            let _dropped = result_sender.send(Box::pin(run).await);
         });
-        Ok(running)
+        Ok(handle)
     }
 }
 
-// === impl Running ===
+// === impl ProcessHandle ===
 
-impl Running {
-    /// What it says next; `None` when it has ended and said everything. Cancel-safe.
-    pub async fn said(&mut self) -> Option<Said> {
-        self.said.recv().await
+impl ProcessHandle {
+    /// The next event; `None` when the process has exited and all events were returned.
+    /// Cancel-safe.
+    pub(super) async fn next_event(&mut self) -> Option<ProcessEvent> {
+        self.events.recv().await
     }
 
-    /// Waits for the end. What it says is no longer heard.
-    pub async fn ended(self) -> Result<Ended, RunError> {
+    /// Waits for the exit. Events that come until then are dropped.
+    pub(super) async fn wait(self) -> Result<ProcessOutput, RunError> {
         self.result.await.unwrap_or(Err(RunError::Stopping))
     }
 
-    /// Waits for the end and passes on what is said until then.
-    pub async fn finish(mut self, mut hear: impl FnMut(Said)) -> Result<Ended, RunError> {
-        while let Some(said) = self.said().await {
-            hear(said);
+    /// Waits for the exit and handles the events until then.
+    pub(super) async fn wait_with(
+        mut self,
+        mut on_event: impl FnMut(ProcessEvent),
+    ) -> Result<ProcessOutput, RunError> {
+        while let Some(event) = self.next_event().await {
+            on_event(event);
         }
-        self.ended().await
+        self.wait().await
     }
 }
 
-/// A process group that is killed when nobody holds it any more.
-struct Group(Option<Pid>);
+/// A process group that is killed on drop.
+struct ProcessGroup(Option<Pid>);
 
-impl Group {
+impl ProcessGroup {
     fn signal(&self, signal: Signal) {
         if let Some(group) = self.0 {
-            // It may be gone already.
+            // The group may have exited already.
             let _gone = kill_process_group(group, signal);
         }
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         self.signal(Signal::KILL);
     }
 }
 
 async fn supervise(
-    job: Job,
+    spec: ProcessSpec,
     output_max: usize,
-    say: mpsc::Sender<Said>,
+    events: mpsc::Sender<ProcessEvent>,
     stop: CancellationToken,
-    _place: OwnedSemaphorePermit,
-) -> Result<Ended, RunError> {
-    let deadline = Instant::now() + job.timeout;
-    let (mut child, progress) = start(&job).await.map_err(RunError::Start)?;
+    _permit: OwnedSemaphorePermit,
+) -> Result<ProcessOutput, RunError> {
+    let deadline = Instant::now() + spec.timeout;
+    let (mut child, progress) = start(&spec).await.map_err(RunError::Start)?;
     let id = child.id().and_then(|id| i32::try_from(id).ok());
-    let group = Group(id.and_then(Pid::from_raw));
+    let group = ProcessGroup(id.and_then(Pid::from_raw));
     let mut stdin = child.stdin.take();
-    let given = job.stdin.clone();
-    // A tool that does not read its arguments breaks the pipe, and may.
+    let input = spec.stdin.clone();
+    // A tool that does not read its input breaks the pipe, which is no error.
     let feed = async move {
         if let Some(stdin) = &mut stdin {
-            let _unread = stdin.write_all(&given).await;
+            let _unread = stdin.write_all(&input).await;
         }
         drop(stdin);
     };
-    let complain = follow(child.stderr.take(), say.clone(), Said::Line, LINES_MAX);
-    let report = follow(progress, say, Said::progress, LINES_MAX);
+    let stderr = child.stderr.take();
+    let stderr = forward_lines(stderr, events.clone(), ProcessEvent::Log, LINES_MAX);
+    let progress = forward_lines(progress, events, ProcessEvent::progress, LINES_MAX);
     let mut stdout = Vec::new();
     let outcome = {
         let pipe = child.stdout.take();
         let output = read_all(pipe, &mut stdout, output_max);
-        let talk = async { tokio::join!(complain, report, feed) };
-        let mut talk = std::pin::pin!(talk);
+        let streams = async { tokio::join!(stderr, progress, feed) };
+        let mut streams = std::pin::pin!(streams);
         let mut output = std::pin::pin!(output);
-        let mut talked = None;
-        let mut printed = None;
+        let mut stderr_tail = None;
+        let mut has_printed = false;
         let mut status = None;
-        let mut left_behind = deadline;
+        let mut wait_until = deadline;
         loop {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break Err(RunError::Stopping),
                 ended = child.wait(), if status.is_none() => {
                     status = Some(ended.map_err(RunError::Start)?);
-                    // What it left running must not outlive it, nor hold us up.
+                    // Children that it left behind must neither outlive it nor delay the
+                    // result.
                     group.signal(Signal::TERM);
-                    left_behind = deadline.min(Instant::now() + LINGER);
+                    wait_until = deadline.min(Instant::now() + LINGER);
                 }
-                fits = &mut output, if printed.is_none() => {
+                fits = &mut output, if !has_printed => {
                     if !fits {
-                        break Err(RunError::Flood(output_max));
+                        break Err(RunError::OutputTooLarge(output_max));
                     }
-                    printed = Some(());
+                    has_printed = true;
                 }
-                (complaints, _, ()) = &mut talk, if talked.is_none() => {
-                    talked = Some(complaints);
+                (tail, _, ()) = &mut streams, if stderr_tail.is_none() => {
+                    stderr_tail = Some(tail);
                 }
-                () = tokio::time::sleep_until(left_behind) => {
+                () = tokio::time::sleep_until(wait_until) => {
                     match status {
-                        Some(status) => break Ok((status, talked.unwrap_or_default())),
-                        None => break Err(RunError::Timeout(job.timeout)),
+                        Some(status) => break Ok((status, stderr_tail.unwrap_or_default())),
+                        None => break Err(RunError::Timeout(spec.timeout)),
                     }
                 }
             }
-            if let (Some(status), Some(()), Some(_)) = (status, printed, &talked) {
-                break Ok((status, talked.take().unwrap_or_default()));
+            if let (Some(status), true, Some(_)) = (status, has_printed, &stderr_tail) {
+                break Ok((status, stderr_tail.take().unwrap_or_default()));
             }
         }
     };
     match outcome {
-        Ok((status, complaints)) => Ok(Ended {
+        Ok((status, stderr_tail)) => Ok(ProcessOutput {
             stdout,
-            complaints,
+            stderr_tail,
             status,
         }),
         Err(error) => {
-            end(&mut child, &group).await;
+            terminate(&mut child, &group).await;
             Err(error)
         }
     }
 }
 
-/// Asks the group to end, and makes it.
-async fn end(child: &mut Child, group: &Group) {
+/// Sends SIGTERM to the group, and SIGKILL after the grace period.
+async fn terminate(child: &mut Child, group: &ProcessGroup) {
     group.signal(Signal::TERM);
     tokio::select! {
         _ended = child.wait() => {}
@@ -284,28 +283,28 @@ async fn end(child: &mut Child, group: &Group) {
     }
 }
 
-/// Starts it, also if somebody is just writing the file: that takes a moment.
-async fn start(job: &Job) -> io::Result<(Child, Option<pipe::Receiver>)> {
+/// Starts a process, with retries while the executable is being written to.
+async fn start(spec: &ProcessSpec) -> io::Result<(Child, Option<pipe::Receiver>)> {
     for _ in 0..BUSY_TRIES {
-        match spawn(job) {
+        match spawn(spec) {
             Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => {
                 sleep(BUSY_PAUSE).await;
             }
             started => return started,
         }
     }
-    spawn(job)
+    spawn(spec)
 }
 
-fn spawn(job: &Job) -> io::Result<(Child, Option<pipe::Receiver>)> {
+fn spawn(spec: &ProcessSpec) -> io::Result<(Child, Option<pipe::Receiver>)> {
     let (sender, receiver) = pipe::pipe()?;
     let writer = sender.into_blocking_fd()?;
-    let mut command = std::process::Command::new(&job.program);
+    let mut command = std::process::Command::new(&spec.program);
     command
-        .args(&job.arguments)
-        .current_dir(&job.folder)
+        .args(&spec.arguments)
+        .current_dir(&spec.working_dir)
         .env_clear()
-        .envs(job.environment.iter().map(|(name, value)| (name, value)))
+        .envs(spec.environment.0.iter().map(|(name, value)| (name, value)))
         .env("KUBECRIER_PROGRESS", PROGRESS_FD.to_string())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -319,12 +318,12 @@ fn spawn(job: &Job) -> io::Result<(Child, Option<pipe::Receiver>)> {
         .fd_mappings(vec![mapping])
         .map_err(|_| io::Error::other("the progress pipe cannot be passed on"))?;
     let mut command = Command::from(command);
-    // Dropping the command closes our end of the pipe.
+    // Dropping the command closes the server's write end of the pipe.
     let child = command.kill_on_drop(true).spawn()?;
     Ok((child, Some(receiver)))
 }
 
-/// Reads to the end; false if that is too far.
+/// Reads to the end of the stream; false if it has more than `max` bytes.
 async fn read_all(from: Option<impl AsyncRead + Unpin>, into: &mut Vec<u8>, max: usize) -> bool {
     let Some(mut from) = from else { return true };
     loop {
@@ -337,15 +336,15 @@ async fn read_all(from: Option<impl AsyncRead + Unpin>, into: &mut Vec<u8>, max:
     }
 }
 
-/// The environment that every executable of the project gets, and nothing else.
+/// Builds the environment of a process, which inherits nothing else.
 #[derive(Clone, Debug, Default)]
-pub struct Environment(Vec<(String, OsString)>);
+pub(super) struct Environment(Vec<(String, OsString)>);
 
 // === impl Environment ===
 
 impl Environment {
-    /// `PATH`, and the variables that are passed on by name.
-    pub fn inherited(passed: &[String]) -> Self {
+    /// `PATH`, and the variables of the server that are passed on by name.
+    pub(super) fn inherited(passed: &[String]) -> Self {
         let path = std::env::var_os("PATH").filter(|path| !path.is_empty());
         let path = path.unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
         let mut all = vec![("PATH".to_owned(), path)];
@@ -354,10 +353,10 @@ impl Environment {
         Self(all)
     }
 
-    /// One more; what is too long for the system to pass is left out, and a tool
-    /// reads it from stdin.
+    /// Adds a variable. One that the system cannot pass is left out; a tool has the same
+    /// value on stdin.
     #[must_use]
-    pub fn with(mut self, name: impl Into<String>, value: impl Into<OsString>) -> Self {
+    pub(super) fn with(mut self, name: impl Into<String>, value: impl Into<OsString>) -> Self {
         let (name, value) = (name.into(), value.into());
         let has_nul = value.as_encoded_bytes().contains(&0);
         if value.len() <= VARIABLE_MAX && !has_nul {
@@ -365,15 +364,10 @@ impl Environment {
         }
         self
     }
-
-    /// As a job takes it.
-    pub fn into_vec(self) -> Vec<(String, OsString)> {
-        self.0
-    }
 }
 
-/// How a process ended, in words.
-pub fn describe(status: ExitStatus) -> String {
+/// Describes an exit status for people.
+pub(super) fn describe_exit(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("it ended with exit code {code}"),
         (None, Some(signal)) => format!("it was ended by signal {signal}"),

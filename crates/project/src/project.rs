@@ -1,5 +1,4 @@
-//! The project as the server has it: what is in the folder now, looked at again
-//! when it may have changed.
+//! The project as it is served: the current snapshot, and when it is refreshed.
 
 use std::{
     collections::HashSet,
@@ -19,38 +18,38 @@ use tokio::{
 };
 
 use super::{
-    hook::{self, Hook},
-    item::{Kind, Refusal, Snapshot},
+    hook::{self, HookResult},
+    item::{ItemKind, Rejection, Snapshot},
     process::{Environment, Runner},
-    scan::{Reserved, Scanner},
+    scan::{ReservedNames, Scanner},
 };
 use kubecrier_lifecycle::Lifecycle;
 
-/// A poll at most so often, however many requests ask for one.
-pub(super) const POLL_GATE: Duration = Duration::from_secs(1);
-/// What an executable may print.
+/// The time between two polls, however many requests trigger one.
+pub(super) const POLL_INTERVAL_MIN: Duration = Duration::from_secs(1);
+/// The size of the output of an executable, in bytes.
 const OUTPUT_MAX: usize = 10 << 20;
-/// Refusals that are logged of one pass, and shown in `/stats`.
-const SHOWN_MAX: usize = 100;
+/// The number of rejections that one pass logs and `/stats` shows.
+const REPORTED_MAX: usize = 100;
 
-/// Settings of this room.
+/// Configures a project.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The folder.
+    /// The project folder.
     pub root: PathBuf,
     /// Whether `server.d/register.sh` may run.
     pub allow_hook: bool,
-    /// How long a look at the folder is good for where nothing says that it changed.
+    /// The age at which a snapshot is stale, where no file-system event says so earlier.
     pub ttl: Duration,
-    /// How long the hook's words are good for.
+    /// The age at which the hook's registration is stale.
     pub hook_ttl: Duration,
-    /// Executables that run at once.
+    /// The number of executables that run at once.
     pub processes_max: usize,
-    /// Variables of our own environment that they get.
+    /// The environment variables of the server that executables inherit.
     pub passed: Vec<String>,
 }
 
-/// A project that is served. A clone is the same one.
+/// Serves a project folder. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Project {
     inner: Arc<Inner>,
@@ -60,43 +59,42 @@ pub struct Project {
 struct Inner {
     config: Config,
     runner: Runner,
-    // A lock because list calls, the watch and the poll all come here; held for one
+    // A lock because list requests, the folder watch and the poll all scan; held for one
     // pass, on a thread that may block.
     scanner: Mutex<Scanner>,
     state: Mutex<State>,
     current: watch::Sender<Arc<Snapshot>>,
-    /// A request was dispatched.
-    asked: Notify,
+    poll_requested: Notify,
     scans: AtomicU64,
     hooks: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Something changed since the last pass began.
+    /// A file changed since the last pass began.
     dirty: bool,
     scanned: Option<Instant>,
     polled: Option<Instant>,
     hooked: Option<Instant>,
-    hook: Hook,
-    /// What has been reported, so that it is said once.
-    reported: HashSet<Refusal>,
+    hook: HookResult,
+    /// Rejections that were logged, so that each is logged once.
+    reported: HashSet<Rejection>,
 }
 
 // === impl Project ===
 
 impl Project {
-    /// Looks at nothing yet. `accepts` says whether clients could be shown a
-    /// definition.
+    /// A project that was not scanned yet. `validate` checks whether the protocol can
+    /// express a definition.
     pub fn new(
         config: Config,
-        reserved: Reserved,
-        accepts: fn(Kind, &Value) -> Result<(), String>,
+        reserved: ReservedNames,
+        validate: fn(ItemKind, &Value) -> Result<(), String>,
         lifecycle: &Lifecycle,
     ) -> Self {
         let runner = Runner::new(lifecycle.clone(), config.processes_max, OUTPUT_MAX);
-        let scanner = Scanner::new(config.root.clone(), reserved, accepts);
-        let (current, _) = watch::channel(Arc::new(Snapshot::unknown()));
+        let scanner = Scanner::new(config.root.clone(), reserved, validate);
+        let (current, _) = watch::channel(Arc::new(Snapshot::empty()));
         Self {
             inner: Arc::new(Inner {
                 config,
@@ -104,19 +102,19 @@ impl Project {
                 scanner: Mutex::new(scanner),
                 state: Mutex::default(),
                 current,
-                asked: Notify::new(),
+                poll_requested: Notify::new(),
                 scans: AtomicU64::new(0),
                 hooks: AtomicU64::new(0),
             }),
         }
     }
 
-    /// What was there when it was last looked at.
+    /// The snapshot of the last pass.
     pub fn current(&self) -> Arc<Snapshot> {
         Arc::clone(&self.inner.current.borrow())
     }
 
-    /// Hears of every pass.
+    /// Subscribes to the snapshots of all passes.
     pub fn subscribe(&self) -> watch::Receiver<Arc<Snapshot>> {
         self.inner.current.subscribe()
     }
@@ -137,15 +135,15 @@ impl Project {
             .with("MCPBASH_PROJECT_ROOT", root)
     }
 
-    /// Looks again where something may have changed: at the folder when somebody
-    /// said so or the look is too old, at the hook when its own time is up. Each
-    /// has its own clock, so neither keeps the other from running.
+    /// Rescans the folder if it was invalidated or the snapshot is stale, and runs the hook
+    /// if its registration is stale. Each has its own clock, so neither keeps the other from
+    /// running.
     pub async fn refresh(&self) -> Arc<Snapshot> {
         if self.hook_is_due() {
             let hook = hook::run(self).await;
             self.inner.hooks.fetch_add(1, Ordering::Relaxed);
             let mut state = self.inner.state.lock();
-            let new = hook.after(&state.hook);
+            let new = hook.or_last(&state.hook);
             state.dirty |= new != state.hook;
             state.hook = new;
         }
@@ -154,7 +152,7 @@ impl Project {
             let fresh = |at: Instant| at.elapsed() < self.inner.config.ttl;
             let due = state.dirty || !state.scanned.is_some_and(fresh);
             if due {
-                // Before the pass: what changes during it makes it dirty again.
+                // Before the pass, so that a change during it makes the state dirty again.
                 state.dirty = false;
                 state.scanned = Some(Instant::now());
             }
@@ -183,11 +181,14 @@ impl Project {
         due
     }
 
-    /// The same, at most once a second.
+    /// Refreshes at most once a second.
     pub async fn poll(&self) {
         {
             let mut state = self.inner.state.lock();
-            if state.polled.is_some_and(|at| at.elapsed() < POLL_GATE) {
+            if state
+                .polled
+                .is_some_and(|at| at.elapsed() < POLL_INTERVAL_MIN)
+            {
                 return;
             }
             state.polled = Some(Instant::now());
@@ -195,8 +196,8 @@ impl Project {
         self.refresh().await;
     }
 
-    /// Something changed: the next refresh looks.
-    pub(super) fn touch(&self, hook_too: bool) {
+    /// Makes the next refresh scan the folder, and run the hook too if its files changed.
+    pub(super) fn invalidate(&self, hook_too: bool) {
         let mut state = self.inner.state.lock();
         state.dirty = true;
         if hook_too {
@@ -204,19 +205,19 @@ impl Project {
         }
     }
 
-    /// A request was dispatched: a poll follows it.
-    pub fn dispatched(&self) {
-        self.inner.asked.notify_one();
+    /// Requests a poll, after a client's request was served.
+    pub fn request_poll(&self) {
+        self.inner.poll_requested.notify_one();
     }
 
-    pub(super) async fn asked(&self) {
-        self.inner.asked.notified().await;
+    pub(super) async fn poll_requested(&self) {
+        self.inner.poll_requested.notified().await;
     }
 
-    /// For those who run the server.
+    /// Statistics for operators.
     pub fn stats(&self) -> Value {
         let now = self.current();
-        let refused: Vec<_> = now.refusals.iter().take(SHOWN_MAX).collect();
+        let rejected: Vec<_> = now.rejections.iter().take(REPORTED_MAX).collect();
         json!({
             "root": self.inner.config.root.display().to_string(),
             "tools": now.tools.len(),
@@ -226,8 +227,8 @@ impl Project {
             "scans": self.inner.scans.load(Ordering::Relaxed),
             "hookRuns": self.inner.hooks.load(Ordering::Relaxed),
             "processesRunning": self.inner.runner.running(),
-            "refusedCount": now.refusals.len(),
-            "refused": refused,
+            "refusedCount": now.rejections.len(),
+            "refused": rejected,
         })
     }
 
@@ -241,27 +242,27 @@ impl Project {
 // === impl Inner ===
 
 impl Inner {
-    /// One pass, published while the scanner is held: a later pass is published
-    /// later.
+    /// Runs one pass and publishes its snapshot while the scanner is locked, so that
+    /// snapshots are published in the order of the passes.
     fn scan(&self) {
         let mut scanner = self.scanner.lock();
         let mut hook = self.state.lock().hook.clone();
         if !self.config.allow_hook {
-            hook.refusal = hook::is_idle(&self.config.root);
+            hook.rejection = hook::not_allowed(&self.config.root);
         }
         let found = scanner.scan(&hook);
         self.scans.fetch_add(1, Ordering::Relaxed);
         self.current.send_replace(Arc::clone(&found));
-        // After it is there: whoever reads that something is served again may call it.
-        self.report(&found);
+        // After the snapshot is published: a reader of the log may use the item at once.
+        self.log_rejections(&found);
     }
 
-    /// Says what is refused, once, and when it no longer is.
-    fn report(&self, found: &Snapshot) {
-        let now: HashSet<_> = found.refusals.iter().cloned().collect();
+    /// Logs each new rejection once, and when a file is no longer rejected.
+    fn log_rejections(&self, found: &Snapshot) {
+        let now: HashSet<_> = found.rejections.iter().cloned().collect();
         let mut state = self.state.lock();
-        let fresh: Vec<_> = now.difference(&state.reported).take(SHOWN_MAX).collect();
-        for Refusal { path, reason } in &fresh {
+        let fresh: Vec<_> = now.difference(&state.reported).take(REPORTED_MAX).collect();
+        for Rejection { path, reason } in &fresh {
             tracing::warn!(path, reason, "not served from the project folder");
         }
         let left = now.difference(&state.reported).count() - fresh.len();
@@ -271,7 +272,7 @@ impl Inner {
                 "more files of the project folder are not served, see /stats"
             );
         }
-        for Refusal { path, .. } in state.reported.difference(&now).take(SHOWN_MAX) {
+        for Rejection { path, .. } in state.reported.difference(&now).take(REPORTED_MAX) {
             tracing::info!(path, "no longer refused in the project folder");
         }
         state.reported = now;

@@ -1,4 +1,4 @@
-//! Prompts: a text with placeholders in double braces.
+//! Prompts: texts with placeholders in double braces.
 
 use std::sync::LazyLock;
 
@@ -11,18 +11,17 @@ static PLACEHOLDER: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"\{\{\s*([A-Za-z0-9_.-]{1,64})\s*\}\}").expect("a constant that a test uses")
 });
 
-/// Why a prompt cannot be filled in.
+/// Says why a prompt cannot be rendered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PromptError {
-    /// Something it cannot do without is not there.
+    /// A required argument is missing.
     #[error("the prompt needs the argument `{0}`")]
     Missing(String),
 }
 
-/// Fills in a prompt. What is put in is not read again for placeholders, so an
-/// argument cannot reach for another; a placeholder that nobody declared and
-/// nobody gave stays as it is.
+/// Renders a prompt. Values are not searched for placeholders, so that one argument cannot
+/// read another. A placeholder that is neither declared nor given stays as it is.
 pub fn render(prompt: &PromptItem, given: &Map<String, Value>) -> Result<String, PromptError> {
     let value = |name: &str| match given.get(name)? {
         Value::Null => None,
@@ -46,7 +45,7 @@ pub fn render(prompt: &PromptItem, given: &Map<String, Value>) -> Result<String,
     Ok(filled.into_owned())
 }
 
-/// What a text without a declaration asks for.
+/// The arguments of a text without declared ones: its placeholders.
 pub(super) fn placeholders(text: &str) -> Vec<PromptArgument> {
     let mut found: Vec<PromptArgument> = Vec::new();
     for one in PLACEHOLDER.captures_iter(text) {
@@ -105,14 +104,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_filled_in_is_not_read_again() {
+    fn values_are_not_searched_for_placeholders() {
         let prompt = prompt("{{a}}{{b}}", &[("a", false), ("b", false)]);
         let given = json!({"a": "{{b}}$1", "b": "secret"});
         assert_eq!(filled(&prompt, given).unwrap(), "{{b}}$1secret");
     }
 
     #[test]
-    fn a_text_says_what_it_asks_for() {
+    fn placeholders_of_a_text_are_its_arguments() {
         let names: Vec<_> = placeholders("{{a}} {{b}} {{a}} {c} {{not a name}}")
             .into_iter()
             .map(|one| one.name)

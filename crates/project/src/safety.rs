@@ -1,5 +1,5 @@
-//! Whom a file of the project belongs to, and whether it stays inside. What
-//! somebody else could have written is not served, let alone run.
+//! Checks of owner, permissions and location. A file that another user could have written
+//! is not served, let alone run.
 
 use std::{
     fs::{self, Metadata},
@@ -8,27 +8,27 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use super::{files::Files, item::Refusal};
+use super::{files::FileCache, item::Rejection};
 
-/// Files below one folder of a tool; more is a mistake, such as a checkout.
+/// The number of files below the folder of a tool; more is a mistake, such as a checkout.
 const ENTRIES_MAX: usize = 2_000;
-/// How deep folders may be nested.
+/// The nesting of folders of a tool.
 const DEPTH_MAX: usize = 8;
-/// Written by the group, or by everybody.
+/// Write permission of the group or of others.
 const OTHERS_WRITE: u32 = 0o022;
 
-/// Checks what lies below one root.
+/// Checks paths below one root.
 #[derive(Clone, Debug)]
-pub(super) struct Guard {
-    /// As it was named.
+pub(super) struct PathChecker {
+    /// As configured.
     root: PathBuf,
-    /// Where that really is.
+    /// With links resolved.
     real: PathBuf,
-    /// Who we are.
+    /// The effective user of the server.
     user: u32,
 }
 
-/// One entry of a folder that has been found safe.
+/// An entry of a folder that has passed the checks.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) path: PathBuf,
@@ -36,27 +36,33 @@ pub(super) struct Entry {
     pub(super) meta: Metadata,
 }
 
-// === impl Guard ===
+// === impl PathChecker ===
 
-impl Guard {
-    /// The root itself has to be safe too.
-    pub(super) fn new(root: &Path, user: u32) -> Result<Self, Refusal> {
-        let refuse = |error: io::Error| Refusal::new(".", explain(&error));
-        let guard = Self {
-            root: root.to_owned(),
-            real: root.canonicalize().map_err(refuse)?,
-            user,
-        };
-        let meta = fs::metadata(&guard.real).map_err(refuse)?;
-        if !meta.is_dir() {
-            return Err(Refusal::new(".", "it is not a folder"));
-        }
-        guard.owned(&meta).map_err(|why| Refusal::new(".", why))?;
-        Ok(guard)
+impl PathChecker {
+    /// A checker of paths below a root, which has to pass the checks too.
+    pub(super) fn new(root: &Path) -> Result<Self, Rejection> {
+        Self::for_user(root, rustix::process::geteuid().as_raw())
     }
 
-    /// The path as messages name it.
-    pub(super) fn shown(&self, path: &Path) -> String {
+    fn for_user(root: &Path, user: u32) -> Result<Self, Rejection> {
+        let reject = |error: io::Error| Rejection::new(".", explain(&error));
+        let checker = Self {
+            root: root.to_owned(),
+            real: root.canonicalize().map_err(reject)?,
+            user,
+        };
+        let meta = fs::metadata(&checker.real).map_err(reject)?;
+        if !meta.is_dir() {
+            return Err(Rejection::new(".", "it is not a folder"));
+        }
+        checker
+            .check_owner(&meta)
+            .map_err(|why| Rejection::new(".", why))?;
+        Ok(checker)
+    }
+
+    /// The path as messages show it: relative to the root.
+    pub(super) fn display_path(&self, path: &Path) -> String {
         let text = path.as_os_str().to_string_lossy();
         for root in [&self.root, &self.real] {
             let below = text.strip_prefix(&*root.as_os_str().to_string_lossy());
@@ -67,16 +73,16 @@ impl Guard {
         text.into_owned()
     }
 
-    pub(super) fn refusal(&self, path: &Path, reason: impl Into<String>) -> Refusal {
-        Refusal::new(self.shown(path), reason)
+    pub(super) fn rejection(&self, path: &Path, reason: impl Into<String>) -> Rejection {
+        Rejection::new(self.display_path(path), reason)
     }
 
-    /// Looks at one path, whose parent has been looked at. `None`: there is nothing.
-    pub(super) fn look(&self, path: &Path) -> Result<Option<Metadata>, Refusal> {
-        self.examine(path).map_err(|why| self.refusal(path, why))
+    /// Checks a path whose parent has been checked; `None` if it does not exist.
+    pub(super) fn check(&self, path: &Path) -> Result<Option<Metadata>, Rejection> {
+        self.inspect(path).map_err(|why| self.rejection(path, why))
     }
 
-    fn examine(&self, path: &Path) -> Result<Option<Metadata>, String> {
+    fn inspect(&self, path: &Path) -> Result<Option<Metadata>, String> {
         let mut meta = match fs::symlink_metadata(path) {
             Ok(meta) => meta,
             Err(error) if is_gone(&error) => return Ok(None),
@@ -92,28 +98,31 @@ impl Guard {
                     real.display()
                 ));
             }
-            // Somebody who can write a folder on the way can change what is there.
+            // A user who can write to a folder on the way can replace the target.
             for folder in real
                 .ancestors()
                 .skip(1)
                 .take_while(|one| one.starts_with(&self.real))
             {
                 let meta = fs::metadata(folder).map_err(|error| explain(&error))?;
-                self.owned(&meta).map_err(|why| {
-                    format!("it is a link through `{}`: {why}", self.shown(folder))
+                self.check_owner(&meta).map_err(|why| {
+                    format!(
+                        "it is a link through `{}`: {why}",
+                        self.display_path(folder)
+                    )
                 })?;
             }
             meta = fs::metadata(&real).map_err(|error| explain(&error))?;
         }
-        self.owned(&meta)?;
+        self.check_owner(&meta)?;
         if !meta.is_file() && !meta.is_dir() {
             return Err("it is neither a file nor a folder".to_owned());
         }
         Ok(Some(meta))
     }
 
-    fn owned(&self, meta: &Metadata) -> Result<(), String> {
-        // What the superuser writes is no weaker than what we write.
+    fn check_owner(&self, meta: &Metadata) -> Result<(), String> {
+        // Files of the superuser are as trustworthy as the server's own.
         if meta.uid() != self.user && meta.uid() != 0 {
             return Err(format!(
                 "it belongs to user {} and the server runs as user {}; chown it",
@@ -130,30 +139,30 @@ impl Guard {
         Ok(())
     }
 
-    /// Looks at everything from the root to a path that somebody wrote down.
-    pub(super) fn resolve(&self, base: &Path, given: &str) -> Result<Entry, Refusal> {
+    /// Resolves a path from a file of the project, and checks every part of it.
+    pub(super) fn resolve(&self, base: &Path, given: &str) -> Result<Entry, Rejection> {
         let named = Path::new(given);
-        let plain = !given.is_empty()
+        let is_relative = !given.is_empty()
             && named
                 .components()
                 .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
         let mut path = base.to_owned();
-        if !plain {
-            return Err(self.refusal(
+        if !is_relative {
+            return Err(self.rejection(
                 &path.join(given),
                 "a path must be relative and without `..`",
             ));
         }
-        let mut meta = self.look(&path)?;
+        let mut meta = self.check(&path)?;
         for part in named.components() {
             if matches!(part, Component::CurDir) {
                 continue;
             }
             path.push(part);
-            meta = self.look(&path)?;
+            meta = self.check(&path)?;
         }
         let Some(meta) = meta else {
-            return Err(self.refusal(&path, "there is no such file"));
+            return Err(self.rejection(&path, "there is no such file"));
         };
         let name = path.file_name().unwrap_or_default();
         Ok(Entry {
@@ -163,54 +172,58 @@ impl Guard {
         })
     }
 
-    /// The entries of a folder that has been looked at, in the order of their names.
-    /// What is not safe is refused, and the rest is there.
+    /// The entries of a folder that has been checked, sorted by name. Entries that fail the
+    /// checks are rejected; the others are returned.
     pub(super) fn entries(
         &self,
         folder: &Entry,
-        files: &mut Files,
-        refusals: &mut Vec<Refusal>,
+        files: &mut FileCache,
+        rejections: &mut Vec<Rejection>,
     ) -> Vec<Entry> {
         let listing = match files.list(&folder.path, &folder.meta) {
             Ok(listing) => listing,
             Err(error) => {
                 if !is_gone(&error) {
-                    refusals.push(self.refusal(&folder.path, explain(&error)));
+                    rejections.push(self.rejection(&folder.path, explain(&error)));
                 }
                 return Vec::new();
             }
         };
-        let odd = listing.odd.iter();
-        refusals.extend(odd.map(|(path, why)| self.refusal(path, *why)));
+        let invalid = listing.invalid.iter();
+        rejections.extend(invalid.map(|(path, why)| self.rejection(path, *why)));
         let mut found = Vec::with_capacity(listing.names.len());
         for (name, path) in &listing.names {
-            match self.look(path) {
+            match self.check(path) {
                 Ok(Some(meta)) => found.push(Entry {
                     path: path.clone(),
                     name: name.clone(),
                     meta,
                 }),
-                // Gone since the folder was read.
+                // Deleted since the folder was read.
                 Ok(None) => {}
-                Err(refusal) => refusals.push(refusal),
+                Err(rejection) => rejections.push(rejection),
             }
         }
         found
     }
 
-    /// Everything below a folder is safe: a tool may load whatever lies beside it.
-    pub(super) fn deep(&self, folder: &Entry, files: &mut Files) -> Result<(), Refusal> {
+    /// Checks everything below a folder: a tool may load any file beside it.
+    pub(super) fn check_tree(
+        &self,
+        folder: &Entry,
+        files: &mut FileCache,
+    ) -> Result<(), Rejection> {
         let mut waiting = vec![(folder.clone(), 1)];
         let mut seen = 0_usize;
         while let Some((folder, depth)) = waiting.pop() {
-            let mut refusals = Vec::new();
-            let entries = self.entries(&folder, files, &mut refusals);
-            if let Some(first) = refusals.into_iter().next() {
+            let mut rejections = Vec::new();
+            let entries = self.entries(&folder, files, &mut rejections);
+            if let Some(first) = rejections.into_iter().next() {
                 return Err(first);
             }
             seen += entries.len();
             if seen > ENTRIES_MAX || depth > DEPTH_MAX {
-                return Err(self.refusal(
+                return Err(self.rejection(
                     &folder.path,
                     format!("a tool may have {ENTRIES_MAX} files, {DEPTH_MAX} folders deep"),
                 ));
@@ -221,20 +234,20 @@ impl Guard {
         Ok(())
     }
 
-    /// Whether a path that was made up of a caller's words stays inside; the file is
-    /// opened by the path that comes back.
-    pub(super) fn inside(&self, path: &Path) -> Result<PathBuf, Refusal> {
-        let gone = || self.refusal(path, "there is no such file");
+    /// Resolves a path that contains a client's input, and checks that it stays below the
+    /// root. The file has to be opened by the returned path.
+    pub(super) fn resolve_inside(&self, path: &Path) -> Result<PathBuf, Rejection> {
+        let gone = || self.rejection(path, "there is no such file");
         let real = path.canonicalize().map_err(|_| gone())?;
         if !real.starts_with(&self.real) {
-            // Nobody is told what lies outside.
+            // The answer must not reveal what exists outside of the root.
             return Err(gone());
         }
         for part in real
             .ancestors()
             .take_while(|one| one.starts_with(&self.real))
         {
-            self.look(part)?;
+            self.check(part)?;
         }
         Ok(real)
     }
@@ -260,21 +273,21 @@ mod tests {
 
     use super::*;
 
-    fn root() -> (tempfile::TempDir, Guard) {
+    fn root() -> (tempfile::TempDir, PathChecker) {
         let dir = tempfile::tempdir().unwrap();
-        let guard = Guard::new(dir.path(), user()).unwrap();
-        (dir, guard)
+        let checker = PathChecker::new(dir.path()).unwrap();
+        (dir, checker)
     }
 
     fn user() -> u32 {
         rustix::process::geteuid().as_raw()
     }
 
-    fn entry(guard: &Guard, path: &Path) -> Entry {
+    fn entry(checker: &PathChecker, path: &Path) -> Entry {
         Entry {
             path: path.to_owned(),
             name: String::new(),
-            meta: guard.look(path).unwrap().unwrap(),
+            meta: checker.check(path).unwrap().unwrap(),
         }
     }
 
@@ -283,41 +296,49 @@ mod tests {
     }
 
     #[test]
-    fn what_others_may_write_is_refused_by_name() {
-        let (dir, guard) = root();
+    fn a_file_that_others_may_write_is_rejected() {
+        let (dir, checker) = root();
         let file = dir.path().join("a");
         fs::write(&file, "x").unwrap();
         for mode in [0o644, 0o755, 0o600] {
             set_mode(&file, mode);
-            assert!(guard.look(&file).unwrap().is_some());
+            assert!(checker.check(&file).unwrap().is_some());
         }
         for mode in [0o664, 0o646, 0o777] {
             set_mode(&file, mode);
-            let refusal = guard.look(&file).unwrap_err();
-            assert_eq!(refusal.path, "a");
-            assert!(refusal.reason.contains("chmod go-w"), "{}", refusal.reason);
+            let rejection = checker.check(&file).unwrap_err();
+            assert_eq!(rejection.path, "a");
+            assert!(
+                rejection.reason.contains("chmod go-w"),
+                "{}",
+                rejection.reason
+            );
         }
         set_mode(dir.path(), 0o777);
-        assert_eq!(Guard::new(dir.path(), user()).unwrap_err().path, ".");
+        assert_eq!(PathChecker::new(dir.path()).unwrap_err().path, ".");
     }
 
     #[test]
-    fn what_belongs_to_somebody_else_is_refused() {
-        let (dir, guard) = root();
+    fn a_file_of_another_user_is_rejected() {
+        let (dir, checker) = root();
         let file = dir.path().join("a");
         fs::write(&file, "x").unwrap();
-        // Without the right to give files away, be somebody else instead.
+        // Without the right to change the owner, check as another user instead.
         if chown(&file, Some(4242), None).is_ok() {
-            let refusal = guard.look(&file).unwrap_err();
-            assert!(refusal.reason.contains("user 4242"), "{}", refusal.reason);
+            let rejection = checker.check(&file).unwrap_err();
+            assert!(
+                rejection.reason.contains("user 4242"),
+                "{}",
+                rejection.reason
+            );
         } else {
-            assert!(Guard::new(dir.path(), user() + 1).is_err());
+            assert!(PathChecker::for_user(dir.path(), user() + 1).is_err());
         }
     }
 
     #[test]
     fn a_link_may_stay_inside_and_not_leave() {
-        let (dir, guard) = root();
+        let (dir, checker) = root();
         let outside = tempfile::tempdir().unwrap();
         fs::write(outside.path().join("secret"), "x").unwrap();
         fs::create_dir(dir.path().join("sub")).unwrap();
@@ -326,59 +347,71 @@ mod tests {
         symlink(outside.path().join("secret"), dir.path().join("leak")).unwrap();
         symlink(outside.path(), dir.path().join("leaks")).unwrap();
         symlink("nowhere", dir.path().join("dangling")).unwrap();
-        assert!(guard.look(&dir.path().join("fine")).unwrap().is_some());
+        assert!(checker.check(&dir.path().join("fine")).unwrap().is_some());
         for bad in ["leak", "leaks", "dangling"] {
-            assert!(guard.look(&dir.path().join(bad)).is_err(), "{bad}");
+            assert!(checker.check(&dir.path().join(bad)).is_err(), "{bad}");
         }
-        let mut refusals = Vec::new();
-        let root = entry(&guard, dir.path());
-        let names: Vec<_> = guard
-            .entries(&root, &mut Files::default(), &mut refusals)
+        let mut rejections = Vec::new();
+        let root = entry(&checker, dir.path());
+        let names: Vec<_> = checker
+            .entries(&root, &mut FileCache::default(), &mut rejections)
             .into_iter()
             .map(|entry| entry.name)
             .collect();
         assert_eq!(names, ["fine", "sub"]);
-        assert_eq!(refusals.len(), 3);
-        assert!(guard.inside(&dir.path().join("leaks/secret")).is_err());
-        assert!(guard.inside(&dir.path().join("sub/../sub/real")).is_ok());
+        assert_eq!(rejections.len(), 3);
+        assert!(
+            checker
+                .resolve_inside(&dir.path().join("leaks/secret"))
+                .is_err()
+        );
+        assert!(
+            checker
+                .resolve_inside(&dir.path().join("sub/../sub/real"))
+                .is_ok()
+        );
     }
 
     #[test]
-    fn a_link_through_a_folder_that_others_write_is_refused() {
-        let (dir, guard) = root();
+    fn a_link_through_a_folder_that_others_may_write_is_rejected() {
+        let (dir, checker) = root();
         let open = dir.path().join("open");
         fs::create_dir(&open).unwrap();
         fs::write(open.join("file"), "x").unwrap();
         symlink("open/file", dir.path().join("link")).unwrap();
         set_mode(&open, 0o777);
-        let refusal = guard.look(&dir.path().join("link")).unwrap_err();
+        let rejection = checker.check(&dir.path().join("link")).unwrap_err();
         assert!(
-            refusal.reason.contains("through `open`"),
+            rejection.reason.contains("through `open`"),
             "{}",
-            refusal.reason
+            rejection.reason
         );
     }
 
     #[test]
-    fn a_written_path_stays_below() {
-        let (dir, guard) = root();
+    fn a_configured_path_stays_below_the_root() {
+        let (dir, checker) = root();
         fs::write(dir.path().join("a"), "x").unwrap();
-        assert!(guard.resolve(dir.path(), "./a").is_ok());
+        assert!(checker.resolve(dir.path(), "./a").is_ok());
         for bad in ["../a", "/etc/passwd", "", "b", "a/../a"] {
-            assert!(guard.resolve(dir.path(), bad).is_err(), "{bad}");
+            assert!(checker.resolve(dir.path(), bad).is_err(), "{bad}");
         }
     }
 
     #[test]
-    fn whatever_lies_beside_a_tool_counts() {
-        let (dir, guard) = root();
+    fn every_file_beside_a_tool_is_checked() {
+        let (dir, checker) = root();
         let deep = dir.path().join("tool/lib/more");
         fs::create_dir_all(&deep).unwrap();
         fs::write(deep.join("helper"), "x").unwrap();
-        let tool = entry(&guard, &dir.path().join("tool"));
-        guard.deep(&tool, &mut Files::default()).unwrap();
+        let tool = entry(&checker, &dir.path().join("tool"));
+        checker
+            .check_tree(&tool, &mut FileCache::default())
+            .unwrap();
         set_mode(&deep.join("helper"), 0o666);
-        let refusal = guard.deep(&tool, &mut Files::default()).unwrap_err();
-        assert_eq!(refusal.path, "tool/lib/more/helper");
+        let rejection = checker
+            .check_tree(&tool, &mut FileCache::default())
+            .unwrap_err();
+        assert_eq!(rejection.path, "tool/lib/more/helper");
     }
 }

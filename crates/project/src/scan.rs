@@ -1,4 +1,4 @@
-//! One pass over the folder: items, hashes and refusals, all of the same moment.
+//! One pass over the folder: items, hashes and rejections of the same moment.
 
 mod discover;
 mod resources;
@@ -14,148 +14,147 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{
-    files::Files,
-    hook::Hook,
-    item::{Hashes, Kind, PromptItem, Refusal, ResourceItem, Snapshot, TemplateItem, ToolItem},
-    register::{self, Register},
-    safety::Guard,
+    files::FileCache,
+    hook::HookResult,
+    item::{
+        ItemKind, ListHashes, PromptItem, Rejection, ResourceItem, Snapshot, TemplateItem, ToolItem,
+    },
+    registration::{self, Registration},
+    safety::PathChecker,
 };
 
-/// Items of one kind; a page has 200 at most, and nobody reads so many.
+/// The number of items of one kind. A page has 200 at most, and no client reads so many.
 const ITEMS_MAX: usize = 5_000;
 
-/// What a project may not take.
+/// Names that a project may not use.
 #[derive(Clone, Debug, Default)]
-pub struct Reserved {
-    /// Names of built-in tools.
+pub struct ReservedNames {
+    /// The names of the built-in tools.
     pub tools: Vec<String>,
-    /// Schemes of built-in resources.
+    /// The URI schemes of the built-in resources.
     pub schemes: Vec<String>,
 }
 
-/// Looks at a project folder again and again, and reads what may have changed.
-pub struct Scanner {
+/// Scans a project folder again and again, and reads only files that may have changed.
+pub(super) struct Scanner {
     root: PathBuf,
-    user: u32,
-    reserved: Reserved,
-    /// Whether clients could be shown this.
-    accepts: fn(Kind, &Value) -> Result<(), String>,
-    files: Files,
-    memory: Memory,
+    reserved: ReservedNames,
+    /// Checks whether the protocol can express a definition.
+    validate: fn(ItemKind, &Value) -> Result<(), String>,
+    files: FileCache,
+    caches: ItemCaches,
     last: Option<Arc<Snapshot>>,
-    /// The last registration that could be read.
-    register: Option<Register>,
+    /// The last `register.json` that could be parsed.
+    registration: Option<Registration>,
 }
 
-/// The items made so far, by what they were made of.
+/// Caches the items of the last pass, so that an unchanged item stays the same object.
 #[derive(Default)]
-struct Memory {
-    tools: Memo<ToolItem>,
-    resources: Memo<ResourceItem>,
-    templates: Memo<TemplateItem>,
-    prompts: Memo<PromptItem>,
+struct ItemCaches {
+    tools: ItemCache<ToolItem>,
+    resources: ItemCache<ResourceItem>,
+    templates: ItemCache<TemplateItem>,
+    prompts: ItemCache<PromptItem>,
 }
 
-struct Memo<T> {
-    known: HashMap<String, Remembered<T>>,
-}
+struct ItemCache<T>(HashMap<String, CachedItem<T>>);
 
-struct Remembered<T> {
-    made_of: String,
+struct CachedItem<T> {
+    fingerprint: String,
     item: Arc<T>,
-    fresh: bool,
+    used: bool,
 }
 
-/// One pass under way.
+/// A pass in progress.
 struct Pass<'a> {
-    guard: Guard,
+    checker: PathChecker,
     root: &'a Path,
-    reserved: &'a Reserved,
-    accepts: fn(Kind, &Value) -> Result<(), String>,
-    files: &'a mut Files,
-    memory: &'a mut Memory,
-    refusals: Vec<Refusal>,
+    reserved: &'a ReservedNames,
+    validate: fn(ItemKind, &Value) -> Result<(), String>,
+    files: &'a mut FileCache,
+    caches: &'a mut ItemCaches,
+    rejections: Vec<Rejection>,
 }
 
 // === impl Scanner ===
 
 impl Scanner {
-    /// Looks at nothing yet. `accepts` says whether clients could be shown a
+    /// A scanner that has not run yet. `validate` checks whether the protocol can express a
     /// definition.
-    pub fn new(
+    pub(super) fn new(
         root: PathBuf,
-        reserved: Reserved,
-        accepts: fn(Kind, &Value) -> Result<(), String>,
+        reserved: ReservedNames,
+        validate: fn(ItemKind, &Value) -> Result<(), String>,
     ) -> Self {
         Self {
             root,
-            user: rustix::process::geteuid().as_raw(),
             reserved,
-            accepts,
-            files: Files::default(),
-            memory: Memory::default(),
+            validate,
+            files: FileCache::default(),
+            caches: ItemCaches::default(),
             last: None,
-            register: None,
+            registration: None,
         }
     }
 
-    /// One pass. `hook` is what became of `server.d/register.sh`.
-    pub(super) fn scan(&mut self, hook: &Hook) -> Arc<Snapshot> {
-        let guard = match Guard::new(&self.root, self.user) {
-            Ok(guard) => guard,
-            Err(refusal) => {
-                self.memory = Memory::default();
+    /// Runs one pass. `hook` is the result of `server.d/register.sh`.
+    pub(super) fn scan(&mut self, hook: &HookResult) -> Arc<Snapshot> {
+        let checker = match PathChecker::new(&self.root) {
+            Ok(checker) => checker,
+            Err(rejection) => {
+                self.caches = ItemCaches::default();
                 let found = Snapshot {
-                    refusals: vec![refusal],
-                    ..Snapshot::unknown()
+                    rejections: vec![rejection],
+                    ..Snapshot::empty()
                 };
-                return self.remember(found);
+                return self.publish(found);
             }
         };
-        self.files.begin();
+        self.files.begin_pass();
         let mut pass = Pass {
-            guard,
+            checker,
             root: &self.root,
             reserved: &self.reserved,
-            accepts: self.accepts,
+            validate: self.validate,
             files: &mut self.files,
-            memory: &mut self.memory,
-            refusals: Vec::new(),
+            caches: &mut self.caches,
+            rejections: Vec::new(),
         };
-        let register = match pass.register() {
-            Some(Ok(register)) => {
-                self.register = Some(register.clone());
-                register
+        let registration = match pass.registration() {
+            Some(Ok(registration)) => {
+                self.registration = Some(registration.clone());
+                registration
             }
-            Some(Err(refusal)) => {
-                pass.refusals.push(refusal);
-                self.register.clone().unwrap_or_else(Register::nothing)
+            Some(Err(rejection)) => {
+                pass.rejections.push(rejection);
+                let last = self.registration.clone();
+                last.unwrap_or_else(Registration::empty)
             }
             None => {
-                self.register = None;
-                pass.refusals.extend(hook.refusal.clone());
-                hook.said.as_deref().cloned().unwrap_or_default()
+                self.registration = None;
+                pass.rejections.extend(hook.rejection.clone());
+                hook.registration.as_deref().cloned().unwrap_or_default()
             }
         };
-        let mut found = Snapshot::unknown();
-        found.tools = pass.tools(register.tools.as_deref());
-        found.resources = pass.resources(register.resources.as_deref());
-        found.templates = pass.templates(register.templates.as_deref());
-        found.prompts = pass.prompts(register.prompts.as_deref());
-        if register.completions > 0 {
+        let mut found = Snapshot::empty();
+        found.tools = pass.tools(registration.tools.as_deref());
+        found.resources = pass.resources(registration.resources.as_deref());
+        found.templates = pass.templates(registration.templates.as_deref());
+        found.prompts = pass.prompts(registration.prompts.as_deref());
+        if registration.completions > 0 {
             let why = "completions are not served; everything else in it is";
-            pass.refusals.push(Refusal::new("server.d", why));
+            pass.rejections.push(Rejection::new("server.d", why));
         }
-        found.refusals = pass.refusals;
-        self.files.end();
-        self.memory.forget();
-        self.remember(found)
+        found.rejections = pass.rejections;
+        self.files.end_pass();
+        self.caches.evict();
+        self.publish(found)
     }
 
-    /// Hashes what is new. Items that are the same objects have the same hash.
-    fn remember(&mut self, mut found: Snapshot) -> Arc<Snapshot> {
+    /// Adds the hashes. Lists of the same objects keep their hash.
+    fn publish(&mut self, mut found: Snapshot) -> Arc<Snapshot> {
         let last = self.last.as_deref();
-        found.hashes = Hashes {
+        found.hashes = ListHashes {
             tools: match last.filter(|last| same(&last.tools, &found.tools)) {
                 Some(last) => last.hashes.tools.clone(),
                 None => hash(&[values(&found.tools)]),
@@ -195,7 +194,7 @@ fn same<T>(one: &[Arc<T>], other: &[Arc<T>]) -> bool {
 }
 
 fn values<T: Serialize>(items: &[Arc<T>]) -> Vec<Value> {
-    // Plain data always serialises; a value that would not is shown as its absence.
+    // Plain data always serialises; a value that did not would count as null.
     items
         .iter()
         .map(|item| serde_json::to_value(item).unwrap_or_default())
@@ -207,55 +206,52 @@ fn hash(collections: &[Vec<Value>]) -> ContentHash {
     ContentHash::of_all(&collections).unwrap_or_else(|_| ContentHash::from(""))
 }
 
-// === impl Memory ===
+// === impl ItemCaches ===
 
-impl Memory {
-    fn forget(&mut self) {
-        self.tools.forget();
-        self.resources.forget();
-        self.templates.forget();
-        self.prompts.forget();
+impl ItemCaches {
+    fn evict(&mut self) {
+        self.tools.evict();
+        self.resources.evict();
+        self.templates.evict();
+        self.prompts.evict();
     }
 }
 
-// === impl Memo ===
+// === impl ItemCache ===
 
-impl<T: PartialEq> Memo<T> {
-    /// The item at that place: the one from before if it is made of the same.
+impl<T: PartialEq> ItemCache<T> {
+    /// The item of an origin: the cached one if its fingerprint is the same.
     fn get(
         &mut self,
-        place: &str,
-        made_of: String,
+        origin: &str,
+        fingerprint: String,
         make: impl FnOnce() -> Result<T, String>,
     ) -> Result<Arc<T>, String> {
-        if let Some(known) = self.known.get_mut(place)
-            && known.made_of == made_of
+        if let Some(known) = self.0.get_mut(origin)
+            && known.fingerprint == fingerprint
         {
-            known.fresh = true;
+            known.used = true;
             return Ok(Arc::clone(&known.item));
         }
         let item = Arc::new(make()?);
-        let remembered = Remembered {
-            made_of,
+        let cached = CachedItem {
+            fingerprint,
             item: Arc::clone(&item),
-            fresh: true,
+            used: true,
         };
-        self.known.insert(place.to_owned(), remembered);
+        self.0.insert(origin.to_owned(), cached);
         Ok(item)
     }
 
-    /// Forgets what the pass did not ask for.
-    fn forget(&mut self) {
-        self.known
-            .retain(|_, known| std::mem::take(&mut known.fresh));
+    /// Evicts the items that the pass did not use.
+    fn evict(&mut self) {
+        self.0.retain(|_, known| std::mem::take(&mut known.used));
     }
 }
 
-impl<T> Default for Memo<T> {
+impl<T> Default for ItemCache<T> {
     fn default() -> Self {
-        Self {
-            known: HashMap::new(),
-        }
+        Self(HashMap::new())
     }
 }
 
@@ -263,44 +259,44 @@ impl<T> Default for Memo<T> {
 
 impl Pass<'_> {
     /// `server.d/register.json`, if there is one.
-    fn register(&mut self) -> Option<Result<Register, Refusal>> {
+    fn registration(&mut self) -> Option<Result<Registration, Rejection>> {
         let folder = self.root.join("server.d");
         let file = folder.join("register.json");
-        let found = self.guard.look(&folder).and_then(|there| match there {
-            Some(_) => self.guard.look(&file),
+        let found = self.checker.check(&folder).and_then(|there| match there {
+            Some(_) => self.checker.check(&file),
             None => Ok(None),
         });
         let meta = match found {
             Ok(Some(meta)) => meta,
             Ok(None) => return None,
-            Err(refusal) => return Some(Err(refusal)),
+            Err(rejection) => return Some(Err(rejection)),
         };
         let read = self
             .files
-            .read(&file, &meta, register::BYTES_MAX)
+            .read(&file, &meta, registration::BYTES_MAX)
             .map_err(|error| error.to_string())
-            .and_then(|content| Register::parse(&content.bytes));
-        let hint = "until it is mended, what it last said is served, or nothing";
-        Some(read.map_err(|why| self.guard.refusal(&file, format!("{why}; {hint}"))))
+            .and_then(|content| Registration::parse(&content.bytes));
+        let hint = "until it is fixed, its last valid version is served, or nothing";
+        Some(read.map_err(|why| self.checker.rejection(&file, format!("{why}; {hint}"))))
     }
 
-    /// Sorts, and refuses what comes second under a name, and what is too many.
-    fn settle<T>(
+    /// Sorts the items, and rejects the second of a name and those over the limit.
+    fn finish_list<T>(
         &mut self,
         mut items: Vec<(String, Arc<T>)>,
         what: &str,
         name: impl Fn(&T) -> &str,
     ) -> Vec<Arc<T>> {
-        // By name, then by place: which of two wins does not depend on chance.
+        // By name, then by origin, so that the same one of two always wins.
         items.sort_by(|a, b| name(&a.1).cmp(name(&b.1)).then_with(|| a.0.cmp(&b.0)));
         let mut kept: Vec<(String, Arc<T>)> = Vec::with_capacity(items.len());
-        for (place, item) in items {
+        for (origin, item) in items {
             match kept.last() {
                 Some((first, last)) if name(last) == name(&item) => {
                     let why = format!("the {what} `{}` is already in `{first}`", name(&item));
-                    self.refusals.push(Refusal::new(place, why));
+                    self.rejections.push(Rejection::new(origin, why));
                 }
-                _ => kept.push((place, item)),
+                _ => kept.push((origin, item)),
             }
         }
         if kept.len() > ITEMS_MAX {
@@ -308,7 +304,7 @@ impl Pass<'_> {
                 "there are {} {what}s, and {ITEMS_MAX} are served",
                 kept.len()
             );
-            self.refusals.push(Refusal::new(".", why));
+            self.rejections.push(Rejection::new(".", why));
             kept.truncate(ITEMS_MAX);
         }
         kept.into_iter().map(|(_, item)| item).collect()

@@ -1,5 +1,5 @@
-//! URI templates of RFC 6570, as far as resources need them: `{name}` stands for
-//! one segment, `{+name}` for any number of them.
+//! URI templates, a part of RFC 6570: `{name}` matches one segment, `{+name}` any number
+//! of segments.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 
 const TEXT_MAX: usize = 2_048;
 
-/// A template and the URIs it stands for.
+/// Matches URIs and extracts their variables.
 #[derive(Clone, Debug)]
 pub struct Template {
     text: String,
@@ -17,20 +17,19 @@ pub struct Template {
     names: Vec<String>,
 }
 
-/// Why a text is not a template.
+/// Says why a text is not a template.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum TemplateError {
-    /// Nothing varies.
+pub(super) enum TemplateError {
+    /// The template has no variable.
     #[error("a template needs at least one `{{variable}}`; use `uri` for a single address")]
     Constant,
     /// A brace without its partner, or something that is not a name inside.
     #[error("`{{{0}}}` is not a variable; `{{name}}` and `{{+name}}` are")]
     Variable(String),
-    /// A name that stands twice.
+    /// A variable occurs twice.
     #[error("the variable `{0}` stands twice")]
     Twice(String),
-    /// Too long.
+    /// The template is too long.
     #[error("a template may have {TEXT_MAX} characters")]
     Long,
 }
@@ -38,8 +37,8 @@ pub enum TemplateError {
 // === impl Template ===
 
 impl Template {
-    /// Reads a template.
-    pub fn parse(text: &str) -> Result<Self, TemplateError> {
+    /// Parses a template.
+    pub(super) fn parse(text: &str) -> Result<Self, TemplateError> {
         if text.len() > TEXT_MAX {
             return Err(TemplateError::Long);
         }
@@ -74,7 +73,7 @@ impl Template {
         if names.is_empty() {
             return Err(TemplateError::Constant);
         }
-        // Everything in it is escaped or ours.
+        // Compiles in any case: all text of the template is escaped.
         let pattern = Regex::new(&pattern).map_err(|_| TemplateError::Long)?;
         Ok(Self {
             text: text.to_owned(),
@@ -83,13 +82,8 @@ impl Template {
         })
     }
 
-    /// The template as it was written.
-    pub fn as_str(&self) -> &str {
-        &self.text
-    }
-
-    /// The variables of a URI, decoded; `None` if it is not one of these.
-    pub fn variables(&self, uri: &str) -> Option<BTreeMap<String, String>> {
+    /// The percent-decoded variables of a URI; `None` if it does not match.
+    pub(super) fn variables(&self, uri: &str) -> Option<BTreeMap<String, String>> {
         let found = self.pattern.captures(uri)?;
         let values = self.names.iter().enumerate().map(|(at, name)| {
             let raw = found.get(at + 1)?.as_str();
@@ -112,7 +106,7 @@ impl Serialize for Template {
     }
 }
 
-/// Puts variables into a path such as `runbooks/{name}.md`.
+/// Fills variables into a path such as `runbooks/{name}.md`.
 pub(super) fn fill(path: &str, variables: &BTreeMap<String, String>) -> String {
     let mut filled = path.to_owned();
     for (name, value) in variables {
@@ -140,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn one_segment_or_many() {
+    fn a_variable_matches_one_segment_or_many() {
         let one = "runbook://{team}/{name}";
         assert_eq!(
             variables(one, "runbook://db/full%20disk"),
@@ -157,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_template_is_refused() {
+    fn invalid_templates_are_rejected() {
         use TemplateError::{Constant, Long, Twice, Variable};
         let error = |text: &str| Template::parse(text).unwrap_err();
         assert_eq!(error("plain://a"), Constant);
@@ -175,7 +169,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_filled_in_is_found_again(team in "[a-z0-9]{1,9}", name in "[a-zA-Z0-9 ä/]{1,9}") {
+        fn filled_in_variables_are_extracted_again(team in "[a-z0-9]{1,9}", name in "[a-zA-Z0-9 ä/]{1,9}") {
             let encoded = percent_encoding::utf8_percent_encode(&name, percent_encoding::NON_ALPHANUMERIC);
             let uri = format!("x://{team}/{encoded}");
             let found = Template::parse("x://{team}/{name}").unwrap().variables(&uri).unwrap();

@@ -1,12 +1,12 @@
-//! Characters that act instead of being read.
+//! Control characters and invisible characters.
 
 use std::borrow::Cow;
 
-/// How far the text of an escape sequence may reach before it is none.
+/// The length of an OSC, DCS or similar string; a longer one is not taken for a sequence.
 const STRING_MAX: usize = 4096;
 
-/// Takes the power out of text that a workload wrote: terminal sequences and
-/// invisible characters vanish, other control characters become visible.
+/// Makes text of a workload safe to print: terminal sequences and invisible characters
+/// are removed, other control characters are shown as `\x..`.
 pub fn neutralise(text: &str) -> Cow<'_, str> {
     let harmless = |byte: u8| matches!(byte, b' '..=b'~' | b'\n' | b'\t');
     if text.bytes().all(harmless) {
@@ -14,7 +14,7 @@ pub fn neutralise(text: &str) -> Cow<'_, str> {
     }
     let Some(first) = text
         .char_indices()
-        .find(|(_, one)| fate(*one) != Fate::Stays)
+        .find(|(_, one)| treatment(*one) != Treatment::Keep)
     else {
         return Cow::Borrowed(text);
     };
@@ -24,44 +24,45 @@ pub fn neutralise(text: &str) -> Cow<'_, str> {
     while let Some(one) = rest.chars().next() {
         let after = &rest[one.len_utf8()..];
         rest = after;
-        match fate(one) {
-            Fate::Stays => clean.push(one),
-            Fate::Vanishes => {}
-            Fate::EndsLine => {
+        match treatment(one) {
+            Treatment::Keep => clean.push(one),
+            Treatment::Remove => {}
+            Treatment::Newline => {
                 if !(one == '\r' && after.starts_with('\n')) {
                     clean.push('\n');
                 }
             }
-            Fate::Escapes => rest = after_escape(after),
-            Fate::EscapesLong(kind) => rest = after_sequence(kind, after),
-            Fate::Shows => clean.push_str(&format!("\\x{:02x}", u32::from(one))),
+            Treatment::Escape => rest = after_escape(after),
+            Treatment::Control(kind) => rest = after_sequence(kind, after),
+            Treatment::Show => clean.push_str(&format!("\\x{:02x}", u32::from(one))),
         }
     }
     Cow::Owned(clean)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Fate {
-    Stays,
-    Vanishes,
-    EndsLine,
-    Shows,
-    /// What follows says what it does.
-    Escapes,
-    /// As an escape and this character.
-    EscapesLong(char),
+enum Treatment {
+    Keep,
+    Remove,
+    Newline,
+    /// Replace it by its code.
+    Show,
+    /// Remove the escape sequence that begins with ESC.
+    Escape,
+    /// Remove the sequence of a C1 control, which is short for ESC and this character.
+    Control(char),
 }
 
-fn fate(one: char) -> Fate {
+fn treatment(one: char) -> Treatment {
     match one {
-        '\n' | '\t' => Fate::Stays,
-        '\r' | '\u{85}' | '\u{2028}' | '\u{2029}' => Fate::EndsLine,
-        '\u{1b}' => Fate::Escapes,
-        '\u{9b}' => Fate::EscapesLong('['),
-        '\u{9d}' => Fate::EscapesLong(']'),
-        '\u{90}' | '\u{98}' | '\u{9e}' | '\u{9f}' => Fate::EscapesLong('P'),
-        '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' => Fate::Shows,
-        // Turns the direction of text, joins words invisibly, or is a whole hidden
+        '\n' | '\t' => Treatment::Keep,
+        '\r' | '\u{85}' | '\u{2028}' | '\u{2029}' => Treatment::Newline,
+        '\u{1b}' => Treatment::Escape,
+        '\u{9b}' => Treatment::Control('['),
+        '\u{9d}' => Treatment::Control(']'),
+        '\u{90}' | '\u{98}' | '\u{9e}' | '\u{9f}' => Treatment::Control('P'),
+        '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' => Treatment::Show,
+        // These turn the direction of text, join words invisibly, or are a whole hidden
         // alphabet: all have been used to show a person something else than a model.
         '\u{61c}'
         | '\u{180e}'
@@ -72,12 +73,12 @@ fn fate(one: char) -> Fate {
         | '\u{2060}'..='\u{206f}'
         | '\u{feff}'
         | '\u{fff9}'..='\u{fffb}'
-        | '\u{e0000}'..='\u{e0fff}' => Fate::Vanishes,
-        _ => Fate::Stays,
+        | '\u{e0000}'..='\u{e0fff}' => Treatment::Remove,
+        _ => Treatment::Keep,
     }
 }
 
-/// What follows the sequence that an escape character begins.
+/// The text after the sequence that an ESC begins.
 fn after_escape(text: &str) -> &str {
     match text.chars().next() {
         Some(kind @ ('[' | ']' | 'P' | 'X' | '^' | '_')) => after_sequence(kind, &text[1..]),

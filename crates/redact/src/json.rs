@@ -1,17 +1,17 @@
-//! Structured payloads: every string, and what a key gives away.
+//! Structured payloads: every string, and the values of keys that name a secret.
 
 use serde_json::{Map, Value};
 
-use super::{Redactor, pairs};
+use super::{Redactor, key_values};
 
-/// What stands for a value whose key gives it away.
+/// Replaces a value whose key names a secret.
 const MARK: &str = "[redacted secret]";
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 impl Redactor {
-    /// Cleans every string of a payload, keys too, and hides what stands under a key
-    /// such as `password`, in an environment variable of such a name, or in a Secret.
+    /// Redacts every string of a payload, keys included, and hides the values of keys such
+    /// as `password`, of environment variables with such names, and of Secrets.
     pub fn json(&self, value: &mut Value) {
         match value {
             Value::String(text) => {
@@ -28,7 +28,7 @@ impl Redactor {
     fn object(&self, fields: &mut Map<String, Value>) {
         let text = |key: &str| fields.get(key).and_then(Value::as_str);
         let is_secret = text("kind") == Some("Secret");
-        let is_variable = text("name").is_some_and(pairs::is_secret_name);
+        let is_variable = text("name").is_some_and(key_values::is_secret_name);
         let dirty = |key: &String| self.workload(key) != key.as_str();
         if fields.keys().any(dirty) {
             *fields = std::mem::take(fields)
@@ -41,23 +41,23 @@ impl Redactor {
                 "data" | "stringData" if is_secret => hide(value),
                 LAST_APPLIED => hide(value),
                 "value" if is_variable => hide(value),
-                name if pairs::is_secret_name(name) => self.secret(value),
+                name if key_values::is_secret_name(name) => self.secret(value),
                 _ => self.json(value),
             }
         }
     }
 
-    /// What stands under a key that promises a secret.
+    /// Hides the value of a key that names a secret.
     fn secret(&self, value: &mut Value) {
         match value {
-            Value::String(text) if !pairs::is_nothing(text) => hide(value),
+            Value::String(text) if !key_values::is_placeholder(text) => hide(value),
             Value::Array(items) => items.iter_mut().for_each(|item| self.secret(item)),
             other => self.json(other),
         }
     }
 }
 
-/// Hides every value, and keeps the keys: they say what there is.
+/// Hides every value and keeps the keys, which tell a reader what exists.
 fn hide(value: &mut Value) {
     match value {
         Value::Object(fields) => fields.values_mut().for_each(hide),

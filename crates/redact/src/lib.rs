@@ -1,19 +1,28 @@
-//! What must not leave the server: secrets that workloads wrote into logs and
-//! events, and characters that would drive a reader's terminal.
+//! Redaction of text: secrets that workloads wrote into logs and events, and control
+//! characters that would drive a reader's terminal.
 //!
-//! One place for every way out: answers of tools, errors, notifications, captured
-//! logs and our own log. A single search finds where a secret may begin
-//! (`rules`); the few kinds that need more than a pattern say themselves how far
-//! they reach (`pairs`, `pem`, `urls`, `manifest`). Each looks only at what it then
-//! replaces or at a bounded piece of text, so that no input makes it slow.
+//! Every output passes through here: tool results, errors, notifications, captured logs
+//! and the server's own log. One search finds where a secret may begin; the kinds of
+//! secrets that need more than a pattern compute their own extent. Each of them reads only
+//! what it then replaces, or a bounded piece of text, so that no input makes it slow.
+//!
+//! - `rules`: the table of patterns and the search
+//! - `key_values`: `password=...`, `"token": "..."`, `--api-key ...`
+//! - `pem`: private keys in PEM, whole or cut off
+//! - `urls`: credentials in a URL
+//! - `manifest`: printed Secret objects
+//! - `rewriter`: replaces ranges of a text by marks
+//! - `json`: structured payloads
+//! - `lines`: a stream of lines, where a key spans several of them
+//! - `controls`: terminal sequences and invisible characters
 
 mod controls;
-mod edits;
 mod json;
+mod key_values;
 mod lines;
 mod manifest;
-mod pairs;
 mod pem;
+mod rewriter;
 mod rules;
 mod urls;
 
@@ -21,39 +30,37 @@ use std::{borrow::Cow, sync::Arc};
 
 use regex::{Regex, RegexBuilder};
 
-use self::edits::Edits;
+use self::rewriter::Rewriter;
 pub use self::{controls::neutralise, lines::LineRedactor};
 
-/// A compiled pattern of an operator may not take more than this.
+/// The memory that one compiled pattern of the operator may take.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
 
-/// Takes secrets out of text. Cheap to clone.
+/// Replaces secrets in text by marks. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Redactor {
-    /// What the operator added to the built-in rules.
-    added: Arc<[Regex]>,
+    /// The operator's patterns, in addition to the built-in rules.
+    custom: Arc<[Regex]>,
 }
 
-/// A pattern that cannot be used.
+/// Reports a pattern that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("{reason}")]
 pub struct BadPattern {
-    /// As it was given.
+    /// The pattern as configured.
     pub pattern: String,
-    /// Why not.
+    /// What is wrong with it.
     pub reason: String,
 }
 
 // === impl Redactor ===
 
 impl Redactor {
-    /// The built-in rules and these patterns: what one of them matches is a secret,
-    /// or what its first group matches if it has one.
+    /// A redactor with the built-in rules and these patterns. The match of a pattern is a
+    /// secret, or the match of its first group if it has one.
     pub fn new(patterns: &[String]) -> Result<Self, BadPattern> {
-        let added: Result<Vec<_>, _> = patterns.iter().map(|text| compile(text)).collect();
-        Ok(Self {
-            added: added?.into(),
-        })
+        let custom: Result<_, _> = patterns.iter().map(|text| compile(text)).collect();
+        Ok(Self { custom: custom? })
     }
 
     /// The text with a mark in the place of every secret.
@@ -61,14 +68,14 @@ impl Redactor {
         let mut clean = Cow::Borrowed(text);
         pass(&mut clean, manifest::redact);
         pass(&mut clean, rules::redact);
-        for pattern in &*self.added {
-            pass(&mut clean, |edits| rules::redact_added(pattern, edits));
+        for pattern in &*self.custom {
+            pass(&mut clean, |text| rules::redact_custom(pattern, text));
         }
         clean
     }
 
-    /// Text of a workload: without control characters and without secrets. In that
-    /// order, or a colour in the middle of a secret would hide it.
+    /// Text of a workload without control characters and secrets. Control characters go
+    /// first, because a colour sequence inside a secret would hide it from the search.
     pub fn workload<'a>(&self, text: &'a str) -> Cow<'a, str> {
         match neutralise(text) {
             Cow::Borrowed(text) => self.text(text),
@@ -76,18 +83,18 @@ impl Redactor {
         }
     }
 
-    /// Text that comes line by line, where a key may span several.
+    /// A redactor for a stream of lines, where a private key may span several of them.
     pub fn lines(&self) -> LineRedactor {
         LineRedactor::new(self.clone())
     }
 }
 
-/// One look at the text, from its beginning to its end.
-fn pass(clean: &mut Cow<'_, str>, look: impl FnOnce(&mut Edits<'_>)) {
-    let mut edits = Edits::new(clean);
-    look(&mut edits);
-    if let Some(cleaner) = edits.finish() {
-        *clean = Cow::Owned(cleaner);
+/// Runs one pass over the text, from its beginning to its end.
+fn pass(clean: &mut Cow<'_, str>, redact: impl FnOnce(&mut Rewriter<'_>)) {
+    let mut rewriter = Rewriter::new(clean);
+    redact(&mut rewriter);
+    if let Some(rewritten) = rewriter.finish() {
+        *clean = Cow::Owned(rewritten);
     }
 }
 

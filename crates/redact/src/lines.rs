@@ -1,14 +1,14 @@
-//! Text that comes line by line.
+//! Redaction of a stream of lines.
 
 use std::borrow::Cow;
 
 use super::{Redactor, pem, rules};
 
-/// What stands for a line of a private key.
+/// Replaces a line of a private key.
 const KEY_LINE: &str = "[redacted private key]";
 
-/// Redacts the lines of one text, in order: each is cleaned before anybody filters
-/// or cuts it, and a key that spans lines is known in all of them.
+/// Redacts the lines of one text, in order. A line has to pass before it is filtered or
+/// cut, so that a private key that spans lines is recognised in all of them.
 #[derive(Debug)]
 pub struct LineRedactor {
     redactor: Redactor,
@@ -28,7 +28,7 @@ impl LineRedactor {
 
     /// The next line, without control characters and secrets.
     pub fn clean<'a>(&mut self, line: &'a str) -> Cow<'a, str> {
-        let (begins, ends) = rules::key_borders(line);
+        let (begins, ends) = rules::key_markers(line);
         if self.in_key {
             if ends || pem::is_key_line(line) {
                 self.in_key = !ends;

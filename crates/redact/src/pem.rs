@@ -1,50 +1,50 @@
-//! Private keys as they are written in files: whole, or cut off at either end.
+//! Private keys in PEM: whole, or cut off at either end.
 
 use std::ops::Range;
 
-/// No key is larger.
-const REACH: usize = 64 * 1024;
+/// The size of a key; an end marker farther away belongs to something else.
+const KEY_BYTES_MAX: usize = 64 * 1024;
 
 /// A line of a key is 64 characters; some tools write 70 or 76.
 const LINE: Range<usize> = 60..81;
 
-/// A longer line is none of a key, whatever stands before it.
+/// The length of a line of a key, with the prefix that a logger may have put before it.
 const LINE_MAX: usize = 512;
 
 const BEGIN: &str = "-----BEGIN";
 const END: &str = "-----END";
 const DASHES: &str = "-----";
 
-/// Where ends of keys are, found once for each stretch of text.
+/// Finds end markers of keys, and searches each stretch of text only once.
 #[derive(Debug, Default)]
-pub(super) enum Ends {
+pub(super) enum EndMarkers {
     #[default]
-    NotLooked,
-    /// From the last place asked, there.
+    NotSearched,
+    /// The first marker after the last requested offset.
     At(usize),
     NoMore,
 }
 
-// === impl Ends ===
+// === impl EndMarkers ===
 
-impl Ends {
-    /// The first end from here on. Asked with growing places only.
+impl EndMarkers {
+    /// The first marker from an offset on. The offsets have to grow from call to call.
     fn after(&mut self, text: &str, from: usize) -> Option<usize> {
         match *self {
             Self::NoMore => return None,
             Self::At(at) if at >= from => return Some(at),
-            Self::At(_) | Self::NotLooked => {}
+            Self::At(_) | Self::NotSearched => {}
         }
         let found = text[from..].find(END).map(|at| from + at);
         *self = found.map_or(Self::NoMore, Self::At);
         found
     }
 
-    /// How far a key reaches whose first line is `begin`.
+    /// The extent of the key that begins with the marker `begin`.
     pub(super) fn key(&mut self, text: &str, begin: Range<usize>) -> Range<usize> {
         let another = text[begin.end..].find(BEGIN).map(|at| begin.end + at);
         let end = self.after(text, begin.end);
-        if let Some(end) = end.filter(|end| end - begin.end <= REACH)
+        if let Some(end) = end.filter(|end| end - begin.end <= KEY_BYTES_MAX)
             && another.is_none_or(|another| another > end)
         {
             let last = end + END.len();
@@ -55,13 +55,12 @@ impl Ends {
     }
 }
 
-/// Where a key ends that has no last line: with the last line that looks like one
-/// of a key.
+/// The end of a key without an end marker: the last line that looks like key material.
 fn cut_off(text: &str, from: usize) -> usize {
     let mut end = from;
     for (nth, line) in text[from..].split_inclusive('\n').enumerate() {
         if nth == 0 {
-            // The rest of the first line: a key on one line has `\n` written out.
+            // The rest of the first line: a key on one line has its line breaks as `\n`.
             end += line.len() - line.trim_start_matches(is_material_or_break).len();
             if !line.ends_with('\n') || end != from + line.len() {
                 return end;
@@ -84,13 +83,13 @@ fn is_material_or_break(one: char) -> bool {
     is_material(one) || matches!(one, '\\' | '\r' | '\n')
 }
 
-/// Whether a line can be one between the first and the last of a key; what logs it
-/// may have put something before.
+/// Whether a line may stand between the markers of a key; a logger may have put a prefix
+/// before it.
 pub(super) fn is_key_line(line: &str) -> bool {
     let line = line.trim();
     let word = line.rsplit([' ', '\t']).next().unwrap_or_default();
     let header = ["Proc-Type:", "DEK-Info:", "Version:", "Comment:"];
-    // A short line may be a key's last one, or a word.
+    // A short line may be the last line of a key, or a word.
     let short = || {
         word == line
             && (word.is_empty() || !word.chars().skip(1).all(|one| one.is_ascii_lowercase()))
@@ -99,17 +98,17 @@ pub(super) fn is_key_line(line: &str) -> bool {
         || header.iter().any(|one| line.contains(one))
 }
 
-/// What stands before the last line of a key whose first one is missing.
-pub(super) fn before_end(text: &str, settled: usize, end: usize) -> usize {
-    // One line may hold all of it, with its breaks written out.
-    let rest = text[settled..end].trim_end_matches(is_material_or_break);
-    let piece = settled + rest.len();
+/// The beginning of a key whose begin marker is missing and whose end marker is at `end`.
+pub(super) fn before_end(text: &str, written: usize, end: usize) -> usize {
+    // One line may hold the whole key, with its line breaks as `\n`.
+    let rest = text[written..end].trim_end_matches(is_material_or_break);
+    let piece = written + rest.len();
     if end - piece >= 16 && !text[piece..end].contains('\n') {
         return piece;
     }
     let bytes = text.as_bytes();
     let line_before = |from: usize| {
-        let near = settled.max(from.saturating_sub(LINE_MAX));
+        let near = written.max(from.saturating_sub(LINE_MAX));
         let found = bytes[near..from].iter().rposition(|byte| *byte == b'\n');
         found.map(|at| near + at).ok_or(near)
     };
@@ -118,7 +117,7 @@ pub(super) fn before_end(text: &str, settled: usize, end: usize) -> usize {
         at = line_before(line_end);
         let line_start = match at {
             Ok(newline) => newline + 1,
-            Err(near) if near == settled => settled,
+            Err(near) if near == written => written,
             Err(_) => break,
         };
         let line = text[line_start..line_end].trim();
@@ -130,8 +129,8 @@ pub(super) fn before_end(text: &str, settled: usize, end: usize) -> usize {
     start
 }
 
-/// Whether a line is nothing but a line of a key, from the middle of one: as wide
-/// as such lines are, and no hash in hexadecimal.
+/// Whether a line is a line from the middle of a key: as wide as such lines are, and not a
+/// hash in hexadecimal.
 pub(super) fn is_lone_line(line: &str) -> bool {
     let line = line.trim_end_matches('\r');
     LINE.contains(&line.len())

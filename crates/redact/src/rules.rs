@@ -1,99 +1,99 @@
-//! Where a secret may begin: one table, one search.
+//! The table of rules, and the one search that finds where a secret may begin.
 
 use std::sync::LazyLock;
 
 use regex::{Regex, RegexBuilder};
 
 use super::{
-    edits::Edits,
-    pairs,
-    pem::{self, Ends},
+    key_values,
+    pem::{self, EndMarkers},
+    rewriter::Rewriter,
     urls,
 };
 
-/// No header of a JWT is longer; a longer run is something else.
+/// The length of a JWT header; a longer run of characters is something else.
 const HEADER_MAX: usize = 1024;
 
-/// What the search may keep in memory, for each thread that searches.
+/// The memory of the search, for each thread that searches.
 const DFA_BYTES: usize = 8 << 20;
 
-/// One kind of secret, or a place where one may begin.
+/// Finds one kind of secret, or the text before one.
 struct Rule {
-    /// What the mark says.
+    /// The kind in the mark.
     kind: &'static str,
-    reach: Reach,
-    /// Bounded before it is sure of a match, so that a search never looks far ahead
-    /// in vain. Plain ASCII, no capturing groups.
+    extent: Extent,
+    /// Bounded up to the point where a match is certain, so that a search never reads far
+    /// ahead in vain. ASCII only, no capturing groups.
     pattern: &'static str,
 }
 
-/// How much of the text is the secret.
+/// Says which part of the text is the secret.
 #[derive(Clone, Copy)]
-enum Reach {
-    /// A mark of ours: nothing.
+enum Extent {
+    /// None: the match is a mark.
     Nothing,
-    /// What the pattern matched.
+    /// The whole match.
     Match,
-    /// What the pattern matched after its last space, `=` or `/`.
+    /// The match after its last space, `=` or `/`.
     LastWord,
     KeyBegin,
     KeyEnd,
     LoneKeyLine,
     Jwt,
-    Address,
-    Scheme,
-    Pair,
+    Url,
+    AuthScheme,
+    KeyValue,
 }
 
 const RULES: [Rule; 14] = [
     Rule {
         kind: "",
-        reach: Reach::Nothing,
+        extent: Extent::Nothing,
         pattern: r"\[redacted[ a-z-]{0,24}\]",
     },
     Rule {
         kind: "private key",
-        reach: Reach::KeyBegin,
+        extent: Extent::KeyBegin,
         pattern: r"-----BEGIN[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----",
     },
     Rule {
         kind: "private key",
-        reach: Reach::KeyEnd,
+        extent: Extent::KeyEnd,
         pattern: r"-----END[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----",
     },
     Rule {
         kind: "private key",
-        reach: Reach::LoneKeyLine,
+        extent: Extent::LoneKeyLine,
         pattern: r"(?m:^)[A-Za-z0-9+/]{60}[A-Za-z0-9+/=]{0,20}\r?(?m:$)",
     },
     Rule {
         kind: "private key",
-        reach: Reach::Match,
+        extent: Extent::Match,
         pattern: r"\bAGE-SECRET-KEY-1[0-9A-Z]{20,}",
     },
     Rule {
         kind: "jwt",
-        reach: Reach::Jwt,
+        extent: Extent::Jwt,
         pattern: r"\beyJ[A-Za-z0-9_-]{9}",
     },
     Rule {
         kind: "aws key",
-        reach: Reach::Match,
+        extent: Extent::Match,
         pattern: r"\b(?:AKIA|ASIA|ABIA|ACCA)[0-9A-Z]{16}",
     },
     Rule {
         kind: "google key",
-        reach: Reach::Match,
+        extent: Extent::Match,
         pattern: r"\b(?:AIza[\w-]{35}|ya29\.[\w-]{20,}|GOCSPX-[\w-]{20,}|1//0[\w-]{30,})",
     },
     Rule {
         kind: "azure key",
-        reach: Reach::LastWord,
+        extent: Extent::LastWord,
         pattern: r"[?&]sig=[A-Za-z0-9%+/=_-]{20,}|8Q~[\w.~-]{31,}",
     },
     Rule {
         kind: "token",
-        reach: Reach::Match,
+        extent: Extent::Match,
         pattern: concat!(
             r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}",
             r"|gl(?:pat|dt|rt|cbt|ptt|ft|imt|agent|oas|soat|ffct)-[\w-]{16,}",
@@ -110,42 +110,42 @@ const RULES: [Rule; 14] = [
     },
     Rule {
         kind: "webhook",
-        reach: Reach::LastWord,
+        extent: Extent::LastWord,
         pattern: r"hooks\.slack\.com/services/[\w/-]{20,}|discord(?:app)?\.com/api/webhooks/[\w/-]{30,}",
     },
     Rule {
         kind: "password",
-        reach: Reach::Address,
+        extent: Extent::Url,
         pattern: r"://",
     },
     Rule {
         kind: "token",
-        reach: Reach::Scheme,
+        extent: Extent::AuthScheme,
         pattern: r"(?i:\b(?:bearer|basic)[ \t]{1,4})[A-Za-z0-9._~+/-]{8}[A-Za-z0-9._~+/=-]*",
     },
     Rule {
         kind: "secret",
-        reach: Reach::Pair,
-        pattern: pairs::PATTERN,
+        extent: Extent::KeyValue,
+        pattern: key_values::PATTERN,
     },
 ];
 
-/// All rules in one; of two that begin at the same place the first one wins.
+/// All rules as one pattern; of two that match at the same offset the first one wins.
 static ALL: LazyLock<Regex> = LazyLock::new(|| {
     let groups: Vec<_> = RULES
         .iter()
         .map(|rule| format!("(?:{})", rule.pattern))
         .collect();
-    // Room for the states of long counted runs, or the search would fall back to a
-    // slower one.
+    // The states of long counted repetitions need room, or the search falls back to a
+    // slower engine.
     RegexBuilder::new(&format!("(?-u){}", groups.join("|")))
         .dfa_size_limit(DFA_BYTES)
         .build()
         .expect("tests compile the table")
 });
 
-/// Each rule by itself, to tell which one it was: groups in the large pattern would
-/// cost more than all the rest.
+/// Each rule by itself, to tell which one matched: groups in the large pattern would cost
+/// more than all the rest.
 static EACH: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     let whole = |rule: &Rule| Regex::new(&format!("(?-u)^(?:{})$", rule.pattern));
     let all: Result<Vec<_>, _> = RULES.iter().map(whole).collect();
@@ -155,15 +155,15 @@ static EACH: LazyLock<Vec<Regex>> = LazyLock::new(|| {
 static MARK: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(RULES[0].pattern).expect("tests compile the table"));
 
-static KEY_BORDER: LazyLock<Regex> = LazyLock::new(|| {
+static KEY_MARKER: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"-----(BEGIN|END)[A-Z0-9 ]{0,40}PRIVATE KEY").expect("tests compile it")
 });
 
-/// Marks everything that the table finds.
-pub(super) fn redact(edits: &mut Edits<'_>) {
-    let text = edits.text();
-    let mut ends = Ends::default();
-    let mut no_jwt_before = 0;
+/// Redacts everything that the table finds.
+pub(super) fn redact(rewriter: &mut Rewriter<'_>) {
+    let text = rewriter.text();
+    let mut end_markers = EndMarkers::default();
+    let mut no_jwt_until = 0;
     let mut from = 0;
     while let Some(hit) = ALL.find_at(text, from) {
         let rule = EACH.iter().position(|one| one.is_match(hit.as_str()));
@@ -171,44 +171,44 @@ pub(super) fn redact(edits: &mut Edits<'_>) {
             return;
         };
         let (start, end) = (hit.start(), hit.end());
-        let secret = match rule.reach {
-            Reach::Nothing => None,
-            Reach::Match => Some(start..end),
-            Reach::LastWord => {
+        let secret = match rule.extent {
+            Extent::Nothing => None,
+            Extent::Match => Some(start..end),
+            Extent::LastWord => {
                 let cut = hit.as_str().rfind(['=', '/', ' ']).map_or(0, |at| at + 1);
                 // A value may itself end with `=`.
                 let sig = hit.as_str().find("sig=").map(|at| at + 4);
                 Some(start + sig.unwrap_or(cut)..end)
             }
-            Reach::KeyBegin => Some(ends.key(text, start..end)),
-            Reach::KeyEnd => {
-                let begin = pem::before_end(text, edits.settled(), start);
+            Extent::KeyBegin => Some(end_markers.key(text, start..end)),
+            Extent::KeyEnd => {
+                let begin = pem::before_end(text, rewriter.written(), start);
                 (begin < start).then_some(begin..end)
             }
-            Reach::LoneKeyLine => pem::is_lone_line(hit.as_str()).then_some(start..end),
-            Reach::Jwt => jwt(text, start, &mut no_jwt_before).map(|end| start..end),
-            Reach::Address => urls::secret(text, end),
-            Reach::Scheme => pairs::after_scheme(hit.as_str()).map(|at| start + at..end),
-            Reach::Pair => pairs::value(text, start..end),
+            Extent::LoneKeyLine => pem::is_lone_line(hit.as_str()).then_some(start..end),
+            Extent::Jwt => jwt(text, start, &mut no_jwt_until).map(|end| start..end),
+            Extent::Url => urls::secret(text, end),
+            Extent::AuthScheme => key_values::after_scheme(hit.as_str()).map(|at| start + at..end),
+            Extent::KeyValue => key_values::value(text, start..end),
         };
-        let kind = match rule.reach {
-            Reach::Pair => pairs::kind(hit.as_str()),
+        let kind = match rule.extent {
+            Extent::KeyValue => key_values::kind(hit.as_str()),
             _ => rule.kind,
         };
         from = match secret {
-            Some(range) if edits.redact(range.clone(), kind) => range.end,
-            // Nothing here; the next one may begin inside.
-            _ => match rule.reach {
-                Reach::Jwt | Reach::LoneKeyLine | Reach::Scheme => next_char(text, start),
+            Some(range) if rewriter.redact(range.clone(), kind) => range.end,
+            // Not a secret; the next one may begin inside the match.
+            _ => match rule.extent {
+                Extent::Jwt | Extent::LoneKeyLine | Extent::AuthScheme => next_char(text, start),
                 _ => end,
             },
         };
     }
 }
 
-/// Marks what a pattern of the operator finds, outside of marks.
-pub(super) fn redact_added(pattern: &Regex, edits: &mut Edits<'_>) {
-    let text = edits.text();
+/// Redacts what a pattern of the operator finds outside of marks.
+pub(super) fn redact_custom(pattern: &Regex, rewriter: &mut Rewriter<'_>) {
+    let text = rewriter.text();
     let mut marks = MARK.find_iter(text).peekable();
     let mut from = 0;
     while let Some(found) = pattern.captures_at(text, from) {
@@ -216,13 +216,13 @@ pub(super) fn redact_added(pattern: &Regex, edits: &mut Edits<'_>) {
         let range = found.get(1).map_or(whole.clone(), |group| group.range());
         while marks.next_if(|mark| mark.end() <= range.start).is_some() {}
         match marks.peek().map(regex::Match::range) {
-            // What was found before stands; what is left of it is looked at again.
+            // An earlier mark stays; the search goes on after it.
             Some(mark) if mark.start < range.end => {
-                edits.redact(range.start..mark.start.max(range.start), "custom");
+                rewriter.redact(range.start..mark.start.max(range.start), "custom");
                 from = mark.end;
             }
             _ => {
-                edits.redact(range, "custom");
+                rewriter.redact(range, "custom");
                 from = whole.end.max(from);
                 if whole.is_empty() {
                     from = next_char(text, from);
@@ -235,12 +235,12 @@ pub(super) fn redact_added(pattern: &Regex, edits: &mut Edits<'_>) {
     }
 }
 
-/// Whether a private key begins and whether one ends in this text.
-pub(super) fn key_borders(text: &str) -> (bool, bool) {
+/// Whether the last marker of a private key in a text begins one, and whether it ends one.
+pub(super) fn key_markers(text: &str) -> (bool, bool) {
     if !text.contains("PRIVATE KEY") {
         return (false, false);
     }
-    let last = KEY_BORDER.captures_iter(text).last();
+    let last = KEY_MARKER.captures_iter(text).last();
     let last = last.and_then(|found| Some(found.get(1)?.as_str() == "BEGIN"));
     (last == Some(true), last == Some(false))
 }
@@ -253,31 +253,31 @@ fn next_char(text: &str, at: usize) -> usize {
     at + width
 }
 
-/// Where a JWT ends that begins here: three pieces, or fewer when it was cut off.
-fn jwt(text: &str, start: usize, none_before: &mut usize) -> Option<usize> {
-    // {"alg": and {"typ": are how their headers begin.
+/// The end of the JWT that begins at `start`: three parts, or fewer if it was cut off.
+fn jwt(text: &str, start: usize, none_until: &mut usize) -> Option<usize> {
+    // Headers begin with {"alg": or {"typ":.
     let sure = ["eyJhbGciOi", "eyJ0eXAiOi"];
     let sure = sure.iter().any(|sure| text[start..].starts_with(sure));
-    if start < *none_before && !sure {
+    if start < *none_until && !sure {
         return None;
     }
-    let piece = |from: usize, max: usize| {
+    let part = |from: usize, max: usize| {
         let bytes = &text.as_bytes()[from..];
         let inside = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
         from + bytes.iter().take(max).take_while(inside).count()
     };
-    let header = piece(start, HEADER_MAX);
+    let header = part(start, HEADER_MAX);
     if !text[header..].starts_with('.') {
-        // One look at a long run is enough, for all that begin in it.
-        *none_before = start + (header - start).div_ceil(2);
+        // A long run is searched once for all the candidates that begin in it.
+        *none_until = start + (header - start).div_ceil(2);
         return sure.then_some(header);
     }
-    let payload = piece(header + 1, usize::MAX);
+    let payload = part(header + 1, usize::MAX);
     if payload < header + 5 {
         return None;
     }
     Some(if text[payload..].starts_with('.') {
-        piece(payload + 1, usize::MAX)
+        part(payload + 1, usize::MAX)
     } else {
         payload
     })

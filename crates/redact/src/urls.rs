@@ -1,17 +1,17 @@
-//! Credentials in an address: `scheme://user:password@host`.
+//! Credentials in a URL: `scheme://user:password@host`.
 
 use std::ops::Range;
 
-/// No address has credentials longer than this.
-const REACH: usize = 512;
+/// The length of the part of a URL that may hold credentials.
+const AUTHORITY_MAX: usize = 512;
 
-/// Shorter, and it is the name of a user rather than a token.
+/// User information that is shorter is a user name rather than a token.
 const TOKEN_MIN: usize = 20;
 
-/// The secret in an address whose `://` ends here.
+/// The secret in a URL whose `://` ends at `from`.
 pub(super) fn secret(text: &str, from: usize) -> Option<Range<usize>> {
     let bytes = &text.as_bytes()[from..];
-    let bytes = &bytes[..bytes.len().min(REACH)];
+    let bytes = &bytes[..bytes.len().min(AUTHORITY_MAX)];
     let until = |ends: fn(u8) -> bool| {
         let end = bytes.iter().position(|byte| ends(*byte));
         &bytes[..end.unwrap_or(bytes.len())]
@@ -22,7 +22,7 @@ pub(super) fn secret(text: &str, from: usize) -> Option<Range<usize>> {
     let range = match (colon, at) {
         (Some(colon), Some(at)) if colon < at => colon + 1..at,
         (_, Some(at)) if at >= TOKEN_MIN => 0..at,
-        // A password with a slash in it that nobody encoded.
+        // A password with a slash that was not percent-encoded.
         (Some(colon), None) if !is_port(&authority[colon + 1..]) => {
             let at = until(is_outside).iter().rposition(|byte| *byte == b'@')?;
             colon + 1..at
@@ -34,7 +34,7 @@ pub(super) fn secret(text: &str, from: usize) -> Option<Range<usize>> {
     (!text[range.clone()].starts_with("[redacted")).then_some(range)
 }
 
-/// Whether this cannot be in an address.
+/// Whether a byte cannot be in a URL.
 fn is_outside(byte: u8) -> bool {
     byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | b'<' | b'>' | b'`' | b'\\')
 }

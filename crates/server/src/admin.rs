@@ -1,4 +1,4 @@
-//! `/healthz`, `/readyz`, `/metrics` and `/stats`: for those who run the server.
+//! `/healthz`, `/readyz`, `/metrics` and `/stats`: the pages for operators.
 
 use axum::{Json, Router, extract::State, http::StatusCode, response::IntoResponse, routing::get};
 use http::header::CONTENT_TYPE;
@@ -8,20 +8,20 @@ use std::sync::Arc;
 use crate::Server;
 use kubecrier_core::metrics::Metrics;
 use kubecrier_k8s::Contexts;
-use kubecrier_lifecycle::{Lifecycle, Work};
+use kubecrier_lifecycle::{InFlight, Lifecycle};
 
-/// What the pages are about.
+/// The state that the pages show.
 #[derive(Clone, Debug)]
 pub struct Admin {
     /// Ready or draining.
     pub lifecycle: Lifecycle,
-    /// What is counted.
+    /// The metrics of `/metrics`.
     pub metrics: Metrics,
-    /// Which clusters.
+    /// The contexts of `/stats`.
     pub contexts: Arc<Contexts>,
-    /// Who is connected.
+    /// Its sessions, subscriptions and watches.
     pub server: Server,
-    /// When the server was started.
+    /// When the process started, for the uptime.
     pub started: tokio::time::Instant,
 }
 
@@ -68,7 +68,7 @@ async fn stats(State(admin): State<Admin>) -> Json<Value> {
         "subscriptions": now.subscriptions,
         "watches": now.watches,
         "tasks": tokio::runtime::Handle::current().metrics().num_alive_tasks(),
-        "callsRunning": admin.lifecycle.count(Work::Call),
+        "callsRunning": admin.lifecycle.in_flight(InFlight::ToolCall),
         "contexts": contexts,
         "clientsConnected": admin.contexts.connected(),
         "project": admin.server.project_stats(),

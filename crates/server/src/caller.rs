@@ -1,4 +1,8 @@
-//! Who calls: the one place where a caller's identity is established.
+//! The caller of a request: the one module that establishes its identity.
+//!
+//! The caller travels as a task-local of the HTTP request. rmcp makes a handler inside
+//! of that request and runs it on another task, so the handler takes the caller with it
+//! when it is made.
 
 mod tokens;
 
@@ -9,7 +13,7 @@ use axum::{
     middleware::Next,
     response::{IntoResponse, Response},
 };
-use http::{HeaderMap, StatusCode, header, request::Parts};
+use http::{HeaderMap, StatusCode, header};
 
 pub(super) use self::tokens::Tokens;
 
@@ -24,7 +28,7 @@ pub struct Caller(Option<Arc<str>>);
 /// How callers are told apart.
 #[derive(Debug)]
 pub(super) enum Identity {
-    /// They are not.
+    /// All callers are the same one.
     Anonymous,
     /// By the bearer token they present.
     Tokens(Tokens),
@@ -33,14 +37,12 @@ pub(super) enum Identity {
 // === impl Caller ===
 
 impl Caller {
+    /// The caller where there is no authentication.
+    pub(crate) const ANONYMOUS: Self = Self(None);
+
     /// The caller of the request under way.
     pub(crate) fn current() -> Self {
-        CALLER.try_with(Clone::clone).unwrap_or(Self(None))
-    }
-
-    /// The caller whose request this was.
-    pub(crate) fn of(parts: &Parts) -> Self {
-        parts.extensions.get().cloned().unwrap_or(Self(None))
+        CALLER.try_with(Clone::clone).unwrap_or(Self::ANONYMOUS)
     }
 
     #[cfg(test)]
@@ -58,10 +60,10 @@ impl fmt::Display for Caller {
 // === impl Identity ===
 
 impl Identity {
-    /// The caller, or what the answer's `WWW-Authenticate` says.
+    /// Returns the caller, or the `WWW-Authenticate` challenge of the answer.
     fn establish(&self, headers: &HeaderMap) -> Result<Caller, &'static str> {
         let Self::Tokens(tokens) = self else {
-            return Ok(Caller(None));
+            return Ok(Caller::ANONYMOUS);
         };
         let Some(given) = headers.get(header::AUTHORIZATION) else {
             return Err("Bearer realm=\"kubecrier\"");
@@ -78,18 +80,14 @@ impl Identity {
     }
 }
 
-/// Middleware: says who calls for the rest of the request, or ends it.
+/// Middleware: establishes the caller for the rest of the request, or refuses it.
 pub(super) async fn identify(
     State(identity): State<Arc<Identity>>,
-    mut request: Request,
+    request: Request,
     next: Next,
 ) -> Response {
     match identity.establish(request.headers()) {
-        Ok(caller) => {
-            // For the handler, which runs on another task.
-            request.extensions_mut().insert(caller.clone());
-            CALLER.scope(caller, next.run(request)).await
-        }
+        Ok(caller) => CALLER.scope(caller, next.run(request)).await,
         Err(challenge) => {
             let text = "present a token of --auth-token-file as `Authorization: Bearer TOKEN`\n";
             (
@@ -109,23 +107,46 @@ mod tests {
 
     use super::*;
 
+    const FILE: &str = "ann:0123456789abcdef-ann\nbob:0123456789abcdef-bob\n";
+
+    /// A token, and the name of its owner.
+    fn token() -> impl Strategy<Value = (String, Option<&'static str>)> {
+        let of = |name| Just((format!("0123456789abcdef-{name}"), Some(name)));
+        let wrong = prop_oneof!["[a-z0-9-]{0,24}", "0123456789abcdef-(an|bo|ann?[a-z])?"];
+        let wrong = wrong.prop_filter_map("a right one", |token| {
+            (!FILE
+                .lines()
+                .any(|line| line.ends_with(&format!(":{token}"))))
+            .then_some((token, None))
+        });
+        prop_oneof![of("ann"), of("bob"), wrong]
+    }
+
+    /// The bytes of an `Authorization` header, and the caller that they make.
+    fn authorization() -> impl Strategy<Value = (Vec<u8>, Option<&'static str>)> {
+        let anything = prop::collection::vec(any::<u8>(), 0..80).prop_map(|bytes| (bytes, None));
+        let scheme = prop_oneof![3 => "(?i)bearer", 1 => "(?i)(basic|bearer-?)?"];
+        let parts = (scheme, " {0,3}", token(), " {0,2}");
+        let close = parts.prop_map(|(scheme, gap, (token, owner), rest)| {
+            let bearer = scheme.eq_ignore_ascii_case("bearer") && !gap.is_empty();
+            let bytes = format!("{scheme}{gap}{token}{rest}").into_bytes();
+            (bytes, owner.filter(|_| bearer))
+        });
+        prop_oneof![1 => anything, 3 => close]
+    }
+
     proptest! {
         #[test]
-        fn fuzz_no_header_but_the_right_one_is_a_caller(
-            bytes in prop_oneof![
-                prop::collection::vec(any::<u8>(), 0..80),
-                "(?i)(bearer|basic)? {0,3}[a-z0-9-]{0,24}".prop_map(String::into_bytes),
-            ],
-        ) {
+        fn fuzz_no_header_but_the_right_one_is_a_caller((bytes, expected) in authorization()) {
             let file = tempfile::NamedTempFile::new().unwrap();
-            std::fs::write(file.path(), "ann:0123456789abcdef-ann\n").unwrap();
+            std::fs::write(file.path(), FILE).unwrap();
             let identity = Identity::Tokens(Tokens::read(file.path()).unwrap());
             let mut headers = HeaderMap::new();
             if let Ok(value) = HeaderValue::from_bytes(&bytes) {
                 headers.insert(header::AUTHORIZATION, value);
             }
-            let right = bytes.ends_with(b"0123456789abcdef-ann");
-            prop_assert_eq!(identity.establish(&headers).is_ok(), right);
+            let caller = identity.establish(&headers).ok();
+            prop_assert_eq!(caller, expected.map(Caller::named));
         }
     }
 }

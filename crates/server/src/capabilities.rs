@@ -1,19 +1,19 @@
-//! What the server declares.
+//! The capabilities that the server declares.
 
 use mcp_notify::ProtocolVersion;
 use rmcp::model::ServerCapabilities;
 
-/// What depends on what is served.
+/// Features whose declaration depends on what is served.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Offered {
+pub(super) struct ServedFeatures {
     /// There are resources to subscribe to.
     pub(super) subscribe: bool,
     /// There is something that takes arguments.
     pub(super) completions: bool,
 }
 
-/// What is declared is what is there, at that version.
-pub(super) fn at(version: &ProtocolVersion, offered: Offered) -> ServerCapabilities {
+/// The capabilities at a protocol version: only what is served is declared.
+pub(super) fn at(version: &ProtocolVersion, offered: ServedFeatures) -> ServerCapabilities {
     let mut all = ServerCapabilities::builder()
         .enable_tools()
         .enable_tool_list_changed()
@@ -36,8 +36,8 @@ pub(super) fn at(version: &ProtocolVersion, offered: Offered) -> ServerCapabilit
     if offered.completions && *version > ProtocolVersion::V_2024_11_05 {
         all.completions = Some(serde_json::Map::new());
     }
-    // The newest protocol has log messages only inside of a request, and ours are
-    // not about one.
+    // The newest protocol has log messages only inside of a request, and the server's
+    // own messages belong to none.
     if *version < ProtocolVersion::V_2026_07_28 {
         all.logging = Some(serde_json::Map::new());
     }

@@ -15,10 +15,10 @@ use axum::{
 use http::Method;
 use http_body::{Frame, SizeHint};
 
-use kubecrier_lifecycle::{Busy, Lifecycle, Work};
+use kubecrier_lifecycle::{InFlight, InFlightGuard, Lifecycle};
 
-/// Middleware for the MCP endpoint. A GET is a stream that has no last byte, so
-/// nobody waits for it.
+/// Middleware for the MCP endpoint. A GET is a stream without a last byte, so a stop
+/// does not wait for it.
 pub(super) async fn count(
     State(lifecycle): State<Lifecycle>,
     request: Request,
@@ -27,19 +27,19 @@ pub(super) async fn count(
     if request.method() != Method::POST {
         return next.run(request).await;
     }
-    let busy = lifecycle.busy(Work::Exchange);
+    let busy = lifecycle.begin(InFlight::HttpExchange);
     next.run(request)
         .await
-        .map(|body| Body::new(Counted { body, _busy: busy }))
+        .map(|body| Body::new(CountedBody { body, _busy: busy }))
 }
 
 /// A body that is work until it is dropped.
-struct Counted {
+struct CountedBody {
     body: Body,
-    _busy: Busy,
+    _busy: InFlightGuard,
 }
 
-impl http_body::Body for Counted {
+impl http_body::Body for CountedBody {
     type Data = Bytes;
     type Error = axum::Error;
 

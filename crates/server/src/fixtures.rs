@@ -1,14 +1,14 @@
-//! What the official conformance suite expects of a server: tools, prompts and
-//! resources of its own, served through the very paths that ours take.
+//! The fixtures that the official conformance suite expects: tools, prompts and
+//! resources, served through the same code as the built-in ones.
 //!
-//! Behind a feature that no release has, and even then only when
-//! `CONFORMANCE_FIXTURES` is set.
+//! Behind a feature that no release has, and even then only when `CONFORMANCE_FIXTURES`
+//! is set.
 
 #[cfg(not(debug_assertions))]
 compile_error!("conformance-fixtures is for tests: it lets the environment break a server");
 
 mod failing;
-mod family;
+mod resources;
 mod tools;
 
 use std::{
@@ -30,11 +30,11 @@ use rmcp::{
 use serde_json::Value;
 
 pub(super) use self::failing::failing;
-use self::family::TestResources;
+use self::resources::TestResources;
 use super::{
-    catalog::{Called, Catalog},
-    resources::{Family, Updates},
-    running::Running,
+    reporter::RequestReporter,
+    resources::{ResourceProvider, UpdatePublisher},
+    tool_provider::{CallFuture, ToolProvider},
 };
 
 /// Switches the fixtures on.
@@ -42,21 +42,21 @@ const SWITCH: &str = "CONFORMANCE_FIXTURES";
 
 /// Tools and prompts of the suite.
 #[derive(Debug, Default)]
-struct Fixtures(Arc<State>);
+struct Fixtures(Arc<FixtureState>);
 
-/// What the triggers change.
+/// The state that the triggers change.
 #[derive(Debug, Default)]
-struct State {
+struct FixtureState {
     another_tool: AtomicBool,
     another_prompt: AtomicBool,
-    updates: OnceLock<Updates>,
+    updates: OnceLock<UpdatePublisher>,
 }
 
 /// The fixtures, if they are switched on.
-pub(super) fn switched_on() -> Option<(Box<dyn Family>, Box<dyn Catalog>)> {
+pub(super) fn switched_on() -> Option<(Box<dyn ResourceProvider>, Box<dyn ToolProvider>)> {
     env::var_os(SWITCH)?;
     tracing::warn!("serving the fixtures of the conformance suite");
-    let state = Arc::new(State::default());
+    let state = Arc::new(FixtureState::default());
     let family = TestResources(Arc::clone(&state));
     Some((Box::new(family), Box::new(Fixtures(state))))
 }
@@ -67,19 +67,19 @@ fn flip(flag: &AtomicBool) {
 
 // === impl Fixtures ===
 
-impl Catalog for Fixtures {
-    fn tools(&self) -> Vec<Tool> {
-        tools::list(self.0.another_tool.load(Ordering::Relaxed))
+impl ToolProvider for Fixtures {
+    fn tools(&self) -> Arc<[Tool]> {
+        tools::list(self.0.another_tool.load(Ordering::Relaxed)).into()
     }
 
     fn call<'a>(
         &'a self,
         request: &'a CallToolRequestParams,
-        running: &'a Running,
+        reporter: &'a RequestReporter,
         context: &'a RequestContext<RoleServer>,
-    ) -> Option<Called<'a>> {
+    ) -> Option<CallFuture<'a>> {
         let known = self.tools().iter().any(|tool| tool.name == request.name);
-        known.then(|| tools::call(&self.0, request, running, context))
+        known.then(|| tools::call(&self.0, request, reporter, context))
     }
 
     fn prompts(&self) -> Vec<Prompt> {

@@ -17,21 +17,21 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// A client that drips its headers is gone after this; so is a connection that has
-/// nothing to say between two requests.
+/// The deadline for headers. It also ends a connection that stays idle between two
+/// requests.
 const HEADERS_WITHIN: Duration = Duration::from_secs(30);
 
-/// Bytes that nobody acknowledges for this long mean that nobody is there.
+/// Bytes that stay unacknowledged for this long mean a dead peer.
 const PEER_GONE_AFTER: Duration = Duration::from_secs(30);
 
-/// What the kernel takes for a reader that does not read: enough for a page of
-/// text, little enough that a stalled one is noticed.
+/// The kernel's send buffer per connection: enough for a page of text, little enough
+/// that a stalled reader is noticed.
 const SEND_BUFFER_BYTES: usize = 64 * 1024;
 
 /// The kernel is out of something; it has it again in a moment.
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
-/// Serves until told to stop, then until the last connection has closed.
+/// Serves until `stop`, then until the last connection has closed.
 pub(super) async fn serve(listener: TcpListener, router: Router, stop: CancellationToken) {
     if let Err(error) = sockopt::set_socket_send_buffer_size(&listener, SEND_BUFFER_BYTES) {
         tracing::debug!(%error, "cannot set the send buffer");
@@ -41,7 +41,7 @@ pub(super) async fn serve(listener: TcpListener, router: Router, stop: Cancellat
     loop {
         let accepted = tokio::select! {
             () = stop.cancelled() => break,
-            // Ended ones are let go as they end.
+            // Ended connections are removed as they end.
             Some(_ended) = connections.join_next() => continue,
             accepted = listener.accept() => accepted,
         };
@@ -92,7 +92,7 @@ fn prepare(stream: &TcpStream) {
     }
 }
 
-/// A connection that went away before we took it.
+/// Whether the peer went away before its connection was accepted.
 fn is_the_peers(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -1,47 +1,64 @@
-//! The protocol room: everything that speaks MCP, and the only place that names
-//! rmcp.
+//! The MCP server: the only crate with rmcp and axum.
+//!
+//! A request over HTTP passes, in this order:
+//!
+//! ```text
+//!  http ─▶ origin ─▶ caller ─▶ body ─▶ exchange ─▶ sessions::limiter ─▶ rmcp ─▶ server::Handler
+//!  sockets Host and  tokens    size,   counted     caps                        ├▶ tools, project
+//!          Origin              JSON    to its end                              ├▶ resources
+//!                                                                              └▶ prompts
+//! ```
+//!
+//! - `transport` wires stdio and HTTP; `admin` has the pages for operators;
+//! - `server` is what rmcp calls; `capabilities` is what it declares; `list_changes`
+//!   notifies of changed lists; `reporter` reports progress and logs of a request;
+//! - `tools` are the built-in tools, `tool_filter` is the operator's choice of them,
+//!   `schema` and `output` are their two ends, `table` is text in columns;
+//! - `tool_provider` is the trait for more tools and prompts: of a `project` folder, or
+//!   the conformance suite's `fixtures`;
+//! - `resources` are read and subscribed to by URI, `prompts` are built in with their
+//!   evidence, `subscriptions` are the event subscriptions of all clients;
+//! - `sessions` are those over HTTP, from a request to the bytes of its stream.
 
 pub mod admin;
+mod body;
 mod caller;
 mod capabilities;
-mod catalog;
 mod exchange;
 #[cfg(feature = "conformance-fixtures")]
 mod fixtures;
-mod guard;
 mod http;
-mod intake;
-mod offer;
+mod list_changes;
+mod origin;
 mod output;
-mod peers;
 mod project;
 mod prompts;
-mod push;
+mod reporter;
 mod resources;
-mod running;
 mod schema;
 mod server;
 mod sessions;
 mod subscriptions;
 mod table;
+mod tool_filter;
+mod tool_provider;
 mod tools;
 mod transport;
 
 pub use self::{
     caller::Caller,
-    offer::{BadOffer, Offer},
     output::{Output, ToolError},
     resources::{
-        Changed, Checking, Completing, Completion, Era, Family, Lease, Reading, ResourceError,
-        Updates, Who,
+        CheckFuture, CompletionFuture, CompletionRequest, FollowGuard, ProtocolEra, ReadFuture,
+        Requester, ResourceError, ResourceProvider, UpdatePublisher, UpdateSummary,
     },
-    server::{Server, Setup, ToolLimits, Watching},
+    server::{Server, Setup, SubscriptionStats, ToolLimits},
     sessions::SessionLimits,
     subscriptions::SubscriptionSettings,
-    transport::{CannotListen, HttpConfig, Serving, Transport, start},
+    tool_filter::{InvalidToolFilter, ToolFilter},
+    transport::{HttpConfig, ListenError, Serving, Transport, start},
 };
 
-/// A log directive for what the SDK says too loudly: it reports every client that
-/// goes away while an answer is on its way as an error, and that is a client's
-/// ordinary life.
+/// A log directive that silences the SDK: it reports every client that disconnects
+/// before its answer as an error, and clients do that all the time.
 pub const QUIET: &str = "rmcp::service=off";

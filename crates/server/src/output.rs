@@ -1,5 +1,5 @@
-//! What a tool answers: text for a model, the same as data, and never more than
-//! the limit.
+//! The answer of a tool: text for a model, the same as structured data, and never more
+//! than the limit.
 
 use std::borrow::Cow;
 
@@ -8,16 +8,16 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::table::Table;
-use kubecrier_core::duration::NotADuration;
+use kubecrier_core::duration::ParseDurationError;
 use kubecrier_k8s::{ClusterError, ErrorKind, More, Page};
 use kubecrier_redact::Redactor;
 
 /// A tool's answer.
 #[derive(Debug)]
 pub struct Output {
-    /// For a model.
+    /// The text, for a model.
     pub text: String,
-    /// For a program.
+    /// The structured content, for a program.
     pub data: Map<String, Value>,
 }
 
@@ -28,7 +28,7 @@ pub enum ToolError {
     /// The arguments do not fit.
     #[error("{0}")]
     Arguments(String),
-    /// There is no such thing, or none that the caller may know of.
+    /// No such object, or none that the caller may know of.
     #[error("{0}")]
     NotFound(String),
     /// A limit is reached.
@@ -37,23 +37,23 @@ pub enum ToolError {
     /// Not on this connection.
     #[error("{0}")]
     Unsupported(String),
-    /// We have made a mistake.
+    /// A bug of the server.
     #[error("the tool failed on a bug of the server, which ends now; its log says more")]
     Bug,
-    /// The cluster did not play along.
+    /// The cluster refused or failed.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
 }
 
-/// How a row of a list is shown.
+/// The columns of a list.
 pub(super) struct Listing<T> {
     /// The columns.
     pub(super) header: &'static [&'static str],
     /// A cell per column.
     pub(super) cells: fn(&T) -> Vec<String>,
-    /// What the rows are, for the data and for "no such".
+    /// The name of the rows, as the key of the data and in "no ... found".
     pub(super) plural: &'static str,
-    /// How to get a shorter list.
+    /// The hint how to get a shorter list.
     pub(super) narrow: &'static str,
 }
 
@@ -76,7 +76,7 @@ impl Output {
 // === impl ToolError ===
 
 impl ToolError {
-    /// For metrics and programs.
+    /// The kind of the error, for metrics and programs.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Arguments(_) => ErrorKind::Invalid.as_str(),
@@ -88,7 +88,7 @@ impl ToolError {
         }
     }
 
-    /// What to do about it.
+    /// The hint what to do about it.
     pub fn hint(&self) -> Option<&str> {
         match self {
             Self::Arguments(_)
@@ -100,8 +100,9 @@ impl ToolError {
         }
     }
 
-    /// Whether another call would do better, with nothing mended in between.
-    pub(super) fn is_the_callers(&self) -> bool {
+    /// Whether the client can help itself with another call. Otherwise the cluster or
+    /// the server has to be mended first.
+    pub(super) fn is_client_error(&self) -> bool {
         match self {
             Self::Arguments(_) | Self::NotFound(_) | Self::Limit(_) | Self::Unsupported(_) => true,
             Self::Bug => false,
@@ -130,8 +131,8 @@ impl ToolError {
     }
 }
 
-impl From<NotADuration> for ToolError {
-    fn from(error: NotADuration) -> Self {
+impl From<ParseDurationError> for ToolError {
+    fn from(error: ParseDurationError) -> Self {
         Self::Arguments(error.to_string())
     }
 }
@@ -139,7 +140,7 @@ impl From<NotADuration> for ToolError {
 // === impl Listing ===
 
 impl<T: Serialize> Listing<T> {
-    /// Shows as many rows as fit, and says how many do not.
+    /// Renders as many rows as fit, with the number of those that do not.
     pub(super) fn show(&self, page: Page<T>, bytes_max: usize) -> Output {
         let header = self.header.iter().map(ToString::to_string).collect();
         let page = page.map(|item| {
@@ -153,7 +154,7 @@ impl<T: Serialize> Listing<T> {
 /// A cell per column, and the same as data.
 pub(super) type Cells = (Vec<String>, Value);
 
-/// Shows as many rows as fit, and says how many do not.
+/// Renders as many rows as fit, with the number of those that do not.
 pub(super) fn show_rows(
     header: Vec<String>,
     plural: &str,
@@ -173,7 +174,7 @@ pub(super) fn show_rows(
     for (cells, value) in items {
         data_bytes += value.to_string().len() + 1;
         table.row(cells);
-        // One row always: an answer of nothing would be a riddle.
+        // At least one row: an empty answer would not say why.
         if data_bytes + table.bytes() > bytes_max && !rows.is_empty() {
             table.undo();
             break;
@@ -196,8 +197,8 @@ pub(super) fn show_rows(
     Output { text, data }
 }
 
-/// Shows as many documents as fit, and says how many do not. The first is cut where
-/// it has to be.
+/// Renders as many documents as fit, with the number of those that do not. The first
+/// one is cut if it alone is too long.
 pub(super) fn show_documents(
     resource: &str,
     narrow: &str,
@@ -242,7 +243,7 @@ pub(super) fn show_documents(
     Output { text, data }
 }
 
-/// What a list does not show, and what to know about it.
+/// The lines after a list: how much is left out, and its caveat.
 fn rest(more: More, narrow: &str, caveat: Option<&str>) -> String {
     let left = match more {
         More::Exactly(0) | More::AtLeast(0) => None,
@@ -270,7 +271,7 @@ pub(super) fn cleaned(redactor: &Redactor, mut result: CallToolResult) -> CallTo
     result
 }
 
-/// The same for what is read as a resource.
+/// The way out of every resource, with the same redaction.
 pub(super) fn cleaned_contents(
     redactor: &Redactor,
     mut contents: Vec<ResourceContents>,
@@ -285,7 +286,8 @@ pub(super) fn cleaned_contents(
         };
         let before = data.clone();
         redactor.json(&mut data);
-        // Only then: to write it anew may change the order of its keys.
+        // Only if something was redacted: writing it again may change the order of its
+        // keys.
         if data != before {
             *text = data.to_string();
         }
@@ -293,7 +295,7 @@ pub(super) fn cleaned_contents(
     ReadResourceResult::new(contents)
 }
 
-/// When something was, seen from now, as kubectl shows it.
+/// The age of a time, as kubectl shows it.
 pub(super) fn age(since: Option<jiff::Timestamp>) -> String {
     let Some(since) = since else {
         return "-".to_owned();

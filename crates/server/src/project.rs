@@ -1,10 +1,10 @@
-//! A project folder in the protocol's words: its resources are a family, its tools
-//! and prompts are shown as they say.
+//! A project folder in the protocol's terms: a provider of resources, tools and
+//! prompts.
 
 use std::sync::Arc;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use mcp_notify::Level;
+use mcp_notify::{ContentHash, Level};
 use rmcp::{
     ErrorData, RoleServer,
     model::{
@@ -19,67 +19,71 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    catalog::{Called, Catalog},
     output::cleaned,
-    resources::{Family, Lease, Reading, ResourceError, Updates, Who},
-    running::Running,
+    reporter::RequestReporter,
+    resources::{
+        FollowGuard, ReadFuture, Requester, ResourceError, ResourceProvider, UpdatePublisher,
+    },
     server::Setup,
-    tools,
+    tool_provider::{CallFuture, ToolProvider},
+    tools::{self, DefinitionCache},
 };
 use kubecrier_core::metrics::Metrics;
 use kubecrier_k8s::Contexts;
 use kubecrier_lifecycle::Lifecycle;
 use kubecrier_project::{
-    self, CallError, Hashes, Kind, Place, Project, ReadError, Reserved, Said, ToolAnswer, ToolItem,
+    self, CallError, CallTarget, ItemKind, ListHashes, ProcessEvent, Project, ReadError,
+    ReservedNames, ToolAnswer, ToolItem,
 };
 use kubecrier_redact::Redactor;
 
-/// Schemes of URIs that are ours.
+/// URI schemes that are built in.
 const SCHEMES: [&str; 2] = ["k8s", "kubecrier"];
 
-/// What the calls of the site's own tools are counted under: their names are not a
-/// closed set.
+/// The metrics label of all project tools: their names are not a closed set.
 const FILE_TOOL: &str = "file_tool";
 
 /// A project as clients see it: a family of resources, and a catalog of tools and
 /// prompts.
 #[derive(Clone, Debug)]
-pub(super) struct Served {
+pub(super) struct ProjectProvider {
     project: Project,
     contexts: Arc<Contexts>,
     lifecycle: Lifecycle,
     metrics: Metrics,
     redactor: Redactor,
+    /// The tools of the folder, by the hash of their list.
+    definitions: Arc<DefinitionCache<ContentHash>>,
 }
 
-/// Whether the protocol has words for it: asked when the folder is read, so that
-/// what has none is refused there, by name.
-fn accepts(kind: Kind, definition: &Value) -> Result<(), String> {
+/// Whether the protocol can express a definition. The scan asks, so that a definition
+/// without a valid form is refused there, by name.
+fn accepts(kind: ItemKind, definition: &Value) -> Result<(), String> {
     fn read<T: DeserializeOwned>(value: &Value) -> Result<(), String> {
         let read = serde_json::from_value::<T>(value.clone());
         read.map(|_| ()).map_err(|error| error.to_string())
     }
     match kind {
-        Kind::Tool => read::<Tool>(definition),
-        Kind::Resource => read::<Resource>(definition),
-        Kind::ResourceTemplate => read::<ResourceTemplate>(definition),
-        Kind::Prompt => read::<Prompt>(definition),
+        ItemKind::Tool => read::<Tool>(definition),
+        ItemKind::Resource => read::<Resource>(definition),
+        ItemKind::ResourceTemplate => read::<ResourceTemplate>(definition),
+        ItemKind::Prompt => read::<Prompt>(definition),
     }
 }
 
-/// What was accepted, as rmcp has it.
+/// An accepted definition as rmcp's type.
 pub(super) fn shown<T: DeserializeOwned>(definition: &Value) -> Option<T> {
     serde_json::from_value(definition.clone()).ok()
 }
 
-/// Which cluster a call is about: the context it names, else the usual one.
-pub(super) fn place(contexts: &Contexts, arguments: &JsonObject) -> Place {
+/// The cluster of a call: the context it names, else the default one.
+pub(super) fn call_target(contexts: &Contexts, arguments: &JsonObject) -> CallTarget {
     let named = arguments.get("context").and_then(Value::as_str);
     let usual = || {
         let all = contexts.list().ok()?;
         Some(all.into_iter().find(|one| one.default)?.name)
     };
-    Place {
+    CallTarget {
         kubeconfig: contexts.kubeconfig(),
         context: named
             .filter(|name| !name.is_empty())
@@ -88,10 +92,10 @@ pub(super) fn place(contexts: &Contexts, arguments: &JsonObject) -> Place {
     }
 }
 
-/// What a tool answered.
+/// The result of a tool's answer.
 pub(super) fn result(answer: ToolAnswer) -> CallToolResult {
     let block = |value: Value| {
-        // What looks like content and is none is shown as it is.
+        // A value that looks like content and is none is shown as text.
         serde_json::from_value(value.clone())
             .unwrap_or_else(|_| ContentBlock::text(value.to_string()))
     };
@@ -110,13 +114,13 @@ pub(super) fn failure(error: &CallError) -> CallToolResult {
     CallToolResult::error(vec![ContentBlock::text(error.to_string())])
 }
 
-// === impl Served ===
+// === impl ProjectProvider ===
 
-impl Served {
+impl ProjectProvider {
     /// The project in a folder; nothing is read yet.
     pub(super) fn new(config: kubecrier_project::Config, setup: &Setup) -> Self {
         let names = tools::TOOLS.iter().map(|entry| entry.name.to_owned());
-        let reserved = Reserved {
+        let reserved = ReservedNames {
             tools: names.collect(),
             schemes: SCHEMES.map(str::to_owned).to_vec(),
         };
@@ -126,6 +130,7 @@ impl Served {
             lifecycle: setup.lifecycle.clone(),
             metrics: setup.metrics.clone(),
             redactor: setup.redactor.clone(),
+            definitions: Arc::default(),
         }
     }
 
@@ -133,27 +138,30 @@ impl Served {
         &self.project
     }
 
-    /// Runs a tool. What it complains about goes to the log and to the client, its
-    /// progress to whoever asked for it.
+    /// Runs a tool. Its stderr goes to the log and to the client, its progress to a
+    /// client that asked for progress.
     async fn run(
         &self,
         tool: Arc<ToolItem>,
         arguments: &JsonObject,
-        running: &Running,
+        reporter: &RequestReporter,
     ) -> Result<ToolAnswer, CallError> {
-        let place = place(&self.contexts, arguments);
+        let call_target = call_target(&self.contexts, arguments);
         let name = tool.name.clone();
-        let mut call = self.project.begin(tool, arguments, &place).await?;
+        let mut call = self
+            .project
+            .start_call(tool, arguments, &call_target)
+            .await?;
         let mut lines = self.redactor.lines();
-        while let Some(said) = call.said().await {
+        while let Some(said) = call.next_event().await {
             match said {
-                Said::Line(line) => {
+                ProcessEvent::Log(line) => {
                     let line = lines.clean(&line).into_owned();
                     tracing::info!(tool = name, line, "tool says");
-                    running.log(Level::Info, &name, &line).await;
+                    reporter.log(Level::Info, &name, &line).await;
                 }
-                Said::Progress(far) => {
-                    running.reached(far.progress, far.total, far.message.as_deref());
+                ProcessEvent::Progress(far) => {
+                    reporter.progress(far.progress, far.total, far.message.as_deref());
                 }
             }
         }
@@ -161,19 +169,21 @@ impl Served {
     }
 }
 
-impl Catalog for Served {
-    fn tools(&self) -> Vec<Tool> {
+impl ToolProvider for ProjectProvider {
+    fn tools(&self) -> Arc<[Tool]> {
         let now = self.project.current();
-        let all = now.tools.iter();
-        all.filter_map(|one| shown(&one.definition)).collect()
+        self.definitions.get(now.hashes.tools.clone(), |_hash| {
+            let all = now.tools.iter();
+            all.filter_map(|one| shown(&one.definition)).collect()
+        })
     }
 
     fn call<'a>(
         &'a self,
         request: &'a CallToolRequestParams,
-        running: &'a Running,
+        reporter: &'a RequestReporter,
         context: &'a RequestContext<RoleServer>,
-    ) -> Option<Called<'a>> {
+    ) -> Option<CallFuture<'a>> {
         let tool = self.project.current().tool(&request.name).cloned()?;
         Some(Box::pin(async move {
             let began = Instant::now();
@@ -183,7 +193,7 @@ impl Catalog for Served {
                 biased;
                 // Dropping the call ends the process.
                 () = context.ct.cancelled() => None,
-                outcome = self.run(tool, arguments, running) => Some(outcome),
+                outcome = self.run(tool, arguments, reporter) => Some(outcome),
             };
             let seconds = began.elapsed().as_secs_f64();
             let label = match &outcome {
@@ -232,22 +242,22 @@ impl Catalog for Served {
         }))
     }
 
-    fn hashes(&self) -> Option<Hashes> {
+    fn hashes(&self) -> Option<ListHashes> {
         Some(self.project.current().hashes.clone())
     }
 
-    /// What a prompt of the folder takes, nobody knows the values of.
+    /// The values of a project prompt's arguments are not known.
     fn complete(&self, prompt: &str, _argument: &str, _given: &str) -> Option<Vec<String>> {
         self.project.current().prompt(prompt).map(|_| Vec::new())
     }
 }
 
-impl Family for Served {
+impl ResourceProvider for ProjectProvider {
     fn owns(&self, uri: &str) -> bool {
         self.project.has(uri)
     }
 
-    fn entries(&self, _who: &Who) -> Vec<Resource> {
+    fn list(&self, _requester: &Requester) -> Vec<Resource> {
         let now = self.project.current();
         let all = now.resources.iter();
         all.filter_map(|one| shown(&one.definition)).collect()
@@ -259,10 +269,10 @@ impl Family for Served {
         all.filter_map(|one| shown(&one.definition)).collect()
     }
 
-    fn read<'a>(&'a self, uri: &'a str, _who: &'a Who) -> Reading<'a> {
+    fn read<'a>(&'a self, uri: &'a str, _requester: &'a Requester) -> ReadFuture<'a> {
         Box::pin(async move {
-            let place = place(&self.contexts, &JsonObject::new());
-            let body = self.project.read(uri, &place).await;
+            let call_target = call_target(&self.contexts, &JsonObject::new());
+            let body = self.project.read(uri, &call_target).await;
             let body = body.map_err(|error| match error {
                 ReadError::NotFound => ResourceError::not_found(uri),
                 other => ResourceError::Unavailable(format!("`{uri}`: {other}")),
@@ -281,7 +291,7 @@ impl Family for Served {
         })
     }
 
-    fn may_subscribe(&self, uri: &str, _who: &Who) -> Result<(), ResourceError> {
+    fn may_subscribe(&self, uri: &str, _requester: &Requester) -> Result<(), ResourceError> {
         if !self.project.has(uri) {
             return Err(ResourceError::not_found(uri));
         }
@@ -293,11 +303,12 @@ impl Family for Served {
         Ok(())
     }
 
-    fn follow(&self, uri: &str, updates: &Updates) -> Lease {
+    fn follow(&self, uri: &str, updates: &UpdatePublisher) -> FollowGuard {
         let stop = CancellationToken::new();
-        let lease = Lease::new(stop.clone().drop_guard());
+        let lease = FollowGuard::new(stop.clone().drop_guard());
         let (project, updates, uri) = (self.project.clone(), updates.clone(), uri.to_owned());
-        // Now, not when the task gets its turn: what changes from here on is told.
+        // Subscribes here and not in the task: a change before the task first runs must
+        // be published, too.
         let mut passes = project.subscribe();
         let mut last = project.stamp(&uri);
         self.lifecycle.spawn("resource of the project", async move {
@@ -308,7 +319,7 @@ impl Family for Served {
                 }
                 let now = project.stamp(&uri);
                 if now != last {
-                    updates.updated(&uri, None, None::<&Value>);
+                    updates.publish(&uri, None, None::<&Value>);
                 }
                 last = now;
             }

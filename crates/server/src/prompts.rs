@@ -1,7 +1,11 @@
-//! Prompts that are built in. Each comes with the evidence it is about: what tools
-//! say, resources as they are now, and links to those worth following.
+//! The built-in prompts. Each comes with its evidence: answers of tools, current
+//! resources, and links to resources that are worth following.
+//!
+//! - `triage`: one fault, or a whole cluster;
+//! - `runbooks`: well-known failures of a pod or a service;
+//! - `evidence`: collects what a prompt embeds.
 
-mod consult;
+mod evidence;
 mod runbooks;
 mod triage;
 
@@ -13,10 +17,10 @@ use rmcp::{
 };
 use serde_json::Value;
 
-pub(super) use self::consult::{Consult, Pages};
+pub(super) use self::evidence::{EvidenceCollector, PromptContent};
 
 /// Every built-in prompt, in the order clients see.
-pub(super) const PROMPTS: &[Entry] = &[
+pub(super) const PROMPTS: &[PromptEntry] = &[
     triage::CLUSTER_HEALTH_CHECK,
     runbooks::CRASH_LOOP,
     runbooks::IMAGE_PULL,
@@ -26,26 +30,26 @@ pub(super) const PROMPTS: &[Entry] = &[
 ];
 
 /// A prompt: what a client sees of it, and what fills it in.
-pub(super) struct Entry {
+pub(super) struct PromptEntry {
     pub(super) name: &'static str,
     title: &'static str,
     pub(super) description: &'static str,
-    arguments: &'static [Argument],
-    pub(super) fill: for<'a> fn(&'a Consult<'a>, Given) -> Filling<'a>,
+    arguments: &'static [PromptParam],
+    pub(super) render: for<'a> fn(&'a EvidenceCollector<'a>, PromptArguments) -> PromptFuture<'a>,
 }
 
-/// One argument.
-struct Argument {
+/// An argument of a prompt.
+struct PromptParam {
     name: &'static str,
     description: &'static str,
     required: bool,
-    /// What a value names, if a cluster can tell the values.
-    names: Option<Names>,
+    /// The kind of its values, if a cluster can list them.
+    value_kind: Option<ValueKind>,
 }
 
-/// What the values of an argument name.
+/// The kind of object that an argument names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Names {
+pub(super) enum ValueKind {
     Context,
     Namespace,
     Pod,
@@ -53,38 +57,39 @@ pub(super) enum Names {
     Fault,
 }
 
-/// What was given, each argument that is needed among it.
+/// Checked arguments: every required one is there.
 #[derive(Debug)]
-pub(super) struct Given(JsonObject);
+pub(super) struct PromptArguments(JsonObject);
 
 /// A prompt that is being filled in.
-pub(super) type Filling<'a> = Pin<Box<dyn Future<Output = Result<Pages, ErrorData>> + Send + 'a>>;
+pub(super) type PromptFuture<'a> =
+    Pin<Box<dyn Future<Output = Result<PromptContent, ErrorData>> + Send + 'a>>;
 
-const CONTEXT: Argument = Argument {
+const CONTEXT: PromptParam = PromptParam {
     name: "context",
-    description: "Context of the kubeconfig (default: the usual one)",
+    description: "Kubeconfig context (default: the server's)",
     required: false,
-    names: Some(Names::Context),
+    value_kind: Some(ValueKind::Context),
 };
 
-const NAMESPACE: Argument = Argument {
+const NAMESPACE: PromptParam = PromptParam {
     name: "namespace",
     description: "Namespace",
     required: true,
-    names: Some(Names::Namespace),
+    value_kind: Some(ValueKind::Namespace),
 };
 
 /// The prompt of that name.
-pub(super) fn find(name: &str) -> Option<&'static Entry> {
+pub(super) fn find(name: &str) -> Option<&'static PromptEntry> {
     PROMPTS.iter().find(|entry| entry.name == name)
 }
 
-// === impl Entry ===
+// === impl PromptEntry ===
 
-impl Entry {
-    /// What clients see.
+impl PromptEntry {
+    /// The definition that clients see.
     pub(super) fn definition(&self) -> Prompt {
-        let argument = |one: &Argument| {
+        let argument = |one: &PromptParam| {
             PromptArgument::new(one.name)
                 .with_description(one.description)
                 .with_required(one.required)
@@ -93,14 +98,17 @@ impl Entry {
         Prompt::new(self.name, Some(self.description), Some(arguments)).with_title(self.title)
     }
 
-    /// What the values of one of its arguments name.
-    pub(super) fn names(&self, argument: &str) -> Option<Names> {
+    /// The kind of object that one of its arguments names.
+    pub(super) fn value_kind(&self, argument: &str) -> Option<ValueKind> {
         let mut arguments = self.arguments.iter();
-        arguments.find(|one| one.name == argument)?.names
+        arguments.find(|one| one.name == argument)?.value_kind
     }
 
-    /// What was given, if it is all there and nothing else.
-    pub(super) fn given(&self, request: &GetPromptRequestParams) -> Result<Given, ErrorData> {
+    /// Checks the arguments of a request: every required one, and no unknown one.
+    pub(super) fn arguments(
+        &self,
+        request: &GetPromptRequestParams,
+    ) -> Result<PromptArguments, ErrorData> {
         let given = request.arguments.clone().unwrap_or_default();
         let names = || {
             let names: Vec<_> = self.arguments.iter().map(|one| one.name).collect();
@@ -115,7 +123,7 @@ impl Entry {
             };
             return Err(ErrorData::invalid_params(text, None));
         }
-        let given = Given(given);
+        let given = PromptArguments(given);
         for one in self.arguments.iter().filter(|one| one.required) {
             if given.get(one.name).is_none() {
                 let text = format!("`{}` needs `{}`: {}", self.name, one.name, one.description);
@@ -126,17 +134,17 @@ impl Entry {
     }
 }
 
-// === impl Given ===
+// === impl PromptArguments ===
 
-impl Given {
+impl PromptArguments {
     /// An argument that is not empty.
     fn get(&self, name: &str) -> Option<&str> {
         let value = self.0.get(name).and_then(Value::as_str);
         value.filter(|text| !text.is_empty())
     }
 
-    /// One that is needed; it was looked for before.
-    fn needed(&self, name: &str) -> &str {
+    /// A required argument; `given` has checked that it is there.
+    fn required_text(&self, name: &str) -> &str {
         self.get(name).unwrap_or_default()
     }
 }
@@ -163,14 +171,16 @@ mod tests {
             ),
             (json!({"namespace": 1, "name": "x"}), "not a text"),
         ] {
-            let error = entry.given(&request(entry.name, arguments)).unwrap_err();
+            let error = entry
+                .arguments(&request(entry.name, arguments))
+                .unwrap_err();
             assert!(error.message.contains(says), "{error:?}");
             assert_eq!(error.code.0, -32602);
         }
         let whole = json!({"namespace": "shop", "name": "web-0", "context": ""});
-        let given = entry.given(&request(entry.name, whole)).unwrap();
+        let given = entry.arguments(&request(entry.name, whole)).unwrap();
         assert_eq!(
-            (given.needed("name"), given.get("context")),
+            (given.required_text("name"), given.get("context")),
             ("web-0", None)
         );
     }

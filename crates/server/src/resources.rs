@@ -1,159 +1,178 @@
-//! Resources: families that each know their URIs, and one registry of who is told
-//! when one changes, whatever the protocol version.
+//! Resources: providers that each own some URIs, and one registry of subscribers for
+//! every protocol version.
 //!
 //! ```text
-//!  resources/subscribe ───┐                       ┌── first subscriber: Family::follow ──▶ Lease
+//!  resources/subscribe ───┐                       ┌── first subscriber: ResourceProvider::follow
 //!  subscriptions/listen ──┴▶ ResourceSubscriptions┤
-//!                                  ▲              └── last one gone, for any reason: drop(Lease)
-//!  Updates::updated ───────────────┘──▶ every subscriber's outbox, the newest per URI
+//!                                  ▲              └── last one gone, for any reason: drop(FollowGuard)
+//!  UpdatePublisher::publish ───────┘──▶ every subscriber's outbox, the newest per URI
 //! ```
+//!
+//! - `provider`: the trait that each provider implements;
+//! - `uri`: the one type of `k8s://` URIs, with `events`, `podlogs` and `graph` as their
+//!   providers; `subscriptions`: the feeds under `kubecrier://`;
+//! - `completion`: values that a cluster can complete.
 
-mod address;
 mod completion;
 mod events;
-mod family;
 mod graph;
 mod podlogs;
+mod provider;
 mod subscriptions;
+mod uri;
 
 use std::{collections::BTreeMap, fmt};
 
 use mcp_notify::{
-    ResourceSubscriptions, ResourceType, ResourceUpdated, Session, SubscribeError,
-    SubscriptionLimits,
+    ResourceSubscriptions, ResourceUpdated, Session, SubscribeError, SubscriptionLimits,
 };
 use rmcp::model::{Resource, ResourceContents, ResourceTemplate};
 use serde::Serialize;
 
 #[cfg(feature = "conformance-fixtures")]
-pub(super) use self::completion::words;
+pub(super) use self::completion::matching;
 pub(super) use self::{
-    address::{Address, What},
-    completion::of_cluster as complete_of_cluster,
-    events::Events,
+    completion::complete_from_cluster,
+    events::EventResources,
     graph::GraphResources,
-    podlogs::PodLogs,
+    podlogs::LogResources,
     subscriptions::SubscriptionFeeds,
+    uri::{ClusterUri, UriTarget},
 };
 pub use self::{
-    completion::{Completing, Completion},
-    family::{Checking, Era, Family, Lease, Reading, ResourceError, Who},
+    completion::{CompletionFuture, CompletionRequest},
+    provider::{
+        CheckFuture, FollowGuard, ProtocolEra, ReadFuture, Requester, ResourceError,
+        ResourceProvider,
+    },
 };
+use kubecrier_core::ResourceType;
 use kubecrier_k8s::{ClusterError, ErrorKind};
 
 /// The most URIs of one listen. The SDK's client gives a subscription up when 64
 /// notifications wait in it, and three of those may be changed lists.
 const LISTEN_URIS_MAX: usize = 60;
 
-/// The key under which an update says what changed.
+/// The key of an update's summary.
 pub(super) const META: &str = "kubecrier/update";
 
 /// Every resource of the server.
 pub(super) struct Resources {
-    families: Vec<Box<dyn Family>>,
-    updates: Updates,
+    providers: Vec<Box<dyn ResourceProvider>>,
+    updates: UpdatePublisher,
 }
 
-/// Says that a resource has changed. A clone says so to the same subscribers.
+/// Publishes changes of resources. A clone publishes to the same subscribers.
 #[derive(Clone, Debug)]
-pub struct Updates(ResourceSubscriptions);
+pub struct UpdatePublisher(ResourceSubscriptions);
 
-/// What changed, as every update says it.
+/// The part that every update has in common.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Changed {
-    /// Counts what was told of the resource.
+pub struct UpdateSummary {
+    /// The number of the update of this resource.
     pub seq: u64,
-    /// How much there has been since it is followed.
+    /// How much has happened since the resource is followed.
     pub count: u64,
-    /// One line.
+    /// One line for a person or a model.
     pub summary: String,
 }
 
 // === impl Resources ===
 
 impl Resources {
-    pub(super) fn new(families: Vec<Box<dyn Family>>) -> Self {
+    pub(super) fn new(providers: Vec<Box<dyn ResourceProvider>>) -> Self {
         let subscriptions = ResourceSubscriptions::new(SubscriptionLimits::default());
         Self {
-            families,
-            updates: Updates(subscriptions),
+            providers,
+            updates: UpdatePublisher(subscriptions),
         }
     }
 
-    /// Where changes are told.
-    pub(super) fn updates(&self) -> &Updates {
+    /// The publisher of changes.
+    pub(super) fn updates(&self) -> &UpdatePublisher {
         &self.updates
     }
 
-    /// Whether there can be anything to subscribe to.
+    /// Whether there are resources at all.
     pub(super) fn any(&self) -> bool {
-        !self.families.is_empty()
+        !self.providers.is_empty()
     }
 
-    /// What `resources/list` shows to `who`.
-    pub(super) fn list(&self, who: &Who) -> Vec<Resource> {
-        let families = self.families.iter();
-        families.flat_map(|family| family.entries(who)).collect()
+    /// The answer of `resources/list` to `requester`.
+    pub(super) fn list(&self, requester: &Requester) -> Vec<Resource> {
+        let providers = self.providers.iter();
+        providers
+            .flat_map(|family| family.list(requester))
+            .collect()
     }
 
-    /// What `resources/templates/list` shows.
+    /// The answer of `resources/templates/list`.
     pub(super) fn templates(&self) -> Vec<ResourceTemplate> {
-        let families = self.families.iter();
-        families.flat_map(|family| family.templates()).collect()
+        let providers = self.providers.iter();
+        providers.flat_map(|family| family.templates()).collect()
     }
 
     pub(super) async fn read(
         &self,
         uri: &str,
-        who: &Who,
+        requester: &Requester,
     ) -> Result<Vec<ResourceContents>, ResourceError> {
-        self.family(uri)?.read(uri, who).await
+        self.family(uri)?.read(uri, requester).await
     }
 
-    /// The same, in less room than a read has by itself.
+    /// Reads with a smaller limit than the provider's own.
     pub(super) async fn read_within(
         &self,
         uri: &str,
-        who: &Who,
+        requester: &Requester,
         bytes_max: usize,
     ) -> Result<Vec<ResourceContents>, ResourceError> {
-        self.family(uri)?.read_within(uri, who, bytes_max).await
+        self.family(uri)?
+            .read_within(uri, requester, bytes_max)
+            .await
     }
 
-    /// Whether there is something to subscribe to.
-    pub(super) async fn check(&self, uri: &str, who: &Who) -> Result<(), ResourceError> {
+    /// Checks that a URI can be subscribed to and exists.
+    pub(super) async fn check(
+        &self,
+        uri: &str,
+        requester: &Requester,
+    ) -> Result<(), ResourceError> {
         let family = self.family(uri)?;
-        family.may_subscribe(uri, who)?;
-        family.check(uri, who).await
+        family.may_subscribe(uri, requester)?;
+        family.check(uri, requester).await
     }
 
-    /// Subscribes a session to a URI. True if that is told by an update to come.
+    /// Subscribes a session to a URI. True if an update will follow when the provider
+    /// has started.
     pub(super) fn subscribe(
         &self,
         session: &Session,
         uri: &str,
-        who: &Who,
+        requester: &Requester,
     ) -> Result<bool, ResourceError> {
         let family = self.family(uri)?;
-        family.may_subscribe(uri, who)?;
+        family.may_subscribe(uri, requester)?;
         let mut begun = false;
-        self.updates.0.subscribe_following(session, uri, || {
+        self.updates.0.subscribe_with(session, uri, || {
             begun = true;
             family.follow(uri, &self.updates)
         })?;
-        Ok(begun && family.says_when_it_follows())
+        Ok(begun && family.notifies_on_start())
     }
 
     pub(super) fn unsubscribe(&self, session: &Session, uri: &str) {
         self.updates.0.unsubscribe(session, uri);
     }
 
-    /// Those of the URIs that a listen of `who` gets: each once, and as many as a
+    /// Those of the URIs that a listen of `requester` gets: each once, and as many as a
     /// client can hold.
-    pub(super) fn listenable(&self, uris: &[String], who: &Who) -> Vec<String> {
+    pub(super) fn listenable(&self, uris: &[String], requester: &Requester) -> Vec<String> {
         let mut accepted: Vec<String> = Vec::new();
         for uri in uris {
-            let known = self.family(uri).and_then(|one| one.may_subscribe(uri, who));
+            let known = self
+                .family(uri)
+                .and_then(|one| one.may_subscribe(uri, requester));
             if known.is_ok() && !accepted.contains(uri) && accepted.len() < LISTEN_URIS_MAX {
                 accepted.push(uri.clone());
             }
@@ -161,16 +180,16 @@ impl Resources {
         accepted
     }
 
-    /// Subscribes a listen. It is told once of each URI, because what changed before
-    /// it was there it cannot know: at once, or as soon as the URI is followed. A URI
-    /// that is refused, because a limit was reached since it was acknowledged, is told
-    /// as well: the others are followed all the same.
-    pub(super) fn listen(&self, session: &Session, uris: &[String], who: &Who) {
+    /// Subscribes a listen. It gets one update of each URI, because it cannot know what
+    /// changed before it: at once, or when the provider has started. A URI that is
+    /// refused, because a limit was reached since the acknowledgement, gets an update
+    /// that says so; the others are followed all the same.
+    pub(super) fn listen(&self, session: &Session, uris: &[String], requester: &Requester) {
         for uri in uris {
-            let refused = match self.subscribe(session, uri, who) {
+            let refused = match self.subscribe(session, uri, requester) {
                 Ok(true) => continue,
                 Ok(false) => None,
-                Err(error) => Some(Changed {
+                Err(error) => Some(UpdateSummary {
                     seq: 0,
                     count: 0,
                     summary: format!("not followed, listen again to try again: {error}"),
@@ -178,7 +197,7 @@ impl Resources {
             };
             let mut update = ResourceUpdated::new(uri);
             let family = self.family(uri).ok();
-            if let Some(resource_type) = family.and_then(Family::resource_type) {
+            if let Some(resource_type) = family.and_then(ResourceProvider::resource_type) {
                 update = update.resource_type(resource_type);
             }
             let notification = match refused {
@@ -192,14 +211,17 @@ impl Resources {
         }
     }
 
-    /// Values for a variable of a template; `None` if it is nobody's.
-    pub(super) fn complete<'a>(&'a self, asked: Completion<'a>) -> Option<Completing<'a>> {
-        let mut families = self.families.iter();
-        families.find_map(|family| family.complete(asked))
+    /// Values for a variable of a template; `None` if no provider has the template.
+    pub(super) fn complete<'a>(
+        &'a self,
+        asked: CompletionRequest<'a>,
+    ) -> Option<CompletionFuture<'a>> {
+        let mut providers = self.providers.iter();
+        providers.find_map(|family| family.complete(asked))
     }
 
-    fn family(&self, uri: &str) -> Result<&dyn Family, ResourceError> {
-        let found = self.families.iter().find(|family| family.owns(uri));
+    fn family(&self, uri: &str) -> Result<&dyn ResourceProvider, ResourceError> {
+        let found = self.providers.iter().find(|family| family.owns(uri));
         match found {
             Some(family) => Ok(family.as_ref()),
             None => Err(ResourceError::not_found(uri)),
@@ -210,21 +232,21 @@ impl Resources {
 impl fmt::Debug for Resources {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Resources")
-            .field("families", &self.families.len())
+            .field("families", &self.providers.len())
             .field("updates", &self.updates)
             .finish()
     }
 }
 
-// === impl Updates ===
+// === impl UpdatePublisher ===
 
-impl Updates {
-    /// The resource at `uri` has changed: every subscriber is told, none is waited
-    /// for, and updates that wait for the same URI become one. Failures count under
-    /// the type, if it is one of the counted ones. Returns how many took it.
+impl UpdatePublisher {
+    /// Publishes a change of the resource at `uri` to every subscriber, without waiting
+    /// for any: updates that wait for the same URI become one. Failures count under the
+    /// type, if it is one of the counted ones. Returns the number of subscribers.
     ///
-    /// `meta` says what changed: an object whose keys carry a prefix of ours.
-    pub fn updated<M: Serialize>(
+    /// `meta` describes the change: an object whose keys carry the server's prefix.
+    pub fn publish<M: Serialize>(
         &self,
         uri: &str,
         resource_type: Option<ResourceType>,
@@ -240,24 +262,24 @@ impl Updates {
         }
     }
 
-    /// The same, with what changed under our own key.
-    pub fn changed<C: Serialize>(
+    /// Publishes a change with its description under the server's own key.
+    pub fn publish_change<C: Serialize>(
         &self,
         uri: &str,
         resource_type: ResourceType,
         changed: &C,
     ) -> usize {
         let meta = BTreeMap::from([(META, changed)]);
-        self.updated(uri, Some(resource_type), Some(&meta))
+        self.publish(uri, Some(resource_type), Some(&meta))
     }
 
-    /// Whether anybody would be told.
-    pub fn wanted(&self, uri: &str) -> bool {
+    /// Whether the URI has a subscriber.
+    pub fn is_subscribed(&self, uri: &str) -> bool {
         self.0.is_subscribed(uri)
     }
 }
 
-/// What a cluster could not answer, as an answer to a read.
+/// The error of a cluster as the error of a read.
 fn of_cluster(uri: &str, error: &ClusterError) -> ResourceError {
     let hint = error.hint().map(|hint| format!("; {hint}"));
     let text = format!("{error}{}", hint.unwrap_or_default());

@@ -7,7 +7,8 @@ use rmcp::{
 };
 use serde_json::{Value, json};
 
-/// More contexts than this are not listed in the schema; a tool lists them.
+/// More contexts than this are not listed in the schema; configuration_contexts_list
+/// lists them.
 const CONTEXTS_LISTED_MAX: usize = 15;
 
 /// The schema of a tool's arguments.
@@ -28,8 +29,7 @@ pub(super) fn of<T: JsonSchema>() -> JsonObject {
     schema
 }
 
-/// Says which contexts there are, or takes the argument away when there is no
-/// choice.
+/// Lists the contexts in a schema, or removes the argument where there is no choice.
 pub(super) fn with_contexts(schema: &mut JsonObject, names: &[String], default: Option<&str>) {
     let Some(Value::Object(properties)) = schema.get_mut("properties") else {
         return;
@@ -49,7 +49,8 @@ pub(super) fn with_contexts(schema: &mut JsonObject, names: &[String], default: 
     }
 }
 
-/// `["string", "null"]` is "string" that may be absent; formats say nothing here.
+/// Shortens a property: `["string", "null"]` is an optional string, and formats add
+/// nothing.
 fn simplify(property: &mut Value) {
     let Value::Object(property) = property else {
         return;

@@ -1,29 +1,36 @@
 //! Sessions over HTTP, of the protocol versions that have them.
 //!
 //! ```text
-//!   POST ──▶ rmcp ──▶ Sessions::create_stream ──▶ Wire ──▶ rmcp's service, our handler
+//!   POST ──▶ rmcp ──▶ Sessions::create_stream ──▶ SessionTransport ──▶ rmcp's service, Handler
 //!    ▲                                             │
 //!    └── that request's own stream ◀── response ◀──┤
 //!                                                  │ everything else
-//!   GET  ──▶ stream::open ◀── replay ◀── Outbox ◀──┴── whoever publishes
+//!   GET  ──▶ stream::open ◀── replay ◀── Outbox ◀──┴── every publisher
 //! ```
 //!
-//! rmcp's own manager does not fit a server that pushes: a stalled stream wedges
-//! its session, an open quiet one is killed, a dead one that is pushed to lives
-//! for ever. Here publishing never waits, requests and the stream have nothing in
-//! common but the session, and an open stream is the sign of life.
+//! rmcp's own session manager does not fit a server that pushes: a stalled stream
+//! blocks its session, an open quiet one is closed, a dead one that is pushed to is
+//! kept for ever. Here publishing never waits, requests and the stream share nothing
+//! but the session, and an open stream is the sign of life.
+//!
+//! - `limiter`: the limits on sessions, and the middleware that applies them;
+//! - `manager`: all sessions, as rmcp's `SessionManager`;
+//! - `http_session`: the state of one session; `transport`: rmcp's side of it;
+//! - `stream`: GET and DELETE, from the outbox to bytes; `replay`: what a client that
+//!   reconnects has missed;
+//! - `heartbeat`: pings.
 
-mod admission;
-mod entry;
 mod heartbeat;
+mod http_session;
+mod limiter;
 mod manager;
 mod replay;
 mod stream;
-mod wire;
+mod transport;
 
 pub use self::manager::SessionLimits;
 pub(super) use self::{
-    admission::{Admission, admit},
+    limiter::{SessionPermit, admit},
     manager::Sessions,
     stream::{close, open},
 };

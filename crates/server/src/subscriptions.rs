@@ -1,12 +1,12 @@
-//! Subscribing, polling, ending: what ties a client's wish to a shared watch.
+//! Event subscriptions: subscribing, polling, ending.
 //!
-//! The order matters. First a place under the caps, so that a refused wish costs the
-//! cluster nothing; then the watch; then the entry in the ledger, which holds the
-//! watch's lease. Whatever fails or is given up on the way lets go of all of it.
+//! The order of steps matters. First a slot under the caps, so that a refused request
+//! costs the cluster nothing; then the watch; then the entry in the ledger, which holds
+//! the watch's lease. A failure or cancellation on the way releases all of it.
 
 use std::{fmt, sync::Arc};
 
-use mcp_notify::{ResourceType, Session};
+use mcp_notify::Session;
 use serde_json::json;
 use tokio::time::{Duration, Instant, interval};
 use tokio_util::sync::CancellationToken;
@@ -14,29 +14,31 @@ use tokio_util::sync::CancellationToken;
 use super::{
     caller::Caller,
     output::ToolError,
-    resources::{Era, META, Updates, Who},
+    resources::{META, ProtocolEra, Requester, UpdatePublisher},
 };
 use kubecrier_core::{
-    faults::desk::Desk,
+    ResourceType,
+    faults::FaultQueue,
     filters::{Filters, Mode},
     subscriptions::{
-        self, Caps, Feed, FeedLimits, Ledger, Outlet, Owner, Subscription, SubscriptionId,
-        Unsubscribed, Update,
+        Feed, FeedLimits, FeedUpdate, Ledger, Owner, Subscription, SubscriptionDeps,
+        SubscriptionId, SubscriptionLimits, UnsubscribeOutcome, UpdateSink,
     },
 };
 use kubecrier_k8s::Watches;
 
-/// How often what nobody uses is looked for.
+/// How often unused subscriptions are looked for.
 const SWEEP: Duration = Duration::from_secs(30);
 
-/// How many subscriptions, how long, and how much they remember.
+/// Limits and times of subscriptions.
 #[derive(Clone, Copy, Debug)]
 pub struct SubscriptionSettings {
-    /// How many there may be.
-    pub caps: Caps,
-    /// What each remembers.
+    /// The number of subscriptions.
+    pub caps: SubscriptionLimits,
+    /// What a feed keeps.
     pub feed: FeedLimits,
-    /// What is kept by use alone ends when it was not used for this long.
+    /// A subscription that only polling keeps alive ends after this long without a
+    /// poll.
     pub idle_timeout: Duration,
     /// How long one watch request lasts before it is renewed.
     pub watch_renewal: Duration,
@@ -51,37 +53,37 @@ pub(super) struct Subscriptions {
 struct Inner {
     ledger: Arc<Ledger>,
     watches: Watches,
-    updates: Updates,
-    faults: Desk,
+    updates: UpdatePublisher,
+    faults: FaultQueue,
     feed: FeedLimits,
     idle_timeout: Duration,
 }
 
 /// A subscription that was made, and what its maker should know.
 #[derive(Debug)]
-pub(super) struct Made {
+pub(super) struct CreatedSubscription {
     pub(super) subscription: Arc<Subscription>,
     pub(super) warnings: Vec<String>,
 }
 
-/// How a subscription will be used.
+/// How a subscription is consumed.
 #[derive(Clone, Copy)]
-enum Use<'a> {
+enum SubscriptionUse<'a> {
     /// By its name; and it is pushed to the session, if there is one.
     Named(Option<&'a Session>),
     /// By its filters: of those that are alike, one is enough.
     Polled,
 }
 
-/// Says that the resource of a subscription has changed.
-struct Told(Updates);
+/// Publishes updates of the resource of a subscription.
+struct FeedNotifier(UpdatePublisher);
 
 // === impl SubscriptionSettings ===
 
 impl Default for SubscriptionSettings {
     fn default() -> Self {
         Self {
-            caps: Caps::default(),
+            caps: SubscriptionLimits::default(),
             feed: FeedLimits::default(),
             idle_timeout: Duration::from_mins(5),
             watch_renewal: Duration::from_mins(1),
@@ -96,8 +98,8 @@ impl Subscriptions {
         settings: SubscriptionSettings,
         ledger: Arc<Ledger>,
         watches: Watches,
-        updates: Updates,
-        faults: Desk,
+        updates: UpdatePublisher,
+        faults: FaultQueue,
     ) -> Self {
         let inner = Inner {
             ledger,
@@ -117,64 +119,66 @@ impl Subscriptions {
         &self.inner.watches
     }
 
-    /// Where faults get their evidence.
-    pub(super) fn faults(&self) -> &Desk {
+    /// The queue in which faults get their evidence.
+    pub(super) fn faults(&self) -> &FaultQueue {
         &self.inner.faults
     }
 
-    /// How many there are.
+    /// The number of subscriptions.
     pub(super) fn count(&self) -> usize {
         self.inner.ledger.len()
     }
 
-    /// Makes one that is pushed to whoever asks.
+    /// Creates a subscription that is pushed to the requester's session.
     pub(super) async fn subscribe(
         &self,
-        who: &Who,
+        requester: &Requester,
         context: Option<&str>,
         filters: Filters,
-    ) -> Result<Made, ToolError> {
-        let session = who.session.as_ref();
-        self.make(who, context, filters, Use::Named(session)).await
+    ) -> Result<CreatedSubscription, ToolError> {
+        let session = requester.session.as_ref();
+        self.create(requester, context, filters, SubscriptionUse::Named(session))
+            .await
     }
 
-    /// The one that this client polls with these filters, made if it has none; who goes
-    /// on with one must have it.
-    pub(super) async fn polled(
+    /// Returns the subscription that this client polls with these filters, and creates
+    /// it if there is none. A client that continues with a cursor must have the
+    /// cursor's.
+    pub(super) async fn find_or_create_polled(
         &self,
-        who: &Who,
+        requester: &Requester,
         context: Option<&str>,
         filters: Filters,
-        goes_on: Option<SubscriptionId>,
-    ) -> Result<Made, ToolError> {
+        continues: Option<SubscriptionId>,
+    ) -> Result<CreatedSubscription, ToolError> {
         let context = self.inner.watches.context(context)?;
-        let owned = self.inner.ledger.list(&owner(who));
+        let owned = self.inner.ledger.list(&owner(requester));
         let same = owned.into_iter().find(|one| {
-            goes_on.as_ref().is_none_or(|id| id == one.id()) && is_polled(one, &context, &filters)
+            continues.as_ref().is_none_or(|id| id == one.id()) && is_polled(one, &context, &filters)
         });
         match same {
-            Some(subscription) => Ok(Made {
+            Some(subscription) => Ok(CreatedSubscription {
                 subscription,
                 warnings: Vec::new(),
             }),
             // Before anything is watched: a cursor that leads nowhere leaves nothing.
-            None if goes_on.is_some() => Err(ToolError::Arguments(
+            None if continues.is_some() => Err(ToolError::Arguments(
                 "the cursor is of another subscription than these filters have, or of one that was not \
                  polled for so long that it has ended: call again without it to begin anew; \
                  what happened in between is in events_list"
                     .to_owned(),
             )),
-            None => self.make(who, Some(&context), filters, Use::Polled).await,
+            None => self.create(requester, Some(&context), filters, SubscriptionUse::Polled).await,
         }
     }
 
-    async fn make(
+    async fn create(
         &self,
-        who: &Who,
+        requester: &Requester,
         context: Option<&str>,
         filters: Filters,
-        used: Use<'_>,
-    ) -> Result<Made, ToolError> {
+        used: SubscriptionUse<'_>,
+    ) -> Result<CreatedSubscription, ToolError> {
         let Inner {
             ledger,
             watches,
@@ -183,34 +187,35 @@ impl Subscriptions {
             feed,
             ..
         } = &*self.inner;
-        if who.era == Era::Legacy && who.session.is_none() {
-            // It ended while the call was on its way: nobody is there to be told.
+        if requester.era == ProtocolEra::Legacy && requester.session.is_none() {
+            // The session ended while the call was on its way, so nothing could be
+            // delivered.
             return Err(ToolError::NotFound("the session has ended".to_owned()));
         }
-        let owner = owner(who);
+        let owner = owner(requester);
         let slot = ledger
             .reserve(&owner)
             .map_err(|refused| ToolError::Limit(refused.to_string()))?;
         let context = watches.context(context)?;
         let push_to = match used {
-            Use::Named(session) => session,
-            Use::Polled => None,
+            SubscriptionUse::Named(session) => session,
+            SubscriptionUse::Polled => None,
         };
-        let outlet = Outlet {
+        let deps = SubscriptionDeps {
             session: push_to.map(Session::downgrade),
-            updates: Arc::new(Told(updates.clone())),
+            updates: Arc::new(FeedNotifier(updates.clone())),
             faults: faults.clone(),
         };
-        let one = Subscription::new(filters.clone(), &context, outlet, *feed);
+        let one = Subscription::new(filters.clone(), &context, deps, *feed);
         let one = Arc::new(if push_to.is_some() {
             one
         } else {
-            one.kept_by_use()
+            one.expiring_idle()
         });
         let listener = Arc::clone(&one) as _;
         let joined = watches.join(&context, &filters, listener).await?;
         let mut warnings = joined.warnings;
-        if let Some(rate) = joined.rate.filter(|rate| *rate > NOISY) {
+        if let Some(rate) = joined.rate.filter(|rate| *rate > NOISY_EVENTS_PER_MINUTE) {
             warnings.push(format!(
                 "about {rate} events a minute happen there, before your filters: narrow by namespace, for, \
                  types or reason if that is more than you can read"
@@ -225,17 +230,17 @@ impl Subscriptions {
         }
         // Another call with the same filters may have been faster.
         let polled = |other: &Subscription| {
-            matches!(used, Use::Polled) && is_polled(other, &context, &filters)
+            matches!(used, SubscriptionUse::Polled) && is_polled(other, &context, &filters)
         };
-        let made = Arc::clone(&one);
-        let one = slot.fill_unless(polled, one, Box::new(joined.lease));
-        if !Arc::ptr_eq(&made, &one) {
-            made.end();
+        let created = Arc::clone(&one);
+        let one = slot.insert_unless(polled, one, Box::new(joined.lease));
+        if !Arc::ptr_eq(&created, &one) {
+            created.end();
         }
-        if let Some(session) = &who.session {
+        if let Some(session) = &requester.session {
             self.end_with(session, &owner);
         }
-        Ok(Made {
+        Ok(CreatedSubscription {
             subscription: one,
             warnings,
         })
@@ -250,34 +255,43 @@ impl Subscriptions {
                 ledger.end_owner(&ended);
             }
         };
-        if self.inner.ledger.first_of(owner) {
+        if self.inner.ledger.claim_cleanup(owner) {
             session.on_close(hook);
         } else if session.is_closed() {
-            // It ended while the watch was being made, and its hook has run.
+            // The session ended while the watch was being started, and its hook has
+            // run.
             self.inner.ledger.end_owner(owner);
         }
     }
 
-    /// One of the client's own.
-    pub(super) fn get(&self, who: &Who, id: &str) -> Result<Arc<Subscription>, ToolError> {
-        let found = self.inner.ledger.get(&owner(who), id);
+    /// One of the requester's own subscriptions.
+    pub(super) fn get(
+        &self,
+        requester: &Requester,
+        id: &str,
+    ) -> Result<Arc<Subscription>, ToolError> {
+        let found = self.inner.ledger.get(&owner(requester), id);
         found.ok_or_else(|| not_found(id))
     }
 
     /// The client's own.
-    pub(super) fn list(&self, who: &Who) -> Vec<Arc<Subscription>> {
-        self.inner.ledger.list(&owner(who))
+    pub(super) fn list(&self, requester: &Requester) -> Vec<Arc<Subscription>> {
+        self.inner.ledger.list(&owner(requester))
     }
 
     /// Ends one of the client's own; once more does no harm.
-    pub(super) fn unsubscribe(&self, who: &Who, id: &str) -> Result<Unsubscribed, ToolError> {
-        match self.inner.ledger.end(&owner(who), id) {
-            Unsubscribed::Unknown => Err(not_found(id)),
+    pub(super) fn unsubscribe(
+        &self,
+        requester: &Requester,
+        id: &str,
+    ) -> Result<UnsubscribeOutcome, ToolError> {
+        match self.inner.ledger.end(&owner(requester), id) {
+            UnsubscribeOutcome::Unknown => Err(not_found(id)),
             ended => Ok(ended),
         }
     }
 
-    /// Ends what is kept by use and was not used, until told to stop.
+    /// Ends unused subscriptions, until `stop`.
     pub(super) async fn sweep(self, stop: CancellationToken) {
         let mut ticks = interval(SWEEP.min(self.inner.idle_timeout));
         loop {
@@ -296,15 +310,15 @@ impl Subscriptions {
             idle_timeout,
             ..
         } = &*self.inner;
-        faults.forget_old();
+        faults.remove_expired();
         let now = Instant::now();
         for (owner, one) in ledger.all() {
-            if !one.is_kept_by_use() {
+            if !one.expires_idle() {
                 continue;
             }
-            if updates.wanted(one.uri()) {
+            if updates.is_subscribed(one.uri()) {
                 one.touch();
-            } else if now.duration_since(one.touched()) >= *idle_timeout {
+            } else if now.duration_since(one.last_used()) >= *idle_timeout {
                 tracing::debug!(subscription = %one.id(), "not used any more, ended");
                 ledger.end(&owner, one.id().as_str());
             }
@@ -312,14 +326,14 @@ impl Subscriptions {
     }
 }
 
-/// More events a minute than this are worth a word.
-const NOISY: usize = 30;
+/// A rate above this is worth a warning.
+const NOISY_EVENTS_PER_MINUTE: usize = 30;
 
-/// Whose a client's subscriptions are: its session's, or its own if it has none.
-pub(super) fn owner(who: &Who) -> Owner {
-    match (&who.session, who.era) {
-        (Some(session), Era::Legacy) => Owner::Session(Arc::clone(session.id())),
-        _ => Owner::Caller(name(&who.caller)),
+/// The owner of a requester's subscriptions: its session, or its caller if it has none.
+pub(super) fn owner(requester: &Requester) -> Owner {
+    match (&requester.session, requester.era) {
+        (Some(session), ProtocolEra::Legacy) => Owner::Session(Arc::clone(session.id())),
+        _ => Owner::Caller(name(&requester.caller)),
     }
 }
 
@@ -327,12 +341,12 @@ fn name(caller: &Caller) -> Arc<str> {
     caller.to_string().into()
 }
 
-/// Whether who polls with these filters means this one.
+/// Whether a poll with these filters is for this subscription.
 fn is_polled(one: &Subscription, context: &str, filters: &Filters) -> bool {
-    one.is_kept_by_use() && one.cluster() == context && one.filters() == filters
+    one.expires_idle() && one.cluster() == context && one.filters() == filters
 }
 
-/// The same words for what never was and for what is another's.
+/// The same text for an unknown subscription and for another owner's.
 fn not_found(id: &str) -> ToolError {
     let id: String = id.chars().take(80).collect();
     ToolError::NotFound(format!(
@@ -346,20 +360,20 @@ pub(super) async fn wait(feed: &Feed, seq: u64, patience: Duration, stop: &Cance
         return;
     }
     tokio::select! {
-        () = feed.grown(seq) => {}
+        () = feed.wait_past(seq) => {}
         () = tokio::time::sleep(patience) => {}
         () = stop.cancelled() => {}
     }
 }
 
-impl subscriptions::Updates for Told {
-    fn wanted(&self, uri: &str) -> bool {
-        self.0.wanted(uri)
+impl UpdateSink for FeedNotifier {
+    fn is_subscribed(&self, uri: &str) -> bool {
+        self.0.is_subscribed(uri)
     }
 
-    fn updated(&self, uri: &str, update: &Update) {
+    fn notify_updated(&self, uri: &str, update: &FeedUpdate) {
         let counted = Some(ResourceType::Events);
-        self.0.updated(uri, counted, Some(&json!({META: update})));
+        self.0.publish(uri, counted, Some(&json!({META: update})));
     }
 }
 
@@ -379,12 +393,11 @@ mod tests {
 
     use super::*;
     use crate::resources::{Resources, tests::Notes};
-    use kubecrier_core::subscriptions::Updates as _;
 
     #[test]
     fn an_update_of_a_feed_that_is_lost_counts_as_events() {
         let mut registry = Registry::default();
-        let metrics = Metrics::register(&mut registry);
+        let metrics = Metrics::register::<ResourceType>(&mut registry);
         let limits = OutboxLimits {
             messages_max: 1,
             ..OutboxLimits::default()
@@ -392,18 +405,18 @@ mod tests {
         let outbox = OutboxConfig::default().limits(limits).metrics(metrics);
         let session = Session::builder().outbox(outbox).build("slow");
         let resources = Resources::new(vec![Box::new(Notes::default())]);
-        let who = Who {
+        let requester = Requester {
             session: Some(session.clone()),
             caller: Caller::current(),
-            era: Era::Legacy,
+            era: ProtocolEra::Legacy,
         };
-        let told = Told(resources.updates().clone());
+        let notifier = FeedNotifier(resources.updates().clone());
         for uri in ["note:///a", "note:///b"] {
-            resources.subscribe(&session, uri, &who).unwrap();
+            resources.subscribe(&session, uri, &requester).unwrap();
             let (seq, count, summary) = (1, 1, String::new());
-            told.updated(
+            notifier.notify_updated(
                 uri,
-                &Update {
+                &FeedUpdate {
                     seq,
                     count,
                     summary,

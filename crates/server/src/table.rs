@@ -1,14 +1,14 @@
 //! Columns of text, as compact as a model and a person can both read.
 
-/// A table whose cells are separated by two spaces; the last column runs free.
+/// A table with two spaces between cells; the last column is not padded.
 #[derive(Debug)]
 pub(crate) struct Table {
     header: Vec<String>,
     rows: Vec<Vec<String>>,
     /// The widest cell of each column, in characters.
     widths: Vec<usize>,
-    /// Bytes of the last column, which is not padded, and what other cells have
-    /// beyond one byte a character.
+    /// Bytes of the unpadded last column, and what other cells have beyond one byte a
+    /// character.
     free_bytes: usize,
 }
 
@@ -50,7 +50,8 @@ impl Table {
         }
     }
 
-    /// How long the text is at most: padded columns are as wide as their widest cell.
+    /// The upper bound of the text's length: padded columns are as wide as their widest
+    /// cell.
     pub(crate) fn bytes(&self) -> usize {
         let padded: usize = self
             .widths

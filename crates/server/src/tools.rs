@@ -1,8 +1,11 @@
-//! The tools, one file each. A tool is one [`Entry`] in [`TOOLS`]: what a client
-//! sees and what runs cannot drift apart.
+//! The built-in tools, one file each. A tool is one [`ToolEntry`] in [`TOOLS`], so its
+//! definition and its code cannot drift apart.
+//!
+//! `definitions` makes what `tools/list` shows; `pages`, in tests, makes `docs/tools`.
 
 mod changes_list;
 mod configuration_contexts_list;
+mod definitions;
 mod events_list;
 mod events_list_subscriptions;
 mod events_poll;
@@ -21,7 +24,11 @@ mod resources_get;
 mod resources_graph;
 mod resources_list;
 
-use std::{future::Future, pin::Pin};
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::atomic::{AtomicU32, Ordering},
+};
 
 use mcp_notify::Level;
 use rmcp::{
@@ -33,18 +40,19 @@ use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+pub(super) use self::definitions::{ContextChoice, DefinitionCache};
 use super::{
     output::{Output, ToolError},
-    resources::Who,
-    running::Running,
+    reporter::RequestReporter,
+    resources::Requester,
     schema,
     server::ToolLimits,
     subscriptions::Subscriptions,
 };
-use kubecrier_k8s::{Cluster, ClusterError, Contexts, ErrorKind, Graphs, Name};
+use kubecrier_k8s::{Cluster, ClusterError, Contexts, Graphs, Name};
 
 /// Every tool, in the order clients see.
-pub(super) static TOOLS: [Entry; 19] = [
+pub(super) static TOOLS: [ToolEntry; 19] = [
     changes_list::ENTRY,
     configuration_contexts_list::ENTRY,
     events_list::ENTRY,
@@ -66,56 +74,58 @@ pub(super) static TOOLS: [Entry; 19] = [
     resources_list::ENTRY,
 ];
 
-/// A tool: what a client sees of it, and what runs.
-pub(super) struct Entry {
+/// A tool: its definition, and the function that runs.
+pub(super) struct ToolEntry {
     pub(super) name: &'static str,
     title: &'static str,
     description: &'static str,
-    /// Whether the same call made twice is as good as once.
+    /// Whether repeating a call changes nothing more.
     idempotent: bool,
     schema: fn() -> JsonObject,
-    pub(super) call: for<'a> fn(ToolContext<'a>, JsonObject) -> Answer<'a>,
+    pub(super) call: for<'a> fn(ToolContext<'a>, JsonObject) -> ToolFuture<'a>,
 }
 
-/// What a tool has to work with.
+/// Everything that a call works with.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ToolContext<'a> {
     pub(super) contexts: &'a Contexts,
     pub(super) limits: ToolLimits,
     pub(super) subscriptions: &'a Subscriptions,
     pub(super) graphs: &'a Graphs,
-    pub(super) client: &'a Client,
-    pub(super) running: &'a Running,
-    /// Ends when the server stops: nobody is to wait for long then.
+    pub(super) client: &'a ToolClient,
+    pub(super) reporter: &'a RequestReporter,
+    /// Cancelled when the server stops: a call that waits for events ends then.
     pub(super) draining: &'a CancellationToken,
 }
 
-/// Who calls, and how it can be reached.
+/// The client of a call, and how it can be reached.
 #[derive(Debug)]
-pub(super) struct Client {
-    pub(super) who: Who,
+pub(super) struct ToolClient {
+    pub(super) requester: Requester,
     /// Whether the transport can push events.
     pub(super) pushes: bool,
-    /// Whether the session has a stream open now.
+    /// Whether the session has an open stream.
     pub(super) stream_open: bool,
 }
 
-/// A call under way.
-pub(super) type Answer<'a> = Pin<Box<dyn Future<Output = Result<Output, ToolError>> + Send + 'a>>;
+/// A running call.
+pub(super) type ToolFuture<'a> =
+    Pin<Box<dyn Future<Output = Result<Output, ToolError>> + Send + 'a>>;
 
 /// The tool of that name.
-pub(super) fn find(name: &str) -> Option<&'static Entry> {
+pub(super) fn find(name: &str) -> Option<&'static ToolEntry> {
     TOOLS.iter().find(|entry| entry.name == name)
 }
 
-// === impl Entry ===
+// === impl ToolEntry ===
 
-impl Entry {
-    /// What clients see.
-    pub(super) fn definition(&self, contexts: &[String], default: Option<&str>) -> Tool {
+impl ToolEntry {
+    /// The definition that clients see.
+    pub(super) fn definition(&self, contexts: &ContextChoice) -> Tool {
         let mut schema = (self.schema)();
-        schema::with_contexts(&mut schema, contexts, default);
-        // Nothing here changes a cluster.
+        let ContextChoice { names, default } = contexts;
+        schema::with_contexts(&mut schema, names, default.as_deref());
+        // No tool changes a cluster.
         let hints = ToolAnnotations::with_title(self.title)
             .read_only(true)
             .destructive(false)
@@ -128,36 +138,42 @@ impl Entry {
 // === impl ToolContext ===
 
 impl ToolContext<'_> {
-    /// Asks a cluster. Credentials that are no longer accepted are fetched anew,
-    /// once: a token may have been renewed since the client was made.
-    pub(super) async fn ask<T, F>(
+    /// Makes a request to a cluster, as [`Contexts::with_cluster`] does, and reports its
+    /// steps to the client.
+    pub(super) async fn with_cluster<T, F>(
         &self,
         context: Option<&str>,
-        question: impl Fn(Cluster) -> F,
+        request: impl Fn(Cluster) -> F,
     ) -> Result<T, ClusterError>
     where
         F: Future<Output = Result<T, ClusterError>>,
     {
         let context = context.filter(|name| !name.is_empty());
         let began = Instant::now();
-        self.running.step(0.0, 2.0, "connecting to the cluster");
-        let cluster = self.contexts.cluster(context).await?;
-        self.running.step(1.0, 2.0, "asking the cluster");
-        // A slow start is part of what the caller waits for.
-        let cluster = cluster.after(began.elapsed());
-        let name = cluster.context().to_owned();
-        match question(cluster).await {
-            Err(error) if error.kind() == ErrorKind::Unauthorized => {
-                self.contexts.forget(&name);
-                let text =
-                    format!("context `{name}`: credentials were refused, fetching them anew");
-                self.running
-                    .log(Level::Notice, "kubecrier/cluster", &text)
-                    .await;
-                question(self.contexts.cluster(context).await?).await
+        self.reporter.step(0.0, 2.0, "connecting to the cluster");
+        let attempts = AtomicU32::new(0);
+        let attempt = |cluster: Cluster| {
+            let repeated = attempts.fetch_add(1, Ordering::Relaxed) > 0;
+            let name = cluster.context().to_owned();
+            // A slow start is part of what the caller waits for.
+            let answer = request(if repeated {
+                cluster
+            } else {
+                self.reporter.step(1.0, 2.0, "asking the cluster");
+                cluster.after(began.elapsed())
+            });
+            async move {
+                if repeated {
+                    let text =
+                        format!("context `{name}`: credentials were refused, fetching them anew");
+                    self.reporter
+                        .log(Level::Notice, "kubecrier/cluster", &text)
+                        .await;
+                }
+                answer.await
             }
-            answer => answer,
-        }
+        };
+        self.contexts.with_cluster(context, attempt).await
     }
 }
 
@@ -171,13 +187,13 @@ fn arguments<T: DeserializeOwned + JsonSchema>(given: JsonObject) -> Result<T, T
     serde_path_to_error::deserialize(Value::Object(given)).map_err(|error| {
         let path = error.path().to_string();
         let text = error.into_inner().to_string();
-        // At the top there is no path: the text itself names the argument.
-        let place = if path == "." {
+        // An error at the top has no path: its text names the argument.
+        let at = if path == "." {
             String::new()
         } else {
             format!(" at `{path}`")
         };
-        ToolError::Arguments(format!("the arguments do not fit{place}: {text}"))
+        ToolError::Arguments(format!("the arguments do not fit{at}: {text}"))
     })
 }
 
@@ -189,7 +205,7 @@ fn namespace(given: Option<String>) -> Result<Option<Name>, ClusterError> {
         .transpose()
 }
 
-/// The limit of a list: what was asked for, within reason.
+/// Checks the limit of a list.
 fn limit(asked: Option<u32>, default: usize, max: usize) -> Result<usize, ToolError> {
     match asked.map(|asked| usize::try_from(asked).unwrap_or(usize::MAX)) {
         None => Ok(default),

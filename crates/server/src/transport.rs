@@ -1,4 +1,4 @@
-//! How clients come in: stdio, or Streamable HTTP at `/mcp`.
+//! The transports: stdio, or Streamable HTTP at `/mcp`.
 
 use std::{io, net::SocketAddr, path::PathBuf, sync::Arc};
 
@@ -12,33 +12,25 @@ use rmcp::{
         streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService},
     },
 };
-use tokio::{
-    net::TcpListener,
-    time::{Duration, interval},
-};
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    body::{self, RequestLimit},
     caller::{self, Identity, Tokens},
-    exchange,
-    guard::{self, Guard},
-    http,
-    intake::{self, Places},
-    server::Server,
+    exchange, http, list_changes,
+    origin::{self, OriginPolicy},
+    server::{Handler, Server},
     sessions::{self, SessionLimits, Sessions},
 };
 use kubecrier_lifecycle::Lifecycle;
-use kubecrier_project::Project;
 
-/// How often the lists are looked at for changes.
-const LISTS_TTL: Duration = Duration::from_secs(5);
-
-/// Where clients come from.
+/// A transport and its settings.
 #[derive(Clone, Debug)]
 pub enum Transport {
-    /// The process that started us.
+    /// The client is the parent process.
     Stdio,
-    /// Anyone who may connect.
+    /// Clients connect to a port.
     Http(HttpConfig),
 }
 
@@ -53,7 +45,7 @@ pub struct HttpConfig {
     pub allowed_origins: Vec<String>,
     /// Caps and times of sessions.
     pub sessions: SessionLimits,
-    /// Named bearer tokens; without the file anyone may call.
+    /// A file of named bearer tokens; without it, callers are not authenticated.
     pub auth_token_file: Option<PathBuf>,
     /// The one token of the one client that has started this server for itself.
     pub own_token: Option<String>,
@@ -61,10 +53,10 @@ pub struct HttpConfig {
     pub requests_max: usize,
 }
 
-/// Nobody can connect, because of the address.
+/// The address cannot be listened on.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {address}: {error}{hint}")]
-pub struct CannotListen {
+pub struct ListenError {
     address: SocketAddr,
     error: io::Error,
     hint: &'static str,
@@ -86,7 +78,7 @@ impl Serving {
         self.close.cancel();
     }
 
-    /// Where it listens, over HTTP.
+    /// The address that it listens on, over HTTP.
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
     }
@@ -117,15 +109,15 @@ fn start_stdio(server: &Server, lifecycle: &Lifecycle) -> Serving {
         version = env!("CARGO_PKG_VERSION"),
         "serving MCP on stdin and stdout"
     );
-    // One process is one session.
-    let outbox = OutboxConfig::default().metrics(server.failures());
+    // A process on stdio has one session.
+    let outbox = OutboxConfig::default().metrics(server.notification_metrics());
     let session = Session::builder().outbox(outbox).build("stdio");
-    let server = server.for_one(session.clone());
-    watch_lists(&server, &close, lifecycle);
+    let handler = server.handler_for_session(session.clone());
+    spawn_tasks(server, &close, lifecycle);
     let delivering = server.clone();
     lifecycle.spawn("stdio", async move {
         // Cancelling the token before `initialize` ends the wait for it too.
-        match server.serve_with_ct(stdio_pipes(), close).await {
+        match handler.serve_with_ct(stdio_pipes(), close).await {
             Ok(running) => {
                 let sink = PeerSink::new(running.peer().clone());
                 #[cfg(feature = "conformance-fixtures")]
@@ -149,23 +141,23 @@ async fn start_http(
     admin: Router,
     lifecycle: &Lifecycle,
 ) -> Result<Serving> {
-    let ready = lifecycle.latch();
+    let ready = lifecycle.readiness_gate();
     let mut serving = Serving::default();
     let listener = TcpListener::bind(config.listen)
         .await
-        .map_err(|error| CannotListen::new(config, error))?;
+        .map_err(|error| ListenError::new(config, error))?;
     let address = listener
         .local_addr()
         .context("cannot tell the listener's address")?;
     serving.address = Some(address);
     let sessions = Arc::new(Sessions::new(
         config.sessions,
-        server.failures(),
-        server.slices(),
+        server.notification_metrics(),
+        server.flush_clock(),
     ));
-    let server = server.for_many(Arc::clone(&sessions));
-    watch_lists(&server, &serving.close, lifecycle);
-    let guard = Arc::new(Guard::new(
+    let handler = server.handler_for_sessions(Arc::clone(&sessions));
+    spawn_tasks(server, &serving.close, lifecycle);
+    let origins = Arc::new(OriginPolicy::new(
         address.ip(),
         &config.allowed_hosts,
         &config.allowed_origins,
@@ -176,12 +168,12 @@ async fn start_http(
         (None, Some(path)) => Identity::Tokens(Tokens::read(path)?),
         (None, None) => Identity::Anonymous,
     });
-    let places = Arc::new(Places::new(config.requests_max));
-    let router = mcp_router(server, &sessions, &serving.close, lifecycle)
-        .layer(middleware::from_fn_with_state(places, intake::check))
+    let limit = Arc::new(RequestLimit::new(config.requests_max));
+    let router = mcp_router(handler, &sessions, &serving.close, lifecycle)
+        .layer(middleware::from_fn_with_state(limit, body::check))
         .layer(middleware::from_fn_with_state(identity, caller::identify))
         .merge(admin)
-        .layer(middleware::from_fn_with_state(guard, guard::check));
+        .layer(middleware::from_fn_with_state(origins, origin::check));
     if address.ip().is_unspecified() && config.allowed_hosts.is_empty() {
         tracing::warn!(
             "requests must name this host by an address of loopback; name others with \
@@ -189,16 +181,15 @@ async fn start_http(
         );
     }
     let close = serving.close.clone();
-    let hearts = Arc::clone(&sessions);
+    let heartbeats = Arc::clone(&sessions);
     lifecycle.spawn("sessions", async move {
         Arc::clone(&sessions).sweep(close).await;
         sessions.end_all();
     });
     let close = serving.close.clone();
-    lifecycle.spawn(
-        "heartbeat",
-        async move { hearts.listen_to_hearts(close).await },
-    );
+    lifecycle.spawn("heartbeat", async move {
+        heartbeats.run_heartbeats(close).await;
+    });
     let draining = lifecycle.draining().clone();
     let ended = serving.ended.clone();
     tracing::info!(
@@ -214,17 +205,17 @@ async fn start_http(
     Ok(serving)
 }
 
-/// `/mcp`: requests are rmcp's, the stream and the end of a session are ours.
+/// `/mcp`: rmcp serves the requests, `sessions` the stream and the end of a session.
 fn mcp_router(
-    server: Server,
+    handler: Handler,
     sessions: &Arc<Sessions>,
     close: &CancellationToken,
     lifecycle: &Lifecycle,
 ) -> Router {
     let requests = StreamableHttpService::new(
-        move || Ok(server.for_caller()),
+        move || Ok(handler.for_current_caller()),
         Arc::clone(sessions),
-        // Hosts and origins are checked by our own guard, for every method. Without
+        // Hosts and origins are checked by `origin`, for every method. Without
         // a retry hint the answers to requests have no event ids: only the stream,
         // which can be resumed, has.
         StreamableHttpServerConfig::default()
@@ -250,42 +241,23 @@ fn mcp_router(
         ))
 }
 
-/// Tells clients when a list has changed (the kubeconfig's contexts are part of what
-/// the tools say), and asks for theirs when they say so.
-fn watch_lists(server: &Server, close: &CancellationToken, lifecycle: &Lifecycle) {
+/// Starts the tasks that a server needs over every transport.
+fn spawn_tasks(server: &Server, close: &CancellationToken, lifecycle: &Lifecycle) {
     let sweeping = server.subscriptions().clone().sweep(close.clone());
     lifecycle.spawn("subscriptions", sweeping);
-    let (server, close) = (server.clone(), close.clone());
-    let (roots, stop) = (server.clone(), close.clone());
-    lifecycle.spawn("roots", async move {
+    let (contexts, stop) = (Arc::clone(server.contexts()), close.clone());
+    lifecycle.spawn("kubeconfig", async move {
         tokio::select! {
             () = stop.cancelled() => {}
-            () = roots.follow_roots() => {}
+            never = contexts.watch_kubeconfig() => match never {},
         }
     });
-    lifecycle.spawn("lists", async move {
-        let mut ticks = interval(LISTS_TTL);
-        let mut folder = server.project().map(Project::subscribe);
-        loop {
-            let looked = async {
-                match &mut folder {
-                    // The project is the server's, so it is never dropped before.
-                    Some(folder) => folder.changed().await.is_ok(),
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                () = close.cancelled() => return,
-                _tick = ticks.tick() => server.refresh(),
-                true = looked => server.refresh(),
-            }
-        }
-    });
+    lifecycle.spawn("lists", list_changes::watch(server.clone(), close.clone()));
 }
 
-// === impl CannotListen ===
+// === impl ListenError ===
 
-impl CannotListen {
+impl ListenError {
     fn new(config: &HttpConfig, error: io::Error) -> Self {
         let hint = match error.kind() {
             io::ErrorKind::AddrInUse => {
@@ -304,8 +276,8 @@ impl CannotListen {
         }
     }
 
-    /// Whether another program has the port.
-    pub fn is_taken(&self) -> bool {
+    /// Whether another program listens on the port.
+    pub fn is_address_in_use(&self) -> bool {
         self.error.kind() == io::ErrorKind::AddrInUse
     }
 }

@@ -44,6 +44,6 @@ pub use crate::{
     node::{LogRequest, NodeEndpoint},
     objects::{deployment, event, namespace, pod},
     script::{LogScript, Selection},
-    shared::{Testbed, required, shared, skip},
+    shared::{Testbed, shared, skip},
     users::User,
 };

@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
-use testbed::{Binaries, Client, Cluster, Kubeconfig, Options, Suite, Surface, User, required};
+use testbed::{Binaries, Client, Cluster, Kubeconfig, Options, Suite, Surface, User};
 use tokio::signal::unix::{SignalKind, signal};
 
 #[derive(Parser)]
@@ -21,7 +21,7 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Find or build the control plane, and install the MCP clients.
+    /// Find or build the control plane, and install the MCP clients and the conformance suite.
     Prepare,
     /// Run two clusters until ctrl-c.
     Up {
@@ -48,51 +48,34 @@ fn say(line: &str) {
 async fn main() -> Result<()> {
     match Args::parse().command {
         Command::Prepare => {
-            let control_plane = Binaries::prepare(&mut say)
-                .map(|binaries| say(&format!("using {}", binaries.kube_apiserver.display())));
-            skip_if_missing("tests on a real cluster", control_plane)?;
+            let binaries = Binaries::prepare(&mut say)?;
+            say(&format!("using {}", binaries.kube_apiserver.display()));
             for client in Client::ALL {
-                skip_if_missing("tests with this client", client.prepare(&mut say))?;
+                client.prepare(&mut say)?;
             }
+            Suite::prepare(&mut say)?;
         }
         Command::Up { kubeconfig } => up(kubeconfig).await?,
-        Command::Conformance { server, fixtures } => match suite() {
-            Ok((suite, binaries)) => {
-                let logs = server.parent().unwrap_or(Path::new("."));
-                // Scenarios read what is listed, and that is of a cluster.
-                let cluster = Cluster::start("dev", &binaries, Options::default()).await?;
-                let kubeconfig = Kubeconfig::new()
-                    .context("dev", &cluster, User::Reader)
-                    .current("dev");
-                for (build, surface) in [
-                    (&server, Surface::Production),
-                    (&fixtures, Surface::Fixtures),
-                ] {
-                    suite
-                        .run(build, surface, &kubeconfig, logs, &mut say)
-                        .await?;
-                }
-            }
-            Err(error) => skip_if_missing("conformance tests", Err(error))?,
-        },
+        Command::Conformance { server, fixtures } => conformance(&server, &fixtures).await?,
     }
     Ok(())
 }
 
-fn suite() -> Result<(Suite, Binaries)> {
-    Ok((Suite::prepare(&mut say)?, Binaries::prepare(&mut say)?))
-}
-
-/// What cannot be had here is skipped, with a line that says why; in CI it is an
-/// error.
-fn skip_if_missing(what: &str, prepared: Result<()>) -> Result<()> {
-    match prepared {
-        Err(error) if !required() => {
-            say(&format!("{what} are skipped: {error:#}"));
-            Ok(())
-        }
-        other => other,
+async fn conformance(server: &Path, fixtures: &Path) -> Result<()> {
+    let binaries = Binaries::prepare(&mut say)?;
+    let suite = Suite::prepare(&mut say)?;
+    let logs = server.parent().unwrap_or(Path::new("."));
+    // Scenarios read what is listed, and that is of a cluster.
+    let cluster = Cluster::start("dev", &binaries, Options::default()).await?;
+    let kubeconfig = Kubeconfig::new()
+        .context("dev", &cluster, User::Reader)
+        .current("dev");
+    for (build, surface) in [(server, Surface::Production), (fixtures, Surface::Fixtures)] {
+        suite
+            .run(build, surface, &kubeconfig, logs, &mut say)
+            .await?;
     }
+    Ok(())
 }
 
 async fn up(kubeconfig: PathBuf) -> Result<()> {

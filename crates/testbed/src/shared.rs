@@ -7,6 +7,10 @@ use tokio::runtime;
 
 use crate::{Binaries, Cluster, Missing, Options};
 
+/// The environment variable that turns every skipped test into a failed one.
+/// `cargo xtask test` sets it; a plain `cargo test` works without the testbed.
+const REQUIRED: &str = "TESTBED_REQUIRED";
+
 /// Two independent clusters, `dev` and `prod`.
 pub struct Testbed {
     binaries: Binaries,
@@ -16,12 +20,11 @@ pub struct Testbed {
 
 /// The testbed of this test binary, started by the first test that asks.
 ///
-/// `None` where this machine has no control plane and none can be built: the test
-/// is skipped, and says so.
+/// `None` where this machine has no control plane: the test is skipped, and says so.
 ///
 /// # Panics
 ///
-/// When the control plane does not start, or cannot be had while `CI=true`.
+/// When the control plane does not start, or is missing where `TESTBED_REQUIRED` is set.
 pub fn shared() -> Option<&'static Testbed> {
     static SHARED: OnceLock<Result<Testbed, Missing>> = OnceLock::new();
     let started = SHARED.get_or_init(|| Binaries::locate().map(Testbed::start));
@@ -34,20 +37,18 @@ pub fn shared() -> Option<&'static Testbed> {
     }
 }
 
-/// Whether a missing piece of the real world is an error instead of a reason to
-/// skip.
-pub fn required() -> bool {
-    env::var("CI").is_ok_and(|value| value == "true")
-}
-
 /// Says why a test is skipped.
 ///
 /// # Panics
 ///
-/// When `CI=true`: there nothing may be skipped.
+/// When `TESTBED_REQUIRED` is set.
 #[expect(clippy::print_stderr, reason = "a skipped test says so")]
 pub fn skip(missing: &Missing) {
-    assert!(!required(), "CI=true skips nothing: {missing}");
+    let required = env::var_os(REQUIRED).is_some_and(|value| !value.is_empty());
+    assert!(
+        !required,
+        "{REQUIRED} is set, nothing is skipped: {missing}"
+    );
     eprintln!("skipped: {missing}");
 }
 

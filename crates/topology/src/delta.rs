@@ -1,77 +1,79 @@
-//! What has changed, and how it is told.
+//! Changes of a graph, and the updates that subscribers are sent.
 
 use serde::Serialize;
 use serde_json::Value;
 
 use super::{
-    facts::Id,
-    kind::Kinds,
+    kind::KindFilter,
     node::{Edge, Node},
+    object::ObjectId,
 };
 
-/// As many changes as an update carries; whoever wants more reads the graph again.
+/// The number of changes that an update carries; for more, a client reads the graph again.
 const CHANGES_MAX: usize = 50;
 
-/// The same in bytes, as JSON.
+/// The size of the changes in an update, as JSON.
 const CHANGES_BYTES_MAX: usize = 8 * 1024;
 
-/// Changes that are named in a summary.
-const NAMED_MAX: usize = 3;
+/// The number of changes that a summary spells out.
+const SUMMARISED_MAX: usize = 3;
 
-/// What is otherwise than it was.
+/// Lists what was added, modified and deleted between two states of a graph.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Delta {
-    /// Nodes that are new.
+    /// New nodes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub added: Vec<Node>,
-    /// Nodes that are otherwise, as they are now.
+    /// Changed nodes, as they are now.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub modified: Vec<Node>,
-    /// Nodes that are gone.
+    /// The ids of nodes that no longer exist.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub deleted: Vec<Id>,
-    /// Edges that are new.
+    pub deleted: Vec<ObjectId>,
+    /// New edges.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub edges_added: Vec<Edge>,
-    /// Edges that are gone.
+    /// Edges that no longer exist.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub edges_deleted: Vec<Edge>,
 }
 
-/// What those who follow a graph hear.
+/// Carries one change of a graph to its subscribers.
 #[derive(Clone, Debug)]
-pub struct Told {
-    /// Which one; whoever reads the graph later sees at least this.
+pub struct GraphChange {
+    /// Numbers the changes; a later read of the graph is not older than this one.
     pub seq: u64,
-    /// What is otherwise.
+    /// What changed.
     pub delta: Delta,
-    /// What a reader has to know by now, if that has changed too.
+    /// The new notes on kinds that are missing or stale, if these have changed too.
     pub notes: Option<Vec<String>>,
 }
 
-/// Somebody who follows a graph.
-pub trait Follower: Send + Sync {
-    /// It has changed. Must not wait.
-    fn changed(&self, told: &Told);
+/// Subscribes to the changes of a graph.
+pub trait GraphSubscriber: Send + Sync {
+    /// Handles a change. It must not block: it runs on the task that publishes to all
+    /// subscribers.
+    fn on_change(&self, change: &GraphChange);
 }
 
-/// What an update says about what changed.
+/// Describes a change in a resource update notification.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Update {
-    /// Which one.
+pub struct GraphUpdate {
+    /// The number of the change.
     pub seq: u64,
-    /// What it builds upon: whoever has seen less than that reads the graph again.
+    /// The number of the update before it; a client that has seen less reads the graph
+    /// again.
     pub since: u64,
-    /// How many changes it is about.
+    /// The number of changed nodes and edges.
     pub count: usize,
-    /// One line.
+    /// One line for people and models.
     pub summary: String,
     /// The changes, unless they are too many.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delta: Option<Value>,
-    /// They are too many: read the graph again.
+    /// Set if the changes are too many: the client has to read the graph again.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub reread: bool,
 }
@@ -79,23 +81,23 @@ pub struct Update {
 // === impl Delta ===
 
 impl Delta {
-    /// Whether nothing is otherwise.
+    /// Whether nothing changed.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How much is otherwise.
+    /// The number of changed nodes and edges.
     pub fn len(&self) -> usize {
         let nodes = self.added.len() + self.modified.len() + self.deleted.len();
         nodes + self.edges_added.len() + self.edges_deleted.len()
     }
 
-    /// The part of it that is about these kinds.
+    /// The changes of these kinds; of edges, both ends have to match.
     #[must_use]
-    pub fn of(&self, kinds: &Kinds) -> Self {
-        let node = |node: &&Node| kinds.has(node.id().kind);
-        let edge = |edge: &&Edge| kinds.has(edge.from.kind) && kinds.has(edge.to.kind);
-        let id = |id: &&Id| kinds.has(id.kind);
+    pub fn filtered(&self, kinds: &KindFilter) -> Self {
+        let node = |node: &&Node| kinds.matches(node.id().kind);
+        let edge = |edge: &&Edge| kinds.matches(edge.from.kind) && kinds.matches(edge.to.kind);
+        let id = |id: &&ObjectId| kinds.matches(id.kind);
         Self {
             added: self.added.iter().filter(node).cloned().collect(),
             modified: self.modified.iter().filter(node).cloned().collect(),
@@ -105,41 +107,41 @@ impl Delta {
         }
     }
 
-    /// In one line: what is gone first, because nobody can look at it any more.
+    /// The changes in one line. Deletions come first: a deleted object cannot be read
+    /// any more.
     pub fn summary(&self) -> String {
         let deleted = self.deleted.iter().map(|id| format!("{id} deleted"));
-        let state = |node: &Node, otherwise: &str| match node.status() {
-            "" => format!("{} {otherwise}", node.id()),
-            status => format!("{} {otherwise}: {status}", node.id()),
+        let node = |node: &Node, change: &str| match node.status() {
+            "" => format!("{} {change}", node.id()),
+            status => format!("{} {change}: {status}", node.id()),
         };
-        let modified = self.modified.iter().map(|node| state(node, "modified"));
-        let added = self.added.iter().map(|node| state(node, "added"));
-        let tie = |edge: &Edge| format!("{} {} {}", edge.from, edge.relation, edge.to);
-        let tied = self.edges_added.iter().map(tie);
-        let untied = self.edges_deleted.iter();
-        let untied = untied.map(|edge| format!("no longer {}", tie(edge)));
+        let modified = self.modified.iter().map(|one| node(one, "modified"));
+        let added = self.added.iter().map(|one| node(one, "added"));
+        let edge = |edge: &Edge| format!("{} {} {}", edge.from, edge.relation, edge.to);
+        let edges_added = self.edges_added.iter().map(edge);
+        let edges_deleted = self.edges_deleted.iter();
+        let edges_deleted = edges_deleted.map(|one| format!("no longer {}", edge(one)));
         let all = deleted
             .chain(modified)
             .chain(added)
-            .chain(tied)
-            .chain(untied);
-        let named: Vec<_> = all.take(NAMED_MAX).collect();
-        let mut text = named.join("; ");
-        if self.len() > named.len() {
-            text.push_str(&format!("; {} more", self.len() - named.len()));
+            .chain(edges_added)
+            .chain(edges_deleted);
+        let lines: Vec<_> = all.take(SUMMARISED_MAX).collect();
+        let mut text = lines.join("; ");
+        if self.len() > lines.len() {
+            text.push_str(&format!("; {} more", self.len() - lines.len()));
         }
         text
     }
 }
 
-// === impl Update ===
+// === impl GraphUpdate ===
 
-impl Update {
-    /// What somebody who wants these kinds is told; nothing if nothing of theirs is
-    /// otherwise.
-    pub fn new(told: &Told, since: u64, kinds: &Kinds) -> Option<Self> {
-        let delta = told.delta.of(kinds);
-        let notes = told.notes.as_ref();
+impl GraphUpdate {
+    /// The update for a subscriber to these kinds; `None` if nothing of them changed.
+    pub fn new(change: &GraphChange, since: u64, kinds: &KindFilter) -> Option<Self> {
+        let delta = change.delta.filtered(kinds);
+        let notes = change.notes.as_ref();
         if delta.is_empty() && notes.is_none() {
             return None;
         }
@@ -150,15 +152,15 @@ impl Update {
                 [] => "all of it is up to date again".to_owned(),
                 notes => notes.join("; "),
             };
-            let between = if summary.is_empty() { "" } else { "; " };
-            summary = format!("{summary}{between}{note}");
+            let separator = if summary.is_empty() { "" } else { "; " };
+            summary = format!("{summary}{separator}{note}");
         }
         let fits = |value: &Value| value.to_string().len() <= CHANGES_BYTES_MAX;
-        let few = count <= CHANGES_MAX;
-        let delta = few.then(|| serde_json::to_value(&delta).unwrap_or_default());
-        let delta = delta.filter(fits);
+        let delta = (count <= CHANGES_MAX)
+            .then(|| serde_json::to_value(&delta).unwrap_or_default())
+            .filter(fits);
         Some(Self {
-            seq: told.seq,
+            seq: change.seq,
             since,
             count,
             summary,
@@ -171,20 +173,20 @@ impl Update {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Facts, Graph, Kind, Reach};
+    use crate::{Graph, GraphScope, Kind, ObjectSummary};
 
-    fn pod(name: &str, status: &str) -> Facts {
-        let mut facts = Facts::new(Id::new(Kind::Pod, "shop", name));
-        facts.status = status.into();
-        facts
+    fn pod(name: &str, status: &str) -> ObjectSummary {
+        let mut pod = ObjectSummary::new(ObjectId::new(Kind::Pod, "shop", name));
+        pod.status = status.into();
+        pod
     }
 
-    fn told(change: impl FnOnce(&mut Graph)) -> Told {
-        let mut graph = Graph::new(Reach::Everything, 1000);
+    fn change(change: impl FnOnce(&mut Graph)) -> GraphChange {
+        let mut graph = Graph::new(GraphScope::Cluster, 1000);
         graph.relist(Kind::Pod, vec![pod("a", "Running"), pod("b", "Running")]);
-        graph.follow();
+        graph.track_changes();
         change(&mut graph);
-        Told {
+        GraphChange {
             seq: 7,
             delta: graph.take_delta(),
             notes: None,
@@ -192,13 +194,13 @@ mod tests {
     }
 
     #[test]
-    fn an_update_says_what_changed_in_a_line_and_as_data() {
-        let told = told(|graph| {
-            graph.set(pod("a", "Error"));
-            graph.remove(&Id::new(Kind::Pod, "shop", "b"));
-            graph.set(pod("c", "Pending"));
+    fn an_update_has_the_changes_in_a_line_and_as_data() {
+        let change = change(|graph| {
+            graph.apply(pod("a", "Error"));
+            graph.delete(&ObjectId::new(Kind::Pod, "shop", "b"));
+            graph.apply(pod("c", "Pending"));
         });
-        let update = Update::new(&told, 5, &Kinds::all()).unwrap();
+        let update = GraphUpdate::new(&change, 5, &KindFilter::all()).unwrap();
         assert_eq!((update.seq, update.since, update.count), (7, 5, 3));
         assert_eq!(
             update.summary,
@@ -211,14 +213,14 @@ mod tests {
     }
 
     #[test]
-    fn too_many_changes_are_for_reading_again() {
+    fn too_many_changes_ask_the_client_to_read_again() {
         let many = |count: usize, status: &str| {
-            let update = told(|graph| {
+            let change = change(|graph| {
                 for n in 0..count {
-                    graph.set(pod(&format!("new-{n:03}"), status));
+                    graph.apply(pod(&format!("new-{n:03}"), status));
                 }
             });
-            Update::new(&update, 6, &Kinds::all()).unwrap()
+            GraphUpdate::new(&change, 6, &KindFilter::all()).unwrap()
         };
         let update = many(CHANGES_MAX, "x");
         assert!(update.delta.is_some() && !update.reread);
@@ -233,17 +235,17 @@ mod tests {
     }
 
     #[test]
-    fn whoever_wants_other_kinds_is_not_told() {
-        let told = told(|graph| {
-            graph.set(pod("a", "Error"));
+    fn a_subscriber_to_other_kinds_gets_no_update() {
+        let change = change(|graph| {
+            graph.apply(pod("a", "Error"));
         });
-        let services = Kinds::parse(["services"]).unwrap();
-        assert_eq!(Update::new(&told, 0, &services), None);
-        let noted = Told {
+        let services = KindFilter::parse(["services"]).unwrap();
+        assert_eq!(GraphUpdate::new(&change, 0, &services), None);
+        let noted = GraphChange {
             notes: Some(vec!["pods are old".to_owned()]),
-            ..told
+            ..change
         };
-        let update = Update::new(&noted, 0, &services).unwrap();
+        let update = GraphUpdate::new(&noted, 0, &services).unwrap();
         assert_eq!((update.count, &*update.summary), (0, "pods are old"));
     }
 }

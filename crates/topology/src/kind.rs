@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, fmt};
 
+use kubecrier_k8s_api::{BuiltinKind, kinds, names::split_group_version};
 use serde::{Serialize, Serializer};
 
 /// A kind of node, in the order in which people read them.
@@ -39,14 +40,14 @@ pub enum Kind {
     PersistentVolumeClaim,
 }
 
-/// Some kinds, or all of them.
+/// Matches some kinds; an empty filter matches all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Kinds(BTreeSet<Kind>);
+pub struct KindFilter(BTreeSet<Kind>);
 
-/// A word that is none of the kinds.
+/// Reports a word that names no kind of the graph.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the graph has no kind `{word}`; nearest: {nearest}; it has {}", names(&Kind::ALL))]
-pub struct NotAKind {
+pub struct UnknownKind {
     word: String,
     nearest: String,
 }
@@ -76,88 +77,45 @@ impl Kind {
         Self::PersistentVolumeClaim,
     ];
 
+    /// The row of the table of built-in kinds.
+    pub fn resource(self) -> &'static BuiltinKind {
+        match self {
+            Self::Namespace => &kinds::NAMESPACE,
+            Self::Node => &kinds::NODE,
+            Self::Ingress => &kinds::INGRESS,
+            Self::Service => &kinds::SERVICE,
+            Self::HorizontalPodAutoscaler => &kinds::HORIZONTAL_POD_AUTOSCALER,
+            Self::CronJob => &kinds::CRON_JOB,
+            Self::Deployment => &kinds::DEPLOYMENT,
+            Self::StatefulSet => &kinds::STATEFUL_SET,
+            Self::DaemonSet => &kinds::DAEMON_SET,
+            Self::Job => &kinds::JOB,
+            Self::ReplicaSet => &kinds::REPLICA_SET,
+            Self::Pod => &kinds::POD,
+            Self::ConfigMap => &kinds::CONFIG_MAP,
+            Self::Secret => &kinds::SECRET,
+            Self::PersistentVolumeClaim => &kinds::PERSISTENT_VOLUME_CLAIM,
+        }
+    }
+
     /// As Kubernetes spells it.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Namespace => "Namespace",
-            Self::Node => "Node",
-            Self::Ingress => "Ingress",
-            Self::Service => "Service",
-            Self::HorizontalPodAutoscaler => "HorizontalPodAutoscaler",
-            Self::CronJob => "CronJob",
-            Self::Deployment => "Deployment",
-            Self::StatefulSet => "StatefulSet",
-            Self::DaemonSet => "DaemonSet",
-            Self::Job => "Job",
-            Self::ReplicaSet => "ReplicaSet",
-            Self::Pod => "Pod",
-            Self::ConfigMap => "ConfigMap",
-            Self::Secret => "Secret",
-            Self::PersistentVolumeClaim => "PersistentVolumeClaim",
-        }
+        self.resource().kind
     }
 
     /// As paths and rules spell it.
     pub fn plural(self) -> &'static str {
-        match self {
-            Self::Namespace => "namespaces",
-            Self::Node => "nodes",
-            Self::Ingress => "ingresses",
-            Self::Service => "services",
-            Self::HorizontalPodAutoscaler => "horizontalpodautoscalers",
-            Self::CronJob => "cronjobs",
-            Self::Deployment => "deployments",
-            Self::StatefulSet => "statefulsets",
-            Self::DaemonSet => "daemonsets",
-            Self::Job => "jobs",
-            Self::ReplicaSet => "replicasets",
-            Self::Pod => "pods",
-            Self::ConfigMap => "configmaps",
-            Self::Secret => "secrets",
-            Self::PersistentVolumeClaim => "persistentvolumeclaims",
-        }
-    }
-
-    fn short(self) -> &'static str {
-        match self {
-            Self::Namespace => "ns",
-            Self::Node => "no",
-            Self::Ingress => "ing",
-            Self::Service => "svc",
-            Self::HorizontalPodAutoscaler => "hpa",
-            Self::CronJob => "cj",
-            Self::Deployment => "deploy",
-            Self::StatefulSet => "sts",
-            Self::DaemonSet => "ds",
-            Self::Job => "job",
-            Self::ReplicaSet => "rs",
-            Self::Pod => "po",
-            Self::ConfigMap => "cm",
-            Self::Secret => "secret",
-            Self::PersistentVolumeClaim => "pvc",
-        }
+        self.resource().plural
     }
 
     /// The API group; empty for the core one.
     pub fn group(self) -> &'static str {
-        match self {
-            Self::Ingress => "networking.k8s.io",
-            Self::HorizontalPodAutoscaler => "autoscaling",
-            Self::CronJob | Self::Job => "batch",
-            Self::Deployment | Self::StatefulSet | Self::DaemonSet | Self::ReplicaSet => "apps",
-            Self::Namespace
-            | Self::Node
-            | Self::Service
-            | Self::Pod
-            | Self::ConfigMap
-            | Self::Secret
-            | Self::PersistentVolumeClaim => "",
-        }
+        self.resource().group
     }
 
     /// Whether its objects live in namespaces.
     pub fn is_namespaced(self) -> bool {
-        !matches!(self, Self::Namespace | Self::Node)
+        self.resource().namespaced
     }
 
     /// Whether it is known from what names it, and never read.
@@ -171,27 +129,25 @@ impl Kind {
     /// The kind of an object as objects spell it, if it is of that group: somebody
     /// else's kind may have the same name.
     pub fn exact(kind: &str, api_version: &str) -> Option<Self> {
-        let group = api_version.split_once('/').map_or("", |(group, _)| group);
+        let (group, _version) = split_group_version(api_version);
         let mut all = Self::ALL.into_iter();
         all.find(|one| one.as_str() == kind && one.group() == group)
     }
 
     /// The kind that a caller means, written as kubectl takes it.
-    pub fn parse(word: &str) -> Result<Self, NotAKind> {
+    pub fn parse(word: &str) -> Result<Self, UnknownKind> {
         let lower = word.trim().to_lowercase();
         let (name, group) = lower.split_once('.').unwrap_or((&lower, ""));
         let is = |kind: &Self| {
-            let names = [kind.plural(), kind.short()];
-            let named = names.contains(&name) || kind.as_str().to_lowercase() == name;
             // `deployments.v1.apps` is how kubectl writes it in full.
             let of = kind.group();
-            named
+            kind.resource().is_named(name)
                 && (group.is_empty()
                     || group == of
                     || group.split_once('.').is_some_and(|(_, end)| end == of))
         };
         let found = Self::ALL.into_iter().find(is);
-        found.ok_or_else(|| NotAKind::new(word, name))
+        found.ok_or_else(|| UnknownKind::new(word, name))
     }
 }
 
@@ -201,45 +157,40 @@ impl fmt::Display for Kind {
     }
 }
 
-// === impl Kinds ===
+// === impl KindFilter ===
 
-impl Kinds {
+impl KindFilter {
     /// All of them.
     pub fn all() -> Self {
         Self::default()
     }
 
-    /// Those that are named; none is all of them.
-    pub fn parse<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<Self, NotAKind> {
+    /// Parses the names of kinds; without any the filter matches all kinds.
+    pub fn parse<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<Self, UnknownKind> {
         let kinds = words.into_iter().map(Kind::parse);
         kinds.collect::<Result<_, _>>().map(Self)
     }
 
-    /// Whether a kind is among them.
-    pub fn has(&self, kind: Kind) -> bool {
+    /// Whether a kind passes the filter.
+    pub fn matches(&self, kind: Kind) -> bool {
         self.0.is_empty() || self.0.contains(&kind)
     }
 }
 
-impl Serialize for Kinds {
+impl Serialize for KindFilter {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(&self.0)
     }
 }
 
-// === impl NotAKind ===
+// === impl UnknownKind ===
 
-impl NotAKind {
+impl UnknownKind {
     fn new(word: &str, name: &str) -> Self {
         let name: String = name.chars().take(WORD_CHARS_MAX).collect();
         let apart = |kind: &Kind| {
-            let names = [
-                kind.as_str().to_lowercase(),
-                kind.plural().to_owned(),
-                kind.short().to_owned(),
-            ];
+            let names = kind.resource().names();
             names
-                .iter()
                 .map(|one| strsim::damerau_levenshtein(one, &name))
                 .min()
         };
@@ -256,7 +207,7 @@ impl NotAKind {
     }
 }
 
-/// Kinds, in a sentence.
+/// KindFilter, in a sentence.
 fn names(kinds: &[Kind]) -> String {
     let names: Vec<_> = kinds.iter().map(|kind| kind.as_str()).collect();
     names.join(", ")
@@ -269,7 +220,7 @@ mod tests {
     #[test]
     fn kinds_are_written_as_kubectl_takes_them() {
         for kind in Kind::ALL {
-            for word in [kind.as_str(), kind.plural(), kind.short()] {
+            for word in kind.resource().names().chain([kind.as_str()]) {
                 assert_eq!(Kind::parse(word), Ok(kind));
                 assert_eq!(Kind::parse(&word.to_uppercase()), Ok(kind));
             }
@@ -291,10 +242,16 @@ mod tests {
 
     #[test]
     fn no_kinds_are_all_kinds() {
-        let some = Kinds::parse(["po", "services"]).unwrap();
-        let has = |kinds: &Kinds| Kind::ALL.into_iter().filter(|one| kinds.has(*one)).count();
-        assert_eq!((has(&some), has(&Kinds::all())), (2, Kind::ALL.len()));
-        assert!(Kinds::parse(["po", "cows"]).is_err());
+        let some = KindFilter::parse(["po", "services"]).unwrap();
+        let count = |kinds: &KindFilter| {
+            let all = Kind::ALL.into_iter();
+            all.filter(|one| kinds.matches(*one)).count()
+        };
+        assert_eq!(
+            (count(&some), count(&KindFilter::all())),
+            (2, Kind::ALL.len())
+        );
+        assert!(KindFilter::parse(["po", "cows"]).is_err());
     }
 
     proptest::proptest! {

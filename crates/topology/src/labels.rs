@@ -1,8 +1,8 @@
-//! Labels, packed: there are as many as there are objects.
+//! Labels in little memory: each object of the graph has some.
 
 use serde::{Serialize, Serializer};
 
-/// The labels of an object, or the selector of a service. Sorted by key.
+/// Holds the labels of an object, or the selector of a Service, sorted by key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Labels(Box<[(Box<str>, Box<str>)]>);
 
@@ -14,19 +14,19 @@ impl Labels {
         self.0.is_empty()
     }
 
-    /// Key by key.
+    /// Iterates over keys and values, in the order of the keys.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(key, value)| (&**key, &**value))
     }
 
-    /// The value under a key.
+    /// The value of a label.
     pub fn get(&self, key: &str) -> Option<&str> {
         let at = self.0.binary_search_by(|(one, _)| (**one).cmp(key)).ok()?;
         Some(&self.0[at].1)
     }
 
-    /// Whether, as a selector, they select something with those labels. No selector
-    /// selects nothing.
+    /// Whether these labels, as a selector, match an object with those labels. An empty
+    /// selector matches nothing, as that of a Service.
     pub fn selects(&self, labels: &Self) -> bool {
         let same = |(key, value): (&str, &str)| labels.get(key) == Some(value);
         !self.is_empty() && self.iter().all(same)
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_selector_wants_each_of_its_labels_and_selects_nothing_without_any() {
+    fn a_selector_matches_all_its_labels_and_an_empty_one_nothing() {
         let labels = |pairs: &[(&str, &str)]| pairs.iter().copied().collect::<Labels>();
         let pod = labels(&[("tier", "front"), ("app", "web")]);
         assert!(labels(&[("app", "web")]).selects(&pod));

@@ -1,31 +1,40 @@
-//! The objects of a cluster and what ties them together, without asking anybody.
+//! The graph of a cluster's objects: summaries in, nodes and edges out.
 //!
 //! ```text
-//!  Facts (what one object says) ──▶ Graph ──▶ snapshot: nodes and edges
-//!     set, remove, relist            │ └────▶ around: the neighbourhood of one object
-//!                                    └─ what was touched ──▶ Delta, or silence
+//!  ObjectSummary ──▶ Graph ──▶ Snapshot: nodes and edges
+//!  (apply, delete,    │ └────▶ Neighbourhood of one object
+//!   relist)           └─ pending changes ──▶ Delta ──▶ GraphChange ──▶ GraphUpdate
 //! ```
 //!
-//! Nodes and edges follow from the facts alone, so they cannot depend on the order in
-//! which watches tell them. An edge hangs on the facts of its two ends and on nothing
-//! else: whatever changes one object can only change what is right around it.
+//! - `object`: what the graph keeps of an object, and its references to others
+//! - `kind`, `labels`: the kinds of nodes; labels and selectors
+//! - `store`: the graph: summaries and indexes, from which nodes and edges are derived
+//! - `node`: nodes, edges and snapshots
+//! - `pending`: what changed since the last delta
+//! - `delta`: changes, and the update that a subscriber is sent
+//! - `neighbourhood`: the objects around one object
+//! - `render`: a neighbourhood as a tree, as data and as a Mermaid flowchart
+//!
+//! Nodes and edges are derived from the summaries alone, so they cannot depend on the
+//! order in which watches report objects. An edge depends on its two ends and on nothing
+//! else: a change of one object can only change edges at that object.
 
-mod around;
 mod delta;
-mod facts;
 mod kind;
 mod labels;
+mod neighbourhood;
 mod node;
+mod object;
+mod pending;
 mod render;
 mod store;
-mod touched;
 
 pub use self::{
-    around::Around,
-    delta::{Delta, Follower, Told, Update},
-    facts::{Claim, Facts, Id},
-    kind::{Kind, Kinds, NotAKind},
+    delta::{Delta, GraphChange, GraphSubscriber, GraphUpdate},
+    kind::{Kind, KindFilter, UnknownKind},
     labels::Labels,
+    neighbourhood::Neighbourhood,
     node::{Edge, Node, Relation, Snapshot},
-    store::{Graph, Reach},
+    object::{ObjectId, ObjectSummary, Reference},
+    store::{Graph, GraphScope},
 };

@@ -1,4 +1,4 @@
-//! Nodes and edges, as they are shown.
+//! Nodes and edges, as clients read them.
 
 use std::{fmt, sync::Arc};
 
@@ -6,64 +6,63 @@ use serde::{Serialize, Serializer, ser::SerializeStruct};
 use sha2::{Digest, Sha256};
 
 use super::{
-    facts::{Facts, Id},
     labels::Labels,
+    object::{ObjectId, ObjectSummary},
 };
 
-/// How two objects are tied.
+/// Relates two objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Relation {
-    /// From an owner to what it made.
+    /// From an owner to its dependent.
     Owns,
-    /// From a service to a pod.
+    /// From a Service to a Pod.
     Selects,
-    /// From an ingress to a service.
+    /// From an Ingress to a Service.
     Routes,
-    /// From an autoscaler to what it scales.
+    /// From an autoscaler to its scale target.
     Scales,
-    /// From a pod to its node.
+    /// From a Pod to its Node.
     RunsOn,
-    /// From a pod to what it reads or keeps.
+    /// From a Pod to a ConfigMap, a Secret or a volume claim.
     Mounts,
 }
 
-/// One tie.
+/// Connects two nodes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Edge {
-    /// From here.
-    pub from: Id,
-    /// How.
+    /// The source of the relation.
+    pub from: ObjectId,
+    /// Called `type` on the wire.
     #[serde(rename = "type")]
     pub relation: Relation,
-    /// To there.
-    pub to: Id,
+    /// The target of the relation.
+    pub to: ObjectId,
 }
 
-/// An object as it is shown.
+/// Shows an object, or the target of a reference that was not read.
 #[derive(Clone, Debug)]
 pub struct Node {
-    pub(super) id: Id,
-    pub(super) seen: Seen,
+    pub(super) id: ObjectId,
+    pub(super) state: NodeState,
 }
 
-/// What is known of a node.
+/// Says how much is known of a node.
 #[derive(Clone, Debug)]
-pub(super) enum Seen {
-    /// The object itself.
-    Object(Arc<Facts>),
-    /// Something names it, and its kind is never read.
-    Named,
-    /// Something names it, and it is not there.
-    Missing,
-    /// Something names it, and its kind may not be read.
-    Unread,
+pub(super) enum NodeState {
+    Present(Arc<ObjectSummary>),
+    /// It is referred to, and objects of its kind are never read.
+    Referenced,
+    /// It is referred to and does not exist.
+    NotFound,
+    /// It is referred to, and its kind may not be read.
+    Unreadable,
 }
 
-/// Everything, at one moment.
+/// Holds all nodes and edges at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
-    /// Sorted.
+    /// Sorted by id.
     pub nodes: Vec<Node>,
     /// Sorted.
     pub edges: Vec<Edge>,
@@ -72,10 +71,9 @@ pub struct Snapshot {
 // === impl Snapshot ===
 
 impl Snapshot {
-    /// The hash of what is shown: the same for the same content, whatever the order in
-    /// which it came.
+    /// The SHA-256 of the content; the order in which objects arrived does not count.
     pub fn hash(&self) -> String {
-        // One at a time: all of it as text would be larger than the graph.
+        // One at a time: the whole snapshot as text would be larger than the graph.
         let mut hash = Sha256::new();
         let mut add = |json: serde_json::Result<Vec<u8>>| {
             hash.update(json.unwrap_or_default());
@@ -97,7 +95,7 @@ impl Snapshot {
 // === impl Relation ===
 
 impl Relation {
-    /// As an edge says it.
+    /// The relation from source to target.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Owns => "owns",
@@ -109,8 +107,8 @@ impl Relation {
         }
     }
 
-    /// The same, seen from the other end.
-    pub fn backwards(self) -> &'static str {
+    /// The relation from target to source.
+    pub fn inverse(self) -> &'static str {
         match self {
             Self::Owns => "owned by",
             Self::Selects => "selected by",
@@ -131,36 +129,31 @@ impl fmt::Display for Relation {
 // === impl Node ===
 
 impl Node {
-    /// Which one.
-    pub fn id(&self) -> &Id {
+    /// The object that the node stands for.
+    pub fn id(&self) -> &ObjectId {
         &self.id
     }
 
-    /// How it is, in one line; empty for what is never read.
+    /// One line for readers; empty for kinds that are never read.
     pub fn status(&self) -> &str {
-        match &self.seen {
-            Seen::Object(facts) => &facts.status,
-            Seen::Named => "",
-            Seen::Missing => "not found",
-            Seen::Unread => "not read",
+        match &self.state {
+            NodeState::Present(object) => &object.status,
+            NodeState::Referenced => "",
+            NodeState::NotFound => "not found",
+            NodeState::Unreadable => "not read",
         }
     }
 
-    /// Its labels, if it was read.
+    /// The labels of an object that was read.
     pub fn labels(&self) -> Option<&Labels> {
-        match &self.seen {
-            Seen::Object(facts) => Some(&facts.labels),
+        match &self.state {
+            NodeState::Present(object) => Some(&object.labels),
             _ => None,
         }
     }
-
-    /// Whether the object is there, as far as anybody looked.
-    pub fn is_missing(&self) -> bool {
-        matches!(self.seen, Seen::Missing)
-    }
 }
 
-/// What is shown decides; what nobody sees makes no difference.
+/// Compares what clients see; other parts of an object make no difference.
 impl PartialEq for Node {
     fn eq(&self, other: &Self) -> bool {
         self.id == other.id && self.status() == other.status() && self.labels() == other.labels()
@@ -169,7 +162,7 @@ impl PartialEq for Node {
 
 impl Serialize for Node {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Id {
+        let ObjectId {
             kind,
             namespace,
             name,

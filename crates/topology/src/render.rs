@@ -1,126 +1,123 @@
-//! A neighbourhood for people, for programs and as a picture.
+//! A neighbourhood as a tree of text, as data and as a Mermaid flowchart.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
 use super::{
-    around::{Around, Found},
-    facts::Id,
+    neighbourhood::{Neighbourhood, Visited},
     node::{Edge, Relation},
+    object::ObjectId,
 };
 
-/// A step of the tree: how, and to whom.
-struct Step<'a> {
-    word: &'static str,
+/// A branch of the tree: an edge, seen from the node that it branches off from.
+struct Branch<'a> {
+    label: &'static str,
     relation: Relation,
     forwards: bool,
-    to: &'a Found,
+    to: &'a Visited,
 }
 
-impl Around {
-    /// A tree that begins at the object.
+impl Neighbourhood {
+    /// A tree for people that begins at the object.
     pub fn text(&self) -> String {
-        let root = &self.found[&self.root];
+        let root = &self.visited[&self.root];
         let mut text = format!("{}\n", self.line(root, true));
         let mut shown = BTreeSet::from([&self.root]);
-        self.branch(&self.root, "", &mut shown, &mut text);
+        self.write_branches(&self.root, "", &mut shown, &mut text);
         text
     }
 
-    fn branch<'a>(
+    fn write_branches<'a>(
         &'a self,
-        id: &'a Id,
+        id: &'a ObjectId,
         indent: &str,
-        shown: &mut BTreeSet<&'a Id>,
+        shown: &mut BTreeSet<&'a ObjectId>,
         text: &mut String,
     ) {
-        let steps = self.steps(id);
-        let last = steps.len().saturating_sub(1);
-        for (nth, step) in steps.into_iter().enumerate() {
-            let to = step.to.node.id();
+        let branches = self.branches(id);
+        let last = branches.len().saturating_sub(1);
+        for (nth, branch) in branches.into_iter().enumerate() {
+            let to = branch.to.node.id();
             let (corner, below) = if nth == last {
                 ("└─", "   ")
             } else {
                 ("├─", "│  ")
             };
-            let child = step.to.parent.as_ref() == Some(id);
+            let child = branch.to.parent.as_ref() == Some(id);
             let first = child && shown.insert(to);
-            let line = self.line(step.to, false);
+            let line = self.line(branch.to, false);
             let elsewhere = match () {
-                () if first || !self.goes_on(step.to) => "",
+                () if first || !self.has_branches(branch.to) => "",
                 () if shown.contains(to) => "  (see above)",
                 () => "  (see below)",
             };
             text.push_str(&format!(
                 "{indent}{corner} {} {line}{elsewhere}\n",
-                step.word
+                branch.label
             ));
             if first {
-                self.branch(to, &format!("{indent}{below}"), shown, text);
+                self.write_branches(to, &format!("{indent}{below}"), shown, text);
             }
         }
     }
 
-    fn goes_on(&self, found: &Found) -> bool {
-        let id = found.node.id();
-        found.depth < self.depth && self.passes(id) && !self.steps(id).is_empty()
+    fn has_branches(&self, visited: &Visited) -> bool {
+        !self.branches(visited.node.id()).is_empty()
     }
 
-    /// Where the tree goes from a node: to what was found from there, and along each
-    /// other edge once, at the end that was found first.
-    fn steps(&self, id: &Id) -> Vec<Step<'_>> {
-        let here = &self.found[id];
-        if here.depth == self.depth || !self.passes(id) {
+    /// The branches of a node: the nodes that were visited from there, and each other
+    /// edge once, at the end that was visited first.
+    fn branches(&self, id: &ObjectId) -> Vec<Branch<'_>> {
+        let here = &self.visited[id];
+        if here.depth == self.depth || !self.passes_through(id) {
             return Vec::new();
         }
-        let step = |edge: &Edge| {
+        let branch = |edge: &Edge| {
             let forwards = edge.from == *id;
             let other = match forwards {
                 true => &edge.to,
                 false if edge.to == *id => &edge.from,
                 false => return None,
             };
-            let to = &self.found[other];
+            let to = &self.visited[other];
             let child = to.parent.as_ref() == Some(id);
             let parent = here.parent.as_ref() == Some(other);
             let later = to.order > here.order;
-            (child || (!parent && later)).then_some(Step {
-                word: if forwards {
+            (child || (!parent && later)).then_some(Branch {
+                label: if forwards {
                     edge.relation.as_str()
                 } else {
-                    edge.relation.backwards()
+                    edge.relation.inverse()
                 },
                 relation: edge.relation,
                 forwards,
                 to,
             })
         };
-        let mut steps: Vec<_> = self.edges.iter().filter_map(step).collect();
-        steps.sort_by_key(|step| (!step.forwards, step.relation, step.to.order));
-        steps
+        let mut branches: Vec<_> = self.edges.iter().filter_map(branch).collect();
+        branches.sort_by_key(|one| (!one.forwards, one.relation, one.to.order));
+        branches
     }
 
-    /// What the tree says of a node; namespaces only where they differ.
-    fn line(&self, found: &Found, whole: bool) -> String {
-        let id = found.node.id();
-        let elsewhere = whole || id.namespace != self.root.namespace;
-        let place = match &*id.namespace {
-            namespace if elsewhere && !namespace.is_empty() => format!("{namespace}/"),
+    /// The line of a node; the namespace only for the root and where it differs.
+    fn line(&self, visited: &Visited, is_root: bool) -> String {
+        let id = visited.node.id();
+        let qualified = is_root || id.namespace != self.root.namespace;
+        let prefix = match &*id.namespace {
+            namespace if qualified && !namespace.is_empty() => format!("{namespace}/"),
             _ => String::new(),
         };
-        let status = match found.node.status() {
+        let status = match visited.node.status() {
             "" => String::new(),
             status => format!("  {status}"),
         };
-        format!("{} {place}{}{status}", id.kind, id.name)
+        format!("{} {prefix}{}{status}", id.kind, id.name)
     }
 
-    /// The same as data.
+    /// The nodes and edges as data.
     pub fn data(&self) -> Value {
-        let mut found: Vec<_> = self.found.values().collect();
-        found.sort_by_key(|one| one.order);
-        let nodes: Vec<_> = found.into_iter().map(|one| &one.node).collect();
+        let nodes: Vec<_> = self.in_order().map(|one| &one.node).collect();
         json!({
             "root": self.root,
             "depth": self.depth,
@@ -130,12 +127,17 @@ impl Around {
         })
     }
 
-    /// The same as a picture, in Mermaid's words.
+    /// The nodes in the order of the walk.
+    fn in_order(&self) -> impl Iterator<Item = &Visited> {
+        let mut visited: Vec<_> = self.visited.values().collect();
+        visited.sort_by_key(|one| one.order);
+        visited.into_iter()
+    }
+
+    /// A Mermaid flowchart.
     pub fn mermaid(&self) -> String {
         let mut text = String::from("flowchart LR\n");
-        let mut found: Vec<_> = self.found.values().collect();
-        found.sort_by_key(|one| one.order);
-        for one in found {
+        for one in self.in_order() {
             let id = one.node.id();
             let status = match one.node.status() {
                 "" => String::new(),
@@ -145,7 +147,7 @@ impl Around {
             text.push_str(&format!("  n{order}[\"{} {name}{status}\"]\n", id.kind));
         }
         for edge in &self.edges {
-            let (from, to) = (&self.found[&edge.from], &self.found[&edge.to]);
+            let (from, to) = (&self.visited[&edge.from], &self.visited[&edge.to]);
             let (from, to) = (from.order, to.order);
             text.push_str(&format!("  n{from} -->|{}| n{to}\n", edge.relation));
         }
@@ -153,7 +155,7 @@ impl Around {
     }
 }
 
-/// A text that cannot end the place it stands in.
+/// Escapes a text so that it cannot end the Mermaid label it stands in.
 fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {

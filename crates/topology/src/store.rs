@@ -1,4 +1,4 @@
-//! The graph itself: facts and a few indexes; nodes and edges are derived.
+//! The graph: object summaries and a few indexes. Nodes and edges are derived.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -7,342 +7,341 @@ use std::{
 
 use super::{
     delta::Delta,
-    facts::{Claim, Facts, Id},
-    kind::{Kind, Kinds},
-    node::{Edge, Node, Relation, Seen, Snapshot},
-    touched::Touched,
+    kind::{Kind, KindFilter},
+    node::{Edge, Node, NodeState, Relation, Snapshot},
+    object::{ObjectId, ObjectSummary, Reference},
+    pending::PendingChanges,
 };
 
-/// How far a graph reaches.
+/// Says which objects a graph shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
+pub enum GraphScope {
     /// The whole cluster.
-    Everything,
-    /// One namespace, and of what lives in none only what it names.
+    Cluster,
+    /// One namespace, and the nodes that its pods run on.
     Namespace,
 }
 
-/// The objects of a cluster or a namespace.
+/// Holds the objects of a cluster or a namespace.
 #[derive(Debug)]
 pub struct Graph {
-    reach: Reach,
+    scope: GraphScope,
     objects_max: usize,
-    /// By kind: objects for which there was no room since it was listed.
+    /// Objects for which there was no room since their kind was listed.
     refused: BTreeMap<Kind, usize>,
-    objects: HashMap<Id, Arc<Facts>>,
-    /// By what is named: who names it.
-    claimants: HashMap<Id, BTreeSet<Id>>,
-    spaces: HashMap<Arc<str>, Space>,
-    /// Kinds of which everything is known.
-    observed: BTreeSet<Kind>,
-    /// Since somebody is told.
-    touched: Option<Touched>,
+    objects: HashMap<ObjectId, Arc<ObjectSummary>>,
+    /// By the target of references: the objects that refer to it.
+    referrers: HashMap<ObjectId, BTreeSet<ObjectId>>,
+    selectable: HashMap<Arc<str>, NamespaceIndex>,
+    /// Kinds of which the graph has every object.
+    synced: BTreeSet<Kind>,
+    /// Recorded from the call of `track_changes` on.
+    pending: Option<PendingChanges>,
 }
 
-/// What meets in a namespace by labels.
+/// Indexes the two ends of label selection in one namespace.
 #[derive(Clone, Debug, Default)]
-struct Space {
-    pods: HashSet<Id>,
-    services: HashSet<Id>,
+struct NamespaceIndex {
+    pods: HashSet<ObjectId>,
+    services: HashSet<ObjectId>,
 }
 
 // === impl Graph ===
 
 impl Graph {
-    /// Nothing is known yet. There is room for so many objects.
-    pub fn new(reach: Reach, objects_max: usize) -> Self {
+    /// An empty graph with room for `objects_max` objects.
+    pub fn new(scope: GraphScope, objects_max: usize) -> Self {
         Self {
-            reach,
+            scope,
             objects_max,
             refused: BTreeMap::new(),
             objects: HashMap::new(),
-            claimants: HashMap::new(),
-            spaces: HashMap::new(),
-            observed: BTreeSet::new(),
-            touched: None,
+            referrers: HashMap::new(),
+            selectable: HashMap::new(),
+            synced: BTreeSet::new(),
+            pending: None,
         }
     }
 
-    /// The same as it is now, to be looked at while this one goes on.
+    /// A copy to read from while changes are applied to this graph. It tracks no changes.
     #[must_use]
     pub fn copy(&self) -> Self {
         Self {
-            reach: self.reach,
+            scope: self.scope,
             objects_max: self.objects_max,
             refused: self.refused.clone(),
             objects: self.objects.clone(),
-            claimants: self.claimants.clone(),
-            spaces: self.spaces.clone(),
-            observed: self.observed.clone(),
-            touched: None,
+            referrers: self.referrers.clone(),
+            selectable: self.selectable.clone(),
+            synced: self.synced.clone(),
+            pending: None,
         }
     }
 
-    /// How many objects there are.
+    /// The number of objects.
     pub fn len(&self) -> usize {
         self.objects.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no objects.
     pub fn is_empty(&self) -> bool {
         self.objects.is_empty()
     }
 
-    /// How often an object found no room.
+    /// The number of objects that found no room.
     pub fn refused(&self) -> usize {
         self.refused.values().sum()
     }
 
-    /// Whether everything of a kind is known, so that what is not here is nowhere.
-    pub fn knows_all(&self, kind: Kind) -> bool {
-        self.observed.contains(&kind)
+    /// Whether the graph has every object of a kind, so that one that is not here does
+    /// not exist.
+    pub fn has_synced(&self, kind: Kind) -> bool {
+        self.synced.contains(&kind)
     }
 
-    /// From here on, what changes is remembered until it is told.
-    pub fn follow(&mut self) {
-        self.touched.get_or_insert_default();
+    /// Records changes from here on, until a delta takes them.
+    pub fn track_changes(&mut self) {
+        self.pending.get_or_insert_default();
     }
 
-    /// What is otherwise since this was last asked.
+    /// Takes the changes since the last call.
     pub fn take_delta(&mut self) -> Delta {
-        let touched = self.touched.as_mut().map(std::mem::take);
-        touched.map_or_else(Delta::default, |touched| touched.against(self))
+        let pending = self.pending.as_mut().map(std::mem::take);
+        pending.map_or_else(Delta::default, |pending| pending.into_delta(self))
     }
 
-    /// Somebody is about to read it: what they see and others were not told yet is told
-    /// even if it is over by then.
-    pub fn show(&mut self) {
-        if let Some(mut touched) = self.touched.take() {
-            touched.show(self);
-            self.touched = Some(touched);
+    /// Notes that a client reads the graph now. The next delta has every pending change
+    /// that this client sees, even if it is reverted until then: the client would
+    /// otherwise never learn of the revert.
+    pub fn mark_read(&mut self) {
+        if let Some(mut pending) = self.pending.take() {
+            pending.mark_read(self);
+            self.pending = Some(pending);
         }
     }
 
-    /// Whether anything was touched since then.
-    pub fn is_touched(&self) -> bool {
-        self.touched
+    /// Whether anything changed since the last delta.
+    pub fn has_changes(&self) -> bool {
+        self.pending
             .as_ref()
-            .is_some_and(|touched| !touched.is_empty())
+            .is_some_and(|pending| !pending.is_empty())
     }
 
-    /// An object is as it says now. False if it said the same before, or if there is
-    /// no room for it.
-    pub fn set(&mut self, facts: Facts) -> bool {
-        let id = facts.id.clone();
+    /// Adds or replaces an object. False if it is unchanged, or if there is no room.
+    pub fn apply(&mut self, object: ObjectSummary) -> bool {
+        let id = object.id.clone();
         match self.objects.get(&id) {
-            Some(known) if **known == facts => return false,
+            Some(known) if **known == object => return false,
             None if self.objects.len() >= self.objects_max => {
                 *self.refused.entry(id.kind).or_default() += 1;
-                self.change_observed(id.kind, false);
+                self.set_synced(id.kind, false);
                 return false;
             }
             _ => {}
         }
-        self.before(&id, &facts.claims);
-        self.unlink(&id);
-        self.link(&facts);
-        self.objects.insert(id.clone(), Arc::new(facts));
-        self.after(&id);
+        self.record_before(&id, &object.references);
+        self.unindex(&id);
+        self.index(&object);
+        self.objects.insert(id.clone(), Arc::new(object));
+        self.record_after(&id);
         true
     }
 
-    /// An object is gone. False if it was not there.
-    pub fn remove(&mut self, id: &Id) -> bool {
+    /// Deletes an object. False if it did not exist.
+    pub fn delete(&mut self, id: &ObjectId) -> bool {
         if !self.objects.contains_key(id) {
             return false;
         }
-        self.before(id, &[]);
-        self.unlink(id);
+        self.record_before(id, &[]);
+        self.unindex(id);
         self.objects.remove(id);
-        self.after(id);
+        self.record_after(id);
         true
     }
 
-    /// These are all objects of a kind: what is not among them is gone.
-    pub fn relist(&mut self, kind: Kind, all: Vec<Facts>) {
+    /// Replaces all objects of a kind: those that are not in the list are deleted.
+    pub fn relist(&mut self, kind: Kind, all: Vec<ObjectSummary>) {
         self.refused.remove(&kind);
-        self.change_observed(kind, true);
-        let listed: HashSet<_> = all.iter().map(|facts| facts.id.clone()).collect();
-        self.remove_where(|id| id.kind == kind && !listed.contains(id));
-        for facts in all {
-            self.set(facts);
+        self.set_synced(kind, true);
+        let listed: HashSet<_> = all.iter().map(|object| object.id.clone()).collect();
+        self.delete_where(|id| id.kind == kind && !listed.contains(id));
+        for object in all {
+            self.apply(object);
         }
     }
 
-    /// Nothing is known of a kind any more: it may not be read.
-    pub fn leave_out(&mut self, kind: Kind) {
+    /// Forgets a kind that may not be read any more.
+    pub fn forget(&mut self, kind: Kind) {
         self.refused.remove(&kind);
-        self.change_observed(kind, false);
-        self.remove_where(|id| id.kind == kind);
+        self.set_synced(kind, false);
+        self.delete_where(|id| id.kind == kind);
     }
 
-    fn remove_where(&mut self, gone: impl Fn(&Id) -> bool) {
-        let gone: Vec<_> = self.objects.keys().filter(|id| gone(id)).cloned().collect();
+    fn delete_where(&mut self, is_gone: impl Fn(&ObjectId) -> bool) {
+        let ids = self.objects.keys();
+        let gone: Vec<_> = ids.filter(|id| is_gone(id)).cloned().collect();
         for id in gone {
-            self.remove(&id);
+            self.delete(&id);
         }
     }
 
-    /// What names something of the kind shows it otherwise from now on.
-    fn change_observed(&mut self, kind: Kind, observed: bool) {
-        if self.observed.contains(&kind) == observed {
+    /// Changes whether a kind is synced, and with it the nodes of all targets of that kind.
+    fn set_synced(&mut self, kind: Kind, synced: bool) {
+        if self.synced.contains(&kind) == synced {
             return;
         }
-        let named = self.claimants.keys().filter(|id| id.kind == kind);
-        let named: Vec<_> = named.cloned().collect();
-        for id in &named {
-            self.before(id, &[]);
+        let targets = self.referrers.keys().filter(|id| id.kind == kind);
+        let targets: Vec<_> = targets.cloned().collect();
+        for id in &targets {
+            self.record_before(id, &[]);
         }
-        if observed {
-            self.observed.insert(kind);
+        if synced {
+            self.synced.insert(kind);
         } else {
-            self.observed.remove(&kind);
+            self.synced.remove(&kind);
         }
-        for id in &named {
-            self.after(id);
+        for id in &targets {
+            self.record_after(id);
         }
     }
 
-    /// An object is about to change, and will name these.
-    fn before(&mut self, id: &Id, claims: &[Claim]) {
-        let Some(mut touched) = self.touched.take() else {
+    /// Records the state before an object changes to one with these references.
+    fn record_before(&mut self, id: &ObjectId, references: &[Reference]) {
+        let Some(mut pending) = self.pending.take() else {
             return;
         };
-        let known = self.objects.get(id);
-        let named = known
-            .into_iter()
-            .flat_map(|facts| &facts.claims)
-            .chain(claims);
-        for near in named.map(|claim| &claim.other).chain([id]) {
-            if !touched.knows(near) {
-                touched.node(near, self.node(near));
+        let known = self.objects.get(id).into_iter();
+        let references = known
+            .flat_map(|object| &object.references)
+            .chain(references);
+        for near in references.map(|reference| &reference.target).chain([id]) {
+            if !pending.has_node(near) {
+                pending.record_node(near, self.node(near));
             }
         }
         for edge in self.edges_at(id) {
-            touched.edge(edge, true);
+            pending.record_edge(edge, true);
         }
-        self.touched = Some(touched);
+        self.pending = Some(pending);
     }
 
-    /// It has changed.
-    fn after(&mut self, id: &Id) {
-        let Some(mut touched) = self.touched.take() else {
+    /// Records the edges that a change of an object has brought.
+    fn record_after(&mut self, id: &ObjectId) {
+        let Some(mut pending) = self.pending.take() else {
             return;
         };
         for edge in self.edges_at(id) {
-            touched.edge(edge, false);
+            pending.record_edge(edge, false);
         }
-        self.touched = Some(touched);
+        self.pending = Some(pending);
     }
 
-    fn link(&mut self, facts: &Facts) {
-        let id = &facts.id;
-        for claim in &facts.claims {
-            let claimants = self.claimants.entry(claim.other.clone()).or_default();
-            claimants.insert(id.clone());
+    fn index(&mut self, object: &ObjectSummary) {
+        let id = &object.id;
+        for reference in &object.references {
+            let referrers = self.referrers.entry(reference.target.clone()).or_default();
+            referrers.insert(id.clone());
         }
-        let space = || Arc::clone(&id.namespace);
-        let new = match id.kind {
-            Kind::Pod => self
-                .spaces
-                .entry(space())
-                .or_default()
-                .pods
-                .insert(id.clone()),
-            Kind::Service => self
-                .spaces
-                .entry(space())
-                .or_default()
-                .services
-                .insert(id.clone()),
-            _ => true,
-        };
-        debug_assert!(new, "{id} is in its place once");
+        if matches!(id.kind, Kind::Pod | Kind::Service) {
+            let namespace = Arc::clone(&id.namespace);
+            let index = self.selectable.entry(namespace).or_default();
+            let ids = match id.kind {
+                Kind::Pod => &mut index.pods,
+                _ => &mut index.services,
+            };
+            let new = ids.insert(id.clone());
+            debug_assert!(new, "{id} is indexed once");
+        }
     }
 
-    fn unlink(&mut self, id: &Id) {
-        let Some(facts) = self.objects.get(id) else {
+    fn unindex(&mut self, id: &ObjectId) {
+        let Some(object) = self.objects.get(id) else {
             return;
         };
-        for claim in &facts.claims {
-            if let Some(claimants) = self.claimants.get_mut(&claim.other) {
-                claimants.remove(id);
-                if claimants.is_empty() {
-                    self.claimants.remove(&claim.other);
+        for reference in &object.references {
+            if let Some(referrers) = self.referrers.get_mut(&reference.target) {
+                referrers.remove(id);
+                if referrers.is_empty() {
+                    self.referrers.remove(&reference.target);
                 }
             }
         }
-        if let Some(space) = self.spaces.get_mut(&id.namespace) {
-            space.pods.remove(id);
-            space.services.remove(id);
-            if space.pods.is_empty() && space.services.is_empty() {
-                self.spaces.remove(&id.namespace);
+        if let Some(index) = self.selectable.get_mut(&id.namespace) {
+            index.pods.remove(id);
+            index.services.remove(id);
+            if index.pods.is_empty() && index.services.is_empty() {
+                self.selectable.remove(&id.namespace);
             }
         }
     }
 
-    /// A node, if there is one.
-    pub fn node(&self, id: &Id) -> Option<Node> {
-        let claimants = self.claimants.get(id);
-        let seen = match self.objects.get(id) {
-            Some(facts) => {
-                let apart = id.kind == Kind::Node && self.reach == Reach::Namespace;
-                if apart && claimants.is_none() {
+    /// The node of an object, or of the target of a reference.
+    pub fn node(&self, id: &ObjectId) -> Option<Node> {
+        let state = match self.objects.get(id) {
+            Some(object) => {
+                let is_foreign = id.kind == Kind::Node && self.scope == GraphScope::Namespace;
+                if is_foreign && !self.referrers.contains_key(id) {
                     return None;
                 }
-                Seen::Object(Arc::clone(facts))
+                NodeState::Present(Arc::clone(object))
             }
             None => {
-                let observed = self.observed.contains(&id.kind);
-                let mut claims = self.claims_on(id);
-                // An owner that is gone is no news of what it leaves behind.
-                claims.find(|(_, claim)| claim.relation != Relation::Owns || !observed)?;
+                let synced = self.synced.contains(&id.kind);
+                let mut references = self.references_to(id);
+                // A dependent may outlive its owner: an owner that is gone is not shown.
+                references
+                    .find(|(_, reference)| reference.relation != Relation::Owns || !synced)?;
                 match () {
-                    () if observed => Seen::Missing,
-                    () if id.kind.is_reference() => Seen::Named,
-                    () => Seen::Unread,
+                    () if synced => NodeState::NotFound,
+                    () if id.kind.is_reference() => NodeState::Referenced,
+                    () => NodeState::Unreadable,
                 }
             }
         };
         let id = id.clone();
-        Some(Node { id, seen })
+        Some(Node { id, state })
     }
 
-    /// Who names an object, and how.
-    fn claims_on<'a>(&'a self, id: &'a Id) -> impl Iterator<Item = (&'a Facts, &'a Claim)> {
-        let claimants = self.claimants.get(id).into_iter().flatten();
-        let objects = claimants.filter_map(|claimant| self.objects.get(claimant));
-        objects.flat_map(move |facts| {
-            let claims = facts.claims.iter().filter(move |claim| claim.other == *id);
-            claims.map(move |claim| (&**facts, claim))
+    /// The references to an object, each with the object that has it.
+    fn references_to<'a>(
+        &'a self,
+        id: &'a ObjectId,
+    ) -> impl Iterator<Item = (&'a ObjectSummary, &'a Reference)> {
+        let referrers = self.referrers.get(id).into_iter().flatten();
+        let objects = referrers.filter_map(|referrer| self.objects.get(referrer));
+        objects.flat_map(move |object| {
+            let references = object.references.iter();
+            let here = references.filter(move |reference| reference.target == *id);
+            here.map(move |reference| (&**object, reference))
         })
     }
 
-    /// The edge that a claim makes, if it makes one.
-    fn edge(&self, facts: &Facts, claim: &Claim) -> Option<Edge> {
-        let (this, other) = (facts.id.clone(), claim.other.clone());
-        let relation = claim.relation;
+    /// The edge of a reference. A reference to an owner has one only if the UID is that
+    /// of the owner.
+    fn edge(&self, object: &ObjectSummary, reference: &Reference) -> Option<Edge> {
+        let (this, target) = (object.id.clone(), reference.target.clone());
+        let relation = reference.relation;
         if relation != Relation::Owns {
             return Some(Edge {
                 from: this,
                 relation,
-                to: other,
+                to: target,
             });
         }
-        let owns = match self.objects.get(&other) {
-            Some(owner) => claim.uid.as_deref() == Some(&owner.uid),
-            None => !self.observed.contains(&other.kind),
+        let owns = match self.objects.get(&target) {
+            Some(owner) => reference.uid.as_deref() == Some(&owner.uid),
+            None => !self.synced.contains(&target.kind),
         };
         owns.then_some(Edge {
-            from: other,
+            from: target,
             relation,
             to: this,
         })
     }
 
-    /// Whether there is that edge.
+    /// Whether the graph has an edge.
     pub fn has_edge(&self, edge: &Edge) -> bool {
-        let (claimant, other) = match edge.relation {
+        let (referrer, target) = match edge.relation {
             Relation::Selects => {
                 let ends = (self.objects.get(&edge.from), self.objects.get(&edge.to));
                 return matches!(ends, (Some(from), Some(to)) if selects(from, to));
@@ -350,41 +349,40 @@ impl Graph {
             Relation::Owns => (&edge.to, &edge.from),
             _ => (&edge.from, &edge.to),
         };
-        self.objects.get(claimant).is_some_and(|facts| {
-            let mut claims = facts.claims.iter();
-            claims.any(|claim| {
-                claim.relation == edge.relation
-                    && claim.other == *other
-                    && self.edge(facts, claim).is_some()
+        self.objects.get(referrer).is_some_and(|object| {
+            object.references.iter().any(|reference| {
+                reference.relation == edge.relation
+                    && reference.target == *target
+                    && self.edge(object, reference).is_some()
             })
         })
     }
 
-    /// All edges that begin or end at an object, in order.
-    pub fn edges_at(&self, id: &Id) -> BTreeSet<Edge> {
+    /// All edges that begin or end at an object, sorted.
+    pub fn edges_at(&self, id: &ObjectId) -> BTreeSet<Edge> {
         let own = self.objects.get(id);
-        let claims = own.into_iter().flat_map(|facts| {
-            let claims = facts.claims.iter();
-            claims.map(move |claim| (&**facts, claim))
+        let references = own.into_iter().flat_map(|object| {
+            let references = object.references.iter();
+            references.map(move |reference| (&**object, reference))
         });
-        let named = claims.chain(self.claims_on(id));
-        let mut edges: BTreeSet<_> = named
-            .filter_map(|(facts, claim)| self.edge(facts, claim))
+        let mut edges: BTreeSet<_> = references
+            .chain(self.references_to(id))
+            .filter_map(|(object, reference)| self.edge(object, reference))
             .collect();
-        let space = self.spaces.get(&id.namespace);
-        if let (Some(facts), Some(space)) = (own, space) {
-            let met = match id.kind {
-                Kind::Pod => &space.services,
-                Kind::Service => &space.pods,
+        let index = self.selectable.get(&id.namespace);
+        if let (Some(object), Some(index)) = (own, index) {
+            let others = match id.kind {
+                Kind::Pod => &index.services,
+                Kind::Service => &index.pods,
                 _ => return edges,
             };
-            let met = met.iter().filter_map(|id| self.objects.get(id));
-            let ends = met.map(|other| match id.kind {
-                Kind::Pod => (other, facts),
-                _ => (facts, other),
+            let others = others.iter().filter_map(|id| self.objects.get(id));
+            let ends = others.map(|other| match id.kind {
+                Kind::Pod => (other, object),
+                _ => (object, other),
             });
-            let ties = ends.filter(|(from, to)| selects(from, to));
-            edges.extend(ties.map(|(from, to)| Edge {
+            let selected = ends.filter(|(from, to)| selects(from, to));
+            edges.extend(selected.map(|(from, to)| Edge {
                 from: from.id.clone(),
                 relation: Relation::Selects,
                 to: to.id.clone(),
@@ -393,22 +391,20 @@ impl Graph {
         edges
     }
 
-    /// Everything of these kinds, and what ties it together.
-    pub fn snapshot(&self, kinds: &Kinds) -> Snapshot {
-        let wanted = |id: &&Id| kinds.has(id.kind);
-        let absent = self
-            .claimants
-            .keys()
-            .filter(|id| !self.objects.contains_key(id));
+    /// All nodes of these kinds, and the edges between them.
+    pub fn snapshot(&self, kinds: &KindFilter) -> Snapshot {
+        let wanted = |id: &&ObjectId| kinds.matches(id.kind);
+        let targets = self.referrers.keys();
+        let absent = targets.filter(|id| !self.objects.contains_key(id));
         let ids = self.objects.keys().chain(absent).filter(wanted);
         let mut nodes: Vec<_> = ids.filter_map(|id| self.node(id)).collect();
         nodes.sort_unstable_by(|a, b| a.id.cmp(&b.id));
         let mut edges = Vec::new();
-        for facts in self.objects.values() {
-            let claims = facts.claims.iter();
-            edges.extend(claims.filter_map(|claim| self.edge(facts, claim)));
-            if facts.id.kind == Kind::Service {
-                let at = self.edges_at(&facts.id).into_iter();
+        for object in self.objects.values() {
+            let references = object.references.iter();
+            edges.extend(references.filter_map(|reference| self.edge(object, reference)));
+            if object.id.kind == Kind::Service {
+                let at = self.edges_at(&object.id).into_iter();
                 edges.extend(at.filter(|edge| edge.relation == Relation::Selects));
             }
         }
@@ -417,17 +413,17 @@ impl Graph {
         Snapshot { nodes, edges }
     }
 
-    /// The names of all nodes of a kind in a namespace.
+    /// The names of all nodes of a kind in a namespace, sorted.
     pub fn names(&self, kind: Kind, namespace: &str) -> Vec<Arc<str>> {
-        let here = |id: &&Id| id.kind == kind && &*id.namespace == namespace;
-        let ids = self.objects.keys().chain(self.claimants.keys());
+        let here = |id: &&ObjectId| id.kind == kind && &*id.namespace == namespace;
+        let ids = self.objects.keys().chain(self.referrers.keys());
         let names: BTreeSet<_> = ids.filter(here).map(|id| Arc::clone(&id.name)).collect();
         names.into_iter().collect()
     }
 }
 
-/// Whether a service sends to a pod.
-fn selects(from: &Facts, to: &Facts) -> bool {
+/// Whether a Service selects a Pod.
+fn selects(from: &ObjectSummary, to: &ObjectSummary) -> bool {
     from.id.kind == Kind::Service
         && to.id.kind == Kind::Pod
         && from.id.namespace == to.id.namespace

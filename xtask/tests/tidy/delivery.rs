@@ -1,4 +1,4 @@
-//! One path tells clients of what happened; nobody beside it handles what fails.
+//! Notifications have one path to clients, and failures are handled only there.
 
 use regex::Regex;
 
@@ -48,7 +48,7 @@ fn no_call_site_handles_what_fails_and_nothing_stands_in_between() {
         ["crates/mcp-notify/src/rmcp.rs"]
     );
     let around = r"\.send_notification\(|\.notify_(resource|tool|prompt|logging|progress)";
-    for server in ["core", "k8s", "server", "project", "kubecrier"] {
+    for server in ["client", "core", "k8s", "server", "project", "kubecrier"] {
         let server = format!("crates/{server}/src");
         assert_eq!(places(&server, around), [""; 0]);
         assert_eq!(

@@ -83,7 +83,7 @@ fn every_dependency_is_used_by_some_crate() {
             !crates.contains(&plain) && !crates.contains(&detailed)
         })
         .collect();
-    assert!(idle.is_empty(), "nobody uses {idle:?}");
+    assert!(idle.is_empty(), "no crate uses {idle:?}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use kubecrier_core::{
     Event, InvolvedObject,
-    filters::{EventType, Filters, Request},
+    filters::{EventType, FilterRequest, Filters},
 };
 
 use crate::process;
@@ -49,7 +49,7 @@ pub(crate) fn measure() -> Result<Decisions> {
 
 /// Of every kind that can be asked for; most of them look at most of it.
 fn filter(nth: u32) -> Result<Filters> {
-    let mut request = Request::default();
+    let mut request = FilterRequest::default();
     match nth % 10 {
         0 => {}
         1 => request.namespace = Some(format!("team-{}", nth % 50)),
@@ -79,19 +79,20 @@ fn event(nth: u32) -> Event {
         ("pod-template-hash", format!("{nth:x}")),
     ];
     let labels = labels.map(|(key, value)| (key.to_owned(), value));
-    let mut event = Event::default();
-    event.uid = format!("uid-{nth}");
-    event.namespace.clone_from(&namespace);
-    kind.clone_into(&mut event.kind);
-    reason.clone_into(&mut event.reason);
-    event.labels = Arc::new(labels.into());
-    event.involved = InvolvedObject {
-        kind: ["Pod", "Deployment"][(nth % 2) as usize].to_owned(),
-        name: format!("web-{}", nth % 200),
-        namespace,
-        ..InvolvedObject::default()
-    };
-    event
+    Event {
+        uid: format!("uid-{nth}"),
+        namespace: namespace.clone(),
+        kind: kind.to_owned(),
+        reason: reason.to_owned(),
+        labels: Arc::new(labels.into()),
+        involved: InvolvedObject {
+            kind: ["Pod", "Deployment"][(nth % 2) as usize].to_owned(),
+            name: format!("web-{}", nth % 200),
+            namespace,
+            ..InvolvedObject::default()
+        },
+        ..Event::default()
+    }
 }
 
 #[cfg(test)]

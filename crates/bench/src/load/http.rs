@@ -7,7 +7,7 @@ use tokio::{
     net::{TcpSocket, TcpStream},
 };
 
-/// What is read at once.
+/// Bytes per read.
 const READ_BYTES: usize = 64 * 1024;
 
 /// A connection to the server. Requests on it come one after another, and the last
@@ -17,7 +17,7 @@ pub(crate) struct Connection {
     port: u16,
     input: Vec<u8>,
     /// Where in the stream's body the next byte of `input` is.
-    place: Place,
+    state: ChunkState,
 }
 
 /// An answer that has come whole.
@@ -27,15 +27,16 @@ pub(crate) struct Answer {
     pub(crate) body: Vec<u8>,
 }
 
+/// The position of the parser in a chunked body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    /// Before the line that says how long a chunk is.
+enum ChunkState {
+    /// Before the line with the size of a chunk.
     Size,
-    /// In a chunk, with so many bytes to come.
+    /// In a chunk, with that many bytes left.
     Data(usize),
-    /// Before the end of line behind a chunk.
+    /// Before the line end after a chunk.
     End,
-    /// Before the end of line behind the last chunk, which is empty.
+    /// Before the line end after the last chunk, which is empty.
     Last,
     /// After the last chunk.
     Over,
@@ -62,7 +63,7 @@ impl Connection {
             socket,
             port,
             input: Vec::new(),
-            place: Place::Size,
+            state: ChunkState::Size,
         })
     }
 
@@ -88,7 +89,7 @@ impl Connection {
         self.answer().await
     }
 
-    /// A POST whose answer nobody reads.
+    /// Sends a POST without reading its answer.
     pub(crate) async fn send_post(&mut self, session: &str, body: &str) -> Result<()> {
         let head = format!(
             "content-type: application/json\r\ncontent-length: {}\r\n",
@@ -131,7 +132,7 @@ impl Connection {
         let head = self.head().await?;
         ensure!(status(&head)? == 200, "the stream was refused: {head}");
         ensure!(is_chunked(&head), "a stream has chunks: {head}");
-        self.place = Place::Size;
+        self.state = ChunkState::Size;
         Ok(())
     }
 
@@ -172,10 +173,10 @@ impl Connection {
         let head = self.head().await?;
         let mut whole = Vec::new();
         if is_chunked(&head) {
-            self.place = Place::Size;
+            self.state = ChunkState::Size;
             loop {
                 self.take_body(&mut whole)?;
-                if self.place == Place::Over {
+                if self.state == ChunkState::Over {
                     break;
                 }
                 ensure!(self.read().await?, "closed in an answer");
@@ -205,7 +206,7 @@ impl Connection {
 
     /// Whether the body has come to its end.
     pub(crate) fn is_over(&self) -> bool {
-        self.place == Place::Over
+        self.state == ChunkState::Over
     }
 
     /// Waits for more; false at the end. Cancel-safe.
@@ -219,7 +220,7 @@ impl Connection {
         }
     }
 
-    /// What has been read of the body. What is left behind is looked at next time.
+    /// The bytes of the body read so far; those not taken are returned again next time.
     pub(crate) fn body(&mut self) -> Body<'_> {
         Body {
             connection: self,
@@ -234,44 +235,44 @@ impl Body<'_> {
     /// The next piece of data.
     pub(crate) fn next(&mut self) -> Result<Option<&[u8]>> {
         loop {
-            let Connection { input, place, .. } = &mut *self.connection;
+            let Connection { input, state, .. } = &mut *self.connection;
             let rest = &input[self.at..];
-            match *place {
-                Place::Over => return Ok(None),
-                Place::Size => {
+            match *state {
+                ChunkState::Over => return Ok(None),
+                ChunkState::Size => {
                     let Some(end) = memmem::find(rest, b"\r\n") else {
                         return Ok(None);
                     };
                     let digits = std::str::from_utf8(&rest[..end])?;
                     let size = usize::from_str_radix(digits.trim(), 16)?;
                     self.at += end + 2;
-                    *place = match size {
-                        0 => Place::Last,
-                        size => Place::Data(size),
+                    *state = match size {
+                        0 => ChunkState::Last,
+                        size => ChunkState::Data(size),
                     };
                 }
-                Place::Data(left) => {
+                ChunkState::Data(left) => {
                     if rest.is_empty() {
                         return Ok(None);
                     }
                     let now = left.min(rest.len());
-                    *place = match left - now {
-                        0 => Place::End,
-                        left => Place::Data(left),
+                    *state = match left - now {
+                        0 => ChunkState::End,
+                        left => ChunkState::Data(left),
                     };
                     let begin = self.at;
                     self.at += now;
                     return Ok(Some(&self.connection.input[begin..begin + now]));
                 }
-                Place::End | Place::Last => {
+                ChunkState::End | ChunkState::Last => {
                     if rest.len() < 2 {
                         return Ok(None);
                     }
                     ensure!(rest.starts_with(b"\r\n"), "a chunk is longer than it said");
                     self.at += 2;
-                    *place = match *place {
-                        Place::Last => Place::Over,
-                        _ => Place::Size,
+                    *state = match *state {
+                        ChunkState::Last => ChunkState::Over,
+                        _ => ChunkState::Size,
                     };
                 }
             }

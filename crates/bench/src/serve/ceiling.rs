@@ -1,5 +1,5 @@
-//! What there is to reach: the bytes of a message, made once, handed to every
-//! stream through a queue, and nothing else.
+//! The upper bound: the bytes of a message, made once, passed to every stream through a
+//! queue, and nothing else.
 
 use std::{net::SocketAddr, ops::Range, sync::Arc};
 

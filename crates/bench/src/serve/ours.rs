@@ -46,7 +46,7 @@ pub(super) async fn start() -> Result<(SocketAddr, Ours)> {
         metrics: metrics.clone(),
         lifecycle: lifecycle.clone(),
         limits: config.tools,
-        offer: config.offer,
+        tool_filter: config.tool_filter,
         subscriptions: config.subscriptions,
         redactor: config.redactor,
         captures: config.captures,

@@ -1,4 +1,5 @@
-//! Clients as they are in the field. What the server owes each of them is checked.
+//! Clients with the behaviours found in practice; each checks that the server treats it
+//! correctly.
 
 use std::{cell::Cell, rc::Rc};
 
@@ -13,16 +14,16 @@ const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 
 const LIST: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
 
-/// What a client needs.
-pub(super) struct World {
+/// A client of a wave.
+pub(super) struct SoakClient {
     pub(super) port: u16,
-    pub(super) tally: Rc<Tally>,
+    pub(super) counters: Rc<Counters>,
     pub(super) until: Instant,
 }
 
-/// What happened in a wave.
+/// Counters of a wave.
 #[derive(Default)]
-pub(super) struct Tally {
+pub(super) struct Counters {
     pub(super) clients: Cell<u64>,
     pub(super) streams: Cell<u64>,
     pub(super) messages: Cell<u64>,
@@ -30,9 +31,9 @@ pub(super) struct Tally {
     pub(super) refused: Cell<u64>,
 }
 
-/// What kinds of clients there are.
+/// The behaviours of clients.
 #[derive(Clone, Copy, Debug)]
-enum Manner {
+enum ClientKind {
     Polite,
     Vanishing,
     Returning,
@@ -43,45 +44,45 @@ enum Manner {
     Silent,
 }
 
-const MANNERS: [Manner; 8] = [
-    Manner::Polite,
-    Manner::Vanishing,
-    Manner::Returning,
-    Manner::Stalling,
-    Manner::Idling,
-    Manner::TakingOver,
-    Manner::Babbling,
-    Manner::Silent,
+const CLIENT_KINDS: [ClientKind; 8] = [
+    ClientKind::Polite,
+    ClientKind::Vanishing,
+    ClientKind::Returning,
+    ClientKind::Stalling,
+    ClientKind::Idling,
+    ClientKind::TakingOver,
+    ClientKind::Babbling,
+    ClientKind::Silent,
 ];
 
-/// One client after another, until the wave is over.
-pub(super) async fn take_turns(world: World, seat: usize, wave: usize) -> Result<()> {
+/// Runs one behaviour after another until the wave is over.
+pub(super) async fn take_turns(client: SoakClient, seat: usize, wave: usize) -> Result<()> {
     let mut turn = seat + wave;
-    while Instant::now() < world.until {
-        let manner = MANNERS[turn % MANNERS.len()];
+    while Instant::now() < client.until {
+        let kind = CLIENT_KINDS[turn % CLIENT_KINDS.len()];
         turn += 1;
-        world.tally.clients.bump(1);
-        world
-            .be(manner, turn)
+        client.counters.clients.bump(1);
+        client
+            .run(kind, turn)
             .await
-            .with_context(|| format!("a client that is {manner:?}"))?;
+            .with_context(|| format!("a client that is {kind:?}"))?;
     }
     Ok(())
 }
 
-// === impl World ===
+// === impl SoakClient ===
 
-impl World {
-    async fn be(&self, manner: Manner, turn: usize) -> Result<()> {
-        match manner {
-            Manner::Polite => self.polite().await,
-            Manner::Vanishing => self.vanishing().await,
-            Manner::Returning => self.returning().await,
-            Manner::Stalling => self.stalling().await,
-            Manner::Idling => self.idling().await,
-            Manner::TakingOver => self.taking_over().await,
-            Manner::Babbling => self.babbling(turn).await,
-            Manner::Silent => self.silent().await,
+impl SoakClient {
+    async fn run(&self, kind: ClientKind, turn: usize) -> Result<()> {
+        match kind {
+            ClientKind::Polite => self.polite().await,
+            ClientKind::Vanishing => self.vanishing().await,
+            ClientKind::Returning => self.returning().await,
+            ClientKind::Stalling => self.stalling().await,
+            ClientKind::Idling => self.idling().await,
+            ClientKind::TakingOver => self.taking_over().await,
+            ClientKind::Babbling => self.babbling(turn).await,
+            ClientKind::Silent => self.silent().await,
         }
     }
 
@@ -95,7 +96,7 @@ impl World {
         ensure!(ended.status == 202, "DELETE: {}", ended.status);
         let after = within(asking.post(Some(&session), LIST)).await?;
         ensure!(after.status == 404, "after DELETE: {}", after.status);
-        self.tally.refused.bump(1);
+        self.counters.refused.bump(1);
         Ok(())
     }
 
@@ -119,7 +120,7 @@ impl World {
             again[0] == before_last + 1,
             "resumed after {before_last} with {again:?}"
         );
-        self.tally.resumed.bump(1);
+        self.counters.resumed.bump(1);
         within(asking.delete(&session)).await?;
         Ok(())
     }
@@ -154,7 +155,7 @@ impl World {
             "after the idle timeout: {}",
             late.status
         );
-        self.tally.refused.bump(1);
+        self.counters.refused.bump(1);
         Ok(())
     }
 
@@ -205,7 +206,7 @@ impl World {
         let mut other = Connection::open(self.port, None).await?;
         let answer = within(other.post(None, "{\"jsonrpc\":")).await?;
         ensure!(answer.status == 400, "half JSON: {}", answer.status);
-        self.tally.refused.bump(1);
+        self.counters.refused.bump(1);
         Ok(())
     }
 
@@ -228,7 +229,7 @@ impl World {
     async fn listen(&self, session: &str, after: Option<u64>) -> Result<Connection> {
         let mut connection = Connection::open(self.port, Some(4096)).await?;
         within(connection.open_stream(Some(session), after)).await?;
-        self.tally.streams.bump(1);
+        self.counters.streams.bump(1);
         Ok(connection)
     }
 
@@ -253,7 +254,7 @@ impl World {
             ids.windows(2).all(|pair| pair[0] + 1 == pair[1]),
             "ids with holes: {ids:?}"
         );
-        self.tally.messages.bump(u64::try_from(ids.len())?);
+        self.counters.messages.bump(u64::try_from(ids.len())?);
         Ok(ids)
     }
 
@@ -278,9 +279,9 @@ async fn within<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     timeout(ANSWERED_WITHIN, work).await.context("no answer")?
 }
 
-// === impl Tally ===
+// === impl Counters ===
 
-impl Tally {
+impl Counters {
     /// A wave in which something never happened shows nothing about it.
     pub(super) fn is_everything(&self) -> Result<()> {
         let all = [

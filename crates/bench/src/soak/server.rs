@@ -13,10 +13,10 @@ use tokio::{
 };
 
 use super::{IDLE_TIMEOUT, Left};
-use crate::{load::http::Connection, process, say};
+use crate::{load::http::Connection, print_line, process};
 
 /// Longer than a start or a stop takes.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A running server with a kubeconfig of its own.
 pub(super) struct Server {
@@ -53,7 +53,7 @@ impl Server {
         let pid = child.id().context("it has ended at once")?;
         let stderr = child.stderr.take().context("no stderr")?;
         let mut lines = BufReader::new(stderr).lines();
-        let port = timeout(PATIENCE, port(&mut lines)).await??;
+        let port = timeout(TIMEOUT, port(&mut lines)).await??;
         let log = tokio::task::spawn_local(watch(lines));
         Ok(Self {
             child,
@@ -93,7 +93,7 @@ impl Server {
     pub(super) async fn stop(mut self) -> Result<()> {
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
         kill_process(pid.context("no pid")?, Signal::TERM)?;
-        let status = timeout(PATIENCE, self.child.wait())
+        let status = timeout(TIMEOUT, self.child.wait())
             .await
             .context("the server does not stop")??;
         ensure!(status.success(), "the server stopped with {status}");
@@ -116,7 +116,7 @@ pub(crate) async fn port(lines: &mut Lines<BufReader<ChildStderr>>) -> Result<u1
 pub(crate) async fn watch(mut lines: Lines<BufReader<ChildStderr>>) {
     while let Ok(Some(line)) = lines.next_line().await {
         if line.contains("ERROR") {
-            say(&line);
+            print_line(&line);
         }
     }
 }

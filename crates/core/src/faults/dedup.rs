@@ -1,95 +1,78 @@
-//! One notification per fault and minute, for one subscription.
+//! Deduplication of faults for one subscription: a key passes once per window.
 
 use std::{
     collections::{HashSet, VecDeque, hash_map::RandomState},
     hash::BuildHasher,
-    time::Duration,
 };
 
 use tokio::time::Instant;
 
-/// How long the same fault is not told again, from when it was told.
-pub const WINDOW: Duration = Duration::from_mins(1);
+use super::{WINDOW, key::FaultKey};
 
-/// As many faults as one subscription can be told of in a window, by far.
+/// Far more keys than one subscription can be notified of in a window.
 const KEYS_MAX: usize = 4096;
 
-/// What makes two warnings the same.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct FaultKey {
-    /// The context of the kubeconfig.
-    pub cluster: String,
-    /// Where the pod lives.
-    pub namespace: String,
-    /// The pod.
-    pub pod: String,
-    /// The event's reason.
-    pub reason: String,
-    /// How often the event was seen: of its series, else its own, else 1.
-    pub count: i32,
-}
-
-/// What one subscription has been told of. Its size is bounded: with too many
-/// faults the oldest is forgotten, and could be told again.
+/// The keys that one subscription was notified of. Its size is bounded: with too many keys
+/// the oldest is evicted, and could pass again.
 #[derive(Debug)]
 pub struct Dedup {
     hasher: RandomState,
     // Hashes are enough, and small: the keys themselves come from workloads.
-    told: HashSet<u64>,
+    seen: HashSet<u64>,
     by_age: VecDeque<(Instant, u64)>,
-    forgotten: u64,
+    evicted: u64,
 }
 
 // === impl Dedup ===
 
 impl Dedup {
-    /// Has been told nothing.
+    /// No key has passed yet.
     pub fn new() -> Self {
         Self {
             hasher: RandomState::new(),
-            told: HashSet::new(),
+            seen: HashSet::new(),
             by_age: VecDeque::new(),
-            forgotten: 0,
+            evicted: 0,
         }
     }
 
-    /// Whether this fault is to be told now. It begins a window; what falls into it
-    /// does not make it longer.
+    /// Whether a key passes now. A key that passes starts its window; repeats within the
+    /// window do not extend it.
     pub fn admit(&mut self, key: &FaultKey) -> bool {
         let now = Instant::now();
         while let Some((at, hash)) = self.by_age.front().copied()
             && now.duration_since(at) >= WINDOW
         {
             self.by_age.pop_front();
-            self.told.remove(&hash);
+            self.seen.remove(&hash);
         }
         let hash = self.hasher.hash_one(key);
-        if !self.told.insert(hash) {
+        if !self.seen.insert(hash) {
             return false;
         }
         self.by_age.push_back((now, hash));
         if self.by_age.len() > KEYS_MAX
             && let Some((_, oldest)) = self.by_age.pop_front()
         {
-            self.told.remove(&oldest);
-            self.forgotten += 1;
+            self.seen.remove(&oldest);
+            self.evicted += 1;
         }
         true
     }
 
-    /// How many faults are in their window.
+    /// Number of keys within their window.
     pub fn len(&self) -> usize {
-        self.told.len()
+        self.seen.len()
     }
 
-    /// Whether none is.
+    /// Whether no key is within its window.
     pub fn is_empty(&self) -> bool {
-        self.told.is_empty()
+        self.seen.is_empty()
     }
 
-    /// How many had to be forgotten before their window was over.
-    pub fn forgotten(&self) -> u64 {
-        self.forgotten
+    /// Number of keys that were evicted before their window was over.
+    pub fn evicted(&self) -> u64 {
+        self.evicted
     }
 }
 
@@ -101,6 +84,8 @@ impl Default for Dedup {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn key(pod: &str, count: i32) -> FaultKey {
@@ -118,7 +103,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_same_fault_is_told_again_after_a_minute_and_not_before() {
+    async fn the_same_fault_passes_again_after_a_minute_and_not_before() {
         let mut dedup = Dedup::new();
         assert!(dedup.admit(&key("web", 1)));
         assert!(!dedup.admit(&key("web", 1)));
@@ -138,7 +123,7 @@ mod tests {
             assert!(!dedup.admit(&key("web", 1)));
         }
         pass(6).await;
-        assert!(dedup.admit(&key("web", 1)), "61 s after it was first told");
+        assert!(dedup.admit(&key("web", 1)), "61 s after it first passed");
     }
 
     #[tokio::test(start_paused = true)]
@@ -169,9 +154,9 @@ mod tests {
         for n in 0..3 * 4096 {
             assert!(dedup.admit(&key("web", n)));
         }
-        assert_eq!((dedup.len(), dedup.forgotten()), (4096, 2 * 4096));
+        assert_eq!((dedup.len(), dedup.evicted()), (4096, 2 * 4096));
         assert!(!dedup.admit(&key("web", 3 * 4096 - 1)));
-        assert!(dedup.admit(&key("web", 0)), "forgotten");
+        assert!(dedup.admit(&key("web", 0)), "evicted");
         pass(61).await;
         assert!(dedup.admit(&key("web", -1)));
         assert_eq!(dedup.len(), 1);

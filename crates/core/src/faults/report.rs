@@ -1,4 +1,4 @@
-//! Evidence, serialised once for everybody who gets it.
+//! Report of a fault: its evidence, serialised once for all subscribers.
 
 use std::sync::Arc;
 
@@ -7,26 +7,22 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use tokio::time::Instant;
 
-use super::{captures::Captured, dedup::WINDOW};
+use super::{WINDOW, capture::Captured};
 
-/// What goes with a fault.
+/// Report of a fault.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// The same for the same fault, whenever it is told.
+    /// Id of the fault, the same for each of its repetitions.
     pub fault_id: String,
-    /// Whose words these are.
     note: &'static str,
-    /// The ends of the logs.
     logs: Arc<RawValue>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     containers_omitted: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     context: Option<Arc<RawValue>>,
-    /// The line that says what crashed.
     #[serde(skip)]
     headline: Option<String>,
-    /// Whether there is any log in it.
     #[serde(skip)]
     has_samples: bool,
     #[serde(skip)]
@@ -36,7 +32,7 @@ pub struct Report {
 // === impl Report ===
 
 impl Report {
-    /// The report of what was captured.
+    /// Serialises what was captured.
     pub fn new(captured: &Captured) -> Self {
         let evidence = &captured.evidence;
         // Strings and numbers always serialise.
@@ -55,22 +51,22 @@ impl Report {
         }
     }
 
-    /// The line that says what crashed, if one does.
+    /// The log line that shows the crash, if there is one.
     pub fn headline(&self) -> Option<&str> {
         self.headline.as_deref()
     }
 
-    /// Whether there is any log in it.
+    /// Whether the report has a sample of any log.
     pub fn has_samples(&self) -> bool {
         self.has_samples
     }
 
-    /// Whether it is as good as a new one would be.
+    /// Whether a new capture would find the same evidence.
     pub fn is_fresh(&self) -> bool {
         self.has_samples && self.made.elapsed() < WINDOW
     }
 
-    /// About how much it weighs.
+    /// Approximate size.
     pub fn bytes(&self) -> usize {
         let context = self.context.as_ref().map_or(0, |raw| raw.get().len());
         self.logs.get().len() + context + 200

@@ -1,22 +1,22 @@
-//! What a crash looks like in a log: one table.
+//! Crash signatures: what a crash looks like in a log, as one table.
 
 use std::sync::LazyLock;
 
 use regex::bytes::Regex;
 use serde::Serialize;
 
-/// A longer line is looked at only so far, and shown even less.
+/// A longer line is searched only so far, and shown even less.
 const LOOK_BYTES: usize = 4096;
 const SHOW_BYTES: usize = 300;
 
-/// How many lines of a Python traceback may come before what was raised.
+/// Lines of a Python traceback before the line with the exception, at most.
 const TRACEBACK_LINES: usize = 200;
 
-/// What crashed.
+/// Runtime or cause of a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Kind {
+pub enum CrashKind {
     /// A Go panic or a fatal error of its runtime.
     Go,
     /// A Rust panic or abort.
@@ -25,13 +25,13 @@ pub enum Kind {
     Java,
     /// A Python traceback.
     Python,
-    /// An exception or rejection that nobody caught, in Node.js.
+    /// An uncaught exception or rejection in Node.js.
     Node,
     /// Memory violations, aborts, failed assertions, sanitizers.
     Native,
-    /// Ended for want of memory.
+    /// Out of memory.
     OutOfMemory,
-    /// An exception that nobody handled, in .NET.
+    /// An unhandled exception in .NET.
     Dotnet,
     /// A Ruby exception.
     Ruby,
@@ -39,152 +39,180 @@ pub enum Kind {
     Php,
 }
 
-/// A crash, and the line that says so.
+/// A crash and the log line that shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Signature {
-    /// What crashed.
-    pub kind: Kind,
+pub struct CrashSignature {
+    /// Runtime or cause.
+    pub kind: CrashKind,
     /// The line, cut to a readable length.
     pub line: String,
 }
 
-/// Looks at a log line by line.
+/// Searches a log for crashes, line by line.
 #[derive(Debug, Default)]
 pub struct Detector {
-    found: Option<(Rank, Signature)>,
-    /// Lines until the one that a Python traceback ends with.
+    found: Option<(Rank, CrashSignature)>,
+    /// Lines that a Python traceback may still have.
     traceback: usize,
 }
 
-/// How much a line says. The last line of the highest rank is the one to show.
+/// How much a line tells. The last line of the highest rank is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
-    /// There was a crash: a stack begins, a core was dumped.
+    /// That there was a crash: a stack begins, a core was dumped.
     Trace,
-    /// What it was.
+    /// What the crash was.
     Headline,
 }
 
 use Rank::{Headline, Trace};
 
-/// Of two that match the same line the first one wins.
-const TABLE: [(Kind, Rank, &str); 35] = [
-    (Kind::OutOfMemory, Headline, r"java\.lang\.OutOfMemoryError"),
+/// Of two patterns that match the same line the first one wins.
+const TABLE: [(CrashKind, Rank, &str); 35] = [
     (
-        Kind::OutOfMemory,
+        CrashKind::OutOfMemory,
+        Headline,
+        r"java\.lang\.OutOfMemoryError",
+    ),
+    (
+        CrashKind::OutOfMemory,
         Headline,
         r"FATAL ERROR: [ -~]{0,200}(?:heap out of memory|Reached heap limit|Allocation failed)",
     ),
     (
-        Kind::OutOfMemory,
+        CrashKind::OutOfMemory,
         Headline,
         r"(?i:\bout of memory: kill|\boom-kill:|\binvoked oom-killer|memory cgroup out of memory)",
     ),
     (
-        Kind::OutOfMemory,
+        CrashKind::OutOfMemory,
         Headline,
         r"\bOOMKilled\b|\bstd::bad_alloc\b|^MemoryError\b",
     ),
     (
-        Kind::OutOfMemory,
+        CrashKind::OutOfMemory,
         Headline,
         r"memory allocation of [0-9]+ bytes failed|fatal error: (?:runtime: out of memory|out of memory)",
     ),
-    (Kind::Go, Headline, r"\bpanic:(?:\s|$)"),
+    (CrashKind::Go, Headline, r"\bpanic:(?:\s|$)"),
     (
-        Kind::Go,
+        CrashKind::Go,
         Headline,
         r"(?:^|\s)fatal error: (?:all goroutines|concurrent map|unexpected signal|stack overflow|sync:|runtime:|schedule:|bad )",
     ),
-    // Go says which signal it was after it has said what went wrong.
-    (Kind::Go, Trace, r"^\[signal SIG[A-Z]+: "),
+    // Go prints the signal after the line with the cause.
+    (CrashKind::Go, Trace, r"^\[signal SIG[A-Z]+: "),
     (
-        Kind::Go,
+        CrashKind::Go,
         Trace,
         r"^goroutine [0-9]+ \[[a-zA-Z][^\]]{0,80}\]:",
     ),
     (
-        Kind::Rust,
+        CrashKind::Rust,
         Headline,
         r"\bthread '[^']{0,200}'(?: \([0-9]+\))? panicked at\b",
     ),
-    (Kind::Rust, Headline, r"(?:^|\s)fatal runtime error: "),
-    (Kind::Java, Headline, r#"\bException in thread ""#),
+    (CrashKind::Rust, Headline, r"(?:^|\s)fatal runtime error: "),
+    (CrashKind::Java, Headline, r#"\bException in thread ""#),
     (
-        Kind::Java,
+        CrashKind::Java,
         Headline,
         r"^(?:Caused by: )?(?:[a-z_]\w*\.)+[A-Z]\w*(?:Exception|Error|Throwable)(?::|\s*$)",
     ),
     (
-        Kind::Java,
+        CrashKind::Java,
         Headline,
         r"A fatal error has been detected by the Java Runtime",
     ),
-    (Kind::Python, Headline, r"\bFatal Python error: "),
-    (Kind::Python, Trace, r"Traceback \(most recent call last\):"),
-    (Kind::Node, Headline, r"\bUncaught (?:Exception|\w*Error)\b"),
+    (CrashKind::Python, Headline, r"\bFatal Python error: "),
     (
-        Kind::Node,
+        CrashKind::Python,
+        Trace,
+        r"Traceback \(most recent call last\):",
+    ),
+    (
+        CrashKind::Node,
+        Headline,
+        r"\bUncaught (?:Exception|\w*Error)\b",
+    ),
+    (
+        CrashKind::Node,
         Headline,
         r"\bUnhandledPromiseRejection|\b[Uu]nhandled (?:promise )?rejection\b",
     ),
     (
-        Kind::Node,
+        CrashKind::Node,
         Headline,
         r"^(?:Type|Reference|Range|Syntax|Eval|URI)Error(?: \[\w{1,60}\])?: ",
     ),
-    (Kind::Node, Trace, r"\btriggerUncaughtException\b"),
+    (CrashKind::Node, Trace, r"\btriggerUncaughtException\b"),
     (
-        Kind::Dotnet,
+        CrashKind::Dotnet,
         Headline,
         r"^(?:Unhandled exception\. |Unhandled Exception: )\S",
     ),
     (
-        Kind::Dotnet,
+        CrashKind::Dotnet,
         Headline,
         r"^(?:Process terminated\. |Fatal error\. )\S",
     ),
     (
-        Kind::Ruby,
+        CrashKind::Ruby,
         Headline,
         r"\.rb:[0-9]+:in [`'][ -~]{1,200}\((?:\w+::)*\w*(?:Error|Exception|Interrupt)\)",
     ),
-    (Kind::Ruby, Headline, r"\[BUG\] "),
+    (CrashKind::Ruby, Headline, r"\[BUG\] "),
     (
-        Kind::Php,
+        CrashKind::Php,
         Headline,
         r"\bPHP Fatal error: |^Fatal error: Uncaught ",
     ),
-    (Kind::Native, Headline, r"==[0-9]+==\s?ERROR: \w+Sanitizer"),
     (
-        Kind::Native,
+        CrashKind::Native,
+        Headline,
+        r"==[0-9]+==\s?ERROR: \w+Sanitizer",
+    ),
+    (
+        CrashKind::Native,
         Headline,
         r"\bterminate called (?:after throwing|without an active)",
     ),
     (
-        Kind::Native,
+        CrashKind::Native,
         Headline,
         r"\bAssertion [`'][ -~]{1,300}' failed|\bAssertion failed: ",
     ),
     (
-        Kind::Native,
+        CrashKind::Native,
         Headline,
         r"\*\*\* stack smashing detected|\bdouble free or corruption|\b(?:free|malloc|realloc)\(\): (?:invalid|corrupted|memory corruption)",
     ),
     (
-        Kind::Native,
+        CrashKind::Native,
         Headline,
         r"(?i:\bsegmentation (?:fault|violation)\b|\bsegfault at\b)",
     ),
-    (Kind::Native, Headline, r"\bSIG(?:SEGV|ABRT|BUS|ILL|FPE)\b"),
     (
-        Kind::Native,
+        CrashKind::Native,
+        Headline,
+        r"\bSIG(?:SEGV|ABRT|BUS|ILL|FPE)\b",
+    ),
+    (
+        CrashKind::Native,
         Headline,
         r"(?:^|\s)(?:Illegal instruction|Bus error|Floating point exception|Aborted)(?: \(core dumped\)|\s*$)",
     ),
-    (Kind::Native, Trace, r"\(core dumped\)"),
-    (Kind::Native, Headline, r"(?:^|[\s\x22])fatal error: \S"),
-    (Kind::Native, Headline, r"(?:^|[\s\x22])FATAL ERROR: \S"),
+    (CrashKind::Native, Trace, r"\(core dumped\)"),
+    (
+        CrashKind::Native,
+        Headline,
+        r"(?:^|[\s\x22])fatal error: \S",
+    ),
+    (
+        CrashKind::Native,
+        Headline,
+        r"(?:^|[\s\x22])FATAL ERROR: \S",
+    ),
 ];
 
 static ALL: LazyLock<Regex> = LazyLock::new(|| {
@@ -192,8 +220,8 @@ static ALL: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!("(?-u){}", groups.join("|"))).expect("tests compile the table")
 });
 
-/// A piece of every line that the table can match. Plain words are found many times
-/// faster than patterns, and most lines have none of them.
+/// A word of every line that the table can match. Plain words are found many times faster
+/// than patterns, and most lines have none of them.
 static HINT: LazyLock<Regex> = LazyLock::new(|| {
     let words = [
         "panic",
@@ -235,8 +263,8 @@ static HINT: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!("(?-u)(?i:of memory)|{}", words.join("|"))).expect("tests compile it")
 });
 
-/// Words before and after that make a crash none: talk of one that did not happen
-/// or was dealt with.
+/// Words before or after a match that make it no crash: the line mentions one that did not
+/// happen or was handled.
 static TALK_BEFORE: LazyLock<Regex> = LazyLock::new(|| {
     let pattern = r"(?i-u)(?:\bnon[- ]?|\bno |\bnot an? |\bnever |\bwithout |\brecover(?:ed|ing)?(?: from)?(?: an?)? |\b(?:handled|caught|ignored|ignoring|handling|expected|possible|on|if|trap|trapping|block|blocking|install|installed|register|registered|send|sending|for) )$";
     Regex::new(pattern).expect("tests compile it")
@@ -247,7 +275,8 @@ static TALK_AFTER: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 /// The crash in a text.
-pub fn detect(text: &str) -> Option<Signature> {
+#[cfg(test)]
+pub(super) fn detect(text: &str) -> Option<CrashSignature> {
     let mut detector = Detector::default();
     for line in text.lines() {
         detector.line(line);
@@ -258,14 +287,14 @@ pub fn detect(text: &str) -> Option<Signature> {
 // === impl Detector ===
 
 impl Detector {
-    /// Looks at the next line.
+    /// Searches the next line.
     pub fn line(&mut self, line: &str) {
         let line = start_of(line, LOOK_BYTES);
         if self.traceback > 0 {
             self.traceback -= 1;
             if !line.is_empty() && !line.starts_with([' ', '\t']) {
                 self.traceback = 0;
-                self.keep(Headline, Kind::Python, line);
+                self.keep(Headline, CrashKind::Python, line);
                 return;
             }
         }
@@ -280,7 +309,7 @@ impl Detector {
             };
             if !is_talk(line, hit.start(), hit.end()) {
                 let (kind, rank, _) = TABLE[nth - 1];
-                if kind == Kind::Python && rank == Trace {
+                if kind == CrashKind::Python && rank == Trace {
                     self.traceback = TRACEBACK_LINES;
                 }
                 self.keep(rank, kind, line);
@@ -290,15 +319,15 @@ impl Detector {
         }
     }
 
-    /// What was found.
-    pub fn finish(self) -> Option<Signature> {
+    /// The crash that was found.
+    pub fn finish(self) -> Option<CrashSignature> {
         self.found.map(|(_, signature)| signature)
     }
 
-    fn keep(&mut self, rank: Rank, kind: Kind, line: &str) {
+    fn keep(&mut self, rank: Rank, kind: CrashKind, line: &str) {
         if self.found.as_ref().is_none_or(|(known, _)| *known <= rank) {
             let line = start_of(line.trim(), SHOW_BYTES).to_owned();
-            self.found = Some((rank, Signature { kind, line }));
+            self.found = Some((rank, CrashSignature { kind, line }));
         }
     }
 }

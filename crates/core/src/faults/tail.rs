@@ -5,7 +5,7 @@
 pub struct Tail {
     /// Whole lines, unless one alone was too long.
     pub text: String,
-    /// Whether anything before was left out.
+    /// Whether lines before were left out.
     pub truncated: bool,
 }
 
@@ -17,8 +17,9 @@ pub struct TailBuffer {
     truncated: bool,
 }
 
-/// The last bytes of a text, from a line's start, or at least from a character's.
-pub fn cut(text: &str, bytes_max: usize) -> Tail {
+/// The last bytes of a text, from the start of a line or at least of a character.
+#[cfg(test)]
+pub(super) fn cut(text: &str, bytes_max: usize) -> Tail {
     let (kept, truncated) = end_of(text, bytes_max);
     Tail {
         text: kept.to_owned(),
@@ -48,7 +49,7 @@ fn end_of(text: &str, bytes_max: usize) -> (&str, bool) {
 // === impl TailBuffer ===
 
 impl TailBuffer {
-    /// Nothing yet.
+    /// An empty buffer.
     pub fn new(bytes_max: usize) -> Self {
         Self {
             text: String::new(),
@@ -57,10 +58,10 @@ impl TailBuffer {
         }
     }
 
-    /// Adds a line; its end is added here.
+    /// Adds a line and the newline after it.
     pub fn push(&mut self, line: &str) {
         let (line, cut) = if line.len() > self.bytes_max {
-            // Nothing of what came before can stay.
+            // No earlier line can stay.
             self.text.clear();
             end_of(line, self.bytes_max.saturating_sub(1))
         } else {
@@ -74,17 +75,17 @@ impl TailBuffer {
         }
     }
 
-    /// Notes that something before was left out.
-    pub fn lost_some(&mut self) {
+    /// Marks the tail as truncated, for lines that were left out before.
+    pub fn mark_truncated(&mut self) {
         self.truncated = true;
     }
 
-    /// Whether there is nothing in it.
+    /// Whether no line was added.
     pub fn is_empty(&self) -> bool {
         self.text.is_empty()
     }
 
-    /// What is left.
+    /// The end of all lines.
     pub fn finish(mut self) -> Tail {
         self.shrink();
         Tail {

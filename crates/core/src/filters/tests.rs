@@ -6,40 +6,40 @@ use serde_json::json;
 use super::*;
 use crate::event::tests::event;
 
-fn filters(request: Request) -> Filters {
+fn filters(request: FilterRequest) -> Filters {
     Filters::try_from(request).unwrap()
 }
 
 #[test]
 fn the_three_ways_to_name_namespaces_are_one() {
     let echoed = |request| serde_json::to_value(filters(request)).unwrap();
-    let all = Request {
+    let all = FilterRequest {
         namespace: Some("b".to_owned()),
         namespaces: vec!["a".to_owned(), "b".to_owned(), "prod-eu".to_owned()],
         namespace_selector: vec!["prod-*".to_owned(), "c".to_owned()],
-        ..Request::default()
+        ..FilterRequest::default()
     };
     let expected = json!({"namespaces": ["a", "b", "c"], "namespaceSelector": ["prod-*"]});
     assert_eq!(echoed(all.clone()), expected);
     assert_eq!(filters(all).exact_namespaces(), None);
-    let everything = Request {
+    let everything = FilterRequest {
         namespaces: vec!["a".to_owned()],
         namespace_selector: vec!["*".to_owned()],
-        ..Request::default()
+        ..FilterRequest::default()
     };
     assert_eq!(echoed(everything), json!({}));
-    let one = Request {
+    let one = FilterRequest {
         namespace: Some("a".to_owned()),
-        ..Request::default()
+        ..FilterRequest::default()
     };
     assert_eq!(filters(one).exact_namespaces(), Some(vec!["a"]));
 }
 
 #[test]
 fn faults_are_warnings_about_pods() {
-    let faults = Request {
+    let faults = FilterRequest {
         mode: Mode::Faults,
-        ..Request::default()
+        ..FilterRequest::default()
     };
     let wanted = filters(faults.clone());
     assert!(wanted.admits(&event("shop", "Pod", "web-0")));
@@ -51,38 +51,38 @@ fn faults_are_warnings_about_pods() {
         vec![EventType::Normal],
         vec![EventType::Warning, EventType::Normal],
     ] {
-        let request = Request {
+        let request = FilterRequest {
             types,
             ..faults.clone()
         };
         let error = Filters::try_from(request).unwrap_err();
-        assert_eq!(error, NotAFilter::NormalFaults);
+        assert_eq!(error, FilterError::NormalFaults);
     }
-    let node = Request {
+    let node = FilterRequest {
         involved_kind: Some("Node".to_owned()),
         ..faults
     };
     assert!(matches!(
         Filters::try_from(node),
-        Err(NotAFilter::NotAPod { .. })
+        Err(FilterError::NotAPod { .. })
     ));
 }
 
 #[test]
 fn what_could_never_match_is_refused() {
-    let never = Request {
+    let never = FilterRequest {
         namespace: Some("a".to_owned()),
         involved_namespace: Some("b".to_owned()),
-        ..Request::default()
+        ..FilterRequest::default()
     };
     assert_eq!(
         Filters::try_from(never),
-        Err(NotAFilter::Never("b".to_owned()))
+        Err(FilterError::Never("b".to_owned()))
     );
     for bad in ["A", "-a", "a_b", "a b", "ü", &"a".repeat(64)] {
-        let request = Request {
+        let request = FilterRequest {
             namespace: Some(bad.to_owned()),
-            ..Request::default()
+            ..FilterRequest::default()
         };
         let error = Filters::try_from(request).unwrap_err().to_string();
         assert!(
@@ -91,19 +91,19 @@ fn what_could_never_match_is_refused() {
         );
     }
     for bad in ["a,b", "a=b", "x\ny", "a/b"] {
-        let request = Request {
+        let request = FilterRequest {
             involved_name: Some(bad.to_owned()),
-            ..Request::default()
+            ..FilterRequest::default()
         };
         assert!(Filters::try_from(request).is_err(), "{bad}");
     }
-    let many = Request {
+    let many = FilterRequest {
         namespaces: vec!["a".to_owned(); 101],
-        ..Request::default()
+        ..FilterRequest::default()
     };
     assert!(matches!(
         Filters::try_from(many),
-        Err(NotAFilter::TooMany { count: 101, .. })
+        Err(FilterError::TooMany { count: 101, .. })
     ));
 }
 
@@ -111,7 +111,7 @@ const NAMES: [&str; 3] = ["a", "b", "prod-eu"];
 const KINDS: [&str; 2] = ["Pod", "Node"];
 const REASONS: [&str; 3] = ["Failed", "FailedMount", "BackOff"];
 
-fn requests() -> impl Strategy<Value = Request> {
+fn requests() -> impl Strategy<Value = FilterRequest> {
     let name = || option::of(select(NAMES.to_vec()).prop_map(str::to_owned));
     (
         prop::bool::ANY,
@@ -128,7 +128,7 @@ fn requests() -> impl Strategy<Value = Request> {
         option::of(select(vec!["x=1", "x!=1", "!x"]).prop_map(str::to_owned)),
     )
         .prop_map(
-            |(faults, namespace, patterns, kind, name, types, reason, not, labels)| Request {
+            |(faults, namespace, patterns, kind, name, types, reason, not, labels)| FilterRequest {
                 mode: if faults { Mode::Faults } else { Mode::Events },
                 namespace,
                 namespace_selector: patterns,
@@ -138,7 +138,7 @@ fn requests() -> impl Strategy<Value = Request> {
                 reason,
                 exclude_reasons: not,
                 label_selector: labels,
-                ..Request::default()
+                ..FilterRequest::default()
             },
         )
 }
@@ -167,7 +167,7 @@ fn events() -> impl Strategy<Value = Event> {
 }
 
 /// The request read literally, one condition at a time.
-fn oracle(request: &Request, event: &Event) -> bool {
+fn oracle(request: &FilterRequest, event: &Event) -> bool {
     let mut namespaces: Vec<&str> = request.namespace.iter().map(String::as_str).collect();
     namespaces.extend(request.namespace_selector.iter().map(String::as_str));
     let namespace = namespaces.is_empty()

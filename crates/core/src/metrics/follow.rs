@@ -1,11 +1,11 @@
-//! What is counted about logs that are followed.
+//! Metrics of followed logs.
 
 use prometheus_client::{
     metrics::{counter::Counter, gauge::Gauge},
     registry::Registry,
 };
 
-/// The counters of followed logs. Cheap to clone.
+/// Metrics of followed logs. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct FollowMetrics {
     follows: Gauge,
@@ -13,9 +13,9 @@ pub struct FollowMetrics {
     lines: Counter,
 }
 
-/// A log that is followed; counted until it is dropped.
+/// A followed log; counted until it is dropped.
 #[derive(Debug)]
-pub struct Followed(FollowMetrics);
+pub struct FollowGuard(FollowMetrics);
 
 // === impl FollowMetrics ===
 
@@ -27,40 +27,40 @@ impl FollowMetrics {
             opened,
             lines,
         } = metrics.clone();
-        registry.register("log_follows", "Logs that are followed", follows);
+        registry.register("log_follows", "Number of logs that are followed", follows);
         registry.register(
             "log_follow_streams",
-            "Streams of followed logs that were opened, also again",
+            "Number of streams that were opened for followed logs, with reopened ones",
             opened,
         );
         registry.register(
             "log_follow_lines",
-            "Lines that followed logs have grown by",
+            "Number of lines that were read from followed logs",
             lines,
         );
         metrics
     }
 
-    /// One more is followed.
-    pub fn begin(&self) -> Followed {
+    /// Counts a log that is followed.
+    pub fn begin(&self) -> FollowGuard {
         self.follows.inc();
-        Followed(self.clone())
+        FollowGuard(self.clone())
     }
 
-    /// A stream was opened.
+    /// Counts a stream that was opened.
     pub fn opened(&self) {
         self.opened.inc();
     }
 
-    /// A line came.
+    /// Counts a line.
     pub fn line(&self) {
         self.lines.inc();
     }
 }
 
-// === impl Followed ===
+// === impl FollowGuard ===
 
-impl Drop for Followed {
+impl Drop for FollowGuard {
     fn drop(&mut self) {
         self.0.follows.dec();
     }

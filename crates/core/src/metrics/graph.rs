@@ -1,4 +1,4 @@
-//! What is counted about graphs.
+//! Metrics of graphs.
 
 use prometheus_client::{
     metrics::{counter::Counter, gauge::Gauge, histogram::Histogram},
@@ -6,10 +6,10 @@ use prometheus_client::{
 };
 use tokio::time::Duration;
 
-/// From a change of a pod to one of a service in a namespace of thousands.
+/// Buckets from a change of a pod to one of a service in a namespace of thousands.
 const SECONDS: [f64; 6] = [0.000_05, 0.000_2, 0.001, 0.005, 0.02, 0.1];
 
-/// The counters of graphs. Cheap to clone.
+/// Metrics of graphs. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct GraphMetrics {
     graphs: Gauge,
@@ -28,20 +28,20 @@ impl GraphMetrics {
             seconds: Histogram::new(SECONDS),
             updates: Counter::default(),
         };
-        registry.register("graphs", "Graphs that are kept", all.graphs.clone());
+        registry.register("graphs", "Number of graphs", all.graphs.clone());
         registry.register(
             "graph_objects",
-            "Objects in all graphs together",
+            "Number of objects in all graphs",
             all.objects.clone(),
         );
         registry.register(
             "graph_change_seconds",
-            "How long it took to work the change of one object into a graph",
+            "Duration of applying the change of one object to a graph, in seconds",
             all.seconds.clone(),
         );
         registry.register(
             "graph_updates",
-            "Times that followers of a graph were told of a change",
+            "Number of update notifications that were sent for graphs",
             all.updates.clone(),
         );
         all

@@ -1,4 +1,4 @@
-//! What is counted about watches and subscriptions.
+//! Metrics of watches and subscriptions.
 
 use prometheus_client::{
     encoding::EncodeLabelSet,
@@ -7,7 +7,7 @@ use prometheus_client::{
 };
 use serde::Serialize;
 
-/// The counters of watches.
+/// Metrics of watches. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct WatchMetrics {
     watches: Family<StateLabel, Gauge>,
@@ -17,32 +17,32 @@ pub struct WatchMetrics {
     subscriptions: Gauge,
 }
 
-/// How a watch stands.
+/// State of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WatchState {
-    /// It has never stood.
+    /// The watch was never established.
     Connecting,
-    /// Events come.
+    /// The watch is established.
     Live,
-    /// It stood and has to be established again.
+    /// The watch was established and has to be established again.
     Reconnecting,
-    /// That has failed several times in a row.
+    /// Several attempts in a row have failed.
     Degraded,
 }
 
-/// Why a watch had to be established again.
+/// Why a watch has to be established again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WatchEnd {
-    /// The server has closed it, as it does every now and then.
+    /// The API server closed the watch, as it does regularly.
     Closed,
-    /// The connection or the server broke it off.
+    /// The connection broke, or the API server sent an error.
     Broken,
-    /// Nothing was heard for too long.
+    /// The watch was silent for too long.
     Silent,
-    /// The server's history did not reach back far enough.
+    /// The resourceVersion has expired (410 Gone).
     Gone,
-    /// It could not be established.
+    /// The watch could not be established.
     Failed,
 }
 
@@ -107,30 +107,34 @@ impl WatchMetrics {
             WatchState::Reconnecting,
             WatchState::Degraded,
         ] {
-            // A state nobody is in is a zero, not an absence.
+            // A state without a watch is a zero, not an absent series.
             let _zero = watches.get_or_create(&state.label());
         }
         registry.register(
             "watches",
-            "Watches, of events and for graphs, by how they stand",
+            "Number of watches, of events and for graphs, by state",
             watches,
         );
         registry.register(
             "watch_restarts",
-            "Watches that were established again, or not, by why",
+            "Number of attempts to re-establish a watch, by reason",
             restarts,
         );
         registry.register(
             "watch_events",
-            "Events that watches have seen, by whether anybody may want them",
+            "Number of events that watches have received, by whether a subscription may want them",
             events,
         );
         registry.register(
             "watch_silence_seconds",
-            "How long the quietest watch has said nothing",
+            "Time since the quietest watch received anything, in seconds",
             silence,
         );
-        registry.register("subscriptions", "Event subscriptions", subscriptions);
+        registry.register(
+            "subscriptions",
+            "Number of event subscriptions",
+            subscriptions,
+        );
         metrics
     }
 

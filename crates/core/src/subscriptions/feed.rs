@@ -1,5 +1,5 @@
-//! What a subscription has seen, in order, as far back as fits: for those who poll,
-//! who read, and who come back.
+//! The feed of a subscription: its entries in order, as many as fit, for clients that poll,
+//! read or reconnect.
 
 use std::{
     collections::{VecDeque, vec_deque},
@@ -12,88 +12,88 @@ use parking_lot::Mutex;
 use thiserror::Error;
 use tokio::sync::Notify;
 
-use super::{ledger::SubscriptionId, listener::Change};
+use super::{ledger::SubscriptionId, listener::WatchStatus};
 use crate::Event;
-use crate::faults::report::Report;
+use crate::faults::Report;
 
-/// How far back.
+/// Limits of a feed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FeedLimits {
-    /// Entries.
+    /// Maximum number of entries.
     pub entries_max: usize,
-    /// Their bytes, serialised.
+    /// Maximum size of the entries, serialised.
     pub bytes_max: usize,
 }
 
-/// A bounded log with numbers that are never reused.
+/// A bounded log of entries with sequence numbers that are never reused.
 #[derive(Debug)]
 pub struct Feed {
     limits: FeedLimits,
-    // A lock because one task writes and others read; held while what is new is put into
-    // an outbox, so that it is told in this order.
+    // A lock because one task writes and others read; held while new entries are put into
+    // an outbox, so that they are sent in this order.
     ring: Mutex<Ring>,
     grown: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Ring {
-    entries: VecDeque<Entry>,
+    entries: VecDeque<FeedEntry>,
     bytes: usize,
     last: u64,
 }
 
-/// One entry; a clone is the same one.
+/// Entry of a feed. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Entry {
-    /// From 1 on, without holes.
+pub struct FeedEntry {
+    /// Sequence number, from 1 on, without holes.
     pub seq: u64,
-    /// What it is.
-    pub item: Item,
+    /// Content of the entry.
+    pub item: FeedItem,
 }
 
-/// What can be in a feed.
+/// Content of an entry.
 #[derive(Clone, Debug)]
-pub enum Item {
+pub enum FeedItem {
     /// An event.
     Event(Arc<Event>),
-    /// A warning about a pod, with what was found out about it.
+    /// A warning about a pod, with its report.
     Fault(Arc<Event>, Arc<Report>),
-    /// News of the watch itself.
-    Notice(Arc<Change>),
+    /// A change of status of the watch.
+    Notice(Arc<WatchStatus>),
 }
 
-/// A part of a feed.
+/// A page of a feed.
 #[derive(Clone, Debug)]
-pub struct Read {
-    /// In order.
-    pub entries: Vec<Entry>,
-    /// How many were asked for and are gone.
+pub struct FeedPage {
+    /// Entries, oldest first.
+    pub entries: Vec<FeedEntry>,
+    /// Number of entries before the page that were requested and have been dropped.
     pub missed: u64,
-    /// Where to go on.
+    /// Sequence number to continue after.
     pub next: u64,
-    /// Whether there is more already.
+    /// Whether there are more entries already.
     pub more: bool,
 }
 
-/// A place in the feed of one subscription.
+/// Position in the feed of one subscription.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cursor {
-    /// Whose feed.
+    /// Subscription of the feed.
     pub subscription: SubscriptionId,
-    /// After this one.
+    /// Sequence number of the last entry that was read.
     pub seq: u64,
 }
 
-/// A text that is no cursor, or none of this feed.
+/// Why a text is not a cursor of this feed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum StaleCursor {
-    /// Not one of ours.
+pub enum CursorError {
+    /// Not a cursor.
     #[error("`{0}` is no cursor: use one that an event or an earlier call gave you, or none")]
     Malformed(String),
-    /// Of another subscription.
+    /// Cursor of another subscription.
     #[error("the cursor `{0}` is of another subscription: use one of this one, or none")]
     Foreign(Cursor),
-    /// Ahead of everything.
+    /// Cursor after the last entry.
     #[error("the cursor `{0}` is ahead of the last event, {1}: use one that was given, or none")]
     Ahead(Cursor, u64),
 }
@@ -112,7 +112,7 @@ impl Default for FeedLimits {
 // === impl Feed ===
 
 impl Feed {
-    /// Nothing seen yet.
+    /// An empty feed.
     pub fn new(limits: FeedLimits) -> Self {
         Self {
             limits,
@@ -121,24 +121,24 @@ impl Feed {
         }
     }
 
-    /// Adds entries; the oldest go when it is too much. `then` runs before any other
-    /// entry can be added, so that what is sent is sent in this order.
+    /// Adds entries; over the limits the oldest are dropped. `then` runs before any other
+    /// entry can be added, so that entries are sent in this order.
     pub fn push(
         &self,
-        items: impl IntoIterator<Item = Item>,
-        then: impl FnOnce(vec_deque::Iter<'_, Entry>),
+        items: impl IntoIterator<Item = FeedItem>,
+        then: impl FnOnce(vec_deque::Iter<'_, FeedEntry>),
     ) {
         let items: Vec<_> = items.into_iter().collect();
         if items.is_empty() {
             return;
         }
-        let bytes: usize = items.iter().map(Item::bytes).sum();
+        let bytes: usize = items.iter().map(FeedItem::bytes).sum();
         let mut ring = self.ring.lock();
         let before = ring.entries.len();
         for item in items {
             ring.last += 1;
             let seq = ring.last;
-            ring.entries.push_back(Entry { seq, item });
+            ring.entries.push_back(FeedEntry { seq, item });
         }
         ring.bytes += bytes;
         then(ring.entries.range(before..));
@@ -154,13 +154,13 @@ impl Feed {
         self.grown.notify_waiters();
     }
 
-    /// The number of the newest entry; 0 before there is one.
+    /// Sequence number of the newest entry; 0 if there was none.
     pub fn last(&self) -> u64 {
         self.ring.lock().last
     }
 
-    /// What came after `seq`, the oldest first, up to a limit.
-    pub fn after(&self, seq: u64, limit: usize) -> Read {
+    /// The entries after `seq`, oldest first, up to a limit.
+    pub fn after(&self, seq: u64, limit: usize) -> FeedPage {
         let ring = self.ring.lock();
         let oldest = ring.entries.front().map_or(ring.last + 1, |one| one.seq);
         let missed = oldest.saturating_sub(seq + 1);
@@ -173,7 +173,7 @@ impl Feed {
             .cloned()
             .collect();
         let next = entries.last().map_or(seq.max(oldest - 1), |one| one.seq);
-        Read {
+        FeedPage {
             more: next < ring.last,
             entries,
             missed,
@@ -182,7 +182,7 @@ impl Feed {
     }
 
     /// The newest entries, the oldest of them first.
-    pub fn newest(&self, limit: usize) -> Read {
+    pub fn newest(&self, limit: usize) -> FeedPage {
         let last = self.last();
         let from = last.saturating_sub(u64::try_from(limit).unwrap_or(u64::MAX));
         let mut read = self.after(from, limit);
@@ -190,8 +190,8 @@ impl Feed {
         read
     }
 
-    /// Waits until there is something after `seq`. Cancel-safe.
-    pub async fn grown(&self, seq: u64) {
+    /// Waits until there is an entry after `seq`. Cancel-safe.
+    pub async fn wait_past(&self, seq: u64) {
         loop {
             let grown = self.grown.notified();
             if self.last() > seq {
@@ -201,15 +201,15 @@ impl Feed {
         }
     }
 
-    /// Where a cursor points to, if it is one of this feed.
-    pub fn place(&self, id: &SubscriptionId, text: &str) -> Result<u64, StaleCursor> {
+    /// The sequence number of a cursor, if it is a cursor of this feed.
+    pub fn resolve_cursor(&self, id: &SubscriptionId, text: &str) -> Result<u64, CursorError> {
         let cursor: Cursor = text.parse()?;
         if cursor.subscription != *id {
-            return Err(StaleCursor::Foreign(cursor));
+            return Err(CursorError::Foreign(cursor));
         }
         let last = self.last();
         if cursor.seq > last {
-            return Err(StaleCursor::Ahead(cursor, last));
+            return Err(CursorError::Ahead(cursor, last));
         }
         Ok(cursor.seq)
     }
@@ -217,7 +217,7 @@ impl Feed {
 
 // === impl Item ===
 
-impl Item {
+impl FeedItem {
     fn bytes(&self) -> usize {
         match self {
             Self::Event(event) => event.members().bytes_len(),
@@ -236,9 +236,9 @@ impl fmt::Display for Cursor {
 }
 
 impl FromStr for Cursor {
-    type Err = StaleCursor;
+    type Err = CursorError;
 
-    fn from_str(text: &str) -> Result<Self, StaleCursor> {
+    fn from_str(text: &str) -> Result<Self, CursorError> {
         let parse = || {
             let (id, seq) = text.rsplit_once('.')?;
             let digits = !seq.is_empty() && seq.bytes().all(|b| b.is_ascii_digit());
@@ -247,7 +247,7 @@ impl FromStr for Cursor {
                 seq: digits.then(|| seq.parse().ok())??,
             })
         };
-        parse().ok_or_else(|| StaleCursor::Malformed(text.chars().take(80).collect()))
+        parse().ok_or_else(|| CursorError::Malformed(text.chars().take(80).collect()))
     }
 }
 
@@ -258,8 +258,8 @@ mod tests {
     use super::*;
     use crate::event::tests::event;
 
-    fn item() -> Item {
-        Item::Event(Arc::new(event("shop", "Pod", "web-0")))
+    fn item() -> FeedItem {
+        FeedItem::Event(Arc::new(event("shop", "Pod", "web-0")))
     }
 
     fn push(feed: &Feed) {
@@ -267,8 +267,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whoever reads on from where it was sees every number once, or is told how
-        /// many it did not see.
+        /// A reader that continues sees every number once, or learns how many it missed.
         #[test]
         fn nothing_is_missed_in_silence(
             steps in prop::collection::vec((0..8_usize, 1..6_usize), 1..40), kept in 1..12_usize,
@@ -312,8 +311,8 @@ mod tests {
     async fn a_waiting_reader_is_woken_by_the_next_entry() {
         let feed = Feed::new(FeedLimits::default());
         push(&feed);
-        feed.grown(0).await;
-        let mut waiting = tokio_test::task::spawn(feed.grown(1));
+        feed.wait_past(0).await;
+        let mut waiting = tokio_test::task::spawn(feed.wait_past(1));
         assert!(waiting.poll().is_pending());
         push(&feed);
         assert!(waiting.is_woken() && waiting.poll().is_ready());
@@ -328,11 +327,14 @@ mod tests {
             subscription: subscription.clone(),
             seq,
         };
-        assert_eq!(feed.place(&ours, &cursor(&ours, 5).to_string()), Ok(5));
-        let foreign = feed.place(&ours, &cursor(&theirs, 1).to_string());
-        assert!(matches!(foreign, Err(StaleCursor::Foreign(_))));
-        let ahead = feed.place(&ours, &cursor(&ours, 6).to_string());
-        assert!(matches!(ahead, Err(StaleCursor::Ahead(_, 5))));
+        assert_eq!(
+            feed.resolve_cursor(&ours, &cursor(&ours, 5).to_string()),
+            Ok(5)
+        );
+        let foreign = feed.resolve_cursor(&ours, &cursor(&theirs, 1).to_string());
+        assert!(matches!(foreign, Err(CursorError::Foreign(_))));
+        let ahead = feed.resolve_cursor(&ours, &cursor(&ours, 6).to_string());
+        assert!(matches!(ahead, Err(CursorError::Ahead(_, 5))));
         for text in [
             "",
             "x",
@@ -342,8 +344,8 @@ mod tests {
             "sub-zz.1",
             &format!("{ours}.+5"),
         ] {
-            let error = feed.place(&ours, text).unwrap_err();
-            assert!(matches!(error, StaleCursor::Malformed(_)), "{text}");
+            let error = feed.resolve_cursor(&ours, text).unwrap_err();
+            assert!(matches!(error, CursorError::Malformed(_)), "{text}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Whose subscriptions there are, and how many there may be.
+//! The ledger: all subscriptions by owner, within limits.
 
 use std::{
     any::Any,
@@ -12,19 +12,19 @@ use thiserror::Error;
 
 use super::subscription::Subscription;
 
-/// Ids that were in use and may be ended once more, per owner.
+/// Ids of ended subscriptions that an owner may end once more without an error.
 const TOMBSTONES_MAX: usize = 256;
 
-/// How many subscriptions there may be.
+/// Limits of the number of subscriptions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Caps {
+pub struct SubscriptionLimits {
     /// Of one owner.
     pub per_session_max: usize,
-    /// In all.
+    /// Of all owners together.
     pub global_max: usize,
 }
 
-/// Who a subscription belongs to. Nobody else can see, use or end it.
+/// Owner of a subscription. No other owner can see, use or end it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Owner {
     /// A session, by its id.
@@ -33,14 +33,14 @@ pub enum Owner {
     Caller(Arc<str>),
 }
 
-/// The name of a subscription: random, so that nobody can guess it.
+/// Id of a subscription: random, so that it cannot be guessed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SubscriptionId(Arc<str>);
 
 /// All subscriptions.
 #[derive(Debug)]
 pub struct Ledger {
-    caps: Caps,
+    caps: SubscriptionLimits,
     // A lock because sessions come and go on many tasks; held for map operations,
     // and never while something is dropped that may take another lock.
     inner: Mutex<Inner>,
@@ -49,7 +49,7 @@ pub struct Ledger {
 #[derive(Debug, Default)]
 struct Inner {
     owners: HashMap<Owner, Owned>,
-    /// Those there are, and those about to be.
+    /// Active and reserved ones.
     total: usize,
 }
 
@@ -58,62 +58,62 @@ struct Owned {
     active: HashMap<SubscriptionId, Active>,
     reserved: usize,
     tombstones: VecDeque<SubscriptionId>,
-    /// Somebody has been told to end all of it.
+    /// Whether the owner's cleanup is registered.
     claimed: bool,
 }
 
-/// A subscription, and what ends with it.
+/// A subscription with the lease that ends with it.
 struct Active {
     subscription: Arc<Subscription>,
     _lease: Box<dyn Any + Send + Sync>,
 }
 
-/// A place for one more; given back when dropped unfilled.
+/// Room for one more subscription; released when dropped unused.
 #[derive(Debug)]
-pub struct Slot {
+pub struct Reservation {
     ledger: Arc<Ledger>,
     owner: Owner,
     filled: bool,
 }
 
-/// Why there is no place.
+/// Why there is no room for another subscription.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Refused {
-    /// The owner has as many as it may.
+pub enum LimitReached {
+    /// The owner has the maximum number.
     #[error(
         "this session has {max} subscriptions, which is the most it may have \
          (--max-subscriptions-per-session): end one with events_unsubscribe; \
          events_list_subscriptions shows them"
     )]
     PerSession {
-        /// So many.
+        /// The limit.
         max: usize,
     },
-    /// All owners together have as many as they may.
+    /// All owners together have the maximum number.
     #[error(
         "the server has {max} subscriptions, which is the most it may have \
          (--max-subscriptions-global): try again when others have ended theirs, or use events_list"
     )]
     Global {
-        /// So many.
+        /// The limit.
         max: usize,
     },
 }
 
-/// What became of the wish to end a subscription.
+/// Outcome of a request to end a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unsubscribed {
-    /// It has ended now.
+pub enum UnsubscribeOutcome {
+    /// The subscription has ended now.
     Ended,
-    /// It had ended before.
-    Already,
-    /// There is none of that name, as far as this owner can know.
+    /// The subscription had ended before.
+    AlreadyEnded,
+    /// The owner has no subscription with that id.
     Unknown,
 }
 
-// === impl Caps ===
+// === impl SubscriptionLimits ===
 
-impl Default for Caps {
+impl Default for SubscriptionLimits {
     fn default() -> Self {
         Self {
             per_session_max: 10,
@@ -125,20 +125,20 @@ impl Default for Caps {
 // === impl SubscriptionId ===
 
 impl SubscriptionId {
-    /// A new one.
+    /// A new id.
     pub fn random() -> Self {
         let text = format!("sub-{}", uuid::Uuid::new_v4().simple());
         Self(text.into())
     }
 
-    /// One that was written down.
+    /// Parses an id.
     pub fn parse(text: &str) -> Option<Self> {
         let hex = text.strip_prefix("sub-")?;
         let lower = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
         (hex.len() == 32 && hex.bytes().all(lower)).then(|| Self(text.into()))
     }
 
-    /// As it is written.
+    /// The id as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -159,48 +159,49 @@ impl serde::Serialize for SubscriptionId {
 // === impl Ledger ===
 
 impl Ledger {
-    /// None yet.
-    pub fn new(caps: Caps) -> Arc<Self> {
+    /// An empty ledger.
+    pub fn new(caps: SubscriptionLimits) -> Arc<Self> {
         Arc::new(Self {
             caps,
             inner: Mutex::default(),
         })
     }
 
-    /// How many there may be.
-    pub fn caps(&self) -> Caps {
+    /// The limits.
+    pub fn caps(&self) -> SubscriptionLimits {
         self.caps
     }
 
-    /// A place for one more.
-    pub fn reserve(self: &Arc<Self>, owner: &Owner) -> Result<Slot, Refused> {
+    /// Reserves room for one more subscription.
+    pub fn reserve(self: &Arc<Self>, owner: &Owner) -> Result<Reservation, LimitReached> {
         let mut inner = self.inner.lock();
         let has = (inner.owners.get(owner)).map_or(0, |owned| owned.active.len() + owned.reserved);
         if has >= self.caps.per_session_max {
             let max = self.caps.per_session_max;
-            return Err(Refused::PerSession { max });
+            return Err(LimitReached::PerSession { max });
         }
         if inner.total >= self.caps.global_max {
             let max = self.caps.global_max;
-            return Err(Refused::Global { max });
+            return Err(LimitReached::Global { max });
         }
         inner.total += 1;
         inner.owners.entry(owner.clone()).or_default().reserved += 1;
-        Ok(Slot {
+        Ok(Reservation {
             ledger: Arc::clone(self),
             owner: owner.clone(),
             filled: false,
         })
     }
 
-    /// True once per owner: whoever gets it sees to it that the owner's end is told.
-    pub fn first_of(&self, owner: &Owner) -> bool {
+    /// True once per owner: the caller that gets it registers the cleanup that runs when the
+    /// owner's session ends.
+    pub fn claim_cleanup(&self, owner: &Owner) -> bool {
         let mut inner = self.inner.lock();
         let owned = inner.owners.get_mut(owner);
         owned.is_some_and(|owned| !std::mem::replace(&mut owned.claimed, true))
     }
 
-    /// One of the owner's.
+    /// A subscription of the owner.
     pub fn get(&self, owner: &Owner, id: &str) -> Option<Arc<Subscription>> {
         let id = SubscriptionId::parse(id)?;
         let inner = self.inner.lock();
@@ -208,7 +209,7 @@ impl Ledger {
         Some(Arc::clone(&active.subscription))
     }
 
-    /// All of the owner's, the oldest first.
+    /// The subscriptions of the owner, oldest first.
     pub fn list(&self, owner: &Owner) -> Vec<Arc<Subscription>> {
         let inner = self.inner.lock();
         let mut all: Vec<_> = (inner.owners.get(owner).into_iter())
@@ -220,7 +221,7 @@ impl Ledger {
         all
     }
 
-    /// Everyone's.
+    /// The subscriptions of all owners.
     pub fn all(&self) -> Vec<(Owner, Arc<Subscription>)> {
         let inner = self.inner.lock();
         let each = |(owner, owned): (&Owner, &Owned)| {
@@ -232,30 +233,30 @@ impl Ledger {
         inner.owners.iter().flat_map(each).collect()
     }
 
-    /// How many there are, with those about to be.
+    /// Number of subscriptions, with reserved ones.
     pub fn len(&self) -> usize {
         self.inner.lock().total
     }
 
-    /// Whether there are none.
+    /// Whether there is no subscription.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Ends one of the owner's.
-    pub fn end(&self, owner: &Owner, id: &str) -> Unsubscribed {
+    /// Ends a subscription of the owner.
+    pub fn end(&self, owner: &Owner, id: &str) -> UnsubscribeOutcome {
         let Some(id) = SubscriptionId::parse(id) else {
-            return Unsubscribed::Unknown;
+            return UnsubscribeOutcome::Unknown;
         };
         let mut inner = self.inner.lock();
         let Some(owned) = inner.owners.get_mut(owner) else {
-            return Unsubscribed::Unknown;
+            return UnsubscribeOutcome::Unknown;
         };
         let Some(active) = owned.active.remove(&id) else {
             return if owned.tombstones.contains(&id) {
-                Unsubscribed::Already
+                UnsubscribeOutcome::AlreadyEnded
             } else {
-                Unsubscribed::Unknown
+                UnsubscribeOutcome::Unknown
             };
         };
         if owned.tombstones.len() >= TOMBSTONES_MAX {
@@ -265,10 +266,10 @@ impl Ledger {
         inner.total -= 1;
         drop(inner);
         active.subscription.end();
-        Unsubscribed::Ended
+        UnsubscribeOutcome::Ended
     }
 
-    /// Ends all of an owner's, and forgets it.
+    /// Ends all subscriptions of an owner and forgets the owner.
     pub fn end_owner(&self, owner: &Owner) -> usize {
         let mut inner = self.inner.lock();
         let Some(mut owned) = inner.owners.remove(owner) else {
@@ -288,27 +289,27 @@ impl Ledger {
     }
 }
 
-// === impl Slot ===
+// === impl Reservation ===
 
-impl Slot {
-    /// Whose it will be.
+impl Reservation {
+    /// Owner of the subscription to come.
     pub fn owner(&self) -> &Owner {
         &self.owner
     }
 
-    /// The subscription stands, and `lease` is dropped when it ends; unless the owner has
-    /// one that will do: then that one stays alone, and the place is given back. Comes
-    /// back with the one that stands.
-    pub fn fill_unless(
+    /// Adds the subscription, and drops `lease` when it ends. If the owner has one that is
+    /// `equivalent`, that one stays alone and the reservation is released. Returns the
+    /// subscription that is in the ledger.
+    pub fn insert_unless(
         mut self,
-        will_do: impl Fn(&Subscription) -> bool,
+        equivalent: impl Fn(&Subscription) -> bool,
         subscription: Arc<Subscription>,
         lease: Box<dyn Any + Send + Sync>,
     ) -> Arc<Subscription> {
         let mut inner = self.ledger.inner.lock();
         let owned = inner.owners.entry(self.owner.clone()).or_default();
         let mut there = owned.active.values().map(|active| &active.subscription);
-        if let Some(other) = there.find(|other| will_do(other)) {
+        if let Some(other) = there.find(|other| equivalent(other)) {
             return Arc::clone(other);
         }
         owned.reserved = owned.reserved.saturating_sub(1);
@@ -324,7 +325,7 @@ impl Slot {
     }
 }
 
-impl Drop for Slot {
+impl Drop for Reservation {
     fn drop(&mut self) {
         if self.filled {
             return;

@@ -1,4 +1,4 @@
-//! Who hears of events: the seam between whoever watches and whoever subscribed.
+//! The seam between a watch and its subscribers.
 
 use std::sync::Arc;
 
@@ -6,39 +6,40 @@ use jiff::Timestamp;
 
 use crate::Event;
 
-/// Hears of events, on the task that watches: nothing here may wait.
+/// A subscriber of a watch. Its methods run on the watch's task: none may block.
 pub trait Listener: Send + Sync + 'static {
-    /// Whether the event may matter. Its labels are not known yet: they cost a
-    /// request, which is made only if somebody says yes.
+    /// Whether the event may match, without its labels. Labels cost a request, which is made
+    /// only if some subscriber wants the event. May be called several times for one event,
+    /// so the answer depends on nothing else.
     fn wants(&self, event: &Event) -> bool;
 
-    /// Whether it looks at labels at all.
+    /// Whether the subscriber needs the labels of the involved object.
     fn needs_labels(&self) -> bool {
         true
     }
 
-    /// Takes events it may want, labels and all, in order.
-    fn take(self: Arc<Self>, events: &[&Arc<Event>]);
+    /// Delivers the wanted events, with their labels, in order.
+    fn on_events(self: Arc<Self>, events: &[&Arc<Event>]);
 
-    /// Hears how one of its watches does.
-    fn hear(&self, watch: u64, change: &Change);
+    /// Delivers a change of status of one of the subscriber's watches.
+    fn on_status(&self, watch: u64, status: &WatchStatus);
 }
 
-/// What becomes of a watch, as far as a subscriber has to know.
+/// Change of status of a watch, as far as a subscriber has to know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// It could not be established again, several times in a row; it goes on trying.
+pub enum WatchStatus {
+    /// Several attempts in a row to re-establish the watch failed; it goes on trying.
     Degraded {
-        /// Why, the last time.
+        /// Error of the last attempt.
         error: String,
     },
-    /// It is back.
+    /// The watch is established again.
     Recovered,
-    /// The cluster's history did not reach back to where we were.
+    /// Events may be missing: the resourceVersion of the watch had expired.
     Gap {
-        /// From when on something may be missing.
+        /// Start of the time from which events may be missing.
         since: Timestamp,
-        /// What is known about it.
+        /// Explanation for a person.
         detail: String,
     },
 }

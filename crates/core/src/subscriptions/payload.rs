@@ -1,22 +1,21 @@
-//! What a subscriber reads: the `data` of a message, and an entry of a poll, which
-//! are the same.
+//! Payload of a feed entry: the `data` of a log message and the row of a poll are the same.
 
 use jiff::Timestamp;
-use mcp_notify::{About, Level, LogMessage, Notification, Voice};
+use mcp_notify::{Level, LogMessage, MessageTemplate, Notification, ResourceRef};
 use serde::{Serialize, Serializer};
 
 use super::{
-    feed::{Entry, Item},
+    feed::{FeedEntry, FeedItem},
     ledger::SubscriptionId,
-    listener::Change,
+    listener::WatchStatus,
 };
-use crate::faults::report::Report;
-use crate::{event::Wire, filters::Mode};
+use crate::faults::Report;
+use crate::{event::EventPayload, filters::Mode};
 
-/// Who logs that a watch is not what it should be.
-const TROUBLE: &str = "kubernetes/subscription_error";
+/// Logger of a watch's status.
+const STATUS_LOGGER: &str = "kubernetes/subscription_error";
 
-/// One entry of a subscription.
+/// Payload of one entry.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Payload<'a> {
@@ -27,7 +26,7 @@ pub struct Payload<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     event_id: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    event: Option<Wire<'a>>,
+    event: Option<EventPayload<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -36,7 +35,7 @@ pub struct Payload<'a> {
     gap: Option<Gap<'a>>,
 }
 
-/// What is the same in every entry of a subscription.
+/// The members that are the same in every payload of a subscription.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct First<'a> {
@@ -44,21 +43,21 @@ pub(super) struct First<'a> {
     pub(super) cluster: &'a str,
 }
 
-/// What nobody else has.
+/// The members that no other payload has.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Own<'a> {
     seq: u64,
-    cursor: Place<'a>,
+    cursor: CursorText<'a>,
     #[serde(flatten)]
     report: Option<&'a Report>,
 }
 
-/// A [`Cursor`](super::feed::Cursor), written without being made.
+/// A [`Cursor`](super::feed::Cursor), serialised without an allocation for its id.
 #[derive(Debug)]
-struct Place<'a>(&'a SubscriptionId, u64);
+struct CursorText<'a>(&'a SubscriptionId, u64);
 
-/// Where something may be missing.
+/// Time from which events may be missing.
 #[derive(Debug, Serialize)]
 struct Gap<'a> {
     since: Timestamp,
@@ -75,8 +74,8 @@ fn level(mode: Mode) -> Level {
 // === impl Payload ===
 
 impl<'a> Payload<'a> {
-    /// An entry of that subscription of that cluster.
-    pub fn new(id: &'a SubscriptionId, cluster: &'a str, entry: &'a Entry) -> Self {
+    /// The payload of an entry of a subscription.
+    pub fn new(id: &'a SubscriptionId, cluster: &'a str, entry: &'a FeedEntry) -> Self {
         let mut payload = Self {
             first: First {
                 subscription_id: id,
@@ -90,26 +89,26 @@ impl<'a> Payload<'a> {
             gap: None,
         };
         match &entry.item {
-            Item::Event(event) | Item::Fault(event, _) => {
+            FeedItem::Event(event) | FeedItem::Fault(event, _) => {
                 payload.event_id = Some(event.id());
-                payload.event = Some(event.wire());
+                payload.event = Some(event.payload());
             }
-            Item::Notice(change) => payload.tell(change),
+            FeedItem::Notice(status) => payload.set_status(status),
         }
-        if let Item::Fault(_, report) = &entry.item {
+        if let FeedItem::Fault(_, report) = &entry.item {
             payload.own.report = Some(report);
         }
         payload
     }
 
-    fn tell(&mut self, change: &'a Change) {
-        match change {
-            Change::Degraded { error } => {
+    fn set_status(&mut self, status: &'a WatchStatus) {
+        match status {
+            WatchStatus::Degraded { error } => {
                 self.error = Some(error);
                 self.degraded = Some(true);
             }
-            Change::Recovered => self.degraded = Some(false),
-            Change::Gap { since, detail } => {
+            WatchStatus::Recovered => self.degraded = Some(false),
+            WatchStatus::Gap { since, detail } => {
                 self.gap = Some(Gap {
                     since: *since,
                     detail,
@@ -122,11 +121,11 @@ impl<'a> Payload<'a> {
 // === impl First ===
 
 impl First<'_> {
-    /// Says what comes in that mode.
-    pub(super) fn voice(&self, mode: Mode, about: &About) -> Voice {
-        Voice::new(level(mode), mode.logger(), self)
+    /// The template of messages in that mode.
+    pub(super) fn template(&self, mode: Mode, resource: &ResourceRef) -> MessageTemplate {
+        MessageTemplate::new(level(mode), mode.logger(), self)
             .expect("two strings serialise")
-            .about(about.clone())
+            .resource(resource.clone())
     }
 }
 
@@ -136,37 +135,42 @@ impl<'a> Own<'a> {
     fn new(id: &'a SubscriptionId, seq: u64) -> Self {
         Self {
             seq,
-            cursor: Place(id, seq),
+            cursor: CursorText(id, seq),
             report: None,
         }
     }
 }
 
-impl Serialize for Place<'_> {
+impl Serialize for CursorText<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self(id, seq) = self;
         serializer.collect_str(&format_args!("{id}.{seq}"))
     }
 }
 
-// === impl Entry ===
+// === impl FeedEntry ===
 
-impl Entry {
-    /// The message that says it. Most are said in the subscription's own voice, which
-    /// knows by heart what is the same in all of them; `first` is for the others.
-    pub(super) fn message(&self, first: First<'_>, voice: &Voice, about: &About) -> Notification {
+impl FeedEntry {
+    /// The log message of the entry. Events and faults are rendered from the subscription's
+    /// template, which holds what is the same in all of them; `first` is for the others.
+    pub(super) fn message(
+        &self,
+        first: First<'_>,
+        template: &MessageTemplate,
+        resource: &ResourceRef,
+    ) -> Notification {
         let mut own = Own::new(first.subscription_id, self.seq);
         match &self.item {
-            Item::Event(event) => voice.say(&own, event.members().clone()),
-            Item::Fault(event, report) => {
+            FeedItem::Event(event) => template.render(&own, event.members().clone()),
+            FeedItem::Fault(event, report) => {
                 own.report = Some(report);
-                voice.say(&own, event.members().clone())
+                template.render(&own, event.members().clone())
             }
-            Item::Notice(_) => {
-                let (level, logger) = self.item.voice();
+            FeedItem::Notice(_) => {
+                let (level, logger) = self.item.template();
                 let payload = Payload::new(first.subscription_id, first.cluster, self);
                 let message = LogMessage::new(level, &payload).logger(logger);
-                message.about(about.clone()).into_notification()
+                message.resource(resource.clone()).into_notification()
             }
         }
     }
@@ -174,21 +178,21 @@ impl Entry {
 
 // === impl Item ===
 
-impl Item {
-    /// How loud it is, and who says it.
-    pub(super) fn voice(&self) -> (Level, &'static str) {
+impl FeedItem {
+    /// Level and logger of the message.
+    pub(super) fn template(&self) -> (Level, &'static str) {
         match self {
             Self::Event(_) => (level(Mode::Events), Mode::Events.logger()),
             Self::Fault(..) => (level(Mode::Faults), Mode::Faults.logger()),
-            Self::Notice(change) => match &**change {
-                Change::Degraded { .. } => (Level::Error, TROUBLE),
-                Change::Gap { .. } => (Level::Warning, TROUBLE),
-                Change::Recovered => (Level::Info, TROUBLE),
+            Self::Notice(status) => match &**status {
+                WatchStatus::Degraded { .. } => (Level::Error, STATUS_LOGGER),
+                WatchStatus::Gap { .. } => (Level::Warning, STATUS_LOGGER),
+                WatchStatus::Recovered => (Level::Info, STATUS_LOGGER),
             },
         }
     }
 
-    /// One line for a person.
+    /// Summary in one line.
     pub fn summary(&self) -> String {
         match self {
             Self::Event(event) => event.summary(),
@@ -196,10 +200,10 @@ impl Item {
                 Some(line) => format!("{} | {line}", event.summary()),
                 None => event.summary(),
             },
-            Self::Notice(change) => match &**change {
-                Change::Degraded { error } => format!("watch degraded: {error}"),
-                Change::Recovered => "watch recovered".to_owned(),
-                Change::Gap { detail, .. } => format!("gap: {detail}"),
+            Self::Notice(status) => match &**status {
+                WatchStatus::Degraded { error } => format!("watch degraded: {error}"),
+                WatchStatus::Recovered => "watch recovered".to_owned(),
+                WatchStatus::Gap { detail, .. } => format!("gap: {detail}"),
             },
         }
     }

@@ -1,4 +1,4 @@
-//! One subscription: it hears of events, keeps those that match, and says so.
+//! A subscription: filters events, keeps those that match in its feed, and notifies.
 
 use std::{
     collections::BTreeMap,
@@ -10,215 +10,211 @@ use std::{
 };
 
 use jiff::Timestamp;
-use mcp_notify::{About, ResourceType, Voice, WeakSession};
+use mcp_notify::{MessageTemplate, ResourceRef, WeakSession};
 use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::time::Instant;
 
 use super::{
-    feed::{Entry, Feed, FeedLimits, Item},
+    feed::{Feed, FeedEntry, FeedItem, FeedLimits},
     ledger::SubscriptionId,
-    listener::{Change, Listener},
+    listener::{Listener, WatchStatus},
     payload::First,
 };
-use crate::faults::{
-    dedup::{Dedup, FaultKey},
-    desk::{Desk, Told},
-};
 use crate::{
-    Event,
+    Event, ResourceType,
+    faults::{Dedup, FaultKey, FaultQueue, OnReport},
     filters::{Filters, Mode},
 };
 
-/// Where a subscription speaks.
+/// What a subscription delivers to, and gets its reports from.
 #[derive(Clone)]
-pub struct Outlet {
-    /// The session that hears messages, if there is one.
+pub struct SubscriptionDeps {
+    /// Session that messages are pushed to, if there is one.
     pub session: Option<WeakSession>,
-    /// For those who follow its resource.
-    pub updates: Arc<dyn Updates>,
-    /// Where faults get their evidence.
-    pub faults: Desk,
+    /// Notifies clients that subscribe to the resource of the feed.
+    pub updates: Arc<dyn UpdateSink>,
+    /// Captures the evidence of faults.
+    pub faults: FaultQueue,
 }
 
-/// Tells of resources that have changed.
-pub trait Updates: Send + Sync + 'static {
-    /// Whether anybody follows this one: most are not, and a line for nobody is not
-    /// worth writing for every event.
-    fn wanted(&self, uri: &str) -> bool;
+/// Sends `resources/updated`.
+pub trait UpdateSink: Send + Sync + 'static {
+    /// Whether any client subscribes to this resource. Most have no subscriber, and a summary
+    /// that is not sent is not worth writing for every event.
+    fn is_subscribed(&self, uri: &str) -> bool;
 
-    /// This one has.
-    fn updated(&self, uri: &str, update: &Update);
+    /// Notifies the subscribers of this resource.
+    fn notify_updated(&self, uri: &str, update: &FeedUpdate);
 }
 
-/// What changed.
+/// What has changed in a feed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Update {
-    /// The newest entry.
+pub struct FeedUpdate {
+    /// Sequence number of the newest entry.
     pub seq: u64,
-    /// How many there have been.
+    /// Number of entries so far.
     pub count: u64,
-    /// One line.
+    /// Summary of the newest entry in one line.
     pub summary: String,
 }
 
-/// A subscription that stands.
+/// An event subscription.
 pub struct Subscription {
     id: SubscriptionId,
     filters: Filters,
     cluster: String,
     uri: String,
-    /// What its messages count as when they fail.
-    about: About,
-    /// Says events, or faults.
-    voice: Voice,
+    /// Resource that failed messages are counted under.
+    resource: ResourceRef,
+    /// Template of messages about events, or about faults.
+    template: MessageTemplate,
     created_at: Timestamp,
     feed: Feed,
-    outlet: Outlet,
+    deps: SubscriptionDeps,
     ended: AtomicBool,
-    /// Which of its watches do not work, and why.
+    /// Errors of the degraded watches, by watch.
     degraded: Mutex<BTreeMap<u64, String>>,
-    /// Faults of the last minute.
-    told: Mutex<Dedup>,
-    touched: Mutex<Instant>,
-    /// No session keeps it, only that somebody polls, reads or listens.
-    by_use: bool,
+    dedup: Mutex<Dedup>,
+    last_used: Mutex<Instant>,
+    /// Whether the subscription has no session and ends when it is idle.
+    expires_idle: bool,
 }
 
 // === impl Subscription ===
 
 impl Subscription {
-    /// One that has seen nothing yet.
-    pub fn new(filters: Filters, cluster: &str, outlet: Outlet, limits: FeedLimits) -> Self {
+    /// A subscription with an empty feed.
+    pub fn new(
+        filters: Filters,
+        cluster: &str,
+        deps: SubscriptionDeps,
+        limits: FeedLimits,
+    ) -> Self {
         let id = SubscriptionId::random();
         let uri = format!("kubecrier://subscriptions/{id}");
-        let about = About::resource(ResourceType::Events, uri.as_str());
+        let resource = ResourceRef::new(ResourceType::Events, uri.as_str());
         let first = First {
             subscription_id: &id,
             cluster,
         };
         Self {
-            voice: first.voice(filters.mode(), &about),
-            about,
+            template: first.template(filters.mode(), &resource),
+            resource,
             uri,
             id,
             filters,
             cluster: cluster.to_owned(),
             created_at: Timestamp::now(),
             feed: Feed::new(limits),
-            outlet,
+            deps,
             ended: AtomicBool::new(false),
             degraded: Mutex::default(),
-            told: Mutex::default(),
-            touched: Mutex::new(Instant::now()),
-            by_use: false,
+            dedup: Mutex::default(),
+            last_used: Mutex::new(Instant::now()),
+            expires_idle: false,
         }
     }
 
-    /// The same, to be ended when nobody uses it any more.
+    /// The subscription, to be ended when it is idle: no client polls, reads or listens.
     #[must_use]
-    pub fn kept_by_use(mut self) -> Self {
-        self.by_use = true;
+    pub fn expiring_idle(mut self) -> Self {
+        self.expires_idle = true;
         self
     }
 
-    /// Whether it ends when nobody uses it any more.
-    pub fn is_kept_by_use(&self) -> bool {
-        self.by_use
+    /// Whether the subscription ends when it is idle.
+    pub fn expires_idle(&self) -> bool {
+        self.expires_idle
     }
 
-    /// Its name.
+    /// Id of the subscription.
     pub fn id(&self) -> &SubscriptionId {
         &self.id
     }
 
-    /// What it is for.
+    /// Filters of the events.
     pub fn filters(&self) -> &Filters {
         &self.filters
     }
 
-    /// The context it watches.
+    /// Context of the kubeconfig that is watched.
     pub fn cluster(&self) -> &str {
         &self.cluster
     }
 
-    /// The resource that shows its feed.
+    /// URI of the resource that shows the feed.
     pub fn uri(&self) -> &str {
         &self.uri
     }
 
-    /// Since when it stands.
+    /// When the subscription was made.
     pub fn created_at(&self) -> Timestamp {
         self.created_at
     }
 
-    /// What it has seen.
+    /// Entries so far.
     pub fn feed(&self) -> &Feed {
         &self.feed
     }
 
-    /// Why its watch does not work, if it does not.
+    /// Error of a degraded watch, if there is one.
     pub fn degraded(&self) -> Option<String> {
         self.degraded.lock().values().next().cloned()
     }
 
-    /// Somebody uses it.
+    /// Records that a client uses the subscription.
     pub fn touch(&self) {
-        *self.touched.lock() = Instant::now();
+        *self.last_used.lock() = Instant::now();
     }
 
-    /// When somebody last used it.
-    pub fn touched(&self) -> Instant {
-        *self.touched.lock()
+    /// When a client last used the subscription.
+    pub fn last_used(&self) -> Instant {
+        *self.last_used.lock()
     }
 
-    /// From here on it says nothing more.
+    /// Ends the subscription: nothing is delivered any more.
     pub fn end(&self) {
         self.ended.store(true, Ordering::Release);
     }
 
-    /// Adds to the feed and tells, in this order for everybody.
-    fn record(&self, items: impl IntoIterator<Item = Item>) {
+    /// Adds to the feed and delivers, in the same order to every reader.
+    fn record(&self, items: impl IntoIterator<Item = FeedItem>) {
         if self.ended.load(Ordering::Acquire) {
             return;
         }
         self.feed.push(items, |entries| {
             let newest = entries.clone().next_back();
-            self.say(entries);
-            let wanted = |_: &&Entry| self.outlet.updates.wanted(&self.uri);
-            if let Some(newest) = newest.filter(wanted) {
-                let update = Update {
+            self.push_messages(entries);
+            let subscribed = |_: &&FeedEntry| self.deps.updates.is_subscribed(&self.uri);
+            if let Some(newest) = newest.filter(subscribed) {
+                let update = FeedUpdate {
                     seq: newest.seq,
                     count: newest.seq,
                     summary: newest.item.summary(),
                 };
-                self.outlet.updates.updated(&self.uri, &update);
+                self.deps.updates.notify_updated(&self.uri, &update);
             }
         });
     }
 
-    /// A fault is told with its evidence, once a minute.
-    fn look_into(self: &Arc<Self>, event: &Arc<Event>) {
-        let key = FaultKey {
-            cluster: self.cluster.clone(),
-            namespace: event.namespace.clone(),
-            pod: event.involved.name.clone(),
-            reason: event.reason.clone(),
-            count: event.count,
-        };
-        if self.ended.load(Ordering::Acquire) || !self.told.lock().admit(&key) {
+    /// Enqueues a fault unless its key was delivered within the window; the report is
+    /// recorded when it is ready.
+    fn enqueue_fault(self: &Arc<Self>, event: &Arc<Event>) {
+        let key = FaultKey::new(&self.cluster, event);
+        if self.ended.load(Ordering::Acquire) || !self.dedup.lock().admit(&key) {
             return;
         }
         let this = Arc::clone(self);
-        let told: Told = Box::new(move |event, report| {
-            this.record([Item::Fault(Arc::clone(event), Arc::clone(report))]);
+        let on_report: OnReport = Box::new(move |event, report| {
+            this.record([FeedItem::Fault(Arc::clone(event), Arc::clone(report))]);
         });
-        self.outlet.faults.file(&self.cluster, event, told);
+        self.deps.faults.enqueue(key, event, on_report);
     }
 
-    /// To the session, as far as its level admits it.
-    fn say<'a>(&self, entries: impl ExactSizeIterator<Item = &'a Entry>) {
-        let Some(session) = self.outlet.session.as_ref().and_then(WeakSession::upgrade) else {
+    /// Pushes messages to the session, as far as its log level admits them.
+    fn push_messages<'a>(&self, entries: impl ExactSizeIterator<Item = &'a FeedEntry>) {
+        let Some(session) = self.deps.session.as_ref().and_then(WeakSession::upgrade) else {
             return;
         };
         let Some(threshold) = session.log_level() else {
@@ -226,14 +222,14 @@ impl Subscription {
         };
         let mut messages = Vec::with_capacity(entries.len());
         messages.extend(entries.filter_map(|entry| {
-            let (level, _) = entry.item.voice();
-            // Not worth serialising for a session that would not get it.
+            let (level, _) = entry.item.template();
+            // A message below the session's level is not worth serialising.
             (threshold <= level).then(|| {
                 let first = First {
                     subscription_id: &self.id,
                     cluster: &self.cluster,
                 };
-                entry.message(first, &self.voice, &self.about)
+                entry.message(first, &self.template, &self.resource)
             })
         }));
         session.push_all(messages);
@@ -245,29 +241,30 @@ impl Listener for Subscription {
         self.filters.admits(event)
     }
 
-    fn take(self: Arc<Self>, events: &[&Arc<Event>]) {
+    fn on_events(self: Arc<Self>, events: &[&Arc<Event>]) {
         let admitted = (events.iter().copied()).filter(|event| self.filters.admits_labels(event));
         match self.filters.mode() {
-            Mode::Events => self.record(admitted.map(|event| Item::Event(Arc::clone(event)))),
-            Mode::Faults => admitted.for_each(|event| self.look_into(event)),
+            Mode::Events => self.record(admitted.map(|event| FeedItem::Event(Arc::clone(event)))),
+            Mode::Faults => admitted.for_each(|event| self.enqueue_fault(event)),
         }
     }
 
-    fn hear(&self, watch: u64, change: &Change) {
-        // Held until it is told: of two who tell at once, the one that is right is last.
+    fn on_status(&self, watch: u64, status: &WatchStatus) {
+        // Held until the status is recorded: of two concurrent changes, the last one recorded
+        // is the one that holds.
         let mut degraded = self.degraded.lock();
-        // With several watches: told when the first fails, and when the last is back.
-        let news = match change {
-            Change::Degraded { error } => {
+        // Of several watches, the first failure and the last recovery are delivered.
+        let is_news = match status {
+            WatchStatus::Degraded { error } => {
                 let first = degraded.is_empty();
                 degraded.insert(watch, error.clone());
                 first
             }
-            Change::Recovered => degraded.remove(&watch).is_some() && degraded.is_empty(),
-            Change::Gap { .. } => true,
+            WatchStatus::Recovered => degraded.remove(&watch).is_some() && degraded.is_empty(),
+            WatchStatus::Gap { .. } => true,
         };
-        if news {
-            self.record([Item::Notice(Arc::new(change.clone()))]);
+        if is_news {
+            self.record([FeedItem::Notice(Arc::new(status.clone()))]);
         }
     }
 }

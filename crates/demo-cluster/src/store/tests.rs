@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-const LIMITS: Limits = Limits {
+const LIMITS: StoreLimits = StoreLimits {
     objects_max: 20,
     history_max: 10,
 };
@@ -18,9 +18,9 @@ fn pod(name: &str, app: &str) -> Value {
     })
 }
 
-fn key(name: &str) -> Key {
-    Key {
-        resource: ("", "pods"),
+fn key(name: &str) -> ObjectKey {
+    ObjectKey {
+        resource: pods().store_key(),
         namespace: "shop".to_owned(),
         name: name.to_owned(),
     }
@@ -79,7 +79,7 @@ fn a_watcher_sees_objects_come_to_match_and_cease_to() {
         store
             .since(from)
             .unwrap()
-            .filter_map(|change| change.seen_by(&selection))
+            .filter_map(|change| change.watch_event(&selection))
             .map(|(kind, object)| (kind, object["metadata"]["labels"]["app"].clone()))
             .collect()
     };
@@ -104,10 +104,10 @@ fn nothing_grows_without_limit() {
             .put(pod(&format!("p{index}"), "a"), Timestamp::UNIX_EPOCH)
             .unwrap();
     }
-    let refused = store
+    let error = store
         .put(pod("more", "a"), Timestamp::UNIX_EPOCH)
         .unwrap_err();
-    assert_eq!(refused, Rejected::Full(LIMITS.objects_max));
+    assert_eq!(error, PutError::Full(LIMITS.objects_max));
     // What exists can still change.
     store.put(pod("p0", "b"), Timestamp::UNIX_EPOCH).unwrap();
     assert_eq!(store.history.len(), LIMITS.history_max);
@@ -117,16 +117,16 @@ fn nothing_grows_without_limit() {
 fn what_is_no_object_is_refused() {
     let mut store = Store::new(LIMITS, 0);
     let mut put = |object| store.put(object, Timestamp::UNIX_EPOCH).unwrap_err();
-    assert_eq!(put(json!({})), Rejected::UnknownKind(" ".to_owned()));
+    assert_eq!(put(json!({})), PutError::UnknownKind(" ".to_owned()));
     assert_eq!(
         put(json!({"apiVersion": "v1", "kind": "Pod"})),
-        Rejected::Nameless("Pod")
+        PutError::Nameless("Pod")
     );
 }
 
 proptest! {
-    /// Whatever happened, a list at an old version is what was there then, or is
-    /// refused because the version is forgotten.
+    /// A list at an old resourceVersion is what it was then, or fails because of a
+    /// compaction.
     #[test]
     fn the_past_stays_as_it_was(steps in prop::collection::vec((0..6_usize, any::<bool>()), 0..40)) {
         let mut store = Store::new(LIMITS, 0);

@@ -1,8 +1,8 @@
-//! The demo cluster and the real API server, asked the same.
+//! The demo cluster and the real API server, compared by their responses to the same requests.
 //!
-//! Every object is made in the real cluster and copied as it is, so answers are
-//! equal to the last field; only resource versions, continue tokens and the like
-//! are left out of the comparison (`normal`).
+//! Every object is created in the real cluster and copied, so responses are equal to the last
+//! field; only resource versions, continue tokens and the like are left out of the comparison
+//! (`normal`).
 
 mod changes;
 mod objects;
@@ -19,20 +19,20 @@ use tokio::time::timeout;
 
 use crate::harness::ask;
 
-/// The same cluster twice.
+/// A real cluster and its copy.
 pub(crate) struct Pair {
     pub(crate) real: Client,
     pub(crate) demo: DemoCluster,
 }
 
-/// One answer, up to what is different every time.
+/// A response without the parts that differ every time.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Answer {
+pub(crate) struct TestResponse {
     pub(crate) status: u16,
     pub(crate) body: Value,
 }
 
-/// What both have, as paths of lists.
+/// The lists that are copied.
 const COPIED: [&str; 16] = [
     "/api/v1/configmaps",
     "/api/v1/events",
@@ -55,7 +55,7 @@ const COPIED: [&str; 16] = [
 // === impl Pair ===
 
 impl Pair {
-    /// Makes objects in the namespace and copies everything there is.
+    /// Creates objects in the namespace and copies all objects of the cluster.
     pub(crate) async fn new(cluster: &Cluster, namespace: &str) -> Self {
         let pair = Self {
             real: real(cluster, User::Admin).await,
@@ -83,34 +83,34 @@ impl Pair {
         }
     }
 
-    /// Copies one object as it is now.
+    /// Copies the current state of one object.
     pub(crate) async fn copy(&self, path: &str) {
         let object = call(&self.real, "GET", path, None).await;
         assert_eq!(object.status, 200, "{path}");
         self.demo.put(object.body).unwrap();
     }
 
-    /// Both answers to a request.
-    pub(crate) async fn both(&self, request: &Asking<'_>) -> (Answer, Answer) {
+    /// The responses of both clusters.
+    pub(crate) async fn both(&self, request: &TestRequest<'_>) -> (TestResponse, TestResponse) {
         let demo = Client::new(self.demo.service(), "default");
         (request.ask(&self.real).await, request.ask(&demo).await)
     }
 }
 
-/// A request that both are asked.
+/// A request to both clusters.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asking<'a> {
+pub(crate) struct TestRequest<'a> {
     pub(crate) method: &'a str,
     pub(crate) path: &'a str,
     pub(crate) accept: &'a str,
     pub(crate) body: &'a str,
-    /// The user the demo cluster takes it for; the real one knows its client.
+    /// The user for the demo cluster; the real one knows its client.
     pub(crate) user: Option<&'a str>,
 }
 
-// === impl Asking ===
+// === impl TestRequest ===
 
-impl<'a> Asking<'a> {
+impl<'a> TestRequest<'a> {
     pub(crate) fn get(path: &'a str) -> Self {
         Self {
             method: "GET",
@@ -121,7 +121,7 @@ impl<'a> Asking<'a> {
         }
     }
 
-    pub(crate) async fn ask(&self, client: &Client) -> Answer {
+    pub(crate) async fn ask(&self, client: &Client) -> TestResponse {
         let mut request = http::Request::builder()
             .method(self.method)
             .uri(self.path)
@@ -134,14 +134,14 @@ impl<'a> Asking<'a> {
         let answered = timeout(Duration::from_secs(30), ask(client, request)).await;
         let (status, body) = answered.unwrap_or_else(|_| panic!("no answer to {self:?}"));
         let body = serde_json::from_str(&body).unwrap_or(Value::String(body));
-        Answer {
+        TestResponse {
             status,
             body: normal(body),
         }
     }
 }
 
-/// A client of the real cluster that takes the first answer it gets.
+/// A client of the real cluster without retries.
 pub(crate) async fn real(cluster: &Cluster, user: User) -> Client {
     let file = Kubeconfig::new()
         .context("real", cluster, user)
@@ -155,13 +155,13 @@ pub(crate) async fn real(cluster: &Cluster, user: User) -> Client {
     Client::try_from(config).unwrap()
 }
 
-/// A request to the real cluster alone; its answer as it is.
+/// Sends a request to the real cluster alone; the response is not normalised.
 pub(crate) async fn call(
     client: &Client,
     method: &str,
     path: &str,
     body: Option<&Value>,
-) -> Answer {
+) -> TestResponse {
     let kind = if method == "PATCH" {
         "application/merge-patch+json"
     } else {
@@ -176,11 +176,10 @@ pub(crate) async fn call(
         .unwrap();
     let (status, body) = ask(client, request).await;
     let body = serde_json::from_str(&body).unwrap_or(Value::String(body));
-    Answer { status, body }
+    TestResponse { status, body }
 }
 
-/// Without what differs between any two clusters: versions, tokens, and who wrote
-/// a field.
+/// Removes what differs between any two clusters: versions, tokens, managed fields.
 pub(crate) fn normal(mut value: Value) -> Value {
     match &mut value {
         Value::Object(fields) => {

@@ -1,8 +1,8 @@
-//! What can be made to go wrong.
+//! Injected faults.
 
 use std::time::Duration;
 
-use demo_cluster::{Fault, Matching};
+use demo_cluster::{Fault, RequestMatcher};
 use kube::{
     Error,
     api::{ListParams, WatchParams},
@@ -24,7 +24,7 @@ async fn watches_close_cleanly_after_what_has_happened() {
     cluster.close_watches();
     assert_eq!(told(&mut stream).await, "ADDED web");
     assert_eq!(told(&mut stream).await, "end");
-    // A watch that begins later is not closed by that.
+    // A watch that is opened later is not closed.
     let mut stream = watch(&pods(&cluster), &params(), &from).await;
     assert_eq!(told(&mut stream).await, "ADDED web");
     assert!(
@@ -68,7 +68,7 @@ async fn connections_are_refused_for_a_while() {
         .await
         .unwrap_err();
     assert!(matches!(refused, Error::Service(_)), "{refused}");
-    // What is open goes on.
+    // Open streams stay.
     cluster.put(pod("web", "web")).unwrap();
     assert_eq!(told(&mut open).await, "ADDED web");
     tokio::time::advance(Duration::from_secs(10)).await;
@@ -121,7 +121,7 @@ async fn scripted_statuses_are_worded_as_the_server_words_them() {
     let cluster = cluster();
     let client = client(&cluster);
     let which = || {
-        Matching::any()
+        RequestMatcher::any()
             .verb("list")
             .resource("pods")
             .namespace("shop")
@@ -156,10 +156,14 @@ async fn answers_can_be_late_or_never_come() {
     let cluster = cluster();
     let client = client(&cluster);
     let began = Instant::now();
-    cluster.fail_next(Matching::any(), 1, Fault::Delay(Duration::from_secs(5)));
+    cluster.fail_next(
+        RequestMatcher::any(),
+        1,
+        Fault::Delay(Duration::from_secs(5)),
+    );
     assert_eq!(get(&client, "/api/v1/pods").await.0, 200);
     assert_eq!(began.elapsed().as_secs(), 5);
-    cluster.fail_next(Matching::any(), 1, Fault::Silence);
+    cluster.fail_next(RequestMatcher::any(), 1, Fault::Silence);
     let silent = get(&client, "/api/v1/pods");
     assert!(timeout(Duration::from_secs(1000), silent).await.is_err());
 }
@@ -169,7 +173,7 @@ async fn what_was_asked_can_be_read() {
     let cluster = cluster();
     let from = cluster.version().to_string();
     let _stream = watch(&pods(&cluster), &params(), &from).await;
-    let seen = cluster.seen();
+    let seen = cluster.recorded_requests();
     let [one] = seen.as_slice() else {
         panic!("one request: {seen:?}");
     };

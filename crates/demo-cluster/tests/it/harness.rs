@@ -46,7 +46,7 @@ pub(crate) fn pod(name: &str, app: &str) -> Value {
     })
 }
 
-/// A status and a body, whatever they are.
+/// The status and the body of a response.
 pub(crate) async fn ask(client: &Client, request: http::Request<Vec<u8>>) -> (u16, String) {
     let answer = client.send(request.map(Body::from)).await.unwrap();
     let status = answer.status().as_u16();
@@ -64,7 +64,7 @@ fn text(bytes: &Bytes) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// What a watcher was told, in words: `ADDED web`, `BOOKMARK`, `ERROR 410`.
+/// The events of a watch, as text: `ADDED web`, `BOOKMARK`, `ERROR 410`.
 pub(crate) async fn watch(
     api: &Api<Pod>,
     params: &WatchParams,

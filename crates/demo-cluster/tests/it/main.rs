@@ -1,5 +1,4 @@
-//! The demo cluster under the client that production uses, and beside the real
-//! API server.
+//! The demo cluster with the client of production, and compared with the real API server.
 
 #![expect(clippy::unwrap_used, reason = "tests and what helps them")]
 
@@ -8,5 +7,5 @@ mod faults;
 mod harness;
 mod logs;
 mod reading;
-mod story;
+mod scenario;
 mod watching;

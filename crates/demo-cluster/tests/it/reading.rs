@@ -1,6 +1,6 @@
 //! Lists and objects, through kube.
 
-use demo_cluster::{DemoCluster, Grant, Matching, Occurrence, Options};
+use demo_cluster::{DemoCluster, Grant, NewEvent, Options, RequestMatcher};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod, events::v1};
 use kube::{
     Api, Error,
@@ -28,7 +28,7 @@ async fn kube_lists_page_by_page_at_one_version() {
                 .iter()
                 .map(|pod| pod.metadata.name.clone().unwrap()),
         );
-        // What changes meanwhile is not in this list.
+        // A change between two pages is not in this list.
         cluster
             .put(pod(&format!("web-{}-late", names.len()), "web"))
             .unwrap();
@@ -130,7 +130,7 @@ async fn metadata_alone_is_answered_to_those_who_ask_for_it() {
 #[tokio::test(start_paused = true)]
 async fn an_event_is_the_same_in_both_groups() {
     let cluster = cluster();
-    let back_off = Occurrence::warning("shop", "Pod/web", "BackOff", "restarting").on("node-1");
+    let back_off = NewEvent::warning("shop", "Pod/web", "BackOff", "restarting").on("node-1");
     cluster.emit(&back_off).unwrap();
     cluster.emit(&back_off.clone().times(3)).unwrap();
     let api: Api<v1::Event> = Api::namespaced(client(&cluster), "shop");
@@ -168,7 +168,7 @@ async fn rights_are_refused_as_rbac_refuses() {
             .len(),
         1
     );
-    cluster.deny(Matching::any().resource("pods"));
+    cluster.deny(RequestMatcher::any().resource("pods"));
     assert!(pods(&cluster).get("web").await.is_err());
     cluster.allow_everything();
     assert!(pods(&cluster).get("web").await.is_ok());
@@ -179,7 +179,7 @@ async fn events_end_after_their_time() {
     let cluster = cluster();
     let emit = |reason| {
         cluster
-            .emit(&Occurrence::normal("shop", "Pod/web", reason, ""))
+            .emit(&NewEvent::normal("shop", "Pod/web", reason, ""))
             .unwrap()
     };
     let first = emit("Pulled");
@@ -199,7 +199,7 @@ async fn of_too_many_events_the_oldest_go() {
     for index in 0..5 {
         let reason = format!("Reason{index}");
         cluster
-            .emit(&Occurrence::normal("shop", "Pod/web", &reason, ""))
+            .emit(&NewEvent::normal("shop", "Pod/web", &reason, ""))
             .unwrap();
     }
     let (_, list) = get(&client(&cluster), "/api/v1/events").await;

@@ -1,8 +1,8 @@
-//! Watches, through kube, with a clock that stands still.
+//! Watches, through kube, with a paused clock.
 
 use std::time::Duration;
 
-use demo_cluster::Occurrence;
+use demo_cluster::NewEvent;
 use futures_util::StreamExt as _;
 use kube::api::{WatchEvent, WatchParams};
 use tokio::time::{Instant, timeout};
@@ -30,10 +30,10 @@ async fn changes_arrive_in_order_and_only_after_the_version() {
         .unwrap();
     assert!(cluster.delete("pods", "shop", "web"));
     assert_eq!(told(&mut stream).await, "MODIFIED web");
-    // A pod is marked before it goes.
+    // A pod gets its deletion timestamp before it is deleted.
     assert_eq!(told(&mut stream).await, "MODIFIED web");
     assert_eq!(told(&mut stream).await, "DELETED web");
-    // Nothing more, and nothing of other namespaces.
+    // No further events, and none of other namespaces.
     let mut elsewhere = pod("far", "web");
     elsewhere["metadata"]["namespace"] = "other".into();
     cluster.put(elsewhere).unwrap();
@@ -96,7 +96,7 @@ async fn a_version_that_is_gone_is_an_error_event() {
     let mut stream = watch(&pods(&cluster), &params(), &from).await;
     assert_eq!(told(&mut stream).await, "ERROR 410");
     assert_eq!(told(&mut stream).await, "end");
-    // From the version of the compaction on nothing is missing.
+    // A watch can start at the version of the compaction.
     let mut stream = watch(&pods(&cluster), &params(), &cluster.version().to_string()).await;
     cluster.put(pod("web", "web")).unwrap();
     assert_eq!(told(&mut stream).await, "MODIFIED web");
@@ -118,8 +118,8 @@ async fn an_event_is_added_and_then_counted_on() {
     let cluster = cluster();
     let from = cluster.version().to_string();
     let mut stream = Box::pin(events(&cluster).watch(&params(), &from).await.unwrap());
-    let back_off = Occurrence::warning("shop", "Pod/web", "BackOff", "restarting");
-    let series = Occurrence::normal("shop", "Pod/web", "Scheduled", "assigned").in_series();
+    let back_off = NewEvent::warning("shop", "Pod/web", "BackOff", "restarting");
+    let series = NewEvent::normal("shop", "Pod/web", "Scheduled", "assigned").in_series();
     for one in [&back_off, &back_off, &series, &series] {
         cluster.emit(one).unwrap();
     }

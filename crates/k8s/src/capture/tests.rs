@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn looked(status: Value) -> PodFacts {
+fn read_facts(status: Value) -> PodFacts {
     let pod = json!({
         "metadata": {"name": "web", "uid": "u-1", "ownerReferences": []},
         "spec": {
@@ -13,7 +13,7 @@ fn looked(status: Value) -> PodFacts {
         "status": status,
     });
     let pod = serde_json::from_value(pod).unwrap();
-    let owner = Owner {
+    let owner = PodOwner {
         kind: "Job".to_owned(),
         name: "j".to_owned(),
     };
@@ -30,12 +30,12 @@ fn names(facts: &PodFacts) -> Vec<(&str, bool)> {
 
 #[test]
 fn failing_containers_come_first_and_restarted_ones_are_known() {
-    let quiet = looked(json!({}));
+    let quiet = read_facts(json!({}));
     assert_eq!(
         names(&quiet),
         [("app", false), ("proxy", false), ("setup", false)]
     );
-    let crashing = looked(json!({"containerStatuses": [
+    let crashing = read_facts(json!({"containerStatuses": [
         {"name": "app", "image": "", "imageID": "", "ready": true, "restartCount": 0, "state": {"running": {}}},
         {"name": "proxy", "image": "", "imageID": "", "ready": false, "restartCount": 3, "state": {"waiting": {"reason": "CrashLoopBackOff"}}},
     ]}));
@@ -43,23 +43,23 @@ fn failing_containers_come_first_and_restarted_ones_are_known() {
         names(&crashing),
         [("proxy", true), ("app", false), ("setup", false)]
     );
-    let init = looked(json!({"initContainerStatuses": [
+    let init = read_facts(json!({"initContainerStatuses": [
         {"name": "setup", "image": "", "imageID": "", "ready": false, "restartCount": 0, "state": {"terminated": {"exitCode": 1}}},
     ]}));
     assert_eq!(names(&init)[0], ("setup", false));
-    let starting = looked(json!({"containerStatuses": [
+    let starting = read_facts(json!({"containerStatuses": [
         {"name": "proxy", "image": "", "imageID": "", "ready": false, "restartCount": 0, "state": {"waiting": {"reason": "ContainerCreating"}}},
     ]}));
     assert_eq!(
         names(&starting)[0].0,
         "app",
-        "who is being made does not fail"
+        "a container that is being created does not fail"
     );
 }
 
 #[test]
 fn the_context_says_how_it_ended_without_secrets() {
-    let facts = looked(json!({
+    let facts = read_facts(json!({
         "phase": "Running",
         "conditions": [{"type": "Ready", "status": "False", "reason": "ContainersNotReady", "message": "token=abc123def \u{1b}[31mred"}],
         "containerStatuses": [{"name": "app", "image": "", "imageID": "", "ready": false, "restartCount": 7,

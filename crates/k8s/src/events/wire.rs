@@ -1,7 +1,7 @@
-//! An Event as the API server sends it. Many may write one, with any times: the API
-//! server takes dates that our calendar does not have. Nothing in one event may keep
-//! the others of a list or of a watch from being read, so a time that is none counts as
-//! not said, and what nobody needs is not looked at.
+//! An Event as the API server sends it. Any client may write one, with any times: the API
+//! server accepts dates that the calendar here does not have. No single event may keep the
+//! others of a list or a watch from being read, so an invalid time counts as absent, and
+//! fields that are not needed are not parsed.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -14,7 +14,7 @@ use k8s_openapi::{
 use kube::Resource;
 use serde::{Deserialize, Deserializer};
 
-/// As much of an Event as is told.
+/// The fields of an Event that are needed.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct WireEvent {
@@ -45,7 +45,7 @@ pub(super) struct WireSeries {
     pub(super) last_observed_time: Option<Timestamp>,
 }
 
-/// Without the times of those who have written the object, which they choose.
+/// Metadata without `managedFields`, whose times the writers of the object choose.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Meta {

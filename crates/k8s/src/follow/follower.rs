@@ -1,42 +1,32 @@
 //! The life of one followed log.
 //!
 //! ```text
-//!  ──▶ Look ──there──▶ what the run before wrote last ──▶ Follow ──ended, broken, silent──┐
-//!       ▲ └──gone, resting, failing──▶ Wait ──┐                                           │
-//!       └─────────────────────────────────────┴◀──────────────────────────────────────────┘
+//!  ──▶ get the pod ──runs──▶ end of the previous run's log ──▶ follow ──ended, broken, silent──┐
+//!       ▲ └──gone, not running, failed──▶ backoff ──┐                                        │
+//!       └───────────────────────────────────────────┴◀───────────────────────────────────────┘
 //! ```
 //!
-//! Each line is told once, however often the stream breaks: a kubelet says when a
-//! line was written, and reading goes on from the last time.
+//! Each line is sent once, however often the stream breaks: the kubelet dates each line,
+//! and reading resumes after the last time.
 
-use std::future::Future;
+use std::{convert::Infallible, future::Future};
 
 use tokio::time::{Duration, Instant, sleep, sleep_until, timeout};
 
 use super::{
     lines::{Bytes, Lines},
-    news::{LogNews, LogState, Pending},
-    place::{Place, dated},
-    source::{Look, Part, Run, Source},
+    position::{LogPosition, dated},
+    source::{ContainerRun, ContainerState, LogSource, Part},
+    updates::{LogState, LogUpdate, PendingUpdate},
 };
 use crate::error::{ClusterError, ErrorKind};
-use kubecrier_core::metrics::FollowMetrics;
+use kubecrier_core::{Backoff, metrics::FollowMetrics};
 use kubecrier_redact::{LineRedactor, Redactor};
 
-/// How long to wait after so many looks in a row that led to nothing.
-const DELAYS: [Duration; 5] = [
-    Duration::from_secs(1),
-    Duration::from_secs(2),
-    Duration::from_secs(4),
-    Duration::from_secs(5),
-    Duration::from_secs(5),
-];
-
-/// After that many it is not waited for as if it came back any moment.
-const LONG_DELAY: Duration = Duration::from_secs(15);
+const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(15));
 
 /// A stream that ended sooner than this waits before the next one.
-const BRIEF: Duration = Duration::from_secs(1);
+const MIN_STREAM_LIFETIME: Duration = Duration::from_secs(1);
 
 /// A stream that says nothing for so long is opened again: it may be dead.
 const QUIET: Duration = Duration::from_mins(2);
@@ -48,28 +38,28 @@ const PREVIOUS_WITHIN: Duration = Duration::from_secs(10);
 /// must not wait for ever.
 const PREVIOUS_TRIES: usize = 5;
 
-/// Follows one log.
-pub(super) struct Follower<S, T> {
+/// LogFollows one log.
+pub(super) struct LogFollower<S, T> {
     source: S,
-    out: Out<T>,
-    place: Place,
+    out: UpdateWriter<T>,
+    position: LogPosition,
     /// Where new lines begin is known.
     anchored: bool,
     /// The run that was followed last.
-    known: Option<Run>,
+    known: Option<ContainerRun>,
     /// A run that has ended and was read to its end.
-    drained: Option<Run>,
+    drained: Option<ContainerRun>,
     /// A stream has ended, not broken: what it did not say may be in the log of the
     /// run before, and the API server may not know yet that there is a new one.
     ended: bool,
-    misses: usize,
+    failures: u32,
     /// How often the log of the run before could not be had.
     unread: usize,
 }
 
 /// What goes out, in time.
-struct Out<T> {
-    pending: Pending,
+struct UpdateWriter<T> {
+    pending: PendingUpdate,
     tell: T,
     redact: LineRedactor,
     redactor: Redactor,
@@ -78,38 +68,38 @@ struct Out<T> {
 
 /// What came of a stream.
 #[derive(Default)]
-struct Followed {
+struct StreamOutcome {
     /// How many lines were new.
     lines: usize,
     /// What it said last, if that was not the workload's.
-    stray: Option<String>,
+    kubelet_message: Option<String>,
 }
 
-// === impl Follower ===
+// === impl LogFollower ===
 
-impl<S: Source, T: Fn(&LogNews)> Follower<S, T> {
+impl<S: LogSource, T: Fn(&LogUpdate)> LogFollower<S, T> {
     pub(super) fn new(source: S, redactor: Redactor, metrics: FollowMetrics, tell: T) -> Self {
         Self {
             source,
-            out: Out {
-                pending: Pending::new(),
+            out: UpdateWriter {
+                pending: PendingUpdate::new(),
                 tell,
                 redact: redactor.lines(),
                 redactor,
                 metrics,
             },
-            place: Place::default(),
+            position: LogPosition::default(),
             anchored: false,
             known: None,
             drained: None,
             ended: false,
-            misses: 0,
+            failures: 0,
             unread: 0,
         }
     }
 
-    /// Follows until it is dropped.
-    pub(super) async fn run(mut self) {
+    /// LogFollows until it is dropped.
+    pub(super) async fn run(mut self) -> Infallible {
         loop {
             if let Err(error) = self.once().await {
                 let hint = error.hint().map(|hint| format!("; {hint}"));
@@ -117,36 +107,33 @@ impl<S: Source, T: Fn(&LogNews)> Follower<S, T> {
                 // A kubelet's own words may have secrets in them, too.
                 let note = self.out.redactor.workload(&note).into_owned();
                 tracing::debug!(%error, "a log cannot be followed");
-                self.misses += 1;
+                self.failures += 1;
                 self.out.pending.fails(error.kind(), note);
             }
-            let delay = match self.misses {
-                0 => Duration::ZERO,
-                misses => DELAYS.get(misses - 1).copied().unwrap_or(LONG_DELAY),
-            };
-            self.out.meanwhile(sleep(delay)).await;
+            let delay = BACKOFF.delay(self.failures);
+            self.out.while_writing(sleep(delay)).await;
         }
     }
 
     /// One look, and what follows from it.
     async fn once(&mut self) -> Result<(), ClusterError> {
-        let look = self.out.meanwhile(self.source.look()).await?;
-        let (run, resting) = match look {
-            Look::Gone => {
+        let look = self.out.while_writing(self.source.container()).await?;
+        let (run, not_running) = match look {
+            ContainerState::Gone => {
                 self.rest(LogState::Gone, "the pod is gone".to_owned());
                 return Ok(());
             }
-            Look::NoContainer(names) => {
+            ContainerState::NoContainer(names) => {
                 let names = names.join(", ");
                 let note = format!("the pod has no such container; its containers are: {names}");
                 self.rest(LogState::Failing, note);
                 return Ok(());
             }
-            Look::There { run, resting } => (run, resting),
+            ContainerState::Present { run, not_running } => (run, not_running),
         };
         self.anchor().await?;
         let note = self.changed_run(&run).await?;
-        if let Some(why) = &resting
+        if let Some(why) = &not_running
             && self.drained.as_ref() == Some(&run)
         {
             self.rest(
@@ -155,12 +142,12 @@ impl<S: Source, T: Fn(&LogNews)> Follower<S, T> {
             );
             return Ok(());
         }
-        let opening = self.source.open(Part::Follow(self.place.since()));
-        let stream = match self.out.meanwhile(opening).await {
+        let opening = self.source.open(Part::Follow(self.position.since()));
+        let stream = match self.out.while_writing(opening).await {
             Ok(stream) => stream,
             Err(error) => {
                 // A container that has not begun has no log.
-                let Some(why) = resting else {
+                let Some(why) = not_running else {
                     return Err(error);
                 };
                 self.rest(
@@ -170,28 +157,31 @@ impl<S: Source, T: Fn(&LogNews)> Follower<S, T> {
                 return Ok(());
             }
         };
-        if resting.is_none() || note.is_some() {
+        if not_running.is_none() || note.is_some() {
             self.out.pending.stands(LogState::Following, note);
         }
         let began = Instant::now();
-        let Followed { lines, stray } = self.follow(stream).await;
-        if lines > 0 || began.elapsed() >= BRIEF {
-            self.misses = 0;
+        let StreamOutcome {
+            lines,
+            kubelet_message,
+        } = self.follow(stream).await;
+        if lines > 0 || began.elapsed() >= MIN_STREAM_LIFETIME {
+            self.failures = 0;
         }
-        if let Some(text) = stray {
+        if let Some(text) = kubelet_message {
             return Err(failed(ErrorKind::Other, text));
         }
-        if resting.is_some() {
+        if not_running.is_some() {
             self.drained = Some(run);
         }
-        if began.elapsed() < BRIEF {
-            self.misses += 1;
+        if began.elapsed() < MIN_STREAM_LIFETIME {
+            self.failures += 1;
         }
         Ok(())
     }
 
     fn rest(&mut self, state: LogState, note: String) {
-        self.misses += 1;
+        self.failures += 1;
         self.out.pending.stands(state, Some(note));
     }
 
@@ -200,12 +190,12 @@ impl<S: Source, T: Fn(&LogNews)> Follower<S, T> {
         if self.anchored {
             return Ok(());
         }
-        match self.out.meanwhile(self.source.open(Part::Last)).await {
+        match self.out.while_writing(self.source.open(Part::Last)).await {
             Ok(stream) => {
                 let mut lines = Lines::new(stream);
                 let last = timeout(PREVIOUS_WITHIN, lines.next());
                 // Without knowing where the log ends, all of it would be told as new.
-                let last = match self.out.meanwhile(last).await {
+                let last = match self.out.while_writing(last).await {
                     Ok(Ok(last)) => last,
                     Ok(Err(error)) => return Err(failed(ErrorKind::Other, error.to_string())),
                     Err(_elapsed) => {
@@ -214,7 +204,7 @@ impl<S: Source, T: Fn(&LogNews)> Follower<S, T> {
                     }
                 };
                 match last.as_deref().map(dated) {
-                    Some((Some(time), _)) => self.place.saw(time),
+                    Some((Some(time), _)) => self.position.saw(time),
                     Some((None, text)) => return Err(failed(ErrorKind::Other, text.to_owned())),
                     None => {}
                 }
@@ -229,23 +219,23 @@ impl<S: Source, T: Fn(&LogNews)> Follower<S, T> {
 
     /// Whether it is another run than the one that was followed; then what that one
     /// wrote last is read first.
-    async fn changed_run(&mut self, run: &Run) -> Result<Option<String>, ClusterError> {
+    async fn changed_run(&mut self, run: &ContainerRun) -> Result<Option<String>, ClusterError> {
         let Some(known) = self.known.replace(run.clone()) else {
             return Ok(None);
         };
         let ended = std::mem::take(&mut self.ended);
-        if known == *run && (!ended || self.place.since().is_none()) {
+        if known == *run && (!ended || self.position.since().is_none()) {
             // If it has said nothing yet, whatever the run before said is old.
             return Ok(None);
         }
         if known.uid != run.uid {
             // Another node may have another clock.
-            self.place = Place::default();
-            self.misses = 0;
+            self.position = LogPosition::default();
+            self.failures = 0;
             return Ok(Some("another pod of that name has begun".to_owned()));
         }
-        let part = Part::Previous(self.place.since());
-        match self.out.meanwhile(self.source.open(part)).await {
+        let part = Part::Previous(self.position.since());
+        match self.out.while_writing(self.source.open(part)).await {
             Ok(stream) => {
                 // What can be had is had.
                 let reading = timeout(PREVIOUS_WITHIN, self.follow(stream));
@@ -266,7 +256,7 @@ impl<S: Source, T: Fn(&LogNews)> Follower<S, T> {
         if known == *run {
             return Ok(None);
         }
-        self.misses = 0;
+        self.failures = 0;
         Ok(Some(format!(
             "the container was started again, {} times so far",
             run.restarts
@@ -274,14 +264,14 @@ impl<S: Source, T: Fn(&LogNews)> Follower<S, T> {
     }
 
     /// Tells what a stream says until it ends, or says nothing for too long.
-    async fn follow(&mut self, stream: Bytes) -> Followed {
+    async fn follow(&mut self, stream: Bytes) -> StreamOutcome {
         self.out.metrics.opened();
         let mut lines = Lines::new(stream);
-        let mut reopened = self.place.reopened();
-        let mut followed = Followed::default();
+        let mut reopened = self.position.reopened();
+        let mut followed = StreamOutcome::default();
         loop {
             let next = timeout(QUIET, lines.next());
-            let line = match self.out.meanwhile(next).await {
+            let line = match self.out.while_writing(next).await {
                 Ok(Ok(Some(line))) => line,
                 end => {
                     self.ended = matches!(end, Ok(Ok(None)));
@@ -291,14 +281,14 @@ impl<S: Source, T: Fn(&LogNews)> Follower<S, T> {
             let (Some(time), text) = dated(&line) else {
                 // Times were asked for: this is a kubelet's own word on why it ends, or
                 // the rest of a line that began before the time that was asked for.
-                followed.stray = Some(line);
+                followed.kubelet_message = Some(line);
                 continue;
             };
-            followed.stray = None;
+            followed.kubelet_message = None;
             if !reopened.is_new(time) {
                 continue;
             }
-            self.place.saw(time);
+            self.position.saw(time);
             followed.lines += 1;
             self.out.line(text);
         }
@@ -310,9 +300,9 @@ fn failed(kind: ErrorKind, reason: String) -> ClusterError {
     ClusterError::new(kind, "the log cannot be read", reason, None)
 }
 
-// === impl Out ===
+// === impl UpdateWriter ===
 
-impl<T: Fn(&LogNews)> Out<T> {
+impl<T: Fn(&LogUpdate)> UpdateWriter<T> {
     fn line(&mut self, text: &str) {
         self.metrics.line();
         // One line may have become several.
@@ -321,8 +311,8 @@ impl<T: Fn(&LogNews)> Out<T> {
         }
     }
 
-    /// Waits for something, and tells what is due meanwhile.
-    async fn meanwhile<F: Future>(&mut self, work: F) -> F::Output {
+    /// Waits for something, and tells what is due while_writing.
+    async fn while_writing<F: Future>(&mut self, work: F) -> F::Output {
         let mut work = std::pin::pin!(work);
         loop {
             let due = self.pending.due();
@@ -335,8 +325,8 @@ impl<T: Fn(&LogNews)> Out<T> {
             tokio::select! {
                 biased;
                 () = tell => {
-                    let news = self.pending.take();
-                    (self.tell)(&news);
+                    let update = self.pending.take();
+                    (self.tell)(&update);
                 }
                 done = &mut work => return done,
             }

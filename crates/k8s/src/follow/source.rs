@@ -1,4 +1,4 @@
-//! Where a followed log comes from: the seam under the follower.
+//! What a follower reads: a pod and its log, behind a trait that tests can script.
 
 use std::{future::Future, sync::Arc};
 
@@ -8,16 +8,16 @@ use kube::{Api, api::LogParams};
 
 use super::{LogKey, lines::Bytes};
 use crate::{
+    client::Cluster,
     contexts::Contexts,
     error::{ClusterError, ErrorKind, Operation},
     logs::container_names,
-    target::Cluster,
 };
 
 /// A log that can be followed.
-pub(super) trait Source: Send + Sync + 'static {
+pub(super) trait LogSource: Send + Sync + 'static {
     /// How the container stands now.
-    fn look(&self) -> impl Future<Output = Result<Look, ClusterError>> + Send;
+    fn container(&self) -> impl Future<Output = Result<ContainerState, ClusterError>> + Send;
 
     /// Opens the log; each line begins with its time.
     fn open(&self, part: Part) -> impl Future<Output = Result<Bytes, ClusterError>> + Send;
@@ -25,23 +25,23 @@ pub(super) trait Source: Send + Sync + 'static {
 
 /// What a look at the pod has shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Look {
+pub(super) enum ContainerState {
     /// There is no such pod.
     Gone,
     /// It has no such container; these it has.
     NoContainer(Vec<String>),
     /// It is there.
-    There {
+    Present {
         /// Which of its runs.
-        run: Run,
+        run: ContainerRun,
         /// Why it does not run, if it does not.
-        resting: Option<String>,
+        not_running: Option<String>,
     },
 }
 
 /// One run of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Run {
+pub(super) struct ContainerRun {
     /// Which pod: a new one may have the same name.
     pub(super) uid: String,
     /// How often the container was started again.
@@ -60,14 +60,14 @@ pub(super) enum Part {
 }
 
 /// A container of a real cluster.
-pub(super) struct ClusterSource {
+pub(super) struct ContainerLogSource {
     contexts: Arc<Contexts>,
     key: LogKey,
 }
 
-// === impl ClusterSource ===
+// === impl ContainerLogSource ===
 
-impl ClusterSource {
+impl ContainerLogSource {
     pub(super) fn new(contexts: Arc<Contexts>, key: LogKey) -> Self {
         Self { contexts, key }
     }
@@ -87,30 +87,34 @@ impl ClusterSource {
     }
 }
 
-impl Source for ClusterSource {
-    async fn look(&self) -> Result<Look, ClusterError> {
+impl LogSource for ContainerLogSource {
+    async fn container(&self) -> Result<ContainerState, ClusterError> {
         let look = |cluster: Cluster| async move {
             let api = self.api(&cluster);
             let request = api.get(self.key.pod.as_str());
-            cluster.ask(&self.operation("pods"), request).await
+            cluster.request(&self.operation("pods"), request).await
         };
-        let pod = match self.contexts.ask(&self.key.context, look).await {
+        let pod = match self
+            .contexts
+            .with_cluster(Some(&self.key.context), look)
+            .await
+        {
             Ok(pod) => pod,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Look::Gone),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(ContainerState::Gone),
             Err(error) => return Err(error),
         };
         let names = container_names(&pod);
         let container = self.key.container.as_str();
         if !names.iter().any(|name| name == container) {
-            return Ok(Look::NoContainer(names));
+            return Ok(ContainerState::NoContainer(names));
         }
         let status = status(&pod, container);
-        let resting = resting(status);
-        let run = Run {
+        let not_running = not_running(status);
+        let run = ContainerRun {
             restarts: status.map_or(0, |status| status.restart_count),
             uid: pod.metadata.uid.unwrap_or_default(),
         };
-        Ok(Look::There { run, resting })
+        Ok(ContainerState::Present { run, not_running })
     }
 
     async fn open(&self, part: Part) -> Result<Bytes, ClusterError> {
@@ -134,10 +138,14 @@ impl Source for ClusterSource {
         let open = |cluster: Cluster| async move {
             let api = self.api(&cluster);
             let request = api.log_stream(self.key.pod.as_str(), params);
-            let stream = cluster.ask(&self.operation("pods/log"), request).await?;
+            let stream = cluster
+                .request(&self.operation("pods/log"), request)
+                .await?;
             Ok(Box::pin(stream) as Bytes)
         };
-        self.contexts.ask(&self.key.context, open).await
+        self.contexts
+            .with_cluster(Some(&self.key.context), open)
+            .await
     }
 }
 
@@ -150,7 +158,7 @@ fn status<'a>(pod: &'a Pod, container: &str) -> Option<&'a ContainerStatus> {
 }
 
 /// Why a container does not run; one of which nothing is known may.
-fn resting(status: Option<&ContainerStatus>) -> Option<String> {
+fn not_running(status: Option<&ContainerStatus>) -> Option<String> {
     let state = status?.state.as_ref()?;
     if let Some(waiting) = &state.waiting {
         return Some(waiting.reason.clone().unwrap_or_default());

@@ -19,10 +19,10 @@ pub(super) use self::{
     ways_in::{Ingress, Service},
     workloads::{Autoscaler, CronJob, DaemonSet, Job, Replicated},
 };
-use super::lines;
-use crate::{gate::DeniedKinds, nodes};
+use super::status_line;
+use crate::{nodes, read_only::DeniedKinds};
 use kubecrier_redact::Redactor;
-use kubecrier_topology::{Claim, Facts, Id, Kind, Labels};
+use kubecrier_topology::{Kind, Labels, ObjectId, ObjectSummary, Reference};
 
 /// More of what one object names, or is called by, is not shown: an object may be a
 /// megabyte of nothing else.
@@ -89,7 +89,7 @@ pub(super) trait Shape: Clone + DeserializeOwned + Send + Sync + 'static {
     fn status(&self) -> String;
 
     /// What it names, beside its owners.
-    fn claims(&self, _namespace: &str) -> Vec<Claim> {
+    fn claims(&self, _namespace: &str) -> Vec<Reference> {
         Vec::new()
     }
 
@@ -101,9 +101,9 @@ pub(super) trait Shape: Clone + DeserializeOwned + Send + Sync + 'static {
 
 /// Something that can be told apart by its name.
 pub(super) trait Named {
-    fn id(&self, kind: Kind) -> Id;
+    fn id(&self, kind: Kind) -> ObjectId;
     fn version(&self) -> &str;
-    fn facts(self, kind: Kind, redactor: &Redactor, denied: &DeniedKinds) -> Facts;
+    fn facts(self, kind: Kind, redactor: &Redactor, denied: &DeniedKinds) -> ObjectSummary;
 
     /// Whether it had the form that it should.
     fn is_whole(&self) -> bool {
@@ -134,9 +134,9 @@ impl<S, T> Named for Object<S, T>
 where
     Self: Shape,
 {
-    fn id(&self, kind: Kind) -> Id {
+    fn id(&self, kind: Kind) -> ObjectId {
         let namespace = self.metadata.namespace.as_deref().unwrap_or_default();
-        Id::new(kind, namespace, &self.metadata.name)
+        ObjectId::new(kind, namespace, &self.metadata.name)
     }
 
     fn version(&self) -> &str {
@@ -144,22 +144,22 @@ where
     }
 
     /// What it says, with nothing in it that may not leave.
-    fn facts(self, kind: Kind, redactor: &Redactor, denied: &DeniedKinds) -> Facts {
+    fn facts(self, kind: Kind, redactor: &Redactor, denied: &DeniedKinds) -> ObjectSummary {
         let id = self.id(kind);
         let status = self.status();
         let owners = self.metadata.owner_references.iter().flatten();
         let owners = owners.filter_map(|owner| {
             let kind = Kind::exact(&owner.kind, &owner.api_version)?;
-            let id = Id::new(kind, &id.namespace, &owner.name);
-            Some(Claim::owned_by(id, &owner.uid))
+            let id = ObjectId::new(kind, &id.namespace, &owner.name);
+            Some(Reference::owned_by(id, &owner.uid))
         });
         let claims = owners.chain(self.claims(&id.namespace)).filter(|claim| {
-            let kind = claim.other.kind;
+            let kind = claim.target.kind;
             !denied.denies(kind.group(), [kind.as_str(), kind.plural()])
         });
         let labels = self.metadata.labels.clone().unwrap_or_default();
         let claims: Vec<_> = claims.take(CLAIMS_MAX).collect();
-        let mut facts = Facts::new(id).claiming(claims);
+        let mut facts = ObjectSummary::new(id).with_references(claims);
         facts.uid = self.metadata.uid.as_str().into();
         facts.labels = labels.into_iter().take(LABELS_MAX).collect();
         facts.status = clean(&status, STATUS_CHARS_MAX, redactor).into();
@@ -183,7 +183,7 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for Lenient<T> {
 }
 
 impl<T: Named> Named for Lenient<T> {
-    fn id(&self, kind: Kind) -> Id {
+    fn id(&self, kind: Kind) -> ObjectId {
         match self {
             Self::Whole(one) => one.id(kind),
             Self::Bare(one) => one.id(kind),
@@ -197,7 +197,7 @@ impl<T: Named> Named for Lenient<T> {
         }
     }
 
-    fn facts(self, kind: Kind, redactor: &Redactor, denied: &DeniedKinds) -> Facts {
+    fn facts(self, kind: Kind, redactor: &Redactor, denied: &DeniedKinds) -> ObjectSummary {
         match self {
             Self::Whole(one) => one.facts(kind, redactor, denied),
             Self::Bare(one) => one.facts(kind, redactor, denied),

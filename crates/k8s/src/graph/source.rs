@@ -22,15 +22,15 @@ use super::{
 };
 use crate::{
     Contexts,
+    client::Cluster,
     error::{ClusterError, ErrorKind, Operation},
     list::PAGE,
-    target::Cluster,
     watch::{
-        home::Home,
-        source::{Fault, Frame, Source, fault},
+        bound_context::BoundContext,
+        source::{WatchError, WatchFrame, WatchSource, watch_error},
     },
 };
-use kubecrier_topology::{Facts, Id, Kind};
+use kubecrier_topology::{Kind, ObjectId, ObjectSummary};
 
 const JSON: &str = "application/json";
 
@@ -38,39 +38,38 @@ const JSON: &str = "application/json";
 /// large; then it begins anew, with smaller ones.
 const PAGES: [u32; 3] = [PAGE, PAGE / 5, PAGE / 25];
 
-/// Something has happened to an object.
+/// A change of one object.
 #[derive(Debug)]
-pub(super) enum Change {
-    /// It says this now.
-    Set(Facts),
-    /// It is gone.
-    Gone(Id),
+pub(super) enum ObjectChange {
+    /// It was added or modified.
+    Applied(ObjectSummary),
+    Deleted(ObjectId),
 }
 
-/// Everything of a kind, at one version.
+/// All objects of a kind, at one version.
 #[derive(Debug, Default)]
-pub(super) struct Listed {
+pub(super) struct RelistedObjects {
     pub(super) version: String,
-    pub(super) all: Vec<Facts>,
+    pub(super) all: Vec<ObjectSummary>,
 }
 
-/// The objects of one kind in a real cluster, of which as much is read as `T` has.
+/// The objects of one kind in a cluster, of which as much is decoded as `T` has.
 pub(super) struct KindSource<T> {
-    home: Home,
+    bound: BoundContext,
     kind: Kind,
     namespace: Option<String>,
     /// How long the API server is asked to keep a watch open.
     renewal: Duration,
-    odd: Arc<Odd>,
+    decoding: Arc<DecodeFallback>,
     shape: PhantomData<fn() -> T>,
 }
 
-/// Whether there are objects that have not the form that they should. Such a kind is read
-/// with care, which is slower.
+/// Whether a kind has objects that cannot be decoded as they should be. Such a kind is
+/// decoded leniently, which is slower.
 #[derive(Debug, Default)]
-struct Odd {
-    careful: AtomicBool,
-    said: AtomicBool,
+struct DecodeFallback {
+    lenient: AtomicBool,
+    logged: AtomicBool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -99,11 +98,11 @@ impl<T: Shape + Named> KindSource<T> {
         renewal: Duration,
     ) -> Self {
         Self {
-            home: Home::new(contexts, &scope.context),
+            bound: BoundContext::new(contexts, &scope.context),
             kind,
             namespace: scope.namespace.clone(),
             renewal,
-            odd: Arc::default(),
+            decoding: Arc::default(),
             shape: PhantomData,
         }
     }
@@ -115,41 +114,27 @@ impl<T: Shape + Named> KindSource<T> {
             resource: self.kind.plural(),
             name: None,
             namespace: namespace.filter(|_| self.kind.is_namespaced()),
-            context: self.home.context(),
+            context: self.bound.context(),
         }
     }
 
     fn request(&self) -> kube::core::Request {
-        let version = match self.kind {
-            Kind::HorizontalPodAutoscaler => "v2",
-            _ => "v1",
-        };
-        let root = match self.kind.group() {
-            "" => format!("/api/{version}"),
-            group => format!("/apis/{group}/{version}"),
-        };
-        let plural = self.kind.plural();
-        kube::core::Request::new(match &self.namespace {
-            Some(namespace) if self.kind.is_namespaced() => {
-                format!("{root}/namespaces/{namespace}/{plural}")
-            }
-            _ => format!("{root}/{plural}"),
-        })
+        kube::core::Request::new(self.kind.resource().path(self.namespace.as_deref()))
     }
 
-    /// Of namespaces, the one that the graph is of.
+    /// Of the namespaces only that of the graph.
     fn selector(&self) -> Option<String> {
         let namespace = self.namespace.as_deref();
         let own = namespace.filter(|_| self.kind == Kind::Namespace);
         own.map(|name| format!("metadata.name={name}"))
     }
 
-    async fn list<I>(&self, cluster: &Cluster, size: u32) -> Result<Listed, ClusterError>
+    async fn list<I>(&self, cluster: &Cluster, size: u32) -> Result<RelistedObjects, ClusterError>
     where
         I: Named + DeserializeOwned,
     {
         let operation = self.operation("list");
-        let mut listed = Listed::default();
+        let mut listed = RelistedObjects::default();
         let mut next = None;
         loop {
             let params = ListParams {
@@ -166,7 +151,7 @@ impl<T: Shape + Named> KindSource<T> {
             }
             let items = page.items.into_iter().flatten();
             let facts = |one: I| {
-                self.odd.look_at(&one, self.kind, self.home.context());
+                self.decoding.inspect(&one, self.kind, self.bound.context());
                 one.facts(self.kind, cluster.redactor(), cluster.denied())
             };
             listed.all.extend(items.map(facts));
@@ -177,7 +162,7 @@ impl<T: Shape + Named> KindSource<T> {
         }
     }
 
-    async fn newest_of(&self, cluster: Cluster) -> Result<String, ClusterError> {
+    async fn latest_version_of(&self, cluster: Cluster) -> Result<String, ClusterError> {
         let operation = self.operation("list");
         let request = self.request().list(&ListParams::default().limit(1));
         let request = request.map_err(|error| built(&operation, error))?;
@@ -185,8 +170,8 @@ impl<T: Shape + Named> KindSource<T> {
         Ok(page.metadata.resource_version)
     }
 
-    async fn list_until_whole(&self, cluster: Cluster) -> Result<Listed, ClusterError> {
-        let mut listed = if self.odd.careful() {
+    async fn list_until_whole(&self, cluster: Cluster) -> Result<RelistedObjects, ClusterError> {
+        let mut listed = if self.decoding.lenient() {
             self.list::<Lenient<T>>(&cluster, PAGES[0]).await
         } else {
             self.list::<T>(&cluster, PAGES[0]).await
@@ -206,7 +191,7 @@ impl<T: Shape + Named> KindSource<T> {
         &self,
         cluster: Cluster,
         version: &str,
-    ) -> Result<BoxStream<'static, Result<Frame<Change>, Fault>>, Fault>
+    ) -> Result<BoxStream<'static, Result<WatchFrame<ObjectChange>, WatchError>>, WatchError>
     where
         I: Named + Clone + DeserializeOwned + Send + 'static,
     {
@@ -218,21 +203,24 @@ impl<T: Shape + Named> KindSource<T> {
         };
         let operation = self.operation("watch");
         let request = self.request().watch(&params, version);
-        let request = request.map_err(|error| Fault::Failed(built(&operation, error)))?;
+        let request = request.map_err(|error| WatchError::Request(built(&operation, error)))?;
         let client = cluster.client();
         let opening = client.request_events::<I>(request);
         let frames = match tokio::time::timeout(cluster.timeout(), opening).await {
             Ok(Ok(frames)) => frames,
-            Ok(Err(error)) => return Err(fault(&operation, &error)),
+            Ok(Err(error)) => return Err(watch_error(&operation, &error)),
             Err(_elapsed) => {
                 let seconds = cluster.timeout().as_secs_f64();
-                return Err(Fault::Failed(ClusterError::timeout(&operation, seconds)));
+                return Err(WatchError::Request(ClusterError::timeout(
+                    &operation, seconds,
+                )));
             }
         };
-        let (kind, context) = (self.kind, self.home.context().to_owned());
-        let odd = Arc::clone(&self.odd);
-        let frames = frames.map(move |said| {
-            let seen = |change: Change, version: &str| Frame::Seen(change, version.to_owned());
+        let (kind, context) = (self.kind, self.bound.context().to_owned());
+        let decoding = Arc::clone(&self.decoding);
+        let frames = frames.map(move |frame| {
+            let seen =
+                |change: ObjectChange, version: &str| WatchFrame::Item(change, version.to_owned());
             let broken = |error: &kube::Error| {
                 let operation = Operation {
                     verb: "watch",
@@ -241,24 +229,26 @@ impl<T: Shape + Named> KindSource<T> {
                     namespace: None,
                     context: &context,
                 };
-                Err(fault(&operation, error))
+                Err(watch_error(&operation, error))
             };
-            match said {
+            match frame {
                 Ok(WatchEvent::Added(one) | WatchEvent::Modified(one)) => {
-                    odd.look_at(&one, kind, &context);
+                    decoding.inspect(&one, kind, &context);
                     let version = one.version().to_owned();
                     let facts = one.facts(kind, cluster.redactor(), cluster.denied());
-                    Ok(seen(Change::Set(facts), &version))
+                    Ok(seen(ObjectChange::Applied(facts), &version))
                 }
-                Ok(WatchEvent::Deleted(one)) => Ok(seen(Change::Gone(one.id(kind)), one.version())),
+                Ok(WatchEvent::Deleted(one)) => {
+                    Ok(seen(ObjectChange::Deleted(one.id(kind)), one.version()))
+                }
                 Ok(WatchEvent::Bookmark(mark)) => {
-                    Ok(Frame::Bookmark(mark.metadata.resource_version))
+                    Ok(WatchFrame::Bookmark(mark.metadata.resource_version))
                 }
                 Ok(WatchEvent::Error(status)) => broken(&kube::Error::Api(status)),
                 Err(error) => {
                     // The next watch would meet it again.
                     if is_not_understood(&error) {
-                        odd.careful.store(true, Ordering::Relaxed);
+                        decoding.lenient.store(true, Ordering::Relaxed);
                     }
                     broken(&error)
                 }
@@ -268,57 +258,58 @@ impl<T: Shape + Named> KindSource<T> {
     }
 }
 
-impl<T: Shape + Named> Source for KindSource<T> {
-    type Item = Change;
-    type Look = Listed;
-    type Frames = BoxStream<'static, Result<Frame<Change>, Fault>>;
+impl<T: Shape + Named> WatchSource for KindSource<T> {
+    type Item = ObjectChange;
+    type Relisted = RelistedObjects;
+    type Frames = BoxStream<'static, Result<WatchFrame<ObjectChange>, WatchError>>;
 
-    async fn open(&self, version: &str) -> Result<Self::Frames, Fault> {
-        if self.odd.careful() {
+    async fn open(&self, version: &str) -> Result<Self::Frames, WatchError> {
+        if self.decoding.lenient() {
             let watch = |cluster| self.watch::<Lenient<T>>(cluster, version);
-            return self.home.open(watch).await;
+            return self.bound.open(watch).await;
         }
         let watch = |cluster| self.watch::<T>(cluster, version);
-        self.home.open(watch).await
+        self.bound.open(watch).await
     }
 
-    async fn since(&self, _version: &str) -> Result<Listed, Fault> {
-        self.home
-            .look(|cluster| self.list_until_whole(cluster))
+    async fn relist(&self, _version: &str) -> Result<RelistedObjects, WatchError> {
+        let list = |cluster| self.list_until_whole(cluster);
+        self.bound.open(list).await
+    }
+
+    async fn latest_version(&self) -> Result<String, WatchError> {
+        self.bound
+            .request(|cluster| self.latest_version_of(cluster))
             .await
     }
 
-    async fn newest(&self) -> Result<String, Fault> {
-        self.home.ask(|cluster| self.newest_of(cluster)).await
-    }
-
-    fn version(look: &Listed) -> &str {
-        &look.version
+    fn version(listed: &RelistedObjects) -> &str {
+        &listed.version
     }
 
     async fn changed(&self) {
-        self.home.changed().await;
+        self.bound.changed().await;
     }
 
-    fn clean(&self, text: &str) -> String {
-        self.home.clean(text)
+    fn redact(&self, text: &str) -> String {
+        self.bound.redact(text)
     }
 }
 
-// === impl Odd ===
+// === impl DecodeFallback ===
 
-impl Odd {
-    fn careful(&self) -> bool {
-        self.careful.load(Ordering::Relaxed)
+impl DecodeFallback {
+    fn lenient(&self) -> bool {
+        self.lenient.load(Ordering::Relaxed)
     }
 
-    /// An operator is told of the first one.
-    fn look_at(&self, one: &impl Named, kind: Kind, context: &str) {
+    /// Logs the first object that could not be decoded.
+    fn inspect(&self, one: &impl Named, kind: Kind, context: &str) {
         if one.is_whole() {
             return;
         }
-        self.careful.store(true, Ordering::Relaxed);
-        if !self.said.swap(true, Ordering::Relaxed) {
+        self.lenient.store(true, Ordering::Relaxed);
+        if !self.logged.swap(true, Ordering::Relaxed) {
             let object = one.id(kind);
             tracing::warn!(%object, context, "not understood: the graph shows its name, labels and owners only");
         }

@@ -1,23 +1,25 @@
 //! Whole graphs over a cluster in memory, on paused time.
 
-use demo_cluster::{DemoCluster, Fault, Matching};
+use demo_cluster::{DemoCluster, Fault, RequestMatcher};
 use serde_json::{Value, json};
 use tokio::time::{Instant, advance};
 
+use parking_lot::Mutex;
+
 use super::*;
 use kubecrier_core::metrics::Metrics;
-use kubecrier_topology::{Relation, Told};
+use kubecrier_topology::{GraphChange, Relation};
 
 const RENEWAL: Duration = Duration::from_mins(1);
 
-/// Kinds that are watched.
+/// KindFilter that are watched.
 const WATCHED: usize = 12;
 
 #[derive(Default)]
-struct Ears(Mutex<Vec<Told>>);
+struct Ears(Mutex<Vec<GraphChange>>);
 
-impl Follower for Ears {
-    fn changed(&self, told: &Told) {
+impl GraphSubscriber for Ears {
+    fn on_change(&self, told: &GraphChange) {
         self.0.lock().push(told.clone());
     }
 }
@@ -130,7 +132,7 @@ impl World {
 }
 
 fn ids(view: &GraphView) -> Vec<String> {
-    let seen = view.snapshot(&Kinds::all());
+    let seen = view.snapshot(&KindFilter::all());
     seen.what
         .nodes
         .iter()
@@ -141,7 +143,7 @@ fn ids(view: &GraphView) -> Vec<String> {
 #[tokio::test(start_paused = true)]
 async fn a_graph_is_seen_when_every_kind_has_been_listed() {
     let world = World::new();
-    let slow = Matching::any().verb("list").resource("pods");
+    let slow = RequestMatcher::any().verb("list").resource("pods");
     world
         .cluster
         .fail_next(slow, 1, Fault::Delay(Duration::from_secs(3)));
@@ -158,7 +160,7 @@ async fn a_graph_is_seen_when_every_kind_has_been_listed() {
         "Secret:shop/key",
     ];
     assert_eq!(ids(&view), expected);
-    let seen = view.snapshot(&Kinds::all());
+    let seen = view.snapshot(&KindFilter::all());
     assert_eq!((seen.what.edges.len(), seen.notes.len()), (5, 0));
     let secrets =
         world.cluster.requests("list", "secrets") + world.cluster.requests("get", "secrets");
@@ -200,7 +202,7 @@ async fn a_change_is_told_once_and_no_change_never() {
         heard[0]
             .starts_with("Node:node-1 deleted; Pod:shop/web-1-a deleted; Secret:shop/key deleted")
     );
-    let snapshot = view.snapshot(&Kinds::all());
+    let snapshot = view.snapshot(&KindFilter::all());
     assert_eq!((snapshot.seq, snapshot.what.nodes.len()), (3, 4));
     assert!(
         snapshot
@@ -227,8 +229,8 @@ async fn what_somebody_has_read_is_told_of_even_if_it_is_over() {
     assert_eq!(world.ears.heard().len(), 1);
     world.label("web");
     world.pass(Duration::from_millis(100)).await;
-    let seen = view.snapshot(&Kinds::all());
-    let selects = |seen: &Seen<Snapshot>| {
+    let seen = view.snapshot(&KindFilter::all());
+    let selects = |seen: &GraphRead<Snapshot>| {
         let mut edges = seen.what.edges.iter();
         edges.any(|edge| edge.relation == Relation::Selects)
     };
@@ -241,7 +243,7 @@ async fn what_somebody_has_read_is_told_of_even_if_it_is_over() {
         heard[0].contains("no longer Service:shop/web selects Pod:shop/web-1-a"),
         "{heard:?}"
     );
-    let later = view.snapshot(&Kinds::all());
+    let later = view.snapshot(&KindFilter::all());
     assert!(!selects(&later) && later.seq > seen.seq);
 }
 
@@ -287,9 +289,9 @@ async fn what_may_not_be_read_is_left_out_and_comes_when_it_may() {
     let world = World::new();
     world
         .cluster
-        .deny(Matching::any().resource("replicasets.apps"));
+        .deny(RequestMatcher::any().resource("replicasets.apps"));
     let view = world.join().await.unwrap();
-    let seen = view.snapshot(&Kinds::all());
+    let seen = view.snapshot(&KindFilter::all());
     assert_eq!(seen.notes.len(), 1, "{:?}", seen.notes);
     assert!(
         seen.notes[0].starts_with("replicasets are left out: "),
@@ -297,7 +299,7 @@ async fn what_may_not_be_read_is_left_out_and_comes_when_it_may() {
         seen.notes
     );
     // The pod names it, so it is known that there is one.
-    let set = Id::new(Kind::ReplicaSet, "shop", "web-1");
+    let set = ObjectId::new(Kind::ReplicaSet, "shop", "web-1");
     let node = seen
         .what
         .nodes
@@ -315,7 +317,7 @@ async fn what_may_not_be_read_is_left_out_and_comes_when_it_may() {
         heard[0].contains("ReplicaSet:shop/web-1 modified: 0/1 ready"),
         "{heard:?}"
     );
-    assert!(view.snapshot(&Kinds::all()).notes.is_empty());
+    assert!(view.snapshot(&KindFilter::all()).notes.is_empty());
 }
 
 /// Rights that are taken away later, and rights to list only.
@@ -323,9 +325,9 @@ async fn what_may_not_be_read_is_left_out_and_comes_when_it_may() {
 async fn what_may_not_be_read_any_more_is_left_out_and_what_may_only_be_listed_stays_out() {
     let world = World::new();
     let view = world.join().await.unwrap();
-    let sets = || Matching::any().resource("replicasets.apps");
+    let sets = || RequestMatcher::any().resource("replicasets.apps");
     let status = |view: &GraphView| {
-        let seen = view.snapshot(&Kinds::parse(["replicasets"]).unwrap());
+        let seen = view.snapshot(&KindFilter::parse(["replicasets"]).unwrap());
         assert_eq!(seen.what.nodes.len(), 1);
         (seen.what.nodes[0].status().to_owned(), seen.notes.len())
     };
@@ -355,7 +357,7 @@ async fn what_may_not_be_read_any_more_is_left_out_and_what_may_only_be_listed_s
 #[tokio::test(start_paused = true)]
 async fn nothing_that_may_be_read_is_an_error_and_the_next_one_tries_again() {
     let world = World::new();
-    world.cluster.deny(Matching::any());
+    world.cluster.deny(RequestMatcher::any());
     let error = world.join().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Forbidden);
     world.settle().await;
@@ -393,7 +395,7 @@ async fn one_set_of_watches_serves_everybody_and_ends_after_the_last() {
 async fn a_graph_that_cannot_be_followed_says_so_and_when_it_can_again() {
     let world = World::new();
     let view = world.join().await.unwrap();
-    let pods = || Matching::any().verb("watch").resource("pods");
+    let pods = || RequestMatcher::any().verb("watch").resource("pods");
     world.cluster.fail_next(pods(), 6, Fault::Unavailable);
     world.cluster.close_watches();
     world.pass(Duration::from_secs(50)).await;
@@ -402,7 +404,7 @@ async fn a_graph_that_cannot_be_followed_says_so_and_when_it_can_again() {
     assert!(heard[0].contains("pods may be out of date: "), "{heard:?}");
     world.pass(Duration::from_mins(1)).await;
     assert_eq!(world.ears.heard(), [" []"]);
-    assert!(view.snapshot(&Kinds::all()).notes.is_empty());
+    assert!(view.snapshot(&KindFilter::all()).notes.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -413,7 +415,7 @@ async fn more_graphs_than_there_may_be_are_refused_unless_one_is_unused() {
         let name = Name::label("namespace", &format!("ns-{n}")).unwrap();
         views.push(world.graphs.join(None, Some(&name), None).await.unwrap());
     }
-    let notes = views[0].snapshot(&Kinds::all()).notes;
+    let notes = views[0].snapshot(&KindFilter::all()).notes;
     assert_eq!(notes, ["there is no namespace `ns-0` yet"]);
     let error = world.join().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Throttled);
@@ -435,7 +437,10 @@ async fn an_odd_object_takes_nothing_else_away() {
     pod("listed", json!({"containers": "none"}));
     let view = world.join().await.unwrap();
     let pods = |view: &GraphView| {
-        let nodes = view.snapshot(&Kinds::parse(["pods"]).unwrap()).what.nodes;
+        let nodes = view
+            .snapshot(&KindFilter::parse(["pods"]).unwrap())
+            .what
+            .nodes;
         let said = nodes.iter();
         let said = said.map(|node| format!("{} {}", node.id().name, node.status()));
         said.collect::<Vec<_>>()

@@ -1,4 +1,4 @@
-//! The labels of what an event is about: asked for once, remembered for a while.
+//! The labels of involved objects: looked up once and cached.
 
 use std::sync::Arc;
 
@@ -8,45 +8,46 @@ use kube::{
     core::{DynamicObject, GroupVersionKind},
     discovery::{self, ApiResource, Scope},
 };
+use kubecrier_k8s_api::{BuiltinKind, names::split_group_version};
 use tokio::{
     sync::{Semaphore, oneshot},
     time::{Duration, timeout},
 };
 
-use super::memo::{Memo, MemoLimits, Said};
-use crate::{Contexts, Name, events::clean, target::Cluster};
-use kubecrier_core::{InvolvedObject, Labels};
+use crate::{
+    Contexts, Name,
+    client::Cluster,
+    error::{ClusterError, Operation},
+    events::redact_labels,
+};
+use kubecrier_core::{
+    InvolvedObject, Labels,
+    ttl_cache::{CacheLimits, Lookup, TtlCache},
+};
 use kubecrier_lifecycle::Lifecycle;
 
-/// Requests for labels at once, over all clusters.
+/// Concurrent requests for labels, over all clusters.
 const REQUESTS_MAX: usize = 16;
 
-/// A request for labels takes no longer, its wait for a place included.
-const GIVE_UP: Duration = Duration::from_secs(5);
+/// The longest time for a request for labels, including the wait for its turn.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// An event does not wait longer for its labels.
-pub(super) const PATIENCE: Duration = Duration::from_secs(1);
+/// The longest time that an event waits for its labels.
+pub(super) const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(1);
 
-const OBJECTS: MemoLimits = MemoLimits {
-    entries_max: 8192,
-    known: Duration::from_mins(5),
-    unknown: Duration::from_secs(10),
-};
+const OBJECTS: CacheLimits =
+    CacheLimits::new(8192, Duration::from_mins(5)).negative_ttl(Duration::from_secs(10));
 
-const KINDS: MemoLimits = MemoLimits {
-    entries_max: 512,
-    known: Duration::from_mins(10),
-    unknown: Duration::from_mins(1),
-};
+const KINDS: CacheLimits =
+    CacheLimits::new(512, Duration::from_mins(10)).negative_ttl(Duration::from_mins(1));
 
-/// How a kind of a context, of an API version, is called in a path, and whether it
-/// lives in namespaces.
-type Kinds = Memo<(String, String, String), (ApiResource, bool)>;
+/// The resource of a kind, by context and API version, and whether it is namespaced.
+type Kinds = TtlCache<(String, String, String), (ApiResource, bool)>;
 
-/// Where labels come from.
+/// Looks up labels and caches them.
 pub(super) struct LabelSource {
     contexts: Arc<Contexts>,
-    objects: Memo<Key, Labels>,
+    objects: TtlCache<Key, Labels>,
     kinds: Arc<Kinds>,
     requests: Arc<Semaphore>,
     lifecycle: Lifecycle,
@@ -59,8 +60,8 @@ struct Key {
     kind: String,
     namespace: String,
     name: String,
-    /// What was made anew under the same name, or lies in the cluster that a context
-    /// now stands for, has its own labels.
+    /// An object that was made anew under the same name, or in the cluster that a
+    /// context now names, has labels of its own.
     uid: String,
 }
 
@@ -70,55 +71,58 @@ impl LabelSource {
     pub(super) fn new(contexts: Arc<Contexts>, lifecycle: Lifecycle) -> Self {
         Self {
             contexts,
-            objects: Memo::new(OBJECTS),
-            kinds: Arc::new(Memo::new(KINDS)),
+            objects: TtlCache::new(OBJECTS),
+            kinds: Arc::new(TtlCache::new(KINDS)),
             requests: Arc::new(Semaphore::new(REQUESTS_MAX)),
             lifecycle,
         }
     }
 
     /// The labels of an object, if it is there and may be read.
-    pub(super) fn of(&self, context: &str, object: &InvolvedObject) -> Said<Labels> {
-        // A secret is not looked at, not even at its labels.
+    pub(super) fn of(&self, context: &str, object: &InvolvedObject) -> Lookup<Labels> {
+        // Secrets are never requested, not even their metadata.
         if object.kind == "Secret" || object.kind.is_empty() || object.name.is_empty() {
-            return Said::Now(None);
+            return Lookup::Ready(None);
         }
-        // What somebody wrote into an event becomes part of a path.
+        // These come from an event, and become part of a path.
         let safe = is_api_version(&object.api_version)
             && object.kind.chars().all(|c| c.is_ascii_alphanumeric())
             && Name::dns("object", &object.name).is_ok()
             && (object.namespace.is_empty() || Name::label("namespace", &object.namespace).is_ok());
         if !safe {
-            return Said::Now(None);
+            return Lookup::Ready(None);
         }
         let key = Key {
             context: context.to_owned(),
-            api_version: api_version(object).to_owned(),
+            api_version: api_version(object),
             kind: object.kind.clone(),
             namespace: object.namespace.clone(),
             name: object.name.clone(),
             uid: object.uid.clone(),
         };
-        self.objects.get(&key.clone(), || {
+        self.objects.lookup(&key.clone(), || {
             let contexts = Arc::clone(&self.contexts);
             let kinds = Arc::clone(&self.kinds);
             let requests = Arc::clone(&self.requests);
             let draining = self.lifecycle.draining().clone();
-            let (tell, told) = oneshot::channel();
-            // A task of its own: when an event has lost its patience, the request must
-            // still come to its end, or it would keep its place for ever.
+            let (sender, receiver) = oneshot::channel();
+            // A task of its own: when an event has stopped waiting, the request must
+            // still come to its end, or it would hold its permit for ever.
             self.lifecycle.spawn("labels", async move {
-                let asking = async {
-                    let _place = requests.acquire_owned().await.ok()?;
-                    ask(&contexts, &kinds, key).await
+                let request = async {
+                    let _permit = requests.acquire_owned().await.ok()?;
+                    let context = Some(key.context.as_str());
+                    let fetch = |cluster| fetch(cluster, &kinds, &key);
+                    contexts.with_cluster(context, fetch).await.ok()?
                 };
                 let labels = tokio::select! {
-                    labels = timeout(GIVE_UP, asking) => labels.ok().flatten(),
+                    labels = timeout(REQUEST_TIMEOUT, request) => labels.ok().flatten(),
                     () = draining.cancelled() => None,
                 };
-                let _nobody_waits = tell.send(labels);
+                // Without a receiver the event was delivered without its labels.
+                let _unreceived = sender.send(labels);
             });
-            async move { told.await.ok().flatten() }
+            async move { receiver.await.ok().flatten() }
         })
     }
 }
@@ -138,45 +142,53 @@ fn is_api_version(text: &str) -> bool {
 }
 
 /// Some reporters leave the version of well-known kinds out.
-fn api_version(object: &InvolvedObject) -> &str {
-    match (object.api_version.as_str(), object.kind.as_str()) {
-        ("", "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet") => "apps/v1",
-        ("", "Job" | "CronJob") => "batch/v1",
-        ("", _) => "v1",
-        (version, _) => version,
+fn api_version(object: &InvolvedObject) -> String {
+    if !object.api_version.is_empty() {
+        return object.api_version.clone();
     }
+    BuiltinKind::of_kind(&object.kind).map_or("v1".to_owned(), BuiltinKind::api_version)
 }
 
-async fn ask(contexts: &Contexts, kinds: &Kinds, key: Key) -> Option<Labels> {
-    let cluster = contexts.cluster(Some(&key.context)).await.ok()?;
-    let which = (
+async fn fetch(cluster: Cluster, kinds: &Kinds, key: &Key) -> Result<Option<Labels>, ClusterError> {
+    let kind = (
         key.context.clone(),
         key.api_version.clone(),
         key.kind.clone(),
     );
-    let known = kinds.get(&which, || {
+    let found = kinds.lookup(&kind, || {
         resource(cluster.clone(), key.api_version.clone(), key.kind.clone())
     });
-    let (resource, namespaced) = match known {
-        Said::Now(known) => known?,
-        Said::Later(answer, _) => answer.await?,
+    let found = match found {
+        Lookup::Ready(found) => found,
+        Lookup::Pending(request, _) => request.await,
     };
-    let api: Api<DynamicObject> = if namespaced && !key.namespace.is_empty() {
-        Api::namespaced_with(cluster.client(), &key.namespace, &resource)
-    } else {
-        Api::all_with(cluster.client(), &resource)
+    let Some((resource, namespaced)) = found else {
+        return Ok(None);
     };
-    let asked = timeout(cluster.timeout(), api.get_metadata_opt(&key.name));
-    let meta = asked.await.ok()?.ok()??.metadata;
-    if !is_meant(&key, &meta) {
-        return None;
-    }
-    Some(clean(meta.labels.unwrap_or_default(), cluster.redactor()))
+    let namespace = Some(key.namespace.as_str()).filter(|name| namespaced && !name.is_empty());
+    let api: Api<DynamicObject> = match namespace {
+        Some(namespace) => Api::namespaced_with(cluster.client(), namespace, &resource),
+        None => Api::all_with(cluster.client(), &resource),
+    };
+    let operation = Operation {
+        verb: "get",
+        resource: &resource.plural,
+        name: Some(&key.name),
+        namespace,
+        context: &key.context,
+    };
+    let request = api.get_metadata_opt(&key.name);
+    let Some(object) = cluster.request(&operation, request).await? else {
+        return Ok(None);
+    };
+    let meta = object.metadata;
+    let labels = || redact_labels(meta.labels.clone().unwrap_or_default(), cluster.redactor());
+    Ok(is_meant(key, &meta).then(labels))
 }
 
-/// Whether it is the object that the event is about, and not another that has its name
-/// now. A kubelet names its node by the name alone, and a pod that it runs from a file
-/// by the hash of that file.
+/// Whether this is the involved object, and not a later one of the same name. A kubelet
+/// gives the name of its node in place of a uid, and the hash of the file for a pod that
+/// it runs from one.
 fn is_meant(key: &Key, meta: &ObjectMeta) -> bool {
     let hash = |name: &str| meta.annotations.as_ref()?.get(name).map(String::as_str);
     let names = [
@@ -188,18 +200,18 @@ fn is_meant(key: &Key, meta: &ObjectMeta) -> bool {
     key.uid.is_empty() || names.contains(&Some(&key.uid))
 }
 
-/// How a kind is called in a path, and whether it lives in namespaces.
+/// The resource of a kind, and whether it is namespaced.
 async fn resource(
     cluster: Cluster,
     api_version: String,
     kind: String,
 ) -> Option<(ApiResource, bool)> {
-    let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
+    let (group, version) = split_group_version(&api_version);
     let kind = GroupVersionKind::gvk(group, version, &kind);
     let client = cluster.client();
     let asked = discovery::pinned_kind(&client, &kind);
     let (resource, capabilities) = timeout(cluster.timeout(), asked).await.ok()?.ok()?;
-    // What an API says of itself becomes part of a path, too.
+    // The plural comes from an API and becomes part of a path.
     Name::dns("resource", &resource.plural).ok()?;
     Some((resource, capabilities.scope == Scope::Namespaced))
 }

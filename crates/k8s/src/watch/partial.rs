@@ -1,13 +1,14 @@
-//! Where not all is there, or not all may be watched: the namespaces that can be.
+//! The namespaces that are watched where the whole cluster may not be, and those that do
+//! not exist yet.
 
 use futures_util::future::join_all;
 
 use super::{
     Watches,
     scope::{self, Scope},
-    source::{self, Start},
+    source::{self, WatchStart},
 };
-use crate::error::ClusterError;
+use crate::{client::Cluster, error::ClusterError};
 use kubecrier_core::filters::Filters;
 
 /// Namespaces that are watched one by one where the whole cluster may not be.
@@ -22,45 +23,45 @@ const TRIED_AT_ONCE: usize = 20;
 const LISTED_MAX: u32 = 5000;
 
 impl Watches {
-    /// Where the whole cluster may not be watched, the namespaces that may.
+    /// The namespaces that may be watched, where the whole cluster may not.
     pub(super) async fn allowed_namespaces(
         &self,
         whole: &Scope,
         filters: &Filters,
         denied: ClusterError,
         warnings: &mut Vec<String>,
-    ) -> Result<Vec<(Scope, Start)>, ClusterError> {
+    ) -> Result<Vec<(Scope, WatchStart)>, ClusterError> {
         let contexts = &self.shared.contexts;
-        let cluster = contexts.cluster(Some(&whole.context)).await?;
         let (names, unseen) = match filters.exact_namespaces() {
             Some(named) => (named.into_iter().map(str::to_owned).collect(), 0),
-            None => match cluster.first_namespace_names(LISTED_MAX).await {
-                Ok(names) => names,
-                Err(_) => return Err(denied),
-            },
+            None => {
+                let list = async |cluster: Cluster| cluster.first_namespace_names(LISTED_MAX).await;
+                let listed = contexts.with_cluster(Some(&whole.context), list).await;
+                listed.map_err(|_error: ClusterError| denied.clone())?
+            }
         };
         let candidates: Vec<_> = (names.iter())
             .filter(|name| filters.admits_namespace(name))
             .map(|name| whole.within(name))
             .collect();
-        let begin = |scope: Scope| async move {
-            let start = source::begin(contexts, &scope).await.ok()?;
+        let probe = |scope: Scope| async move {
+            let start = source::probe(contexts, &scope).await.ok()?;
             Some((scope, start))
         };
-        let mut begun = Vec::new();
+        let mut starts = Vec::new();
         let mut tried = 0;
         let most = candidates.len().min(TRIED_MAX);
         for some in candidates[..most].chunks(TRIED_AT_ONCE) {
-            let room = FALLBACK_MAX - begun.len();
+            let room = FALLBACK_MAX - starts.len();
             let some = &some[..some.len().min(room)];
             tried += some.len();
-            let ready = join_all(some.iter().cloned().map(begin)).await;
-            begun.extend(ready.into_iter().flatten());
+            let ready = join_all(some.iter().cloned().map(probe)).await;
+            starts.extend(ready.into_iter().flatten());
         }
-        if begun.is_empty() {
+        if starts.is_empty() {
             return Err(denied);
         }
-        let seen: Vec<_> = (begun.iter())
+        let seen: Vec<_> = (starts.iter())
             .filter_map(|(scope, _)| scope.namespace.as_deref())
             .collect();
         let mut warning = format!(
@@ -75,10 +76,10 @@ impl Watches {
             warning.push_str(&format!("; {rest} were not tried, name them"));
         }
         warnings.push(warning);
-        Ok(begun)
+        Ok(starts)
     }
 
-    /// Says which namespaces are not there. They may come.
+    /// Warns of namespaces that do not exist; they may be created later.
     pub(super) async fn missing_namespaces(
         &self,
         context: &str,
@@ -89,12 +90,12 @@ impl Watches {
         let Ok(cluster) = self.shared.contexts.cluster(Some(context)).await else {
             return;
         };
-        let ask = |name: &str| {
+        let missing = |name: &str| {
             let (cluster, name) = (cluster.clone(), name.to_owned());
             async move { (cluster.has_namespace(&name).await == Some(false)).then_some(name) }
         };
-        let asked = names.into_iter().take(scope::NAMESPACES_MAX).map(ask);
-        for name in join_all(asked).await.into_iter().flatten() {
+        let missing = names.into_iter().take(scope::NAMESPACES_MAX).map(missing);
+        for name in join_all(missing).await.into_iter().flatten() {
             warnings.push(format!(
                 "there is no namespace `{name}` yet; its events will be told when it comes"
             ));

@@ -84,9 +84,9 @@ impl std::fmt::Display for Scope {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kubecrier_core::filters::Request;
+    use kubecrier_core::filters::FilterRequest;
 
-    fn check(request: Request, expected: &[&str]) {
+    fn check(request: FilterRequest, expected: &[&str]) {
         let filters = Filters::try_from(request).unwrap();
         let scopes: Vec<_> = Scope::of("dev", &filters)
             .iter()
@@ -98,30 +98,30 @@ mod tests {
     #[test]
     fn a_watch_is_as_narrow_as_the_filters_allow() {
         let names = |count: usize| (0..count).map(|n| format!("ns-{n}")).collect::<Vec<_>>();
-        check(Request::default(), &["dev/*"]);
-        let namespaces = |namespaces| Request {
+        check(FilterRequest::default(), &["dev/*"]);
+        let namespaces = |namespaces| FilterRequest {
             namespaces,
-            ..Request::default()
+            ..FilterRequest::default()
         };
         check(namespaces(names(2)), &["dev/ns-0", "dev/ns-1"]);
         check(namespaces(names(9)), &["dev/*"]);
         check(namespaces(vec!["prod-*".to_owned()]), &["dev/*"]);
-        let object = Request {
+        let object = FilterRequest {
             namespace: Some("payments".to_owned()),
             involved_name: Some("worker-0".to_owned()),
-            ..Request::default()
+            ..FilterRequest::default()
         };
         check(object, &["dev/payments?involvedObject.name=worker-0"]);
-        let kind = Request {
+        let kind = FilterRequest {
             involved_kind: Some("Node".to_owned()),
-            ..Request::default()
+            ..FilterRequest::default()
         };
         check(kind, &["dev/*?involvedObject.kind=Node"]);
-        let elsewhere = Request {
+        let elsewhere = FilterRequest {
             involved_kind: Some("Pod".to_owned()),
             involved_name: Some("worker-0".to_owned()),
             involved_namespace: Some("payments".to_owned()),
-            ..Request::default()
+            ..FilterRequest::default()
         };
         let selector = "involvedObject.kind=Pod,involvedObject.name=worker-0";
         check(elsewhere, &[&format!("dev/payments?{selector}")]);

@@ -1,4 +1,4 @@
-//! Where a watch gets its events from: the seam under the state machine.
+//! What a watch loop reads: the events of a scope, behind a trait that tests can script.
 
 use std::{future::Future, sync::Arc};
 
@@ -10,111 +10,115 @@ use kube::{
 };
 use tokio::time::Duration;
 
-use super::{home::Home, labels::LabelSource, memo::Said, scope::Scope};
+use super::{bound_context::BoundContext, labels::LabelSource, scope::Scope};
 use crate::{
     Contexts,
+    client::Cluster,
+    contexts::RequestError,
     error::{ClusterError, Operation},
     events::{self, WireEvent},
     list::PAGE,
-    target::Cluster,
 };
-use kubecrier_core::{Event, InvolvedObject, Labels};
+use kubecrier_core::{Event, InvolvedObject, Labels, ttl_cache::Lookup};
 use kubecrier_redact::Redactor;
 
-/// Objects that are looked at when the history is gone.
-const CATCH_UP_MAX: usize = 5000;
+/// The number of objects that a relist reads.
+const RELIST_MAX: usize = 5000;
 
-/// Something that can be watched.
-pub(crate) trait Source: Send + Sync + 'static {
-    /// What is seen.
+/// Something that can be listed and watched.
+pub(crate) trait WatchSource: Send + Sync + 'static {
+    /// An object that was added or changed.
     type Item: Send;
-    /// What a look at everything shows.
-    type Look: Send;
-    /// What comes out of a watch.
-    type Frames: Stream<Item = Result<Frame<Self::Item>, Fault>> + Send + Unpin;
+    /// The answer to a list of everything.
+    type Relisted: Send;
+    /// The frames of an open watch.
+    type Frames: Stream<Item = Result<WatchFrame<Self::Item>, WatchError>> + Send + Unpin;
 
-    /// Starts to watch after that version.
-    fn open(&self, version: &str) -> impl Future<Output = Result<Self::Frames, Fault>> + Send;
+    /// Opens a watch of what comes after this version.
+    fn open(&self, version: &str) -> impl Future<Output = Result<Self::Frames, WatchError>> + Send;
 
-    /// What is there, now that the history since a version is gone.
-    fn since(&self, version: &str) -> impl Future<Output = Result<Self::Look, Fault>> + Send;
+    /// Lists everything, after the history since this version has expired.
+    fn relist(
+        &self,
+        version: &str,
+    ) -> impl Future<Output = Result<Self::Relisted, WatchError>> + Send;
 
-    /// The version that the cluster is at.
-    fn newest(&self) -> impl Future<Output = Result<String, Fault>> + Send;
+    /// The newest version of the cluster.
+    fn latest_version(&self) -> impl Future<Output = Result<String, WatchError>> + Send;
 
-    /// The version that was looked at.
-    fn version(look: &Self::Look) -> &str;
+    /// The version of a list.
+    fn version(listed: &Self::Relisted) -> &str;
 
-    /// Waits until a watch that is open may be of another place than a new one would
-    /// be. Cancel-safe.
+    /// Waits until the kubeconfig has changed, so that a new watch might go to another
+    /// cluster than the open one. Cancel-safe.
     fn changed(&self) -> impl Future<Output = ()> + Send {
         std::future::pending()
     }
 
-    /// A text as it may leave.
-    fn clean(&self, text: &str) -> String;
+    /// Redacts a text that leaves the server.
+    fn redact(&self, text: &str) -> String;
 }
 
-/// Where labels come from.
-pub(super) trait Labelled {
-    /// The labels of what an event is about.
-    fn labels(&self, object: &InvolvedObject) -> Said<Labels>;
+/// Looks up labels.
+pub(super) trait LabelLookup {
+    /// The labels of the involved object of an event.
+    fn labels(&self, object: &InvolvedObject) -> Lookup<Labels>;
 }
 
-/// What a watch says.
+/// One frame of a watch, with its resourceVersion.
 #[derive(Debug)]
-pub(crate) enum Frame<T> {
-    /// Something has happened, and how far we are with it.
-    Seen(T, String),
-    /// Something that is no news; it shows how far we are.
-    Passed(String),
-    /// Nothing but how far the cluster is.
+pub(crate) enum WatchFrame<T> {
+    /// An object was added or changed.
+    Item(T, String),
+    /// A change that is not delivered; only its version counts.
+    Skipped(String),
+    /// The newest version of the cluster.
     Bookmark(String),
 }
 
-/// Why a watch says nothing more.
+/// The end of a watch.
 #[derive(Clone, Debug)]
-pub(crate) enum Fault {
-    /// The history does not reach back to that version.
-    Gone,
-    /// It is another cluster than before: versions mean something else.
-    Moved,
-    /// Anything else.
-    Failed(ClusterError),
+pub(crate) enum WatchError {
+    /// 410 Gone: the history does not reach back to the version.
+    Expired,
+    /// The context names another cluster than before, whose versions are unrelated.
+    ClusterReplaced,
+    /// Any other failure of a request.
+    Request(ClusterError),
 }
 
-/// What a look at everything has shown.
+/// What a relist found.
 #[derive(Debug, Default)]
-pub(super) struct CaughtUp {
-    /// Where to watch on.
+pub(super) struct RelistedEvents {
+    /// The version to watch from.
     pub(super) version: String,
-    /// Newer than what was known, the oldest first.
+    /// Events after the last known version, the oldest first.
     pub(super) events: Vec<(Box<Event>, String)>,
-    /// Whether everything was looked at.
+    /// Whether the list was read to its end.
     pub(super) complete: bool,
 }
 
-/// How it stands when somebody begins to watch.
+/// Where a new watch starts.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Start {
-    /// Where to watch on.
+pub(super) struct WatchStart {
+    /// The version to watch from.
     pub(super) version: String,
-    /// How many events there are now.
+    /// The number of events there are now.
     pub(super) count: Option<usize>,
 }
 
-/// Events of a real cluster.
-pub(super) struct ClusterSource {
-    home: Home,
+/// The events of a scope.
+pub(super) struct EventSource {
+    bound: BoundContext,
     labels: Arc<LabelSource>,
     scope: Scope,
     /// How long the API server is asked to keep a watch open.
     renewal: Duration,
 }
 
-// === impl ClusterSource ===
+// === impl EventSource ===
 
-impl ClusterSource {
+impl EventSource {
     pub(super) fn new(
         contexts: Arc<Contexts>,
         labels: Arc<LabelSource>,
@@ -122,7 +126,7 @@ impl ClusterSource {
         renewal: Duration,
     ) -> Self {
         Self {
-            home: Home::new(contexts, &scope.context),
+            bound: BoundContext::new(contexts, &scope.context),
             labels,
             scope,
             renewal,
@@ -137,7 +141,7 @@ impl ClusterSource {
         &self,
         cluster: &Cluster,
         version: &str,
-    ) -> Result<BoxStream<'static, kube::Result<WatchEvent<WireEvent>>>, Fault> {
+    ) -> Result<BoxStream<'static, kube::Result<WatchEvent<WireEvent>>>, WatchError> {
         let params = WatchParams {
             field_selector: self.scope.selector.clone(),
             timeout: Some(u32::try_from(self.renewal.as_secs()).unwrap_or(u32::MAX)),
@@ -148,19 +152,23 @@ impl ClusterSource {
         let opening = tokio::time::timeout(cluster.timeout(), api.watch(&params, version));
         match opening.await {
             Ok(Ok(frames)) => Ok(frames.boxed()),
-            Ok(Err(error)) => Err(fault(&self.operation("watch"), &error)),
-            Err(_elapsed) => Err(Fault::Failed(ClusterError::timeout(
+            Ok(Err(error)) => Err(watch_error(&self.operation("watch"), &error)),
+            Err(_elapsed) => Err(WatchError::Request(ClusterError::timeout(
                 &self.operation("watch"),
                 cluster.timeout().as_secs_f64(),
             ))),
         }
     }
 
-    async fn look(&self, cluster: Cluster, version: &str) -> Result<CaughtUp, ClusterError> {
+    async fn list_since(
+        &self,
+        cluster: Cluster,
+        version: &str,
+    ) -> Result<RelistedEvents, ClusterError> {
         let api = api(&cluster, &self.scope);
         let operation = self.operation("list");
         let after: Option<u64> = version.parse().ok();
-        let mut caught = CaughtUp::default();
+        let mut caught = RelistedEvents::default();
         let mut scanned = 0;
         let mut next = None;
         loop {
@@ -170,7 +178,7 @@ impl ClusterSource {
                 continue_token: next.take(),
                 ..ListParams::default()
             };
-            let page = cluster.ask(&operation, api.list(&params)).await?;
+            let page = cluster.request(&operation, api.list(&params)).await?;
             if scanned == 0 {
                 caught.version = page.metadata.resource_version.unwrap_or_default();
             }
@@ -184,7 +192,7 @@ impl ClusterSource {
                     caught.complete = after.is_some();
                     break;
                 }
-                Some(_) if scanned >= CATCH_UP_MAX => break,
+                Some(_) if scanned >= RELIST_MAX => break,
                 token => next = token,
             }
         }
@@ -193,65 +201,68 @@ impl ClusterSource {
     }
 }
 
-impl Source for ClusterSource {
+impl WatchSource for EventSource {
     type Item = Box<Event>;
-    type Look = CaughtUp;
-    type Frames = BoxStream<'static, Result<Frame<Box<Event>>, Fault>>;
+    type Relisted = RelistedEvents;
+    type Frames = BoxStream<'static, Result<WatchFrame<Box<Event>>, WatchError>>;
 
-    async fn open(&self, version: &str) -> Result<Self::Frames, Fault> {
+    async fn open(&self, version: &str) -> Result<Self::Frames, WatchError> {
         let open = |cluster: Cluster| async move {
             let frames = self.watch(&cluster, version).await?;
-            Ok((frames, cluster.redactor().clone()))
+            Ok::<_, WatchError>((frames, cluster.redactor().clone()))
         };
-        let (frames, redactor) = self.home.open(open).await?;
+        let (frames, redactor) = self.bound.open(open).await?;
         let scope = self.scope.clone();
         let frames = frames.map(move |said| frame(&scope, &redactor, said));
         Ok(frames.boxed())
     }
 
-    async fn since(&self, version: &str) -> Result<CaughtUp, Fault> {
-        self.home.look(|cluster| self.look(cluster, version)).await
+    async fn relist(&self, version: &str) -> Result<RelistedEvents, WatchError> {
+        let list = |cluster| self.list_since(cluster, version);
+        self.bound.open(list).await
     }
 
-    async fn newest(&self) -> Result<String, Fault> {
-        let ask = |cluster| start(cluster, &self.scope);
-        Ok(self.home.ask(ask).await?.version)
+    async fn latest_version(&self) -> Result<String, WatchError> {
+        let latest = |cluster| start(cluster, &self.scope);
+        Ok(self.bound.request(latest).await?.version)
     }
 
-    fn version(look: &CaughtUp) -> &str {
-        &look.version
+    fn version(listed: &RelistedEvents) -> &str {
+        &listed.version
     }
 
     async fn changed(&self) {
-        self.home.changed().await;
+        self.bound.changed().await;
     }
 
-    fn clean(&self, text: &str) -> String {
-        self.home.clean(text)
+    fn redact(&self, text: &str) -> String {
+        self.bound.redact(text)
     }
 }
 
-impl Labelled for ClusterSource {
-    fn labels(&self, object: &InvolvedObject) -> Said<Labels> {
+impl LabelLookup for EventSource {
+    fn labels(&self, object: &InvolvedObject) -> Lookup<Labels> {
         self.labels.of(&self.scope.context, object)
     }
 }
 
-/// The version that a watch of this scope can begin at, and whether it may be read.
-pub(super) async fn begin(contexts: &Contexts, scope: &Scope) -> Result<Start, ClusterError> {
-    let context = &scope.context;
-    contexts.ask(context, |cluster| start(cluster, scope)).await
+/// Where a watch of this scope can start; fails if the scope may not be read.
+pub(super) async fn probe(contexts: &Contexts, scope: &Scope) -> Result<WatchStart, ClusterError> {
+    let context = Some(scope.context.as_str());
+    contexts
+        .with_cluster(context, |cluster| start(cluster, scope))
+        .await
 }
 
-async fn start(cluster: Cluster, scope: &Scope) -> Result<Start, ClusterError> {
+async fn start(cluster: Cluster, scope: &Scope) -> Result<WatchStart, ClusterError> {
     // Without the selector: with one, the API server does not count.
     let params = ListParams::default().limit(1);
     let api = api(&cluster, scope);
     let request = api.list(&params);
-    let page = cluster.ask(&operation(scope, "list"), request).await?;
+    let page = cluster.request(&operation(scope, "list"), request).await?;
     let rest = page.metadata.remaining_item_count.unwrap_or_default();
     let rest = usize::try_from(rest).unwrap_or_default();
-    Ok(Start {
+    Ok(WatchStart {
         version: page.metadata.resource_version.unwrap_or_default(),
         count: Some(page.items.len() + rest),
     })
@@ -276,40 +287,52 @@ fn api(cluster: &Cluster, scope: &Scope) -> Api<WireEvent> {
 
 fn plain(event: WireEvent, redactor: &Redactor) -> (Box<Event>, String) {
     let version = event.metadata.resource_version.clone().unwrap_or_default();
-    (Box::new(events::plain(event, redactor)), version)
+    (Box::new(events::to_event(event, redactor)), version)
 }
 
 fn frame(
     scope: &Scope,
     redactor: &Redactor,
     said: kube::Result<WatchEvent<WireEvent>>,
-) -> Result<Frame<Box<Event>>, Fault> {
+) -> Result<WatchFrame<Box<Event>>, WatchError> {
     match said {
         Ok(WatchEvent::Added(event) | WatchEvent::Modified(event)) => {
             let (event, version) = plain(event, redactor);
-            Ok(Frame::Seen(event, version))
+            Ok(WatchFrame::Item(event, version))
         }
-        // It has lived its time.
-        Ok(WatchEvent::Deleted(event)) => Ok(Frame::Passed(
+        // The event has expired.
+        Ok(WatchEvent::Deleted(event)) => Ok(WatchFrame::Skipped(
             event.metadata.resource_version.unwrap_or_default(),
         )),
-        Ok(WatchEvent::Bookmark(mark)) => Ok(Frame::Bookmark(mark.metadata.resource_version)),
-        Ok(WatchEvent::Error(status)) => {
-            Err(fault(&operation(scope, "watch"), &kube::Error::Api(status)))
-        }
-        Err(error) => Err(fault(&operation(scope, "watch"), &error)),
+        Ok(WatchEvent::Bookmark(mark)) => Ok(WatchFrame::Bookmark(mark.metadata.resource_version)),
+        Ok(WatchEvent::Error(status)) => Err(watch_error(
+            &operation(scope, "watch"),
+            &kube::Error::Api(status),
+        )),
+        Err(error) => Err(watch_error(&operation(scope, "watch"), &error)),
     }
 }
 
-pub(crate) fn fault(operation: &Operation<'_>, error: &kube::Error) -> Fault {
+impl From<ClusterError> for WatchError {
+    fn from(error: ClusterError) -> Self {
+        Self::Request(error)
+    }
+}
+
+impl RequestError for WatchError {
+    fn is_unauthorized(&self) -> bool {
+        matches!(self, Self::Request(error) if error.is_unauthorized())
+    }
+}
+
+pub(crate) fn watch_error(operation: &Operation<'_>, error: &kube::Error) -> WatchError {
     match error {
-        kube::Error::Api(status) if status.code == 410 || is_ahead(status) => Fault::Gone,
-        error => Fault::Failed(ClusterError::from_kube(operation, error)),
+        kube::Error::Api(status) if status.code == 410 || is_ahead(status) => WatchError::Expired,
+        error => WatchError::Request(ClusterError::from_kube(operation, error)),
     }
 }
 
-/// Whether the version is one that the cluster has not come to: it was made anew, or
-/// restored.
+/// Whether the cluster has yet to reach the version: it was made anew, or restored.
 fn is_ahead(status: &Status) -> bool {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     causes
@@ -319,7 +342,7 @@ fn is_ahead(status: &Status) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use demo_cluster::{DemoCluster, Fault as Wrong, Matching};
+    use demo_cluster::{DemoCluster, Fault as Wrong, RequestMatcher};
 
     use super::*;
     use crate::ErrorKind;
@@ -341,10 +364,13 @@ mod tests {
                 selector: None,
             };
             let error = kube::Error::Api(Box::new(status));
-            fault(&operation(&scope, "watch"), &error)
+            watch_error(&operation(&scope, "watch"), &error)
         };
-        assert!(matches!(said("ResourceVersionTooLarge"), Fault::Gone));
-        assert!(matches!(said("Another"), Fault::Failed(_)));
+        assert!(matches!(
+            said("ResourceVersionTooLarge"),
+            WatchError::Expired
+        ));
+        assert!(matches!(said("Another"), WatchError::Request(_)));
     }
 
     /// A token that has run out is renewed for a look at everything, too.
@@ -359,12 +385,12 @@ mod tests {
             selector: None,
         };
         let renewal = Duration::from_mins(1);
-        let source = ClusterSource::new(contexts, Arc::new(labels), scope, renewal);
-        let lists = || Matching::any().verb("list").resource("events");
+        let source = EventSource::new(contexts, Arc::new(labels), scope, renewal);
+        let lists = || RequestMatcher::any().verb("list").resource("events");
         cluster.fail_next(lists(), 1, Wrong::Unauthorized);
-        assert!(source.since("1").await.unwrap().complete);
+        assert!(source.relist("1").await.unwrap().complete);
         cluster.fail_next(lists(), 2, Wrong::Unauthorized);
-        let Err(Fault::Failed(error)) = source.since("1").await else {
+        let Err(WatchError::Request(error)) = source.relist("1").await else {
             panic!("it fails again");
         };
         assert_eq!(error.kind(), ErrorKind::Unauthorized);

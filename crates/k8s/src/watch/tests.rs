@@ -1,23 +1,25 @@
 //! Joining watches over a cluster in memory, on paused time.
 
-use demo_cluster::{DemoCluster, Fault, Grant, Matching};
+use demo_cluster::{DemoCluster, Fault, Grant, RequestMatcher};
 use serde_json::json;
 use tokio::time::advance;
 
+use parking_lot::Mutex;
+
 use super::*;
-use kubecrier_core::{Event, filters::Request, subscriptions::Change};
+use kubecrier_core::{Event, filters::FilterRequest, subscriptions::WatchStatus};
 
 #[derive(Default)]
-struct Ears(Mutex<Vec<Change>>);
+struct Ears(Mutex<Vec<WatchStatus>>);
 
 impl Listener for Ears {
     fn wants(&self, _event: &Event) -> bool {
         true
     }
 
-    fn take(self: Arc<Self>, _events: &[&Arc<Event>]) {}
+    fn on_events(self: Arc<Self>, _events: &[&Arc<Event>]) {}
 
-    fn hear(&self, _watch: u64, change: &Change) {
+    fn on_status(&self, _watch: u64, change: &WatchStatus) {
         self.0.lock().push(change.clone());
     }
 }
@@ -36,12 +38,12 @@ impl World {
             Lifecycle::default(),
             WatchMetrics::default(),
             Duration::from_mins(1),
-            Slices::from_now(),
+            FlushClock::start(),
         );
         Self { cluster, watches }
     }
 
-    async fn join(&self, request: Request) -> (Arc<Ears>, Joined) {
+    async fn join(&self, request: FilterRequest) -> (Arc<Ears>, JoinedWatch) {
         let ears = Arc::new(Ears::default());
         let filters = Filters::try_from(request).unwrap();
         let context = self.watches.context(None).unwrap();
@@ -64,23 +66,26 @@ impl World {
 #[tokio::test(start_paused = true)]
 async fn who_joins_a_watch_that_does_not_work_is_told() {
     let world = World::new();
-    let (early, first) = world.join(Request::default()).await;
+    let (early, first) = world.join(FilterRequest::default()).await;
     assert_eq!(first.warnings, [""; 0]);
-    let watches = Matching::any().verb("watch").resource("events");
+    let watches = RequestMatcher::any().verb("watch").resource("events");
     world.cluster.fail_next(watches, 1000, Fault::Unavailable);
     world.cluster.close_watches();
     world.pass(60).await;
     assert_eq!(world.watches.list()[0].state, WatchState::Degraded);
-    let (late, second) = world.join(Request::default()).await;
+    let (late, second) = world.join(FilterRequest::default()).await;
     let [warning] = &second.warnings[..] else {
         panic!("{:?}", second.warnings);
     };
     assert!(warning.contains("cannot watch events"), "{warning}");
-    world.cluster.heal();
+    world.cluster.clear_faults();
     world.pass(60).await;
     for ears in [early, late] {
         let heard = ears.0.lock();
-        let once = matches!(heard[..], [Change::Degraded { .. }, Change::Recovered]);
+        let once = matches!(
+            heard[..],
+            [WatchStatus::Degraded { .. }, WatchStatus::Recovered]
+        );
         assert!(once, "{heard:?}");
     }
 }
@@ -101,7 +106,7 @@ async fn rights_in_one_of_very_many_namespaces_are_found() {
         Grant::reading(["events"]).within("team-666"),
     ];
     world.cluster.grant("demo", grants);
-    let (_ears, joined) = world.join(Request::default()).await;
+    let (_ears, joined) = world.join(FilterRequest::default()).await;
     let [warning] = &joined.warnings[..] else {
         panic!("{:?}", joined.warnings);
     };

@@ -1,70 +1,73 @@
-//! The commands for people. Without one, the server serves.
+//! The commands for people. Without a command, the server runs.
 
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Subcommand, ValueEnum};
 
-/// Who has a token may also say it so; as a flag every user of the host could read it.
-pub const TOKEN: &str = "KUBECRIER_TOKEN";
+use super::ColorChoice;
 
-/// What else the program does.
+/// The variable with the token for a server. It is not a flag, which every user of the host
+/// could read.
+pub const TOKEN_VARIABLE: &str = "KUBECRIER_TOKEN";
+
+/// The commands.
 #[derive(Clone, Debug, PartialEq, Subcommand)]
 pub enum Command {
-    /// See it work, without a cluster: a shop where things go wrong
+    /// Run the server on a demo cluster in memory, where things go wrong
     Demo(DemoArgs),
-    /// Follow events and faults of a cluster in the terminal
+    /// Follow the events and faults of a cluster in the terminal
     Watch(Box<WatchArgs>),
-    /// Write a small project folder to begin with, an example of each kind
+    /// Create a project folder with an example of each kind
     Init(InitArgs),
-    /// Check clusters, rights, settings, MCP clients, and whether pushes arrive
+    /// Check clusters, permissions, settings, MCP clients, and whether pushes arrive
     Doctor(DoctorArgs),
-    /// Print a script that completes commands and flags
+    /// Print a shell completion script
     Completion(CompletionArgs),
     /// Print the JSON schema of the --config file
-    Schema(PaperArgs),
+    Schema(GenerateArgs),
     /// Print the man page
-    Man(PaperArgs),
+    Man(GenerateArgs),
 }
 
 /// Starts the server over a cluster in memory, where a payment service crash-loops
-/// after a rollout, an image cannot be pulled, a disk fills up, and all of it heals;
-/// and shows what a subscribed agent is told.
+/// after a rollout, an image cannot be pulled, a disk fills up, and all of it recovers.
+/// Shows what a subscribed agent receives.
 #[derive(Clone, Debug, PartialEq, Args)]
 pub struct DemoArgs {
     /// Print help
     #[arg(long, short, action = ArgAction::HelpShort)]
     help: Option<bool>,
 
-    /// How fast the story goes; 2 is twice as fast
+    /// Speed of the story; 2 is twice as fast
     #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = speed)]
     pub speed: f64,
 
-    /// The same seed gives the same names
+    /// Seed of the generated names
     #[arg(long, value_name = "N", default_value = "1")]
     pub seed: u64,
 
-    /// Serve on this port [default: 8080, or the next free one]
+    /// Port to serve on [default: 8080, or the next free port]
     #[arg(long, value_name = "PORT")]
     pub port: Option<u16>,
 
-    /// Only serve; do not subscribe and show
+    /// Only serve; do not subscribe and show notifications
     #[arg(long)]
     pub no_client: bool,
 
-    /// When to colour
+    /// When to use colors
     #[arg(long, value_name = "WHEN", default_value = "auto")]
-    pub color: Colour,
+    pub color: ColorChoice,
 }
 
-/// One line per event, logs folded under faults. Without --url it starts a server
-/// inside, for the kubeconfig.
+/// Prints one line per event, with the ends of logs under each fault. Without --url it
+/// starts a server inside this process, for the kubeconfig.
 #[derive(Clone, Debug, PartialEq, Args)]
 pub struct WatchArgs {
     /// Print help
     #[arg(long, short, action = ArgAction::HelpShort)]
     help: Option<bool>,
 
-    /// A running kubecrier, e.g. http://127.0.0.1:8080/mcp
+    /// URL of a running kubecrier, e.g. http://127.0.0.1:8080/mcp
     #[arg(long, value_name = "URL", help_heading = "Where")]
     pub url: Option<String>,
 
@@ -72,11 +75,11 @@ pub struct WatchArgs {
     #[arg(long, value_name = "FILE", requires = "url", help_heading = "Where")]
     pub token_file: Option<PathBuf>,
 
-    /// File with the authorities to trust for an https --url [default: the system's]
+    /// File with the certificate authorities to trust for an https --url [default: the system's]
     #[arg(long, value_name = "FILE", requires = "url", help_heading = "Where")]
     pub certificate_authority: Option<PathBuf>,
 
-    /// Kubeconfig for the server inside
+    /// Path to the kubeconfig file, without --url
     #[arg(
         long,
         value_name = "FILE",
@@ -85,28 +88,28 @@ pub struct WatchArgs {
     )]
     pub kubeconfig: Option<PathBuf>,
 
-    /// Context to watch; may be repeated [default: the current one]
+    /// Context to watch; may be repeated [default: the current context]
     #[arg(long, value_name = "NAME", action = ArgAction::Append, help_heading = "Where")]
     pub context: Vec<String>,
 
-    /// Namespace; may be repeated, and be a pattern such as 'prod-*' [default: the context's]
+    /// Namespace or pattern, e.g. 'prod-*'; may be repeated [default: the context's]
     #[arg(long, short, value_name = "NAME", action = ArgAction::Append, value_delimiter = ',')]
     #[arg(help_heading = "What")]
     pub namespace: Vec<String>,
 
-    /// All namespaces
+    /// Watch all namespaces
     #[arg(long, short = 'A', conflicts_with = "namespace", help_heading = "What")]
     pub all_namespaces: bool,
 
-    /// Labels of the object, e.g. app=web
+    /// Label selector of the involved object, e.g. app=web
     #[arg(long, short = 'l', value_name = "LABELS", help_heading = "What")]
     pub selector: Option<String>,
 
-    /// Only about this object, e.g. deployment/web
+    /// Only events about this object, e.g. deployment/web
     #[arg(long = "for", value_name = "KIND/NAME", help_heading = "What")]
-    pub about: Option<String>,
+    pub object: Option<String>,
 
-    /// Only these types: Normal, Warning
+    /// Only events of these types
     #[arg(
         long,
         value_name = "TYPE,...",
@@ -114,9 +117,9 @@ pub struct WatchArgs {
         help_heading = "What"
     )]
     #[arg(ignore_case = true)]
-    pub types: Vec<Kind>,
+    pub types: Vec<EventType>,
 
-    /// Only reasons that begin so, e.g. Fail
+    /// Only events whose reason begins with this, e.g. Fail
     #[arg(long, value_name = "PREFIX", help_heading = "What")]
     pub reason: Option<String>,
 
@@ -124,7 +127,7 @@ pub struct WatchArgs {
     #[arg(long, help_heading = "What")]
     pub faults: bool,
 
-    /// First what happened in the last e.g. 15m, 2h
+    /// First list events newer than a relative duration, e.g. 15m, 2h
     #[arg(
         long,
         value_name = "TIME",
@@ -134,7 +137,7 @@ pub struct WatchArgs {
     #[arg(value_parser = time)]
     pub since: Option<String>,
 
-    /// json: one object a line
+    /// Output format; json is one object per line
     #[arg(
         long,
         short,
@@ -142,17 +145,17 @@ pub struct WatchArgs {
         default_value = "text",
         help_heading = "How"
     )]
-    pub output: Form,
+    pub output: OutputFormat,
 
-    /// Lines of each log that are shown under a fault
+    /// Number of lines shown of each log under a fault
     #[arg(long, value_name = "N", default_value = "4", help_heading = "How")]
     pub log_lines: usize,
 
-    /// Run this in a shell for each fault, with its JSON on stdin; implies --faults
+    /// Shell command to run for each fault, with its JSON on stdin; implies --faults
     #[arg(long, value_name = "CMD", help_heading = "How")]
     pub exec: Option<String>,
 
-    /// How many of them may run at once
+    /// Maximum number of concurrent commands
     #[arg(
         long,
         value_name = "N",
@@ -163,26 +166,26 @@ pub struct WatchArgs {
     #[arg(value_parser = clap::value_parser!(u16).range(1..=100))]
     pub exec_max: u16,
 
-    /// When to colour
+    /// When to use colors
     #[arg(
         long,
         value_name = "WHEN",
         default_value = "auto",
         help_heading = "How"
     )]
-    pub color: Colour,
+    pub color: ColorChoice,
 }
 
-/// Looks at every context of the kubeconfig, at the settings and at the configuration of
-/// MCP clients here, or with --url at one connection. Ends with 0 if all is well, else
-/// with 1.
+/// Checks every context of the kubeconfig, the settings, and the configuration of MCP
+/// clients on this machine, or with --url one connection. Exit code 0 if no check failed,
+/// else 1.
 #[derive(Clone, Debug, PartialEq, Args)]
 pub struct DoctorArgs {
     /// Print help
     #[arg(long, short, action = ArgAction::HelpShort)]
     help: Option<bool>,
 
-    /// A running kubecrier: does what it pushes arrive here?
+    /// URL of a running kubecrier; checks whether its pushes arrive
     #[arg(long, value_name = "URL")]
     pub url: Option<String>,
 
@@ -190,98 +193,87 @@ pub struct DoctorArgs {
     #[arg(long, value_name = "FILE", requires = "url")]
     pub token_file: Option<PathBuf>,
 
-    /// File with the authorities to trust for an https --url [default: the system's]
+    /// File with the certificate authorities to trust for an https --url [default: the system's]
     #[arg(long, value_name = "FILE", requires = "url")]
     pub certificate_authority: Option<PathBuf>,
 
-    /// Kubeconfig to look at
+    /// Path to the kubeconfig file
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
 
-    /// Context to look at; may be repeated [default: all]
+    /// Context to check; may be repeated [default: all]
     #[arg(long, value_name = "NAME", action = ArgAction::Append)]
     pub context: Vec<String>,
 
-    /// Where to look for rights that are not granted everywhere [default: the context's]
+    /// Namespace for permissions that are not granted cluster-wide; may be repeated
+    /// [default: the context's]
     #[arg(long, short, value_name = "NAME", action = ArgAction::Append, value_delimiter = ',')]
     pub namespace: Vec<String>,
 
-    /// How to tell it
+    /// Output format
     #[arg(long, short, value_name = "FORM", default_value = "text")]
-    pub output: Form,
+    pub output: OutputFormat,
 
-    /// When to colour
+    /// When to use colors
     #[arg(long, value_name = "WHEN", default_value = "auto")]
-    pub color: Colour,
+    pub color: ColorChoice,
 }
 
-/// Where to.
+/// Arguments of `init`.
 #[derive(Clone, Debug, PartialEq, Args)]
 pub struct InitArgs {
     /// Print help
     #[arg(long, short, action = ArgAction::HelpShort)]
     help: Option<bool>,
 
-    /// The folder
+    /// Folder to create
     pub dir: PathBuf,
 }
 
-/// For which shell.
+/// Arguments of `completion`.
 #[derive(Clone, Debug, PartialEq, Args)]
 pub struct CompletionArgs {
     /// Print help
     #[arg(long, short, action = ArgAction::HelpShort)]
     help: Option<bool>,
 
-    /// The shell, e.g. `source <(kubecrier completion bash)`
+    /// Shell, e.g. `source <(kubecrier completion bash)`
     #[arg(value_name = "SHELL")]
     pub shell: clap_complete::Shell,
 }
 
-/// Nothing to choose.
+/// Arguments of `schema` and `man`.
 #[derive(Clone, Debug, PartialEq, Args)]
-pub struct PaperArgs {
+pub struct GenerateArgs {
     /// Print help
     #[arg(long, short, action = ArgAction::HelpShort)]
     help: Option<bool>,
 }
 
-/// When to colour.
+/// The format of a command's output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Colour {
-    /// In a terminal, unless NO_COLOR is set
-    #[default]
-    Auto,
-    /// Always
-    Always,
-    /// Never
-    Never,
-}
-
-/// How something is written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Form {
-    /// For people
+pub enum OutputFormat {
+    /// Text for people
     #[default]
     Text,
-    /// For programs
+    /// JSON for programs
     Json,
 }
 
 /// A type of event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "PascalCase")]
-pub enum Kind {
-    /// What should happen
+pub enum EventType {
+    /// Expected events
     Normal,
-    /// What should not
+    /// Unexpected events
     Warning,
 }
 
-// === impl Kind ===
+// === impl EventType ===
 
-impl Kind {
-    /// As Kubernetes writes it.
+impl EventType {
+    /// The type as Kubernetes writes it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Normal => "Normal",

@@ -1,10 +1,10 @@
-//! What an operator leaves out: kinds and tools.
+//! Kinds and tools that an operator excludes.
 
 use super::ConfigError;
 
-impl From<kubecrier_server::BadOffer> for ConfigError {
-    fn from(bad: kubecrier_server::BadOffer) -> Self {
-        let kubecrier_server::BadOffer {
+impl From<kubecrier_server::InvalidToolFilter> for ConfigError {
+    fn from(bad: kubecrier_server::InvalidToolFilter) -> Self {
+        let kubecrier_server::InvalidToolFilter {
             key,
             value,
             expected,
@@ -18,7 +18,7 @@ impl From<kubecrier_server::BadOffer> for ConfigError {
     }
 }
 
-/// Kinds that nobody may read.
+/// Kinds that cannot be read.
 pub(super) fn denied(kinds: &[String]) -> Result<kubecrier_k8s::DeniedKinds, ConfigError> {
     kubecrier_k8s::DeniedKinds::new(kinds).map_err(|value| ConfigError::Value {
         origin: String::new(),

@@ -1,5 +1,6 @@
 use std::{error::Error, fs};
 
+use clap::CommandFactory;
 use proptest::prelude::*;
 
 use super::*;
@@ -79,7 +80,7 @@ fn an_address_that_others_can_reach_needs_authentication() {
         "x",
     ];
     load(&named, &[]).unwrap();
-    // On stdio nobody listens anywhere.
+    // On stdio there is no listener.
     load(&["--bind-address", "0.0.0.0"], &[]).unwrap();
 }
 
@@ -97,8 +98,8 @@ fn every_setting_of_the_stronger_layer_wins() {
     let strong: Settings = toml::from_str(ALL).unwrap();
     let weak: Settings = toml::from_str(&ALL.replace('1', "2").replace("\"a", "\"b")).unwrap();
     assert_ne!(strong, weak);
-    assert_eq!(strong.clone().over(weak.clone()), strong);
-    assert_eq!(Settings::default().over(weak.clone()), weak);
+    assert_eq!(strong.clone().or(weak.clone()), strong);
+    assert_eq!(Settings::default().or(weak.clone()), weak);
 }
 
 const ALL: &str = r#"

@@ -1,8 +1,8 @@
-//! The configuration files of MCP clients: what they say of kubecrier, and whether
-//! that can work. They are only read, and nothing secret in them is repeated.
+//! Checks the configuration files of MCP clients: the entries for kubecrier, and whether
+//! they can work. The files are only read, and no secret in them is repeated.
 
+mod check;
 mod entry;
-mod judge;
 
 use std::{
     env, fs, io,
@@ -11,211 +11,246 @@ use std::{
 
 use futures_util::{StreamExt, stream};
 
-use self::entry::Server;
+use self::entry::ServerEntry;
 use super::report::{Finding, Section};
 use kubecrier_redact::Redactor;
 
-/// Larger than any that people keep.
+/// Larger than any configuration file in use.
 const FILE_BYTES_MAX: u64 = 32 << 20;
 
-/// Files that are looked at at once: a server that does not answer costs its time
-/// once.
-const AT_ONCE: usize = 16;
+/// Files and entries that are checked at once, so that servers that do not answer time out
+/// side by side.
+const CONCURRENCY: usize = 16;
 
-/// Where this process would find things.
+/// The folders in which files and programs are looked up.
 #[derive(Clone, Debug)]
-pub(super) struct Places {
+pub(super) struct SearchPaths {
     pub(super) home: Option<PathBuf>,
-    /// Where programs with windows keep their settings.
-    pub(super) settings: Option<PathBuf>,
-    /// The project.
-    pub(super) here: Option<PathBuf>,
-    /// Where programs are.
-    pub(super) path: Vec<PathBuf>,
+    /// The user's configuration folder, as desktop programs use it.
+    pub(super) config: Option<PathBuf>,
+    /// The working directory, which is the project's folder.
+    pub(super) project: Option<PathBuf>,
+    /// The folders of PATH.
+    pub(super) programs: Vec<PathBuf>,
 }
 
-/// An MCP client, as its documentation has it.
+/// An MCP client, as it is documented.
 #[derive(Debug)]
-struct Client {
+struct McpClient {
     name: &'static str,
     files: &'static [ClientFile],
-    reads: Reads,
-    /// What becomes of a push there, if somebody has tried.
+    url_handling: UrlHandling,
+    /// What the client does with a push, where that was tried.
     pushes: Option<&'static str>,
 }
 
-/// One of its files.
+/// A configuration file of a client.
 #[derive(Clone, Copy, Debug)]
 struct ClientFile {
-    place: Place,
+    base: BaseDir,
     path: &'static str,
-    form: Form,
-    /// The object that has the servers.
+    format: FileFormat,
+    /// The key of the object with the servers.
     key: &'static str,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Place {
+enum BaseDir {
     Home,
-    Settings,
-    Here,
+    Config,
+    Project,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+enum FileFormat {
     Json,
-    /// With comments, and commas at the end.
+    /// JSON with comments and trailing commas.
     Jsonc,
     Toml,
 }
 
-/// What a client takes an address for.
+/// The transport that a client uses for a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reads {
-    /// For Streamable HTTP, unless the entry says otherwise.
-    Usual,
-    /// For nothing, unless the entry says `"type": "http"`.
-    TypeNeeded,
-    /// For the transport before it, unless it stands under `httpUrl`.
-    HttpUrl,
+enum UrlHandling {
+    /// Streamable HTTP, unless the entry has another type.
+    StreamableHttp,
+    /// None, unless the entry has `"type": "http"`.
+    NeedsType,
+    /// The older SSE transport, unless the key is `httpUrl`.
+    NeedsHttpUrl,
 }
 
-/// Who has read a push and not shown it to the model, and in which version.
-const CLIENTS: [Client; 10] = [
-    Client {
+/// The known clients. What they do with pushes was seen in the versions named.
+const CLIENTS: [McpClient; 10] = [
+    McpClient {
         name: "Claude Code",
         files: &[
-            ClientFile::new(Place::Here, ".mcp.json", Form::Json, "mcpServers"),
-            ClientFile::new(Place::Home, ".claude.json", Form::Json, "mcpServers"),
+            ClientFile::new(
+                BaseDir::Project,
+                ".mcp.json",
+                FileFormat::Json,
+                "mcpServers",
+            ),
+            ClientFile::new(
+                BaseDir::Home,
+                ".claude.json",
+                FileFormat::Json,
+                "mcpServers",
+            ),
         ],
-        reads: Reads::TypeNeeded,
+        url_handling: UrlHandling::NeedsType,
         pushes: Some("takes pushes and shows the model none of them (seen with 2.1.210)"),
     },
-    Client {
+    McpClient {
         name: "Claude Desktop",
         files: &[ClientFile::new(
-            Place::Settings,
+            BaseDir::Config,
             "Claude/claude_desktop_config.json",
-            Form::Json,
+            FileFormat::Json,
             "mcpServers",
         )],
-        reads: Reads::Usual,
+        url_handling: UrlHandling::StreamableHttp,
         pushes: None,
     },
-    Client {
+    McpClient {
         name: "VS Code",
         files: &[
-            ClientFile::new(Place::Here, ".vscode/mcp.json", Form::Jsonc, "servers"),
             ClientFile::new(
-                Place::Settings,
+                BaseDir::Project,
+                ".vscode/mcp.json",
+                FileFormat::Jsonc,
+                "servers",
+            ),
+            ClientFile::new(
+                BaseDir::Config,
                 "Code/User/mcp.json",
-                Form::Jsonc,
+                FileFormat::Jsonc,
                 "servers",
             ),
         ],
-        reads: Reads::Usual,
+        url_handling: UrlHandling::StreamableHttp,
         pushes: None,
     },
-    Client {
+    McpClient {
         name: "Copilot CLI",
         files: &[ClientFile::new(
-            Place::Home,
+            BaseDir::Home,
             ".copilot/mcp-config.json",
-            Form::Jsonc,
+            FileFormat::Jsonc,
             "mcpServers",
         )],
-        reads: Reads::Usual,
+        url_handling: UrlHandling::StreamableHttp,
         pushes: None,
     },
-    Client {
+    McpClient {
         name: "Cursor",
         files: &[
-            ClientFile::new(Place::Here, ".cursor/mcp.json", Form::Jsonc, "mcpServers"),
-            ClientFile::new(Place::Home, ".cursor/mcp.json", Form::Jsonc, "mcpServers"),
+            ClientFile::new(
+                BaseDir::Project,
+                ".cursor/mcp.json",
+                FileFormat::Jsonc,
+                "mcpServers",
+            ),
+            ClientFile::new(
+                BaseDir::Home,
+                ".cursor/mcp.json",
+                FileFormat::Jsonc,
+                "mcpServers",
+            ),
         ],
-        reads: Reads::Usual,
+        url_handling: UrlHandling::StreamableHttp,
         pushes: None,
     },
-    Client {
+    McpClient {
         name: "Windsurf",
         files: &[ClientFile::new(
-            Place::Home,
+            BaseDir::Home,
             ".codeium/windsurf/mcp_config.json",
-            Form::Jsonc,
+            FileFormat::Jsonc,
             "mcpServers",
         )],
-        reads: Reads::Usual,
+        url_handling: UrlHandling::StreamableHttp,
         pushes: None,
     },
-    Client {
+    McpClient {
         name: "Codex",
         files: &[
-            ClientFile::new(Place::Here, ".codex/config.toml", Form::Toml, "mcp_servers"),
-            ClientFile::new(Place::Home, ".codex/config.toml", Form::Toml, "mcp_servers"),
+            ClientFile::new(
+                BaseDir::Project,
+                ".codex/config.toml",
+                FileFormat::Toml,
+                "mcp_servers",
+            ),
+            ClientFile::new(
+                BaseDir::Home,
+                ".codex/config.toml",
+                FileFormat::Toml,
+                "mcp_servers",
+            ),
         ],
-        reads: Reads::Usual,
+        url_handling: UrlHandling::StreamableHttp,
         pushes: Some("takes pushes and shows the model none of them (seen with 0.144.4)"),
     },
-    Client {
+    McpClient {
         name: "Gemini CLI",
         files: &[
             ClientFile::new(
-                Place::Here,
+                BaseDir::Project,
                 ".gemini/settings.json",
-                Form::Jsonc,
+                FileFormat::Jsonc,
                 "mcpServers",
             ),
             ClientFile::new(
-                Place::Home,
+                BaseDir::Home,
                 ".gemini/settings.json",
-                Form::Jsonc,
+                FileFormat::Jsonc,
                 "mcpServers",
             ),
         ],
-        reads: Reads::HttpUrl,
+        url_handling: UrlHandling::NeedsHttpUrl,
         pushes: None,
     },
-    Client {
+    McpClient {
         name: "Zed",
         files: &[ClientFile::new(
-            Place::Home,
+            BaseDir::Home,
             ".config/zed/settings.json",
-            Form::Jsonc,
+            FileFormat::Jsonc,
             "context_servers",
         )],
-        reads: Reads::Usual,
+        url_handling: UrlHandling::StreamableHttp,
         pushes: None,
     },
-    Client {
+    McpClient {
         name: "opencode",
         files: &[
-            ClientFile::new(Place::Here, "opencode.json", Form::Jsonc, "mcp"),
+            ClientFile::new(BaseDir::Project, "opencode.json", FileFormat::Jsonc, "mcp"),
             ClientFile::new(
-                Place::Home,
+                BaseDir::Home,
                 ".config/opencode/opencode.json",
-                Form::Jsonc,
+                FileFormat::Jsonc,
                 "mcp",
             ),
         ],
-        reads: Reads::Usual,
+        url_handling: UrlHandling::StreamableHttp,
         pushes: Some("takes log messages and changed tools, and drops other pushes"),
     },
 ];
 
-/// Looks into the files of all clients. What is not there is no failure.
-pub(super) async fn look(places: &Places, redactor: &Redactor) -> Vec<Section> {
+/// Checks the files of all clients. A missing file is not a failure.
+pub(super) async fn check_clients(paths: &SearchPaths, redactor: &Redactor) -> Vec<Section> {
     let files = CLIENTS.iter().flat_map(|client| {
-        let path = |file: &ClientFile| Some((*file, places.find(file)?));
+        let path = |file: &ClientFile| Some((*file, paths.find(file)?));
         client
             .files
             .iter()
             .filter_map(path)
             .map(move |(file, path)| (client, file, path))
     });
-    let looked = files.map(|(client, file, path)| look_into(client, file, path, places, redactor));
-    let looked: Vec<_> = stream::iter(looked).buffered(AT_ONCE).collect().await;
-    let count = looked.len();
-    let sections: Vec<_> = looked.into_iter().flatten().collect();
+    let checks = files.map(|(client, file, path)| check_file(client, file, path, paths, redactor));
+    let checked: Vec<_> = stream::iter(checks).buffered(CONCURRENCY).collect().await;
+    let count = checked.len();
+    let sections: Vec<_> = checked.into_iter().flatten().collect();
     if !sections.is_empty() {
         return sections;
     }
@@ -229,15 +264,15 @@ pub(super) async fn look(places: &Places, redactor: &Redactor) -> Vec<Section> {
     vec![Section::new("clients", vec![finding])]
 }
 
-/// What one file says of kubecrier; nothing if it says nothing.
-async fn look_into(
-    client: &Client,
+/// Checks the entries for kubecrier in a file; `None` if there are none.
+async fn check_file(
+    client: &McpClient,
     file: ClientFile,
     path: PathBuf,
-    places: &Places,
+    paths: &SearchPaths,
     redactor: &Redactor,
 ) -> Option<Section> {
-    let about = format!("{}, {}", client.name, places.shown(&path));
+    let about = format!("{}, {}", client.name, paths.display(&path));
     let text = match read(&path) {
         Ok(text) => text,
         Err(why) => {
@@ -245,19 +280,19 @@ async fn look_into(
             return Some(Section::new(about, vec![finding]));
         }
     };
-    let servers = match entry::read(&text, file.form, file.key) {
+    let servers = match entry::parse(&text, file.format, file.key) {
         Ok(servers) => servers,
-        // What a client cannot read concerns us only if we are in it.
+        // A broken file matters only if it has an entry for kubecrier.
         Err(_) if !text.to_lowercase().contains("kubecrier") => return None,
-        Err(broken) => {
-            let finding = Finding::fail(format!("line {}: {}", broken.line, broken.why));
+        Err(error) => {
+            let finding = Finding::fail(format!("line {}: {}", error.line, error.reason));
             let hint = format!("{} reads nothing of it until that is mended", client.name);
             return Some(Section::new(about, vec![finding.hint(hint)]));
         }
     };
-    let ours = servers.iter().filter(|server| server.is_ours());
-    let judged = ours.map(|server| judge::judge(client, server, places));
-    let findings: Vec<Vec<Finding>> = stream::iter(judged).buffered(AT_ONCE).collect().await;
+    let entries = servers.iter().filter(|server| server.is_kubecrier());
+    let checks = entries.map(|server| check::check_entry(client, server, paths));
+    let findings: Vec<Vec<Finding>> = stream::iter(checks).buffered(CONCURRENCY).collect().await;
     let clean = |mut finding: Finding| {
         finding.text = redactor.workload(&finding.text).into_owned();
         finding.hint = finding
@@ -283,74 +318,73 @@ fn read(path: &Path) -> Result<String, String> {
 // === impl ClientFile ===
 
 impl ClientFile {
-    const fn new(place: Place, path: &'static str, form: Form, key: &'static str) -> Self {
+    const fn new(base: BaseDir, path: &'static str, format: FileFormat, key: &'static str) -> Self {
         Self {
-            place,
+            base,
             path,
-            form,
+            format,
             key,
         }
     }
 }
 
-// === impl Places ===
+// === impl SearchPaths ===
 
-impl Places {
+impl SearchPaths {
     pub(super) fn of_this_process() -> Self {
         let named = |name: &str| {
             let value = env::var_os(name).filter(|value| !value.is_empty());
             value.map(PathBuf::from).filter(|path| path.is_absolute())
         };
         let home = named("HOME");
-        let settings = if cfg!(target_os = "macos") {
+        let config = if cfg!(target_os = "macos") {
             (home.as_ref()).map(|home| home.join("Library/Application Support"))
         } else {
-            let usual = || Some(home.as_ref()?.join(".config"));
-            named("XDG_CONFIG_HOME").or_else(usual)
+            let default = || Some(home.as_ref()?.join(".config"));
+            named("XDG_CONFIG_HOME").or_else(default)
         };
         let path = env::var_os("PATH").unwrap_or_default();
         Self {
             home,
-            settings,
-            here: env::current_dir().ok(),
-            path: env::split_paths(&path).collect(),
+            config,
+            project: env::current_dir().ok(),
+            programs: env::split_paths(&path).collect(),
         }
     }
 
-    /// A file that is there; a folder or a pipe of that name is none.
+    /// The path of a file that exists; a folder or a pipe of that name does not count.
     fn find(&self, file: &ClientFile) -> Option<PathBuf> {
-        let place = match file.place {
-            Place::Home => &self.home,
-            Place::Settings => &self.settings,
-            Place::Here => &self.here,
+        let base = match file.base {
+            BaseDir::Home => &self.home,
+            BaseDir::Config => &self.config,
+            BaseDir::Project => &self.project,
         };
-        // At home the project's file and one's own may be the same.
-        if matches!(file.place, Place::Here) && self.here == self.home {
+        // In the home folder, the project's file and the user's may be the same.
+        if matches!(file.base, BaseDir::Project) && self.project == self.home {
             return None;
         }
-        let path = place.as_ref()?.join(file.path);
+        let path = base.as_ref()?.join(file.path);
         path.is_file().then_some(path)
     }
 
-    /// As people write it.
-    fn shown(&self, path: &Path) -> String {
-        let below = |place: &Option<PathBuf>| {
-            let rest = path.strip_prefix(place.as_ref()?).ok()?;
+    /// The path relative to the project or to `~`.
+    fn display(&self, path: &Path) -> String {
+        let below = |base: &Option<PathBuf>| {
+            let rest = path.strip_prefix(base.as_ref()?).ok()?;
             Some(rest.display().to_string())
         };
-        if let Some(rest) = below(&self.here) {
+        if let Some(rest) = below(&self.project) {
             return rest;
         }
         below(&self.home).map_or_else(|| path.display().to_string(), |rest| format!("~/{rest}"))
     }
 }
 
-impl Server {
-    /// Whether it is meant to be kubecrier: by its name, or by what is started or
-    /// reached.
-    fn is_ours(&self) -> bool {
+impl ServerEntry {
+    /// Whether the entry is for kubecrier: by its name, by its command or by its URL.
+    fn is_kubecrier(&self) -> bool {
         let named = |text: &str| text.to_lowercase().contains("kubecrier");
-        named(&self.name) || self.launch.names_us()
+        named(&self.name) || self.connection.names_kubecrier()
     }
 }
 

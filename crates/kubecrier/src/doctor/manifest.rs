@@ -1,4 +1,4 @@
-//! RBAC for what is missing, ready to apply.
+//! The RBAC manifest that grants missing permissions.
 
 use serde_json::{Value, json};
 
@@ -6,16 +6,16 @@ use kubecrier_k8s::{Granted, Need, Right};
 
 const NAME: &str = "kubecrier-missing";
 
-/// Grants what is missing to that user: in these namespaces if rights are kept to
-/// namespaces there, else everywhere. JSON, which kubectl takes as it takes YAML;
-/// `None` if nothing is missing.
+/// The manifest that grants the missing permissions to the user: in these namespaces if the
+/// user has permissions in namespaces only, else cluster-wide. It is JSON, which kubectl
+/// applies as it does YAML; `None` if nothing is missing.
 pub(crate) fn manifest(rights: &[Right], user: &str, namespaces: &[String]) -> Option<String> {
-    let kept_to = rights
+    let namespaced = rights
         .iter()
         .any(|right| matches!(&right.granted, Granted::Only(places) if !places.is_empty()));
     let missing = |right: &&Right| match &right.granted {
         Granted::Everywhere | Granted::Unknown(_) => false,
-        Granted::Only(places) if kept_to => {
+        Granted::Only(places) if namespaced => {
             right.need.namespaced && namespaces.iter().any(|name| !places.contains(name))
         }
         Granted::Only(_) => true,
@@ -29,7 +29,7 @@ pub(crate) fn manifest(rights: &[Right], user: &str, namespaces: &[String]) -> O
         return None;
     }
     let rules = rules(&needs);
-    let items: Vec<Value> = if kept_to {
+    let items: Vec<Value> = if namespaced {
         let pair = |name: &String| pair("Role", Some(name), &rules, user);
         namespaces.iter().flat_map(pair).collect()
     } else {
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_kept_to_a_namespace_gets_the_rest_there() {
+    fn a_user_of_one_namespace_gets_the_rest_there() {
         let some = rights(|need| match need.resource {
             "pods/log" => Granted::Only(Vec::new()),
             _ => Granted::Only(vec!["a".to_owned()]),

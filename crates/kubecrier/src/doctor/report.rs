@@ -1,26 +1,26 @@
-//! What was found, for people and for programs.
+//! The report of a check, as text and as JSON.
 
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
-/// Everything that was found.
+/// All findings.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Report {
     pub(crate) ok: bool,
     pub(crate) sections: Vec<Section>,
 }
 
-/// What was found about one thing.
+/// The findings on one subject.
 #[derive(Debug, Serialize)]
 pub(crate) struct Section {
     pub(crate) about: String,
     pub(crate) findings: Vec<Finding>,
-    /// Grants what is missing.
+    /// The manifest that grants missing permissions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) manifest: Option<String>,
 }
 
-/// One thing that was found.
+/// The result of one check.
 #[derive(Debug, Serialize)]
 pub(crate) struct Finding {
     pub(crate) verdict: Verdict,
@@ -29,15 +29,15 @@ pub(crate) struct Finding {
     pub(crate) hint: Option<String>,
 }
 
-/// What it means.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Verdict {
-    /// As it should be.
+    /// The check passed.
     Ok,
-    /// Worth knowing.
+    /// Something to know, which is not a failure.
     Note,
-    /// Something does not work.
+    /// The check failed.
     Fail,
 }
 
@@ -56,7 +56,7 @@ impl Finding {
         Self::new(Verdict::Fail, text)
     }
 
-    /// A failure whose text may end with what to do.
+    /// A failure whose text may end with a hint.
     pub(crate) fn error(text: &str) -> Self {
         match text.split_once("\nhint: ") {
             Some((text, hint)) => Self::fail(text).hint(hint),
@@ -104,10 +104,10 @@ impl Report {
         }
     }
 
-    /// For a person.
-    pub(crate) fn lines(&self, colour: bool) -> Vec<String> {
+    /// The report as text.
+    pub(crate) fn lines(&self, color: bool) -> Vec<String> {
         let paint = |style: Style, text: &str| {
-            if colour {
+            if color {
                 format!("{style}{text}{style:#}")
             } else {
                 text.to_owned()

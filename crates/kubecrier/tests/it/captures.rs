@@ -1,16 +1,15 @@
 //! The evidence of a fault, from a real API server and a node that serves logs.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use kubecrier_core::{
     faults::{
-        captures::{CaptureLimits, Captured, Fault},
-        dedup::FaultKey,
-        evidence::CaptureError,
+        CaptureError, CaptureLimits, CapturePool, Captured, EvidenceProvider, EvidenceSource,
+        Fault, FaultKey,
     },
     metrics::Metrics,
 };
-use kubecrier_k8s::{Cluster, Config, Contexts, DeniedKinds, FaultCaptures};
+use kubecrier_k8s::{ClusterEvidence, Config, Contexts, DeniedKinds};
 use kubecrier_redact::Redactor;
 use serde_json::{Value, json};
 use testbed::{LogScript, User, deployment, namespace, pod};
@@ -20,8 +19,8 @@ use crate::harness::{File, one_context};
 
 struct Rig {
     _file: File,
-    cluster: Cluster,
-    captures: FaultCaptures,
+    source: Arc<dyn EvidenceSource>,
+    captures: CapturePool,
 }
 
 async fn rig(user: User, limits: CaptureLimits) -> Option<Rig> {
@@ -34,9 +33,12 @@ async fn rig(user: User, limits: CaptureLimits) -> Option<Rig> {
         demo: None,
         denied: DeniedKinds::default(),
     });
+    let context = contexts.resolve(None).unwrap();
+    let evidence = ClusterEvidence::new(Arc::new(contexts));
+    let source = evidence.connect(&context).await.unwrap();
     Some(Rig {
-        cluster: contexts.cluster(None).await.unwrap(),
-        captures: FaultCaptures::new(limits, Metrics::new().captures()),
+        source,
+        captures: CapturePool::new(limits, Metrics::new().captures()),
         _file: file,
     })
 }
@@ -44,7 +46,7 @@ async fn rig(user: User, limits: CaptureLimits) -> Option<Rig> {
 impl Rig {
     async fn capture(&self, namespace: &str, pod: &str) -> Captured {
         self.captures
-            .capture(&self.cluster, &fault(namespace, pod))
+            .capture(&self.source, &fault(namespace, pod))
             .await
     }
 }
@@ -123,7 +125,7 @@ async fn a_crash_comes_with_both_logs_its_cause_and_its_owners() {
     let mut fault = fault("crash", "web-5d-x");
     fault.uid = web.metadata.uid;
     fault.container = Some("app".to_owned());
-    let captured = rig.captures.capture(&rig.cluster, &fault).await;
+    let captured = rig.captures.capture(&rig.source, &fault).await;
     let written = serde_json::to_value(&captured).unwrap();
     assert_eq!(
         written["logs"],
@@ -344,7 +346,7 @@ async fn a_slow_node_costs_no_more_than_the_deadline_and_caps_hold() {
     let faults: Vec<_> = (0..8).map(|n| fault("slow", &format!("web-{n}"))).collect();
     let all = faults
         .iter()
-        .map(|fault| rig.captures.capture(&rig.cluster, fault));
+        .map(|fault| rig.captures.capture(&rig.source, fault));
     let all = futures_util::future::join_all(all).await;
     assert!(
         began.elapsed() < Duration::from_secs(7),

@@ -304,24 +304,35 @@ async fn hears(cluster: &Cluster, http: &HttpSession, stream: &mut Stream, space
     // Nothing that the graph shows.
     let note = json!({"metadata": {"annotations": {"note": "nobody sees it"}}});
     patch(cluster, space, "web-1-c", note).await;
-    stream.expect_silence(Duration::from_millis(1200)).await;
-    assert_eq!(read(http, uri).await["hash"], after["hash"]);
-    let running = json!({"phase": "Running"});
-    cluster
-        .set_pod_status(space, "web-1-c", running)
-        .await
-        .unwrap();
-    let modified = update(stream).await;
-    assert_eq!(
-        what(&modified)["delta"]["modified"][0]["status"],
-        "Running, 0/1 ready"
-    );
-    assert_eq!(what(&modified)["since"], what(&added)["seq"]);
-    delete(cluster, space, "web-1-c").await;
-    let deleted = update(stream).await;
-    let gone = json!([format!("Pod:{space}/web-1-c")]);
-    assert_eq!(what(&deleted)["delta"]["deleted"], gone, "{deleted}");
-    stream.expect_silence(Duration::from_millis(1200)).await;
+    // The next change is told next, and right after the first one.
+    let mut last = added;
+    for (phase, status) in [
+        ("Running", "Running, 0/1 ready"),
+        ("Pending", "Pending, 0/1 ready"),
+    ] {
+        let set = cluster.set_pod_status(space, "web-1-c", json!({"phase": phase}));
+        set.await.unwrap();
+        let modified = update(stream).await;
+        let delta = &what(&modified)["delta"];
+        assert_eq!(delta["modified"][0]["status"], status, "{modified}");
+        assert_eq!(what(&modified)["since"], what(&last)["seq"]);
+        last = modified;
+    }
+    let noted = read(http, uri).await;
+    assert_eq!(noted["hash"], after["hash"], "all is shown as before");
+    // Each is told once: what is told again comes before the next.
+    for name in ["web-1-c", "web-1-d"] {
+        if name == "web-1-d" {
+            add_pod(cluster, space, name).await;
+            let added = update(stream).await;
+            let id = format!("Pod:{space}/{name}");
+            assert_eq!(what(&added)["delta"]["added"][0]["id"], id, "{added}");
+        }
+        delete(cluster, space, name).await;
+        let deleted = update(stream).await;
+        let gone = json!([format!("Pod:{space}/{name}")]);
+        assert_eq!(what(&deleted)["delta"]["deleted"], gone, "{deleted}");
+    }
     let again = read(http, uri).await;
     assert_eq!(
         (&again["hash"], &again["nodes"]),
@@ -340,9 +351,15 @@ async fn a_session_hears_each_change_once_and_no_change_never() {
     let answer = http.rpc("resources/subscribe", json!({"uri": uri})).await;
     assert!(answer.get("result").is_some(), "{answer}");
     hears(bed.dev(), &http, &mut stream, "graph-session", uri).await;
+    let pods = "k8s://dev/graph-session/graph?kinds=pods";
+    http.rpc("resources/subscribe", json!({"uri": pods})).await;
+    assert_eq!(update(&mut stream).await["uri"], pods);
     http.rpc("resources/unsubscribe", json!({"uri": uri})).await;
-    delete(bed.dev(), "graph-session", "web-1-b").await;
-    stream.expect_silence(Duration::from_millis(1200)).await;
+    // What is told of the first comes before what is told of the second.
+    for name in ["web-1-b", "web-1-a"] {
+        delete(bed.dev(), "graph-session", name).await;
+        assert_eq!(update(&mut stream).await["uri"], pods);
+    }
     let metrics = http.get("/metrics").await.text().await.unwrap();
     assert!(metrics.contains("kubecrier_graphs 1\n"), "{metrics}");
 }
@@ -383,8 +400,14 @@ async fn whoever_names_kinds_gets_them_and_hears_of_nothing_else() {
     let mut stream = http.stream(None).await;
     http.rpc("resources/subscribe", json!({"uri": uri})).await;
     update(&mut stream).await;
-    add_pod(bed.dev(), "graph-kinds", "web-1-c").await;
-    stream.expect_silence(Duration::from_millis(1200)).await;
+    let pods = "k8s://dev/graph-kinds/graph?kinds=pods";
+    http.rpc("resources/subscribe", json!({"uri": pods})).await;
+    assert_eq!(update(&mut stream).await["uri"], pods);
+    // What is told of the first comes before what is told of the second.
+    for name in ["web-1-c", "web-1-d"] {
+        add_pod(bed.dev(), "graph-kinds", name).await;
+        assert_eq!(update(&mut stream).await["uri"], pods);
+    }
     let wrong = "k8s://dev/graph-kinds/graph?kinds=cows";
     let answer = http.rpc("resources/read", json!({"uri": wrong})).await;
     assert_eq!(answer["error"]["code"], -32602, "{answer}");

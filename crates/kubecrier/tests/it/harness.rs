@@ -33,7 +33,7 @@ pub(crate) use self::{
     frames::{Verdict, judge},
     kubeconfigs::{File, kubeconfig, one_context},
     people::{Demo, Watch},
-    project::{Project, changed},
+    project::{MARKER, Project, before_marker, changed},
     proxy::Proxy,
     stream::Stream,
     subscriber::Subscriber,

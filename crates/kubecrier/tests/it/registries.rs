@@ -8,11 +8,9 @@ use std::{
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::harness::{HttpSession, Project, Stream, changed, initialize};
-
-/// Longer than a change takes to be told: it settles, is looked at, and looked at
-/// once more.
-const QUIET: Duration = Duration::from_millis(2_500);
+use crate::harness::{
+    HttpSession, MARKER, PATIENCE, Project, Stream, before_marker, changed, initialize,
+};
 
 const TOOLS: &str = "notifications/tools/list_changed";
 const RESOURCES: &str = "notifications/resources/list_changed";
@@ -34,7 +32,8 @@ async fn settled(session: &HttpSession) -> Stream {
     stream
 }
 
-/// The fast sequence: everything at once, as from a pipe.
+/// The fast sequence: everything at once, as from a pipe. Then a resource comes, and
+/// its change ends what is heard.
 fn fast_sequence(project: &Project, version: &str) -> Vec<Value> {
     let mut session = project.stdio();
     session.send(&initialize(version));
@@ -51,7 +50,36 @@ fn fast_sequence(project: &Project, version: &str) -> Vec<Value> {
     {
         all.push(session.receive());
     }
-    all.extend(session.until_quiet(QUIET));
+    project.resource("one", "text");
+    let began = Instant::now();
+    loop {
+        let subscribe = json!({"jsonrpc": "2.0", "id": "s", "method": "resources/subscribe",
+            "params": {"uri": MARKER}});
+        session.send(&subscribe);
+        let answer = loop {
+            let message = session.receive();
+            if message["id"] == "s" {
+                break message;
+            }
+            all.push(message);
+        };
+        if answer.get("result").is_some() {
+            break;
+        }
+        assert!(began.elapsed() < PATIENCE, "{answer}");
+    }
+    let mut marks = 0;
+    project.mark();
+    while marks < 2 {
+        let message = session.receive();
+        if message["params"]["uri"] == MARKER {
+            marks += 1;
+            project.mark();
+        } else {
+            all.push(message);
+        }
+    }
+    fs::remove_dir_all(project.path().join("resources")).unwrap();
     all
 }
 
@@ -62,7 +90,8 @@ fn the_fast_sequence_gives_exactly_three() {
     for project in [Project::empty(), with_tool] {
         // A rerun is a new session: nothing is kept anywhere.
         for _ in 0..2 {
-            assert_eq!(changed(&fast_sequence(&project, "2025-11-25")), ALL);
+            let told = changed(&fast_sequence(&project, "2025-11-25"));
+            assert_eq!(told, [PROMPTS, RESOURCES, RESOURCES, TOOLS]);
         }
         let left: Vec<_> = fs::read_dir(project.path()).unwrap().collect();
         assert!(left.len() <= 1, "nothing was written: {left:?}");
@@ -99,23 +128,31 @@ async fn a_change_is_told_once_and_no_change_is_not() {
     let times = FileTimes::new().set_modified(SystemTime::UNIX_EPOCH);
     fs::File::open(&path).unwrap().set_times(times).unwrap();
     project.tool("test_tool", "echo ok");
-    stream.expect_silence(QUIET).await;
+    project
+        .expect_nothing_before_marker(&http, &mut stream)
+        .await;
     // A to B and back: two, each of the list that changed and of no other.
     project.tool("test_tool", "echo changed");
     assert_eq!(told(&mut stream, 1).await, [TOOLS]);
-    stream.expect_silence(QUIET).await;
+    project
+        .expect_nothing_before_marker(&http, &mut stream)
+        .await;
     project.tool("test_tool", "echo ok");
     assert_eq!(told(&mut stream, 1).await, [TOOLS]);
     project.prompt("ask", "And {{what}}?");
     assert_eq!(told(&mut stream, 1).await, [PROMPTS]);
     project.write("resources/one.meta.json", "{\"name\": \"other\"}", 0o644);
     assert_eq!(told(&mut stream, 1).await, [RESOURCES]);
-    stream.expect_silence(QUIET).await;
+    project
+        .expect_nothing_before_marker(&http, &mut stream)
+        .await;
     project.tool("another", "true");
     project.resource("another", "text");
     project.prompt("another", "text");
     assert_eq!(told(&mut stream, 3).await, ALL);
-    stream.expect_silence(QUIET).await;
+    project
+        .expect_nothing_before_marker(&http, &mut stream)
+        .await;
 }
 
 #[tokio::test]
@@ -123,8 +160,6 @@ async fn a_change_is_seen_within_a_second() {
     let project = Project::new();
     let http = project.http(&[]).await;
     let mut stream = settled(&http).await;
-    // Not right after the start, where everything is looked at twice.
-    tokio::time::sleep(QUIET).await;
     for round in 0.. {
         let began = Instant::now();
         project.tool("quick", &format!("echo {round}"));
@@ -144,7 +179,9 @@ async fn rapid_saves_settle_into_one() {
     let project = Project::new();
     let http = project.http(&[]).await;
     let mut stream = settled(&http).await;
-    stream.expect_silence(QUIET).await;
+    project
+        .expect_nothing_before_marker(&http, &mut stream)
+        .await;
     for round in 0.. {
         let began = Instant::now();
         for turn in 0..10 {
@@ -158,9 +195,11 @@ async fn rapid_saves_settle_into_one() {
             break;
         }
         assert!(round < 20, "ten saves take {took:?}");
-        while tokio::time::timeout(QUIET, stream.next()).await.is_ok() {}
+        project.before_marker(&http, &mut stream).await;
     }
-    stream.expect_silence(QUIET).await;
+    project
+        .expect_nothing_before_marker(&http, &mut stream)
+        .await;
 }
 
 #[tokio::test]
@@ -171,7 +210,9 @@ async fn sessions_of_different_versions_go_by_their_own_rules() {
     let mut quiet = old.stream(None).await;
     let mut stream = settled(&http).await;
     // The newest protocol hears only of what it asked for.
-    let only_tools = json!({"notifications": {"toolsListChanged": true}});
+    let only_tools = json!({"notifications": {
+        "toolsListChanged": true, "resourceSubscriptions": [MARKER],
+    }});
     let listen = http.modern("subscriptions/listen", None, only_tools).await;
     let mut listening = Stream::new(listen);
     let acknowledged = listening.next().await;
@@ -179,17 +220,25 @@ async fn sessions_of_different_versions_go_by_their_own_rules() {
         acknowledged.to_string().contains("acknowledged"),
         "{acknowledged}"
     );
-    assert_eq!(told(&mut listening, 1).await, [TOOLS]);
+    assert_eq!(told(&mut listening, 2).await, [TOOLS]);
     project.tool("another", "true");
     project.prompt("another", "text");
     assert_eq!(told(&mut stream, 2).await, [PROMPTS, TOOLS]);
     assert_eq!(told(&mut listening, 1).await, [TOOLS]);
     // Nothing was used up for the others by the one that is not told.
     let late = http.another("2025-06-18").await;
-    settled(&late).await.expect_silence(QUIET).await;
-    quiet.expect_silence(Duration::from_millis(100)).await;
-    listening.expect_silence(Duration::from_millis(100)).await;
-    stream.expect_silence(Duration::from_millis(100)).await;
+    let mut settled = settled(&late).await;
+    for session in [&late, &old, &http] {
+        let marker = json!({"uri": MARKER});
+        session.rpc("resources/subscribe", marker).await;
+    }
+    for _ in 0..2 {
+        project.mark();
+        for stream in [&mut settled, &mut quiet, &mut listening, &mut stream] {
+            let next = stream.next().await;
+            assert_eq!(next["params"]["uri"], MARKER, "{next}");
+        }
+    }
 }
 
 #[tokio::test]
@@ -197,7 +246,10 @@ async fn a_restart_forgets_what_was_told() {
     let project = Project::new();
     for _ in 0..2 {
         let http = project.http(&[]).await;
-        settled(&http).await.expect_silence(QUIET).await;
+        let mut stream = settled(&http).await;
+        project
+            .expect_nothing_before_marker(&http, &mut stream)
+            .await;
     }
 }
 
@@ -209,7 +261,8 @@ async fn a_folder_that_goes_and_comes_back_is_told_twice() {
     fs::rename(inner.path(), &root).unwrap();
     let http = project.http_of(root.to_str().unwrap(), &[]).await;
     let mut stream = settled(&http).await;
-    stream.expect_silence(QUIET).await;
+    let before = before_marker(&root, &http, &mut stream).await;
+    assert!(before.is_empty(), "{before:?}");
     fs::rename(&root, &aside).unwrap();
     assert_eq!(told(&mut stream, 3).await, ALL);
     let stats: Value = http.get("/stats").await.json().await.unwrap();
@@ -217,7 +270,8 @@ async fn a_folder_that_goes_and_comes_back_is_told_twice() {
     assert_eq!(stats["project"]["tools"], 0);
     fs::rename(&aside, &root).unwrap();
     assert_eq!(told(&mut stream, 3).await, ALL);
-    stream.expect_silence(QUIET).await;
+    let before = before_marker(&root, &http, &mut stream).await;
+    assert!(before.is_empty(), "{before:?}");
     // And it is followed as before.
     fs::remove_dir_all(root.join("tools")).unwrap();
     assert_eq!(told(&mut stream, 1).await, [TOOLS]);
@@ -301,7 +355,9 @@ async fn a_hook_runs_only_where_it_may() {
     let mut stream = settled(&with).await;
     project.write("server.d/register.sh", "#!/bin/bash\nexit 1\n", 0o755);
     with.server.wait_for("exit code 1");
-    stream.expect_silence(QUIET).await;
+    project
+        .expect_nothing_before_marker(&with, &mut stream)
+        .await;
 }
 
 #[tokio::test]
@@ -359,7 +415,7 @@ async fn hundreds_of_tools_come_page_by_page() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    let stale = tokio::time::timeout(crate::harness::PATIENCE, refused)
+    let stale = tokio::time::timeout(PATIENCE, refused)
         .await
         .expect("a cursor of a list that has changed is refused");
     assert_eq!(stale["error"]["code"], -32602, "{stale}");

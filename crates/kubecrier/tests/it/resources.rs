@@ -7,8 +7,6 @@ mod podlogs;
 mod prompts;
 mod sdk;
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 use testbed::{Cluster, LogScript, User, namespace, pod};
 
@@ -52,23 +50,22 @@ impl Ear {
         }
     }
 
-    /// Updates until one says this.
-    pub(crate) async fn until(&mut self, words: &str) -> Value {
+    /// Updates up to the first that says this, with their URIs.
+    pub(crate) async fn up_to(&mut self, words: &str) -> Vec<(String, Value)> {
+        let mut all = Vec::new();
         loop {
-            let (_, update) = self.update().await;
-            if update.to_string().contains(words) {
-                return update;
+            let next = self.update().await;
+            let last = next.1.to_string().contains(words);
+            all.push(next);
+            if last {
+                return all;
             }
         }
     }
 
-    /// No update comes in that time.
-    pub(crate) async fn silence(&mut self, time: Duration) {
-        let quiet = async {
-            let update = self.update().await;
-            panic!("silence was expected: {update:?}");
-        };
-        let _elapsed = tokio::time::timeout(time, quiet).await;
+    /// The first update that says this.
+    pub(crate) async fn until(&mut self, words: &str) -> Value {
+        self.up_to(words).await.pop().unwrap().1
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, api::ListParams};
-use kubecrier_core::filters::Selector;
+use kubecrier_k8s_api::LabelSelector;
 use proptest::{
     prelude::*,
     strategy::ValueTree,
@@ -129,9 +129,14 @@ async fn a_selector_selects_what_the_api_server_selects() {
             Err(kube::Error::Api(status)) if status.code == 400 => None,
             Err(error) => panic!("{text:?}: {error}"),
         };
-        let ours = text.parse::<Selector>().ok();
+        let ours = text.parse::<LabelSelector>().ok();
         // There is no controller manager, so nothing else is in the namespace.
-        let ours = ours.map(|selector| labels.iter().filter(|one| selector.matches(one)).count());
+        let ours = ours.map(|selector| {
+            let selected = |one: &&BTreeMap<String, String>| {
+                selector.matches(|key| one.get(key).map(String::as_str))
+            };
+            labels.iter().filter(selected).count()
+        });
         match theirs {
             Some(_) => accepted += 1,
             None => refused += 1,

@@ -7,10 +7,7 @@ use serde_json::{Value, json};
 use testbed::{Kubeconfig, LogScript, User, pod};
 use tokio::time::timeout;
 
-use crate::harness::{File, Http, Stream, initialize, kubeconfig, one_context};
-
-/// Nothing more comes: waits for as long as a change takes to be noticed.
-const QUIET: Duration = Duration::from_secs(6);
+use crate::harness::{File, Http, MARKER, Project, Stream, initialize, kubeconfig, one_context};
 
 fn no_cluster() -> File {
     kubeconfig(|file| {
@@ -36,40 +33,43 @@ async fn methods(stream: &mut Stream, count: usize) -> Vec<String> {
 
 #[tokio::test]
 async fn a_fresh_session_is_told_of_each_list_once_and_no_more() {
-    let file = no_cluster();
-    let http = Http::start(&file.path, &[]).await;
+    let project = Project::new();
+    let http = project.http(&[]).await;
     let mut stream = http.stream(None).await;
     assert_eq!(methods(&mut stream, 3).await, ALL_LISTS);
     for _ in 0..3 {
         http.rpc("tools/list", json!({})).await;
     }
-    stream.expect_silence(QUIET).await;
+    project
+        .expect_nothing_before_marker(&http, &mut stream)
+        .await;
     // Coming back does not tell it again.
     drop(stream);
-    http.stream(None)
-        .await
-        .expect_silence(Duration::from_secs(1))
+    let mut stream = http.stream(None).await;
+    project
+        .expect_nothing_before_marker(&http, &mut stream)
         .await;
 }
 
 #[tokio::test]
 async fn a_session_of_an_old_version_is_told_nothing() {
-    let file = no_cluster();
-    let (old, new) = ("2025-03-26", "2025-06-18");
-    let http = Http::start_at(&file.path, &[], old).await;
-    let mut quiet = http.stream(None).await;
+    let project = Project::new();
+    let http = project.http(&[]).await;
+    let old = http.another("2025-03-26").await;
+    let mut quiet = old.stream(None).await;
     // Another session in the same process, by its own rule.
-    let other = http.another(new).await;
-    let mut told = other.stream(None).await;
+    let new = http.another("2025-06-18").await;
+    let mut told = new.stream(None).await;
     assert_eq!(methods(&mut told, 3).await, ALL_LISTS);
-    quiet.expect_silence(Duration::from_secs(1)).await;
+    project.expect_nothing_before_marker(&old, &mut quiet).await;
 }
 
 #[tokio::test]
 async fn a_changed_list_is_told_once() {
     let Some(bed) = testbed::shared() else { return };
     let file = one_context(bed.dev(), User::Reader);
-    let http = Http::start(&file.path, &[]).await;
+    let project = Project::new();
+    let http = Http::start(&file.path, &["--project-root", project.text()]).await;
     let mut stream = http.stream(None).await;
     methods(&mut stream, 3).await;
     // A second context: the tools now take one.
@@ -84,7 +84,20 @@ async fn a_changed_list_is_told_once() {
     );
     // Written again with the same content: no change.
     more.write(&file.path).unwrap();
-    stream.expect_silence(QUIET).await;
+    http.rpc("tools/list", json!({})).await;
+    project
+        .expect_nothing_before_marker(&http, &mut stream)
+        .await;
+    // And back, which is one.
+    let less = Kubeconfig::new().context("dev", bed.dev(), User::Reader);
+    less.current("dev").write(&file.path).unwrap();
+    assert_eq!(
+        stream.next().await["method"],
+        "notifications/tools/list_changed"
+    );
+    project
+        .expect_nothing_before_marker(&http, &mut stream)
+        .await;
 }
 
 #[tokio::test]
@@ -174,8 +187,8 @@ async fn a_session_that_ends_lets_its_running_requests_go() {
 
 #[tokio::test]
 async fn a_stream_resumes_after_the_last_event_seen() {
-    let file = no_cluster();
-    let http = Http::start(&file.path, &[]).await;
+    let project = Project::new();
+    let http = project.http(&[]).await;
     let mut first = http.stream(None).await;
     methods(&mut first, 3).await;
     let ids = first.ids.clone();
@@ -184,7 +197,10 @@ async fn a_stream_resumes_after_the_last_event_seen() {
     let mut resumed = http.stream(Some("1")).await;
     methods(&mut resumed, 2).await;
     assert_eq!(resumed.ids, ["2", "3"], "after the id, not from it");
-    resumed.expect_silence(Duration::from_secs(1)).await;
+    project
+        .expect_nothing_before_marker(&http, &mut resumed)
+        .await;
+    assert_eq!(resumed.ids[2], "4", "and then what is new");
 }
 
 #[tokio::test]
@@ -211,20 +227,25 @@ async fn an_open_stream_is_a_sign_of_life_and_nothing_else_is() {
     let listening = http.another("2025-11-25").await;
     let mut stream = listening.stream(None).await;
     methods(&mut stream, 3).await;
-    let gone = async {
+    let gone = async || {
         // Asking would be a sign of life: look from outside.
-        loop {
-            let stats: Value = http.get("/stats").await.json().await.unwrap();
-            if stats["sessions"] == 1 {
-                return;
+        let gone = async {
+            loop {
+                let stats: Value = http.get("/stats").await.json().await.unwrap();
+                if stats["sessions"] == 1 {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
             }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+        };
+        timeout(Duration::from_secs(20), gone)
+            .await
+            .expect("idle sessions end");
     };
-    timeout(Duration::from_secs(20), gone)
-        .await
-        .expect("idle sessions end");
-    stream.expect_silence(Duration::from_secs(6)).await;
+    gone().await;
+    // One that begins now idles away as well, and the older one with a stream is left.
+    http.another("2025-11-25").await;
+    gone().await;
     listening.rpc("tools/list", json!({})).await;
     let list = json!({"jsonrpc": "2.0", "id": 9, "method": "tools/list", "params": {}});
     assert_eq!(quiet.post(&list).await.status(), StatusCode::NOT_FOUND);
@@ -292,9 +313,11 @@ async fn log_levels_are_eight_and_a_ninth_is_an_error() {
 
 #[tokio::test]
 async fn a_listen_gets_what_it_asked_for_and_a_graceful_end() {
-    let file = no_cluster();
-    let mut http = Http::start(&file.path, &[]).await;
-    let wanted = json!({"notifications": {"toolsListChanged": true}});
+    let project = Project::new();
+    let mut http = project.http(&[]).await;
+    let wanted = json!({"notifications": {
+        "toolsListChanged": true, "resourceSubscriptions": [MARKER],
+    }});
     let response = http.modern("subscriptions/listen", None, wanted).await;
     assert_eq!(response.status(), StatusCode::OK);
     let mut stream = Stream::new(response);
@@ -302,11 +325,17 @@ async fn a_listen_gets_what_it_asked_for_and_a_graceful_end() {
     assert_eq!(ack["method"], "notifications/subscriptions/acknowledged");
     assert_eq!(
         ack["params"]["notifications"],
-        json!({"toolsListChanged": true})
+        json!({"toolsListChanged": true, "resourceSubscriptions": [MARKER]})
     );
-    let told = stream.next().await;
-    assert_eq!(told["method"], "notifications/tools/list_changed");
-    stream.expect_silence(Duration::from_secs(1)).await;
+    let updated = "notifications/resources/updated";
+    let tools = "notifications/tools/list_changed";
+    assert_eq!(methods(&mut stream, 2).await, [updated, tools]);
+    // Of another prompt it is not told.
+    project.prompt("another", "text");
+    for _ in 0..2 {
+        project.mark();
+        assert_eq!(stream.next().await["method"], updated);
+    }
     http.server.signal(rustix::process::Signal::TERM);
     let end = stream.next().await;
     assert_eq!(end["result"]["resultType"], "complete", "{end}");

@@ -1,5 +1,7 @@
 //! Event subscriptions, end to end: what arrives, and what must not.
 
+mod polls;
+
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Event};
@@ -10,12 +12,7 @@ use kube::{
 use serde_json::{Value, json};
 use testbed::{Cluster, User, event, namespace, pod};
 
-use crate::harness::{
-    Http, StdioSession, Stream, Subscriber, command, kubeconfig, message, one_context,
-};
-
-/// Long enough for what should not come to come.
-const QUIET: Duration = Duration::from_millis(800);
+use crate::harness::{Http, Stream, Subscriber, kubeconfig, message, one_context};
 
 async fn space(cluster: &Cluster, name: &str) {
     cluster.create_cluster_wide(&namespace(name)).await.unwrap();
@@ -122,7 +119,11 @@ async fn a_subscription_tells_what_document_3_says() {
     let mut touched = second;
     touched.metadata.annotations = Some([("seen".to_owned(), "yes".to_owned())].into());
     again(bed.dev(), touched, 2).await;
-    client.silence(QUIET).await;
+    warn(bed.dev(), "sub-raw", "ConfigMap/settings", "Marker").await;
+    assert_eq!(client.event(id).await["event"]["reason"], "Marker");
+    // Through the same watch, so that its events come in order with those of the first.
+    let arguments = json!({"namespace": "sub-raw", "reason": "Marker"});
+    let marker = client.subscribe(arguments).await;
     for already in [false, true] {
         let ended = http
             .call("events_unsubscribe", json!({"subscriptionId": id}))
@@ -130,8 +131,10 @@ async fn a_subscription_tells_what_document_3_says() {
             .ok();
         assert_eq!(ended.data["alreadyEnded"], already);
     }
-    warn(bed.dev(), "sub-raw", "ConfigMap/settings", "After").await;
-    client.silence(QUIET).await;
+    for reason in ["After", "Marker"] {
+        warn(bed.dev(), "sub-raw", "ConfigMap/settings", reason).await;
+    }
+    client.event(&marker).await;
 }
 
 /// What is made anew under an old name has its own labels.
@@ -143,10 +146,17 @@ async fn labels_are_those_of_the_object_and_not_of_its_name() {
     let http = Http::start(&file.path, &[]).await;
     let mut client = Subscriber::new(&http).await;
     let blue = json!({"namespace": "sub-anew", "labelSelector": "colour=blue"});
-    let id = client.subscribe(blue).await;
+    let blue = client.subscribe(blue).await;
+    // Shows that an event has been looked at, labels and all.
+    let all = client.subscribe(json!({"namespace": "sub-anew"})).await;
     let api: Api<ConfigMap> =
         Api::namespaced(bed.dev().client(User::Admin).await.unwrap(), "sub-anew");
-    for (colour, reason) in [("green", "First"), ("blue", "Second"), ("green", "Third")] {
+    for (colour, reason) in [
+        ("green", "First"),
+        ("blue", "Second"),
+        ("green", "Third"),
+        ("blue", "Fourth"),
+    ] {
         let made: ConfigMap = serde_json::from_value(json!({
             "metadata": {"namespace": "sub-anew", "name": "paint", "labels": {"colour": colour}},
         }))
@@ -155,12 +165,16 @@ async fn labels_are_those_of_the_object_and_not_of_its_name() {
         let mut told = event("sub-anew", "ConfigMap/paint", "Normal", reason, "dries");
         told.involved_object.uid = made.metadata.uid;
         bed.dev().create(&told).await.unwrap();
+        // What is told wrongly is told before the next one.
+        let mut expected = vec![&all];
         if colour == "blue" {
-            let data = client.event(&id).await;
-            assert_eq!(data["event"]["reason"], "Second", "{data}");
-            assert_eq!(data["event"]["labels"], json!({"colour": "blue"}));
-        } else {
-            client.silence(QUIET).await;
+            expected.push(&blue);
+        }
+        while !expected.is_empty() {
+            let data = client.message().await["data"].clone();
+            expected.retain(|id| data["subscriptionId"] != **id);
+            assert_eq!(data["event"]["reason"], reason, "{data}");
+            assert_eq!(data["event"]["labels"], json!({"colour": colour}));
         }
         api.delete("paint", &DeleteParams::default()).await.unwrap();
     }
@@ -181,7 +195,6 @@ async fn without_a_level_nothing_is_pushed_and_the_poll_has_it_all() {
     assert!(warning.contains("logging/setLevel"), "{warning}");
     warn(bed.dev(), "sub-level", "Pod/web-0", "First").await;
     until_seen(&http, 1).await;
-    client.silence(QUIET).await;
     http.rpc("logging/setLevel", json!({"level": "info"})).await;
     warn(bed.dev(), "sub-level", "Pod/web-0", "Second").await;
     let pushed = client.event(id).await;
@@ -190,7 +203,9 @@ async fn without_a_level_nothing_is_pushed_and_the_poll_has_it_all() {
         .await;
     warn(bed.dev(), "sub-level", "Pod/web-0", "Third").await;
     until_seen(&http, 3).await;
-    client.silence(QUIET).await;
+    http.rpc("logging/setLevel", json!({"level": "info"})).await;
+    warn(bed.dev(), "sub-level", "Pod/web-0", "Fourth").await;
+    assert_eq!(client.event(id).await["event"]["reason"], "Fourth");
     let poll = http
         .call("events_poll", json!({"subscriptionId": id}))
         .await
@@ -199,7 +214,7 @@ async fn without_a_level_nothing_is_pushed_and_the_poll_has_it_all() {
     let reasons: Vec<_> = (poll["events"].as_array().unwrap().iter())
         .map(|one| one["event"]["reason"].as_str().unwrap())
         .collect();
-    assert_eq!(reasons, ["First", "Second", "Third"]);
+    assert_eq!(reasons, ["First", "Second", "Third", "Fourth"]);
     assert_eq!(poll["events"][1], pushed, "push and poll show the same");
     let metrics = http.get("/metrics").await.text().await.unwrap();
     let failures = metrics
@@ -236,6 +251,9 @@ async fn every_filter_is_enforced_in_both_modes() {
     let object = client
         .subscribe(json!({"namespace": "sub-test", "involvedName": "worker-0", "reason": "Fail"}))
         .await;
+    // Is told of the same faults of the same pods as `faults`, if that is told of them.
+    let all = json!({"mode": "faults", "namespaceSelector": ["sub-prod-*", "sub-test"]});
+    let all = client.subscribe(all).await;
     // Neither: another namespace, another label, another type, another kind.
     warn(bed.dev(), "sub-test", "Pod/payments-0", "FailedMount").await;
     warn(bed.dev(), "sub-prod-eu", "Pod/worker-0", "BackOff").await;
@@ -255,20 +273,49 @@ async fn every_filter_is_enforced_in_both_modes() {
         "FailedCreate",
     )
     .await;
-    client.silence(QUIET).await;
     warn(bed.dev(), "sub-prod-us", "Pod/payments-0", "BackOff").await;
-    let message = client.message().await;
-    assert_eq!(message["logger"], "kubernetes/faults");
-    assert_eq!(message["level"], "warning");
-    assert_eq!(message["data"]["subscriptionId"], faults);
-    assert!(message["data"]["logs"].is_array());
-    assert_eq!(message["data"]["event"]["labels"]["app"], "payments");
     warn(bed.dev(), "sub-test", "Pod/worker-0", "FailedMount").await;
-    assert_eq!(
-        client.event(&object).await["event"]["reason"],
-        "FailedMount"
-    );
-    client.silence(QUIET).await;
+    // Faults of different pods come in any order.
+    let mut told = Vec::new();
+    let mut hear = async |count: usize| {
+        for _ in 0..count {
+            let message = client.message().await;
+            let data = &message["data"];
+            let name = match data["subscriptionId"].as_str().unwrap() {
+                id if id == all => "all",
+                id if id == object => "object",
+                id => {
+                    assert_eq!(id, faults, "{message}");
+                    assert_eq!(message["logger"], "kubernetes/faults");
+                    assert_eq!(message["level"], "warning");
+                    assert!(data["logs"].is_array());
+                    assert_eq!(data["event"]["labels"]["app"], "payments");
+                    "faults"
+                }
+            };
+            let event = &data["event"];
+            let of = |field: &Value| field.as_str().unwrap().to_owned();
+            let (space, pod) = (&event["namespace"], &event["involvedObject"]["name"]);
+            told.push([name.to_owned(), of(space), of(pod), of(&event["reason"])].join(" "));
+        }
+    };
+    hear(7).await;
+    // Nothing was told of those pods to anyone else: it would come before this.
+    warn(bed.dev(), "sub-prod-us", "Pod/payments-0", "Marker").await;
+    hear(2).await;
+    told.sort();
+    let expected = [
+        "all sub-prod-eu worker-0 BackOff",
+        "all sub-prod-us payments-0 BackOff",
+        "all sub-prod-us payments-0 Marker",
+        "all sub-test payments-0 FailedMount",
+        "all sub-test worker-0 BackOff",
+        "all sub-test worker-0 FailedMount",
+        "faults sub-prod-us payments-0 BackOff",
+        "faults sub-prod-us payments-0 Marker",
+        "object sub-test worker-0 FailedMount",
+    ];
+    assert_eq!(told, expected);
 }
 
 /// S3-59, S3-60, S3-62.
@@ -293,67 +340,30 @@ async fn clusters_are_apart() {
     let id = client
         .subscribe(json!({"cluster": "prod", "namespace": "sub-apart"}))
         .await;
-    warn(bed.dev(), "sub-apart", "Pod/web-0", "InDev").await;
-    warn(bed.prod(), "sub-apart", "Pod/web-0", "InProd").await;
-    let data = client.event(&id).await;
-    assert_eq!(
-        (&data["cluster"], &data["event"]["reason"]),
-        (&json!("prod"), &json!("InProd"))
-    );
-    client.silence(QUIET).await;
-}
-
-/// S3-63 to S3-65, S3-72; C39: the poll takes the filters instead.
-#[tokio::test]
-async fn on_stdio_one_polls() {
-    let Some(bed) = testbed::shared() else { return };
-    space(bed.dev(), "sub-stdio").await;
-    let file = one_context(bed.dev(), User::Reader);
-    let mut client = StdioSession::start(command().arg("--kubeconfig").arg(&file.path));
-    client.handshake();
-    let refused = client.call("events_subscribe", json!({"namespace": "sub-stdio"}));
-    refused.refused("unsupported", &["--port", "HTTP", "SSE", "events_poll"]);
-    let filters = json!({"namespace": "sub-stdio", "types": ["Warning"]});
-    let first = client.call("events_poll", filters.clone()).ok();
-    assert_eq!(first.data["events"], json!([]));
-    let cursor = first.data["cursor"].clone();
-    warn(bed.dev(), "sub-stdio", "Pod/web-0", "BackOff").await;
-    let mut on = filters;
-    on["cursor"] = cursor;
-    on["waitSeconds"] = json!(20);
-    let second = client.call("events_poll", on).ok();
-    assert_eq!(second.data["events"][0]["event"]["reason"], "BackOff");
-    assert_eq!(second.data["events"].as_array().unwrap().len(), 1);
-    assert!(
-        second.text.contains("Warning BackOff pod/web-0"),
-        "{}",
-        second.text
-    );
-}
-
-/// Who polls by filters has one subscription for them, however many calls come first.
-#[tokio::test]
-async fn polls_that_begin_together_share_a_subscription() {
-    let Some(bed) = testbed::shared() else { return };
-    let file = one_context(bed.dev(), User::Reader);
-    let http = Http::start(&file.path, &[]).await;
-    for namespace in ["sub-twin-1", "sub-twin-2", "sub-twin-3"] {
-        let filters = json!({"namespace": namespace});
-        let calls = (0..8).map(|_| http.call("events_poll", filters.clone()));
-        let answers = futures_util::future::join_all(calls).await;
-        let mut ids: Vec<_> = answers
-            .into_iter()
-            .map(|answer| answer.ok().data["subscriptionId"].to_string())
-            .collect();
-        ids.dedup();
-        assert_eq!(ids.len(), 1, "{ids:?}");
+    let marked = json!({"cluster": "dev", "namespace": "sub-apart", "reason": "Marker"});
+    let in_dev = client.subscribe(marked).await;
+    for (cluster, name, reasons, told) in [
+        (bed.dev(), "dev", ["InDev", "Marker"], &["Marker"][..]),
+        (
+            bed.prod(),
+            "prod",
+            ["InProd", "Marker"],
+            &["InProd", "Marker"],
+        ),
+        (bed.dev(), "dev", ["InDev", "Marker"], &["Marker"]),
+    ] {
+        for reason in reasons {
+            warn(cluster, "sub-apart", "Pod/web-0", reason).await;
+        }
+        let id = if name == "dev" { &in_dev } else { &id };
+        for reason in told {
+            let data = client.event(id).await;
+            assert_eq!(
+                (&data["cluster"], &data["event"]["reason"]),
+                (&json!(name), &json!(reason))
+            );
+        }
     }
-    let all = http
-        .call("events_list_subscriptions", json!({}))
-        .await
-        .ok()
-        .data;
-    assert_eq!(all["subscriptions"].as_array().unwrap().len(), 3, "{all}");
 }
 
 /// The newest protocol: listened to as a resource, read, and polled.
@@ -407,67 +417,4 @@ async fn without_sessions_one_listens_to_the_resource() {
     )
     .await;
     assert_eq!(ended["status"], "unsubscribed");
-}
-
-/// A feed forgets the oldest, and says how many.
-#[tokio::test]
-async fn a_poll_pages_waits_and_says_what_it_missed() {
-    let Some(bed) = testbed::shared() else { return };
-    space(bed.dev(), "sub-poll").await;
-    let file = one_context(bed.dev(), User::Reader);
-    let http = Http::start(&file.path, &["--max-feed-events", "5"]).await;
-    let client = Subscriber::at(&http, None).await;
-    let id = client.subscribe(json!({"namespace": "sub-poll"})).await;
-    for number in 0..8 {
-        warn(
-            bed.dev(),
-            "sub-poll",
-            &format!("Pod/web-{number}"),
-            "BackOff",
-        )
-        .await;
-    }
-    until_seen(&http, 8).await;
-    let mut cursor = format!("{id}.0");
-    let mut seen = Vec::new();
-    let mut missed = 0;
-    while seen.len() < 5 {
-        let arguments =
-            json!({"subscriptionId": id, "cursor": cursor, "limit": 2, "waitSeconds": 10});
-        let page = http.call("events_poll", arguments).await.ok().data;
-        let events = page["events"].as_array().unwrap();
-        assert!((1..=2).contains(&events.len()));
-        seen.extend(events.iter().map(|one| one["seq"].as_u64().unwrap()));
-        missed += page["missed"].as_u64().unwrap();
-        assert_eq!(page["truncated"], page["missed"].as_u64().unwrap() > 0);
-        cursor = page["cursor"].as_str().unwrap().to_owned();
-    }
-    assert_eq!((missed, seen), (3, vec![4, 5, 6, 7, 8]));
-    let bad = |arguments: Value| http.call("events_poll", arguments);
-    let range = "must be from 0 to 25";
-    for wait in [-1, 26] {
-        let answer = bad(json!({"subscriptionId": id, "waitSeconds": wait})).await;
-        answer.refused("invalid", &[range]);
-    }
-    let other = client.subscribe(json!({"namespace": "sub-poll"})).await;
-    let foreign = bad(json!({"subscriptionId": other, "cursor": cursor})).await;
-    foreign.refused("invalid", &["another subscription"]);
-    let both = bad(json!({"subscriptionId": id, "namespace": "x"})).await;
-    both.refused("invalid", &["both given"]);
-    // Nothing is watched for a cursor that leads nowhere.
-    let had = http.call("events_list_subscriptions", json!({})).await.ok();
-    bad(json!({"cursor": "junk", "namespace": "sub-poll"}))
-        .await
-        .refused("invalid", &["no cursor"]);
-    let gone = format!("sub-{}.7", "0".repeat(32));
-    for cursor in [gone, cursor] {
-        bad(json!({"cursor": cursor, "namespace": "sub-poll"}))
-            .await
-            .refused(
-                "invalid",
-                &["another subscription", "call again without it"],
-            );
-    }
-    let has = http.call("events_list_subscriptions", json!({})).await.ok();
-    assert_eq!(has.data, had.data);
 }

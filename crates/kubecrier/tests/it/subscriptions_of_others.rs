@@ -7,12 +7,35 @@ use serde_json::{Value, json};
 use testbed::{Options, User, event, namespace};
 
 use crate::{
-    harness::{Http, Subscriber, one_context},
+    harness::{Http, HttpSession, PATIENCE, Subscriber, one_context},
     upstream::{open_watches, until_watches},
 };
 
 async fn stats(http: &Http) -> Value {
     http.get("/stats").await.json().await.unwrap()
+}
+
+/// Waits until the two subscriptions of a session have seen so many.
+async fn until_seen(session: &HttpSession, counts: [u64; 2]) {
+    let all_seen = async {
+        loop {
+            let own = session.call("events_list_subscriptions", json!({})).await;
+            let mut seen: Vec<_> = own.ok().data["subscriptions"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|one| one["lastSeq"].as_u64().unwrap())
+                .collect();
+            seen.sort_unstable();
+            if seen == counts {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, all_seen)
+        .await
+        .expect("both watches see it");
 }
 
 /// D6, D18, S3-4, S3-40, S3-41, S3-43, S3-73: as the API server sees it.
@@ -49,14 +72,21 @@ async fn many_share_one_watch_and_none_is_left_when_they_go() {
         1,
         "no watch for what was refused"
     );
-    cluster
-        .create(&event("default", "Pod/web-0", "Normal", "Started", "x"))
-        .await
-        .unwrap();
-    for _ in 0..100 {
-        client.message().await;
+    // Those without a filter, once each; one that is told too often comes before the second.
+    let mut expected: Vec<_> = ids.iter().step_by(3).cloned().collect();
+    expected.sort();
+    for reason in ["Started", "Marker"] {
+        let one = event("default", "Pod/web-0", "Normal", reason, "x");
+        cluster.create(&one).await.unwrap();
+        let mut told = Vec::new();
+        while told.len() < expected.len() {
+            let data = client.message().await["data"].clone();
+            assert_eq!(data["event"]["reason"], reason, "{data}");
+            told.push(data["subscriptionId"].as_str().unwrap().to_owned());
+        }
+        told.sort();
+        assert_eq!(told, expected);
     }
-    client.silence(Duration::from_millis(500)).await;
     for id in &ids[..299] {
         http.call("events_unsubscribe", json!({"subscriptionId": id}))
             .await
@@ -127,15 +157,20 @@ async fn several_namespaces_in_one_watch_are_told_once() {
         .subscribe(json!({"namespaces": ["sub-one", "sub-two"]}))
         .await;
     assert_eq!(stats(&http).await["watches"].as_array().unwrap().len(), 1);
-    for name in ["sub-one", "sub-two"] {
+    // What is told twice comes before the next one.
+    for (name, reason) in [
+        ("sub-one", "First"),
+        ("sub-two", "Second"),
+        ("sub-one", "Marker"),
+    ] {
         bed.dev()
-            .create(&event(name, "Pod/x", "Normal", "Started", "x"))
+            .create(&event(name, "Pod/x", "Normal", reason, "x"))
             .await
             .unwrap();
         let told = client.event(&id).await;
         assert_eq!(told["event"]["namespace"], name);
+        assert_eq!(told["event"]["reason"], reason);
     }
-    client.silence(Duration::from_millis(500)).await;
 }
 
 /// Somebody watches one of the namespaces, and somebody all of them: who names two is
@@ -152,17 +187,26 @@ async fn watches_that_overlap_do_not_tell_twice() {
     let other = http.another("2025-11-25").await;
     let one = json!({"namespace": "sub-over"});
     other.call("events_subscribe", one).await.ok();
-    other.call("events_subscribe", json!({})).await.ok();
+    let all = json!({"reason": "Overlapping"});
+    other.call("events_subscribe", all).await.ok();
     assert_eq!(stats(&http).await["watches"].as_array().unwrap().len(), 2);
     let mut client = Subscriber::new(&http).await;
     let both = json!({"namespaces": ["sub-lap", "sub-over"]});
     let id = client.subscribe(both).await;
-    for name in ["sub-over", "sub-lap"] {
-        let told = event(name, "Pod/x", "Normal", "Started", "x");
+    // The second watch is done with an event before the next one is made: what it tells
+    // again comes before that.
+    for (name, message, seen) in [
+        ("sub-over", "first", [1, 1]),
+        ("sub-lap", "second", [1, 2]),
+        ("sub-over", "marker", [2, 3]),
+    ] {
+        let told = event(name, "Pod/x", "Normal", "Overlapping", message);
         bed.dev().create(&told).await.unwrap();
-        assert_eq!(client.event(&id).await["event"]["namespace"], name);
+        let told = client.event(&id).await;
+        assert_eq!(told["event"]["namespace"], name);
+        assert_eq!(told["event"]["message"], message);
+        until_seen(&other, seen).await;
     }
-    client.silence(Duration::from_millis(500)).await;
 }
 
 /// S3-56, S3-57: as narrow as the filters allow, as the API server's audit log shows.
@@ -366,13 +410,14 @@ async fn a_cluster_that_may_be_read_in_part_is_watched_in_part() {
     let warnings = made.data["warnings"].to_string();
     assert!(warnings.contains("only these 1 of"), "{warnings}");
     assert!(warnings.contains("team-a"), "{warnings}");
-    for space in ["default", "team-a"] {
-        let told = event(space, "Pod/x", "Normal", "InPart", space);
+    for (space, message) in [("default", "not"), ("team-a", "told"), ("team-a", "marker")] {
+        let told = event(space, "Pod/x", "Normal", "InPart", message);
         bed.dev().create(&told).await.unwrap();
     }
     let id = made.data["subscriptionId"].as_str().unwrap();
-    assert_eq!(client.event(id).await["event"]["namespace"], "team-a");
-    client.silence(Duration::from_millis(500)).await;
+    for message in ["told", "marker"] {
+        assert_eq!(client.event(id).await["event"]["message"], message);
+    }
     // What it asks for by name and may not read is an error.
     let outside = json!({"namespaceSelector": ["kube-*"]});
     let outside = http.call("events_subscribe", outside).await;

@@ -23,7 +23,7 @@ fn check(error: impl Into<BoxError>, error_type: ErrorType, retryable: bool) {
     );
 }
 
-/// A writer whose peer is gone.
+/// A writer with a closed peer.
 struct Broken;
 impl io::Write for Broken {
     fn write(&mut self, _: &[u8]) -> io::Result<usize> {
@@ -167,7 +167,7 @@ mod hyper_errors {
 
     use super::*;
 
-    /// A connection that brings these bytes, then ends; it takes answers or not.
+    /// A connection that yields these bytes and then ends; it accepts writes or not.
     struct Peer(&'static [u8], bool);
 
     impl Read for Peer {

@@ -8,9 +8,8 @@ use tracing::Level as LogLevel;
 
 use super::*;
 use crate::LoggingService;
-use crate::metrics::ResourceType;
 use crate::session::CloseReason;
-use crate::testing::{Act, Counted, Log, Scripted, millis, numbered, updated};
+use crate::testing::{Act, Counted, FileResource, Log, Scripted, millis, numbered, updated};
 
 fn reset() -> SendError {
     SendError::classify(io::Error::from(io::ErrorKind::ConnectionReset))
@@ -24,7 +23,7 @@ async fn a_session_dropped_while_a_retry_sleeps_ends_the_retry() {
     let delivery = Delivery::new(sink.clone()).metrics(metrics);
     let mut tasks = JoinSet::new();
     tasks.spawn(delivery.run(&session));
-    let _ = session.push(updated(ResourceType::Graph, "u"));
+    let _ = session.push(updated(FileResource::Folder, "u"));
     sleep(millis(50)).await;
     let start = Instant::now();
     drop(session);
@@ -69,7 +68,7 @@ async fn the_loop_delivers_in_order_and_a_retry_is_never_overtaken() {
     assert_eq!(session.outbox().stats().delivered, 6);
 }
 
-/// Says when it is inside of a send, and stays there.
+/// Notifies when a send has begun, and never completes it.
 #[derive(Clone, Default)]
 struct Stuck(Arc<tokio::sync::Notify>);
 

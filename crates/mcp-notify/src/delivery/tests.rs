@@ -6,9 +6,9 @@ use tracing::Level as LogLevel;
 
 use super::*;
 use crate::Method;
-use crate::metrics::ResourceType;
-use crate::notification::About;
-use crate::testing::{Act, Counted, Log, Scripted, millis, numbered, updated};
+use crate::metrics::ResourceTypes;
+use crate::notification::ResourceRef;
+use crate::testing::{Act, Counted, FileResource, Log, Scripted, millis, numbered, updated};
 
 fn reset() -> SendError {
     SendError::classify(io::Error::from(io::ErrorKind::ConnectionReset))
@@ -23,7 +23,11 @@ impl Serialize for Unserialisable {
 }
 
 /// Delivers one update of each resource type to a sink that does `acts`.
-async fn deliver(resource_type: ResourceType, sink: &Scripted, metrics: Metrics) -> Outcome {
+async fn deliver(
+    resource_type: FileResource,
+    sink: &Scripted,
+    metrics: Metrics,
+) -> DeliveryOutcome {
     let session = Session::new("s");
     let delivery = Delivery::new(sink.clone()).metrics(metrics);
     delivery
@@ -36,8 +40,10 @@ async fn a_transient_failure_is_retried_and_its_success_is_silent() {
     for failures in 1..=3 {
         let (log, (counted, metrics)) = (Log::capture(), Counted::new());
         let sink = Scripted::default().then("s", vec![Act::Fail(reset()); failures]);
-        let outcome = deliver(ResourceType::Events, &sink, metrics).await;
-        assert!(matches!(outcome, Outcome::Delivered { retries } if retries as usize == failures));
+        let outcome = deliver(FileResource::Document, &sink, metrics).await;
+        assert!(
+            matches!(outcome, DeliveryOutcome::Delivered { retries } if retries as usize == failures)
+        );
         assert_eq!(sink.sends().len(), failures + 1);
         assert!(
             log.at(LogLevel::ERROR).is_empty(),
@@ -52,10 +58,10 @@ async fn a_transient_failure_is_retried_and_its_success_is_silent() {
 #[tokio::test(start_paused = true)]
 async fn retries_wait_100_200_and_400_ms_and_then_the_notification_is_abandoned() {
     let sink = Scripted::default().always("s", Act::Fail(reset()));
-    let outcome = deliver(ResourceType::Events, &sink, Metrics::default()).await;
+    let outcome = deliver(FileResource::Document, &sink, Metrics::default()).await;
     assert!(matches!(
         outcome,
-        Outcome::Abandoned {
+        DeliveryOutcome::Abandoned {
             attempt_number: 3,
             ..
         }
@@ -71,7 +77,7 @@ async fn retries_wait_100_200_and_400_ms_and_then_the_notification_is_abandoned(
 async fn an_abandoned_notification_makes_one_error_record_with_exactly_four_fields() {
     let (log, (counted, metrics)) = (Log::capture(), Counted::new());
     let sink = Scripted::default().always("s", Act::Fail(reset()));
-    let _ = deliver(ResourceType::PodLogs, &sink, metrics).await;
+    let _ = deliver(FileResource::Link, &sink, metrics).await;
     let records = log.at(LogLevel::ERROR);
     assert_eq!(records.len(), 1);
     let fields = &records[0].fields;
@@ -80,7 +86,7 @@ async fn an_abandoned_notification_makes_one_error_record_with_exactly_four_fiel
         names,
         ["attempt_number", "error_message", "resource_type", "uri"]
     );
-    assert_eq!(fields["resource_type"], "podlogs");
+    assert_eq!(fields["resource_type"], "link");
     assert_eq!(fields["uri"], "test://x");
     assert_eq!(fields["attempt_number"], "3");
     assert!(
@@ -89,7 +95,7 @@ async fn an_abandoned_notification_makes_one_error_record_with_exactly_four_fiel
     );
     assert_eq!(
         counted.all(),
-        [("podlogs", "network", 1)],
+        [("link", "network", 1)],
         "counted exactly once"
     );
 }
@@ -98,7 +104,7 @@ async fn an_abandoned_notification_makes_one_error_record_with_exactly_four_fiel
 async fn failures_of_different_resource_types_can_be_told_apart() {
     let (log, (counted, metrics)) = (Log::capture(), Counted::new());
     let sink = Scripted::default().always("s", Act::Fail(reset()));
-    for resource_type in ResourceType::ALL {
+    for resource_type in FileResource::ALL.iter().copied() {
         let _ = deliver(resource_type, &sink, metrics.clone()).await;
     }
     let records = log.at(LogLevel::ERROR);
@@ -106,7 +112,7 @@ async fn failures_of_different_resource_types_can_be_told_apart() {
         .iter()
         .map(|r| r.fields["resource_type"].as_str())
         .collect();
-    assert_eq!(types, ["graph", "events", "podlogs"]);
+    assert_eq!(types, ["folder", "document", "link"]);
     assert_eq!(counted.all().len(), 3);
 }
 
@@ -122,7 +128,7 @@ async fn every_resource_type_and_error_is_handled_alike() {
         ),
         (SendError::other("nonsense"), "other", 1),
     ];
-    for resource_type in ResourceType::ALL {
+    for resource_type in FileResource::ALL.iter().copied() {
         for (error, label, sends) in &errors {
             let (log, (counted, metrics)) = (Log::capture(), Counted::new());
             let sink = Scripted::default().always("s", Act::Fail(error.clone()));
@@ -140,17 +146,17 @@ async fn a_failure_that_is_not_retryable_is_logged_at_once_as_attempt_1() {
         let (log, (counted, metrics)) = (Log::capture(), Counted::new());
         let sink = Scripted::default().always("s", Act::Fail(error));
         let start = Instant::now();
-        let outcome = deliver(ResourceType::Graph, &sink, metrics).await;
+        let outcome = deliver(FileResource::Folder, &sink, metrics).await;
         assert!(matches!(
             outcome,
-            Outcome::Abandoned {
+            DeliveryOutcome::Abandoned {
                 attempt_number: 1,
                 ..
             }
         ));
         assert_eq!(Instant::now(), start, "no time passed");
         assert_eq!(log.at(LogLevel::ERROR)[0].fields["attempt_number"], "1");
-        assert_eq!(counted.all(), [("graph", "other", 1)]);
+        assert_eq!(counted.all(), [("folder", "other", 1)]);
     }
 }
 
@@ -160,7 +166,7 @@ async fn a_payload_that_cannot_be_serialised_is_reported_and_never_reaches_the_s
     let sink = Scripted::default();
     let notification = Notification::builder(Method::RESOURCE_UPDATED)
         .params(&Unserialisable)
-        .about(About::resource(ResourceType::Graph, "test://x"))
+        .resource(ResourceRef::new(FileResource::Folder, "test://x"))
         .build();
     let session = Session::new("s");
     let outcome = Delivery::new(sink.clone())
@@ -169,7 +175,7 @@ async fn a_payload_that_cannot_be_serialised_is_reported_and_never_reaches_the_s
         .await;
     assert!(matches!(
         outcome,
-        Outcome::Abandoned {
+        DeliveryOutcome::Abandoned {
             attempt_number: 1,
             ..
         }
@@ -179,7 +185,7 @@ async fn a_payload_that_cannot_be_serialised_is_reported_and_never_reaches_the_s
         "the payload is at fault, not the session"
     );
     assert!(sink.sends().is_empty());
-    assert_eq!(counted.all(), [("graph", "serialization", 1)]);
+    assert_eq!(counted.all(), [("folder", "serialization", 1)]);
     assert_eq!(log.at(LogLevel::ERROR).len(), 1);
 }
 
@@ -188,29 +194,29 @@ async fn a_sink_that_hangs_times_out_after_two_seconds_each_time() {
     let (counted, metrics) = Counted::new();
     let sink = Scripted::default().always("s", Act::Hang);
     let start = Instant::now();
-    let outcome = deliver(ResourceType::Events, &sink, metrics).await;
+    let outcome = deliver(FileResource::Document, &sink, metrics).await;
     assert!(matches!(
         outcome,
-        Outcome::Abandoned {
+        DeliveryOutcome::Abandoned {
             error: SendError::Deadline(_),
             ..
         }
     ));
     assert_eq!(start.elapsed(), millis(4 * 2000 + 700));
-    assert_eq!(counted.all(), [("events", "timeout", 1)]);
+    assert_eq!(counted.all(), [("document", "timeout", 1)]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_sink_that_panics_is_an_error_of_that_send_only() {
     let (counted, metrics) = Counted::new();
     let sink = Scripted::default().then("s", [Act::Panic]);
-    let outcome = deliver(ResourceType::Events, &sink, metrics.clone()).await;
+    let outcome = deliver(FileResource::Document, &sink, metrics.clone()).await;
     assert!(
-        matches!(&outcome, Outcome::Abandoned { error: SendError::Panicked(text), .. } if text == "the sink broke")
+        matches!(&outcome, DeliveryOutcome::Abandoned { error: SendError::Panicked(text), .. } if text == "the sink broke")
     );
-    assert_eq!(counted.all(), [("events", "other", 1)]);
+    assert_eq!(counted.all(), [("document", "other", 1)]);
     assert!(
-        deliver(ResourceType::Events, &sink, metrics)
+        deliver(FileResource::Document, &sink, metrics)
             .await
             .is_delivered()
     );
@@ -240,11 +246,11 @@ async fn without_retries_and_without_metrics_failures_are_still_logged() {
     let sink = Scripted::default().always("s", Act::Fail(reset()));
     let delivery = Delivery::new(sink.clone()).retry(RetryPolicy::none());
     let outcome = delivery
-        .deliver(&Session::new("s"), &updated(ResourceType::Graph, "u"))
+        .deliver(&Session::new("s"), &updated(FileResource::Folder, "u"))
         .await;
     assert!(matches!(
         outcome,
-        Outcome::Abandoned {
+        DeliveryOutcome::Abandoned {
             attempt_number: 1,
             ..
         }
@@ -266,17 +272,17 @@ async fn what_an_outbox_refuses_is_counted_once_and_prunes_nobody() {
         .build("s");
     let delivery = Delivery::new(crate::OutboxSink).metrics(metrics);
     let outcome = delivery
-        .deliver(&session, &updated(ResourceType::Graph, "u"))
+        .deliver(&session, &updated(FileResource::Folder, "u"))
         .await;
     assert!(matches!(
         outcome,
-        Outcome::Abandoned {
+        DeliveryOutcome::Abandoned {
             error: SendError::Full,
             ..
         }
     ));
     assert!(!outcome.prunes());
-    assert_eq!(counted.all(), [("graph", "other", 1)]);
+    assert_eq!(counted.all(), [("folder", "other", 1)]);
 }
 
 #[tokio::test]
@@ -293,14 +299,14 @@ async fn what_an_outbox_refuses_is_counted_once_whether_or_not_the_outbox_counts
         }
         let session = Session::builder().outbox(outbox).build("s");
         let delivery = Delivery::new(crate::OutboxSink).metrics(metrics);
-        let update = updated(ResourceType::Graph, "test://x");
+        let update = updated(FileResource::Folder, "test://x");
         assert!(matches!(
             delivery.deliver(&session, &update).await,
-            Outcome::Abandoned {
+            DeliveryOutcome::Abandoned {
                 error: SendError::Full,
                 ..
             }
         ));
-        assert_eq!(counted.all(), [("graph", "other", 1)]);
+        assert_eq!(counted.all(), [("folder", "other", 1)]);
     }
 }

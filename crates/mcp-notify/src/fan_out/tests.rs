@@ -4,7 +4,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::*;
-use crate::list_changed::Registry;
+use crate::list_changed::ListKind;
 use crate::{
     Level, LogMessage, LoggingService, NotificationSink, ObserverRegistry, ResourceSubscriptions,
     ResourceUpdated, SendFuture,
@@ -50,7 +50,7 @@ async fn send_through_each() -> [usize; 3] {
     let logged = logging.log(LogMessage::new(Level::Info, &json!("x"))).await;
     observers.remember(&session);
     let listed = observers
-        .broadcast(&Notification::list_changed(Registry::Tools))
+        .broadcast(&Notification::list_changed(ListKind::Tools))
         .await;
     [updated, logged, listed].map(|broadcast| broadcast.delivered())
 }
@@ -58,7 +58,7 @@ async fn send_through_each() -> [usize; 3] {
 #[test]
 fn no_registry_is_locked_while_it_sends() {
     let (done, outcome) = std::sync::mpsc::channel();
-    // On a thread of its own: a lock that is held here would never come back.
+    // On a thread of its own: a lock that is held while sending would be a deadlock.
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
@@ -71,16 +71,16 @@ fn no_registry_is_locked_while_it_sends() {
 
 #[tokio::test]
 async fn a_hook_hears_every_outcome_whichever_way_it_was_had() {
-    let heard = Arc::new(parking_lot::Mutex::new(Vec::new()));
-    let hearing = Arc::clone(&heard);
+    let outcomes = Arc::new(parking_lot::Mutex::new(Vec::new()));
+    let recorded = Arc::clone(&outcomes);
     let delivery = Delivery::new(crate::OutboxSink).on_outcome(move |session, _, outcome| {
-        hearing
+        recorded
             .lock()
             .push((session.name().to_owned(), outcome.is_delivered()));
     });
     let (open, closed) = (Session::new("open"), Session::new("closed"));
     closed.close(crate::CloseReason::Requested);
-    let notification = Notification::list_changed(Registry::Tools);
+    let notification = Notification::list_changed(ListKind::Tools);
     for session in [&open, &closed] {
         let _ = delivery.deliver(session, &notification).await;
         let _ = fan_out(&delivery, vec![session.clone()], &notification).await;
@@ -92,7 +92,7 @@ async fn a_hook_hears_every_outcome_whichever_way_it_was_had() {
         ("closed", false),
     ];
     assert_eq!(
-        *heard.lock(),
+        *outcomes.lock(),
         expected.map(|(name, delivered)| (name.to_owned(), delivered))
     );
 }
@@ -113,7 +113,7 @@ impl NotificationSink for Down {
         Box::pin(std::future::ready(self.fail()))
     }
 
-    fn send_now(&self, _: &Session, _: &Notification) -> Option<Result<(), crate::SendError>> {
+    fn try_send(&self, _: &Session, _: &Notification) -> Option<Result<(), crate::SendError>> {
         Some(self.fail())
     }
 }
@@ -127,11 +127,11 @@ async fn a_failure_without_waiting_is_the_first_of_four_sends() {
         let down = Down::default();
         let delivery = Delivery::new(down.clone()).retry(policy);
         let session = Session::new("s");
-        let notification = Notification::list_changed(Registry::Tools);
+        let notification = Notification::list_changed(ListKind::Tools);
         let broadcast = fan_out(&delivery, vec![session.clone()], &notification).await;
         assert!(matches!(
             broadcast.outcome(&session),
-            Some(Outcome::Abandoned { .. })
+            Some(DeliveryOutcome::Abandoned { .. })
         ));
         assert_eq!(down.0.load(std::sync::atomic::Ordering::Relaxed), sends);
     }
@@ -141,14 +141,18 @@ async fn a_failure_without_waiting_is_the_first_of_four_sends() {
 async fn sessions_with_one_id_have_their_own_outcomes() {
     let (open, closed) = (Session::new("same"), Session::new("same"));
     closed.close(crate::CloseReason::Requested);
-    let notification = Notification::list_changed(Registry::Tools);
+    let notification = Notification::list_changed(ListKind::Tools);
     let delivery = Delivery::new(crate::OutboxSink);
     let targets = vec![open.clone(), closed.clone()];
     let broadcast = fan_out(&delivery, targets, &notification).await;
-    assert!(broadcast.outcome(&open).is_some_and(Outcome::is_delivered));
+    assert!(
+        broadcast
+            .outcome(&open)
+            .is_some_and(DeliveryOutcome::is_delivered)
+    );
     assert!(matches!(
         broadcast.outcome(&closed),
-        Some(Outcome::SessionEnded)
+        Some(DeliveryOutcome::SessionEnded)
     ));
     assert!(broadcast.outcome(&Session::new("same")).is_none());
 }
@@ -157,7 +161,7 @@ async fn sessions_with_one_id_have_their_own_outcomes() {
 async fn a_hook_that_panics_costs_nobody_the_notification() {
     let delivery = Delivery::new(crate::OutboxSink).on_outcome(|_, _, _| panic!("the hook broke"));
     let sessions = [Session::new("a"), Session::new("b")];
-    let notification = Notification::list_changed(Registry::Tools);
+    let notification = Notification::list_changed(ListKind::Tools);
     let broadcast = fan_out(&delivery, sessions.to_vec(), &notification).await;
     assert_eq!(broadcast.delivered(), 2);
     assert!(
@@ -177,7 +181,7 @@ async fn there_is_one_outcome_per_session_and_one_send_for_each() {
             registry.remember(session);
         }
         let broadcast = registry
-            .broadcast(&Notification::list_changed(Registry::Tools))
+            .broadcast(&Notification::list_changed(ListKind::Tools))
             .await;
         assert_eq!(
             (broadcast.delivered(), broadcast.outcomes().len()),
@@ -187,7 +191,7 @@ async fn there_is_one_outcome_per_session_and_one_send_for_each() {
             assert!(
                 broadcast
                     .outcome(session)
-                    .is_some_and(Outcome::is_delivered)
+                    .is_some_and(DeliveryOutcome::is_delivered)
             );
             assert_eq!(session.outbox().stats().pushed, 1);
         }

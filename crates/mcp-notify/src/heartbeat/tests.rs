@@ -8,14 +8,14 @@ use super::*;
 use crate::testing::millis;
 use crate::{ObserverRegistry, OutboxSink};
 
-/// Counts what it is told.
+/// Counts the calls of the hooks.
 #[derive(Clone, Default)]
-struct Told {
+struct HookCalls {
     suspect: Arc<AtomicUsize>,
     down: Arc<AtomicUsize>,
 }
 
-impl Told {
+impl HookCalls {
     fn heartbeat(&self) -> Heartbeat {
         let (suspect, down) = (Arc::clone(&self.suspect), Arc::clone(&self.down));
         Heartbeat::new(HeartbeatConfig::default())
@@ -49,16 +49,16 @@ fn the_defaults_are_those_of_the_contract() {
 #[tokio::test(start_paused = true)]
 async fn a_dead_session_is_suspected_and_goes_down_within_32_seconds_and_leaves_everywhere() {
     for round in 0..50 {
-        let told = Told::default();
+        let calls = HookCalls::default();
         let session = Session::new("s");
         let observers = ObserverRegistry::new(OutboxSink);
         observers.remember(&session);
-        let heartbeat = told.heartbeat();
-        let pulse = heartbeat.pulse();
-        let run = heartbeat.run(&session, &pulse, std::future::pending);
+        let heartbeat = calls.heartbeat();
+        let liveness = heartbeat.liveness();
+        let run = heartbeat.run(&session, &liveness, std::future::pending);
         let (end, start) = tokio::join!(run, async {
             sleep(millis(78 * round)).await;
-            pulse.beat();
+            liveness.record_activity();
             Instant::now()
         });
         assert_eq!(end, HeartbeatEnd::Down);
@@ -71,19 +71,19 @@ async fn a_dead_session_is_suspected_and_goes_down_within_32_seconds_and_leaves_
             start.elapsed() >= Duration::from_secs(4 * (4 + 2)),
             "not before four failures"
         );
-        assert_eq!(told.counts(), (1, 1), "each once");
+        assert_eq!(calls.counts(), (1, 1), "each once");
         assert!(session.is_closed() && observers.is_empty());
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn three_failures_in_a_row_do_not_bring_a_session_down() {
-    let told = Told::default();
-    let heartbeat = told.heartbeat();
-    let (session, pulse) = (Session::new("s"), heartbeat.pulse());
+    let calls = HookCalls::default();
+    let heartbeat = calls.heartbeat();
+    let (session, liveness) = (Session::new("s"), heartbeat.liveness());
     let pings = Arc::new(AtomicUsize::new(0));
     let counting = Arc::clone(&pings);
-    let run = heartbeat.run(&session, &pulse, move || {
+    let run = heartbeat.run(&session, &liveness, move || {
         let n = counting.fetch_add(1, Ordering::Relaxed);
         async move { n % 4 == 3 }
     });
@@ -92,63 +92,63 @@ async fn three_failures_in_a_row_do_not_bring_a_session_down() {
         "it goes on"
     );
     assert!(pings.load(Ordering::Relaxed) > 400);
-    assert_eq!(told.counts().1, 0);
+    assert_eq!(calls.counts().1, 0);
     assert!(
-        told.counts().0 > 10,
+        calls.counts().0 > 10,
         "it is suspected anew in every episode"
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn any_inbound_message_is_a_sign_of_life_and_spares_a_ping() {
-    let told = Told::default();
-    let heartbeat = told.heartbeat();
-    let (session, pulse) = (Session::new("s"), heartbeat.pulse());
+    let calls = HookCalls::default();
+    let heartbeat = calls.heartbeat();
+    let (session, liveness) = (Session::new("s"), heartbeat.liveness());
     let pings = Arc::new(AtomicUsize::new(0));
     let counting = Arc::clone(&pings);
     let mut tasks = JoinSet::new();
-    tasks.spawn(heartbeat.run(&session, &pulse, move || {
+    tasks.spawn(heartbeat.run(&session, &liveness, move || {
         counting.fetch_add(1, Ordering::Relaxed);
         std::future::ready(false)
     }));
     for _ in 0..1000 {
         sleep(Duration::from_secs(3)).await;
-        pulse.beat();
+        liveness.record_activity();
     }
-    assert_eq!((told.counts(), pings.load(Ordering::Relaxed)), ((0, 0), 0));
-    assert_eq!(pulse.health(), Health::Alive);
+    assert_eq!((calls.counts(), pings.load(Ordering::Relaxed)), ((0, 0), 0));
+    assert_eq!(liveness.health(), Health::Alive);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_chatty_session_that_falls_quiet_and_answers_pings_is_not_suspected() {
-    let told = Told::default();
-    let heartbeat = told.heartbeat();
-    let (session, pulse) = (Session::new("s"), heartbeat.pulse());
+    let calls = HookCalls::default();
+    let heartbeat = calls.heartbeat();
+    let (session, liveness) = (Session::new("s"), heartbeat.liveness());
     let mut tasks = JoinSet::new();
-    tasks.spawn(heartbeat.run(&session, &pulse, || std::future::ready(true)));
+    tasks.spawn(heartbeat.run(&session, &liveness, || std::future::ready(true)));
     for _ in 0..10_000 {
         sleep(millis(10)).await;
-        pulse.beat();
+        liveness.record_activity();
     }
     sleep(Duration::from_mins(30)).await;
-    assert_eq!(told.counts(), (0, 0));
+    assert_eq!(calls.counts(), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_long_talk_between_two_pings_does_not_dull_the_suspicion_after_it() {
-    let told = Told::default();
-    let heartbeat = told.heartbeat();
-    let (session, pulse) = (Session::new("s"), heartbeat.pulse());
+    let calls = HookCalls::default();
+    let heartbeat = calls.heartbeat();
+    let (session, liveness) = (Session::new("s"), heartbeat.liveness());
     let alive = Arc::new(AtomicBool::new(true));
     let answers = Arc::clone(&alive);
     let mut tasks = JoinSet::new();
-    tasks.spawn(heartbeat.run(&session, &pulse, move || {
+    tasks.spawn(heartbeat.run(&session, &liveness, move || {
         let answers = answers.load(Ordering::Relaxed);
         async move { answers || std::future::pending().await }
     }));
     sleep(Duration::from_secs(13)).await;
     for _ in 0..200 {
-        pulse.beat();
+        liveness.record_activity();
         sleep(Duration::from_secs(3)).await;
     }
     sleep(Duration::from_secs(13)).await;
@@ -157,14 +157,14 @@ async fn a_long_talk_between_two_pings_does_not_dull_the_suspicion_after_it() {
         tasks.join_next().await.unwrap().unwrap(),
         HeartbeatEnd::Down
     );
-    assert_eq!(told.counts(), (1, 1), "suspected before it was down");
+    assert_eq!(calls.counts(), (1, 1), "suspected before it was down");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_session_that_ends_ends_its_heartbeat() {
     let heartbeat = Heartbeat::new(HeartbeatConfig::default());
     let session = Session::new("s");
-    let run = heartbeat.run(&session, &heartbeat.pulse(), || std::future::ready(true));
+    let run = heartbeat.run(&session, &heartbeat.liveness(), || std::future::ready(true));
     drop(session);
     assert_eq!(run.await, HeartbeatEnd::SessionEnded);
 }
@@ -176,8 +176,8 @@ async fn a_rhythm_that_makes_no_sense_does_not_panic() {
             let mut config = HeartbeatConfig::default();
             (config.jitter, config.interval, config.timeout) = (jitter, interval, interval);
             let heartbeat = Heartbeat::new(config);
-            let (session, pulse) = (Session::new("s"), heartbeat.pulse());
-            let run = heartbeat.run(&session, &pulse, || std::future::ready(false));
+            let (session, liveness) = (Session::new("s"), heartbeat.liveness());
+            let run = heartbeat.run(&session, &liveness, || std::future::ready(false));
             let _ = timeout(Duration::from_mins(1), run).await;
         }
     }
@@ -200,12 +200,12 @@ proptest! {
             .start_paused(true)
             .build()
             .unwrap();
-        let told = Told::default();
+        let calls = HookCalls::default();
         runtime.block_on(async {
-            let heartbeat = told.heartbeat();
-            let (session, pulse) = (Session::new("s"), heartbeat.pulse());
+            let heartbeat = calls.heartbeat();
+            let (session, liveness) = (Session::new("s"), heartbeat.liveness());
             let asked = AtomicUsize::new(0);
-            let run = heartbeat.run(&session, &pulse, move || {
+            let run = heartbeat.run(&session, &liveness, move || {
                 let latency = latencies[asked.fetch_add(1, Ordering::Relaxed) % latencies.len()];
                 async move {
                     sleep(millis(latency)).await;
@@ -214,15 +214,15 @@ proptest! {
             });
             let _ = timeout(Duration::from_mins(20), run).await;
         });
-        prop_assert_eq!(told.counts(), (0, 0));
+        prop_assert_eq!(calls.counts(), (0, 0));
     }
 
     #[test]
-    fn chance_stays_within_its_share(millis in 1_u64..100_000, share in 0.0_f64..1.0) {
+    fn jitter_stays_within_its_share(millis in 1_u64..100_000, share in 0.0_f64..1.0) {
         let mean = Duration::from_millis(millis);
-        let mut chance = Chance::new();
+        let mut jitter = Jitter::new();
         for _ in 0..50 {
-            let drawn = chance.around(mean, share).as_secs_f64() / mean.as_secs_f64();
+            let drawn = jitter.apply(mean, share).as_secs_f64() / mean.as_secs_f64();
             prop_assert!(drawn >= 1.0 - share - 1e-6 && drawn <= 1.0 + share + 1e-6);
         }
     }

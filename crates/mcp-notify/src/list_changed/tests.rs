@@ -9,21 +9,21 @@ fn tracker() -> ListChangedTracker {
 
 fn filled(hash: &str) -> ListChangedTracker {
     let tracker = tracker();
-    for registry in Registry::ALL {
-        tracker.update(registry, ContentHash::from(hash));
+    for kind in ListKind::ALL {
+        tracker.update(kind, ContentHash::from(hash));
     }
     tracker
 }
 
 #[test]
 fn the_payload_is_the_method_with_empty_parameters() {
-    for (registry, kind) in Registry::ALL
+    for (kind, name) in ListKind::ALL
         .into_iter()
         .zip(["tools", "resources", "prompts"])
     {
-        let notification = Notification::list_changed(registry);
+        let notification = Notification::list_changed(kind);
         let frame: Value = serde_json::from_slice(notification.frame().unwrap()).unwrap();
-        let method = format!("notifications/{kind}/list_changed");
+        let method = format!("notifications/{name}/list_changed");
         assert_eq!(
             frame,
             json!({"jsonrpc": "2.0", "method": method, "params": {}})
@@ -34,13 +34,13 @@ fn the_payload_is_the_method_with_empty_parameters() {
 #[test]
 fn suppressed_consuming_returns_nothing_and_keeps_the_state_for_later() {
     let (tracker, session) = (filled("abc123"), Session::new("s"));
-    for registry in Registry::ALL {
-        assert!(tracker.consume(&session, registry, Emit::No).is_none());
-        assert_eq!(tracker.last_notified(&session, registry), None);
-        let notification = tracker.consume(&session, registry, Emit::Yes).unwrap();
-        assert_eq!(*notification.method(), registry.method());
+    for kind in ListKind::ALL {
+        assert!(tracker.consume(&session, kind, Emit::No).is_none());
+        assert_eq!(tracker.last_notified(&session, kind), None);
+        let notification = tracker.consume(&session, kind, Emit::Yes).unwrap();
+        assert_eq!(*notification.method(), kind.method());
         assert_eq!(
-            tracker.last_notified(&session, registry),
+            tracker.last_notified(&session, kind),
             Some(ContentHash::from("abc123"))
         );
     }
@@ -55,10 +55,10 @@ fn a_fresh_session_gets_exactly_one_of_each_and_nothing_more() {
         .iter()
         .map(|n| n.method().clone())
         .collect();
-    assert_eq!(methods, Registry::ALL.map(Registry::method));
+    assert_eq!(methods, ListKind::ALL.map(ListKind::method));
     for _ in 0..10 {
-        for registry in Registry::ALL {
-            tracker.update(registry, ContentHash::from("a"));
+        for kind in ListKind::ALL {
+            tracker.update(kind, ContentHash::from("a"));
         }
         assert!(
             tracker.due(&session).is_empty(),
@@ -71,7 +71,7 @@ fn a_fresh_session_gets_exactly_one_of_each_and_nothing_more() {
 fn an_empty_hash_means_not_known_yet_and_nothing_is_due() {
     let (tracker, session) = (filled(""), Session::new("s"));
     assert!(tracker.due(&session).is_empty());
-    assert_eq!(tracker.current(Registry::Tools), None);
+    assert_eq!(tracker.current(ListKind::Tools), None);
     assert!(tracker.is_empty());
 }
 
@@ -79,11 +79,11 @@ fn an_empty_hash_means_not_known_yet_and_nothing_is_due() {
 fn only_the_registry_that_changed_is_told() {
     let (tracker, session) = (filled("a"), Session::new("s"));
     tracker.due(&session);
-    for registry in Registry::ALL {
-        tracker.update(registry, ContentHash::from("b"));
+    for kind in ListKind::ALL {
+        tracker.update(kind, ContentHash::from("b"));
         let due = tracker.due(&session);
         assert_eq!(due.len(), 1);
-        assert_eq!(*due[0].method(), registry.method());
+        assert_eq!(*due[0].method(), kind.method());
     }
 }
 
@@ -92,7 +92,7 @@ fn content_that_goes_and_comes_back_is_told_twice() {
     let (tracker, session) = (filled("a"), Session::new("s"));
     tracker.due(&session);
     for hash in ["b", "a"] {
-        tracker.update(Registry::Tools, ContentHash::from(hash));
+        tracker.update(ListKind::Tools, ContentHash::from(hash));
         assert_eq!(tracker.due(&session).len(), 1);
     }
 }
@@ -101,9 +101,9 @@ fn content_that_goes_and_comes_back_is_told_twice() {
 fn whatever_state_it_was_in_the_next_differing_hash_is_told() {
     let (tracker, session) = (filled("corrupt"), Session::new("s"));
     tracker.due(&session);
-    tracker.update(Registry::Prompts, ContentHash::from(""));
+    tracker.update(ListKind::Prompts, ContentHash::from(""));
     assert!(tracker.due(&session).is_empty());
-    tracker.update(Registry::Prompts, ContentHash::from("sound"));
+    tracker.update(ListKind::Prompts, ContentHash::from("sound"));
     assert_eq!(tracker.due(&session).len(), 1);
 }
 
@@ -152,8 +152,8 @@ fn two_sessions_of_different_versions_in_one_process_do_not_disturb_each_other()
         .protocol_version(ProtocolVersion::V_2025_06_18)
         .build("new");
     for (hash, expected) in [("a", 3), ("a", 0), ("b", 3)] {
-        for registry in Registry::ALL {
-            tracker.update(registry, ContentHash::from(hash));
+        for kind in ListKind::ALL {
+            tracker.update(kind, ContentHash::from(hash));
         }
         assert!(tracker.due(&old).is_empty());
         assert_eq!(tracker.due(&new).len(), expected);
@@ -175,7 +175,7 @@ fn of_many_polls_at_once_exactly_one_gets_the_notification() {
     let (tracker, session) = (tracker(), Session::new("s"));
     for round in 0..200 {
         tracker.update(
-            Registry::Tools,
+            ListKind::Tools,
             ContentHash::from(round.to_string().as_str()),
         );
         let got: usize = std::thread::scope(|scope| {
@@ -192,6 +192,6 @@ fn of_many_polls_at_once_exactly_one_gets_the_notification() {
 fn a_notification_that_was_not_delivered_can_be_made_due_again() {
     let (tracker, session) = (filled("a"), Session::new("s"));
     tracker.due(&session);
-    tracker.rearm(&session, Registry::Resources);
+    tracker.rearm(&session, ListKind::Resources);
     assert_eq!(tracker.due(&session).len(), 1);
 }

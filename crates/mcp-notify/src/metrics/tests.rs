@@ -1,10 +1,11 @@
 use super::*;
+use crate::testing::FileResource;
 
 #[test]
 fn labels_are_the_closed_sets_and_make_at_most_12_series() {
-    let resource_types = ResourceType::ALL.map(ResourceType::as_str);
+    let resource_types: Vec<_> = FileResource::ALL.iter().map(|one| one.as_str()).collect();
     let error_types = ErrorType::ALL.map(ErrorType::as_str);
-    assert_eq!(resource_types, ["graph", "events", "podlogs"]);
+    assert_eq!(resource_types, ["folder", "document", "link"]);
     assert_eq!(
         error_types,
         ["network", "timeout", "serialization", "other"]
@@ -14,7 +15,7 @@ fn labels_are_the_closed_sets_and_make_at_most_12_series() {
 
 #[test]
 fn a_counter_that_was_not_set_up_counts_nowhere_and_does_not_fail() {
-    Metrics::default().failed(ResourceType::Graph, ErrorType::Network);
+    Metrics::default().failed(FileResource::Folder, ErrorType::Network);
 }
 
 #[cfg(feature = "prometheus")]
@@ -40,31 +41,31 @@ mod scraped {
     #[test]
     fn the_counter_has_its_name_type_and_both_labels() {
         let mut registry = Registry::default();
-        let metrics = Metrics::register(&mut registry);
-        metrics.failed(ResourceType::PodLogs, ErrorType::Serialization);
+        let metrics = Metrics::register::<FileResource>(&mut registry);
+        metrics.failed(FileResource::Link, ErrorType::Serialization);
         let text = scrape(&registry);
         assert!(
             text.contains("# TYPE mcp_notification_failures counter"),
             "{text}"
         );
         let wanted =
-            format!("{FAILURES_TOTAL}{{resource_type=\"podlogs\",error_type=\"serialization\"}} 1");
+            format!("{FAILURES_TOTAL}{{resource_type=\"link\",error_type=\"serialization\"}} 1");
         assert!(text.contains(&wanted), "{text}");
     }
 
     #[test]
     fn each_failure_type_is_a_series_of_its_own() {
         let mut registry = Registry::default();
-        let metrics = Metrics::register(&mut registry);
+        let metrics = Metrics::register::<FileResource>(&mut registry);
         for (count, error_type) in ErrorType::ALL.into_iter().enumerate() {
             for _ in 0..=count {
-                metrics.failed(ResourceType::Events, error_type);
+                metrics.failed(FileResource::Document, error_type);
             }
         }
         let text = scrape(&registry);
         for (count, error_type) in ErrorType::ALL.into_iter().enumerate() {
             let wanted = format!(
-                "{FAILURES_TOTAL}{{resource_type=\"events\",error_type=\"{error_type}\"}} {}",
+                "{FAILURES_TOTAL}{{resource_type=\"document\",error_type=\"{error_type}\"}} {}",
                 count + 1
             );
             assert!(text.contains(&wanted), "{text}");
@@ -77,9 +78,9 @@ mod scraped {
             failures in proptest::collection::vec((0_usize..3, 0_usize..4), 0..200)
         ) {
             let mut registry = Registry::default();
-            let metrics = Metrics::register(&mut registry);
+            let metrics = Metrics::register::<FileResource>(&mut registry);
             for (resource_type, error_type) in &failures {
-                metrics.failed(ResourceType::ALL[*resource_type], ErrorType::ALL[*error_type]);
+                metrics.failed(FileResource::ALL[*resource_type], ErrorType::ALL[*error_type]);
             }
             let text = scrape(&registry);
             let series = series(&text);

@@ -1,4 +1,4 @@
-//! The bytes of a notification that was built in one piece.
+//! The bytes of a notification that is stored in one piece.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -13,19 +13,19 @@ use crate::method::Method;
 #[derive(Debug)]
 pub(super) struct Body {
     pub(super) frame: Bytes,
-    /// Where the parameters lie in the frame; empty without parameters.
+    /// The range of the parameters in the frame; empty without parameters.
     pub(super) params: Range<usize>,
 }
 
 const HEAD: &[u8] = br#"{"jsonrpc":"2.0","method":""#;
 const PARAMS: &[u8] = br#"","params":"#;
 
-/// What the next notification of this thread may be written into is kept up to this.
+/// The largest scratch buffer that a thread keeps for its next notification.
 const SCRATCH_BYTES_MAX: usize = 64 * 1024;
 
 thread_local! {
-    /// Taken while it is used: parameters that build a notification while they are
-    /// serialised find an empty one.
+    /// The scratch buffer, taken while it is in use: a `Serialize` that builds a
+    /// notification of its own finds an empty one.
     static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
@@ -40,7 +40,8 @@ impl Body {
         }
     }
 
-    /// Copied once its length is known: one allocation, of just the size.
+    /// Serialises into the scratch buffer and copies the result: one allocation of
+    /// exactly the size of the frame.
     pub(super) fn with_params(
         method: &Method,
         params: &impl Serialize,
@@ -65,7 +66,7 @@ impl Body {
     }
 }
 
-/// Writes into a buffer that is used again and again.
+/// Runs `write` with the thread's scratch buffer, which is empty.
 pub(super) fn with_scratch<T>(write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
     let mut text = SCRATCH.take();
     text.clear();
@@ -76,7 +77,7 @@ pub(super) fn with_scratch<T>(write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
     written
 }
 
-/// Appends an object, on one line.
+/// Appends the JSON of an object, on one line.
 pub(super) fn write_object(text: &mut Vec<u8>, object: &impl Serialize) -> Result<(), EncodeError> {
     let start = text.len();
     let written = serde_json::to_writer(&mut *text, object);
@@ -84,8 +85,8 @@ pub(super) fn write_object(text: &mut Vec<u8>, object: &impl Serialize) -> Resul
     if text.get(start) != Some(&b'{') {
         return Err(EncodeError::NotAnObject);
     }
-    // JSON that was kept as text may have line ends, and none of them inside a string:
-    // a frame is one line.
+    // A frame is one line. Raw JSON values may contain line ends, but never inside of a
+    // string, so each can become a space.
     let mut next = start;
     while let Some(found) = memchr::memchr2(b'\n', b'\r', &text[next..]) {
         next += found;

@@ -2,7 +2,8 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::*;
-use crate::{Level, LogMessage, Voice};
+use crate::testing::FileResource;
+use crate::{Level, LogMessage, MessageTemplate};
 
 struct Unserialisable;
 
@@ -136,7 +137,7 @@ fn object() -> impl Strategy<Value = Map<String, Value>> {
 }
 
 proptest! {
-    /// However it was put together, the message is the same.
+    /// The message does not depend on how it was composed.
     #[test]
     fn members_are_the_same_wherever_they_were_serialised(
         first in object(), own in object(), shared in object(),
@@ -146,8 +147,8 @@ proptest! {
         };
         let (first, own, shared) = (named("first", first), named("own", own), named("shared", shared));
         let members = SharedMembers::new(&shared).unwrap();
-        let voice = Voice::new(Level::Info, "x", &first).unwrap();
-        let notification = voice.say(&own, members);
+        let template = MessageTemplate::new(Level::Info, "x", &first).unwrap();
+        let notification = template.render(&own, members);
         let mut data = first;
         data.extend(own);
         data.extend(shared);
@@ -165,39 +166,40 @@ proptest! {
 #[test]
 fn what_messages_have_in_common_is_kept_once() {
     let shared = SharedMembers::new(&json!({"a": "x".repeat(1000)})).unwrap();
-    let about = About::resource(ResourceType::Events, "shop://x");
-    let voices = ["one", "two"].map(|name| {
-        let voice = Voice::new(Level::Notice, name, &json!({"for": name})).unwrap();
-        voice.about(about.clone())
+    let resource = ResourceRef::new(FileResource::Document, "shop://x");
+    let templates = ["one", "two"].map(|name| {
+        let template = MessageTemplate::new(Level::Notice, name, &json!({"for": name})).unwrap();
+        template.resource(resource.clone())
     });
-    let [one, two] = &voices;
-    let said = [one, one, two].map(|voice| voice.say(&json!({"seq": 1}), shared.clone()));
-    let piece = |of: usize, nth: usize| said[of].pieces().unwrap()[nth].as_ptr();
-    assert_eq!(piece(0, 0), piece(1, 0), "one voice");
+    let [one, two] = &templates;
+    let rendered =
+        [one, one, two].map(|template| template.render(&json!({"seq": 1}), shared.clone()));
+    let piece = |of: usize, nth: usize| rendered[of].pieces().unwrap()[nth].as_ptr();
+    assert_eq!(piece(0, 0), piece(1, 0), "one template");
     assert_ne!(piece(0, 0), piece(2, 0));
     assert_eq!(
         (piece(0, 2), piece(1, 2)),
         (piece(1, 2), piece(2, 2)),
         "the same news"
     );
-    assert_eq!(said[0].about(), Some(&about));
-    assert_eq!(said[0].method(), &Method::MESSAGE);
+    assert_eq!(rendered[0].resource(), Some(&resource));
+    assert_eq!(rendered[0].method(), &Method::MESSAGE);
 }
 
 #[test]
 fn only_objects_have_members() {
-    let voice = Voice::new(Level::Info, "x", &json!({})).unwrap();
+    let template = MessageTemplate::new(Level::Info, "x", &json!({})).unwrap();
     for data in [json!(1), json!(null), json!([1]), json!("}}}"), json!([{}])] {
         let shared = SharedMembers::new(&data);
         assert!(matches!(shared, Err(EncodeError::NotAnObject)));
-        let silent = Voice::new(Level::Info, "x", &data);
+        let silent = MessageTemplate::new(Level::Info, "x", &data);
         assert!(matches!(silent, Err(EncodeError::NotAnObject)));
-        let said = voice.say(&data, SharedMembers::default());
+        let rendered = template.render(&data, SharedMembers::default());
         assert!(
-            matches!(said.frame(), Err(EncodeError::NotAnObject)),
+            matches!(rendered.frame(), Err(EncodeError::NotAnObject)),
             "{data}"
         );
-        assert_eq!(said.bytes_len(), 0);
+        assert_eq!(rendered.bytes_len(), 0);
     }
     let shared = SharedMembers::new(&Unserialisable);
     assert!(matches!(shared, Err(EncodeError::Json(_))));
@@ -215,10 +217,14 @@ fn spaces_are_no_members() {
                 (full, empty, empty),
             ];
             for (first, own, shared) in texts {
-                let voice = Voice::new(Level::Info, "x", &raw(first)).unwrap();
+                let template = MessageTemplate::new(Level::Info, "x", &raw(first)).unwrap();
                 let shared = SharedMembers::new(&raw(shared)).unwrap();
-                let said = voice.say(&raw(own), shared);
-                assert_eq!(parsed(&said)["params"]["data"], json!({"a": 1}), "{said:?}");
+                let rendered = template.render(&raw(own), shared);
+                assert_eq!(
+                    parsed(&rendered)["params"]["data"],
+                    json!({"a": 1}),
+                    "{rendered:?}"
+                );
             }
         }
     }

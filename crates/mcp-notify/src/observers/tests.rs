@@ -6,8 +6,8 @@ use tokio::time::{Duration, Instant};
 use tracing::Level as LogLevel;
 
 use super::*;
-use crate::delivery::{Outcome, SEND_DEADLINE};
-use crate::list_changed::Registry;
+use crate::delivery::{DeliveryOutcome, SEND_DEADLINE};
+use crate::list_changed::ListKind;
 use crate::session::CloseReason;
 use crate::sink::{OutboxSink, SendError, SendFuture};
 use crate::testing::{Act, Log, Scripted, millis};
@@ -26,7 +26,7 @@ fn registry(sink: &Scripted, sessions: &[Session]) -> ObserverRegistry {
 }
 
 fn changed() -> Notification {
-    Notification::list_changed(Registry::Tools)
+    Notification::list_changed(ListKind::Tools)
 }
 
 fn reset() -> SendError {
@@ -50,7 +50,7 @@ async fn one_failing_session_does_not_stop_the_others_and_leaves_after_the_broad
     assert_eq!(broadcast.delivered(), 2);
     assert!(matches!(
         broadcast.outcome(&all[1]),
-        Some(Outcome::Abandoned { .. })
+        Some(DeliveryOutcome::Abandoned { .. })
     ));
     assert_eq!((sink.accepted("a").len(), sink.accepted("c").len()), (1, 1));
     assert_eq!(registry.len(), 2);
@@ -112,14 +112,14 @@ async fn who_hangs_panics_or_closes_in_the_middle_does_not_touch_the_others() {
     assert_eq!(fine.at, start, "nobody waited for anybody else");
     assert!(matches!(
         broadcast.outcome(&all[1]),
-        Some(Outcome::Abandoned {
+        Some(DeliveryOutcome::Abandoned {
             error: SendError::Panicked(_),
             ..
         })
     ));
     assert!(matches!(
         broadcast.outcome(&all[2]),
-        Some(Outcome::SessionEnded)
+        Some(DeliveryOutcome::SessionEnded)
     ));
     assert_eq!(registry.len(), 2, "the panicking and the fine one stay");
 }
@@ -249,7 +249,7 @@ async fn two_transports_get_the_same_bytes() {
         assert_eq!(registry.broadcast(&changed()).await.delivered(), 1);
     }
     let mut batch = session.outbox().reader().next().await.unwrap();
-    let Some(crate::Item::Notification(queued)) = batch.deliver() else {
+    let Some(crate::OutboxItem::Notification(queued)) = batch.deliver() else {
         panic!("one waits")
     };
     assert_eq!(&memory.0.lock()[..], &queued.frame().unwrap()[..]);
@@ -267,7 +267,7 @@ async fn two_changes_make_two_notifications_however_close_they_are() {
     assert_eq!(sink.accepted("a").len(), 2);
 }
 
-/// Never waits, and does as its number says.
+/// Sends without waiting; the result depends on the number of the call.
 struct Immediate(AtomicUsize);
 
 impl NotificationSink for Immediate {
@@ -275,7 +275,7 @@ impl NotificationSink for Immediate {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn send_now(&self, session: &Session, _: &Notification) -> Option<Result<(), SendError>> {
+    fn try_send(&self, session: &Session, _: &Notification) -> Option<Result<(), SendError>> {
         self.0.fetch_add(1, Ordering::Relaxed);
         match session.name() {
             "panics" => panic!("the sink broke"),

@@ -1,34 +1,35 @@
-//! The queues of an outbox: pure data, no lock and no time.
+//! The queues of an outbox: plain data without locks and time.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 
-use super::{Gap, Item, OutboxLimits, PushOutcome};
-use crate::notification::{CoalesceKey, Notification, Tier};
+use super::{Gap, OutboxItem, OutboxLimits, PushOutcome};
+use crate::notification::{CoalesceKey, Notification, Priority};
 
-/// What capacity a drained queue may keep. More is given back, so that a
-/// session that was slow once does not stay large.
+/// The capacity that a drained queue keeps. More is freed, so that a session that was
+/// slow once does not stay large.
 const IDLE_CAPACITY: usize = 32;
 
-/// Both tiers, and where each key waits.
+/// The lanes of both priorities, and the position of each pending key.
 pub(super) struct Lanes {
     limits: OutboxLimits,
     critical: Lane,
     informational: Lane,
-    keys: HashMap<CoalesceKey, Place, BuildHasherDefault<Prehashed>>,
+    keys: HashMap<CoalesceKey, Position, BuildHasherDefault<Prehashed>>,
 }
 
-/// What a push did. `evicted` holds everything dropped by it, the newcomer
-/// included if it was refused.
+/// The result of a push. `evicted` holds all notifications that it dropped, including
+/// the pushed one if it was refused.
 pub(super) struct Pushed {
     pub(super) outcome: PushOutcome,
     pub(super) evicted: Vec<Notification>,
 }
 
-/// Slots in order. A slot's sequence number is `first` plus its index, modulo
-/// the width of the number, so it stays valid while others come and go.
+/// The slots of one priority, in order. The sequence number of a slot is `first` plus
+/// its index, modulo the width of the number, so that it stays valid while other slots
+/// are added and removed.
 struct Lane {
-    tier: Tier,
+    priority: Priority,
     first: u64,
     slots: VecDeque<Slot>,
     items: usize,
@@ -38,25 +39,26 @@ struct Lane {
 enum Slot {
     Item(Notification),
     Gap(u64),
-    /// Its notification moved to the other tier.
+    /// The notification moved to the other priority.
     Vacant,
 }
 
-/// What a reader took, and the lane it came from: a key that waited as critical
-/// did so whatever the tier of its newest notification.
+/// An item that a reader took, and the priority of its lane: a key that was queued as
+/// critical stays so, whatever the priority of its newest notification.
 #[derive(Clone)]
 pub(super) struct Taken {
-    pub(super) item: Item,
-    pub(super) tier: Tier,
+    pub(super) item: OutboxItem,
+    pub(super) priority: Priority,
 }
 
+/// The position of a notification.
 #[derive(Clone, Copy)]
-struct Place {
-    tier: Tier,
+struct Position {
+    priority: Priority,
     sequence: u64,
 }
 
-/// Keys bring their own hash.
+/// A hasher for keys that are hashed already.
 #[derive(Default)]
 struct Prehashed(u64);
 
@@ -66,8 +68,8 @@ impl Lanes {
     pub(super) fn new(limits: OutboxLimits) -> Self {
         Self {
             limits,
-            critical: Lane::new(Tier::Critical),
-            informational: Lane::new(Tier::Informational),
+            critical: Lane::new(Priority::Critical),
+            informational: Lane::new(Priority::Informational),
             keys: HashMap::default(),
         }
     }
@@ -80,7 +82,7 @@ impl Lanes {
         self.critical.bytes + self.informational.bytes
     }
 
-    /// Whether half of what may wait does.
+    /// Whether half of a limit is reached.
     pub(super) fn half_full(&self) -> bool {
         let limits = self.limits;
         self.messages() * 2 >= limits.messages_max || self.bytes() * 2 >= limits.bytes_max
@@ -101,15 +103,15 @@ impl Lanes {
 
     pub(super) fn push(&mut self, notification: Notification) -> Pushed {
         if !self.has_room_for(&notification) {
-            self.lane(notification.tier()).gap_back();
+            self.lane(notification.priority()).gap_back();
             return Pushed {
                 outcome: PushOutcome::Refused,
                 evicted: vec![notification],
             };
         }
-        let (place, merged) = self.place(notification);
+        let (position, merged) = self.enqueue(notification);
         let mut evicted = Vec::new();
-        self.enforce_limits(Some(place), &mut evicted);
+        self.enforce_limits(Some(position), &mut evicted);
         let outcome = if merged {
             PushOutcome::Merged {
                 evicted: evicted.len(),
@@ -122,7 +124,7 @@ impl Lanes {
         Pushed { outcome, evicted }
     }
 
-    /// Everything that waits, critical first.
+    /// Takes everything, critical first.
     pub(super) fn take(&mut self, into: &mut Vec<Taken>) {
         self.critical.drain(into);
         self.informational.drain(into);
@@ -133,23 +135,23 @@ impl Lanes {
         }
     }
 
-    /// Puts back what was taken and not delivered, before everything that came
-    /// since. Returns how many a newer one had replaced meanwhile, and what no
-    /// longer fits.
+    /// Puts back what was taken and not delivered, before all later notifications.
+    /// Returns how many a newer one had replaced meanwhile, and those that no longer
+    /// fit.
     pub(super) fn put_back(&mut self, items: VecDeque<Taken>) -> (u64, Vec<Notification>) {
         let mut merged = 0;
-        for Taken { item, tier } in items.into_iter().rev() {
+        for Taken { item, priority } in items.into_iter().rev() {
             match item {
-                Item::Gap(gap) => self.lane(tier).gap_front(gap.dropped),
-                Item::Notification(notification) => {
+                OutboxItem::Gap(gap) => self.lane(priority).gap_front(gap.dropped),
+                OutboxItem::Notification(notification) => {
                     let key = notification.coalesce_key().cloned();
                     if key.as_ref().is_some_and(|key| self.keys.contains_key(key)) {
                         merged += 1;
                         continue;
                     }
-                    let sequence = self.lane(tier).push_front(notification);
+                    let sequence = self.lane(priority).push_front(notification);
                     if let Some(key) = key {
-                        self.keys.insert(key, Place { tier, sequence });
+                        self.keys.insert(key, Position { priority, sequence });
                     }
                 }
             }
@@ -159,54 +161,54 @@ impl Lanes {
         (merged, evicted)
     }
 
-    /// Whether the newcomer could fit if everything went that may go for it.
+    /// Whether the newcomer would fit if everything were evicted that may be evicted for
+    /// it.
     fn has_room_for(&self, newcomer: &Notification) -> bool {
-        let waiting = newcomer.coalesce_key().and_then(|key| self.keys.get(key));
-        let waits_as_critical = waiting.is_some_and(|place| place.tier == Tier::Critical);
-        let (items, bytes) = match newcomer.tier() {
-            Tier::Informational if !waits_as_critical => (self.critical.items, self.critical.bytes),
-            Tier::Critical | Tier::Informational => (0, 0),
+        let pending = newcomer.coalesce_key().and_then(|key| self.keys.get(key));
+        let is_critical = pending.is_some_and(|at| at.priority == Priority::Critical);
+        let (items, bytes) = match newcomer.priority() {
+            Priority::Informational if !is_critical => (self.critical.items, self.critical.bytes),
+            Priority::Critical | Priority::Informational => (0, 0),
         };
         items < self.limits.messages_max && bytes + newcomer.bytes_len() <= self.limits.bytes_max
     }
 
-    /// Replaces the one with the same key, or joins the end of its lane.
-    /// Where it stands now, and whether it replaced one.
-    fn place(&mut self, notification: Notification) -> (Place, bool) {
-        let tier = notification.tier();
+    /// Replaces the pending notification with the same key, or appends to the lane.
+    /// Returns the position, and whether one was replaced.
+    fn enqueue(&mut self, notification: Notification) -> (Position, bool) {
+        let priority = notification.priority();
         let Some(key) = notification.coalesce_key() else {
-            let sequence = self.lane(tier).push_back(notification);
-            return (Place { tier, sequence }, false);
+            let sequence = self.lane(priority).push_back(notification);
+            return (Position { priority, sequence }, false);
         };
         match self.keys.get(key).copied() {
-            // A key that waits as critical stays so, or an older critical one
-            // could be overtaken by nothing and a newer one by it.
-            Some(place) if place.tier == tier || place.tier == Tier::Critical => {
-                self.lane(place.tier).replace(place.sequence, notification);
-                (place, true)
+            // A key that is pending as critical keeps its position: its update must
+            // not fall behind later critical notifications.
+            Some(at) if at.priority == priority || at.priority == Priority::Critical => {
+                self.lane(at.priority).replace(at.sequence, notification);
+                (at, true)
             }
-            waiting => {
-                if let Some(place) = waiting {
-                    self.lane(place.tier).vacate(place.sequence);
+            pending => {
+                if let Some(at) = pending {
+                    self.lane(at.priority).vacate(at.sequence);
                 }
                 let key = key.clone();
-                let sequence = self.lane(tier).push_back(notification);
-                let place = Place { tier, sequence };
-                self.keys.insert(key, place);
-                (place, waiting.is_some())
+                let sequence = self.lane(priority).push_back(notification);
+                let position = Position { priority, sequence };
+                self.keys.insert(key, position);
+                (position, pending.is_some())
             }
         }
     }
 
-    /// Evicts until the rest fits. The newcomer stays: it may stand in the
-    /// oldest place and be larger than the one before it, and room for it was
-    /// found before it was placed.
-    fn enforce_limits(&mut self, newcomer: Option<Place>, evicted: &mut Vec<Notification>) {
+    /// Evicts until the limits hold. The newcomer is never evicted, even if it replaced
+    /// the oldest notification and is larger: that it fits was checked before.
+    fn enforce_limits(&mut self, newcomer: Option<Position>, evicted: &mut Vec<Notification>) {
         let mut newcomer = newcomer;
         while self.messages() > self.limits.messages_max || self.bytes() > self.limits.bytes_max {
             let Some(oldest) = self
-                .evict_oldest(Tier::Informational, &mut newcomer)
-                .or_else(|| self.evict_oldest(Tier::Critical, &mut newcomer))
+                .evict_oldest(Priority::Informational, &mut newcomer)
+                .or_else(|| self.evict_oldest(Priority::Critical, &mut newcomer))
             else {
                 return;
             };
@@ -217,30 +219,34 @@ impl Lanes {
         }
     }
 
-    /// Evicts the oldest of a lane other than the newcomer. If the newcomer
-    /// stands before that, its place moves.
-    fn evict_oldest(&mut self, tier: Tier, newcomer: &mut Option<Place>) -> Option<Notification> {
-        let kept = newcomer.filter(|place| place.tier == tier);
-        let lane = self.lane(tier);
-        let (evicted, moved) = lane.evict_oldest(kept.map(|place| place.sequence))?;
+    /// Evicts the oldest notification of a lane other than the newcomer. If the newcomer
+    /// precedes it, its position changes.
+    fn evict_oldest(
+        &mut self,
+        priority: Priority,
+        newcomer: &mut Option<Position>,
+    ) -> Option<Notification> {
+        let kept = newcomer.filter(|at| at.priority == priority);
+        let lane = self.lane(priority);
+        let (evicted, moved) = lane.evict_oldest(kept.map(|at| at.sequence))?;
         if let Some(sequence) = moved {
             let key = match lane.slot(sequence) {
                 Slot::Item(notification) => notification.coalesce_key().cloned(),
                 Slot::Gap(_) | Slot::Vacant => None,
             };
-            let place = Place { tier, sequence };
-            *newcomer = Some(place);
+            let position = Position { priority, sequence };
+            *newcomer = Some(position);
             if let Some(key) = key {
-                self.keys.insert(key, place);
+                self.keys.insert(key, position);
             }
         }
         Some(evicted)
     }
 
-    fn lane(&mut self, tier: Tier) -> &mut Lane {
-        match tier {
-            Tier::Critical => &mut self.critical,
-            Tier::Informational => &mut self.informational,
+    fn lane(&mut self, priority: Priority) -> &mut Lane {
+        match priority {
+            Priority::Critical => &mut self.critical,
+            Priority::Informational => &mut self.informational,
         }
     }
 }
@@ -248,9 +254,9 @@ impl Lanes {
 // === impl Lane ===
 
 impl Lane {
-    fn new(tier: Tier) -> Self {
+    fn new(priority: Priority) -> Self {
         Self {
-            tier,
+            priority,
             first: 0,
             slots: VecDeque::new(),
             items: 0,
@@ -287,7 +293,7 @@ impl Lane {
         let index = usize::try_from(sequence.wrapping_sub(self.first)).ok();
         index
             .and_then(|index| self.slots.get_mut(index))
-            .expect("a key that waits has its slot in the lane")
+            .expect("a pending key has its slot in the lane")
     }
 
     fn replace(&mut self, sequence: u64, newer: Notification) {
@@ -309,7 +315,7 @@ impl Lane {
         self.trim();
     }
 
-    /// A hole at either end needs no slot.
+    /// Removes vacant slots at both ends.
     fn trim(&mut self) {
         while matches!(self.slots.front(), Some(Slot::Vacant)) {
             self.pop_front_slot();
@@ -333,9 +339,9 @@ impl Lane {
         }
     }
 
-    /// Removes the oldest item, the one at `kept` excepted, and leaves a gap in
-    /// its place, joined with the gaps beside it. Also says where the kept one
-    /// stands now, if it had to move.
+    /// Removes the oldest item other than `kept`, and leaves a gap in its place, merged
+    /// with adjacent gaps. Also returns the new sequence number of the kept item, if it
+    /// changed.
     fn evict_oldest(&mut self, kept: Option<u64>) -> Option<(Notification, Option<u64>)> {
         if self.items <= usize::from(kept.is_some()) {
             return None;
@@ -369,14 +375,14 @@ impl Lane {
     }
 
     fn drain(&mut self, into: &mut Vec<Taken>) {
-        let tier = self.tier;
+        let priority = self.priority;
         into.extend(self.slots.drain(..).filter_map(|slot| {
             let item = match slot {
-                Slot::Item(notification) => Item::Notification(notification),
-                Slot::Gap(dropped) => Item::Gap(Gap { dropped, tier }),
+                Slot::Item(notification) => OutboxItem::Notification(notification),
+                Slot::Gap(dropped) => OutboxItem::Gap(Gap { dropped, priority }),
                 Slot::Vacant => return None,
             };
-            Some(Taken { item, tier })
+            Some(Taken { item, priority })
         }));
         self.slots.shrink_to(IDLE_CAPACITY);
         (self.items, self.bytes) = (0, 0);
@@ -387,7 +393,7 @@ impl Lane {
 
 impl Taken {
     pub(super) fn is_notification(&self) -> bool {
-        matches!(self.item, Item::Notification(_))
+        matches!(self.item, OutboxItem::Notification(_))
     }
 }
 

@@ -45,11 +45,11 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 0..120)
 }
 
-/// What waits, as a plain list: number, tier, key, bytes. Order within a tier
+/// The pending notifications as a plain list: number, priority, key, bytes. Order within a priority
 /// is the order of the list.
 #[derive(Default)]
 struct Model {
-    waiting: Vec<Waiting>,
+    waiting: Vec<Pending>,
     delivered: u64,
     merged: u64,
     dropped: u64,
@@ -61,9 +61,9 @@ struct Model {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Waiting {
+struct Pending {
     number: u64,
-    /// The tier it waits in: a key once critical stays so.
+    /// The priority of its lane: a key stays critical once it was.
     critical: bool,
     key: Option<u8>,
     bytes: usize,
@@ -84,7 +84,7 @@ impl Model {
         self.unannounced += 1;
     }
 
-    /// The next notification, and what becomes of it.
+    /// The next notification, and its expected outcome.
     fn next(
         &mut self,
         critical: bool,
@@ -93,7 +93,7 @@ impl Model {
     ) -> (Notification, PushOutcome) {
         let number = self.pushed;
         let pushed = notification(number, critical, key, padding);
-        let outcome = self.push(Waiting {
+        let outcome = self.push(Pending {
             number,
             critical,
             key,
@@ -102,7 +102,7 @@ impl Model {
         (pushed, outcome)
     }
 
-    fn push(&mut self, newcomer: Waiting) -> PushOutcome {
+    fn push(&mut self, newcomer: Pending) -> PushOutcome {
         self.pushed += 1;
         if self.closed {
             self.dropped += 1;
@@ -113,7 +113,7 @@ impl Model {
             .iter()
             .position(|w| w.key.is_some() && w.key == newcomer.key);
         let lane = newcomer.critical || older.is_some_and(|at| self.waiting[at].critical);
-        let fixed = |w: &&Waiting| !lane && w.critical;
+        let fixed = |w: &&Pending| !lane && w.critical;
         let (items, bytes) = (
             self.waiting.iter().filter(fixed).count(),
             self.waiting
@@ -126,7 +126,7 @@ impl Model {
             self.drop_one();
             return PushOutcome::Refused;
         }
-        let newcomer = Waiting {
+        let newcomer = Pending {
             critical: lane,
             ..newcomer
         };
@@ -149,7 +149,7 @@ impl Model {
         }
     }
 
-    /// Drops the oldest, the newcomer excepted, until the rest fits.
+    /// Drops the oldest except the newcomer, until the limits hold.
     fn enforce(&mut self, newcomer: Option<u64>) -> usize {
         let mut evicted = 0;
         while self.waiting.len() > LIMITS.messages_max || self.bytes() > LIMITS.bytes_max {
@@ -166,7 +166,7 @@ impl Model {
     }
 
     /// In the order a reader sees them.
-    fn ordered(&self) -> Vec<Waiting> {
+    fn ordered(&self) -> Vec<Pending> {
         let (critical, informational): (Vec<_>, Vec<_>) =
             self.waiting.iter().copied().partition(|w| w.critical);
         critical.into_iter().chain(informational).collect()
@@ -194,7 +194,7 @@ fn number(notification: &Notification) -> u64 {
         .unwrap()
 }
 
-fn batch(outbox: &Outbox) -> Option<Batch> {
+fn batch(outbox: &Outbox) -> Option<OutboxBatch> {
     match outbox
         .reader()
         .poll_next(&mut Context::from_waker(Waker::noop()))
@@ -294,8 +294,8 @@ fn take(
     while delivered < deliver {
         match batch.deliver() {
             None => break,
-            Some(Item::Gap(gap)) => model.announced += gap.dropped,
-            Some(Item::Notification(got)) => {
+            Some(OutboxItem::Gap(gap)) => model.announced += gap.dropped,
+            Some(OutboxItem::Notification(got)) => {
                 prop_assert_eq!(number(&got), ordered[delivered].number);
                 delivered += 1;
             }
@@ -304,9 +304,9 @@ fn take(
     model.delivered += delivered as u64;
     let mut gone = delivered;
     for _ in 0..abandon {
-        // Skip gaps: giving one up loses the announcement, which is another matter.
-        while matches!(batch.front(), Some(Item::Gap(_))) {
-            if let Some(Item::Gap(gap)) = batch.deliver() {
+        // Skips gaps: abandoning one loses its announcement, which is not modelled.
+        while matches!(batch.front(), Some(OutboxItem::Gap(_))) {
+            if let Some(OutboxItem::Gap(gap)) = batch.deliver() {
                 model.announced += gap.dropped;
             }
         }
@@ -340,7 +340,7 @@ fn take(
 proptest! {
     #[test]
     fn delivered_and_merged_and_dropped_and_pending_are_all_that_was_pushed(steps in steps()) {
-        // A key belongs to one tier here; moving between tiers has its own test.
+        // A key belongs to one priority here; moving between priorities has its own test.
         let steps = steps.into_iter().map(|step| match step {
             Step::Push { key: Some(key), padding, .. } => {
                 Step::Push { critical: key % 2 == 0, key: Some(key), padding }

@@ -1,4 +1,5 @@
-//! Reading an outbox: everything that waits, at once, and an account of it.
+//! The reader of an outbox: takes everything that is pending, and reports what was
+//! delivered.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -8,55 +9,56 @@ use std::task::{Context, Poll};
 use thiserror::Error;
 
 use super::lanes::Taken;
-use super::{Gap, Item, Shared, State};
-use crate::notification::{Notification, Tier};
+use super::{Gap, OutboxItem, Shared, State};
+use crate::notification::{Notification, Priority};
 
 /// The one reader of an outbox. Made by [`Outbox::reader`](super::Outbox::reader).
 ///
-/// Dropping it leaves what waits in the outbox, for the next reader.
+/// Dropping it leaves pending notifications in the outbox, for the next reader.
 ///
-/// A newer reader gets everything this one took and did not report as
-/// delivered or given up, at once and before all that came since: order holds
-/// across the change. What this one was just writing may therefore be written
-/// by both.
-pub struct Reader {
+/// A newer reader immediately gets everything that this one took and did not report as
+/// delivered or abandoned, before all later notifications: order is kept across the
+/// takeover. What this reader is writing at that moment may therefore be written by
+/// both.
+pub struct OutboxReader {
     shared: Arc<Shared>,
     epoch: u64,
 }
 
-/// What a reader took: deliver it from the front, and say of each what became
-/// of it.
+/// The items that a reader took, to be reported as delivered or abandoned from the
+/// front.
 ///
-/// Dropping a batch puts back what is left in it, before everything that came
-/// since: a stream that ends in the middle loses nothing that it did not take.
+/// Dropping a batch puts the remaining items back before all later ones, so that a
+/// stream that breaks loses nothing that it did not take.
 ///
-/// When a newer reader takes over, it gets what is left. The batch is empty
-/// from then on, and nothing done with it counts.
-pub struct Batch {
+/// When a newer reader takes over, it gets the remaining items. The batch is empty from
+/// then on, and its methods have no effect.
+pub struct OutboxBatch {
     shared: Arc<Shared>,
     lease: u64,
-    /// As the lease has it, so that a look at the front can be a reference.
-    left: Left,
+    /// A copy of the lease's state, so that [`front`](Self::front) can return a
+    /// reference.
+    remaining: Remaining,
 }
 
-/// What one batch holds, kept with the outbox so that it can be taken back.
+/// What one batch holds, kept in the outbox so that it can be reclaimed.
 pub(super) struct Lease {
     id: u64,
-    left: Left,
+    remaining: Remaining,
 }
 
-/// What is left of what was taken. A batch and its lease share the items, so that
-/// taking many touches none of them.
+/// The remaining items of a batch. A batch and its lease share the items, so that
+/// taking many items copies none of them.
 #[derive(Clone)]
-struct Left {
+struct Remaining {
     items: Arc<Vec<Taken>>,
-    /// How many of the items are gone.
-    gone: usize,
-    /// Stands before the items: what was given up.
+    /// The number of items that were removed.
+    removed: usize,
+    /// Precedes the items: what was abandoned.
     gap: Option<Taken>,
 }
 
-/// Why there is nothing more to read.
+/// Why a reader has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ReadEnd {
@@ -66,20 +68,20 @@ pub enum ReadEnd {
     /// A newer reader took over.
     #[error("a newer reader took over")]
     Superseded,
-    /// The sink puts everything back into the outbox it would be read from;
+    /// The sink pushes to the outbox that it would be fed from;
     /// see [`NotificationSink::queues`](crate::NotificationSink::queues).
     #[error("the sink puts notifications back into the outbox")]
     Circular,
 }
 
-// === impl Reader ===
+// === impl OutboxReader ===
 
-impl Reader {
+impl OutboxReader {
     pub(super) fn new(shared: Arc<Shared>, epoch: u64) -> Self {
         Self { shared, epoch }
     }
 
-    /// Whether no newer reader took over.
+    /// Whether no newer reader has taken over.
     pub fn is_current(&self) -> bool {
         self.shared.state.lock().epoch == self.epoch
     }
@@ -99,32 +101,33 @@ impl Reader {
         .await;
     }
 
-    /// Waits until something waits, and takes all of it.
+    /// Waits until something is pending, and takes all of it.
     ///
     /// Cancel-safe: nothing is taken before the future is ready.
     ///
     /// # Errors
-    /// [`ReadEnd`], and then for ever.
-    pub async fn next(&mut self) -> Result<Batch, ReadEnd> {
+    /// [`ReadEnd`], which is final.
+    pub async fn next(&mut self) -> Result<OutboxBatch, ReadEnd> {
         std::future::poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    /// Whether there is anything to take, an end included. Wakes nobody.
+    /// Whether [`poll_next`](Self::poll_next) would be ready, with a batch or an end.
+    /// Registers no waker.
     pub fn is_ready(&self) -> bool {
         let state = self.shared.state.lock();
         state.closed || state.epoch != self.epoch || !state.lanes.is_empty()
     }
 
-    /// Ready when half of what there is room for waits, or at an end: for a
-    /// hand-written body that has just written, and lets what comes next come
-    /// together. Until then the reader is woken by nothing else in the outbox; a
-    /// timer of its own says when it has waited enough.
+    /// Ready when the outbox is half full, or at an end: for a hand-written body that
+    /// has just written and gathers the next notifications into one write. Until then
+    /// no other event of the outbox wakes the reader; it needs a timer of its own for
+    /// the longest time to gather.
     pub fn poll_half_full(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let mut state = self.shared.state.lock();
         if state.closed || state.epoch != self.epoch || state.lanes.half_full() {
             return Poll::Ready(());
         }
-        state.patient = true;
+        state.wake_half_full = true;
         let old = state.waker.replace(cx.waker().clone());
         drop(state);
         drop(old);
@@ -134,8 +137,8 @@ impl Reader {
     /// As [`next`](Self::next), for a hand-written stream or body.
     ///
     /// # Errors
-    /// [`ReadEnd`], and then for ever.
-    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Batch, ReadEnd>> {
+    /// [`ReadEnd`], which is final.
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<OutboxBatch, ReadEnd>> {
         let mut state = self.shared.state.lock();
         if state.closed {
             return Poll::Ready(Err(ReadEnd::Closed));
@@ -144,8 +147,9 @@ impl Reader {
             return Poll::Ready(Err(ReadEnd::Superseded));
         }
         if state.lanes.is_empty() {
-            // Replacing drops the old waker, whose code is not ours: outside the lock.
-            state.patient = false;
+            // The old waker is dropped outside of the lock, because its code is not of
+            // this crate.
+            state.wake_half_full = false;
             let old = state.waker.replace(cx.waker().clone());
             drop(state);
             drop(old);
@@ -157,129 +161,138 @@ impl Reader {
         state.overflow_logged = false;
         state.last_lease += 1;
         let id = state.last_lease;
-        let left = Left {
+        let remaining = Remaining {
             items: Arc::new(items),
-            gone: 0,
+            removed: 0,
             gap: None,
         };
         state.leases.push(Lease {
             id,
-            left: left.clone(),
+            remaining: remaining.clone(),
         });
         drop(state);
-        Poll::Ready(Ok(Batch {
+        Poll::Ready(Ok(OutboxBatch {
             shared: Arc::clone(&self.shared),
             lease: id,
-            left,
+            remaining,
         }))
     }
 }
 
-impl fmt::Debug for Reader {
+impl fmt::Debug for OutboxReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reader")
+        f.debug_struct("OutboxReader")
             .field("epoch", &self.epoch)
             .finish_non_exhaustive()
     }
 }
 
-// === impl Batch ===
+// === impl OutboxBatch ===
 
-impl Batch {
-    /// What comes next.
-    pub fn front(&self) -> Option<&Item> {
+impl OutboxBatch {
+    /// The next item.
+    pub fn front(&self) -> Option<&OutboxItem> {
         self.iter().next()
     }
 
-    /// All that is left, from the front, gaps included.
-    pub fn iter(&self) -> impl Iterator<Item = &Item> {
+    /// The remaining items from the front, gaps included.
+    pub fn iter(&self) -> impl Iterator<Item = &OutboxItem> {
         let held = self.is_held();
-        let left = self.left.iter().filter(move |_| held);
-        left.map(|taken| &taken.item)
+        let remaining = self.remaining.iter().filter(move |_| held);
+        remaining.map(|taken| &taken.item)
     }
 
-    /// How many items are left, gaps included.
+    /// The number of remaining items, gaps included.
     pub fn len(&self) -> usize {
-        if self.is_held() { self.left.len() } else { 0 }
+        if self.is_held() {
+            self.remaining.len()
+        } else {
+            0
+        }
     }
 
-    /// Whether nothing is left.
+    /// Whether no item remains.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Removes the front one and counts it as delivered: the stream took it.
-    pub fn deliver(&mut self) -> Option<Item> {
-        let front = self.left.iter().next()?.item.clone();
+    /// Removes the front item and counts it as delivered.
+    pub fn deliver(&mut self) -> Option<OutboxItem> {
+        let front = self.remaining.iter().next()?.item.clone();
         (self.deliver_first(1) == 1).then_some(front)
     }
 
-    /// Removes that many from the front and counts them as delivered, at once: for
-    /// a stream that takes several in one write. How many there were.
+    /// Removes that many items from the front and counts them as delivered, for a stream
+    /// that takes several in one write. Returns how many there were.
     pub fn deliver_first(&mut self, count: usize) -> usize {
         let mut state = self.shared.state.lock();
         let Some(lease) = state.lease(self.lease) else {
             return 0;
         };
         let (mut removed, mut notifications) = (0, 0);
-        for taken in self.left.iter().take(count) {
+        for taken in self.remaining.iter().take(count) {
             removed += 1;
             notifications += u64::from(taken.is_notification());
         }
-        lease.left.skip(removed);
-        self.left.skip(removed);
+        lease.remaining.skip(removed);
+        self.remaining.skip(removed);
         state.in_flight -= notifications;
         state.delivered += notifications;
         removed
     }
 
-    /// All that is left, counted as delivered at once: for a stream that takes
+    /// Removes all remaining items and counts them as delivered, for a stream that takes
     /// everything in one write.
-    pub fn deliver_all(&mut self) -> impl Iterator<Item = Item> + use<> {
-        let left = self.left.clone();
+    pub fn deliver_all(&mut self) -> impl Iterator<Item = OutboxItem> + use<> {
+        let remaining = self.remaining.clone();
         let count = self.deliver_first(usize::MAX);
         let mut at = 0;
         std::iter::from_fn(move || {
-            let next = left.iter().nth(at).filter(|_| at < count)?.item.clone();
+            let next = remaining
+                .iter()
+                .nth(at)
+                .filter(|_| at < count)?
+                .item
+                .clone();
             at += 1;
             Some(next)
         })
     }
 
-    /// Gives the front one up and counts it as dropped; a gap takes its place,
-    /// joined with the one that follows, so that the reader comes to it next.
-    /// Reporting the failure is the caller's. A gap at the front is removed:
-    /// what it stands for was counted when it arose.
-    pub fn abandon(&mut self) -> Option<Item> {
+    /// Abandons the front item and counts it as dropped. A gap takes its place, merged
+    /// with a gap that follows, and is the next item. The caller has to report the
+    /// failure. A gap at the front is removed: its drops are counted already.
+    pub fn abandon(&mut self) -> Option<OutboxItem> {
         let mut state = self.shared.state.lock();
         let lease = state.lease(self.lease)?;
-        let Taken { item, tier } = self.left.iter().next()?.clone();
-        for left in [&mut lease.left, &mut self.left] {
-            left.skip(1);
-            if matches!(item, Item::Notification(_)) {
-                left.leave_gap(tier);
+        let Taken { item, priority } = self.remaining.iter().next()?.clone();
+        for remaining in [&mut lease.remaining, &mut self.remaining] {
+            remaining.skip(1);
+            if matches!(item, OutboxItem::Notification(_)) {
+                remaining.leave_gap(priority);
             }
         }
-        if matches!(item, Item::Notification(_)) {
+        if matches!(item, OutboxItem::Notification(_)) {
             state.in_flight -= 1;
             state.dropped += 1;
         }
         Some(item)
     }
 
-    /// Whether no newer reader has got what is in it.
+    /// Whether no newer reader has reclaimed the items.
     fn is_held(&self) -> bool {
         self.shared.state.lock().lease(self.lease).is_some()
     }
 }
 
-impl Drop for Batch {
+impl Drop for OutboxBatch {
     fn drop(&mut self) {
         let mut state = self.shared.state.lock();
-        let Some(left) = state.end_lease(self.lease).filter(|left| left.len() > 0) else {
+        let ended = state.end_lease(self.lease);
+        let Some(remaining) = ended.filter(|remaining| remaining.len() > 0) else {
             return;
         };
-        let evicted = state.put_back(&left);
+        let evicted = state.put_back(&remaining);
         let waker = state.waker.take();
         drop(state);
         if let Some(waker) = waker {
@@ -289,7 +302,7 @@ impl Drop for Batch {
     }
 }
 
-impl fmt::Debug for Batch {
+impl fmt::Debug for OutboxBatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.iter()).finish()
     }
@@ -299,26 +312,26 @@ impl fmt::Debug for Batch {
 
 impl State {
     fn lease(&mut self, id: u64) -> Option<&mut Lease> {
-        // As many as a reader holds batches: one, or a few.
+        // A reader holds one batch, or a few.
         self.leases.iter_mut().find(|lease| lease.id == id)
     }
 
-    fn end_lease(&mut self, id: u64) -> Option<Left> {
+    fn end_lease(&mut self, id: u64) -> Option<Remaining> {
         let at = self.leases.iter().position(|lease| lease.id == id)?;
-        Some(self.leases.remove(at).left)
+        Some(self.leases.remove(at).remaining)
     }
 
-    /// Takes back all that is with the reader. Returns what no longer fits.
+    /// Reclaims what readers hold. Returns the notifications that no longer fit.
     pub(super) fn reclaim(&mut self) -> Vec<Notification> {
         let mut evicted = Vec::new();
         while let Some(lease) = self.leases.pop() {
-            evicted.append(&mut self.put_back(&lease.left));
+            evicted.append(&mut self.put_back(&lease.remaining));
         }
         evicted
     }
 
-    fn put_back(&mut self, left: &Left) -> Vec<Notification> {
-        let items: VecDeque<Taken> = left.iter().cloned().collect();
+    fn put_back(&mut self, remaining: &Remaining) -> Vec<Notification> {
+        let items: VecDeque<Taken> = remaining.iter().cloned().collect();
         let count = items.iter().filter(|taken| taken.is_notification()).count() as u64;
         self.in_flight -= count;
         if self.closed {
@@ -332,15 +345,15 @@ impl State {
     }
 }
 
-// === impl Left ===
+// === impl Remaining ===
 
-impl Left {
+impl Remaining {
     fn iter(&self) -> impl Iterator<Item = &Taken> {
-        self.gap.iter().chain(&self.items[self.gone..])
+        self.gap.iter().chain(&self.items[self.removed..])
     }
 
     fn len(&self) -> usize {
-        self.items.len() - self.gone + usize::from(self.gap.is_some())
+        self.items.len() - self.removed + usize::from(self.gap.is_some())
     }
 
     /// Removes from the front.
@@ -348,20 +361,20 @@ impl Left {
         if count > 0 && self.gap.take().is_some() {
             count -= 1;
         }
-        self.gone = (self.gone + count).min(self.items.len());
+        self.removed = (self.removed + count).min(self.items.len());
     }
 
-    /// Puts a gap of one before the rest, or makes the one that is there longer.
-    fn leave_gap(&mut self, tier: Tier) {
+    /// Puts a gap of one before the remaining items, or extends the one at the front.
+    fn leave_gap(&mut self, priority: Priority) {
         let follows = self.iter().next().map(|taken| &taken.item);
         let dropped = match follows {
-            Some(Item::Gap(gap)) if gap.tier == tier => 1 + gap.dropped,
+            Some(OutboxItem::Gap(gap)) if gap.priority == priority => 1 + gap.dropped,
             _ => 1,
         };
         if dropped > 1 {
             self.skip(1);
         }
-        let item = Item::Gap(Gap { dropped, tier });
-        self.gap = Some(Taken { item, tier });
+        let item = OutboxItem::Gap(Gap { dropped, priority });
+        self.gap = Some(Taken { item, priority });
     }
 }

@@ -5,8 +5,7 @@ use serde_json::json;
 use tracing::Level as LogLevel;
 
 use super::*;
-use crate::metrics::ResourceType;
-use crate::testing::{Counted, Log, numbered, updated};
+use crate::testing::{Counted, FileResource, Log, numbered, updated};
 
 fn outbox(messages_max: usize, bytes_max: usize) -> Outbox {
     Outbox::new(OutboxConfig::default().limits(OutboxLimits {
@@ -38,11 +37,11 @@ fn critical_keyed(key: &str, number: usize) -> Notification {
 }
 
 /// What a reader sees: numbers, and gaps as negative counts.
-fn seen(items: impl Iterator<Item = Item>) -> Vec<i64> {
+fn seen(items: impl Iterator<Item = OutboxItem>) -> Vec<i64> {
     items
         .map(|item| match item {
-            Item::Gap(gap) => -i64::try_from(gap.dropped).unwrap(),
-            Item::Notification(notification) => {
+            OutboxItem::Gap(gap) => -i64::try_from(gap.dropped).unwrap(),
+            OutboxItem::Notification(notification) => {
                 let params = notification.params().unwrap().unwrap();
                 let params: serde_json::Value = serde_json::from_slice(&params).unwrap();
                 params["number"].as_i64().unwrap()
@@ -343,14 +342,14 @@ fn drops_are_counted_as_other_and_logged_once_until_somebody_reads() {
     };
     let outbox = Outbox::new(OutboxConfig::default().limits(limits).metrics(metrics));
     for uri in ["a", "b", "c"] {
-        let _ = outbox.push(updated(ResourceType::Graph, uri));
+        let _ = outbox.push(updated(FileResource::Folder, uri));
     }
-    assert_eq!(counted.all(), [("graph", "other", 2)]);
+    assert_eq!(counted.all(), [("folder", "other", 2)]);
     assert_eq!(log.at(LogLevel::WARN).len(), 1);
     outbox.close();
     assert_eq!(
         counted.all(),
-        [("graph", "other", 2)],
+        [("folder", "other", 2)],
         "a client that left misses nothing"
     );
 }
@@ -461,7 +460,7 @@ async fn a_key_that_waited_as_critical_comes_back_as_critical() {
     batch.abandon();
     let gap = batch.deliver();
     assert!(
-        matches!(gap, Some(Item::Gap(gap)) if gap.tier == Tier::Critical),
+        matches!(gap, Some(OutboxItem::Gap(gap)) if gap.priority == Priority::Critical),
         "{gap:?}"
     );
 }

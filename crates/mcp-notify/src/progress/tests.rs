@@ -271,9 +271,9 @@ async fn a_session_that_ends_ends_the_pump_and_not_the_work() {
 }
 
 #[derive(Clone, Default)]
-struct Heard(Arc<Mutex<Vec<&'static str>>>);
+struct HookCalls(Arc<Mutex<Vec<&'static str>>>);
 
-impl ProgressHooks for Heard {
+impl ProgressHooks for HookCalls {
     fn started(&self, _: &ProgressToken) {
         self.0.lock().push("started");
     }
@@ -301,8 +301,8 @@ async fn hooks_hear_of_start_emit_throttle_error_and_close() {
         ],
     );
     let session = Session::new("s");
-    let heard = Heard::default();
-    let (progress, pump) = Progress::start(&session, token(), &Delivery::new(sink), heard.clone());
+    let calls = HookCalls::default();
+    let (progress, pump) = Progress::start(&session, token(), &Delivery::new(sink), calls.clone());
     let mut tasks = JoinSet::new();
     tasks.spawn(pump.run());
     progress.advance(1.0, None).unwrap();
@@ -312,7 +312,7 @@ async fn hooks_hear_of_start_emit_throttle_error_and_close() {
     drop(progress);
     tasks.join_next().await.unwrap().unwrap();
     assert_eq!(
-        *heard.0.lock(),
+        *calls.0.lock(),
         ["started", "emitted", "throttled", "failed", "closed"]
     );
 }

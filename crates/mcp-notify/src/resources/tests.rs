@@ -3,10 +3,10 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::delivery::Outcome;
+use crate::delivery::DeliveryOutcome;
 use crate::session::CloseReason;
 use crate::sink::SendError;
-use crate::testing::{Act, Scripted};
+use crate::testing::{Act, FileResource, Scripted};
 
 fn index_is_consistent(subscriptions: &ResourceSubscriptions) {
     let index = subscriptions.indexes.0.lock();
@@ -51,21 +51,21 @@ fn subscribing_twice_is_once_and_unsubscribing_from_the_unknown_does_nothing() {
 
 #[test]
 fn a_uri_is_followed_from_the_first_subscriber_to_the_last() {
-    struct Following(Arc<Mutex<Vec<&'static str>>>, ResourceSubscriptions);
-    impl Drop for Following {
+    struct Guard(Arc<Mutex<Vec<&'static str>>>, ResourceSubscriptions);
+    impl Drop for Guard {
         fn drop(&mut self) {
-            // Publishing is allowed here: no lock is held.
+            // No lock is held, so publishing is allowed.
             self.1.publish(&ResourceUpdated::new("test://a"));
             self.0.lock().push("end");
         }
     }
-    let said = Arc::<Mutex<Vec<_>>>::default();
+    let calls = Arc::<Mutex<Vec<_>>>::default();
     let subscriptions = ResourceSubscriptions::default();
     let subscribe = |session: &Session| {
-        subscriptions.subscribe_following(session, "test://a", || {
+        subscriptions.subscribe_with(session, "test://a", || {
             subscriptions.publish(&ResourceUpdated::new("test://a"));
-            said.lock().push("begin");
-            Following(Arc::clone(&said), subscriptions.clone())
+            calls.lock().push("begin");
+            Guard(Arc::clone(&calls), subscriptions.clone())
         })
     };
     let sessions: Vec<_> = (0..3).map(|n| Session::new(n.to_string())).collect();
@@ -76,12 +76,12 @@ fn a_uri_is_followed_from_the_first_subscriber_to_the_last() {
     sessions[0].close(CloseReason::Down);
     assert_eq!(subscribe(&sessions[0]), Err(SubscribeError::Closed));
     sessions[1].prune();
-    assert_eq!(*said.lock(), ["begin"], "one is still subscribed");
+    assert_eq!(*calls.lock(), ["begin"], "one is still subscribed");
     subscriptions.unsubscribe(&sessions[2], "test://a");
-    assert_eq!(*said.lock(), ["begin", "end"]);
+    assert_eq!(*calls.lock(), ["begin", "end"]);
     assert_eq!(subscribe(&sessions[1]), Ok(true));
     drop(sessions);
-    assert_eq!(*said.lock(), ["begin", "end", "begin", "end"]);
+    assert_eq!(*calls.lock(), ["begin", "end", "begin", "end"]);
 }
 
 #[test]
@@ -134,7 +134,7 @@ async fn an_update_reaches_exactly_its_subscribers_with_its_uri_and_meta() {
     assert_eq!(subscriptions.publish(&ResourceUpdated::new("test://z")), 0);
     assert_eq!(b.outbox().stats().pushed, 0);
     let mut batch = a.outbox().reader().next().await.unwrap();
-    let Some(crate::Item::Notification(got)) = batch.deliver() else {
+    let Some(crate::OutboxItem::Notification(got)) = batch.deliver() else {
         panic!("one waits")
     };
     let frame: Value = serde_json::from_slice(got.frame().unwrap()).unwrap();
@@ -173,12 +173,12 @@ async fn a_failed_connection_ends_all_subscriptions_of_that_session_only() {
             assert!(subscriptions.subscribe(session, uri).unwrap());
         }
     }
-    let update = ResourceUpdated::new("test://x").resource_type(ResourceType::Graph);
+    let update = ResourceUpdated::new("test://x").resource_type(FileResource::Folder);
     let broadcast = subscriptions.notify(&delivery, &update).await;
     assert_eq!(broadcast.delivered(), 1);
     assert!(matches!(
         broadcast.outcome(&gone),
-        Some(Outcome::Abandoned { .. })
+        Some(DeliveryOutcome::Abandoned { .. })
     ));
     assert!(subscriptions.uris(&gone).is_empty());
     assert_eq!(subscriptions.uris(&fine).len(), 2);

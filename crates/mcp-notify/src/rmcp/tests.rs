@@ -8,7 +8,7 @@ use rmcp::transport::DynamicTransportError;
 
 use super::*;
 use crate::metrics::ErrorType;
-use crate::{Level, LogMessage, ProgressToken, Registry, ResourceUpdated};
+use crate::{Level, ListKind, LogMessage, ProgressToken, ResourceUpdated};
 
 fn class(error: impl Into<crate::BoxError>) -> (ErrorType, bool, bool) {
     let class = SendError::classify(error).class();
@@ -81,13 +81,13 @@ fn every_kind_of_notification_becomes_rmcps_own_and_keeps_its_meaning() {
             .to_notification(),
         |n| matches!(n, N::ResourceUpdatedNotification(_)),
     );
-    check(&Notification::list_changed(Registry::Tools), |n| {
+    check(&Notification::list_changed(ListKind::Tools), |n| {
         matches!(n, N::ToolListChangedNotification(_))
     });
-    check(&Notification::list_changed(Registry::Prompts), |n| {
+    check(&Notification::list_changed(ListKind::Prompts), |n| {
         matches!(n, N::PromptListChangedNotification(_))
     });
-    check(&Notification::list_changed(Registry::Resources), |n| {
+    check(&Notification::list_changed(ListKind::Resources), |n| {
         matches!(n, N::ResourceListChangedNotification(_))
     });
     check(
@@ -128,7 +128,7 @@ impl Target for Gate {
 #[tokio::test(start_paused = true)]
 async fn a_retry_waits_for_the_send_that_is_under_way_and_makes_no_second_one() {
     let gate = Gate::default();
-    let one = OneAtATime::new(gate.clone());
+    let one = SerialSender::new(gate.clone());
     let notification = crate::testing::numbered(1);
     assert!(matches!(
         one.send(&notification).await,
@@ -149,7 +149,7 @@ async fn a_retry_waits_for_the_send_that_is_under_way_and_makes_no_second_one() 
 #[tokio::test(start_paused = true)]
 async fn the_next_goes_after_the_one_under_way() {
     let gate = Gate::default();
-    let one = OneAtATime::new(gate.clone());
+    let one = SerialSender::new(gate.clone());
     let (first, second) = (crate::testing::numbered(1), crate::testing::numbered(2));
     assert!(one.send(&first).await.is_err());
     assert!(one.send(&second).await.is_err());
@@ -167,7 +167,7 @@ async fn the_next_goes_after_the_one_under_way() {
 #[tokio::test(start_paused = true)]
 async fn a_send_that_another_saw_end_is_not_made_again() {
     let gate = Gate::default();
-    let one = OneAtATime::new(gate.clone());
+    let one = SerialSender::new(gate.clone());
     let (first, second) = (crate::testing::numbered(1), crate::testing::numbered(2));
     assert!(one.send(&first).await.is_err());
     gate.open.notify_one();
@@ -189,7 +189,7 @@ async fn a_send_that_another_saw_end_is_not_made_again() {
 #[tokio::test(start_paused = true)]
 async fn a_send_long_after_is_another_one() {
     let gate = Gate::default();
-    let one = OneAtATime::new(gate.clone());
+    let one = SerialSender::new(gate.clone());
     let (first, second) = (crate::testing::numbered(1), crate::testing::numbered(2));
     assert!(one.send(&first).await.is_err());
     gate.open.notify_one();

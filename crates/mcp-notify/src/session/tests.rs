@@ -3,7 +3,7 @@ use std::sync::atomic::AtomicUsize;
 use super::*;
 use crate::testing::numbered;
 use crate::{ContentHash, DefaultSink, ResourceSubscriptions};
-use crate::{Delivery, Level, ListChangedTracker, LoggingService, ObserverRegistry, Registry};
+use crate::{Delivery, Level, ListChangedTracker, ListKind, LoggingService, ObserverRegistry};
 
 #[test]
 fn hooks_run_exactly_once_whatever_ends_the_session() {
@@ -91,7 +91,7 @@ fn connecting_and_dropping_10_000_sessions_leaves_nothing_behind() {
     let observers = ObserverRegistry::new(DefaultSink);
     let logging = LoggingService::new(Delivery::default());
     let tracker = ListChangedTracker::new(ProtocolVersion::V_2025_11_25);
-    tracker.update(Registry::Tools, ContentHash::from("abc"));
+    tracker.update(ListKind::Tools, ContentHash::from("abc"));
     let subscriptions = ResourceSubscriptions::default();
     let mut weak = Vec::new();
     for n in 0..10_000 {
@@ -124,8 +124,8 @@ fn pruning_ends_what_makes_a_target_and_keeps_what_belongs_to_the_session() {
     let logging = LoggingService::new(Delivery::default());
     let subscriptions = ResourceSubscriptions::default();
     let tracker = ListChangedTracker::new(ProtocolVersion::V_2025_11_25);
-    tracker.update(Registry::Tools, ContentHash::from("abc"));
-    let requests = crate::InFlight::new();
+    tracker.update(ListKind::Tools, ContentHash::from("abc"));
+    let requests = crate::InFlightRequests::new();
     let session = Session::new("s");
     observers.remember(&session);
     logging.set_level(&session, Level::Info);
@@ -136,10 +136,7 @@ fn pruning_ends_what_makes_a_target_and_keeps_what_belongs_to_the_session() {
     assert!(observers.is_empty() && logging.is_empty() && subscriptions.is_empty());
     assert_eq!(session.log_level(), None);
     assert!(!request.is_cancelled(), "its requests go on");
-    assert!(
-        tracker.due(&session).is_empty(),
-        "what it was told, it was told"
-    );
+    assert!(tracker.due(&session).is_empty(), "notified state is kept");
     assert!(observers.remember(&session), "it may join again");
     session.close(CloseReason::Requested);
     assert!(request.is_cancelled() && tracker.is_empty() && observers.is_empty());
@@ -151,7 +148,7 @@ fn ten_thousand_sessions_at_once_leave_no_memory_in_the_registries() {
     let logging = LoggingService::new(Delivery::default());
     let subscriptions = ResourceSubscriptions::default();
     let tracker = ListChangedTracker::new(ProtocolVersion::V_2025_11_25);
-    tracker.update(Registry::Tools, ContentHash::from("abc"));
+    tracker.update(ListKind::Tools, ContentHash::from("abc"));
     let mut sessions: Vec<_> = (0..10_000).map(|n| Session::new(n.to_string())).collect();
     for (n, session) in sessions.iter().enumerate() {
         observers.remember(session);
@@ -181,7 +178,7 @@ fn joining_again_and_again_does_not_grow_a_session() {
         observers.clear();
         ObserverRegistry::new(DefaultSink).remember(&session);
     }
-    assert!(session.core.teardown.lock().parts() <= 2);
+    assert!(session.core.teardown.lock().registries() <= 2);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_notify::rmcp::ping;
-use mcp_notify::{CustomMethod, Level, LogMessage, Notification, Registry, ResourceUpdated};
+use mcp_notify::{CustomMethod, Level, ListKind, LogMessage, Notification, ResourceUpdated};
 use parking_lot::Mutex;
 use rmcp::model::{
     CallToolRequestParams, ClientCapabilities, ClientConfig, CustomNotification, ListRootsResult,
@@ -24,29 +24,29 @@ use tokio::task::JoinSet;
 
 use crate::server::Hub;
 
-/// Remembers what it is told.
+/// Records what it receives.
 #[derive(Clone, Default)]
 struct Client {
-    heard: Arc<Mutex<Vec<String>>>,
+    received: Arc<Mutex<Vec<String>>>,
     changed: Arc<Notify>,
     version: Option<ProtocolVersion>,
 }
 
 impl Client {
-    fn hear(&self, what: impl Into<String>) {
-        self.heard.lock().push(what.into());
+    fn record(&self, what: impl Into<String>) {
+        self.received.lock().push(what.into());
         self.changed.notify_one();
     }
 
     fn count(&self, what: &str) -> usize {
-        self.heard
+        self.received
             .lock()
             .iter()
-            .filter(|heard| heard.starts_with(what))
+            .filter(|one| one.starts_with(what))
             .count()
     }
 
-    /// Waits until so many were heard; the test's own timeout is the limit.
+    /// Waits until this many were received, for at most 30 s.
     async fn until(&self, what: &str, count: usize) {
         let waiting = async {
             while self.count(what) < count {
@@ -54,7 +54,7 @@ impl Client {
             }
         };
         let limit = tokio::time::timeout(Duration::from_secs(30), waiting).await;
-        assert!(limit.is_ok(), "heard only {:?}", self.heard.lock());
+        assert!(limit.is_ok(), "received only {:?}", self.received.lock());
     }
 }
 
@@ -68,27 +68,27 @@ impl ClientHandler for Client {
         info
     }
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.hear("tools");
+        self.record("tools");
     }
     async fn on_resource_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.hear("resources");
+        self.record("resources");
     }
     async fn on_prompt_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.hear("prompts");
+        self.record("prompts");
     }
     async fn on_resource_updated(
         &self,
         params: ResourceUpdatedNotificationParam,
         _: NotificationContext<RoleClient>,
     ) {
-        self.hear(format!("updated {}", params.uri));
+        self.record(format!("updated {}", params.uri));
     }
     async fn on_logging_message(
         &self,
         params: LoggingMessageNotificationParam,
         _: NotificationContext<RoleClient>,
     ) {
-        self.hear(format!(
+        self.record(format!(
             "log {:?} {:?} {}",
             params.level, params.logger, params.data
         ));
@@ -98,20 +98,20 @@ impl ClientHandler for Client {
         params: ProgressNotificationParam,
         _: NotificationContext<RoleClient>,
     ) {
-        self.hear(format!("progress {}", params.progress));
+        self.record(format!("progress {}", params.progress));
     }
     async fn on_custom_notification(
         &self,
         notification: CustomNotification,
         _: NotificationContext<RoleClient>,
     ) {
-        self.hear(format!("custom {}", notification.method));
+        self.record(format!("custom {}", notification.method));
     }
     async fn list_roots(
         &self,
         _: RequestContext<RoleClient>,
     ) -> Result<ListRootsResult, ErrorData> {
-        self.hear("asked for roots");
+        self.record("asked for roots");
         Ok(ListRootsResult::new(vec![
             Root::new("file:///b"),
             Root::new("file:///a"),
@@ -148,14 +148,19 @@ async fn a_fresh_session_hears_of_each_list_once_and_repeated_requests_add_nothi
     for _ in 0..5 {
         running.list_tools(None).await.unwrap();
     }
-    // A custom one at the end: what was sent before it has arrived.
+    // The custom one is the last: everything sent before it has arrived.
     let method = CustomMethod::new("notifications/test/end").unwrap();
     let session = hub.sessions.lock()[0].clone();
     let _ = session.push(Notification::custom(method, &json!({"at": "end"})));
     client.until("custom notifications/test/end", 1).await;
-    assert_eq!(client.heard.lock().len(), 4, "{:?}", client.heard.lock());
+    assert_eq!(
+        client.received.lock().len(),
+        4,
+        "{:?}",
+        client.received.lock()
+    );
     hub.lists
-        .update(Registry::Prompts, mcp_notify::ContentHash::from("second"));
+        .update(ListKind::Prompts, mcp_notify::ContentHash::from("second"));
     running.list_tools(None).await.unwrap();
     client.until("prompts", 2).await;
     assert_eq!(client.count("tools") + client.count("resources"), 2);
@@ -183,8 +188,8 @@ async fn two_sessions_of_different_versions_get_what_their_version_has() {
     }
     old.until("custom", 1).await;
     new.until("custom", 1).await;
-    assert_eq!(*old.heard.lock(), ["custom notifications/test/end"]);
-    assert_eq!(new.heard.lock().len(), 4);
+    assert_eq!(*old.received.lock(), ["custom notifications/test/end"]);
+    assert_eq!(new.received.lock().len(), 4);
 }
 
 #[tokio::test]
@@ -218,7 +223,7 @@ async fn an_observer_that_listed_is_told_and_subscribers_hear_of_their_resource_
     let (hub, client, mut tasks) = (Hub::new(), Client::default(), JoinSet::new());
     let running = connect(&hub, &client, &mut tasks).await;
     client.until("prompts", 1).await;
-    let changed = Notification::list_changed(Registry::Tools);
+    let changed = Notification::list_changed(ListKind::Tools);
     assert_eq!(
         hub.observers.broadcast(&changed).await.delivered(),
         0,
@@ -256,6 +261,12 @@ async fn progress_of_a_request_reaches_the_client_that_asked() {
         .await
         .unwrap();
     client.until("progress 20", 1).await;
+    // What was sent to the other one before this has arrived.
+    let method = CustomMethod::new("notifications/test/end").unwrap();
+    for session in &hub.until_sessions(2).await {
+        let _ = session.push(Notification::custom(method.clone(), &json!({})));
+    }
+    other.until("custom", 1).await;
     assert_eq!(other.count("progress"), 0);
 }
 
@@ -292,6 +303,7 @@ async fn a_client_answers_pings_and_is_asked_for_its_roots_once_after_a_burst() 
         (uris, snapshot.version),
         (vec!["file:///a", "file:///b"], 1)
     );
+    tokio::time::sleep(Duration::from_mins(1)).await;
     assert_eq!(client.count("asked for roots"), 1);
 }
 
@@ -306,7 +318,7 @@ async fn a_client_that_left_is_closed_to_its_sink_and_pruned() {
     tasks.join_next().await;
     let broadcast = hub
         .observers
-        .broadcast(&Notification::list_changed(Registry::Tools))
+        .broadcast(&Notification::list_changed(ListKind::Tools))
         .await;
     assert_eq!((broadcast.delivered(), broadcast.outcomes().len()), (0, 1));
     assert!(broadcast.outcomes()[0].1.prunes());

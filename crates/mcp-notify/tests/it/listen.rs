@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use mcp_notify::{Level, LogMessage, Notification, Outcome, Registry, ResourceUpdated, SendError};
+use mcp_notify::{
+    DeliveryOutcome, Level, ListKind, LogMessage, Notification, ResourceUpdated, SendError,
+};
 use rmcp::model::{ProtocolVersion, ServerNotification, SubscriptionFilter};
 use rmcp::service::{RunningService, Subscription};
 use rmcp::{ClientHandler, ClientLifecycleMode, ClientServiceExt, RoleClient, ServiceExt};
@@ -76,7 +78,7 @@ async fn updates_of_accepted_resources_arrive_in_order_with_their_meta() {
         hub.subscriptions.publish(&ResourceUpdated::new("test://c")),
         0
     );
-    let changed = Notification::list_changed(Registry::Tools);
+    let changed = Notification::list_changed(ListKind::Tools);
     assert_eq!(hub.observers.broadcast(&changed).await.delivered(), 1);
     assert!(matches!(
         next(&mut subscription).await,
@@ -94,7 +96,7 @@ async fn what_the_client_did_not_ask_for_is_refused_without_a_retry_and_prunes_n
     let mut subscription = client.listen(filter).await.unwrap();
     let session = session(&hub).await;
     let unwanted = [
-        Notification::list_changed(Registry::Prompts),
+        Notification::list_changed(ListKind::Prompts),
         ResourceUpdated::new("test://b").to_notification(),
         LogMessage::new(Level::Alert, &"x").into_notification(),
     ];
@@ -103,7 +105,7 @@ async fn what_the_client_did_not_ask_for_is_refused_without_a_retry_and_prunes_n
         assert!(
             matches!(
                 &outcome,
-                Outcome::Abandoned {
+                DeliveryOutcome::Abandoned {
                     error: SendError::InvalidParams(_),
                     attempt_number: 1,
                     ..
@@ -144,5 +146,5 @@ async fn a_stream_that_ends_takes_its_session_with_it() {
             &ResourceUpdated::new("test://a").to_notification(),
         )
         .await;
-    assert!(matches!(outcome, Outcome::SessionEnded));
+    assert!(matches!(outcome, DeliveryOutcome::SessionEnded));
 }

@@ -1,13 +1,13 @@
-//! The library from outside: over real rmcp clients and servers of both eras
-//! of the protocol, and with a real metrics registry.
+//! The public API: with rmcp clients and servers of both eras of the protocol, and with
+//! a prometheus-client registry.
 
-#[cfg(feature = "rmcp")]
+#[cfg(all(feature = "rmcp", feature = "observers", feature = "roots"))]
 mod legacy;
-#[cfg(feature = "rmcp")]
+#[cfg(all(feature = "rmcp", feature = "observers", feature = "roots"))]
 mod listen;
 #[cfg(feature = "prometheus")]
 mod scrape;
-#[cfg(feature = "rmcp")]
+#[cfg(all(feature = "rmcp", feature = "observers", feature = "roots"))]
 mod server;
-#[cfg(feature = "rmcp")]
+#[cfg(all(feature = "rmcp", feature = "observers", feature = "roots"))]
 mod wire;

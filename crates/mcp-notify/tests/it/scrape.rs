@@ -1,11 +1,11 @@
-//! The counter as a scraper sees it, from outbox to text.
+//! The failure counter as it is scraped, from outbox to text.
 
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_notify::{
-    Delivery, Metrics, Notification, NotificationSink, OutboxConfig, OutboxLimits, ResourceType,
+    Delivery, Metrics, Notification, NotificationSink, OutboxConfig, OutboxLimits, ResourceTypes,
     ResourceUpdated, SendError, SendFuture, Session,
 };
 use parking_lot::Mutex;
@@ -13,7 +13,24 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use tokio::task::JoinSet;
 
-/// Fails each send with the next error, then takes everything.
+#[derive(Clone, Copy)]
+enum FileResource {
+    Document,
+    Link,
+}
+
+impl ResourceTypes for FileResource {
+    const ALL: &'static [Self] = &[Self::Document, Self::Link];
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Document => "document",
+            Self::Link => "link",
+        }
+    }
+}
+
+/// Fails each send with the next error, then accepts all.
 struct Failing(Mutex<Vec<SendError>>);
 
 impl NotificationSink for Failing {
@@ -38,7 +55,7 @@ fn value(registry: &Registry, resource_type: &str, error_type: &str) -> u64 {
 #[tokio::test(start_paused = true)]
 async fn an_abandoned_notification_is_one_more_in_its_series_and_a_retried_one_is_none() {
     let mut registry = Registry::default();
-    let metrics = Metrics::register(&mut registry);
+    let metrics = Metrics::register::<FileResource>(&mut registry);
     let reset = || SendError::classify(io::Error::from(io::ErrorKind::ConnectionReset));
     let errors = vec![reset(), reset(), reset(), reset(), reset()];
     let sink = Arc::new(Failing(Mutex::new(errors)));
@@ -46,18 +63,18 @@ async fn an_abandoned_notification_is_one_more_in_its_series_and_a_retried_one_i
     let session = Session::new("s");
     let mut tasks = JoinSet::new();
     tasks.spawn(delivery.run(&session));
-    let update = ResourceUpdated::new("test://x").resource_type(ResourceType::Events);
+    let update = ResourceUpdated::new("test://x").resource_type(FileResource::Document);
     let _ = session.push(update.to_notification());
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!(
-        value(&registry, "events", "network"),
+        value(&registry, "document", "network"),
         1,
         "four sends failed: abandoned once"
     );
     let _ = session.push(update.to_notification());
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!(
-        value(&registry, "events", "network"),
+        value(&registry, "document", "network"),
         1,
         "the retry succeeded"
     );
@@ -68,7 +85,7 @@ async fn an_abandoned_notification_is_one_more_in_its_series_and_a_retried_one_i
 #[test]
 fn what_a_full_outbox_dropped_is_counted_as_other() {
     let mut registry = Registry::default();
-    let metrics = Metrics::register(&mut registry);
+    let metrics = Metrics::register::<FileResource>(&mut registry);
     let limits = OutboxLimits {
         messages_max: 4,
         bytes_max: 1 << 20,
@@ -77,8 +94,8 @@ fn what_a_full_outbox_dropped_is_counted_as_other() {
     let session = Session::builder().outbox(outbox).build("s");
     for n in 0..10 {
         let uri = format!("test://{n}");
-        let update = ResourceUpdated::new(&uri).resource_type(ResourceType::PodLogs);
+        let update = ResourceUpdated::new(&uri).resource_type(FileResource::Link);
         let _ = session.push(update.to_notification());
     }
-    assert_eq!(value(&registry, "podlogs", "other"), 6);
+    assert_eq!(value(&registry, "link", "other"), 6);
 }

@@ -1,4 +1,4 @@
-//! An rmcp server that notifies through the library, as a user would write it.
+//! An rmcp server that uses the library, as a user would write it.
 
 #![expect(
     deprecated,
@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use mcp_notify::rmcp::{ListenSink, PeerRoots, PeerSink};
 use mcp_notify::{
-    ContentHash, Delivery, JoinPolicy, ListChangedTracker, LoggingService, ObserverRegistry,
-    Progress, ProgressToken, ProtocolVersion, Registry, ResourceSubscriptions, RootsTracker,
-    Session, with_session,
+    ContentHash, Delivery, JoinPolicy, ListChangedTracker, ListKind, LoggingService,
+    ObserverRegistry, Progress, ProgressToken, ProtocolVersion, ResourceSubscriptions,
+    RootsTracker, Session, with_session,
 };
 use parking_lot::Mutex;
 use rmcp::model::{
@@ -24,7 +24,7 @@ use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, Peer, RoleServer, ServerHandler};
 use tokio::task::JoinSet;
 
-/// What all connections share.
+/// State shared by all connections.
 #[derive(Clone)]
 pub(crate) struct Hub {
     pub(crate) observers: ObserverRegistry,
@@ -32,7 +32,7 @@ pub(crate) struct Hub {
     pub(crate) subscriptions: ResourceSubscriptions,
     pub(crate) lists: ListChangedTracker,
     pub(crate) delivery: Delivery,
-    /// Every session that ever connected, to look at.
+    /// Every session that ever connected.
     pub(crate) sessions: Arc<Mutex<Vec<Session>>>,
     pub(crate) peers: Arc<Mutex<Vec<Peer<RoleServer>>>>,
     pub(crate) roots: Arc<Mutex<Option<RootsTracker>>>,
@@ -49,7 +49,7 @@ impl Hub {
     pub(crate) fn new() -> Self {
         let delivery = Delivery::default();
         let lists = ListChangedTracker::new(ProtocolVersion::V_2025_11_25);
-        for registry in Registry::ALL {
+        for registry in ListKind::ALL {
             lists.update(registry, ContentHash::from("first"));
         }
         Self {
@@ -76,7 +76,7 @@ impl Hub {
         self.tasks.lock().spawn(task);
     }
 
-    /// Waits until so many sessions were there.
+    /// Waits until this many sessions have connected.
     pub(crate) async fn until_sessions(&self, count: usize) -> Vec<Session> {
         let waiting = async {
             while self.sessions.lock().len() < count {
@@ -90,7 +90,7 @@ impl Hub {
     }
 
     /// Pushes what is due to the session's outbox.
-    pub(crate) fn tell_of_lists(&self, session: &Session) {
+    pub(crate) fn push_due_lists(&self, session: &Session) {
         for notification in self.lists.due(session) {
             let _ = session.push(notification);
         }
@@ -137,7 +137,7 @@ impl ServerHandler for Server {
         let roots = RootsTracker::new(PeerRoots::new(peer.clone()));
         *self.hub.roots.lock() = Some(roots.clone());
         self.hub.spawn(async move { roots.run(|_, _| ()).await });
-        self.hub.tell_of_lists(&session);
+        self.hub.push_due_lists(&session);
         *self.session.lock() = Some(session.clone());
         self.hub.sessions.lock().push(session);
         self.hub.peers.lock().push(peer);
@@ -185,11 +185,11 @@ impl ServerHandler for Server {
             observers.remember_current_session();
         })
         .await;
-        self.hub.tell_of_lists(&self.session());
+        self.hub.push_due_lists(&self.session());
         Ok(ListToolsResult::default())
     }
 
-    /// Counts to twenty and reports it.
+    /// Counts to twenty and reports progress.
     async fn call_tool(
         &self,
         _: CallToolRequestParams,

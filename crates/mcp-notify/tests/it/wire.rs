@@ -37,16 +37,16 @@ impl RawClient {
             "clientInfo": {"name": "raw", "version": "1"},
         });
         client
-            .say(&json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}))
+            .render(&json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}))
             .await;
         assert_eq!(client.line().await["id"], 1);
         client
-            .say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))
+            .render(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))
             .await;
         client
     }
 
-    async fn say(&mut self, message: &Value) {
+    async fn render(&mut self, message: &Value) {
         self.write
             .write_all(format!("{message}\n").as_bytes())
             .await
@@ -105,12 +105,12 @@ async fn a_client_that_answers_a_notification_is_ignored() {
         client.line().await;
     }
     client
-        .say(&json!({"jsonrpc": "2.0", "id": 99, "result": {}}))
+        .render(&json!({"jsonrpc": "2.0", "id": 99, "result": {}}))
         .await;
     let _ = session.push(numbered(1));
     assert_eq!(client.line().await["params"]["number"], 1);
     client
-        .say(&json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"}))
+        .render(&json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"}))
         .await;
     assert_eq!(
         client.line().await["id"],
@@ -158,8 +158,8 @@ async fn a_client_that_stalls_and_comes_back_gets_everything_once_and_in_order()
     for number in 0..50 {
         let _ = session.push(numbered(number));
     }
-    // Two deadlines pass while nobody reads: the retries wait for the send
-    // that is under way and make no second one.
+    // Two deadlines pass while the client does not read: the retries await the send in
+    // flight and start no second one.
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert!(session.outbox().stats().pending > 0);
     for number in 0..50 {

@@ -3,7 +3,7 @@
 use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
 
 use super::*;
-use crate::{Config, Reserved};
+use crate::{Config, ReservedNames};
 use kubecrier_lifecycle::Lifecycle;
 
 struct Bench {
@@ -24,7 +24,7 @@ impl Bench {
         };
         let project = Project::new(
             config,
-            Reserved::default(),
+            ReservedNames::default(),
             |_, _| Ok(()),
             &Lifecycle::default(),
         );
@@ -47,15 +47,17 @@ impl Bench {
         self.write("tools/t/tool", &format!("#!/bin/bash\n{script}\n"));
         self.write("tools/t/tool.meta.json", &meta.to_string());
         let now = self.project.refresh().await;
-        let place = Place {
+        let target = CallTarget {
             kubeconfig: Some("/k/config".into()),
             context: Some("dev".to_owned()),
         };
         let tool = now
             .tool("t")
-            .unwrap_or_else(|| panic!("{:?}", now.refusals));
+            .unwrap_or_else(|| panic!("{:?}", now.rejections));
         let arguments = arguments.as_object().unwrap();
-        let call = self.project.begin(Arc::clone(tool), arguments, &place);
+        let call = self
+            .project
+            .start_call(Arc::clone(tool), arguments, &target);
         call.await?.answer().await
     }
 
@@ -66,13 +68,13 @@ impl Bench {
 
     async fn read(&self, uri: &str) -> Result<String, ReadError> {
         self.project.refresh().await;
-        let body = self.project.read(uri, &Place::default()).await?;
+        let body = self.project.read(uri, &CallTarget::default()).await?;
         Ok(String::from_utf8(body.bytes).unwrap())
     }
 }
 
 #[tokio::test]
-async fn arguments_arrive_in_every_way() {
+async fn arguments_arrive_on_stdin_and_as_variables() {
     let bench = Bench::new();
     let script = "echo $KUBECONFIG $KUBECRIER_CONTEXT $KUBECRIER_ARG_POD_NAME $KUBECRIER_ARG_N; \
                   echo $MCP_TOOL_NAME $MCP_TOOL_ARGS_JSON; cat";
@@ -84,7 +86,7 @@ async fn arguments_arrive_in_every_way() {
 }
 
 #[tokio::test]
-async fn what_it_prints_is_text_content_or_data() {
+async fn output_is_text_mcp_content_or_data() {
     let bench = Bench::new();
     let plain = bench
         .call("echo '{\"a\": 1}'", json!({}), json!({}))
@@ -130,7 +132,7 @@ async fn what_it_prints_is_text_content_or_data() {
 }
 
 #[tokio::test]
-async fn a_failure_says_how_and_why() {
+async fn a_failure_has_status_stderr_and_hint() {
     let bench = Bench::new();
     let failed = bench
         .call("echo some; echo why >&2; exit 3", json!({}), json!({}))

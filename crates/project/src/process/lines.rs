@@ -1,5 +1,5 @@
-//! What a process says while it runs: complaints on stderr, progress on its own
-//! pipe, both line by line.
+//! The output of a running process line by line: stderr, and progress on a pipe of its
+//! own.
 
 use serde::Deserialize;
 use tokio::{
@@ -7,41 +7,41 @@ use tokio::{
     sync::mpsc,
 };
 
-/// Lines passed on of one process; the rest is counted.
+/// The number of lines that are forwarded of one process; the rest is counted.
 pub(super) const LINES_MAX: usize = 1_000;
-/// The length of a line; the rest of it is cut off.
+/// The length of a line; a longer one is cut.
 const LINE_BYTES_MAX: usize = 4 * 1024;
-/// Lines kept for the answer.
-const KEPT: usize = 10;
+/// The number of last lines that are kept for an error message.
+const TAIL_LINES: usize = 10;
 
-/// Something a process said.
+/// Reports what a running process printed.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Said {
-    /// A line on stderr.
-    Line(String),
-    /// How far it is.
+pub enum ProcessEvent {
+    /// A line on stderr, or one on the progress pipe that is not progress.
+    Log(String),
+    /// A line on the progress pipe.
     Progress(Progress),
 }
 
-/// How far a process is.
+/// Reports the progress of a process.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Progress {
-    /// So far.
+    /// The work done so far.
     pub progress: f64,
-    /// Of so much.
+    /// The work in total, if known.
     pub total: Option<f64>,
-    /// In words.
+    /// A text for people.
     pub message: Option<String>,
 }
 
-// === impl Said ===
+// === impl ProcessEvent ===
 
-impl Said {
-    /// A line of progress: `40`, `40/100`, either with words after it, or JSON.
+impl ProcessEvent {
+    /// Parses a line of progress: `40` or `40/100`, either with a text after it, or JSON.
     pub(super) fn progress(line: String) -> Self {
         match Progress::parse(&line) {
             Some(progress) => Self::Progress(progress),
-            None => Self::Line(format!("not a line of progress: {line}")),
+            None => Self::Log(format!("not a line of progress: {line}")),
         }
     }
 }
@@ -53,67 +53,67 @@ impl Progress {
         if line.starts_with('{') {
             return serde_json::from_str(line).ok();
         }
-        let (number, words) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        let (number, message) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let (progress, total) = match number.split_once('/') {
             Some((progress, total)) => (progress, Some(total.parse().ok()?)),
             None => (number, None),
         };
-        let words = words.trim();
+        let message = message.trim();
         Some(Self {
             progress: progress.trim_end_matches('%').parse().ok()?,
             total,
-            message: (!words.is_empty()).then(|| words.to_owned()),
+            message: (!message.is_empty()).then(|| message.to_owned()),
         })
     }
 }
 
-/// Passes on each line until the pipe is closed; answers the last ones. Nobody is
-/// waited for: what cannot be passed on at once is dropped and counted.
-pub(super) async fn follow(
+/// Forwards each line until the pipe is closed, and returns the last ones. It never waits
+/// for the receiver: a line that does not fit into the channel is dropped and counted.
+pub(super) async fn forward_lines(
     from: Option<impl AsyncRead + Unpin>,
-    say: mpsc::Sender<Said>,
-    make: fn(String) -> Said,
+    events: mpsc::Sender<ProcessEvent>,
+    make: fn(String) -> ProcessEvent,
     max: usize,
 ) -> Vec<String> {
-    let mut lines = Lines {
-        say,
+    let mut lines = LineForwarder {
+        events,
         make,
         left: max,
         dropped: 0,
-        kept: Vec::new(),
+        tail: Vec::new(),
     };
     let Some(mut from) = from else {
-        return lines.kept;
+        return lines.tail;
     };
     let mut line = Vec::new();
     let mut buffer = vec![0; 4 * 1024];
     while let Ok(count @ 1..) = from.read(&mut buffer).await {
         for byte in &buffer[..count] {
             if *byte == b'\n' {
-                lines.take(&std::mem::take(&mut line));
+                lines.forward(&std::mem::take(&mut line));
             } else if line.len() < LINE_BYTES_MAX {
                 line.push(*byte);
             }
         }
     }
-    lines.take(&line);
-    lines.end()
+    lines.forward(&line);
+    lines.finish()
 }
 
-struct Lines {
-    say: mpsc::Sender<Said>,
-    make: fn(String) -> Said,
+struct LineForwarder {
+    events: mpsc::Sender<ProcessEvent>,
+    make: fn(String) -> ProcessEvent,
     left: usize,
     dropped: usize,
-    kept: Vec<String>,
+    tail: Vec<String>,
 }
 
-// === impl Lines ===
+// === impl LineForwarder ===
 
-impl Lines {
-    fn take(&mut self, line: &[u8]) {
+impl LineForwarder {
+    fn forward(&mut self, line: &[u8]) {
         let line = String::from_utf8_lossy(line);
-        // Escape sequences have no business in a log.
+        // Control characters do not belong in a log.
         let line: String = line
             .trim_end()
             .chars()
@@ -122,23 +122,23 @@ impl Lines {
         if line.is_empty() {
             return;
         }
-        if self.kept.len() == KEPT {
-            self.kept.remove(0);
+        if self.tail.len() == TAIL_LINES {
+            self.tail.remove(0);
         }
-        self.kept.push(line.clone());
-        if self.left == 0 || self.say.try_send((self.make)(line)).is_err() {
+        self.tail.push(line.clone());
+        if self.left == 0 || self.events.try_send((self.make)(line)).is_err() {
             self.dropped += 1;
         } else {
             self.left -= 1;
         }
     }
 
-    fn end(self) -> Vec<String> {
+    fn finish(self) -> Vec<String> {
         if self.dropped > 0 {
-            let told = format!("{} more lines were left out", self.dropped);
-            let _full = self.say.try_send(Said::Line(told));
+            let note = format!("{} more lines were left out", self.dropped);
+            let _full = self.events.try_send(ProcessEvent::Log(note));
         }
-        self.kept
+        self.tail
     }
 }
 
@@ -147,9 +147,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn progress_is_a_number_with_or_without_more() {
+    fn progress_is_a_number_with_or_without_total_and_text() {
         let progress = |progress, total, message: Option<&str>| {
-            Said::Progress(Progress {
+            ProcessEvent::Progress(Progress {
                 progress,
                 total,
                 message: message.map(str::to_owned),
@@ -168,28 +168,31 @@ mod tests {
             ),
             (
                 "half",
-                Said::Line("not a line of progress: half".to_owned()),
+                ProcessEvent::Log("not a line of progress: half".to_owned()),
             ),
-            ("4/x", Said::Line("not a line of progress: 4/x".to_owned())),
+            (
+                "4/x",
+                ProcessEvent::Log("not a line of progress: 4/x".to_owned()),
+            ),
         ] {
-            assert_eq!(Said::progress(line.to_owned()), expected);
+            assert_eq!(ProcessEvent::progress(line.to_owned()), expected);
         }
     }
 
     #[tokio::test]
     async fn lines_are_cut_cleaned_and_counted() {
-        let (say, mut said) = mpsc::channel(8);
+        let (sender, mut receiver) = mpsc::channel(8);
         let long = "x".repeat(LINE_BYTES_MAX + 1);
         let text = format!("one\r\n\n\x1b[31mtwo\n{long}\nthree\nfour");
-        let kept = follow(Some(text.as_bytes()), say, Said::Line, 3).await;
-        assert_eq!(kept.len(), 5);
-        assert_eq!(kept[2].len(), LINE_BYTES_MAX);
-        let mut heard = Vec::new();
-        while let Some(Said::Line(line)) = said.recv().await {
-            heard.push(line);
+        let tail = forward_lines(Some(text.as_bytes()), sender, ProcessEvent::Log, 3).await;
+        assert_eq!(tail.len(), 5);
+        assert_eq!(tail[2].len(), LINE_BYTES_MAX);
+        let mut sent = Vec::new();
+        while let Some(ProcessEvent::Log(line)) = receiver.recv().await {
+            sent.push(line);
         }
-        assert_eq!(heard.len(), 4);
-        assert_eq!((heard[0].as_str(), heard[1].as_str()), ("one", "[31mtwo"));
-        assert_eq!(heard[3], "2 more lines were left out");
+        assert_eq!(sent.len(), 4);
+        assert_eq!((sent[0].as_str(), sent[1].as_str()), ("one", "[31mtwo"));
+        assert_eq!(sent[3], "2 more lines were left out");
     }
 }

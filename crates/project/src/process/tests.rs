@@ -1,4 +1,4 @@
-//! Processes that behave, and those that do not.
+//! Processes within their limits, and beyond them.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
@@ -19,35 +19,37 @@ impl Bench {
         }
     }
 
-    fn job(&self, script: &str, timeout: Duration) -> Job {
+    fn spec(&self, script: &str, timeout: Duration) -> ProcessSpec {
         let program = self.dir.path().join("tool");
         fs::write(&program, format!("#!/bin/bash\n{script}\n")).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-        Job {
+        ProcessSpec {
             program,
-            folder: self.dir.path().to_owned(),
+            working_dir: self.dir.path().to_owned(),
             arguments: vec!["first".into()],
             stdin: Bytes::from_static(b"{\"a\": 1}"),
-            environment: Environment::inherited(&[])
-                .with("KUBECRIER_ARG_A", "1")
-                .into_vec(),
+            environment: Environment::inherited(&[]).with("KUBECRIER_ARG_A", "1"),
             timeout,
         }
     }
 
-    async fn run(&self, script: &str) -> (Result<Ended, RunError>, Vec<Said>) {
+    async fn run(&self, script: &str) -> (Result<ProcessOutput, RunError>, Vec<ProcessEvent>) {
         self.run_for(script, Duration::from_secs(20)).await
     }
 
-    async fn run_for(&self, script: &str, time: Duration) -> (Result<Ended, RunError>, Vec<Said>) {
-        let mut heard = Vec::new();
-        let running = self.runner.start(self.job(script, time)).await.unwrap();
-        let ended = running.finish(|said| heard.push(said)).await;
-        (ended, heard)
+    async fn run_for(
+        &self,
+        script: &str,
+        time: Duration,
+    ) -> (Result<ProcessOutput, RunError>, Vec<ProcessEvent>) {
+        let mut events = Vec::new();
+        let running = self.runner.start(self.spec(script, time)).await.unwrap();
+        let ended = running.wait_with(|event| events.push(event)).await;
+        (ended, events)
     }
 }
 
-fn text(ended: &Ended) -> &str {
+fn text(ended: &ProcessOutput) -> &str {
     std::str::from_utf8(&ended.stdout).unwrap()
 }
 
@@ -57,7 +59,7 @@ async fn gone(file: &Path) -> bool {
     let gone = async {
         loop {
             let status = fs::read_to_string(format!("/proc/{}/status", id.trim()));
-            // One that nobody waits for yet is dead all the same.
+            // A zombie is dead, whether or not it was waited for.
             if status.map_or(true, |status| status.contains("State:\tZ")) {
                 return;
             }
@@ -70,9 +72,9 @@ async fn gone(file: &Path) -> bool {
 }
 
 #[tokio::test]
-async fn a_tool_is_given_what_it_needs_and_nothing_else() {
+async fn a_process_gets_its_input_and_environment_and_nothing_else() {
     let bench = Bench::new(1);
-    let (ended, heard) = bench
+    let (ended, events) = bench
         .run(
             "cat; echo; echo $1 $KUBECRIER_ARG_A; pwd; env | cut -d= -f1 | sort | tr '\\n' ' '; \
               echo oops >&2; echo '1/2 half way' >&$KUBECRIER_PROGRESS",
@@ -88,42 +90,42 @@ async fn a_tool_is_given_what_it_needs_and_nothing_else() {
             folder.display()
         )
     );
-    assert_eq!(ended.complaints, ["oops"]);
-    assert!(heard.contains(&Said::Line("oops".to_owned())));
+    assert_eq!(ended.stderr_tail, ["oops"]);
+    assert!(events.contains(&ProcessEvent::Log("oops".to_owned())));
     let half = Progress {
         progress: 1.0,
         total: Some(2.0),
         message: Some("half way".to_owned()),
     };
-    assert!(heard.contains(&Said::Progress(half)), "{heard:?}");
+    assert!(events.contains(&ProcessEvent::Progress(half)), "{events:?}");
     assert_eq!(bench.runner.running(), 0);
 }
 
 #[tokio::test]
-async fn how_it_ended_is_told() {
+async fn the_exit_status_is_described() {
     let bench = Bench::new(1);
     let (failed, _) = bench.run("echo partly; exit 7").await;
     let failed = failed.unwrap();
     assert_eq!(
-        (text(&failed), describe(failed.status)),
+        (text(&failed), describe_exit(failed.status)),
         ("partly\n", "it ended with exit code 7".to_owned())
     );
     let (killed, _) = bench.run("kill -SEGV $$").await;
     assert_eq!(
-        describe(killed.unwrap().status),
+        describe_exit(killed.unwrap().status),
         "it was ended by signal 11"
     );
-    let mut job = bench.job("", Duration::from_secs(5));
-    job.program = bench.dir.path().join("nothing");
-    let running = bench.runner.start(job).await.unwrap();
+    let mut spec = bench.spec("", Duration::from_secs(5));
+    spec.program = bench.dir.path().join("nothing");
+    let running = bench.runner.start(spec).await.unwrap();
     assert!(matches!(
-        running.finish(|_| {}).await,
+        running.wait_with(|_| {}).await,
         Err(RunError::Start(_))
     ));
 }
 
 #[tokio::test]
-async fn one_that_takes_too_long_is_ended_even_if_it_does_not_listen() {
+async fn a_timeout_kills_a_process_that_ignores_sigterm() {
     let bench = Bench::new(1);
     let script =
         "trap '' TERM; echo $$ > me; sleep 1000 & echo $! > child; while true; do sleep 1; done";
@@ -134,21 +136,21 @@ async fn one_that_takes_too_long_is_ended_even_if_it_does_not_listen() {
 }
 
 #[tokio::test]
-async fn one_that_floods_is_ended() {
+async fn too_much_output_stops_the_process() {
     let bench = Bench::new(1);
     let (ended, _) = bench.run("echo $$ > me; yes").await;
     assert!(
-        matches!(ended, Err(RunError::Flood(OUTPUT_MAX))),
+        matches!(ended, Err(RunError::OutputTooLarge(OUTPUT_MAX))),
         "{ended:?}"
     );
     assert!(gone(&bench.dir.path().join("me")).await);
-    let (ended, heard) = bench.run("yes | head -c 400000 >&2; echo done").await;
+    let (ended, events) = bench.run("yes | head -c 400000 >&2; echo done").await;
     assert_eq!(text(&ended.unwrap()), "done\n");
-    assert!(heard.len() <= LINES_MAX + 1, "{}", heard.len());
+    assert!(events.len() <= LINES_MAX + 1, "{}", events.len());
 }
 
 #[tokio::test]
-async fn what_it_leaves_behind_neither_lives_on_nor_holds_up() {
+async fn children_left_behind_are_ended_and_delay_nothing() {
     let bench = Bench::new(1);
     let began = Instant::now();
     let (ended, _) = bench
@@ -157,47 +159,50 @@ async fn what_it_leaves_behind_neither_lives_on_nor_holds_up() {
     assert_eq!(text(&ended.unwrap()), "done\n");
     assert!(began.elapsed() < Duration::from_secs(10));
     assert!(gone(&bench.dir.path().join("child")).await);
-    // One that left its group cannot be found, but it holds up nobody.
+    // A child that left the group cannot be found, but it does not delay the result.
     let (ended, _) = bench.run("setsid sleep 20 & echo done").await;
     assert_eq!(text(&ended.unwrap()), "done\n");
     assert!(began.elapsed() < Duration::from_secs(15));
 }
 
 #[tokio::test]
-async fn whoever_goes_takes_the_process_with_them() {
+async fn dropping_the_handle_ends_the_process() {
     let bench = Bench::new(1);
-    let job = bench.job(
+    let spec = bench.spec(
         "sleep 1000 & echo $! > child; echo $$ > me; echo up >&2; wait",
         Duration::from_mins(1),
     );
-    let mut running = bench.runner.start(job).await.unwrap();
-    assert_eq!(running.said.recv().await, Some(Said::Line("up".to_owned())));
+    let mut running = bench.runner.start(spec).await.unwrap();
+    assert_eq!(
+        running.next_event().await,
+        Some(ProcessEvent::Log("up".to_owned()))
+    );
     assert_eq!(bench.runner.running(), 1);
     drop(running);
     assert!(gone(&bench.dir.path().join("me")).await);
     assert!(gone(&bench.dir.path().join("child")).await);
-    bench.runner.lifecycle.ended().await;
-    assert_eq!(bench.runner.running(), 0, "its place is free again");
+    bench.runner.lifecycle.join_tasks().await;
+    assert_eq!(bench.runner.running(), 0, "its permit is free again");
 }
 
 #[tokio::test]
-async fn only_so_many_run_at_once() {
+async fn the_number_of_processes_is_limited() {
     let bench = Bench::new(1);
-    let job = bench.job("echo up >&2; exec sleep 1000", Duration::from_mins(1));
-    let mut first = bench.runner.start(job).await.unwrap();
-    first.said.recv().await.unwrap();
-    let second = bench.job("true", Duration::from_millis(50));
+    let spec = bench.spec("echo up >&2; exec sleep 1000", Duration::from_mins(1));
+    let mut first = bench.runner.start(spec).await.unwrap();
+    first.next_event().await.unwrap();
+    let second = bench.spec("true", Duration::from_millis(50));
     let refused = bench.runner.start(second).await;
-    assert!(matches!(refused, Err(RunError::Busy(1))));
+    assert!(matches!(refused, Err(RunError::TooManyProcesses(1))));
     drop(first);
     assert!(bench.run("true").await.0.is_ok());
 }
 
 #[test]
-fn what_is_too_long_for_an_environment_is_left_out() {
+fn variables_that_cannot_be_passed_are_left_out() {
     let all = Environment::default()
         .with("LONG", "x".repeat(VARIABLE_MAX + 1))
         .with("NUL", "a\0b")
         .with("FINE", "x");
-    assert_eq!(all.into_vec(), [("FINE".to_owned(), OsString::from("x"))]);
+    assert_eq!(all.0, [("FINE".to_owned(), OsString::from("x"))]);
 }

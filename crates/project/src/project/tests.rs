@@ -1,4 +1,4 @@
-//! The clocks: of the folder, of the hook, and the gate of the poll.
+//! The clocks of the folder, of the hook and of the poll.
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
@@ -15,7 +15,7 @@ fn project(dir: &tempfile::TempDir, hook_ttl: Duration) -> Project {
     };
     Project::new(
         config,
-        Reserved::default(),
+        ReservedNames::default(),
         |_, _| Ok(()),
         &Lifecycle::default(),
     )
@@ -46,7 +46,7 @@ async fn a_look_is_good_for_five_seconds_unless_something_changed() {
     tokio::time::advance(Duration::from_millis(5_001)).await;
     project.refresh().await;
     assert_eq!(project.counts().0, 2);
-    project.touch(false);
+    project.invalidate(false);
     project.refresh().await;
     assert_eq!(project.counts().0, 3);
 }
@@ -56,7 +56,7 @@ async fn ten_requests_in_a_second_are_one_poll() {
     let dir = tempfile::tempdir().unwrap();
     let project = project(&dir, Duration::from_secs(5));
     for _ in 0..10 {
-        project.touch(false);
+        project.invalidate(false);
         project.poll().await;
     }
     assert_eq!(project.counts().0, 1);
@@ -70,7 +70,7 @@ async fn a_request_may_look_and_the_poll_after_it_too() {
     let dir = tempfile::tempdir().unwrap();
     let project = project(&dir, Duration::from_secs(5));
     let listed = project.refresh().await;
-    project.touch(false);
+    project.invalidate(false);
     project.poll().await;
     assert_eq!(
         project.counts().0,
@@ -80,7 +80,7 @@ async fn a_request_may_look_and_the_poll_after_it_too() {
     assert_eq!(
         project.current().hashes,
         listed.hashes,
-        "and nobody is told of nothing"
+        "and the lists have not changed"
     );
 }
 
@@ -90,7 +90,7 @@ async fn the_hook_has_a_clock_of_its_own_and_order_does_not_count() {
     fs::create_dir(dir.path().join("prompts")).unwrap();
     fs::write(dir.path().join("prompts/a.txt"), "a").unwrap();
     hook(&dir, SHUFFLED);
-    // The folder's time is never up in this test: only the hook's is.
+    // Only the hook's registration gets stale in this test.
     let project = project(&dir, Duration::ZERO);
     let first = project.refresh().await;
     assert_eq!(prompts(&first), ["a", "b"]);
@@ -121,28 +121,32 @@ async fn a_hook_that_fails_takes_nothing_back() {
         hook(&dir, script);
         let now = project.refresh().await;
         assert_eq!(now.hashes, good.hashes);
-        assert!(now.refusals[0].reason.contains(why), "{:?}", now.refusals);
+        assert!(
+            now.rejections[0].reason.contains(why),
+            "{:?}",
+            now.rejections
+        );
     }
     let path = dir.path().join("server.d/register.sh");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
     let now = project.refresh().await;
     assert!(
-        now.refusals[0].reason.contains("chmod go-w"),
+        now.rejections[0].reason.contains("chmod go-w"),
         "{:?}",
-        now.refusals
+        now.rejections
     );
     fs::rename(&path, dir.path().join("real.sh")).unwrap();
     std::os::unix::fs::symlink("../real.sh", &path).unwrap();
     let now = project.refresh().await;
     assert!(
-        now.refusals[0].reason.contains("it is a link"),
+        now.rejections[0].reason.contains("it is a link"),
         "{:?}",
-        now.refusals
+        now.rejections
     );
 }
 
 #[tokio::test]
-async fn a_refusal_is_in_the_stats_until_it_is_mended() {
+async fn a_rejection_is_in_the_stats_until_it_is_fixed() {
     let dir = tempfile::tempdir().unwrap();
     fs::create_dir_all(dir.path().join("tools/empty")).unwrap();
     let project = project(&dir, Duration::ZERO);
@@ -151,7 +155,7 @@ async fn a_refusal_is_in_the_stats_until_it_is_mended() {
     assert_eq!(stats["refusedCount"], 1);
     assert_eq!(stats["refused"][0]["path"], "tools/empty");
     fs::remove_dir(dir.path().join("tools/empty")).unwrap();
-    project.touch(false);
+    project.invalidate(false);
     project.refresh().await;
     assert_eq!(project.stats()["refused"], json!([]));
 }

@@ -1,4 +1,4 @@
-//! Finding resources and their templates, in the folder or in a registration.
+//! Discovery of resources and templates, in the folder or in a registration.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -10,17 +10,16 @@ use super::{
 };
 use crate::{
     file_of,
-    item::{Backing, Kind, Program, Refusal, ResourceItem, TemplateItem},
+    item::{ContentSource, ItemKind, Program, Rejection, ResourceItem, TemplateItem},
     meta::{self, ResourceMeta},
     safety::Entry,
     template::Template,
 };
 
-/// What is said of a resource.
-struct Said {
-    /// Where.
-    place: String,
-    made_of: String,
+/// Declares a resource or a template, in a meta file or a registration.
+struct Declaration {
+    origin: String,
+    fingerprint: String,
     about: ResourceMeta,
     /// The file beside the meta file.
     beside: Option<Entry>,
@@ -29,129 +28,130 @@ struct Said {
 impl Pass<'_> {
     pub(super) fn resources(&mut self, registered: Option<&Entries>) -> Vec<Arc<ResourceItem>> {
         let mut found = Found::new();
-        for said in self.said("resources", registered) {
-            // Templates lie in the same folder, and are looked at on their own.
-            if registered.is_some() || said.about.uri_template.is_none() {
-                let place = said.place.clone();
-                let made = self.resource(said);
-                self.keep(made, place, &mut found);
+        for declared in self.declarations("resources", registered) {
+            // Templates are in the same folder, and have a list of their own.
+            if registered.is_some() || declared.about.uri_template.is_none() {
+                let origin = declared.origin.clone();
+                let made = self.resource(declared);
+                self.collect(made, origin, &mut found);
             }
         }
-        self.settle(found, "resource", |resource| &resource.uri)
+        self.finish_list(found, "resource", |resource| &resource.uri)
     }
 
     pub(super) fn templates(&mut self, registered: Option<&Entries>) -> Vec<Arc<TemplateItem>> {
         let mut found = Found::new();
-        // What is wrong with the files was said when the resources were looked for,
-        // unless those were registered.
-        let before = self.refusals.len();
-        let all = self.said("resourceTemplates", registered);
-        for refusal in self.refusals.split_off(before) {
-            if !self.refusals.contains(&refusal) {
-                self.refusals.push(refusal);
+        // The discovery of resources has rejected the same files before, unless resources
+        // are registered.
+        let before = self.rejections.len();
+        let all = self.declarations("resourceTemplates", registered);
+        for rejection in self.rejections.split_off(before) {
+            if !self.rejections.contains(&rejection) {
+                self.rejections.push(rejection);
             }
         }
-        for said in all {
-            if registered.is_some() || said.about.uri_template.is_some() {
-                let place = said.place.clone();
-                let made = self.template(said);
-                self.keep(made, place, &mut found);
+        for declared in all {
+            if registered.is_some() || declared.about.uri_template.is_some() {
+                let origin = declared.origin.clone();
+                let made = self.template(declared);
+                self.collect(made, origin, &mut found);
             }
         }
-        self.settle(found, "resource template", |template| &template.name)
+        self.finish_list(found, "resource template", |template| &template.name)
     }
 
-    /// What is said of resources, by hand or in the folder.
-    fn said(&mut self, key: &str, registered: Option<&Entries>) -> Vec<Said> {
+    /// The declarations of resources and templates, registered or in the folder.
+    fn declarations(&mut self, key: &str, registered: Option<&Entries>) -> Vec<Declaration> {
         let mut found = Vec::new();
         if let Some(entries) = registered {
             for (index, entry) in entries.iter().enumerate() {
-                let place = format!("server.d/register.json {key}[{index}]");
+                let origin = format!("server.d/register.json {key}[{index}]");
                 let value = Value::Object(entry.clone());
-                let made_of = value.to_string();
+                let fingerprint = value.to_string();
                 match meta::from_value(value) {
-                    Ok(about) => found.push(Said {
-                        place,
-                        made_of,
+                    Ok(about) => found.push(Declaration {
+                        origin,
+                        fingerprint,
                         about,
                         beside: None,
                     }),
-                    Err(why) => self.refusals.push(Refusal::new(place, why)),
+                    Err(why) => self.rejections.push(Rejection::new(origin, why)),
                 }
             }
             return found;
         }
-        let all = self.all_below("resources");
+        let all = self.files_below("resources");
         for entry in all.iter().filter(|entry| entry.name.ends_with(META)) {
-            let place = self.guard.shown(&entry.path);
+            let origin = self.checker.display_path(&entry.path);
             let content = match self.files.read(&entry.path, &entry.meta, META_MAX) {
                 Ok(content) => content,
                 Err(error) => {
-                    self.refusals.push(Refusal::new(place, error.to_string()));
+                    self.rejections
+                        .push(Rejection::new(origin, error.to_string()));
                     continue;
                 }
             };
             let beside = all.iter().find(|other| is_beside(entry, other)).cloned();
             match meta::read(&content.bytes) {
-                Ok(about) => found.push(Said {
-                    place,
-                    made_of: content.digest.clone(),
+                Ok(about) => found.push(Declaration {
+                    origin,
+                    fingerprint: content.digest.clone(),
                     about,
                     beside,
                 }),
-                Err(why) => self.refusals.push(Refusal::new(place, why)),
+                Err(why) => self.rejections.push(Rejection::new(origin, why)),
             }
         }
         found
     }
 
-    fn resource(&mut self, said: Said) -> Result<Arc<ResourceItem>, Refusal> {
-        let Said {
-            place,
-            made_of,
+    fn resource(&mut self, declared: Declaration) -> Result<Arc<ResourceItem>, Rejection> {
+        let Declaration {
+            origin,
+            fingerprint,
             about,
             beside,
-        } = said;
-        let refuse = |why: String| Refusal::new(&place, why);
+        } = declared;
+        let reject = |why: String| Rejection::new(&origin, why);
         if about.uri.is_some() && about.uri_template.is_some() {
-            return Err(refuse("it has both `uri` and `uriTemplate`".to_owned()));
+            return Err(reject("it has both `uri` and `uriTemplate`".to_owned()));
         }
         let uri = match (&about.uri, &beside) {
             (Some(uri), _) => uri.clone(),
-            (None, Some(file)) => format!("file://./{}", self.guard.shown(&file.path)),
-            (None, None) => return Err(refuse(needs("uri"))),
+            (None, Some(file)) => format!("file://./{}", self.checker.display_path(&file.path)),
+            (None, None) => return Err(reject(needs("uri"))),
         };
-        meta::address(&uri).map_err(refuse)?;
-        self.free_scheme(&uri).map_err(refuse)?;
+        meta::check_uri(&uri).map_err(reject)?;
+        self.check_scheme(&uri).map_err(reject)?;
         let backing = match self.provider(about.provider.as_deref())? {
-            Some(program) => Backing::Command(program),
+            Some(program) => ContentSource::Command(program),
             None => {
                 let root = self.root.to_owned();
                 let file = if let Some(path) = &about.path {
-                    self.guard.resolve(&root.join("resources"), path)?
-                } else if let Some(path) = self.path_in(&uri) {
-                    self.guard.resolve(&root, &path)?
+                    self.checker.resolve(&root.join("resources"), path)?
+                } else if let Some(path) = file_of(self.root, &uri) {
+                    self.checker.resolve(&root, &path)?
                 } else if let Some(file) = beside {
                     file
                 } else {
                     let why =
                         format!("`{uri}` is no file of the project: say `path` or `provider`");
-                    return Err(refuse(why));
+                    return Err(reject(why));
                 };
                 if !file.meta.is_file() {
-                    return Err(self.guard.refusal(&file.path, "it is not a file"));
+                    return Err(self.checker.rejection(&file.path, "it is not a file"));
                 }
-                Backing::File(Some(self.guard.shown(&file.path)))
+                ContentSource::File(Some(self.checker.display_path(&file.path)))
             }
         };
-        let made_of = format!("{made_of} {backing:?}");
-        let accepts = self.accepts;
-        let memory = &mut self.memory.resources;
-        let made = memory.get(&place, made_of, || {
-            let name = about.name.clone().unwrap_or_else(|| last_part(&uri));
+        let fingerprint = format!("{fingerprint} {backing:?}");
+        let validate = self.validate;
+        let cache = &mut self.caches.resources;
+        let made = cache.get(&origin, fingerprint, || {
+            let name = about.name.clone().unwrap_or_else(|| last_segment(&uri));
             meta::plain_name(&name)?;
             let definition = about.definition(&name, "uri", &uri);
-            accepts(Kind::Resource, &definition)?;
+            validate(ItemKind::Resource, &definition)?;
             Ok(ResourceItem {
                 uri,
                 definition,
@@ -159,44 +159,44 @@ impl Pass<'_> {
                 mime_type: about.mime_type,
             })
         });
-        made.map_err(refuse)
+        made.map_err(reject)
     }
 
-    fn template(&mut self, said: Said) -> Result<Arc<TemplateItem>, Refusal> {
-        let Said {
-            place,
-            made_of,
+    fn template(&mut self, declared: Declaration) -> Result<Arc<TemplateItem>, Rejection> {
+        let Declaration {
+            origin,
+            fingerprint,
             about,
             ..
-        } = said;
-        let refuse = |why: String| Refusal::new(&place, why);
+        } = declared;
+        let reject = |why: String| Rejection::new(&origin, why);
         let (Some(text), None) = (about.uri_template.clone(), &about.uri) else {
             let why = "it must have `uriTemplate`, and no `uri`";
-            return Err(refuse(why.to_owned()));
+            return Err(reject(why.to_owned()));
         };
-        // A scheme that varies could be anybody's.
-        meta::address(text.split('{').next().unwrap_or_default()).map_err(refuse)?;
-        self.free_scheme(&text).map_err(refuse)?;
+        // A scheme with a variable could match a built-in one.
+        meta::check_uri(text.split('{').next().unwrap_or_default()).map_err(reject)?;
+        self.check_scheme(&text).map_err(reject)?;
         let backing = match self.provider(about.provider.as_deref())? {
-            Some(program) => Backing::Command(program),
+            Some(program) => ContentSource::Command(program),
             None => match &about.path {
-                Some(path) => Backing::File(Some(format!("resources/{path}"))),
-                None if text.starts_with("file://") => Backing::File(None),
+                Some(path) => ContentSource::File(Some(format!("resources/{path}"))),
+                None if text.starts_with("file://") => ContentSource::File(None),
                 None => {
                     let why = "its URIs are no files of the project: say `path` or `provider`";
-                    return Err(refuse(why.to_owned()));
+                    return Err(reject(why.to_owned()));
                 }
             },
         };
-        let made_of = format!("{made_of} {backing:?}");
-        let accepts = self.accepts;
-        let memory = &mut self.memory.templates;
-        let made = memory.get(&place, made_of, || {
+        let fingerprint = format!("{fingerprint} {backing:?}");
+        let validate = self.validate;
+        let cache = &mut self.caches.templates;
+        let made = cache.get(&origin, fingerprint, || {
             let name = about.name.clone().ok_or_else(|| needs("name"))?;
             meta::plain_name(&name)?;
             let template = Template::parse(&text).map_err(|error| error.to_string())?;
             let definition = about.definition(&name, "uriTemplate", &text);
-            accepts(Kind::ResourceTemplate, &definition)?;
+            validate(ItemKind::ResourceTemplate, &definition)?;
             Ok(TemplateItem {
                 name,
                 template,
@@ -205,11 +205,11 @@ impl Pass<'_> {
                 mime_type: about.mime_type,
             })
         });
-        made.map_err(refuse)
+        made.map_err(reject)
     }
 
-    /// The executable behind a provider's name; none for plain files.
-    fn provider(&mut self, name: Option<&str>) -> Result<Option<Program>, Refusal> {
+    /// The executable of a provider; `None` for plain files.
+    fn provider(&mut self, name: Option<&str>) -> Result<Option<Program>, Rejection> {
         let Some(name) = name.filter(|name| *name != "file") else {
             return Ok(None);
         };
@@ -223,37 +223,32 @@ impl Pass<'_> {
                 if !path.is_file() {
                     continue;
                 }
-                let found = self.guard.resolve(&base, &file)?;
+                let found = self.checker.resolve(&base, &file)?;
                 if !is_executable(&found) {
-                    return Err(self.guard.refusal(&found.path, NOT_EXECUTABLE));
+                    return Err(self.checker.rejection(&found.path, NOT_EXECUTABLE));
                 }
                 return self.program(&found, &base).map(Some);
             }
         }
-        Err(Refusal::new(
+        Err(Rejection::new(
             format!("providers/{name}"),
             "there is no such provider; besides `file`, a provider is an executable in `providers/`",
         ))
     }
 
-    fn free_scheme(&self, uri: &str) -> Result<(), String> {
+    fn check_scheme(&self, uri: &str) -> Result<(), String> {
         let scheme = uri.split(':').next().unwrap_or_default();
-        let ours = &self.reserved.schemes;
-        if ours.iter().any(|one| one.eq_ignore_ascii_case(scheme)) {
+        let reserved = &self.reserved.schemes;
+        if reserved.iter().any(|one| one.eq_ignore_ascii_case(scheme)) {
             return Err(format!(
                 "shadowed: `{scheme}:` is built in; use another scheme"
             ));
         }
         Ok(())
     }
-
-    /// The file of the project that a URI names.
-    fn path_in(&self, uri: &str) -> Option<String> {
-        file_of(self.root, uri)
-    }
 }
 
-fn last_part(uri: &str) -> String {
+fn last_segment(uri: &str) -> String {
     let path = PathBuf::from(uri);
     let name = path.file_name().unwrap_or_default();
     name.to_string_lossy().into_owned()

@@ -1,4 +1,4 @@
-//! What is found, what is refused, and that nothing is ever lost.
+//! Discovery, rejection, and that no item is ever lost.
 
 use std::{
     collections::BTreeSet,
@@ -13,9 +13,9 @@ use serde_json::json;
 use tokio::time::{Duration, Instant};
 
 use super::*;
-use crate::item::Backing;
+use crate::item::ContentSource;
 
-/// Names of prompts and what they say.
+/// The names and texts of prompts.
 type Texts = BTreeSet<(String, Arc<str>)>;
 
 struct Project {
@@ -26,7 +26,7 @@ struct Project {
 impl Project {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let reserved = Reserved {
+        let reserved = ReservedNames {
             tools: vec!["pods_list".to_owned()],
             schemes: vec!["k8s".to_owned()],
         };
@@ -43,15 +43,19 @@ impl Project {
     }
 
     fn scan(&mut self) -> Arc<Snapshot> {
-        self.scanner.scan(&Hook::default())
+        self.scanner.scan(&HookResult::default())
     }
 
-    /// The names of the tools, and the files that are refused.
+    /// The names of the tools, and the paths that are rejected.
     fn tools(&mut self) -> (Vec<String>, Vec<String>) {
         let found = self.scan();
         let names = found.tools.iter().map(|tool| tool.name.clone()).collect();
-        let refused = found.refusals.iter().map(|one| one.path.clone()).collect();
-        (names, refused)
+        let rejected = found
+            .rejections
+            .iter()
+            .map(|one| one.path.clone())
+            .collect();
+        (names, rejected)
     }
 }
 
@@ -102,11 +106,11 @@ fn one_bad_tool_never_hides_the_good_ones() {
     executable(&root, "tools/b.ad/tool", "");
     project.write("tools/b.ad/tool.meta.json", "{}");
     project.write("tools/README.md", "");
-    let (names, mut refused) = project.tools();
+    let (names, mut rejected) = project.tools();
     assert_eq!(names, ["good"]);
-    refused.sort();
+    rejected.sort();
     assert_eq!(
-        refused,
+        rejected,
         [
             "tools/b.ad/tool.meta.json",
             "tools/broken/tool.meta.json",
@@ -128,15 +132,15 @@ fn a_built_in_name_wins_and_the_file_is_reported() {
     let found = project.scan();
     assert!(found.tools.is_empty());
     assert!(
-        found.refusals[0].reason.contains("shadowed"),
+        found.rejections[0].reason.contains("shadowed"),
         "{:?}",
-        found.refusals
+        found.rejections
     );
     project.write(
         "resources/a.meta.json",
         r#"{"name": "a", "uri": "K8S://x", "provider": "file"}"#,
     );
-    assert!(project.scan().refusals[1].reason.contains("shadowed"));
+    assert!(project.scan().rejections[1].reason.contains("shadowed"));
 }
 
 #[test]
@@ -191,7 +195,7 @@ fn resources_are_files_templates_or_commands() {
         r#"{"name": "d", "uri": "disk://all", "provider": "disk", "mimeType": "text/plain"}"#,
     );
     executable(&root, "providers/disk.sh", "");
-    // And what is wrong.
+    // Resources that are rejected.
     project.write(
         "resources/out.meta.json",
         r#"{"name": "o", "uri": "file:///etc/passwd"}"#,
@@ -227,14 +231,14 @@ fn resources_are_files_templates_or_commands() {
             .resource("file://./resources/hello.txt")
             .unwrap()
             .backing,
-        Backing::File(Some("resources/hello.txt".to_owned()))
+        ContentSource::File(Some("resources/hello.txt".to_owned()))
     );
     assert!(matches!(
         &found.resource("disk://all").unwrap().backing,
-        Backing::Command(_)
+        ContentSource::Command(_)
     ));
     assert_eq!(found.templates.len(), 1);
-    assert_eq!(found.refusals.len(), 5, "{:#?}", found.refusals);
+    assert_eq!(found.rejections.len(), 5, "{:#?}", found.rejections);
     // The command's bytes count for the resources' hash.
     let before = found.hashes.clone();
     executable(&root, "providers/disk.sh", "df");
@@ -257,7 +261,7 @@ fn prompts_have_a_text_and_a_meta() {
         found.prompt("prompt.greeting").unwrap().definition["arguments"],
         json!([{"name": "name", "required": true}])
     );
-    assert_eq!(found.refusals.len(), 1, "{:#?}", found.refusals);
+    assert_eq!(found.rejections.len(), 1, "{:#?}", found.rejections);
     let before = found.hashes.clone();
     project.write("prompts/greeting.txt", "Hello {{name}}");
     assert_ne!(
@@ -286,33 +290,33 @@ fn a_registration_wins_over_the_folder() {
     assert_eq!(found.tools.len(), 1);
     assert_eq!(found.tool("by-hand").unwrap().timeout.as_secs(), 8);
     assert!(found.prompts.is_empty(), "an empty list is none");
-    assert_eq!(found.refusals.len(), 4, "{:#?}", found.refusals);
+    assert_eq!(found.rejections.len(), 4, "{:#?}", found.rejections);
     let good = found.hashes.clone();
-    // A broken file changes nothing but the report.
+    // A broken file only adds a rejection.
     project.write("server.d/register.json", "{\"version\": 1, \"tools\": [");
     let broken = project.scan();
     assert_eq!(broken.hashes, good);
-    assert_eq!(broken.refusals[0].path, "server.d/register.json");
+    assert_eq!(broken.rejections[0].path, "server.d/register.json");
     // At the start there is nothing to fall back to: better none than too many.
     let mut fresh = Scanner::new(
         project.dir.path().to_owned(),
-        Reserved::default(),
+        ReservedNames::default(),
         |_, _| Ok(()),
     );
-    assert!(fresh.scan(&Hook::default()).tools.is_empty());
+    assert!(fresh.scan(&HookResult::default()).tools.is_empty());
     fs::remove_file(project.dir.path().join("server.d/register.json")).unwrap();
     assert!(project.scan().tool("found").is_some());
 }
 
 #[test]
-fn a_hook_is_listened_to_where_there_is_no_registration() {
+fn a_hook_counts_where_there_is_no_register_json() {
     let mut project = Project::new();
     project.tool("found");
     project.write("prompts/a.txt", "a");
-    let said = Register::parse(br#"{"version": 1, "tools": []}"#).unwrap();
-    let hook = Hook {
-        said: Some(Arc::new(said)),
-        refusal: None,
+    let registration = Registration::parse(br#"{"version": 1, "tools": []}"#).unwrap();
+    let hook = HookResult {
+        registration: Some(Arc::new(registration)),
+        rejection: None,
     };
     let found = project.scanner.scan(&hook);
     assert_eq!((found.tools.len(), found.prompts.len()), (0, 1));
@@ -333,18 +337,18 @@ fn a_folder_that_goes_and_comes_back() {
     fs::rename(&root, &aside).unwrap();
     let gone = project.scan();
     assert!(gone.tools.is_empty());
-    assert_eq!(gone.refusals[0].path, ".");
+    assert_eq!(gone.rejections[0].path, ".");
     assert!(!gone.hashes.tools.is_empty(), "none is known, not unknown");
     fs::rename(&aside, &root).unwrap();
     assert_eq!(project.scan().hashes, there);
 }
 
 #[test]
-fn a_definition_that_clients_could_not_read_is_refused() {
+fn a_definition_that_clients_could_not_read_is_rejected() {
     let mut project = Project::new();
     project.tool("a");
-    project.scanner.accepts = |_, _| Err("no client could".to_owned());
-    assert_eq!(project.scan().refusals[0].reason, "no client could");
+    project.scanner.validate = |_, _| Err("no client could".to_owned());
+    assert_eq!(project.scan().rejections[0].reason, "no client could");
 }
 
 #[test]
@@ -354,17 +358,17 @@ fn an_item_added_during_a_scan_is_never_lost() {
     let root = project.dir.path().to_owned();
     let done = AtomicBool::new(false);
     // Prompts are one file each, so thousands of them are quickly made.
-    let mut told: Option<(ContentHash, Texts)> = None;
-    let mut look = |found: &Snapshot| {
+    let mut last: Option<(ContentHash, Texts)> = None;
+    let mut check = |found: &Snapshot| {
         let text = |one: &Arc<PromptItem>| (one.name.clone(), Arc::clone(&one.text));
         let now: Texts = found.prompts.iter().map(text).collect();
-        // Whoever compares hashes, as sessions do, hears of every item.
-        if let Some((hash, before)) = &told {
+        // A session that compares hashes learns of every item.
+        if let Some((hash, before)) = &last {
             let same = *hash == found.hashes.prompts;
             assert_eq!(same, *before == now, "the hash is that of the items");
         }
         let count = now.len();
-        told = Some((found.hashes.prompts.clone(), now));
+        last = Some((found.hashes.prompts.clone(), now));
         count
     };
     thread::scope(|scope| {
@@ -375,10 +379,10 @@ fn an_item_added_during_a_scan_is_never_lost() {
             done.store(true, Ordering::Release);
         });
         while !done.load(Ordering::Acquire) {
-            look(&project.scanner.scan(&Hook::default()));
+            check(&project.scanner.scan(&HookResult::default()));
         }
     });
-    assert_eq!(look(&project.scanner.scan(&Hook::default())), ROUNDS);
+    assert_eq!(check(&project.scanner.scan(&HookResult::default())), ROUNDS);
 }
 
 #[test]
@@ -397,7 +401,7 @@ fn a_thousand_tools_are_not_read_again() {
     let reads = project.scanner.reads();
     let before = project.scan();
     let again = project.scan();
-    // The best of some: what else the machine does is not ours.
+    // The best of several runs, because the machine may be busy.
     let best = (0..30).map(|_| {
         let began = Instant::now();
         project.scan();
@@ -405,7 +409,7 @@ fn a_thousand_tools_are_not_read_again() {
     });
     let best = best.min().unwrap();
     println!("1,000 tools: first scan {first:?}, a rescan without change {best:?}");
-    // What is promised holds for what is shipped, which is optimised.
+    // The limit holds for the release build.
     if !cfg!(debug_assertions) {
         assert!(first < Duration::from_secs(1), "first scan {first:?}");
         assert!(best < Duration::from_millis(20), "rescan {best:?}");

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-/// Shorter ones can be guessed.
+/// Shorter tokens can be guessed.
 const TOKEN_BYTES_MIN: usize = 16;
 
 /// The tokens of a file, as it is now.
@@ -19,18 +19,18 @@ const TOKEN_BYTES_MIN: usize = 16;
 pub(crate) struct Tokens {
     path: PathBuf,
     // A lock because the file is read again by whichever request sees it changed.
-    state: Mutex<State>,
+    state: Mutex<TokenState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct TokenState {
     stamp: Option<(SystemTime, u64)>,
-    known: Vec<Known>,
+    known: Vec<TokenDigest>,
 }
 
 /// A name and what its token hashes to; the token itself is not kept.
 #[derive(Debug)]
-struct Known {
+struct TokenDigest {
     name: Arc<str>,
     digest: [u8; 32],
 }
@@ -38,10 +38,10 @@ struct Known {
 /// Why a file of tokens cannot be used. Never shows a token.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TokenFileError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot read the token file `{}`: {source}", path.display())]
     Read {
-        /// Which file.
+        /// The file.
         path: PathBuf,
         /// Why.
         source: io::Error,
@@ -49,11 +49,11 @@ pub(crate) enum TokenFileError {
     /// A line is not of the form.
     #[error("line {line} of the token file `{}` {what}", path.display())]
     Line {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Which line, from 1.
+        /// The line number, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The fault of the line.
         what: &'static str,
     },
     /// There is no token in it.
@@ -69,27 +69,28 @@ impl Tokens {
         let known = parse(path)?;
         Ok(Self {
             path: path.to_owned(),
-            state: Mutex::new(State { stamp, known }),
+            state: Mutex::new(TokenState { stamp, known }),
         })
     }
 
-    /// One token that is in no file.
+    /// A single token that comes from no file.
     pub(crate) fn single(token: &str) -> Self {
-        let known = Known {
+        let known = TokenDigest {
             name: "owner".into(),
             digest: digest(token),
         };
         Self {
             path: PathBuf::new(),
             // No path has no stamp, now and later, so there is nothing to read again.
-            state: Mutex::new(State {
+            state: Mutex::new(TokenState {
                 stamp: None,
                 known: vec![known],
             }),
         }
     }
 
-    /// Whose token it is. Every known token is compared, each in constant time.
+    /// The name of a token's caller. Every known token is compared, each in constant
+    /// time.
     pub(super) fn name_of(&self, token: &str) -> Option<Arc<str>> {
         let digest = digest(token);
         let mut state = self.state.lock();
@@ -103,9 +104,9 @@ impl Tokens {
         found
     }
 
-    /// Reads the file again if it has changed. One that cannot be used is reported,
-    /// and the tokens of before stay: a slip of the pen must not lock everyone out.
-    fn refresh(&self, state: &mut State) {
+    /// Reads the file again if it has changed. A file that cannot be used is reported
+    /// and the previous tokens stay: a typing error must not lock every caller out.
+    fn refresh(&self, state: &mut TokenState) {
         let now = stamp(&self.path);
         if now == state.stamp {
             return;
@@ -130,7 +131,7 @@ fn digest(token: &str) -> [u8; 32] {
     Sha256::digest(token.as_bytes()).into()
 }
 
-fn parse(path: &Path) -> Result<Vec<Known>, TokenFileError> {
+fn parse(path: &Path) -> Result<Vec<TokenDigest>, TokenFileError> {
     let text = fs::read_to_string(path).map_err(|source| TokenFileError::Read {
         path: path.to_owned(),
         source,
@@ -138,7 +139,7 @@ fn parse(path: &Path) -> Result<Vec<Known>, TokenFileError> {
     parse_text(path, &text)
 }
 
-fn parse_text(path: &Path, text: &str) -> Result<Vec<Known>, TokenFileError> {
+fn parse_text(path: &Path, text: &str) -> Result<Vec<TokenDigest>, TokenFileError> {
     let mut known = Vec::new();
     for (index, line) in text.lines().enumerate() {
         let line = line.trim();
@@ -160,10 +161,10 @@ fn parse_text(path: &Path, text: &str) -> Result<Vec<Known>, TokenFileError> {
         if token.len() < TOKEN_BYTES_MIN {
             return Err(wrong("has a token of fewer than 16 characters"));
         }
-        if known.iter().any(|one: &Known| &*one.name == name) {
+        if known.iter().any(|one: &TokenDigest| &*one.name == name) {
             return Err(wrong("has a name that was there before"));
         }
-        known.push(Known {
+        known.push(TokenDigest {
             name: name.into(),
             digest: digest(token),
         });
@@ -235,6 +236,21 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn fuzz_a_right_file_names_the_owner_of_each_token(
+            right in prop::collection::btree_map("[a-z]{1,3}", "[A-Z0-9:#]{16,20}", 1..5),
+            (between, space) in ("(\r?\n|# [a-z]{0,9}:[A-Z]{0,20}\n){0,3}", " {0,2}"),
+        ) {
+            let mut text = String::new();
+            for (name, token) in &right {
+                text += &format!("{between}{space}{name}{space}:{space}{token}{space}\n");
+            }
+            let known = parse_text(Path::new("tokens"), &text).unwrap();
+            let known: Vec<_> = known.iter().map(|one| (&*one.name, one.digest)).collect();
+            let right: Vec<_> = right.iter().map(|(name, token)| (&**name, digest(token))).collect();
+            prop_assert_eq!(known, right);
+        }
+
         #[test]
         fn fuzz_any_file_is_read_or_refused_without_its_tokens(
             text in prop_oneof![any::<String>(), "([a-z#: ]{0,4}:?[A-Z0-9]{14,20}\r?\n){0,5}"],

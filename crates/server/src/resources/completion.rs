@@ -5,49 +5,49 @@ use std::{future::Future, pin::Pin, time::Duration};
 
 use kubecrier_k8s::{Cluster, Contexts, Name};
 
-/// Somebody waits with a finger on a key.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// A person waits for the completion while typing.
+const COMPLETION_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// What is to be completed.
+/// A request for values.
 #[derive(Clone, Copy)]
-pub struct Completion<'a> {
+pub struct CompletionRequest<'a> {
     /// The template, or the name of a prompt.
     pub template: &'a str,
-    /// Which of its variables.
+    /// The variable of the template, or the argument of the prompt.
     pub variable: &'a str,
-    /// How the value begins.
+    /// The beginning of the value.
     pub given: &'a str,
-    /// What was chosen for the others.
+    /// The values of the other variables.
     pub chosen: &'a (dyn Fn(&str) -> Option<String> + Send + Sync),
 }
 
-/// Values on their way.
-pub type Completing<'a> = Pin<Box<dyn Future<Output = Vec<String>> + Send + 'a>>;
+/// A running completion.
+pub type CompletionFuture<'a> = Pin<Box<dyn Future<Output = Vec<String>> + Send + 'a>>;
 
-/// Those of the words that begin as it was given.
-pub(crate) fn words<'a>(words: Vec<String>, given: &str) -> Completing<'a> {
-    let fitting = fitting(words, given);
+/// The values that begin as given.
+pub(crate) fn matching<'a>(values: Vec<String>, given: &str) -> CompletionFuture<'a> {
+    let fitting = fitting(values, given);
     Box::pin(std::future::ready(fitting))
 }
 
-/// What a cluster knows to say; nothing if the variable is not about a cluster. A
-/// cluster that does not answer completes nothing.
-pub(crate) fn of_cluster<'a>(
+/// Values from a cluster; `None` if the variable does not name an object of a cluster.
+/// A cluster that does not answer completes nothing.
+pub(crate) fn complete_from_cluster<'a>(
     contexts: &'a Contexts,
-    asked: Completion<'a>,
-) -> Option<Completing<'a>> {
+    asked: CompletionRequest<'a>,
+) -> Option<CompletionFuture<'a>> {
     let of_a_cluster = ["context", "namespace", "pod", "service", "container"];
     if !of_a_cluster.contains(&asked.variable) {
         return None;
     }
     Some(Box::pin(async move {
-        let found = tokio::time::timeout(PATIENCE, ask(contexts, asked)).await;
+        let found = tokio::time::timeout(COMPLETION_TIMEOUT, query_cluster(contexts, asked)).await;
         let found = found.ok().flatten().unwrap_or_default();
         fitting(found, asked.given)
     }))
 }
 
-async fn ask(contexts: &Contexts, asked: Completion<'_>) -> Option<Vec<String>> {
+async fn query_cluster(contexts: &Contexts, asked: CompletionRequest<'_>) -> Option<Vec<String>> {
     if asked.variable == "context" {
         let all = contexts.list().ok()?;
         return Some(all.into_iter().map(|one| one.name).collect());
@@ -63,14 +63,14 @@ async fn ask(contexts: &Contexts, asked: Completion<'_>) -> Option<Vec<String>> 
             ("pod", Some(namespace), _) => cluster.pod_names(namespace).await,
             ("service", Some(namespace), _) => cluster.service_names(namespace).await,
             ("container", Some(namespace), Some(pod)) => cluster.containers(namespace, pod).await,
-            // What it hangs on has not been chosen.
+            // A variable that it depends on has no value yet.
             _ => Ok(Vec::new()),
         }
     };
-    contexts.ask(&context, question).await.ok()
+    contexts.with_cluster(Some(&context), question).await.ok()
 }
 
-fn fitting(mut words: Vec<String>, given: &str) -> Vec<String> {
-    words.retain(|word| word.starts_with(given));
-    words
+fn fitting(mut values: Vec<String>, given: &str) -> Vec<String> {
+    values.retain(|value| value.starts_with(given));
+    values
 }

@@ -1,35 +1,25 @@
 //! `k8s://{context}/{namespace}/graph`: what there is, what ties it together, and what
 //! changes of it.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{collections::HashSet, convert::Infallible, sync::Arc};
 
-use mcp_notify::ResourceType;
+use kubecrier_core::ResourceType;
 use parking_lot::Mutex;
 use rmcp::model::{Resource, ResourceContents, ResourceTemplate};
 use serde_json::{Value, json};
-use tokio::time::{Duration, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Changed, Checking, Family, Lease, Reading, ResourceError, Updates, Who,
-    address::{self, Address, What},
-    completion::{self, Completing, Completion},
+    CheckFuture, FollowGuard, ReadFuture, Requester, ResourceError, ResourceProvider,
+    UpdatePublisher, UpdateSummary,
+    completion::{self, CompletionFuture, CompletionRequest},
     of_cluster,
+    uri::{self, ClusterUri, UriTarget},
 };
-use kubecrier_k8s::{Contexts, GraphView, Graphs, Name, Seen};
+use kubecrier_k8s::{Contexts, GraphRead, GraphView, Graphs, Name, hold_lease};
 use kubecrier_lifecycle::Lifecycle;
 use kubecrier_redact::Redactor;
-use kubecrier_topology::{Follower, Kind, Kinds, Snapshot, Told, Update};
-
-/// How long to wait before a graph that could not be had is tried again.
-const DELAYS: [Duration; 6] = [
-    Duration::from_secs(1),
-    Duration::from_secs(2),
-    Duration::from_secs(4),
-    Duration::from_secs(8),
-    Duration::from_secs(16),
-    Duration::from_secs(30),
-];
+use kubecrier_topology::{GraphChange, GraphSubscriber, GraphUpdate, Kind, KindFilter, Snapshot};
 
 const NARROW: &str = "narrow by namespace or kinds, or ask resources_graph for the \
                       neighbourhood of one object";
@@ -44,37 +34,37 @@ pub(crate) struct GraphResources {
     pub(crate) bytes_max: usize,
 }
 
-/// What a URI asks for.
-struct Wanted {
+/// The graph that a URI names.
+struct GraphRequest {
     context: String,
     namespace: Option<Name>,
-    kinds: Kinds,
+    kinds: KindFilter,
 }
 
-/// Tells of the changes of one URI.
-struct Teller {
+/// Publishes updates of one graph URI.
+struct GraphNotifier {
     uri: String,
-    kinds: Kinds,
-    updates: Updates,
+    kinds: KindFilter,
+    updates: UpdatePublisher,
     redactor: Redactor,
-    /// How far it was told; nothing was if it is 0. A lock, because what is told while
-    /// following begins must not overtake the word that it has.
-    told: Mutex<u64>,
+    /// The last published change; 0 before the first update. A lock, because a change
+    /// that comes while following begins must not overtake the first update.
+    last_seq: Mutex<u64>,
 }
 
-// === impl Wanted ===
+// === impl GraphRequest ===
 
-impl Wanted {
+impl GraphRequest {
     fn read(uri: &str) -> Result<Self, ResourceError> {
-        let Address {
+        let ClusterUri {
             context,
             namespace,
-            what: What::Graph(wanted),
-        } = Address::read(uri)?
+            target: UriTarget::Graph(request),
+        } = ClusterUri::read(uri)?
         else {
             return Err(ResourceError::not_found(uri));
         };
-        let kinds = Kinds::parse(wanted.kinds.iter().map(String::as_str));
+        let kinds = KindFilter::parse(request.kinds.iter().map(String::as_str));
         Ok(Self {
             context,
             namespace,
@@ -86,37 +76,37 @@ impl Wanted {
 // === impl GraphResources ===
 
 impl GraphResources {
-    async fn join(&self, uri: &str, wanted: &Wanted) -> Result<GraphView, ResourceError> {
-        let (context, namespace) = (Some(wanted.context.as_str()), wanted.namespace.as_ref());
+    async fn join(&self, uri: &str, request: &GraphRequest) -> Result<GraphView, ResourceError> {
+        let (context, namespace) = (Some(request.context.as_str()), request.namespace.as_ref());
         let joined = self.graphs.join(context, namespace, None).await;
         joined.map_err(|error| of_cluster(uri, &error))
     }
 }
 
-impl Family for GraphResources {
+impl ResourceProvider for GraphResources {
     fn owns(&self, uri: &str) -> bool {
-        let address = uri.parse::<Address>();
-        address.is_ok_and(|address| matches!(address.what, What::Graph(_)))
+        let address = uri.parse::<ClusterUri>();
+        address.is_ok_and(|address| matches!(address.target, UriTarget::Graph(_)))
     }
 
     fn resource_type(&self) -> Option<ResourceType> {
         Some(ResourceType::Graph)
     }
 
-    fn says_when_it_follows(&self) -> bool {
+    fn notifies_on_start(&self) -> bool {
         true
     }
 
-    fn entries(&self, _who: &Who) -> Vec<Resource> {
+    fn list(&self, _requester: &Requester) -> Vec<Resource> {
         let contexts = self.contexts.list().unwrap_or_default();
         let usual = contexts.into_iter().find(|one| one.default);
         let entry = usual.map(|usual| {
             let namespace = Name::label("namespace", &usual.namespace).ok();
-            let address = Address::graph(&usual.name, namespace);
+            let address = ClusterUri::graph(&usual.name, namespace);
             Resource::new(address.to_string(), "graph")
                 .with_description(
                     "What there is in the usual namespace and what ties it together; subscribe to \
-                     be told what changes",
+                     be notified of changes",
                 )
                 .with_mime_type("application/json")
         });
@@ -124,114 +114,110 @@ impl Family for GraphResources {
     }
 
     fn templates(&self) -> Vec<ResourceTemplate> {
-        let template = ResourceTemplate::new(address::GRAPH, "graph");
+        let template = ResourceTemplate::new(uri::GRAPH, "graph");
         vec![
             template
                 .with_description(
                     "Nodes and edges of a namespace (`-`: of the whole cluster): workloads, pods, \
                      services, ingresses, nodes, and the names of what they use; of some kinds only if \
-                     named. Subscribe to be told what changes",
+                     named. Subscribe to be notified of changes",
                 )
                 .with_mime_type("application/json"),
         ]
     }
 
-    fn read<'a>(&'a self, uri: &'a str, _who: &'a Who) -> Reading<'a> {
+    fn read<'a>(&'a self, uri: &'a str, _requester: &'a Requester) -> ReadFuture<'a> {
         Box::pin(async move {
-            let wanted = Wanted::read(uri)?;
-            let view = self.join(uri, &wanted).await?;
-            let seen = view.snapshot(&wanted.kinds);
-            let content = content(&wanted, seen, self.bytes_max);
+            let request = GraphRequest::read(uri)?;
+            let view = self.join(uri, &request).await?;
+            let seen = view.snapshot(&request.kinds);
+            let content = content(&request, seen, self.bytes_max);
             let text = ResourceContents::text(content.to_string(), uri);
             Ok(vec![text.with_mime_type("application/json")])
         })
     }
 
-    fn may_subscribe(&self, uri: &str, _who: &Who) -> Result<(), ResourceError> {
-        let wanted = Wanted::read(uri)?;
-        let context = self.contexts.resolve(Some(&wanted.context));
+    fn may_subscribe(&self, uri: &str, _requester: &Requester) -> Result<(), ResourceError> {
+        let request = GraphRequest::read(uri)?;
+        let context = self.contexts.resolve(Some(&request.context));
         context.map(drop).map_err(|error| of_cluster(uri, &error))
     }
 
-    fn check<'a>(&'a self, uri: &'a str, _who: &'a Who) -> Checking<'a> {
+    fn check<'a>(&'a self, uri: &'a str, _requester: &'a Requester) -> CheckFuture<'a> {
         Box::pin(async move {
-            let wanted = Wanted::read(uri)?;
-            // It is kept for a while, so whoever follows it then need not list again.
-            self.join(uri, &wanted).await.map(drop)
+            let request = GraphRequest::read(uri)?;
+            // The graph is kept for a while, so a subscription that follows need not
+            // list again.
+            self.join(uri, &request).await.map(drop)
         })
     }
 
-    fn follow(&self, uri: &str, updates: &Updates) -> Lease {
-        let Ok(wanted) = Wanted::read(uri) else {
-            return Lease::none();
+    fn follow(&self, uri: &str, updates: &UpdatePublisher) -> FollowGuard {
+        let Ok(request) = GraphRequest::read(uri) else {
+            return FollowGuard::none();
         };
-        let teller = Arc::new(Teller {
+        let notifier = Arc::new(GraphNotifier {
             uri: uri.to_owned(),
-            kinds: wanted.kinds.clone(),
+            kinds: request.kinds.clone(),
             updates: updates.clone(),
             redactor: self.redactor.clone(),
-            told: Mutex::default(),
+            last_seq: Mutex::default(),
         });
         let stop = CancellationToken::new();
-        let lease = Lease::new(stop.clone().drop_guard());
+        let lease = FollowGuard::new(stop.clone().drop_guard());
         let graphs = self.graphs.clone();
         let draining = self.lifecycle.draining().clone();
         self.lifecycle.spawn("graph resource", async move {
             tokio::select! {
                 () = stop.cancelled() => {}
                 () = draining.cancelled() => {}
-                () = follow(&graphs, &wanted, &teller) => {}
+                never = follow(&graphs, &request, &notifier) => match never {},
             }
         });
         lease
     }
 
-    fn complete<'a>(&'a self, asked: Completion<'a>) -> Option<Completing<'a>> {
-        if asked.template != address::GRAPH {
+    fn complete<'a>(&'a self, asked: CompletionRequest<'a>) -> Option<CompletionFuture<'a>> {
+        if asked.template != uri::GRAPH {
             return None;
         }
         if asked.variable != "kinds" {
-            return completion::of_cluster(&self.contexts, asked);
+            return completion::complete_from_cluster(&self.contexts, asked);
         }
         // The last of several.
         let before = asked.given.rfind(',').map_or(0, |at| at + 1);
         let begin = &asked.given[..before];
         let kinds = Kind::ALL.map(|kind| format!("{begin}{kind}"));
-        Some(completion::words(kinds.into(), asked.given))
+        Some(completion::matching(kinds.into(), asked.given))
     }
 }
 
-/// Follows a graph for as long as the future lives. What cannot be had is told once
-/// and tried again.
-async fn follow(graphs: &Graphs, wanted: &Wanted, teller: &Arc<Teller>) {
-    let (context, namespace) = (Some(wanted.context.as_str()), wanted.namespace.as_ref());
-    let mut failures = 0;
-    loop {
-        let follower = Arc::clone(teller) as _;
-        match graphs.join(context, namespace, Some(follower)).await {
-            Ok(view) => {
-                teller.begin(&view.count());
-                let _held = view;
-                return std::future::pending().await;
-            }
-            Err(error) if failures == 0 => {
-                let hint = error.hint().map(|hint| format!("; {hint}"));
-                teller.say(&format!("{error}{}", hint.unwrap_or_default()));
-            }
-            Err(_again) => {}
-        }
-        sleep(DELAYS[failures.min(DELAYS.len() - 1)]).await;
-        failures += 1;
-    }
+/// Joins a graph and holds it for as long as the future lives. A failure is published
+/// once and retried.
+async fn follow(
+    graphs: &Graphs,
+    request: &GraphRequest,
+    notifier: &Arc<GraphNotifier>,
+) -> Infallible {
+    let (context, namespace) = (Some(request.context.as_str()), request.namespace.as_ref());
+    hold_lease(
+        || graphs.join(context, namespace, Some(Arc::clone(notifier) as _)),
+        |view: &GraphView| notifier.publish_start(&view.count()),
+        |error| {
+            let hint = error.hint().map(|hint| format!("; {hint}"));
+            notifier.publish_note(&format!("{error}{}", hint.unwrap_or_default()));
+        },
+    )
+    .await
 }
 
-/// What a read answers: as many nodes as fit, and the edges between them.
-fn content(wanted: &Wanted, seen: Seen<Snapshot>, bytes_max: usize) -> Value {
-    let Seen { what, notes, seq } = seen;
+/// The content of a read: as many nodes as fit, and the edges between them.
+fn content(request: &GraphRequest, seen: GraphRead<Snapshot>, bytes_max: usize) -> Value {
+    let GraphRead { what, notes, seq } = seen;
     let mut content = json!({
-        "context": wanted.context,
-        "namespace": wanted.namespace.as_ref().map(Name::as_str),
-        "kinds": wanted.kinds,
+        "context": request.context,
+        "namespace": request.namespace.as_ref().map(Name::as_str),
+        "kinds": request.kinds,
         "seq": seq,
         "hash": what.hash(),
         "notes": notes,
@@ -277,15 +263,15 @@ fn content(wanted: &Wanted, seen: Seen<Snapshot>, bytes_max: usize) -> Value {
     content
 }
 
-// === impl Teller ===
+// === impl GraphNotifier ===
 
-impl Teller {
-    /// Following has begun: what was before nobody was told.
-    fn begin(&self, seen: &Seen<usize>) {
-        let mut told = self.told.lock();
-        *told = seen.seq;
+impl GraphNotifier {
+    /// Publishes that following has begun: earlier changes were not published.
+    fn publish_start(&self, seen: &GraphRead<usize>) {
+        let mut last_seq = self.last_seq.lock();
+        *last_seq = seen.seq;
         let count = seen.what;
-        self.send(&Update {
+        self.publish(&GraphUpdate {
             seq: seen.seq,
             since: 0,
             count,
@@ -295,37 +281,36 @@ impl Teller {
         });
     }
 
-    /// Says something that is no change. A cluster's own words may have secrets in them.
-    fn say(&self, summary: &str) {
-        let told = self.told.lock();
-        let changed = Changed {
-            seq: *told,
+    /// Publishes a summary without a change. A cluster's own text may contain secrets.
+    fn publish_note(&self, summary: &str) {
+        let last_seq = self.last_seq.lock();
+        let changed = UpdateSummary {
+            seq: *last_seq,
             count: 0,
             summary: self.redactor.workload(summary).into_owned(),
         };
         self.updates
-            .changed(&self.uri, ResourceType::Graph, &changed);
+            .publish_change(&self.uri, ResourceType::Graph, &changed);
     }
 
-    fn send(&self, update: &Update) {
+    fn publish(&self, update: &GraphUpdate) {
         let mut update = serde_json::to_value(update).unwrap_or_default();
         self.redactor.json(&mut update);
         self.updates
-            .changed(&self.uri, ResourceType::Graph, &update);
+            .publish_change(&self.uri, ResourceType::Graph, &update);
     }
 }
 
-impl Follower for Teller {
-    fn changed(&self, change: &Told) {
-        let mut told = self.told.lock();
-        // Not begun yet, or from before it had: the word that it has says what there is
-        // by then.
-        if *told == 0 || change.seq <= *told {
+impl GraphSubscriber for GraphNotifier {
+    fn on_change(&self, change: &GraphChange) {
+        let mut last_seq = self.last_seq.lock();
+        // Not begun yet, or from before the beginning: the first update covers it.
+        if *last_seq == 0 || change.seq <= *last_seq {
             return;
         }
-        if let Some(update) = Update::new(change, *told, &self.kinds) {
-            *told = change.seq;
-            self.send(&update);
+        if let Some(update) = GraphUpdate::new(change, *last_seq, &self.kinds) {
+            *last_seq = change.seq;
+            self.publish(&update);
         }
     }
 }

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use rmcp::model::{Resource, ResourceContents, ResourceTemplate};
 use serde_json::json;
 
-use super::{Family, Lease, Reading, ResourceError, Updates, Who};
+use super::{FollowGuard, ReadFuture, Requester, ResourceError, ResourceProvider, UpdatePublisher};
 use crate::subscriptions::owner;
 use kubecrier_core::subscriptions::{Cursor, Ledger, Payload, Subscription};
 
 const PREFIX: &str = "kubecrier://subscriptions/";
 
-/// As many as one looks at; the rest is for events_poll.
+/// The number of events in a read; events_poll has the rest.
 const NEWEST: usize = 50;
 
 /// The feeds of subscriptions.
@@ -21,9 +21,9 @@ pub(crate) struct SubscriptionFeeds(pub(crate) Arc<Ledger>);
 // === impl SubscriptionFeeds ===
 
 impl SubscriptionFeeds {
-    fn find(&self, uri: &str, who: &Who) -> Result<Arc<Subscription>, ResourceError> {
+    fn find(&self, uri: &str, requester: &Requester) -> Result<Arc<Subscription>, ResourceError> {
         let id = uri.strip_prefix(PREFIX).unwrap_or_default();
-        let found = self.0.get(&owner(who), id);
+        let found = self.0.get(&owner(requester), id);
         found.ok_or_else(|| ResourceError::NotFound {
             uri: uri.to_owned(),
             hint: "events_list_subscriptions shows yours, with their resourceUri".to_owned(),
@@ -31,13 +31,13 @@ impl SubscriptionFeeds {
     }
 }
 
-impl Family for SubscriptionFeeds {
+impl ResourceProvider for SubscriptionFeeds {
     fn owns(&self, uri: &str) -> bool {
         uri.starts_with(PREFIX)
     }
 
-    fn entries(&self, _who: &Who) -> Vec<Resource> {
-        // They come and go with every subscription, and whoever has one knows it.
+    fn list(&self, _requester: &Requester) -> Vec<Resource> {
+        // They come and go with every subscription, and its owner has the URI.
         Vec::new()
     }
 
@@ -56,9 +56,9 @@ impl Family for SubscriptionFeeds {
         ]
     }
 
-    fn read<'a>(&'a self, uri: &'a str, who: &'a Who) -> Reading<'a> {
+    fn read<'a>(&'a self, uri: &'a str, requester: &'a Requester) -> ReadFuture<'a> {
         Box::pin(async move {
-            let one = self.find(uri, who)?;
+            let one = self.find(uri, requester)?;
             one.touch();
             let read = one.feed().newest(NEWEST);
             let events: Vec<_> = (read.entries.iter())
@@ -83,12 +83,12 @@ impl Family for SubscriptionFeeds {
         })
     }
 
-    fn may_subscribe(&self, uri: &str, who: &Who) -> Result<(), ResourceError> {
-        self.find(uri, who).map(drop)
+    fn may_subscribe(&self, uri: &str, requester: &Requester) -> Result<(), ResourceError> {
+        self.find(uri, requester).map(drop)
     }
 
-    fn follow(&self, _uri: &str, _updates: &Updates) -> Lease {
+    fn follow(&self, _uri: &str, _updates: &UpdatePublisher) -> FollowGuard {
         // A subscription watches whether its resource is followed or not.
-        Lease::none()
+        FollowGuard::none()
     }
 }

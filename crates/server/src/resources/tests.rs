@@ -19,17 +19,17 @@ pub(crate) struct Notes {
     pub(crate) more: Arc<AtomicUsize>,
 }
 
-impl Family for Notes {
+impl ResourceProvider for Notes {
     fn owns(&self, uri: &str) -> bool {
         uri.starts_with("note:///")
     }
 
-    fn entries(&self, who: &Who) -> Vec<Resource> {
+    fn list(&self, requester: &Requester) -> Vec<Resource> {
         let mut all = vec![Resource::new("note:///shared", "shared")];
         for n in 0..self.more.load(Ordering::Relaxed) {
             all.push(Resource::new(format!("note:///{n}"), "more"));
         }
-        if let Some(session) = &who.session {
+        if let Some(session) = &requester.session {
             let uri = format!("note:///own/{}", session.id());
             all.push(Resource::new(uri, "own"));
         }
@@ -40,41 +40,44 @@ impl Family for Notes {
         vec![ResourceTemplate::new("note:///{name}", "note")]
     }
 
-    fn read<'a>(&'a self, uri: &'a str, who: &'a Who) -> Reading<'a> {
+    fn read<'a>(&'a self, uri: &'a str, requester: &'a Requester) -> ReadFuture<'a> {
         Box::pin(async move {
-            self.may_subscribe(uri, who)?;
+            self.may_subscribe(uri, requester)?;
             Ok(vec![ResourceContents::text("remember", uri)])
         })
     }
 
-    fn may_subscribe(&self, uri: &str, who: &Who) -> Result<(), ResourceError> {
+    fn may_subscribe(&self, uri: &str, requester: &Requester) -> Result<(), ResourceError> {
         let own = uri.strip_prefix("note:///own/");
-        let ours = who.session.as_ref().map(|session| session.id().as_ref());
+        let ours = requester
+            .session
+            .as_ref()
+            .map(|session| session.id().as_ref());
         if own.is_some() && own != ours {
             return Err(ResourceError::not_found(uri));
         }
         Ok(())
     }
 
-    fn follow(&self, uri: &str, updates: &Updates) -> Lease {
+    fn follow(&self, uri: &str, updates: &UpdatePublisher) -> FollowGuard {
         struct Ends(Arc<AtomicUsize>);
         impl Drop for Ends {
             fn drop(&mut self) {
                 self.0.fetch_sub(1, Ordering::Relaxed);
             }
         }
-        assert!(updates.wanted(uri));
+        assert!(updates.is_subscribed(uri));
         self.begun.fetch_add(1, Ordering::Relaxed);
         self.followed.fetch_add(1, Ordering::Relaxed);
-        Lease::new(Ends(Arc::clone(&self.followed)))
+        FollowGuard::new(Ends(Arc::clone(&self.followed)))
     }
 }
 
-fn who(session: Option<&Session>) -> Who {
-    Who {
+fn requester(session: Option<&Session>) -> Requester {
+    Requester {
         session: session.cloned(),
         caller: Caller::current(),
-        era: Era::Legacy,
+        era: ProtocolEra::Legacy,
     }
 }
 
@@ -86,19 +89,24 @@ fn code(error: ResourceError) -> i32 {
 async fn a_uri_is_read_by_its_family_and_an_unknown_one_is_not_found() {
     let resources = Resources::new(vec![Box::new(Notes::default())]);
     let session = Session::new("a");
-    let own = resources.read("note:///own/a", &who(Some(&session))).await;
+    let own = resources
+        .read("note:///own/a", &requester(Some(&session)))
+        .await;
     assert_eq!(own.unwrap().len(), 1);
-    for (uri, who) in [
-        ("note:///own/a", who(None)),
-        ("note:///own/a", who(Some(&Session::new("b")))),
-        ("other:///x", who(None)),
+    for (uri, requester) in [
+        ("note:///own/a", requester(None)),
+        ("note:///own/a", requester(Some(&Session::new("b")))),
+        ("other:///x", requester(None)),
     ] {
-        let error = resources.read(uri, &who).await.unwrap_err();
+        let error = resources.read(uri, &requester).await.unwrap_err();
         assert!(error.to_string().contains(uri), "{error}");
         assert_eq!(code(error), -32002);
     }
-    let names = |who| resources.list(&who).len();
-    assert_eq!((names(who(None)), names(who(Some(&session)))), (1, 2));
+    let names = |requester| resources.list(&requester).len();
+    assert_eq!(
+        (names(requester(None)), names(requester(Some(&session)))),
+        (1, 2)
+    );
     assert_eq!(resources.templates().len(), 1);
 }
 
@@ -108,11 +116,11 @@ fn a_uri_is_followed_while_anybody_is_subscribed_and_its_updates_are_one() {
     let resources = Resources::new(vec![Box::new(notes.clone())]);
     let (a, b) = (Session::new("a"), Session::new("b"));
     for session in [&a, &b, &a] {
-        let asked = resources.subscribe(session, "note:///shared", &who(Some(session)));
+        let asked = resources.subscribe(session, "note:///shared", &requester(Some(session)));
         assert!(asked.is_ok());
     }
     assert!(matches!(
-        resources.subscribe(&b, "note:///own/a", &who(Some(&b))),
+        resources.subscribe(&b, "note:///own/a", &requester(Some(&b))),
         Err(ResourceError::NotFound { .. })
     ));
     assert_eq!(notes.begun.load(Ordering::Relaxed), 1);
@@ -121,11 +129,11 @@ fn a_uri_is_followed_while_anybody_is_subscribed_and_its_updates_are_one() {
         let kind = Some(ResourceType::Events);
         resources
             .updates()
-            .updated("note:///shared", kind, Some(&meta))
+            .publish("note:///shared", kind, Some(&meta))
     };
     assert_eq!((tell(), tell()), (2, 2));
     assert_eq!(
-        resources.updates().updated::<()>("note:///0", None, None),
+        resources.updates().publish::<()>("note:///0", None, None),
         0
     );
     let account = a.outbox().stats();
@@ -136,7 +144,7 @@ fn a_uri_is_followed_while_anybody_is_subscribed_and_its_updates_are_one() {
     assert_eq!(notes.followed.load(Ordering::Relaxed), 1);
     drop(b);
     assert_eq!(notes.followed.load(Ordering::Relaxed), 0);
-    assert!(!resources.updates().wanted("note:///shared"));
+    assert!(!resources.updates().is_subscribed("note:///shared"));
 }
 
 #[test]
@@ -149,12 +157,12 @@ fn a_listen_gets_what_there_is_once_each_and_no_more_than_a_client_holds() {
         "note:///own/a".to_owned(),
         String::new(),
     ];
-    assert_eq!(resources.listenable(&uris, &who(None)), ["note:///a"]);
+    assert_eq!(resources.listenable(&uris, &requester(None)), ["note:///a"]);
     uris.extend((0..1000).map(|n| format!("note:///{n}")));
-    let accepted = resources.listenable(&uris, &who(None));
+    let accepted = resources.listenable(&uris, &requester(None));
     assert_eq!(accepted.len(), LISTEN_URIS_MAX);
     let session = Session::new("listen");
-    resources.listen(&session, &accepted, &who(None));
+    resources.listen(&session, &accepted, &requester(None));
     assert_eq!(session.outbox().stats().pushed, LISTEN_URIS_MAX as u64);
 }
 
@@ -164,8 +172,8 @@ fn a_listen_goes_on_without_what_was_refused_since() {
     let resources = Resources::new(vec![Box::new(notes.clone())]);
     let session = Session::new("listen");
     let uris = ["note:///a", "note:///own/other", "note:///b"].map(str::to_owned);
-    resources.listen(&session, &uris, &who(None));
+    resources.listen(&session, &uris, &requester(None));
     assert_eq!(session.outbox().stats().pushed, 3, "told of each");
     assert_eq!(notes.followed.load(Ordering::Relaxed), 2);
-    assert!(!resources.updates().wanted("note:///own/other"));
+    assert!(!resources.updates().is_subscribed("note:///own/other"));
 }

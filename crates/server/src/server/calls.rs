@@ -1,4 +1,4 @@
-//! `tools/call`, and what a call may say while it runs.
+//! `tools/call`, with progress and log messages while it runs.
 
 use std::{future::Future, panic::AssertUnwindSafe};
 
@@ -14,52 +14,57 @@ use rmcp::{
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{Server, is_modern};
+use super::handler::{Handler, is_modern};
 use crate::{
     output::{ToolError, cleaned},
-    running::{Log, Running},
-    tools::{self, Entry, ToolContext},
+    reporter::{LogTarget, RequestReporter},
+    tools::{self, ToolContext, ToolEntry},
 };
-use kubecrier_lifecycle::Work;
+use kubecrier_lifecycle::InFlight;
 
-/// Where a request of the newest protocol says which log messages it wants.
+/// The key of the log level in a request of the newest protocol.
 const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 
-impl Server {
-    /// Calls a tool: one of ours, or of a catalog.
+impl Handler {
+    /// Calls a tool: a built-in one, or one of a provider.
     pub(super) async fn call(
         &self,
         request: CallToolRequestParams,
         context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let _busy = self.shared.lifecycle.busy(Work::Call);
-        let (name, offer) = (&*request.name, &self.shared.offer);
-        let ours = tools::find(name);
-        if ours.is_some_and(|entry| !offer.has(entry)) || !offer.allows(name) {
-            let text = format!("tool `{name}` is switched off by whoever runs this server");
+        let _busy = self.server.shared.lifecycle.begin(InFlight::ToolCall);
+        let (name, tool_filter) = (&*request.name, &self.server.shared.tool_filter);
+        let built_in = tools::find(name);
+        if built_in.is_some_and(|entry| !tool_filter.includes(entry)) || !tool_filter.allows(name) {
+            let text = format!("tool `{name}` is switched off by the server's operator");
             return Err(ErrorData::invalid_params(text, None));
         }
-        if let Some(entry) = ours {
+        if let Some(entry) = built_in {
             return self
-                .speaking(context, async |running| {
-                    self.run(entry, request, &running, context).await
+                .with_reporter(context, async |reporter| {
+                    self.run(entry, request, &reporter, context).await
                 })
                 .await?;
         }
-        let _after = self.look().await;
+        let _after = self.server.rescan().await;
         let found = self
-            .speaking(context, async |running| {
-                let mut catalogs = self.shared.catalogs.iter();
-                let call = catalogs.find_map(|one| one.call(&request, &running, context))?;
+            .with_reporter(context, async |reporter| {
+                let mut providers = self.server.shared.tool_providers.iter();
+                let call = providers.find_map(|one| one.call(&request, &reporter, context))?;
                 Some(call.await)
             })
             .await?;
         if let Some(answer) = found {
             // A call may change what there is to call.
-            self.refresh();
+            self.server.publish_list_changes();
             return answer;
         }
-        let names: Vec<_> = self.tools().into_iter().map(|tool| tool.name).collect();
+        let names: Vec<_> = self
+            .server
+            .tools()
+            .into_iter()
+            .map(|tool| tool.name)
+            .collect();
         let text = format!(
             "no tool `{}`; there are: {}",
             request.name,
@@ -69,10 +74,10 @@ impl Server {
     }
 
     /// Runs what may report progress and log while it runs.
-    async fn speaking<F: Future>(
+    async fn with_reporter<F: Future>(
         &self,
         context: &RequestContext<RoleServer>,
-        work: impl FnOnce(Running) -> F,
+        work: impl FnOnce(RequestReporter) -> F,
     ) -> Result<F::Output, ErrorData> {
         let token = context
             .meta
@@ -88,35 +93,38 @@ impl Server {
         };
         let (stream, log) = if is_modern(context) {
             match level(context)? {
-                None => (token.is_some().then(stream), Log::Nowhere),
+                None => (token.is_some().then(stream), LogTarget::Disabled),
                 Some(level) => {
                     let stream = stream();
-                    let logging = LoggingService::new(self.delivery(DefaultSink));
+                    let logging = LoggingService::new(self.server.delivery(DefaultSink));
                     logging.set_level(&stream, level);
-                    (Some(stream), Log::Stream(logging))
+                    (Some(stream), LogTarget::Stream(logging))
                 }
             }
         } else {
-            let session = self.session(&context.extensions);
-            let log = session.map(|session| Log::Session(self.shared.push.logging(), session));
-            (token.is_some().then(stream), log.unwrap_or(Log::Nowhere))
+            let (session, shared) = (self.session(&context.extensions), &self.server.shared);
+            let log = session.map(|session| LogTarget::Session(shared.logging.clone(), session));
+            (
+                token.is_some().then(stream),
+                log.unwrap_or(LogTarget::Disabled),
+            )
         };
         let Some(stream) = stream else {
-            return Ok(work(Running::new(Progress::disabled(), log)).await);
+            return Ok(work(RequestReporter::new(Progress::disabled(), log)).await);
         };
-        let delivery = self.delivery(DefaultSink);
-        let work = |progress| work(Running::new(progress, log));
+        let delivery = self.server.delivery(DefaultSink);
+        let work = |progress| work(RequestReporter::new(progress, log));
         Ok(Progress::scope(&stream, token, &delivery, work).await)
     }
 
     async fn run(
         &self,
-        entry: &'static Entry,
+        entry: &'static ToolEntry,
         request: CallToolRequestParams,
-        running: &Running,
+        reporter: &RequestReporter,
         context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let shared = &self.shared;
+        let shared = &self.server.shared;
         let began = Instant::now();
         let client = self.client(context);
         let tool_context = ToolContext {
@@ -125,7 +133,7 @@ impl Server {
             subscriptions: &shared.subscriptions,
             graphs: &shared.graphs,
             client: &client,
-            running,
+            reporter,
             draining: shared.lifecycle.draining(),
         };
         let call = (entry.call)(tool_context, request.arguments.unwrap_or_default());
@@ -163,7 +171,7 @@ impl Server {
 /// A call that makes no sense is its caller's affair; a cluster that fails is the
 /// operator's.
 fn log_failure(tool: &str, seconds: f64, error: &ToolError) {
-    if error.is_the_callers() {
+    if error.is_client_error() {
         tracing::debug!(tool, seconds, kind = error.kind(), %error, "tool refused");
     } else {
         tracing::warn!(tool, seconds, kind = error.kind(), %error, "tool failed");

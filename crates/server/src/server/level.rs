@@ -3,9 +3,9 @@
 use mcp_notify::Level;
 use rmcp::{ErrorData, RoleServer, model::ErrorCode, service::RequestContext};
 
-use super::{Server, is_modern};
+use super::handler::{Handler, is_modern};
 
-impl Server {
+impl Handler {
     pub(super) fn change_level(
         &self,
         name: &str,
@@ -19,13 +19,13 @@ impl Server {
             ));
         }
         let level = parse(name)?;
-        let session = self.session_of(context)?;
-        self.shared.push.set_level(&session, level);
+        let session = self.require_session(context)?;
+        self.server.shared.logging.set_level(&session, level);
         Ok(())
     }
 }
 
-/// One of the eight.
+/// Parses one of the eight levels.
 pub(super) fn parse(name: &str) -> Result<Level, ErrorData> {
     name.parse().map_err(|error| {
         let names = Level::ALL.map(|level| level.to_string()).join(", ");

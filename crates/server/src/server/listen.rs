@@ -1,32 +1,34 @@
-//! `subscriptions/listen`: what a stream of the newest protocol is told.
+//! `subscriptions/listen`: the stream of notifications of the newest protocol.
 
-use http::request::Parts;
-use mcp_notify::{DefaultSink, OutboxConfig, ProtocolVersion, Registry, Session, rmcp::ListenSink};
+use mcp_notify::{DefaultSink, ListKind, OutboxConfig, ProtocolVersion, Session, rmcp::ListenSink};
 use rmcp::{ErrorData, model::SubscriptionFilter, service::SubscriptionContext};
 
-use super::{Clients, Server};
-use crate::{caller::Caller, sessions::Admission};
+use super::handler::{Handler, SessionLookup};
+use crate::{resources::Requester, sessions::SessionPermit};
 
-impl Server {
-    /// What of it the server does; the client is told in the acknowledgement.
-    pub(super) fn acceptable(&self, requested: &SubscriptionFilter) -> SubscriptionFilter {
+impl Handler {
+    /// The part of a filter that the server honours; the acknowledgement says so.
+    pub(super) fn accepted_filter(&self, requested: &SubscriptionFilter) -> SubscriptionFilter {
         let mut accepted = requested.clone();
         accepted.resource_subscriptions = requested.resource_subscriptions.as_ref().map(|uris| {
-            let who = self.nobody_in_particular();
-            self.shared.resources.listenable(uris, &who)
+            let requester = Requester::stateless(self.caller.clone());
+            self.server.shared.resources.listenable(uris, &requester)
         });
         accepted
     }
 
-    /// Tells until the client goes or the server drains.
-    pub(super) async fn tell(&self, context: &SubscriptionContext) -> Result<(), ErrorData> {
-        let _place = self.place_for_listen(context)?;
+    /// Serves a stream until its client goes or the server drains.
+    pub(super) async fn serve_listen(
+        &self,
+        context: &SubscriptionContext,
+    ) -> Result<(), ErrorData> {
+        let _permit = self.listen_permit()?;
         let sink = ListenSink::new(context.sink().clone());
         #[cfg(feature = "conformance-fixtures")]
         let sink = crate::fixtures::failing(sink);
         // A listen is a session of its own, for as long as its stream is open.
         let session = Session::builder()
-            .outbox(OutboxConfig::default().metrics(self.failures()))
+            .outbox(OutboxConfig::default().metrics(self.server.notification_metrics()))
             .protocol_version(ProtocolVersion::V_2026_07_28)
             .channel(sink)
             .build("listen");
@@ -38,41 +40,41 @@ impl Server {
             ..
         } = context.accepted();
         let wanted = [
-            (Registry::Tools, tools_list_changed),
-            (Registry::Prompts, prompts_list_changed),
-            (Registry::Resources, resources_list_changed),
+            (ListKind::Tools, tools_list_changed),
+            (ListKind::Prompts, prompts_list_changed),
+            (ListKind::Resources, resources_list_changed),
         ];
         let wanted: Vec<_> = wanted
             .into_iter()
             .filter(|(_, on)| **on == Some(true))
             .map(|(list, _)| list)
             .collect();
-        self.shared.push.join(&session, &wanted, &self.lists());
+        let snapshot = self.server.list_snapshot();
+        let lists = &self.server.shared.list_changes;
+        lists.subscribe(&session, &wanted, &snapshot);
         if let Some(uris) = resource_subscriptions {
-            let who = self.nobody_in_particular();
-            self.shared.resources.listen(&session, uris, &who);
+            let requester = Requester::stateless(self.caller.clone());
+            self.server
+                .shared
+                .resources
+                .listen(&session, uris, &requester);
         }
         tokio::select! {
             () = context.cancelled() => {}
             // Returning is the graceful end: the client gets its result.
-            () = self.shared.lifecycle.draining().cancelled() => {}
-            end = self.delivery(DefaultSink).run(&session) => tracing::debug!(%end, "listen ended"),
+            () = self.server.shared.lifecycle.draining().cancelled() => {}
+            end = self.server.delivery(DefaultSink).run(&session) => tracing::debug!(%end, "listen ended"),
         }
         Ok(())
     }
 
     /// An open listen counts under the caps of sessions, as its caller's.
-    fn place_for_listen(
-        &self,
-        context: &SubscriptionContext,
-    ) -> Result<Option<Admission>, ErrorData> {
-        let Clients::Many(sessions) = &self.clients else {
+    fn listen_permit(&self) -> Result<Option<SessionPermit>, ErrorData> {
+        let SessionLookup::ByHeader(sessions) = &self.sessions else {
             return Ok(None);
         };
-        let parts = context.request_context().extensions.get::<Parts>();
-        let caller = parts.map_or_else(Caller::current, Caller::of);
-        match sessions.enter(&caller) {
-            Ok(place) => Ok(Some(place)),
+        match sessions.acquire(&self.caller) {
+            Ok(permit) => Ok(Some(permit)),
             Err(refused) => Err(ErrorData::internal_error(refused.to_string(), None)),
         }
     }

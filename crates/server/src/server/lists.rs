@@ -1,4 +1,6 @@
-//! The lists: what is built in, what the site adds, page by page.
+//! The lists: what is built in, and what providers add, page by page.
+
+use std::sync::Arc;
 
 use mcp_notify::ContentHash;
 use rmcp::{
@@ -9,119 +11,128 @@ use serde::Serialize;
 
 use super::Server;
 use crate::{
-    catalog::Catalog,
-    prompts::{self, Entry},
-    push::Lists,
-    tools,
+    list_changes::ListSnapshot,
+    prompts::{self, PromptEntry},
+    resources::Requester,
+    tool_provider::ToolProvider,
 };
 use kubecrier_project::{self, PAGE_DEFAULT, Project};
 
-/// A request that is being dispatched; when it is done, a poll follows.
-pub(super) struct After<'a>(Option<&'a Project>);
+/// Polls the project folder when the request that holds it has been answered.
+pub(super) struct PollOnDrop<'a>(Option<&'a Project>);
 
 impl Server {
-    /// Looks whether the lists have changed, and tells whoever has joined.
-    pub(crate) fn refresh(&self) {
-        if self.shared.push.joined() > 0 {
-            self.shared.push.refresh(&self.lists());
+    /// Compares the lists with what was last announced, and notifies the subscribers
+    /// of those that differ.
+    pub(crate) fn publish_list_changes(&self) {
+        let list_changes = &self.shared.list_changes;
+        if list_changes.has_subscribers() {
+            list_changes.publish(&self.list_snapshot());
         }
     }
 
-    /// The site's folder, if one is served.
+    /// The project folder, if one is served.
     pub(crate) fn project(&self) -> Option<&Project> {
         self.shared.project.as_ref()
     }
 
-    /// Looks into the folder, and follows it from then on.
+    /// Scans the project folder, and follows it from then on.
     pub async fn follow_project(&self) {
         if let Some(project) = self.project() {
             project.refresh().await;
             let lifecycle = &self.shared.lifecycle;
             let following =
-                kubecrier_project::follow(project.clone(), lifecycle.draining().clone());
+                kubecrier_project::watch_folder(project.clone(), lifecycle.draining().clone());
             lifecycle.spawn("project folder", following);
         }
     }
 
-    /// What is served of it, for those who run the server.
+    /// What is served of the project folder, for operators.
     pub fn project_stats(&self) -> Option<serde_json::Value> {
         self.project().map(Project::stats)
     }
 
-    /// Looks at the folder before a list is answered, and once more after it.
-    /// Whoever is told of a change is told by hashes, so looking twice is quiet.
-    pub(super) async fn look(&self) -> After<'_> {
+    /// Scans the project folder before a list is answered, and polls it once more after
+    /// the answer. Changes are announced by hash, so a second scan that finds nothing
+    /// new announces nothing.
+    pub(super) async fn rescan(&self) -> PollOnDrop<'_> {
         if let Some(project) = self.project() {
             project.refresh().await;
         }
-        self.after()
+        PollOnDrop(self.project())
     }
 
-    /// A poll follows when the answer is made.
-    pub(super) fn after(&self) -> After<'_> {
-        After(self.project())
-    }
-
-    /// What everybody sees. Of a source that knows what its lists amount to, that is
-    /// enough, and it knows more than the lists show: what an executable does.
-    pub(super) fn lists(&self) -> Lists {
-        let mut lists = Lists {
-            tools: self.built_in(),
-            resources: self.shared.resources.list(&self.nobody_in_particular()),
+    /// The lists that every client sees. Of a provider that knows the hashes of its
+    /// lists the hashes are enough, and they cover more than the lists show: the content
+    /// of an executable.
+    pub(super) fn list_snapshot(&self) -> ListSnapshot {
+        let mut lists = ListSnapshot {
+            tools: self.built_in_tools().to_vec(),
+            resources: self.shared.resources.list(&Requester::anonymous()),
             templates: self.shared.resources.templates(),
-            prompts: prompts::PROMPTS.iter().map(Entry::definition).collect(),
+            prompts: prompts::PROMPTS
+                .iter()
+                .map(PromptEntry::definition)
+                .collect(),
             files: None,
         };
-        for catalog in &self.shared.catalogs {
-            match catalog.hashes() {
+        for provider in &self.shared.tool_providers {
+            match provider.hashes() {
                 Some(hashes) => lists.files = Some(hashes),
                 None => {
-                    lists.tools.extend(self.offered_of(&**catalog));
-                    lists.prompts.extend(catalog.prompts());
+                    lists.tools.extend(self.allowed_tools(&**provider));
+                    lists.prompts.extend(provider.prompts());
                 }
             }
         }
         lists
     }
 
-    /// Every tool, our own first.
+    /// Every tool, the built-in ones first.
     pub(super) fn tools(&self) -> Vec<Tool> {
-        let mut all = self.built_in();
-        let catalogs = self.shared.catalogs.iter();
-        all.extend(catalogs.flat_map(|one| self.offered_of(&**one)));
+        let mut all = self.built_in_tools().to_vec();
+        for provider in &self.shared.tool_providers {
+            all.extend(self.allowed_tools(&**provider));
+        }
         all
     }
 
-    fn offered_of(&self, catalog: &dyn Catalog) -> Vec<Tool> {
-        let mut tools = catalog.tools();
-        tools.retain(|tool| self.shared.offer.allows(&tool.name));
-        tools
+    /// The definition of one tool.
+    pub(super) fn tool(&self, name: &str) -> Option<Tool> {
+        let find = |tools: &[Tool]| tools.iter().find(|tool| tool.name == name).cloned();
+        find(&self.built_in_tools()).or_else(|| {
+            let mut providers = self.shared.tool_providers.iter();
+            let found = providers.find_map(|provider| find(&provider.tools()));
+            found.filter(|tool| self.shared.tool_filter.allows(&tool.name))
+        })
     }
 
-    fn built_in(&self) -> Vec<Tool> {
-        // Without a readable kubeconfig there is no choice of contexts, and the
-        // tools say why when they are called.
-        let contexts = self.shared.contexts.list().unwrap_or_default();
-        let default = contexts
+    /// The built-in tools that the operator's filter includes.
+    pub(super) fn built_in_tools(&self) -> Arc<[Tool]> {
+        let shared = &self.shared;
+        shared
+            .definitions
+            .built_in(&shared.contexts, &shared.tool_filter)
+    }
+
+    fn allowed_tools(&self, provider: &dyn ToolProvider) -> Vec<Tool> {
+        let tools = provider.tools();
+        let allowed = tools
             .iter()
-            .find(|one| one.default)
-            .map(|one| one.name.clone());
-        let names: Vec<_> = contexts.into_iter().map(|one| one.name).collect();
-        let ours = tools::TOOLS.iter().filter(|one| self.shared.offer.has(one));
-        ours.map(|entry| entry.definition(&names, default.as_deref()))
-            .collect()
+            .filter(|tool| self.shared.tool_filter.allows(&tool.name));
+        allowed.cloned().collect()
     }
 }
 
-impl Drop for After<'_> {
+impl Drop for PollOnDrop<'_> {
     fn drop(&mut self) {
         if let Some(project) = self.0 {
-            project.dispatched();
+            project.request_poll();
         }
     }
 }
 
-/// The page that was asked for, and how to get the next one.
+/// The requested page, and the cursor of the next one.
 pub(super) fn page<T: Serialize>(
     collection: &str,
     mut items: Vec<T>,

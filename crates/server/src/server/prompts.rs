@@ -10,49 +10,54 @@ use rmcp::{
     service::RequestContext,
 };
 
-use super::{Server, ToolLimits};
+use super::{Server, ToolLimits, handler::Handler};
 use crate::{
-    prompts::{self, Consult, Entry, Names},
-    resources::{Completion, Era, complete_of_cluster},
-    running::{Log, Running},
+    prompts::{self, EvidenceCollector, PromptEntry, ValueKind},
+    reporter::{LogTarget, RequestReporter},
+    resources::{CompletionRequest, ProtocolEra, complete_from_cluster},
     tools::ToolContext,
 };
 use kubecrier_k8s::Cluster;
 
-/// A prompt holds what several tools say: each has this part of the room.
+/// A prompt holds the answers of several tools: each gets this part of the limit.
 const PARTS: usize = 4;
 
-/// Faults are completed out of so many.
+/// The faults that completion offers were seen in this time.
 const FAULTS_SINCE: std::time::Duration = std::time::Duration::from_hours(1);
 
 impl Server {
-    /// Every prompt, our own first: a file of the same name does not hide them.
+    /// Every prompt, the built-in ones first: a file of the same name does not hide them.
     pub(super) fn prompts(&self) -> Vec<Prompt> {
-        let mut all: Vec<_> = prompts::PROMPTS.iter().map(Entry::definition).collect();
-        let catalogs = self.shared.catalogs.iter();
-        let more = catalogs.flat_map(|one| one.prompts());
+        let mut all: Vec<_> = prompts::PROMPTS
+            .iter()
+            .map(PromptEntry::definition)
+            .collect();
+        let providers = self.shared.tool_providers.iter();
+        let more = providers.flat_map(|one| one.prompts());
         all.extend(more.filter(|prompt| prompts::find(&prompt.name).is_none()));
         all
     }
+}
 
+impl Handler {
     pub(super) async fn prompt(
         &self,
         request: &GetPromptRequestParams,
         context: &RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
         if let Some(entry) = prompts::find(&request.name) {
-            let filling = self.fill(entry, request, context);
+            let rendering = self.render(entry, request, context);
             return tokio::select! {
                 biased;
                 () = context.ct.cancelled() => {
                     Err(ErrorData::internal_error("the request was cancelled", None))
                 }
-                filled = filling => filled.map(Into::into),
+                rendered = rendering => rendered.map(Into::into),
             };
         }
-        let mut catalogs = self.shared.catalogs.iter();
-        match catalogs.find_map(|one| one.prompt(request)) {
-            Some(filled) => filled.map(Into::into),
+        let mut providers = self.server.shared.tool_providers.iter();
+        match providers.find_map(|one| one.prompt(request)) {
+            Some(rendered) => rendered.map(Into::into),
             None => {
                 let text = format!(
                     "no prompt `{}`; prompts/list has all there are",
@@ -63,22 +68,23 @@ impl Server {
         }
     }
 
-    async fn fill(
+    async fn render(
         &self,
-        entry: &Entry,
+        entry: &PromptEntry,
         request: &GetPromptRequestParams,
         context: &RequestContext<RoleServer>,
     ) -> Result<GetPromptResult, ErrorData> {
-        let given = entry.given(request)?;
-        let shared = &self.shared;
+        let given = entry.arguments(request)?;
+        let shared = &self.server.shared;
         let client = self.client(context);
-        let running = Running::new(Progress::disabled(), Log::Nowhere);
-        // Of the handshake itself: the session learns its version a moment later.
+        let reporter = RequestReporter::new(Progress::disabled(), LogTarget::Disabled);
+        // The version of the handshake itself: the session gets its version only after
+        // `initialized`.
         let peer = context.peer.peer_info();
         let answered = peer.and_then(|peer| self.negotiate_initialize(&peer).ok());
         let version = answered.map(|one| ProtocolVersion::new(one.protocol_version.as_str()));
         let has_links = version.is_some_and(|version| version >= ProtocolVersion::V_2025_06_18);
-        let consult = Consult {
+        let evidence = EvidenceCollector {
             tools: ToolContext {
                 contexts: &shared.contexts,
                 limits: ToolLimits {
@@ -87,23 +93,23 @@ impl Server {
                 subscriptions: &shared.subscriptions,
                 graphs: &shared.graphs,
                 client: &client,
-                running: &running,
+                reporter: &reporter,
                 draining: shared.lifecycle.draining(),
             },
             resources: &shared.resources,
-            offer: &shared.offer,
+            tool_filter: &shared.tool_filter,
             redactor: &shared.redactor,
-            links: client.who.era == Era::Modern || has_links,
+            links: client.requester.era == ProtocolEra::Modern || has_links,
         };
-        let pages = (entry.fill)(&consult, given).await?;
-        Ok(pages.under(entry))
+        let content = (entry.render)(&evidence, given).await?;
+        Ok(content.under(entry))
     }
 
-    /// What nobody knows is completed by nothing.
+    /// Completes an argument; an unknown one has no values.
     pub(super) async fn completion(&self, request: &CompleteRequestParams) -> CompleteResult {
         let given = &request.argument;
         let chosen = |name: &str| request.context.as_ref()?.get_argument(name).cloned();
-        let asked = |template| Completion {
+        let asked = |template| CompletionRequest {
             template,
             variable: &given.name,
             given: &given.value,
@@ -112,7 +118,7 @@ impl Server {
         let mut values = match &request.r#ref {
             Reference::Prompt(prompt) => self.complete_prompt(asked(&prompt.name)).await,
             Reference::Resource(template) => {
-                let found = self.shared.resources.complete(asked(&template.uri));
+                let found = self.server.shared.resources.complete(asked(&template.uri));
                 match found {
                     Some(values) => values.await,
                     None => Vec::new(),
@@ -128,37 +134,37 @@ impl Server {
         CompleteResult::new(info.unwrap_or_default())
     }
 
-    async fn complete_prompt(&self, asked: Completion<'_>) -> Vec<String> {
+    async fn complete_prompt(&self, asked: CompletionRequest<'_>) -> Vec<String> {
         let Some(entry) = prompts::find(asked.template) else {
-            let mut catalogs = self.shared.catalogs.iter();
+            let mut providers = self.server.shared.tool_providers.iter();
             let found =
-                catalogs.find_map(|one| one.complete(asked.template, asked.variable, asked.given));
+                providers.find_map(|one| one.complete(asked.template, asked.variable, asked.given));
             return found.unwrap_or_default();
         };
-        let contexts = &self.shared.contexts;
-        let variable = match entry.names(asked.variable) {
+        let contexts = &self.server.shared.contexts;
+        let variable = match entry.value_kind(asked.variable) {
             None => return Vec::new(),
-            Some(Names::Context) => "context",
-            Some(Names::Namespace) => "namespace",
-            Some(Names::Pod) => "pod",
-            Some(Names::Service) => "service",
-            Some(Names::Fault) => return self.faults_like(asked).await,
+            Some(ValueKind::Context) => "context",
+            Some(ValueKind::Namespace) => "namespace",
+            Some(ValueKind::Pod) => "pod",
+            Some(ValueKind::Service) => "service",
+            Some(ValueKind::Fault) => return self.complete_fault(asked).await,
         };
-        let values = complete_of_cluster(contexts, Completion { variable, ..asked });
+        let values = complete_from_cluster(contexts, CompletionRequest { variable, ..asked });
         match values {
             Some(values) => values.await,
             None => Vec::new(),
         }
     }
 
-    async fn faults_like(&self, asked: Completion<'_>) -> Vec<String> {
-        let contexts = &self.shared.contexts;
+    async fn complete_fault(&self, asked: CompletionRequest<'_>) -> Vec<String> {
+        let contexts = &self.server.shared.contexts;
         let chosen = |name: &str| (asked.chosen)(name).filter(|value| !value.is_empty());
         let Ok(context) = contexts.resolve(chosen("context").as_deref()) else {
             return Vec::new();
         };
         let ask = |cluster: Cluster| async move { cluster.faults(None, FAULTS_SINCE).await };
-        let found = contexts.ask(&context, ask).await;
+        let found = contexts.with_cluster(Some(&context), ask).await;
         let ids = found
             .map(|open| open.faults)
             .unwrap_or_default()

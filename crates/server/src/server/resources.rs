@@ -1,65 +1,49 @@
-//! Resources as requests ask for them.
+//! Requests about resources, and the requester of any request.
 
-use http::request::Parts;
 use mcp_notify::Session;
 use rmcp::{ErrorData, RoleServer, model::ErrorCode, service::RequestContext};
 
-use super::{Clients, Server, is_modern};
+use super::handler::{Handler, SessionLookup, is_modern};
 use crate::{
-    caller::Caller,
-    resources::{Era, ResourceError, Who},
-    tools::Client,
+    resources::{ProtocolEra, Requester, ResourceError},
+    tools::ToolClient,
 };
 
-impl Server {
-    /// Whose request it is.
-    pub(super) fn who(&self, context: &RequestContext<RoleServer>) -> Who {
-        let caller = match context.extensions.get::<Parts>() {
-            Some(parts) => Caller::of(parts),
-            None => self.caller.clone(),
-        };
+impl Handler {
+    /// The requester of a request.
+    pub(super) fn requester(&self, context: &RequestContext<RoleServer>) -> Requester {
         // On stdio there is a session, but the newest protocol knows nothing of it.
         let (era, session) = if is_modern(context) {
-            (Era::Modern, None)
+            (ProtocolEra::Modern, None)
         } else {
-            (Era::Legacy, self.session(&context.extensions))
+            (ProtocolEra::Legacy, self.session(&context.extensions))
         };
-        Who {
+        Requester {
             session,
-            caller,
+            caller: self.caller.clone(),
             era,
         }
     }
 
-    /// Whose call it is, and how it can be reached.
-    pub(super) fn client(&self, context: &RequestContext<RoleServer>) -> Client {
-        let who = self.who(context);
-        let (pushes, stream_open) = match (&self.clients, &who.session) {
-            (Clients::One(_), _) => (false, false),
-            (Clients::Many(sessions), Some(session)) => {
+    /// The client of a call: the requester, and whether it can be pushed to.
+    pub(super) fn client(&self, context: &RequestContext<RoleServer>) -> ToolClient {
+        let requester = self.requester(context);
+        let (pushes, stream_open) = match (&self.sessions, &requester.session) {
+            (SessionLookup::Single(_), _) => (false, false),
+            (SessionLookup::ByHeader(sessions), Some(session)) => {
                 let entry = sessions.get(session.id());
                 (true, entry.is_some_and(|entry| entry.has_stream()))
             }
-            (Clients::Many(_), None) => (true, false),
+            (SessionLookup::ByHeader(_), None) => (true, false),
         };
-        Client {
-            who,
+        ToolClient {
+            requester,
             pushes,
             stream_open,
         }
     }
 
-    /// A caller without a session: what a request of the newest protocol is, and
-    /// whom lists that everybody sees are made for.
-    pub(super) fn nobody_in_particular(&self) -> Who {
-        Who {
-            session: None,
-            caller: self.caller.clone(),
-            era: Era::Modern,
-        }
-    }
-
-    pub(super) fn session_of(
+    pub(super) fn require_session(
         &self,
         context: &RequestContext<RoleServer>,
     ) -> Result<Session, ErrorData> {
@@ -73,19 +57,25 @@ impl Server {
         uri: &str,
         context: &RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.something_to_subscribe_to("resources/subscribe")?;
-        let session = self.session_of(context)?;
-        let who = self.who(context);
-        let resources = &self.shared.resources;
-        let checked = resources.check(uri, &who).await;
-        let subscribed = checked.and_then(|()| resources.subscribe(&session, uri, &who));
+        self.ensure_subscribable("resources/subscribe")?;
+        let session = self.require_session(context)?;
+        let requester = self.requester(context);
+        let resources = &self.server.shared.resources;
+        let checked = resources.check(uri, &requester).await;
+        let subscribed = checked.and_then(|()| resources.subscribe(&session, uri, &requester));
         subscribed.map(drop).map_err(|error| self.refusal(error))
     }
 
-    /// Why there is no resource: a cluster's own words may have secrets in them, too.
+    /// The error of a resource request. A cluster's own text may contain secrets, so it
+    /// is redacted.
     pub(super) fn refusal(&self, error: ResourceError) -> ErrorData {
         let mut refusal = ErrorData::from(error);
-        let clean = self.shared.redactor.workload(&refusal.message).into_owned();
+        let clean = self
+            .server
+            .shared
+            .redactor
+            .workload(&refusal.message)
+            .into_owned();
         refusal.message = clean.into();
         refusal
     }
@@ -96,15 +86,15 @@ impl Server {
         uri: &str,
         context: &RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.something_to_subscribe_to("resources/unsubscribe")?;
-        let session = self.session_of(context)?;
-        self.shared.resources.unsubscribe(&session, uri);
+        self.ensure_subscribable("resources/unsubscribe")?;
+        let session = self.require_session(context)?;
+        self.server.shared.resources.unsubscribe(&session, uri);
         Ok(())
     }
 
-    /// What is not declared is not there.
-    fn something_to_subscribe_to(&self, method: &'static str) -> Result<(), ErrorData> {
-        if self.shared.resources.any() {
+    /// A method that is not declared does not exist.
+    fn ensure_subscribable(&self, method: &'static str) -> Result<(), ErrorData> {
+        if self.server.shared.resources.any() {
             return Ok(());
         }
         Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method, None))

@@ -1,94 +1,96 @@
-//! What a server is made of.
+//! The parts of a server, and how they are put together.
 
 use std::sync::{Arc, OnceLock};
 
-use mcp_notify::{RootsTracker, Session};
+use mcp_notify::{Delivery, LoggingService, OutboxSink};
 
-use super::{Clients, Server, Shared};
+use super::{Server, Shared};
 use crate::{
-    caller::Caller,
-    catalog::Catalog,
-    offer::Offer,
-    peers::Peers,
+    list_changes::ListChanges,
     project,
-    push::Push,
-    resources::{Events, Family, GraphResources, PodLogs, Resources, SubscriptionFeeds},
+    resources::{
+        EventResources, GraphResources, LogResources, ResourceProvider, Resources,
+        SubscriptionFeeds,
+    },
     subscriptions::{SubscriptionSettings, Subscriptions},
+    tool_filter::ToolFilter,
+    tool_provider::ToolProvider,
+    tools::DefinitionCache,
 };
 use kubecrier_core::{
-    faults::{captures::CaptureLimits, desk::Desk},
+    faults::{CaptureLimits, FaultQueue},
+    flush_clock::FlushClock,
     metrics::Metrics,
-    slices::Slices,
     subscriptions::Ledger,
 };
-use kubecrier_k8s::{Contexts, Follows, Graphs, Investigators, Watches};
+use kubecrier_k8s::{ClusterEvidence, Contexts, Graphs, LogFollows, Watches};
 use kubecrier_lifecycle::Lifecycle;
 use kubecrier_project::{self, Project};
 use kubecrier_redact::Redactor;
 
-/// What a tool may answer.
+/// Limits of a tool's answer.
 #[derive(Clone, Copy, Debug)]
 pub struct ToolLimits {
     /// The size of an answer.
     pub output_bytes: usize,
 }
 
-/// What a server needs.
+/// Everything that a server is made of.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// The clusters.
     pub contexts: Arc<Contexts>,
-    /// What is counted.
+    /// The metrics of the process.
     pub metrics: Metrics,
     /// The process's own.
     pub lifecycle: Lifecycle,
-    /// What tools may answer.
+    /// Limits of a tool's answer.
     pub limits: ToolLimits,
-    /// Which tools there are.
-    pub offer: Offer,
-    /// How many subscriptions, and what they remember.
+    /// The tools that clients may call.
+    pub tool_filter: ToolFilter,
+    /// Limits and times of subscriptions.
     pub subscriptions: SubscriptionSettings,
-    /// What must not leave.
+    /// Removes secrets from everything that leaves.
     pub redactor: Redactor,
-    /// What the evidence of faults may take.
+    /// Limits of the evidence of faults.
     pub captures: CaptureLimits,
     /// The site's own tools, resources and prompts.
     pub project: Option<kubecrier_project::Config>,
 }
 
-/// What is served besides our own tools.
+/// The providers of resources and tools.
 #[derive(Default)]
-pub(super) struct More {
-    pub(super) families: Vec<Box<dyn Family>>,
-    pub(super) catalogs: Vec<Box<dyn Catalog>>,
+pub(super) struct Providers {
+    pub(super) resources: Vec<Box<dyn ResourceProvider>>,
+    pub(super) tools: Vec<Box<dyn ToolProvider>>,
     pub(super) project: Option<Project>,
 }
 
 impl Server {
     /// A server over these clusters.
     pub fn new(setup: Setup) -> Self {
-        let mut more = More::default();
+        let mut providers = Providers::default();
         if let Some(config) = &setup.project {
-            let served = project::Served::new(config.clone(), &setup);
-            more.project = Some(served.project().clone());
-            more.families.push(Box::new(served.clone()));
-            more.catalogs.push(Box::new(served));
+            let served = project::ProjectProvider::new(config.clone(), &setup);
+            providers.project = Some(served.project().clone());
+            providers.resources.push(Box::new(served.clone()));
+            providers.tools.push(Box::new(served));
         }
         #[cfg(feature = "conformance-fixtures")]
-        if let Some((family, catalog)) = crate::fixtures::switched_on() {
-            more.families.push(family);
-            more.catalogs.push(catalog);
+        if let Some((resources, tools)) = crate::fixtures::switched_on() {
+            providers.resources.push(resources);
+            providers.tools.push(tools);
         }
-        Self::with(setup, more)
+        Self::with(setup, providers)
     }
 
-    pub(super) fn with(setup: Setup, mut more: More) -> Self {
+    pub(super) fn with(setup: Setup, mut providers: Providers) -> Self {
         let Setup {
             contexts,
             metrics,
             lifecycle,
             limits,
-            offer,
+            tool_filter,
             subscriptions: settings,
             redactor,
             captures,
@@ -101,67 +103,64 @@ impl Server {
             metrics.graph().clone(),
             settings.watch_renewal,
         );
-        let slices = Slices::from_now();
+        let flush_clock = FlushClock::start();
         let ledger = Ledger::new(settings.caps);
         let feeds = SubscriptionFeeds(Arc::clone(&ledger));
-        more.families.push(Box::new(feeds));
+        providers.resources.push(Box::new(feeds));
         let watches = Watches::new(
             Arc::clone(&contexts),
             lifecycle.clone(),
             metrics.watch().clone(),
             settings.watch_renewal,
-            slices,
+            flush_clock,
         );
         let (bytes_max, own) = (limits.output_bytes, Arc::clone(&contexts));
-        more.families.push(Box::new(PodLogs {
+        providers.resources.push(Box::new(LogResources {
             contexts: Arc::clone(&contexts),
-            follows: Follows::new(own, lifecycle.clone(), metrics.follows()),
+            follows: LogFollows::new(own, lifecycle.clone(), metrics.follows()),
             bytes_max,
         }));
-        more.families.push(Box::new(GraphResources {
+        providers.resources.push(Box::new(GraphResources {
             contexts: Arc::clone(&contexts),
             graphs: graphs.clone(),
             lifecycle: lifecycle.clone(),
             redactor: redactor.clone(),
             bytes_max,
         }));
-        // The last: it has every URI of its scheme that no other family has.
-        more.families.push(Box::new(Events {
+        // The last one: it owns every URI of its scheme that no other provider owns.
+        providers.resources.push(Box::new(EventResources {
             contexts: Arc::clone(&contexts),
             watches: watches.clone(),
             lifecycle: lifecycle.clone(),
             redactor: redactor.clone(),
             bytes_max,
         }));
-        let (push, resources) = (Push::new(), Resources::new(more.families));
-        let investigators =
-            Investigators::new(Arc::clone(&contexts), captures, metrics.captures().clone());
-        let faults = Desk::new(Arc::new(investigators), lifecycle.clone());
+        let resources = Resources::new(providers.resources);
+        let evidence = Arc::new(ClusterEvidence::new(Arc::clone(&contexts)));
+        let faults = FaultQueue::new(evidence, captures, metrics.captures(), lifecycle.clone());
         let updates = resources.updates().clone();
         let subscriptions = Subscriptions::new(settings, ledger, watches, updates, faults);
-        let peers = Peers::default();
         let shared = Shared {
             contexts,
             metrics,
             lifecycle,
             limits,
-            offer,
+            tool_filter,
             redactor,
-            push,
+            // Publishing only ever puts into outboxes; each transport empties its own.
+            logging: LoggingService::new(Delivery::new(OutboxSink)),
+            list_changes: ListChanges::new(),
             resources,
             subscriptions,
             graphs,
-            slices,
-            catalogs: more.catalogs,
-            project: more.project,
-            roots: RootsTracker::new(peers.clone()),
-            peers,
+            flush_clock,
+            definitions: DefinitionCache::default(),
+            tool_providers: providers.tools,
+            project: providers.project,
             sessions: OnceLock::new(),
         };
         Self {
             shared: Arc::new(shared),
-            clients: Clients::One(Session::new("none")),
-            caller: Caller::current(),
         }
     }
 }

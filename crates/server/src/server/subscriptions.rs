@@ -1,4 +1,4 @@
-//! Event subscriptions, for those who run the server.
+//! Statistics of subscriptions and watches, for operators.
 
 use tokio::time::Duration;
 
@@ -6,14 +6,14 @@ use super::Server;
 use crate::subscriptions::Subscriptions;
 use kubecrier_k8s::WatchInfo;
 
-/// What is being watched.
+/// The subscriptions, and the watches under them.
 #[derive(Clone, Debug)]
-pub struct Watching {
-    /// How many subscriptions there are.
+pub struct SubscriptionStats {
+    /// The number of subscriptions.
     pub subscriptions: usize,
-    /// How the watches under them do.
+    /// The status of each watch.
     pub watches: Vec<WatchInfo>,
-    /// Since when the quietest watch has said nothing.
+    /// The longest time that a watch has received nothing.
     pub silence: Duration,
 }
 
@@ -23,13 +23,13 @@ impl Server {
         &self.shared.subscriptions
     }
 
-    /// What is being watched now.
-    pub fn watching(&self) -> Watching {
+    /// The current statistics.
+    pub fn watching(&self) -> SubscriptionStats {
         let all = self.subscriptions();
-        Watching {
+        SubscriptionStats {
             subscriptions: all.count(),
             watches: all.watches().list(),
-            silence: all.watches().quietest(),
+            silence: all.watches().longest_silence(),
         }
     }
 }

@@ -1,7 +1,8 @@
 use std::sync::atomic::Ordering;
 
-use rmcp::ServiceExt;
-use serde_json::json;
+use mcp_notify::ListKind;
+use rmcp::{ServerHandler, ServiceExt};
+use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf},
     task::JoinSet,
@@ -10,7 +11,7 @@ use tokio::{
 
 use super::*;
 use crate::{resources::tests::Notes, subscriptions::SubscriptionSettings};
-use kubecrier_core::faults::captures::CaptureLimits;
+use kubecrier_core::faults::CaptureLimits;
 use kubecrier_k8s as cluster;
 use kubecrier_redact::Redactor;
 
@@ -41,28 +42,28 @@ impl Client {
             limits: ToolLimits {
                 output_bytes: 10_000,
             },
-            offer: Offer::default(),
+            tool_filter: ToolFilter::default(),
             subscriptions: SubscriptionSettings::default(),
             redactor: Redactor::new(&[]).unwrap(),
             captures: CaptureLimits::default(),
             project: None,
         };
-        let more = setup::More {
-            families: vec![Box::new(notes.clone())],
-            catalogs: Vec::new(),
+        let providers = setup::Providers {
+            resources: vec![Box::new(notes.clone())],
+            tools: Vec::new(),
             project: None,
         };
-        let server = Server::with(setup, more);
+        let server = Server::with(setup, providers);
         let session = Session::new("pipe");
-        let server = server.for_one(session.clone());
+        let handler = server.handler_for_session(session.clone());
         let (ours, theirs) = tokio::io::duplex(1 << 20);
         let (reader, writer) = tokio::io::split(ours);
         let mut tasks = JoinSet::new();
-        let serving = server.clone();
+        let (serving, delivering) = (handler, server.clone());
         tasks.spawn(async move {
-            let running = serving.clone().serve(theirs).await.unwrap();
+            let running = serving.serve(theirs).await.unwrap();
             let sink = mcp_notify::rmcp::PeerSink::new(running.peer().clone());
-            let _end = serving.delivery(sink).run(&session).await;
+            let _end = delivering.delivery(sink).run(&session).await;
         });
         Self {
             lines: BufReader::new(reader).lines(),
@@ -88,7 +89,7 @@ impl Client {
             .await;
     }
 
-    /// The answer; notifications before it are let go.
+    /// The answer; notifications before it are skipped.
     async fn ask(&mut self, id: u32, method: &str, params: Value) -> Value {
         self.request(id, method, params).await;
         loop {
@@ -108,7 +109,7 @@ impl Client {
         let answer = self.ask(0, "initialize", hello).await;
         self.send(json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))
             .await;
-        for _list in Registry::ALL {
+        for _list in ListKind::ALL {
             self.next().await;
         }
         answer
@@ -126,7 +127,7 @@ impl Client {
     fn update(&self, uri: &str, seq: u64) -> usize {
         let meta = json!({"example/seq": seq});
         let updates = self.server.shared.resources.updates();
-        updates.updated(uri, None, Some(&meta))
+        updates.publish(uri, None, Some(&meta))
     }
 }
 
@@ -168,14 +169,30 @@ async fn a_session_subscribes_hears_and_unsubscribes() {
     assert_eq!(client.notes.followed.load(Ordering::Relaxed), 0);
 }
 
+/// rmcp asks for a definition at every call of 2026-07-28, from a handler of its own, and
+/// every `initialize` needs all of them.
+#[tokio::test]
+async fn definitions_of_tools_are_not_made_per_call_or_session() {
+    let client = Client::start();
+    let schema = || {
+        let handler = client.server.handler_for_session(Session::new("another"));
+        handler.get_tool("pods_list").unwrap().input_schema
+    };
+    let first = schema();
+    assert!(Arc::ptr_eq(&first, &schema()), "by a call");
+    let listed = client.server.list_snapshot().tools;
+    let listed = listed.iter().find(|tool| tool.name == "pods_list").unwrap();
+    assert!(Arc::ptr_eq(&first, &listed.input_schema), "by `initialize`");
+}
+
 #[tokio::test]
 async fn the_list_of_resources_is_told_when_it_changes() {
     let mut client = Client::start();
     client.handshake().await;
-    client.server.refresh();
+    client.server.publish_list_changes();
     client.notes.more.store(1, Ordering::Relaxed);
-    client.server.refresh();
-    client.server.refresh();
+    client.server.publish_list_changes();
+    client.server.publish_list_changes();
     let told = client.next().await;
     assert_eq!(told["method"], "notifications/resources/list_changed");
     client.request(1, "ping", json!({})).await;

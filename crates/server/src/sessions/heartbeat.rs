@@ -1,8 +1,8 @@
-//! Asks clients of the versions that have `ping` whether they are still there.
+//! Heartbeats: pings clients of the protocol versions that have `ping`.
 //!
-//! One task asks them all. Who has no stream open is not asked: its idle time
-//! decides. Who has never answered is asked a few times and then left alone, because
-//! a client that cannot answer is no dead one: its connection decides.
+//! One task pings them all. A client without an open stream is not pinged: its idle
+//! timeout decides. A client that has never answered is pinged a few times and then
+//! left alone: it may not support `ping`, so its connection decides.
 
 use std::{
     pin::Pin,
@@ -19,22 +19,22 @@ use rmcp::{Peer, RoleServer};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::{entry::Entry, manager::Sessions};
+use super::{http_session::HttpSession, manager::Sessions};
 
-/// Who is to be asked.
+/// Sessions that wait for the heartbeat task.
 #[derive(Default)]
-pub(super) struct Hearts {
-    /// Emptied at once; who comes twice is let go there.
-    joining: Mutex<Vec<(Weak<Entry>, Peer<RoleServer>)>>,
+pub(super) struct HeartbeatQueue {
+    /// Emptied at once. A session that is queued twice is pinged once.
+    joining: Mutex<Vec<(Weak<HttpSession>, Peer<RoleServer>)>>,
     joined: Notify,
 }
 
-/// A session that is asked until it ends.
-type Beating = Pin<Box<dyn Future<Output = (Arc<str>, HeartbeatEnd)> + Send>>;
+/// Pings one session until it ends.
+type HeartbeatFuture = Pin<Box<dyn Future<Output = (Arc<str>, HeartbeatEnd)> + Send>>;
 
-/// What a client has made of our pings.
+/// How a client has answered pings so far.
 #[derive(Default)]
-struct Answers {
+struct PingHistory {
     /// Pings without an answer; meaningless after the first answer.
     missed: AtomicU32,
     /// There was an answer, once.
@@ -42,22 +42,22 @@ struct Answers {
 }
 
 impl Sessions {
-    /// The client is ready: from now on it is asked now and then.
-    pub(crate) fn watch(&self, id: &str, peer: &Peer<RoleServer>) {
+    /// Starts to ping the client of a session, which has said that it is ready.
+    pub(crate) fn start_heartbeat(&self, id: &str, peer: &Peer<RoleServer>) {
         if self.limits().heartbeat.is_none() {
             return;
         }
         let Some(entry) = self.get(id) else { return };
-        let hearts = self.hearts();
-        hearts
+        let heartbeats = self.heartbeats();
+        heartbeats
             .joining
             .lock()
             .push((Arc::downgrade(&entry), peer.clone()));
-        hearts.joined.notify_one();
+        heartbeats.joined.notify_one();
     }
 
-    /// Asks everybody, until told to stop. A session that is down ends.
-    pub(crate) async fn listen_to_hearts(self: Arc<Self>, stop: CancellationToken) {
+    /// Pings all clients, until `stop`. A session whose client is down ends.
+    pub(crate) async fn run_heartbeats(self: Arc<Self>, stop: CancellationToken) {
         let mut config = HeartbeatConfig::default();
         let Some(interval) = self.limits().heartbeat else {
             return;
@@ -68,8 +68,8 @@ impl Sessions {
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
-                () = self.hearts().joined.notified() => {
-                    let joining = std::mem::take(&mut *self.hearts().joining.lock());
+                () = self.heartbeats().joined.notified() => {
+                    let joining = std::mem::take(&mut *self.heartbeats().joining.lock());
                     for (entry, peer) in joining {
                         let entry = entry.upgrade();
                         let begun = entry.and_then(|entry| begin(&heartbeat, &config, &entry, peer));
@@ -88,18 +88,18 @@ impl Sessions {
 fn begin(
     heartbeat: &Heartbeat,
     config: &HeartbeatConfig,
-    entry: &Arc<Entry>,
+    entry: &Arc<HttpSession>,
     peer: Peer<RoleServer>,
-) -> Option<Beating> {
-    let pulse = heartbeat.pulse();
-    if !entry.set_pulse(pulse.clone()) {
+) -> Option<HeartbeatFuture> {
+    let liveness = heartbeat.liveness();
+    if !entry.set_liveness(liveness.clone()) {
         return None;
     }
     let patience = config.failures_max;
     let session = entry.session();
     let id = Arc::clone(session.id());
     let weak = Arc::downgrade(entry);
-    let answers = Arc::<Answers>::default();
+    let answers = Arc::<PingHistory>::default();
     let ask = move || {
         let wanted = weak.upgrade().is_some_and(|entry| entry.has_stream());
         let peer = (wanted && answers.worth_asking(patience)).then(|| peer.clone());
@@ -116,14 +116,15 @@ fn begin(
             answered
         }) as Pin<Box<dyn Future<Output = bool> + Send>>
     };
-    let running = heartbeat.run(session, &pulse, ask);
+    let running = heartbeat.run(session, &liveness, ask);
     Some(Box::pin(async move { (id, running.await) }))
 }
 
-// === impl Answers ===
+// === impl PingHistory ===
 
-impl Answers {
-    /// One that never answered is asked as often as it may fail, so it is never down.
+impl PingHistory {
+    /// A client that never answered is pinged as often as it may fail, so it never
+    /// counts as down.
     fn worth_asking(&self, patience: u32) -> bool {
         self.ever.load(Ordering::Relaxed) || self.missed.load(Ordering::Relaxed) < patience
     }

@@ -17,33 +17,32 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    admission::{Admission, Gate, Refused},
-    entry::{Entry, Kind, Open},
-    heartbeat::Hearts,
-    wire::Wire,
+    heartbeat::HeartbeatQueue,
+    http_session::{ActivityGuard, ActivityKind, HttpSession},
+    limiter::{SessionLimiter, SessionPermit, SessionRefused},
+    transport::SessionTransport,
 };
 use crate::caller::Caller;
-use kubecrier_core::slices::Slices;
+use kubecrier_core::flush_clock::FlushClock;
 
 /// Messages from a client that the service has not taken yet.
 const INBOUND_CAPACITY: usize = 64;
 
-/// How often dead sessions are looked for.
+/// How often idle and closed sessions are looked for.
 const SWEEP: Duration = Duration::from_secs(30);
 
 /// Caps and times of sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionLimits {
-    /// In all.
+    /// The number of sessions in all.
     pub sessions_max: usize,
-    /// Of one caller.
+    /// The number of sessions of one caller.
     pub sessions_per_caller_max: usize,
     /// New ones in a second.
     pub rate_per_second: usize,
     /// Without a stream and without a request, a session ends after this.
     pub idle_timeout: Duration,
-    /// After so much silence a client with an open stream is asked whether it is
-    /// there; `None` is never.
+    /// A client with an open stream is pinged after this much silence; `None` is never.
     pub heartbeat: Option<Duration>,
 }
 
@@ -51,18 +50,18 @@ pub struct SessionLimits {
 pub(crate) struct Sessions {
     limits: SessionLimits,
     outbox: OutboxConfig,
-    gate: Arc<Gate>,
-    hearts: Hearts,
-    slices: Slices,
+    limiter: Arc<SessionLimiter>,
+    heartbeats: HeartbeatQueue,
+    flush_clock: FlushClock,
     // A lock for lookups by id; held for one map operation.
-    entries: RwLock<HashMap<SessionId, Arc<Entry>>>,
+    entries: RwLock<HashMap<SessionId, Arc<HttpSession>>>,
 }
 
-/// What rmcp is told when a session cannot do something.
+/// The errors that rmcp gets from a session.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SessionError {
     #[error(transparent)]
-    Refused(#[from] Refused),
+    Refused(#[from] SessionRefused),
     #[error("the session has ended")]
     Ended,
     #[error("the session did not answer `initialize`")]
@@ -88,51 +87,55 @@ impl Default for SessionLimits {
 // === impl Sessions ===
 
 impl Sessions {
-    pub(crate) fn new(limits: SessionLimits, metrics: mcp_notify::Metrics, slices: Slices) -> Self {
-        let gate = Arc::new(Gate::new(limits));
+    pub(crate) fn new(
+        limits: SessionLimits,
+        metrics: mcp_notify::Metrics,
+        flush_clock: FlushClock,
+    ) -> Self {
+        let limiter = Arc::new(SessionLimiter::new(limits));
         let outbox = OutboxConfig::default().metrics(metrics);
         Self {
             limits,
             outbox,
-            gate,
-            hearts: Hearts::default(),
-            slices,
+            limiter,
+            heartbeats: HeartbeatQueue::default(),
+            flush_clock,
             entries: RwLock::default(),
         }
     }
 
-    /// A place under the caps, for something that lives as long as a session.
-    pub(crate) fn enter(&self, caller: &Caller) -> Result<Admission, Refused> {
-        self.gate.enter(caller)
+    /// Acquires a permit for something that lives as long as a session.
+    pub(crate) fn acquire(&self, caller: &Caller) -> Result<SessionPermit, SessionRefused> {
+        self.limiter.acquire(caller)
     }
 
-    pub(super) fn gate(&self) -> &Arc<Gate> {
-        &self.gate
+    pub(super) fn limiter(&self) -> &Arc<SessionLimiter> {
+        &self.limiter
     }
 
-    pub(super) fn hearts(&self) -> &Hearts {
-        &self.hearts
+    pub(super) fn heartbeats(&self) -> &HeartbeatQueue {
+        &self.heartbeats
     }
 
     pub(super) fn limits(&self) -> &SessionLimits {
         &self.limits
     }
 
-    /// How many sessions there are.
+    /// The number of sessions.
     pub(crate) fn count(&self) -> usize {
-        self.gate.count()
+        self.limiter.count()
     }
 
-    /// A session, if the caller of the request under way has opened it. To anyone
-    /// else it does not exist.
-    pub(crate) fn find(&self, id: &str) -> Option<Arc<Entry>> {
+    /// A session of the current request's caller. A session of another caller is not
+    /// found.
+    pub(crate) fn find(&self, id: &str) -> Option<Arc<HttpSession>> {
         let entry = self.entries.read().get(id).cloned()?;
-        let ours = entry.caller == Caller::current();
-        (ours && !entry.session.is_closed()).then_some(entry)
+        let is_owner = entry.caller == Caller::current();
+        (is_owner && !entry.session.is_closed()).then_some(entry)
     }
 
     /// A session by its id alone, for work that is not a request's.
-    pub(crate) fn get(&self, id: &str) -> Option<Arc<Entry>> {
+    pub(crate) fn get(&self, id: &str) -> Option<Arc<HttpSession>> {
         self.entries
             .read()
             .get(id)
@@ -147,7 +150,7 @@ impl Sessions {
         }
     }
 
-    /// Ends a session and frees what hangs on it. Exactly once; a second time does
+    /// Ends a session and frees everything that belongs to it. A second end does
     /// nothing.
     pub(super) fn end(&self, id: &str, why: &'static str) {
         let Some(entry) = self.entries.write().remove(id) else {
@@ -166,7 +169,7 @@ impl Sessions {
         }
     }
 
-    /// Ends idle sessions, until told to stop.
+    /// Ends idle sessions, until `stop`.
     pub(crate) async fn sweep(self: Arc<Self>, stop: CancellationToken) {
         let mut ticks = tokio::time::interval(SWEEP.min(self.limits.idle_timeout));
         loop {
@@ -179,7 +182,7 @@ impl Sessions {
 
     fn sweep_once(&self) {
         let now = Instant::now();
-        let idle = |entry: &Entry| {
+        let idle = |entry: &HttpSession| {
             entry.session.is_closed()
                 || entry
                     .idle_since()
@@ -197,7 +200,7 @@ impl Sessions {
         }
     }
 
-    fn entry(&self, id: &str) -> Result<Arc<Entry>, SessionError> {
+    fn entry(&self, id: &str) -> Result<Arc<HttpSession>, SessionError> {
         self.get(id).ok_or(SessionError::Ended)
     }
 }
@@ -212,21 +215,21 @@ impl fmt::Debug for Sessions {
 
 impl SessionManager for Sessions {
     type Error = SessionError;
-    type Transport = Wire;
+    type Transport = SessionTransport;
 
-    async fn create_session(&self) -> Result<(SessionId, Wire), SessionError> {
-        let admission = match Admission::reserved() {
-            Some(place) => place,
-            None => self.gate.enter(&Caller::current())?,
+    async fn create_session(&self) -> Result<(SessionId, SessionTransport), SessionError> {
+        let permit = match SessionPermit::reserved() {
+            Some(permit) => permit,
+            None => self.limiter.acquire(&Caller::current())?,
         };
         let id: SessionId = uuid::Uuid::new_v4().to_string().into();
         let (sender, inbound) = mpsc::channel(INBOUND_CAPACITY);
         let session = Session::builder()
             .outbox(self.outbox.clone())
             .build(id.clone());
-        let entry = Arc::new(Entry::new(session, admission, sender, self.slices));
+        let entry = Arc::new(HttpSession::new(session, permit, sender, self.flush_clock));
         self.entries.write().insert(id.clone(), Arc::clone(&entry));
-        Ok((id, Wire { entry, inbound }))
+        Ok((id, SessionTransport { entry, inbound }))
     }
 
     async fn initialize_session(
@@ -235,13 +238,15 @@ impl SessionManager for Sessions {
         message: ClientJsonRpcMessage,
     ) -> Result<ServerJsonRpcMessage, SessionError> {
         let entry = self.entry(id)?;
-        let (expected, mut answer) = entry.expect(&message).ok_or(SessionError::NoAnswer)?;
+        let (expected, mut answer) = entry
+            .register_request(&message)
+            .ok_or(SessionError::NoAnswer)?;
         entry
             .inbound
             .send(Box::new(message))
             .await
             .map_err(|_| SessionError::Ended)?;
-        expected.asked();
+        expected.forwarded();
         let first = answer.recv().await.and_then(|event| event.message);
         let message = first.ok_or(SessionError::NoAnswer)?;
         Ok(Arc::unwrap_or_clone(message))
@@ -262,17 +267,17 @@ impl SessionManager for Sessions {
         message: ClientJsonRpcMessage,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionError> {
         let entry = self.entry(id)?;
-        let open = entry.open(Kind::Post);
-        let Some((expected, answer)) = entry.expect(&message) else {
-            return Ok(events(refusal(&message), open));
+        let activity = entry.begin_activity(ActivityKind::Post);
+        let Some((expected, answer)) = entry.register_request(&message) else {
+            return Ok(events(refusal(&message), activity));
         };
         entry
             .inbound
             .send(Box::new(message))
             .await
             .map_err(|_| SessionError::Ended)?;
-        expected.asked();
-        Ok(events(answer, open))
+        expected.forwarded();
+        Ok(events(answer, activity))
     }
 
     async fn accept_message(
@@ -281,8 +286,8 @@ impl SessionManager for Sessions {
         message: ClientJsonRpcMessage,
     ) -> Result<(), SessionError> {
         let entry = self.entry(id)?;
-        entry.seen();
-        // An answer to a ping is counted as one, not as something said.
+        entry.touch();
+        // The heartbeat counts the answer to a ping itself.
         if !matches!(message, ClientJsonRpcMessage::Response(_)) {
             entry.beat();
         }
@@ -292,9 +297,9 @@ impl SessionManager for Sessions {
             .send(Box::new(message))
             .await
             .map_err(|_| SessionError::Ended)?;
-        // rmcp does not answer a cancelled request, so nobody is to wait for it.
+        // rmcp does not answer a cancelled request, so its channel is closed here.
         if let Some(request) = cancelled {
-            drop(entry.take_answer(&request));
+            drop(entry.take_response_channel(&request));
         }
         Ok(())
     }
@@ -326,7 +331,7 @@ fn cancelled(message: &ClientJsonRpcMessage) -> Option<RequestId> {
     }
 }
 
-/// The answer to a request whose id another one still has.
+/// The error for a request whose id an unanswered request still has.
 fn refusal(message: &ClientJsonRpcMessage) -> mpsc::Receiver<ServerSseMessage> {
     let id = match message {
         ClientJsonRpcMessage::Request(request) => Some(request.id.clone()),
@@ -343,11 +348,11 @@ fn refusal(message: &ClientJsonRpcMessage) -> mpsc::Receiver<ServerSseMessage> {
 /// The messages of one POST; while it is read, the session lives.
 fn events(
     answer: mpsc::Receiver<ServerSseMessage>,
-    open: Open,
+    activity: ActivityGuard,
 ) -> impl Stream<Item = ServerSseMessage> + Send + Sync + 'static {
-    stream::unfold((answer, open), |(mut answer, open)| async move {
+    stream::unfold((answer, activity), |(mut answer, activity)| async move {
         let event = answer.recv().await?;
-        Some((event, (answer, open)))
+        Some((event, (answer, activity)))
     })
     .fuse()
 }

@@ -1,41 +1,41 @@
-//! What a stream has sent lately, for a client that comes back.
+//! The last messages of a stream, for a client that reconnects.
 
 use std::collections::VecDeque;
 
 use bytes::Bytes;
 use mcp_notify::Notification;
 
-/// Enough for a moment without network; a client that was away for longer is told
-/// how much it missed.
+/// Enough for a moment without network; a client that was away for longer gets the
+/// number of messages it missed.
 const MESSAGES_MAX: usize = 256;
 const BYTES_MAX: usize = 512 * 1024;
 
-/// The last messages of a session's stream under their ids. What they have in common
-/// with those of other sessions is shared.
+/// The last messages of a session's stream by id. Their content is shared with other
+/// sessions.
 #[derive(Debug)]
 pub(super) struct Replay {
     next_id: u64,
     /// Their ids are the last ones before the next.
-    sent: VecDeque<Sent>,
+    sent: VecDeque<SentMessage>,
     bytes: usize,
 }
 
 /// A message that was sent.
 #[derive(Debug)]
-pub(super) enum Sent {
+pub(super) enum SentMessage {
     /// A notification; to keep it as it is allocates nothing.
     Notification(Notification),
-    /// A request of ours.
+    /// A request of the server.
     Request(Bytes),
 }
 
-/// What a client that has seen everything up to some id has missed.
+/// The messages after an id that the client has seen.
 #[derive(Debug)]
-pub(super) struct Missed<'a> {
+pub(super) struct MissedMessages<'a> {
     /// No longer there.
     pub(super) lost: u64,
     /// Still there.
-    pub(super) messages: Vec<(u64, &'a Sent)>,
+    pub(super) messages: Vec<(u64, &'a SentMessage)>,
 }
 
 impl Default for Replay {
@@ -50,7 +50,7 @@ impl Default for Replay {
 
 impl Replay {
     /// An id that was never used, for a message that is being sent now.
-    pub(super) fn record(&mut self, message: impl Into<Sent>) -> u64 {
+    pub(super) fn record(&mut self, message: impl Into<SentMessage>) -> u64 {
         let message = message.into();
         let id = self.next_id;
         self.next_id += 1;
@@ -67,19 +67,19 @@ impl Replay {
 
     /// Everything after an id, which the client has. An id that was never given
     /// out has nothing after it.
-    pub(super) fn after(&self, seen: u64) -> Missed<'_> {
+    pub(super) fn after(&self, seen: u64) -> MissedMessages<'_> {
         let oldest = self.next_id - self.sent.len() as u64;
         let messages = (oldest..).zip(&self.sent).filter(|(id, _)| *id > seen);
-        Missed {
+        MissedMessages {
             lost: oldest.saturating_sub(seen.saturating_add(1)),
             messages: messages.collect(),
         }
     }
 }
 
-// === impl Sent ===
+// === impl SentMessage ===
 
-impl Sent {
+impl SentMessage {
     /// The frame; what has none was never sent.
     pub(super) fn pieces(&self) -> [&[u8]; 4] {
         match self {
@@ -93,13 +93,13 @@ impl Sent {
     }
 }
 
-impl From<Notification> for Sent {
+impl From<Notification> for SentMessage {
     fn from(notification: Notification) -> Self {
         Self::Notification(notification)
     }
 }
 
-impl From<Bytes> for Sent {
+impl From<Bytes> for SentMessage {
     fn from(frame: Bytes) -> Self {
         Self::Request(frame)
     }

@@ -15,12 +15,12 @@ use axum::{
 use bytes::{BufMut, Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use http_body::Frame;
-use mcp_notify::{Batch, CustomMethod, Item, Notification, ReadEnd, Reader};
+use mcp_notify::{CustomMethod, Notification, OutboxBatch, OutboxItem, OutboxReader, ReadEnd};
 use rmcp::model::ProtocolVersion;
 use tokio::time::{Duration, Instant, Sleep, sleep};
 
 use super::{
-    entry::{Entry, Kind, Open},
+    http_session::{ActivityGuard, ActivityKind, HttpSession},
     manager::Sessions,
     replay::Replay,
 };
@@ -28,16 +28,16 @@ use super::{
 /// Proxies cut connections that are silent for a minute.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// How long a client should wait before it comes back.
+/// The reconnection time that the stream announces.
 const RETRY: Duration = Duration::from_secs(3);
 
 /// Everything that waits is written in one go, up to this.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// What is around the message in an event, at most.
+/// The bytes around a message in an event, at most.
 const EVENT_BYTES: usize = 40;
 
-/// What a gap takes, about.
+/// The bytes of a gap, about.
 const GAP_BYTES: usize = 100;
 
 const GAP_METHOD: &str = "notifications/stream/gap";
@@ -65,7 +65,7 @@ pub(crate) async fn open(State(sessions): State<Arc<Sessions>>, headers: HeaderM
             "Last-Event-ID is a number that we sent",
         );
     };
-    let mut response = Response::new(Body::new(Events::new(entry, last_seen)));
+    let mut response = Response::new(Body::new(SseStream::new(entry, last_seen)));
     let head = response.headers_mut();
     head.insert(
         header::CONTENT_TYPE,
@@ -97,7 +97,7 @@ pub(crate) async fn close(State(sessions): State<Arc<Sessions>>, headers: Header
 fn named(
     sessions: &Sessions,
     headers: &HeaderMap,
-) -> Result<Arc<Entry>, (StatusCode, &'static str)> {
+) -> Result<Arc<HttpSession>, (StatusCode, &'static str)> {
     let Some(id) = text(headers, "mcp-session-id") else {
         return Err((
             StatusCode::BAD_REQUEST,
@@ -110,7 +110,7 @@ fn named(
     ))
 }
 
-/// The last event that the client has; an error if that is none of our ids.
+/// The last event id that the client has; an error if the header is no such id.
 fn last_seen(headers: &HeaderMap) -> Result<Option<u64>, ()> {
     let Some(given) = headers.get("last-event-id") else {
         return Ok(None);
@@ -125,8 +125,7 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
 }
 
-/// The newest protocol has neither streams nor sessions, and one that nobody knows
-/// has nothing at all.
+/// The newest protocol has neither streams nor sessions; an unknown version is refused.
 fn wrong_version(headers: &HeaderMap) -> Option<Response> {
     let version = text(headers, "mcp-protocol-version")?;
     if !ProtocolVersion::KNOWN_VERSIONS
@@ -156,36 +155,36 @@ fn refuse(status: StatusCode, why: &str) -> Response {
 }
 
 /// The body of a GET: server-sent events out of the outbox.
-struct Events {
-    entry: Arc<Entry>,
-    reader: Reader,
-    /// What goes out first: the greeting, and what the client has missed.
+struct SseStream {
+    entry: Arc<HttpSession>,
+    reader: OutboxReader,
+    /// The first bytes: the retry time, and the replay of what the client has missed.
     first: Option<Bytes>,
-    /// When the client wants a sign that we live, if nothing comes.
+    /// When a keep-alive comment is due, if nothing else is written.
     alive_due: Instant,
     /// May be set to earlier than what is waited for: to set it costs more than to be
     /// woken once too often.
     timer: Pin<Box<Sleep>>,
     /// When everything that waited was last written.
     written: Option<Instant>,
-    /// What comes in this slice waits for its end.
+    /// Whether messages of this slice wait for its end.
     resting: bool,
     ended: bool,
-    _open: Open,
+    _activity: ActivityGuard,
 }
 
-// === impl Events ===
+// === impl SseStream ===
 
-impl Events {
-    fn new(entry: Arc<Entry>, last_seen: Option<u64>) -> Self {
+impl SseStream {
+    fn new(entry: Arc<HttpSession>, last_seen: Option<u64>) -> Self {
         let mut first = BytesMut::new();
         first.extend_from_slice(format!("retry: {}\n\n", RETRY.as_millis()).as_bytes());
-        let sending = entry.sending.lock();
-        // From here on the stream before this one writes nothing more: it looks
-        // whether it is still the newest under this very lock.
+        let outbound = entry.outbound.lock();
+        // From here on the stream before this one writes nothing more: it checks under
+        // this very lock whether it is still the newest.
         let reader = entry.session.outbox().reader();
         if let Some(seen) = last_seen {
-            let missed = sending.replay.after(seen);
+            let missed = outbound.replay.after(seen);
             if missed.lost > 0 {
                 write_plain(&mut first, &gap(missed.lost));
             }
@@ -193,7 +192,7 @@ impl Events {
                 write_event(&mut first, id, &message.pieces());
             }
         }
-        drop(sending);
+        drop(outbound);
         Self {
             reader,
             first: Some(first.freeze()),
@@ -202,15 +201,16 @@ impl Events {
             written: None,
             resting: false,
             ended: false,
-            _open: entry.open(Kind::Stream),
+            _activity: entry.begin_activity(ActivityKind::Stream),
             entry,
         }
     }
 
     /// Ready when what waits, if anything does, is to be written now.
     fn poll_slice(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let slices = self.entry.slices;
-        let until = (self.written).and_then(|written| slices.rests(written, Instant::now()));
+        let flush_clock = self.entry.flush_clock;
+        let until =
+            (self.written).and_then(|written| flush_clock.hold_until(written, Instant::now()));
         if let Some(until) = until
             && (self.resting || self.reader.is_ready())
             && self.reader.poll_half_full(cx).is_pending()
@@ -236,17 +236,17 @@ impl Events {
     /// Writes what waits, up to a chunk; `None` when nothing does.
     fn write(&mut self, cx: &mut Context<'_>) -> Option<Bytes> {
         let mut chunk = BytesMut::new();
-        let mut sending = self.entry.sending.lock();
+        let mut outbound = self.entry.outbound.lock();
         if !self.reader.is_current() {
             self.ended = true;
             return Some(Bytes::from_static(farewell(ReadEnd::Superseded).as_bytes()));
         }
-        while let Some(frame) = self.entry.poll_asked(cx.waker()) {
-            let id = sending.replay.record(frame.clone());
+        while let Some(frame) = self.entry.poll_request(cx.waker()) {
+            let id = outbound.replay.record(frame.clone());
             write_event(&mut chunk, id, &[&frame]);
         }
         while chunk.len() < CHUNK_BYTES {
-            let waiting = sending.batch.take().filter(|batch| !batch.is_empty());
+            let waiting = outbound.batch.take().filter(|batch| !batch.is_empty());
             let mut batch = match waiting {
                 Some(batch) => batch,
                 None => match self.reader.poll_next(cx) {
@@ -259,16 +259,17 @@ impl Events {
                     }
                 },
             };
-            write_batch(&mut chunk, &mut batch, &mut sending.replay);
-            sending.batch = Some(batch);
+            write_batch(&mut chunk, &mut batch, &mut outbound.replay);
+            outbound.batch = Some(batch);
         }
         (!chunk.is_empty()).then(|| chunk.freeze())
     }
 }
 
-/// Writes from the front, up to a chunk; what is written is delivered. One look at
-/// the batch, one allocation and one count, however many there are.
-fn write_batch(chunk: &mut BytesMut, batch: &mut Batch, replay: &mut Replay) {
+/// Writes from the front of a batch, up to a chunk; what is written counts as
+/// delivered. One pass over the batch, one allocation and one count, whatever its
+/// length.
+fn write_batch(chunk: &mut BytesMut, batch: &mut OutboxBatch, replay: &mut Replay) {
     let room = CHUNK_BYTES.saturating_sub(chunk.len());
     chunk.reserve(size_of_front(batch, room));
     let mut written = 0;
@@ -278,7 +279,7 @@ fn write_batch(chunk: &mut BytesMut, batch: &mut Batch, replay: &mut Replay) {
             break;
         }
         match item {
-            Item::Notification(notification) => match notification.pieces() {
+            OutboxItem::Notification(notification) => match notification.pieces() {
                 Ok(pieces) => write_event(chunk, replay.record(notification.clone()), &pieces),
                 Err(error) => {
                     let method = notification.method();
@@ -287,7 +288,7 @@ fn write_batch(chunk: &mut BytesMut, batch: &mut Batch, replay: &mut Replay) {
                 }
             },
             // A gap has an id too: a client that loses it learns of it again.
-            Item::Gap(missing) => {
+            OutboxItem::Gap(missing) => {
                 let gap = gap(missing.dropped);
                 match gap.pieces() {
                     Ok(pieces) => write_event(chunk, replay.record(gap.clone()), &pieces),
@@ -307,12 +308,12 @@ fn write_batch(chunk: &mut BytesMut, batch: &mut Batch, replay: &mut Replay) {
     }
 }
 
-/// How much room the events take that fit into so many bytes.
-fn size_of_front(batch: &Batch, room: usize) -> usize {
+/// The size of the events that fit into `room` bytes.
+fn size_of_front(batch: &OutboxBatch, room: usize) -> usize {
     let mut size = 0;
     for item in batch.iter() {
         size += match item {
-            Item::Notification(notification) => notification.bytes_len(),
+            OutboxItem::Notification(notification) => notification.bytes_len(),
             _ => GAP_BYTES,
         } + EVENT_BYTES;
         if size >= room {
@@ -322,7 +323,7 @@ fn size_of_front(batch: &Batch, room: usize) -> usize {
     size
 }
 
-impl http_body::Body for Events {
+impl http_body::Body for SseStream {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -342,7 +343,7 @@ impl http_body::Body for Events {
         if let Some(chunk) = self.write(cx) {
             let now = Instant::now();
             self.alive_due = now + KEEP_ALIVE;
-            // What did not fit waits for nothing.
+            // What did not fit is written without waiting for a slice.
             let all = chunk.len() < CHUNK_BYTES;
             self.written = all.then_some(now);
             return Poll::Ready(Some(Ok(Frame::data(chunk))));
@@ -389,7 +390,7 @@ fn decimal(mut number: u64, digits: &mut [u8; 20]) -> &[u8] {
     }
 }
 
-/// Tells the client that so many notifications are missing here.
+/// Announces that this many notifications are missing here.
 fn gap(missing: u64) -> Notification {
     let method = CustomMethod::new(GAP_METHOD).expect("the name follows the rule");
     Notification::custom(method, &serde_json::json!({"missing": missing}))

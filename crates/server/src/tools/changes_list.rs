@@ -1,35 +1,35 @@
-//! `changes_list`: what somebody did of late.
+//! `changes_list`: recent changes, newest first.
 
 use rmcp::schemars;
 use serde::Deserialize;
 
-use super::{Entry, Output, ToolContext, ToolError, arguments, limit, namespace, schema};
+use super::{Output, ToolContext, ToolEntry, ToolError, arguments, limit, namespace, schema};
 use crate::output::{Listing, age};
 use kubecrier_core::duration;
 use kubecrier_k8s::{ChangeQuery, ChangeRow, Cluster};
 
-pub(super) const ENTRY: Entry = Entry {
+pub(super) const ENTRY: ToolEntry = ToolEntry {
     name: "changes_list",
     title: "Changes: list",
-    description: "What changed in a namespace of late, newest first: rollouts and their images, \
-                  scaling, configuration, what is new or being deleted, and by which program. Ask \
-                  this first when something broke.",
+    description: "List recent changes in a namespace, newest first: rollouts and their images, \
+                  scaling, configuration, created and deleted objects, and the program that made \
+                  them. Call this first when something broke.",
     idempotent: true,
-    schema: schema::of::<Args>,
+    schema: schema::of::<ChangesListArgs>,
     call: |context, given| Box::pin(async move { call(context, arguments(given)?).await }),
 };
 
 #[derive(Default, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 #[schemars(crate = "rmcp::schemars")]
-struct Args {
-    /// Context of the kubeconfig
+struct ChangesListArgs {
+    /// Kubeconfig context
     context: Option<String>,
     /// Namespace (default: the context's)
     namespace: Option<String>,
-    /// How far back, e.g. 15m, 2h (default 1h)
+    /// Only newer than this, e.g. 15m, 2h (default 1h)
     since: Option<String>,
-    /// At most so many (1-1000, default 100)
+    /// Maximum number of rows (1-1000, default 100)
     limit: Option<u32>,
 }
 
@@ -48,11 +48,11 @@ const LISTING: Listing<ChangeRow> = Listing {
     narrow: "narrow by since, or raise limit",
 };
 
-async fn call(context: ToolContext<'_>, args: Args) -> Result<Output, ToolError> {
+async fn call(context: ToolContext<'_>, args: ChangesListArgs) -> Result<Output, ToolError> {
     let since = duration::parse(args.since.as_deref().unwrap_or("1h"))?;
     let limit = limit(args.limit, 100, 1000)?;
     let wanted = &namespace(args.namespace)?;
-    let ask = |cluster: Cluster| async move {
+    let request = |cluster: Cluster| async move {
         let query = ChangeQuery {
             namespace: cluster.namespace_or_usual(wanted.as_ref())?,
             since,
@@ -60,6 +60,8 @@ async fn call(context: ToolContext<'_>, args: Args) -> Result<Output, ToolError>
         };
         cluster.changes(&query).await
     };
-    let page = context.ask(args.context.as_deref(), ask).await?;
+    let page = context
+        .with_cluster(args.context.as_deref(), request)
+        .await?;
     Ok(LISTING.show(page, context.limits.output_bytes))
 }

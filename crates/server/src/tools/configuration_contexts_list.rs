@@ -1,26 +1,26 @@
-//! `configuration_contexts_list`: which clusters there are.
+//! `configuration_contexts_list`: the contexts of the kubeconfig.
 
 use rmcp::schemars;
 use serde::Deserialize;
 
-use super::{Entry, Output, ToolContext, ToolError, arguments, schema};
+use super::{Output, ToolContext, ToolEntry, ToolError, arguments, schema};
 use crate::output::Listing;
 use kubecrier_k8s::{ContextInfo, More, Page};
 
-pub(super) const ENTRY: Entry = Entry {
+pub(super) const ENTRY: ToolEntry = ToolEntry {
     name: "configuration_contexts_list",
     title: "Contexts: list",
     description: "List the contexts of the kubeconfig and the address of each API server. Pass a \
                   name as `context` to the other tools; without it they use the default one.",
     idempotent: true,
-    schema: schema::of::<Args>,
+    schema: schema::of::<ConfigurationContextsListArgs>,
     call: |context, given| Box::pin(async move { call(context, arguments(given)?) }),
 };
 
 #[derive(Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(crate = "rmcp::schemars")]
-struct Args {}
+struct ConfigurationContextsListArgs {}
 
 const LISTING: Listing<ContextInfo> = Listing {
     header: &["DEFAULT", "NAME", "NAMESPACE", "SERVER"],
@@ -37,7 +37,10 @@ const LISTING: Listing<ContextInfo> = Listing {
     narrow: "the kubeconfig has more than fit here; name the one you want",
 };
 
-fn call(context: ToolContext<'_>, Args {}: Args) -> Result<Output, ToolError> {
+fn call(
+    context: ToolContext<'_>,
+    ConfigurationContextsListArgs {}: ConfigurationContextsListArgs,
+) -> Result<Output, ToolError> {
     let items = context.contexts.list()?;
     Ok(LISTING.show(Page::new(items, More::NONE), context.limits.output_bytes))
 }

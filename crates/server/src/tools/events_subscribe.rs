@@ -1,45 +1,46 @@
-//! `events_subscribe`: be told of events as they happen.
+//! `events_subscribe`: pushes events as they happen.
 
 use mcp_notify::Level;
 use rmcp::{model::JsonObject, schemars};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{Entry, Output, ToolContext, ToolError, arguments, schema};
-use crate::resources::Era;
+use super::{Output, ToolContext, ToolEntry, ToolError, arguments, schema};
+use crate::resources::ProtocolEra;
 use kubecrier_core::{
-    filters::{EventType, Filters, Mode, Request},
+    filters::{EventType, FilterRequest, Filters, Mode},
     subscriptions::Subscription,
 };
 use kubecrier_k8s::ObjectName;
 
-pub(super) const ENTRY: Entry = Entry {
+pub(super) const ENTRY: ToolEntry = ToolEntry {
     name: "events_subscribe",
     title: "Events: subscribe",
-    description: "Be told of Kubernetes events as they happen, as log messages (logger \
-                  kubernetes/events or kubernetes/faults; set a level first: logging/setLevel info). If your \
-                  client does not show them, call events_poll with the subscriptionId. Nothing that was \
-                  there before is told. Over HTTP only; on stdio use events_poll.",
+    description: "Subscribe to Kubernetes events, pushed as log messages (logger \
+                  kubernetes/events or kubernetes/faults; set a level first: logging/setLevel \
+                  info). If your client does not show them, call events_poll with the \
+                  subscriptionId. Only events after this call are sent. Over HTTP only; on stdio \
+                  use events_poll.",
     idempotent: false,
     schema: schema::of::<FilterArgs>,
     call: |context, given| Box::pin(async move { call(context, arguments(given)?).await }),
 };
 
-/// What events to tell of; events_poll takes the same.
+/// The filters of a subscription; events_poll takes the same.
 #[derive(Default, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 #[schemars(crate = "rmcp::schemars")]
 pub(super) struct FilterArgs {
     /// events (default), or faults: Warnings about pods, with logs
     mode: Option<ModeArg>,
-    /// Context of the kubeconfig
+    /// Kubeconfig context
     #[serde(alias = "cluster")]
     context: Option<String>,
     /// Only this namespace
     namespace: Option<String>,
     /// Only these namespaces
     namespaces: Option<Vec<String>>,
-    /// Only namespaces like these, e.g. prod-*
+    /// Namespace patterns, e.g. prod-*
     namespace_selector: Option<Vec<String>>,
     /// Labels of the involved object, e.g. app=web,tier in (a,b)
     label_selector: Option<String>,
@@ -47,17 +48,17 @@ pub(super) struct FilterArgs {
     r#for: Option<String>,
     /// Only about this kind, e.g. Pod
     involved_kind: Option<String>,
-    /// Only about objects of this name
+    /// Only about objects with this name
     involved_name: Option<String>,
-    /// Only about objects of this namespace
+    /// Only about objects in this namespace
     involved_namespace: Option<String>,
     /// Only this type
-    r#type: Option<TypeArg>,
+    r#type: Option<EventTypeArg>,
     /// Only these types
-    types: Option<Vec<TypeArg>>,
-    /// Only reasons that begin so, e.g. Fail
+    types: Option<Vec<EventTypeArg>>,
+    /// Reason prefix, e.g. Fail
     reason: Option<String>,
-    /// Not these reasons
+    /// Reasons to exclude
     exclude_reasons: Option<Vec<String>>,
 }
 
@@ -71,15 +72,15 @@ enum ModeArg {
 
 #[derive(Clone, Copy, Deserialize, schemars::JsonSchema)]
 #[schemars(crate = "rmcp::schemars")]
-enum TypeArg {
+pub(super) enum EventTypeArg {
     Normal,
     Warning,
 }
 
-/// How this client will hear of it.
+/// How events reach this client.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Delivery {
+struct DeliveryInfo {
     via: &'static str,
     level: Option<Level>,
     stream_open: bool,
@@ -116,11 +117,8 @@ impl FilterArgs {
             kind = Some(exact_kind("involvedKind", object.kind, object.exact)?);
         }
         let types = self.types.unwrap_or_default();
-        let types = types.into_iter().chain(self.r#type).map(|one| match one {
-            TypeArg::Normal => EventType::Normal,
-            TypeArg::Warning => EventType::Warning,
-        });
-        let request = Request {
+        let types = types.into_iter().chain(self.r#type).map(EventType::from);
+        let request = FilterRequest {
             mode: match self.mode {
                 None | Some(ModeArg::Events) => Mode::Events,
                 Some(ModeArg::Faults) => Mode::Faults,
@@ -140,7 +138,7 @@ impl FilterArgs {
     }
 }
 
-/// An event says the kind as Kubernetes spells it, so a filter has to.
+/// An event has the kind as Kubernetes spells it, so a filter must have the same.
 fn exact_kind(argument: &str, kind: String, exact: bool) -> Result<String, ToolError> {
     if exact {
         return Ok(kind);
@@ -162,14 +160,14 @@ async fn call(context: ToolContext<'_>, args: FilterArgs) -> Result<Output, Tool
     }
     let name = args.context().map(str::to_owned);
     let filters = args.filters()?;
-    let who = &context.client.who;
+    let requester = &context.client.requester;
     let subscribing = context
         .subscriptions
-        .subscribe(who, name.as_deref(), filters);
-    let made = subscribing.await?;
-    let one = &made.subscription;
-    let delivery = Delivery::to(&context);
-    let mut warnings = made.warnings;
+        .subscribe(requester, name.as_deref(), filters);
+    let created = subscribing.await?;
+    let one = &created.subscription;
+    let delivery = DeliveryInfo::to(&context);
+    let mut warnings = created.warnings;
     warnings.extend(delivery.warnings(one));
     let mut data = describe(one);
     data.insert("delivery".to_owned(), json!(delivery));
@@ -204,18 +202,29 @@ pub(super) fn describe(one: &Subscription) -> JsonObject {
     data
 }
 
-// === impl Delivery ===
+// === impl EventTypeArg ===
 
-impl Delivery {
+impl From<EventTypeArg> for EventType {
+    fn from(argument: EventTypeArg) -> Self {
+        match argument {
+            EventTypeArg::Normal => Self::Normal,
+            EventTypeArg::Warning => Self::Warning,
+        }
+    }
+}
+
+// === impl DeliveryInfo ===
+
+impl DeliveryInfo {
     fn to(context: &ToolContext<'_>) -> Self {
         let client = context.client;
-        match client.who.era {
-            Era::Legacy => Self {
+        match client.requester.era {
+            ProtocolEra::Legacy => Self {
                 via: "notifications/message",
-                level: (client.who.session.as_ref()).and_then(mcp_notify::Session::log_level),
+                level: (client.requester.session.as_ref()).and_then(mcp_notify::Session::log_level),
                 stream_open: client.stream_open,
             },
-            Era::Modern => Self {
+            ProtocolEra::Modern => Self {
                 via: "notifications/resources/updated",
                 level: None,
                 stream_open: false,

@@ -4,35 +4,35 @@ use rmcp::schemars;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Entry, Output, ToolContext, ToolError, arguments, schema};
-use kubecrier_core::subscriptions::Unsubscribed;
+use super::{Output, ToolContext, ToolEntry, ToolError, arguments, schema};
+use kubecrier_core::subscriptions::UnsubscribeOutcome;
 
-pub(super) const ENTRY: Entry = Entry {
+pub(super) const ENTRY: ToolEntry = ToolEntry {
     name: "events_unsubscribe",
     title: "Events: unsubscribe",
-    description: "End a subscription made with events_subscribe. Ending it again does no harm.",
+    description: "End a subscription made with events_subscribe. Repeating it does no harm.",
     idempotent: true,
-    schema: schema::of::<Args>,
+    schema: schema::of::<EventsUnsubscribeArgs>,
     call: |context, given| Box::pin(async move { call(context, arguments(given)?) }),
 };
 
 #[derive(Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[schemars(crate = "rmcp::schemars")]
-struct Args {
-    /// As events_subscribe gave it
+struct EventsUnsubscribeArgs {
+    /// ID returned by events_subscribe
     subscription_id: String,
 }
 
-fn call(context: ToolContext<'_>, args: Args) -> Result<Output, ToolError> {
-    let who = &context.client.who;
+fn call(context: ToolContext<'_>, args: EventsUnsubscribeArgs) -> Result<Output, ToolError> {
+    let requester = &context.client.requester;
     let outcome = context
         .subscriptions
-        .unsubscribe(who, &args.subscription_id)?;
+        .unsubscribe(requester, &args.subscription_id)?;
     let mut data = serde_json::Map::new();
     data.insert("subscriptionId".to_owned(), json!(args.subscription_id));
     data.insert("status".to_owned(), json!("unsubscribed"));
-    let already = outcome == Unsubscribed::Already;
+    let already = outcome == UnsubscribeOutcome::AlreadyEnded;
     data.insert("alreadyEnded".to_owned(), json!(already));
     Ok(Output::json(data))
 }

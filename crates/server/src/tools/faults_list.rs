@@ -1,43 +1,43 @@
-//! `faults_list`: what is wrong with pods now.
+//! `faults_list`: current faults of pods.
 
 use jiff::Timestamp;
 use rmcp::schemars;
 use serde::{Deserialize, Serialize};
 use tokio::time::Duration;
 
-use super::{Entry, Output, ToolContext, ToolError, arguments, limit, namespace, schema};
+use super::{Output, ToolContext, ToolEntry, ToolError, arguments, limit, namespace, schema};
 use crate::output::{Listing, age};
 use kubecrier_core::duration;
 use kubecrier_k8s::{Cluster, More, Page};
 
-pub(super) const ENTRY: Entry = Entry {
+pub(super) const ENTRY: ToolEntry = ToolEntry {
     name: "faults_list",
     title: "Faults: list",
-    description: "List what is wrong with pods now: one row for each fault (a warning about a container or \
-                  pod, however often it repeats), newest first, with the line that says what crashed if it \
-                  is known. faults_get shows the evidence.",
+    description: "List current faults of pods: one row per fault (a warning about a container or \
+                  pod, however often it repeats), newest first, with the log line of the crash \
+                  if it is known. faults_get shows the evidence.",
     idempotent: true,
-    schema: schema::of::<Args>,
+    schema: schema::of::<FaultsListArgs>,
     call: |context, given| Box::pin(async move { call(context, arguments(given)?).await }),
 };
 
 #[derive(Default, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 #[schemars(crate = "rmcp::schemars")]
-struct Args {
-    /// Context of the kubeconfig
+struct FaultsListArgs {
+    /// Kubeconfig context
     context: Option<String>,
     /// Namespace (default: all)
     namespace: Option<String>,
-    /// Only what was seen in the last e.g. 15m (default 1h)
+    /// Only seen within this time, e.g. 15m (default 1h)
     since: Option<String>,
-    /// At most so many (1-200, default 50)
+    /// Maximum number of rows (1-200, default 50)
     limit: Option<u32>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Row {
+struct FaultRow {
     fault_id: String,
     namespace: String,
     pod: String,
@@ -50,7 +50,7 @@ struct Row {
     crash: Option<String>,
 }
 
-const LISTING: Listing<Row> = Listing {
+const LISTING: Listing<FaultRow> = Listing {
     header: &[
         "FAULT",
         "LAST SEEN",
@@ -75,18 +75,21 @@ const LISTING: Listing<Row> = Listing {
     narrow: "narrow by namespace or since, or raise limit",
 };
 
-async fn call(context: ToolContext<'_>, args: Args) -> Result<Output, ToolError> {
-    let space = &namespace(args.namespace)?;
+async fn call(context: ToolContext<'_>, args: FaultsListArgs) -> Result<Output, ToolError> {
+    let in_namespace = &namespace(args.namespace)?;
     let since = args.since.as_deref().map(duration::parse).transpose()?;
     let since = since.unwrap_or(Duration::from_hours(1));
     let limit = limit(args.limit, 50, 200)?;
-    let ask = |cluster: Cluster| async move { cluster.faults(space.as_ref(), since).await };
-    let open = context.ask(args.context.as_deref(), ask).await?;
-    let board = context.subscriptions.faults().board();
+    let request =
+        |cluster: Cluster| async move { cluster.faults(in_namespace.as_ref(), since).await };
+    let open = context
+        .with_cluster(args.context.as_deref(), request)
+        .await?;
+    let board = context.subscriptions.faults().store();
     let total = open.faults.len();
     let row = |fault: &kubecrier_k8s::OpenFault| {
         let known = board.get(&fault.fault_id);
-        Row {
+        FaultRow {
             crash: known.and_then(|known| known.report.headline().map(str::to_owned)),
             fault_id: fault.fault_id.clone(),
             namespace: fault.event.namespace.clone(),

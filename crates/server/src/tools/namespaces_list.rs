@@ -3,16 +3,16 @@
 use rmcp::schemars;
 use serde::Deserialize;
 
-use super::{Entry, Output, ToolContext, ToolError, arguments, limit, schema};
+use super::{Output, ToolContext, ToolEntry, ToolError, arguments, limit, schema};
 use crate::output::{Listing, age};
 use kubecrier_k8s::{Cluster, ListQuery, NamespaceRow};
 
-pub(super) const ENTRY: Entry = Entry {
+pub(super) const ENTRY: ToolEntry = ToolEntry {
     name: "namespaces_list",
     title: "Namespaces: list",
     description: "List the namespaces of a cluster, with status and age.",
     idempotent: true,
-    schema: schema::of::<Args>,
+    schema: schema::of::<NamespacesListArgs>,
     call: |context, given| Box::pin(async move { call(context, arguments(given)?).await }),
 };
 
@@ -20,14 +20,14 @@ pub(super) const ENTRY: Entry = Entry {
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 #[schemars(crate = "rmcp::schemars")]
 #[derive(Default)]
-struct Args {
-    /// Context of the kubeconfig
+struct NamespacesListArgs {
+    /// Kubeconfig context
     context: Option<String>,
-    /// As `kubectl -l`, e.g. team=payments
+    /// Label selector, e.g. team=payments
     label_selector: Option<String>,
-    /// As `kubectl --field-selector`, e.g. status.phase=Active
+    /// Field selector, e.g. status.phase=Active
     field_selector: Option<String>,
-    /// At most so many (1-1000, default 200)
+    /// Maximum number of rows (1-1000, default 200)
     limit: Option<u32>,
 }
 
@@ -38,14 +38,16 @@ const LISTING: Listing<NamespaceRow> = Listing {
     narrow: "narrow by labelSelector, or raise limit",
 };
 
-async fn call(context: ToolContext<'_>, args: Args) -> Result<Output, ToolError> {
+async fn call(context: ToolContext<'_>, args: NamespacesListArgs) -> Result<Output, ToolError> {
     let query = &ListQuery {
         namespace: None,
         label_selector: args.label_selector,
         field_selector: args.field_selector,
         limit: limit(args.limit, 200, 1000)?,
     };
-    let ask = |cluster: Cluster| async move { cluster.namespaces(query).await };
-    let page = context.ask(args.context.as_deref(), ask).await?;
+    let request = |cluster: Cluster| async move { cluster.namespaces(query).await };
+    let page = context
+        .with_cluster(args.context.as_deref(), request)
+        .await?;
     Ok(LISTING.show(page, context.limits.output_bytes))
 }

@@ -3,29 +3,29 @@
 use rmcp::schemars;
 use serde::Deserialize;
 
-use super::{Entry, Output, ToolContext, ToolError, arguments, limit, schema};
+use super::{Output, ToolContext, ToolEntry, ToolError, arguments, limit, schema};
 use crate::output::{Listing, age};
 use kubecrier_k8s::{Cluster, ListQuery, NodeRow};
 
-pub(super) const ENTRY: Entry = Entry {
+pub(super) const ENTRY: ToolEntry = ToolEntry {
     name: "nodes_list",
     title: "Nodes: list",
-    description: "List nodes: readiness, what is wrong (DiskPressure, ...), taints, allocatable \
-                  CPU, memory and pods.",
+    description: "List nodes: readiness, problems (DiskPressure, ...), taints, allocatable CPU, \
+                  memory and pods.",
     idempotent: true,
-    schema: schema::of::<Args>,
+    schema: schema::of::<NodesListArgs>,
     call: |context, given| Box::pin(async move { call(context, arguments(given)?).await }),
 };
 
 #[derive(Default, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 #[schemars(crate = "rmcp::schemars")]
-struct Args {
-    /// Context of the kubeconfig
+struct NodesListArgs {
+    /// Kubeconfig context
     context: Option<String>,
-    /// As `kubectl -l`
+    /// Label selector
     label_selector: Option<String>,
-    /// At most so many (1-1000, default 100)
+    /// Maximum number of rows (1-1000, default 100)
     limit: Option<u32>,
 }
 
@@ -51,13 +51,15 @@ const LISTING: Listing<NodeRow> = Listing {
     narrow: "narrow by labelSelector, or raise limit",
 };
 
-async fn call(context: ToolContext<'_>, args: Args) -> Result<Output, ToolError> {
+async fn call(context: ToolContext<'_>, args: NodesListArgs) -> Result<Output, ToolError> {
     let query = &ListQuery {
         label_selector: args.label_selector,
         limit: limit(args.limit, 100, 1000)?,
         ..ListQuery::default()
     };
-    let ask = |cluster: Cluster| async move { cluster.nodes(query).await };
-    let page = context.ask(args.context.as_deref(), ask).await?;
+    let request = |cluster: Cluster| async move { cluster.nodes(query).await };
+    let page = context
+        .with_cluster(args.context.as_deref(), request)
+        .await?;
     Ok(LISTING.show(page, context.limits.output_bytes))
 }

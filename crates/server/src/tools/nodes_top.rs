@@ -1,36 +1,36 @@
-//! `nodes_top`: which nodes use most.
+//! `nodes_top`: resource usage of nodes.
 
 use rmcp::schemars;
 use serde::Deserialize;
 
 use super::{
-    Entry, Output, ToolContext, ToolError, arguments, limit,
+    Output, ToolContext, ToolEntry, ToolError, arguments, limit,
     pods_top::{SortBy, cpu, memory, order},
     schema,
 };
 use crate::output::Listing;
 use kubecrier_k8s::{Cluster, ListQuery, NodeUsage};
 
-pub(super) const ENTRY: Entry = Entry {
+pub(super) const ENTRY: ToolEntry = ToolEntry {
     name: "nodes_top",
     title: "Nodes: top",
-    description: "CPU and memory that nodes use now, largest first (needs metrics-server).",
+    description: "Show current CPU and memory usage of nodes, highest first (needs metrics-server).",
     idempotent: true,
-    schema: schema::of::<Args>,
+    schema: schema::of::<NodesTopArgs>,
     call: |context, given| Box::pin(async move { call(context, arguments(given)?).await }),
 };
 
 #[derive(Default, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 #[schemars(crate = "rmcp::schemars")]
-struct Args {
-    /// Context of the kubeconfig
+struct NodesTopArgs {
+    /// Kubeconfig context
     context: Option<String>,
-    /// As `kubectl -l`
+    /// Label selector
     label_selector: Option<String>,
-    /// Sort by (default: cpu)
+    /// Sort order (default: cpu)
     sort_by: Option<SortBy>,
-    /// At most so many (1-1000, default 50)
+    /// Maximum number of rows (1-1000, default 50)
     limit: Option<u32>,
 }
 
@@ -50,19 +50,21 @@ const LISTING: Listing<NodeUsage> = Listing {
     narrow: "narrow by labelSelector, or raise limit",
 };
 
-async fn call(context: ToolContext<'_>, args: Args) -> Result<Output, ToolError> {
+async fn call(context: ToolContext<'_>, args: NodesTopArgs) -> Result<Output, ToolError> {
     let query = &ListQuery {
         label_selector: args.label_selector,
         limit: limit(args.limit, 50, 1000)?,
         ..ListQuery::default()
     };
     let by = order(args.sort_by);
-    let ask = |cluster: Cluster| async move { cluster.node_usage(query, by).await };
-    let page = context.ask(args.context.as_deref(), ask).await?;
+    let request = |cluster: Cluster| async move { cluster.node_usage(query, by).await };
+    let page = context
+        .with_cluster(args.context.as_deref(), request)
+        .await?;
     Ok(LISTING.show(page, context.limits.output_bytes))
 }
 
-/// What it answers, for its page: the demo has no metrics.
+/// The example of its page: the demo has no metrics.
 #[cfg(test)]
 pub(super) fn example() -> Output {
     use kubecrier_k8s::{More, Page, Usage};

@@ -1,8 +1,7 @@
-//! `docs/tools`: a page per tool, made from the table of tools. Examples are really
-//! called, on the cluster of the demo; what cannot be read off the code stands in
-//! [`about`].
+//! `docs/tools`: a page per tool, made from the table of tools. Examples are called on
+//! the demo's cluster; what the code does not say is in [`about`].
 //!
-//! `UPDATE_DOCS=1 cargo test -p kubecrier --lib pages` writes the pages.
+//! `UPDATE_DOCS=1 cargo test -p kubecrier-server --lib pages` writes the pages.
 
 mod about;
 mod notifications;
@@ -20,15 +19,15 @@ use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 
 use self::{
-    about::{ABOUT, About, Example},
-    stage::{Called, Stage},
+    about::{ABOUT, Example, ToolDoc},
+    stage::{CallOutcome, Stage},
 };
-use super::{Entry, TOOLS, find};
-use crate::offer;
+use super::{ContextChoice, TOOLS, ToolEntry, find};
+use crate::tool_filter;
 
 const FOLDER: &str = "../../docs/tools";
 const INDEX: &str = "README.md";
-const AGAIN: &str = "make them again: UPDATE_DOCS=1 cargo test -p kubecrier --lib pages";
+const AGAIN: &str = "make them again: UPDATE_DOCS=1 cargo test -p kubecrier-server --lib pages";
 
 /// Lines of an example that are shown.
 const TEXT_LINES: usize = 14;
@@ -39,7 +38,7 @@ const TEXT_CHARS: usize = 300;
 
 /// An argument, as a table shows it.
 #[derive(Debug, PartialEq)]
-struct Argument {
+struct ArgumentDoc {
     name: String,
     kind: String,
     required: bool,
@@ -48,17 +47,18 @@ struct Argument {
     meaning: String,
 }
 
-/// `(1-500, default 50)`, `(default: all)`, `(0-25)`: how descriptions say it.
+/// The bounds and defaults in descriptions: `(1-500, default 50)`, `(default: all)`,
+/// `(0-25)`.
 static BOUNDS: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r" ?\((?:(?P<low>\d+)-(?P<high>\d+)(?:, )?)?(?:default:? (?P<default>[^)]+))?\)$")
         .unwrap()
 });
 
-fn about(entry: &Entry) -> &'static About {
+fn about(entry: &ToolEntry) -> &'static ToolDoc {
     let found = ABOUT.iter().find(|about| about.tool == entry.name);
     found.unwrap_or_else(|| {
         panic!(
-            "the page of `{}` needs an entry in mcp/tools/pages/about.rs: whether it notifies, and an \
+            "the page of `{}` needs an entry in tools/pages/about.rs: whether it notifies, and an \
              example",
             entry.name
         )
@@ -66,7 +66,7 @@ fn about(entry: &Entry) -> &'static About {
 }
 
 /// The arguments; the required ones first, then in the order of the code.
-fn arguments(schema: &JsonObject) -> Vec<Argument> {
+fn arguments(schema: &JsonObject) -> Vec<ArgumentDoc> {
     let required: Vec<&str> = (schema.get("required").and_then(Value::as_array))
         .map(|names| names.iter().filter_map(Value::as_str).collect())
         .unwrap_or_default();
@@ -86,7 +86,7 @@ fn arguments(schema: &JsonObject) -> Vec<Argument> {
             Some(found) => &text[..found.get(0).unwrap().start()],
             None => text,
         };
-        Argument {
+        ArgumentDoc {
             name: name.clone(),
             kind: kind(property),
             required: required.contains(&name.as_str()),
@@ -111,7 +111,7 @@ fn kind(property: &Value) -> String {
     }
 }
 
-fn table(arguments: &[Argument]) -> String {
+fn table(arguments: &[ArgumentDoc]) -> String {
     if arguments.is_empty() {
         return "It takes none.\n".to_owned();
     }
@@ -136,13 +136,13 @@ fn table(arguments: &[Argument]) -> String {
     text
 }
 
-/// Calls that every tool refuses, made from what it says it takes.
-fn wrong(arguments: &[Argument]) -> Vec<Value> {
+/// Calls that every tool refuses, made from its schema.
+fn wrong(arguments: &[ArgumentDoc]) -> Vec<Value> {
     let mut calls = vec![json!({"colour": "red"})];
     if arguments.iter().any(|one| one.required) {
         calls.insert(0, json!({}));
     }
-    let given = |argument: &Argument| {
+    let given = |argument: &ArgumentDoc| {
         let required = arguments.iter().filter(|one| one.required);
         let given = required.map(|one| (one.name.clone(), json!("x")));
         let mut given: JsonObject = given.collect();
@@ -185,16 +185,19 @@ fn shortened(value: &Value) -> Value {
     }
 }
 
-async fn page(entry: &Entry) -> String {
+async fn page(entry: &ToolEntry) -> String {
     let about = about(entry);
-    let contexts = ["dev".to_owned(), "prod".to_owned()];
-    let tool = entry.definition(&contexts, None);
+    let contexts = ContextChoice {
+        names: vec!["dev".to_owned(), "prod".to_owned()],
+        default: None,
+    };
+    let tool = entry.definition(&contexts);
     let mut schema = tool.input_schema.as_ref().clone();
     if let Some(Value::Object(context)) = schema
         .get_mut("properties")
         .and_then(|all| all.get_mut("context"))
     {
-        // Those of the page, and of nobody's kubeconfig.
+        // The contexts of the page are not those of a reader's kubeconfig.
         context.remove("enum");
     }
     let arguments = arguments(&schema);
@@ -207,7 +210,7 @@ async fn page(entry: &Entry) -> String {
         "<!-- {AGAIN} -->\n# `{}`\n\n{}\n\nToolset `{}` (`--toolsets`). Annotations: `{hints}`.\n\n## Arguments\n\n{}",
         entry.name,
         tool.description.as_deref().unwrap_or_default(),
-        offer::toolset_name(entry.name),
+        tool_filter::toolset_name(entry.name),
         table(&arguments)
     );
     if arguments.iter().any(|one| one.name == "context") {
@@ -233,7 +236,7 @@ async fn page(entry: &Entry) -> String {
     text
 }
 
-async fn example(entry: &Entry, about: &About) -> String {
+async fn example(entry: &ToolEntry, about: &ToolDoc) -> String {
     let (before, given, called) = match about.example {
         Example::Called { before, arguments } => {
             let made = Stage::called(entry, before, arguments).await;
@@ -242,7 +245,7 @@ async fn example(entry: &Entry, about: &About) -> String {
         Example::Made { arguments, answer } => {
             let given = serde_json::from_str(arguments).unwrap();
             let before = "The demo has no metrics-server, so these rows are made up; the tool's own code shows them.\n\n";
-            (before.to_owned(), given, Called::from(answer()))
+            (before.to_owned(), given, CallOutcome::from(answer()))
         }
     };
     let request =
@@ -279,7 +282,7 @@ fn index() -> String {
                 .next()
                 .unwrap_or_default()
                 .trim_end(),
-            offer::toolset_name(entry.name),
+            tool_filter::toolset_name(entry.name),
             about.notifies.word(),
         ));
     }
@@ -303,7 +306,7 @@ fn folder() -> PathBuf {
 async fn every_tool_has_a_page_that_is_up_to_date() {
     let pages = all().await;
     if env::var_os("UPDATE_DOCS").is_some() {
-        // What is not a tool any more has no page.
+        // A tool that was removed has no page.
         let _was_there = fs::remove_dir_all(folder());
         fs::create_dir_all(folder()).unwrap();
         for (name, text) in &pages {
@@ -321,7 +324,7 @@ async fn every_tool_has_a_page_that_is_up_to_date() {
     }
 }
 
-/// What a description says of a number is what the tool enforces.
+/// The bounds in a description are those that the tool enforces.
 #[tokio::test(start_paused = true)]
 async fn the_bounds_on_the_pages_are_those_of_the_tools() {
     let mut bounded = 0;

@@ -1,53 +1,54 @@
-//! `pods_get`: one pod, looked at closely.
+//! `pods_get`: one pod in detail.
 
 use rmcp::schemars;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{
-    Entry, Output, ToolContext, ToolError, arguments, namespace, resources_list::Form, schema,
+    Output, ToolContext, ToolEntry, ToolError, arguments, namespace, resources_list::OutputFormat,
+    schema,
 };
 use crate::output::{age, show_documents};
-use kubecrier_core::faults::evidence::ContainerContext;
+use kubecrier_core::faults::ContainerContext;
 use kubecrier_k8s::{Cluster, KindQuery, Name, PodDetail};
 
-pub(super) const ENTRY: Entry = Entry {
+pub(super) const ENTRY: ToolEntry = ToolEntry {
     name: "pods_get",
     title: "Pods: get",
-    description: "Look at one pod: status, conditions, each container's image, state, restarts and \
-                  how it ended last, the owner; or all of it as YAML.",
+    description: "Get one pod: status, conditions, each container's image, state, restarts and \
+                  last termination, the owner; or all of it as YAML.",
     idempotent: true,
-    schema: schema::of::<Args>,
+    schema: schema::of::<PodsGetArgs>,
     call: |context, given| Box::pin(async move { call(context, arguments(given)?).await }),
 };
 
 #[derive(Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[schemars(crate = "rmcp::schemars")]
-struct Args {
-    /// Context of the kubeconfig
+struct PodsGetArgs {
+    /// Kubeconfig context
     context: Option<String>,
-    /// Pod
+    /// Pod name
     name: String,
     /// Namespace (default: the context's)
     namespace: Option<String>,
     /// table (default) or yaml
-    output: Option<Form>,
+    output: Option<OutputFormat>,
 }
 
-async fn call(context: ToolContext<'_>, args: Args) -> Result<Output, ToolError> {
+async fn call(context: ToolContext<'_>, args: PodsGetArgs) -> Result<Output, ToolError> {
     let (name, wanted) = (&Name::dns("pod", &args.name)?, &namespace(args.namespace)?);
     let in_context = args.context.as_deref();
-    if let Some(Form::Yaml) = args.output {
+    if let Some(OutputFormat::Yaml) = args.output {
         let kind = &KindQuery {
             kind: "pods".to_owned(),
             api_version: Some("v1".to_owned()),
         };
-        let ask = |cluster: Cluster| async move {
+        let request = |cluster: Cluster| async move {
             let space = cluster.namespace_or_usual(wanted.as_ref())?;
             cluster.object_text(kind, Some(&space), name).await
         };
-        let found = context.ask(in_context, ask).await?;
+        let found = context.with_cluster(in_context, request).await?;
         let bytes_max = context.limits.output_bytes;
         return Ok(show_documents(
             &found.resource,
@@ -56,15 +57,15 @@ async fn call(context: ToolContext<'_>, args: Args) -> Result<Output, ToolError>
             bytes_max,
         ));
     }
-    let ask = |cluster: Cluster| async move {
+    let request = |cluster: Cluster| async move {
         let space = cluster.namespace_or_usual(wanted.as_ref())?;
         cluster.pod(&space, name).await
     };
-    let pod = context.ask(in_context, ask).await?;
+    let pod = context.with_cluster(in_context, request).await?;
     Ok(show(&pod))
 }
 
-/// The state is bounded where it is read.
+/// Renders a pod. The cluster crate bounds the size of its state.
 fn show(pod: &PodDetail) -> Output {
     let PodDetail { row, ip, state, .. } = pod;
     let mut text = format!(

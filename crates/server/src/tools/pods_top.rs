@@ -1,38 +1,38 @@
-//! `pods_top`: which pods use most, and what usage is called here.
+//! `pods_top`: resource usage of pods, and the text for usage.
 
 use rmcp::schemars;
 use serde::Deserialize;
 
-use super::{Entry, Output, ToolContext, ToolError, arguments, limit, namespace, schema};
+use super::{Output, ToolContext, ToolEntry, ToolError, arguments, limit, namespace, schema};
 use crate::output::Listing;
 use kubecrier_k8s::{Cluster, ListQuery, PodUsage, Usage, UsageOrder};
 
-pub(super) const ENTRY: Entry = Entry {
+pub(super) const ENTRY: ToolEntry = ToolEntry {
     name: "pods_top",
     title: "Pods: top",
-    description: "CPU and memory that pods use now, largest first (needs metrics-server).",
+    description: "Show current CPU and memory usage of pods, highest first (needs metrics-server).",
     idempotent: true,
-    schema: schema::of::<Args>,
+    schema: schema::of::<PodsTopArgs>,
     call: |context, given| Box::pin(async move { call(context, arguments(given)?).await }),
 };
 
 #[derive(Default, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 #[schemars(crate = "rmcp::schemars")]
-struct Args {
-    /// Context of the kubeconfig
+struct PodsTopArgs {
+    /// Kubeconfig context
     context: Option<String>,
     /// Namespace (default: all)
     namespace: Option<String>,
-    /// As `kubectl -l`
+    /// Label selector
     label_selector: Option<String>,
-    /// Sort by (default: cpu)
+    /// Sort order (default: cpu)
     sort_by: Option<SortBy>,
-    /// At most so many (1-1000, default 50)
+    /// Maximum number of rows (1-1000, default 50)
     limit: Option<u32>,
 }
 
-/// What to sort by.
+/// The order of rows.
 #[derive(Clone, Copy, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(crate = "rmcp::schemars")]
@@ -73,7 +73,7 @@ pub(super) fn memory(usage: Usage) -> String {
     format!("{}Mi", usage.memory_bytes.div_ceil(1024 * 1024))
 }
 
-async fn call(context: ToolContext<'_>, args: Args) -> Result<Output, ToolError> {
+async fn call(context: ToolContext<'_>, args: PodsTopArgs) -> Result<Output, ToolError> {
     let query = &ListQuery {
         namespace: namespace(args.namespace)?,
         label_selector: args.label_selector,
@@ -81,12 +81,14 @@ async fn call(context: ToolContext<'_>, args: Args) -> Result<Output, ToolError>
         ..ListQuery::default()
     };
     let by = order(args.sort_by);
-    let ask = |cluster: Cluster| async move { cluster.pod_usage(query, by).await };
-    let page = context.ask(args.context.as_deref(), ask).await?;
+    let request = |cluster: Cluster| async move { cluster.pod_usage(query, by).await };
+    let page = context
+        .with_cluster(args.context.as_deref(), request)
+        .await?;
     Ok(LISTING.show(page, context.limits.output_bytes))
 }
 
-/// What it answers, for its page: the demo has no metrics.
+/// The example of its page: the demo has no metrics.
 #[cfg(test)]
 pub(super) fn example() -> Output {
     use kubecrier_k8s::{More, Page};

@@ -4,52 +4,52 @@ use rmcp::schemars;
 use serde::Deserialize;
 
 use super::{
-    Entry, Output, ToolContext, ToolError, arguments, namespace,
-    resources_list::{Form, kind, show},
+    Output, ToolContext, ToolEntry, ToolError, arguments, namespace,
+    resources_list::{OutputFormat, kind, show},
     schema,
 };
 use crate::output::show_documents;
 use kubecrier_k8s::{Cluster, Name};
 
-pub(super) const ENTRY: Entry = Entry {
+pub(super) const ENTRY: ToolEntry = ToolEntry {
     name: "resources_get",
     title: "Resources: get",
     description: "Get one object of any kind, custom resources too: kubectl's columns, or all of it \
                   as YAML. Never the values of Secrets.",
     idempotent: true,
-    schema: schema::of::<Args>,
+    schema: schema::of::<ResourcesGetArgs>,
     call: |context, given| Box::pin(async move { call(context, arguments(given)?).await }),
 };
 
 #[derive(Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[schemars(crate = "rmcp::schemars")]
-struct Args {
-    /// Context of the kubeconfig
+struct ResourcesGetArgs {
+    /// Kubeconfig context
     context: Option<String>,
     /// Kind, plural or short name, e.g. Deployment, ingresses, certificates.cert-manager.io
     kind: String,
-    /// e.g. apps/v1, if the kind alone is ambiguous
+    /// API version, e.g. apps/v1, if ambiguous
     api_version: Option<String>,
-    /// Name
+    /// Object name
     name: String,
     /// Namespace (default: the context's)
     namespace: Option<String>,
     /// table (default) or yaml
-    output: Option<Form>,
+    output: Option<OutputFormat>,
 }
 
-async fn call(context: ToolContext<'_>, args: Args) -> Result<Output, ToolError> {
+async fn call(context: ToolContext<'_>, args: ResourcesGetArgs) -> Result<Output, ToolError> {
     let kind = &kind(args.kind, args.api_version)?;
     let name = &Name::object("resource", &args.name)?;
     let wanted = &namespace(args.namespace)?;
     let (in_context, bytes_max) = (args.context.as_deref(), context.limits.output_bytes);
-    if let Some(Form::Yaml) = args.output {
-        let ask = |cluster: Cluster| async move {
+    if let Some(OutputFormat::Yaml) = args.output {
+        let request = |cluster: Cluster| async move {
             let space = cluster.namespace_or_usual(wanted.as_ref())?;
             cluster.object_text(kind, Some(&space), name).await
         };
-        let found = context.ask(in_context, ask).await?;
+        let found = context.with_cluster(in_context, request).await?;
         return Ok(show_documents(
             &found.resource,
             "",
@@ -57,10 +57,10 @@ async fn call(context: ToolContext<'_>, args: Args) -> Result<Output, ToolError>
             bytes_max,
         ));
     }
-    let ask = |cluster: Cluster| async move {
+    let request = |cluster: Cluster| async move {
         let space = cluster.namespace_or_usual(wanted.as_ref())?;
         cluster.object(kind, Some(&space), name).await
     };
-    let found = context.ask(in_context, ask).await?;
+    let found = context.with_cluster(in_context, request).await?;
     Ok(show(found, "", bytes_max))
 }

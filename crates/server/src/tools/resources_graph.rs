@@ -1,45 +1,46 @@
-//! `resources_graph`: what is around one object.
+//! `resources_graph`: the neighbourhood of one object.
 
 use rmcp::schemars;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{Entry, Output, ToolContext, ToolError, arguments, namespace, schema};
-use kubecrier_k8s::{Cluster, GraphView, Name, Seen};
-use kubecrier_topology::{Around, Id, Kind};
+use super::{Output, ToolContext, ToolEntry, ToolError, arguments, namespace, schema};
+use kubecrier_k8s::{Cluster, GraphRead, GraphView, Name};
+use kubecrier_topology::{Kind, Neighbourhood, ObjectId};
 
-pub(super) const ENTRY: Entry = Entry {
+pub(super) const ENTRY: ToolEntry = ToolEntry {
     name: "resources_graph",
     title: "Resources: graph",
-    description: "What one object is tied to, and how each of them does: owners, pods, services, \
-                  ingresses, autoscalers, nodes, names of ConfigMaps, Secrets and volumes in use.",
+    description: "Show what an object is related to, with the status of each: owners, pods, \
+                  services, ingresses, autoscalers, nodes, names of ConfigMaps, Secrets and \
+                  volumes in use.",
     idempotent: true,
-    schema: schema::of::<Args>,
+    schema: schema::of::<ResourcesGraphArgs>,
     call: |context, given| Box::pin(async move { call(context, arguments(given)?).await }),
 };
 
 #[derive(Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[schemars(crate = "rmcp::schemars")]
-struct Args {
-    /// Context of the kubeconfig
+struct ResourcesGraphArgs {
+    /// Kubeconfig context
     context: Option<String>,
-    /// e.g. Deployment, svc, pods, Node
+    /// Kind, plural or short name, e.g. Deployment, svc
     kind: String,
-    /// Name
+    /// Object name
     name: String,
     /// Namespace (default: the context's)
     namespace: Option<String>,
-    /// Steps away (1-5, default 2)
+    /// Maximum distance (1-5, default 2)
     depth: Option<u32>,
     /// text (default: a tree), json or mermaid
-    output: Option<Form>,
+    output: Option<GraphFormat>,
 }
 
 #[derive(Clone, Copy, Default, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(crate = "rmcp::schemars")]
-enum Form {
+enum GraphFormat {
     #[default]
     Text,
     Json,
@@ -49,10 +50,10 @@ enum Form {
 const DEPTH_DEFAULT: usize = 2;
 const DEPTH_MAX: usize = 5;
 
-/// More is no neighbourhood.
+/// More nodes are no neighbourhood.
 const NODES_MAX: usize = 500;
 
-async fn call(context: ToolContext<'_>, args: Args) -> Result<Output, ToolError> {
+async fn call(context: ToolContext<'_>, args: ResourcesGraphArgs) -> Result<Output, ToolError> {
     let name = &Name::object("resource", &args.name)?;
     let wanted = &namespace(args.namespace)?;
     let depth = depth(args.depth)?;
@@ -63,12 +64,12 @@ async fn call(context: ToolContext<'_>, args: Args) -> Result<Output, ToolError>
         ));
     }
     let in_context = args.context.as_deref().filter(|name| !name.is_empty());
-    let ask = |cluster: Cluster| async move {
+    let request = |cluster: Cluster| async move {
         let kind = cluster.graph_kind(word).await?;
         Ok((kind, cluster.namespace_or_usual(wanted.as_ref())?))
     };
-    let (kind, space) = context.ask(in_context, ask).await?;
-    // What lives in no namespace may be tied to every one of them.
+    let (kind, space) = context.with_cluster(in_context, request).await?;
+    // An object without a namespace may be related to objects of every namespace.
     let scope = match kind {
         Kind::Namespace => Some(Name::label("namespace", name.as_str())?),
         kind => kind.is_namespaced().then_some(space.clone()),
@@ -77,7 +78,7 @@ async fn call(context: ToolContext<'_>, args: Args) -> Result<Output, ToolError>
         .graphs
         .join(in_context, scope.as_ref(), None)
         .await?;
-    let id = Id::new(kind, space.as_str(), name.as_str());
+    let id = ObjectId::new(kind, space.as_str(), name.as_str());
     let form = args.output.unwrap_or_default();
     fitting(&view, &id, depth, form, context.limits.output_bytes)
 }
@@ -92,12 +93,12 @@ fn depth(asked: Option<u32>) -> Result<usize, ToolError> {
     }
 }
 
-/// As much of the neighbourhood as an answer has room for.
+/// Renders as much of the neighbourhood as fits.
 fn fitting(
     view: &GraphView,
-    id: &Id,
+    id: &ObjectId,
     depth: usize,
-    form: Form,
+    form: GraphFormat,
     bytes_max: usize,
 ) -> Result<Output, ToolError> {
     let mut nodes_max = NODES_MAX;
@@ -106,7 +107,7 @@ fn fitting(
         let found = seen.what.len();
         let output = show(seen, view.context(), form);
         let bytes = output.text.len() + Value::Object(output.data.clone()).to_string().len();
-        // One always: an answer of nothing would be a riddle.
+        // At least one node: an empty answer would not say why.
         if bytes <= bytes_max || found == 1 {
             return Ok(output);
         }
@@ -115,8 +116,8 @@ fn fitting(
     }
 }
 
-fn show(seen: Seen<Around>, context: &str, form: Form) -> Output {
-    let Seen { what, notes, .. } = seen;
+fn show(seen: GraphRead<Neighbourhood>, context: &str, form: GraphFormat) -> Output {
+    let GraphRead { what, notes, .. } = seen;
     let Value::Object(mut data) = what.data() else {
         return Output::json(Map::new());
     };
@@ -125,16 +126,16 @@ fn show(seen: Seen<Around>, context: &str, form: Form) -> Output {
         data.insert("notes".to_owned(), notes.clone().into());
     }
     let mut text = match form {
-        Form::Text => what.text(),
-        Form::Mermaid => what.mermaid(),
-        // It says all of it itself.
-        Form::Json => {
+        GraphFormat::Text => what.text(),
+        GraphFormat::Mermaid => what.mermaid(),
+        // JSON has everything that the other formats add below.
+        GraphFormat::Json => {
             let text = Value::Object(data.clone()).to_string();
             return Output { text, data };
         }
     };
     let comment = match form {
-        Form::Mermaid => "%% ",
+        GraphFormat::Mermaid => "%% ",
         _ => "",
     };
     if what.more() > 0 {

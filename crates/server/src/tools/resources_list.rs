@@ -1,57 +1,57 @@
-//! `resources_list`: objects of any kind, and how they are shown.
+//! `resources_list`: objects of any kind, as a table or YAML.
 
 use rmcp::schemars;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{Entry, Output, ToolContext, ToolError, arguments, limit, namespace, schema};
+use super::{Output, ToolContext, ToolEntry, ToolError, arguments, limit, namespace, schema};
 use crate::output::{show_documents, show_rows};
 use kubecrier_k8s::{Cluster, KindQuery, ListQuery, ObjectTable};
 
-pub(super) const ENTRY: Entry = Entry {
+pub(super) const ENTRY: ToolEntry = ToolEntry {
     name: "resources_list",
     title: "Resources: list",
     description: "List objects of any kind, custom resources too, in the columns kubectl shows, or \
                   as YAML. Secrets only as a table, never their values.",
     idempotent: true,
-    schema: schema::of::<Args>,
+    schema: schema::of::<ResourcesListArgs>,
     call: |context, given| Box::pin(async move { call(context, arguments(given)?).await }),
 };
 
 #[derive(Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[schemars(crate = "rmcp::schemars")]
-struct Args {
-    /// Context of the kubeconfig
+struct ResourcesListArgs {
+    /// Kubeconfig context
     context: Option<String>,
     /// Kind, plural or short name, e.g. Deployment, ingresses, certificates.cert-manager.io
     kind: String,
-    /// e.g. apps/v1, if the kind alone is ambiguous
+    /// API version, e.g. apps/v1, if ambiguous
     api_version: Option<String>,
     /// Namespace (default: all)
     namespace: Option<String>,
-    /// As `kubectl -l`
+    /// Label selector
     label_selector: Option<String>,
-    /// As `kubectl --field-selector`
+    /// Field selector
     field_selector: Option<String>,
     /// table (default) or yaml
-    output: Option<Form>,
-    /// At most so many (1-1000, default 100)
+    output: Option<OutputFormat>,
+    /// Maximum number of rows (1-1000, default 100)
     limit: Option<u32>,
 }
 
-/// How objects are shown.
+/// The format of objects.
 #[derive(Clone, Copy, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(crate = "rmcp::schemars")]
-pub(super) enum Form {
+pub(super) enum OutputFormat {
     Table,
     Yaml,
 }
 
 const NARROW: &str = "narrow by namespace, labelSelector or fieldSelector, or raise limit";
 
-async fn call(context: ToolContext<'_>, args: Args) -> Result<Output, ToolError> {
+async fn call(context: ToolContext<'_>, args: ResourcesListArgs) -> Result<Output, ToolError> {
     let kind = &kind(args.kind, args.api_version)?;
     let query = &ListQuery {
         namespace: namespace(args.namespace)?,
@@ -60,9 +60,9 @@ async fn call(context: ToolContext<'_>, args: Args) -> Result<Output, ToolError>
         limit: limit(args.limit, 100, 1000)?,
     };
     let (in_context, bytes_max) = (args.context.as_deref(), context.limits.output_bytes);
-    if let Some(Form::Yaml) = args.output {
-        let ask = |cluster: Cluster| async move { cluster.object_texts(kind, query).await };
-        let found = context.ask(in_context, ask).await?;
+    if let Some(OutputFormat::Yaml) = args.output {
+        let request = |cluster: Cluster| async move { cluster.object_texts(kind, query).await };
+        let found = context.with_cluster(in_context, request).await?;
         let narrow = format!("{NARROW}, or read one with resources_get");
         return Ok(show_documents(
             &found.resource,
@@ -71,12 +71,12 @@ async fn call(context: ToolContext<'_>, args: Args) -> Result<Output, ToolError>
             bytes_max,
         ));
     }
-    let ask = |cluster: Cluster| async move { cluster.objects(kind, query).await };
-    let found = context.ask(in_context, ask).await?;
+    let request = |cluster: Cluster| async move { cluster.objects(kind, query).await };
+    let found = context.with_cluster(in_context, request).await?;
     Ok(show(found, NARROW, bytes_max))
 }
 
-/// The kind a caller means; an empty one is a slip.
+/// The requested kind; an empty one is an error.
 pub(super) fn kind(kind: String, api_version: Option<String>) -> Result<KindQuery, ToolError> {
     if kind.trim().is_empty() {
         return Err(ToolError::Arguments(
@@ -105,7 +105,7 @@ pub(super) fn show(found: ObjectTable, narrow: &str, bytes_max: usize) -> Output
         (cells, Value::Object(data))
     });
     let mut output = show_rows(columns.clone(), &resource, narrow, page, bytes_max);
-    // Programs look under one name, whatever the kind.
+    // Programs find the rows under one key, whatever the kind.
     if let Some(rows) = output.data.remove(&resource) {
         output.data.insert("items".to_owned(), rows);
     }

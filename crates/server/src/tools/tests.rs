@@ -7,24 +7,27 @@ use serde_json::json;
 use super::*;
 use crate::{
     caller::Caller,
-    resources::{Era, Resources},
-    running::Log,
+    reporter::LogTarget,
+    resources::{ProtocolEra, Resources},
     subscriptions::SubscriptionSettings,
 };
 use kubecrier_core::{
-    faults::{captures::CaptureLimits, desk::Desk},
+    faults::{CaptureLimits, FaultQueue},
+    flush_clock::FlushClock,
     metrics::Metrics,
-    slices::Slices,
     subscriptions::Ledger,
 };
-use kubecrier_k8s::{Graphs, Investigators, Watches};
+use kubecrier_k8s::{ClusterEvidence, Graphs, Watches};
 use kubecrier_lifecycle::Lifecycle;
 
 fn all(contexts: &[&str]) -> Vec<Tool> {
-    let names: Vec<_> = contexts.iter().map(ToString::to_string).collect();
+    let choice = ContextChoice {
+        names: contexts.iter().map(ToString::to_string).collect(),
+        default: contexts.first().map(ToString::to_string),
+    };
     TOOLS
         .iter()
-        .map(|entry| entry.definition(&names, contexts.first().copied()))
+        .map(|entry| entry.definition(&choice))
         .collect()
 }
 
@@ -133,16 +136,16 @@ pub(super) fn subscriptions(contexts: &Arc<Contexts>) -> Subscriptions {
         Lifecycle::default(),
         Metrics::new().watch().clone(),
         settings.watch_renewal,
-        Slices::from_now(),
+        FlushClock::start(),
     );
     let ledger = Ledger::new(settings.caps);
     let updates = Resources::new(Vec::new()).updates().clone();
-    let investigators = Investigators::new(
-        Arc::clone(contexts),
+    let faults = FaultQueue::new(
+        Arc::new(ClusterEvidence::new(Arc::clone(contexts))),
         CaptureLimits::default(),
-        Metrics::new().captures().clone(),
+        Metrics::new().captures(),
+        Lifecycle::default(),
     );
-    let faults = Desk::new(Arc::new(investigators), Lifecycle::default());
     Subscriptions::new(settings, ledger, watches, updates, faults)
 }
 
@@ -175,8 +178,8 @@ proptest! {
         }));
         let subscriptions = subscriptions(&contexts);
         let graphs = graphs(&contexts);
-        let client = Client {
-            who: Who { session: None, caller: Caller::current(), era: Era::Modern },
+        let client = ToolClient {
+            requester: Requester { session: None, caller: Caller::current(), era: ProtocolEra::Modern },
             pushes: true,
             stream_open: false,
         };
@@ -187,10 +190,10 @@ proptest! {
             subscriptions: &subscriptions,
             graphs: &graphs,
             client: &client,
-            running: &Running::new(Progress::disabled(), Log::Nowhere),
+            reporter: &RequestReporter::new(Progress::disabled(), LogTarget::Disabled),
             draining: &draining,
         };
-        // There is no cluster, so there is no answer but an error that says something.
+        // There is no cluster, so most answers are errors, and every error has a text.
         match tokio_test::block_on((entry.call)(context, arguments)) {
             Ok(output) => prop_assert!(!output.text.is_empty()),
             Err(error) => prop_assert!(!error.to_string().is_empty()),

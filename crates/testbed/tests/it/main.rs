@@ -6,3 +6,4 @@ mod faults;
 mod leftovers;
 mod logs;
 mod rights;
+mod skips;

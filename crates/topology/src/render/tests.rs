@@ -1,23 +1,24 @@
 use proptest::prelude::*;
 
-use crate::{Claim, Facts, Graph, Id, Kind, Labels, Reach, Relation};
+use crate::{Graph, GraphScope, Kind, Labels, ObjectId, ObjectSummary, Reference, Relation};
 
-fn object(kind: Kind, name: &str, status: &str, claims: Vec<Claim>) -> Facts {
-    let mut facts = Facts::new(Id::new(kind, "shop", name)).claiming(claims);
-    facts.uid = format!("{kind}-{name}").into();
-    facts.status = status.into();
-    facts
+fn object(kind: Kind, name: &str, status: &str, references: Vec<Reference>) -> ObjectSummary {
+    let mut object =
+        ObjectSummary::new(ObjectId::new(kind, "shop", name)).with_references(references);
+    object.uid = format!("{kind}-{name}").into();
+    object.status = status.into();
+    object
 }
 
-fn owner(kind: Kind, name: &str) -> Claim {
-    Claim::owned_by(Id::new(kind, "shop", name), &format!("{kind}-{name}"))
+fn owner(kind: Kind, name: &str) -> Reference {
+    Reference::owned_by(ObjectId::new(kind, "shop", name), &format!("{kind}-{name}"))
 }
 
-fn names(relation: Relation, kind: Kind, name: &str) -> Claim {
-    Claim::new(relation, Id::new(kind, "shop", name))
+fn names(relation: Relation, kind: Kind, name: &str) -> Reference {
+    Reference::new(relation, ObjectId::new(kind, "shop", name))
 }
 
-/// A shop as they come.
+/// A typical small shop.
 fn shop() -> Graph {
     let app: Labels = [("app", "web")].into_iter().collect();
     let pod = |name: &str, status: &str| {
@@ -42,11 +43,11 @@ fn shop() -> Graph {
     ];
     let set = vec![owner(Kind::Deployment, "web")];
     let scaled = vec![names(Relation::Scales, Kind::Deployment, "web")];
-    let mut graph = Graph::new(Reach::Everything, 1000);
+    let mut graph = Graph::new(GraphScope::Cluster, 1000);
     for kind in Kind::ALL.into_iter().filter(|kind| !kind.is_reference()) {
         graph.relist(kind, Vec::new());
     }
-    for facts in [
+    for object in [
         object(Kind::Node, "node-1", "Ready", Vec::new()),
         object(Kind::Ingress, "web", "shop.example.com", ingress),
         service,
@@ -56,15 +57,15 @@ fn shop() -> Graph {
         pod("web-7c9-a", "Running, 1/1 ready"),
         pod("web-7c9-b", "CrashLoopBackOff, 0/1 ready"),
     ] {
-        graph.set(facts);
+        graph.apply(object);
     }
     graph
 }
 
 #[test]
 fn a_tree_for_people() {
-    let deployment = Id::new(Kind::Deployment, "shop", "web");
-    let text = shop().around(&deployment, 4, 100).unwrap().text();
+    let deployment = ObjectId::new(Kind::Deployment, "shop", "web");
+    let text = shop().neighbourhood(&deployment, 4, 100).unwrap().text();
     insta::assert_snapshot!(text, @r#"
     Deployment shop/web  1/2 ready
     ├─ owns ReplicaSet web-7c9  1/2 ready
@@ -79,7 +80,7 @@ fn a_tree_for_people() {
     │     └─ selected by Service web  ClusterIP  (see above)
     └─ scaled by HorizontalPodAutoscaler web  2 of 1-5
     "#);
-    let near = shop().around(&deployment, 1, 100).unwrap().text();
+    let near = shop().neighbourhood(&deployment, 1, 100).unwrap().text();
     insta::assert_snapshot!(near, @r#"
     Deployment shop/web  1/2 ready
     ├─ owns ReplicaSet web-7c9  1/2 ready
@@ -88,16 +89,16 @@ fn a_tree_for_people() {
 }
 
 #[test]
-fn what_many_share_is_a_way_out_only_where_the_walk_begins() {
-    let node = Id::new(Kind::Node, "", "node-1");
-    let text = shop().around(&node, 1, 100).unwrap().text();
+fn the_walk_passes_shared_objects_only_from_the_root() {
+    let node = ObjectId::new(Kind::Node, "", "node-1");
+    let text = shop().neighbourhood(&node, 1, 100).unwrap().text();
     insta::assert_snapshot!(text, @r#"
     Node node-1  Ready
     ├─ runs Pod shop/web-7c9-a  Running, 1/1 ready
     └─ runs Pod shop/web-7c9-b  CrashLoopBackOff, 0/1 ready
     "#);
-    let pod = Id::new(Kind::Pod, "shop", "web-7c9-a");
-    let text = shop().around(&pod, 2, 100).unwrap().text();
+    let pod = ObjectId::new(Kind::Pod, "shop", "web-7c9-a");
+    let text = shop().neighbourhood(&pod, 2, 100).unwrap().text();
     insta::assert_snapshot!(text, @r#"
     Pod shop/web-7c9-a  Running, 1/1 ready
     ├─ runs-on Node node-1  Ready
@@ -112,9 +113,9 @@ fn what_many_share_is_a_way_out_only_where_the_walk_begins() {
 }
 
 #[test]
-fn a_picture_in_mermaids_words() {
-    let ingress = Id::new(Kind::Ingress, "shop", "web");
-    let text = shop().around(&ingress, 1, 100).unwrap().mermaid();
+fn a_mermaid_flowchart_with_escaped_labels() {
+    let ingress = ObjectId::new(Kind::Ingress, "shop", "web");
+    let text = shop().neighbourhood(&ingress, 1, 100).unwrap().mermaid();
     insta::assert_snapshot!(text, @r#"
     flowchart LR
       n0["Ingress web<br/>shop.example.com"]
@@ -130,25 +131,25 @@ fn a_picture_in_mermaids_words() {
 }
 
 #[test]
-fn what_is_not_there_has_no_neighbourhood_and_what_is_left_out_is_counted() {
+fn an_absent_object_has_no_neighbourhood_and_cut_nodes_are_counted() {
     let graph = shop();
     assert!(
         graph
-            .around(&Id::new(Kind::Pod, "shop", "no"), 2, 100)
+            .neighbourhood(&ObjectId::new(Kind::Pod, "shop", "no"), 2, 100)
             .is_none()
     );
-    let set = Id::new(Kind::ReplicaSet, "shop", "web-7c9");
-    let cut = graph.around(&set, 1, 2).unwrap();
+    let set = ObjectId::new(Kind::ReplicaSet, "shop", "web-7c9");
+    let cut = graph.neighbourhood(&set, 1, 2).unwrap();
     assert_eq!((cut.len(), cut.more()), (2, 2));
     assert_eq!(cut.data()["more"], 2);
 }
 
 proptest! {
     #[test]
-    fn fuzz_any_status_stays_in_its_place(status in "\\PC{0,40}|[\"<>#\\[\\]|\\-\n]{0,20}") {
-        let mut graph = Graph::new(Reach::Everything, 10);
-        graph.set(object(Kind::Pod, "a", &status, Vec::new()));
-        let around = graph.around(&Id::new(Kind::Pod, "shop", "a"), 2, 10).unwrap();
+    fn fuzz_any_status_stays_in_its_label(status in "\\PC{0,40}|[\"<>#\\[\\]|\\-\n]{0,20}") {
+        let mut graph = Graph::new(GraphScope::Cluster, 10);
+        graph.apply(object(Kind::Pod, "a", &status, Vec::new()));
+        let around = graph.neighbourhood(&ObjectId::new(Kind::Pod, "shop", "a"), 2, 10).unwrap();
         let picture = around.mermaid();
         prop_assert_eq!(picture.lines().count(), 2, "{}", picture);
         prop_assert_eq!(picture.matches('"').count(), 2);

@@ -5,17 +5,17 @@ use proptest::{collection::vec, prelude::*, sample::select};
 use super::*;
 use crate::{Delta, Labels};
 
-/// A node, as it is shown.
-type Shown = BTreeMap<Id, (String, Labels)>;
+/// Nodes as clients see them.
+type Shown = BTreeMap<ObjectId, (String, Labels)>;
 
-/// What is known, in the plainest way there is.
+/// The model that the graph is compared with: no index, nothing incremental.
 #[derive(Clone, Debug, Default)]
-struct Plain {
-    objects: BTreeMap<Id, Facts>,
-    observed: BTreeSet<Kind>,
+struct Model {
+    objects: BTreeMap<ObjectId, ObjectSummary>,
+    synced: BTreeSet<Kind>,
 }
 
-/// What a reader has who read once, and then only hears.
+/// What a client has that read the graph once and then only applies deltas.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Reader {
     nodes: Shown,
@@ -24,43 +24,46 @@ struct Reader {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Something happens in the cluster, and the watch may miss it.
-    Set(Facts, bool),
-    Remove(Id, bool),
-    /// Everything of a kind is listed anew.
+    /// An object changes in the cluster; false if the watch misses it.
+    Apply(ObjectSummary, bool),
+    Delete(ObjectId, bool),
+    /// A kind is relisted.
     Relist(Kind),
     /// A kind may not be read any more.
-    LeaveOut(Kind),
-    /// Everything is forgotten and listed.
+    Forget(Kind),
+    /// The graph is made anew and everything is listed.
     Restart,
-    /// Somebody else reads, between two words.
+    /// Another client reads between two deltas.
     Read,
-    Tell,
+    Publish,
 }
 
-// === impl Plain ===
+// === impl Model ===
 
-impl Plain {
-    /// Nodes and edges by looking at everything, with everything.
-    fn derive(&self, reach: Reach) -> Reader {
+impl Model {
+    /// Derives nodes and edges by comparing every object with every other.
+    fn derive(&self, scope: GraphScope) -> Reader {
         let mut all = Reader::default();
-        let claims = || {
+        let references = || {
             let objects = self.objects.values();
-            objects.flat_map(|one| one.claims.iter().map(move |claim| (one, claim)))
+            objects.flat_map(|one| one.references.iter().map(move |reference| (one, reference)))
         };
-        for (id, facts) in &self.objects {
-            let named = claims().any(|(_, claim)| claim.other == *id);
-            if reach == Reach::Everything || id.kind != Kind::Node || named {
-                let shown = (facts.status.to_string(), facts.labels.clone());
+        for (id, object) in &self.objects {
+            let named = references().any(|(_, reference)| reference.target == *id);
+            if scope == GraphScope::Cluster || id.kind != Kind::Node || named {
+                let shown = (object.status.to_string(), object.labels.clone());
                 all.nodes.insert(id.clone(), shown);
             }
         }
-        for (one, claim) in claims() {
-            let (target, observed) = (&claim.other, self.observed.contains(&claim.other.kind));
+        for (one, reference) in references() {
+            let (target, synced) = (
+                &reference.target,
+                self.synced.contains(&reference.target.kind),
+            );
             let there = self.objects.get(target);
-            let owns = claim.relation == Relation::Owns;
-            if there.is_none() && (!owns || !observed) {
-                let status = match (observed, target.kind.is_reference()) {
+            let owns = reference.relation == Relation::Owns;
+            if there.is_none() && (!owns || !synced) {
+                let status = match (synced, target.kind.is_reference()) {
                     (true, _) => "not found",
                     (false, true) => "",
                     (false, false) => "not read",
@@ -74,11 +77,11 @@ impl Plain {
                 (&one.id, target)
             };
             let stands = match there {
-                Some(owner) => !owns || Some(&owner.uid) == claim.uid.as_ref(),
-                None => !owns || !observed,
+                Some(owner) => !owns || Some(&owner.uid) == reference.uid.as_ref(),
+                None => !owns || !synced,
             };
             if stands {
-                let (from, to, relation) = (from.clone(), to.clone(), claim.relation);
+                let (from, to, relation) = (from.clone(), to.clone(), reference.relation);
                 all.edges.insert(Edge { from, relation, to });
             }
         }
@@ -100,13 +103,13 @@ impl Plain {
         all
     }
 
-    fn of(&self, kind: Kind) -> Vec<Facts> {
+    fn of(&self, kind: Kind) -> Vec<ObjectSummary> {
         let objects = self.objects.values();
         objects.filter(|one| one.id.kind == kind).cloned().collect()
     }
 
     fn relist(&mut self, kind: Kind, truth: &Self) {
-        self.observed.insert(kind);
+        self.synced.insert(kind);
         self.objects.retain(|id, _| id.kind != kind);
         let listed = truth.of(kind).into_iter();
         self.objects.extend(listed.map(|one| (one.id.clone(), one)));
@@ -122,8 +125,8 @@ impl Reader {
         Self { nodes, edges }
     }
 
-    /// Takes over what is said, news or not.
-    fn take_over(&mut self, delta: Delta) {
+    /// Applies a delta that may repeat what is known.
+    fn apply_delta(&mut self, delta: Delta) {
         let nodes = delta.added.iter().chain(&delta.modified);
         self.nodes.extend(nodes.map(shown));
         self.nodes.retain(|id, _| !delta.deleted.contains(id));
@@ -132,8 +135,8 @@ impl Reader {
             .retain(|edge| !delta.edges_deleted.contains(edge));
     }
 
-    /// Hears, and checks that each word is news.
-    fn hear(&mut self, delta: Delta) {
+    /// Applies a delta and checks that each entry is a change.
+    fn apply_news(&mut self, delta: Delta) {
         for node in &delta.added {
             let (id, shown) = shown(node);
             assert!(
@@ -161,22 +164,23 @@ impl Reader {
     }
 }
 
-fn shown(node: &Node) -> (Id, (String, Labels)) {
+fn shown(node: &Node) -> (ObjectId, (String, Labels)) {
     let labels = node.labels().cloned().unwrap_or_default();
     (node.id().clone(), (node.status().to_owned(), labels))
 }
 
-fn any_id(kinds: Vec<Kind>) -> impl Strategy<Value = Id> {
-    (select(kinds), "[ab]", "[xyz]").prop_map(|(kind, space, name)| Id::new(kind, &space, &name))
+fn any_id(kinds: Vec<Kind>) -> impl Strategy<Value = ObjectId> {
+    (select(kinds), "[ab]", "[xyz]")
+        .prop_map(|(kind, space, name)| ObjectId::new(kind, &space, &name))
 }
 
 fn any_labels() -> impl Strategy<Value = Labels> {
     vec(("[kl]", "[12]"), 0..3).prop_map(|pairs| pairs.into_iter().collect())
 }
 
-fn any_claim() -> impl Strategy<Value = Claim> {
+fn any_reference() -> impl Strategy<Value = Reference> {
     let owner = (any_id(Kind::ALL.to_vec()), "[12]");
-    let owner = owner.prop_map(|(id, uid)| Claim::owned_by(id, &uid));
+    let owner = owner.prop_map(|(id, uid)| Reference::owned_by(id, &uid));
     let relation = select(vec![
         Relation::Routes,
         Relation::RunsOn,
@@ -184,7 +188,7 @@ fn any_claim() -> impl Strategy<Value = Claim> {
         Relation::Scales,
     ]);
     let other = (relation, any_id(Kind::ALL.to_vec()));
-    let other = other.prop_map(|(relation, id)| Claim::new(relation, id));
+    let other = other.prop_map(|(relation, id)| Reference::new(relation, id));
     prop_oneof![owner, other]
 }
 
@@ -193,60 +197,60 @@ fn watched() -> Vec<Kind> {
     kinds.filter(|kind| !kind.is_reference()).collect()
 }
 
-fn any_facts() -> impl Strategy<Value = Facts> {
+fn any_object() -> impl Strategy<Value = ObjectSummary> {
     let parts = (
         any_id(watched()),
         "[12]",
         "(ok|bad)",
         any_labels(),
         any_labels(),
-        vec(any_claim(), 0..4),
+        vec(any_reference(), 0..4),
     );
-    parts.prop_map(|(id, uid, status, labels, selector, claims)| {
+    parts.prop_map(|(id, uid, status, labels, selector, references)| {
         let is_service = id.kind == Kind::Service;
-        let mut facts = Facts::new(id).claiming(claims);
-        facts.uid = uid.into();
-        facts.status = status.into();
-        facts.labels = labels;
+        let mut object = ObjectSummary::new(id).with_references(references);
+        object.uid = uid.into();
+        object.status = status.into();
+        object.labels = labels;
         if is_service {
-            facts.selector = selector;
+            object.selector = selector;
         }
-        facts
+        object
     })
 }
 
 fn any_step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        12 => (any_facts(), prop::bool::weighted(0.8)).prop_map(|(facts, told)| Step::Set(facts, told)),
-        5 => (any_id(watched()), prop::bool::weighted(0.8)).prop_map(|(id, told)| Step::Remove(id, told)),
+        12 => (any_object(), prop::bool::weighted(0.8)).prop_map(|(object, reported)| Step::Apply(object, reported)),
+        5 => (any_id(watched()), prop::bool::weighted(0.8)).prop_map(|(id, reported)| Step::Delete(id, reported)),
         2 => select(watched()).prop_map(Step::Relist),
-        1 => select(watched()).prop_map(Step::LeaveOut),
+        1 => select(watched()).prop_map(Step::Forget),
         1 => Just(Step::Restart),
         2 => Just(Step::Read),
-        4 => Just(Step::Tell),
+        4 => Just(Step::Publish),
     ]
 }
 
-/// One run: the graph, the truth, what the graph was told of it, and a reader.
+/// One run: the graph, the cluster, what the watches reported of it, and a client.
 struct World {
-    reach: Reach,
+    scope: GraphScope,
     graph: Graph,
-    truth: Plain,
-    heard: Plain,
+    truth: Model,
+    reported: Model,
     reader: Reader,
-    /// Those who came later.
+    /// Clients that read later.
     others: Vec<Reader>,
 }
 
 // === impl World ===
 
 impl World {
-    fn new(reach: Reach) -> Self {
+    fn new(scope: GraphScope) -> Self {
         let mut world = Self {
-            reach,
-            graph: Graph::new(reach, 10_000),
-            truth: Plain::default(),
-            heard: Plain::default(),
+            scope,
+            graph: Graph::new(scope, 10_000),
+            truth: Model::default(),
+            reported: Model::default(),
             reader: Reader::default(),
             others: Vec::new(),
         };
@@ -255,76 +259,79 @@ impl World {
     }
 
     fn restart(&mut self) {
-        self.graph = Graph::new(self.reach, 10_000);
-        self.heard = Plain::default();
-        // In whatever order: backwards is one.
+        self.graph = Graph::new(self.scope, 10_000);
+        self.reported = Model::default();
+        // The order must not matter: backwards is one.
         for kind in watched().into_iter().rev() {
             self.relist(kind);
         }
-        self.graph.follow();
-        self.reader = Reader::of(self.graph.snapshot(&Kinds::all()));
+        self.graph.track_changes();
+        self.reader = Reader::of(self.graph.snapshot(&KindFilter::all()));
         self.others.clear();
     }
 
     fn relist(&mut self, kind: Kind) {
         self.graph.relist(kind, self.truth.of(kind));
-        self.heard.relist(kind, &self.truth);
+        self.reported.relist(kind, &self.truth);
     }
 
     fn run(&mut self, step: Step) {
         match step {
-            Step::Set(facts, told) => {
-                let (id, kind) = (facts.id.clone(), facts.id.kind);
-                if told && self.heard.observed.contains(&kind) {
-                    let changed = self.graph.set(facts.clone());
-                    let before = self.heard.objects.insert(id.clone(), facts.clone());
-                    assert_eq!(changed, before.as_ref() != Some(&facts));
+            Step::Apply(object, reported) => {
+                let (id, kind) = (object.id.clone(), object.id.kind);
+                if reported && self.reported.synced.contains(&kind) {
+                    let changed = self.graph.apply(object.clone());
+                    let before = self.reported.objects.insert(id.clone(), object.clone());
+                    assert_eq!(changed, before.as_ref() != Some(&object));
                 }
-                self.truth.objects.insert(id, facts);
+                self.truth.objects.insert(id, object);
             }
-            Step::Remove(id, told) => {
-                if told {
-                    let was = self.heard.objects.remove(&id).is_some();
-                    assert_eq!(self.graph.remove(&id), was);
+            Step::Delete(id, reported) => {
+                if reported {
+                    let was = self.reported.objects.remove(&id).is_some();
+                    assert_eq!(self.graph.delete(&id), was);
                 }
                 self.truth.objects.remove(&id);
             }
             Step::Relist(kind) => self.relist(kind),
-            Step::LeaveOut(kind) => {
-                self.graph.leave_out(kind);
-                self.heard.observed.remove(&kind);
-                self.heard.objects.retain(|id, _| id.kind != kind);
+            Step::Forget(kind) => {
+                self.graph.forget(kind);
+                self.reported.synced.remove(&kind);
+                self.reported.objects.retain(|id, _| id.kind != kind);
             }
             Step::Restart => self.restart(),
             Step::Read => {
-                self.graph.show();
-                let seen = self.graph.snapshot(&Kinds::all());
+                self.graph.mark_read();
+                let seen = self.graph.snapshot(&KindFilter::all());
                 self.others.push(Reader::of(seen));
             }
-            Step::Tell => self.tell(),
+            Step::Publish => self.publish(),
         }
     }
 
-    /// Whoever only hears has what a look at everything shows, and what is not news
-    /// is not told.
-    fn tell(&mut self) {
-        let expected = self.heard.derive(self.reach);
-        assert_eq!(Reader::of(self.graph.snapshot(&Kinds::all())), expected);
+    /// A client that applies deltas has what a full read shows, and no delta repeats what
+    /// is known.
+    fn publish(&mut self) {
+        let expected = self.reported.derive(self.scope);
+        assert_eq!(
+            Reader::of(self.graph.snapshot(&KindFilter::all())),
+            expected
+        );
         let delta = self.graph.take_delta();
         let known = self.others.iter().all(|other| *other == expected);
         assert_eq!(delta.is_empty(), known && self.reader == expected);
         if known {
-            self.reader.hear(delta);
+            self.reader.apply_news(delta);
         } else {
-            self.reader.take_over(delta.clone());
+            self.reader.apply_delta(delta.clone());
             for mut other in self.others.drain(..) {
-                other.take_over(delta.clone());
+                other.apply_delta(delta.clone());
                 assert_eq!(other, expected);
             }
         }
         self.others.clear();
         assert_eq!(self.reader, expected);
-        assert!(!self.graph.is_touched() && self.graph.take_delta().is_empty());
+        assert!(!self.graph.has_changes() && self.graph.take_delta().is_empty());
         for id in expected.nodes.keys() {
             let at = self.graph.edges_at(id);
             let here = |edge: &&Edge| edge.from == *id || edge.to == *id;
@@ -339,63 +346,63 @@ proptest! {
         steps in vec(any_step(), 0..60),
         everything in any::<bool>(),
     ) {
-        let reach = if everything { Reach::Everything } else { Reach::Namespace };
-        let mut world = World::new(reach);
+        let scope = if everything { GraphScope::Cluster } else { GraphScope::Namespace };
+        let mut world = World::new(scope);
         for step in steps {
             world.run(step);
         }
-        // What was missed is found by a look at everything, once.
+        // A relist of each kind finds what the watches missed.
         for kind in watched() {
             world.relist(kind);
         }
-        world.tell();
-        prop_assert_eq!(&world.heard.objects, &world.truth.objects);
+        world.publish();
+        prop_assert_eq!(&world.reported.objects, &world.truth.objects);
     }
 }
 
-fn pod(name: &str) -> Facts {
-    let node = Id::new(Kind::Node, "", "node-1");
-    let mut pod =
-        Facts::new(Id::new(Kind::Pod, "shop", name)).claiming([Claim::new(Relation::RunsOn, node)]);
+fn pod(name: &str) -> ObjectSummary {
+    let node = ObjectId::new(Kind::Node, "", "node-1");
+    let mut pod = ObjectSummary::new(ObjectId::new(Kind::Pod, "shop", name))
+        .with_references([Reference::new(Relation::RunsOn, node)]);
     pod.labels = [("app", name)].into_iter().collect();
     pod
 }
 
 #[test]
-fn a_relist_tells_of_what_is_gone_exactly_once() {
-    let mut graph = Graph::new(Reach::Everything, 100);
+fn a_relist_reports_a_deletion_exactly_once() {
+    let mut graph = Graph::new(GraphScope::Cluster, 100);
     graph.relist(Kind::Pod, vec![pod("a"), pod("b"), pod("c")]);
-    graph.follow();
+    graph.track_changes();
     graph.relist(Kind::Pod, vec![pod("a"), pod("c")]);
     graph.relist(Kind::Pod, vec![pod("a"), pod("c")]);
     let delta = graph.take_delta();
-    assert_eq!(delta.deleted, [Id::new(Kind::Pod, "shop", "b")]);
+    assert_eq!(delta.deleted, [ObjectId::new(Kind::Pod, "shop", "b")]);
     assert_eq!((delta.len(), delta.edges_deleted.len()), (2, 1));
     graph.relist(Kind::Pod, vec![pod("a"), pod("c")]);
     assert!(graph.take_delta().is_empty());
 }
 
 #[test]
-fn what_comes_back_to_what_it_was_is_no_news() {
-    let mut graph = Graph::new(Reach::Everything, 100);
+fn a_reverted_change_is_not_in_the_delta() {
+    let mut graph = Graph::new(GraphScope::Cluster, 100);
     graph.relist(Kind::Pod, vec![pod("a")]);
-    graph.follow();
-    assert!(!graph.set(pod("a")) && !graph.is_touched());
-    let mut otherwise = pod("a");
-    otherwise.status = "Error".into();
-    assert!(graph.set(otherwise) && graph.remove(&pod("a").id) && graph.set(pod("a")));
-    assert!(graph.set(pod("b")) && graph.remove(&pod("b").id));
-    assert!(graph.is_touched() && graph.take_delta().is_empty());
+    graph.track_changes();
+    assert!(!graph.apply(pod("a")) && !graph.has_changes());
+    let mut changed = pod("a");
+    changed.status = "Error".into();
+    assert!(graph.apply(changed) && graph.delete(&pod("a").id) && graph.apply(pod("a")));
+    assert!(graph.apply(pod("b")) && graph.delete(&pod("b").id));
+    assert!(graph.has_changes() && graph.take_delta().is_empty());
 }
 
 #[test]
-fn the_same_content_has_the_same_hash_however_it_came() {
+fn the_hash_does_not_depend_on_the_order_of_arrival() {
     let hash = |pods: &[&str]| {
-        let mut graph = Graph::new(Reach::Everything, 100);
+        let mut graph = Graph::new(GraphScope::Cluster, 100);
         for name in pods {
-            graph.set(pod(name));
+            graph.apply(pod(name));
         }
-        graph.snapshot(&Kinds::all()).hash()
+        graph.snapshot(&KindFilter::all()).hash()
     };
     assert_eq!(hash(&["a", "b"]), hash(&["b", "a"]));
     assert_ne!(hash(&["a", "b"]), hash(&["a"]));
@@ -403,18 +410,18 @@ fn the_same_content_has_the_same_hash_however_it_came() {
 }
 
 #[test]
-fn there_is_room_for_so_many_and_no_more() {
-    let mut graph = Graph::new(Reach::Everything, 2);
+fn objects_over_the_limit_are_refused_until_a_relist() {
+    let mut graph = Graph::new(GraphScope::Cluster, 2);
     graph.relist(Kind::Pod, vec![pod("a"), pod("b"), pod("c")]);
     assert_eq!((graph.len(), graph.refused()), (2, 1));
-    assert!(graph.remove(&pod("a").id) && graph.set(pod("c")));
+    assert!(graph.delete(&pod("a").id) && graph.apply(pod("c")));
     assert_eq!((graph.len(), graph.refused()), (2, 1));
-    // What was refused since may be there all the same, until everything is listed.
-    assert!(!graph.knows_all(Kind::Pod));
-    let node = || Facts::new(Id::new(Kind::Node, "", "node-1"));
+    // A refused object may exist all the same, until its kind is relisted.
+    assert!(!graph.has_synced(Kind::Pod));
+    let node = || ObjectSummary::new(ObjectId::new(Kind::Node, "", "node-1"));
     let status = |graph: &Graph| graph.node(&node().id).unwrap().status().to_owned();
     graph.relist(Kind::Node, vec![]);
-    graph.follow();
+    graph.track_changes();
     let missing = status(&graph);
     graph.relist(Kind::Node, vec![node()]);
     assert_ne!(status(&graph), missing);
@@ -422,5 +429,5 @@ fn there_is_room_for_so_many_and_no_more() {
     graph.relist(Kind::Pod, vec![pod("c")]);
     graph.relist(Kind::Node, vec![node()]);
     assert_eq!((graph.len(), graph.refused()), (2, 0));
-    assert!(graph.knows_all(Kind::Pod) && graph.knows_all(Kind::Node));
+    assert!(graph.has_synced(Kind::Pod) && graph.has_synced(Kind::Node));
 }

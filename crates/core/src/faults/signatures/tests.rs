@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 #[track_caller]
-fn crash(text: &str, kind: Kind, line: &str) {
+fn crash(text: &str, kind: CrashKind, line: &str) {
     let found = detect(text).unwrap_or_else(|| panic!("no crash seen in: {text}"));
     assert_eq!((found.kind, found.line.as_str()), (kind, line), "{text}");
 }
@@ -13,178 +13,182 @@ fn crashes_are_seen_and_named() {
     let go = "starting\npanic: runtime error: index out of range [5] with length 3\n\ngoroutine 1 [running]:\nmain.main()\n\t/app/main.go:7 +0x1d\nexit status 2";
     crash(
         go,
-        Kind::Go,
+        CrashKind::Go,
         "panic: runtime error: index out of range [5] with length 3",
     );
     crash(
         "panic: boom [recovered]\n\tpanic: boom",
-        Kind::Go,
+        CrashKind::Go,
         "panic: boom",
     );
     crash(
         "fatal error: all goroutines are asleep - deadlock!",
-        Kind::Go,
+        CrashKind::Go,
         "fatal error: all goroutines are asleep - deadlock!",
     );
     crash(
         "fatal error: concurrent map writes",
-        Kind::Go,
+        CrashKind::Go,
         "fatal error: concurrent map writes",
     );
     crash(
         "goroutine 17 [chan receive, 5 minutes]:",
-        Kind::Go,
+        CrashKind::Go,
         "goroutine 17 [chan receive, 5 minutes]:",
     );
     crash(
         "2026-01-01T00:00:00Z stderr F panic: no config",
-        Kind::Go,
+        CrashKind::Go,
         "2026-01-01T00:00:00Z stderr F panic: no config",
     );
     crash(
         "{\"level\":\"fatal\",\"msg\":\"panic: boom\"}",
-        Kind::Go,
+        CrashKind::Go,
         "{\"level\":\"fatal\",\"msg\":\"panic: boom\"}",
     );
     crash(
         "thread 'main' panicked at src/main.rs:2:5:\nboom",
-        Kind::Rust,
+        CrashKind::Rust,
         "thread 'main' panicked at src/main.rs:2:5:",
     );
     crash(
         "thread 'tokio-1' (77) panicked at src/a.rs:1:1:",
-        Kind::Rust,
+        CrashKind::Rust,
         "thread 'tokio-1' (77) panicked at src/a.rs:1:1:",
     );
     crash(
         "Exception in thread \"main\" java.lang.NullPointerException: x\n\tat a.B.c(B.java:1)",
-        Kind::Java,
+        CrashKind::Java,
         "Exception in thread \"main\" java.lang.NullPointerException: x",
     );
     crash(
         "java.io.IOException: disk\n\tat a.B.c(B.java:1)\nCaused by: java.nio.file.NoSuchFileException: /x",
-        Kind::Java,
+        CrashKind::Java,
         "Caused by: java.nio.file.NoSuchFileException: /x",
     );
     crash(
         "Traceback (most recent call last):\n  File \"a.py\", line 1, in <module>\n    f()\nValueError: bad",
-        Kind::Python,
+        CrashKind::Python,
         "ValueError: bad",
     );
     crash(
         "Traceback (most recent call last):\n  File \"a.py\"",
-        Kind::Python,
+        CrashKind::Python,
         "Traceback (most recent call last):",
     );
     crash(
         "Fatal Python error: Segmentation fault",
-        Kind::Python,
+        CrashKind::Python,
         "Fatal Python error: Segmentation fault",
     );
     crash(
         "node:internal/process/promises:288\n            triggerUncaughtException(err, true);\n\nTypeError: x is not a function\n    at f (/a.js:1:1)",
-        Kind::Node,
+        CrashKind::Node,
         "TypeError: x is not a function",
     );
     crash(
         "[UnhandledPromiseRejection: This error originated]",
-        Kind::Node,
+        CrashKind::Node,
         "[UnhandledPromiseRejection: This error originated]",
     );
     crash(
         "Uncaught Exception: boom",
-        Kind::Node,
+        CrashKind::Node,
         "Uncaught Exception: boom",
     );
     crash(
         "sh: line 1: 7 Segmentation fault      (core dumped) ./a",
-        Kind::Native,
+        CrashKind::Native,
         "sh: line 1: 7 Segmentation fault      (core dumped) ./a",
     );
     crash(
         "panic: runtime error: invalid memory address or nil pointer dereference\n[signal SIGSEGV: segmentation violation code=0x1 addr=0x0]\n\ngoroutine 1 [running]:",
-        Kind::Go,
+        CrashKind::Go,
         "panic: runtime error: invalid memory address or nil pointer dereference",
     );
     crash(
         "[signal SIGSEGV: segmentation violation code=0x1 addr=0x0]",
-        Kind::Go,
+        CrashKind::Go,
         "[signal SIGSEGV: segmentation violation code=0x1 addr=0x0]",
     );
-    crash("worker 7 got SIGSEGV", Kind::Native, "worker 7 got SIGSEGV");
+    crash(
+        "worker 7 got SIGSEGV",
+        CrashKind::Native,
+        "worker 7 got SIGSEGV",
+    );
     crash(
         "a[1]: segfault at 0 ip 00005 sp 0007 error 4",
-        Kind::Native,
+        CrashKind::Native,
         "a[1]: segfault at 0 ip 00005 sp 0007 error 4",
     );
     crash(
         "terminate called after throwing an instance of 'std::runtime_error'\n  what():  x\nAborted (core dumped)",
-        Kind::Native,
+        CrashKind::Native,
         "Aborted (core dumped)",
     );
     crash(
         "a.out: a.c:3: main: Assertion `x > 0' failed.",
-        Kind::Native,
+        CrashKind::Native,
         "a.out: a.c:3: main: Assertion `x > 0' failed.",
     );
     crash(
         "==7==ERROR: AddressSanitizer: heap-use-after-free on address",
-        Kind::Native,
+        CrashKind::Native,
         "==7==ERROR: AddressSanitizer: heap-use-after-free on address",
     );
     crash(
         "*** stack smashing detected ***: terminated",
-        Kind::Native,
+        CrashKind::Native,
         "*** stack smashing detected ***: terminated",
     );
     crash(
         "double free or corruption (out)",
-        Kind::Native,
+        CrashKind::Native,
         "double free or corruption (out)",
     );
     crash(
         "app: fatal error: cannot go on",
-        Kind::Native,
+        CrashKind::Native,
         "app: fatal error: cannot go on",
     );
     crash(
         "java.lang.OutOfMemoryError: Java heap space",
-        Kind::OutOfMemory,
+        CrashKind::OutOfMemory,
         "java.lang.OutOfMemoryError: Java heap space",
     );
     crash(
         "FATAL ERROR: Reached heap limit Allocation failed - JavaScript heap out of memory",
-        Kind::OutOfMemory,
+        CrashKind::OutOfMemory,
         "FATAL ERROR: Reached heap limit Allocation failed - JavaScript heap out of memory",
     );
     crash(
         "Memory cgroup out of memory: Killed process 7 (a)",
-        Kind::OutOfMemory,
+        CrashKind::OutOfMemory,
         "Memory cgroup out of memory: Killed process 7 (a)",
     );
     crash(
         "what():  std::bad_alloc",
-        Kind::OutOfMemory,
+        CrashKind::OutOfMemory,
         "what():  std::bad_alloc",
     );
     crash(
         "memory allocation of 128 bytes failed",
-        Kind::OutOfMemory,
+        CrashKind::OutOfMemory,
         "memory allocation of 128 bytes failed",
     );
     crash(
         "Unhandled exception. System.InvalidOperationException: x",
-        Kind::Dotnet,
+        CrashKind::Dotnet,
         "Unhandled exception. System.InvalidOperationException: x",
     );
     crash(
         "app.rb:3:in `main': undefined method `x' for nil (NoMethodError)",
-        Kind::Ruby,
+        CrashKind::Ruby,
         "app.rb:3:in `main': undefined method `x' for nil (NoMethodError)",
     );
     crash(
         "PHP Fatal error:  Uncaught Error: x in /a.php:1",
-        Kind::Php,
+        CrashKind::Php,
         "PHP Fatal error:  Uncaught Error: x in /a.php:1",
     );
 }
@@ -243,18 +247,22 @@ fn talk_of_crashes_is_none() {
 
 #[test]
 fn a_value_that_begins_a_sentence_is_no_talk() {
-    crash("panic: nil map write", Kind::Go, "panic: nil map write");
-    crash("panic: false start", Kind::Go, "panic: false start");
+    crash(
+        "panic: nil map write",
+        CrashKind::Go,
+        "panic: nil map write",
+    );
+    crash("panic: false start", CrashKind::Go, "panic: false start");
 }
 
 #[test]
 fn a_talk_does_not_hide_a_crash_beside_it() {
     crash(
         "recovered from panic: one; panic: two",
-        Kind::Go,
+        CrashKind::Go,
         "recovered from panic: one; panic: two",
     );
-    crash("non-fatal error: x\npanic: y", Kind::Go, "panic: y");
+    crash("non-fatal error: x\npanic: y", CrashKind::Go, "panic: y");
 }
 
 #[test]

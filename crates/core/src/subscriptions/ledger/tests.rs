@@ -4,8 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    filters::{Filters, Request},
-    subscriptions::{FeedLimits, subscription::tests::outlet},
+    filters::{FilterRequest, Filters},
+    subscriptions::{FeedLimits, subscription::tests::deps},
 };
 
 /// Counts leases that are held.
@@ -25,7 +25,7 @@ struct World {
 impl World {
     fn new(per_session_max: usize, global_max: usize) -> Self {
         Self {
-            ledger: Ledger::new(Caps {
+            ledger: Ledger::new(SubscriptionLimits {
                 per_session_max,
                 global_max,
             }),
@@ -33,14 +33,14 @@ impl World {
         }
     }
 
-    fn subscribe(&self, owner: &Owner) -> Result<String, Refused> {
-        let slot = self.ledger.reserve(owner)?;
-        let filters = Filters::try_from(Request::default()).unwrap();
-        let one = Subscription::new(filters, "dev", outlet(None), FeedLimits::default());
+    fn subscribe(&self, owner: &Owner) -> Result<String, LimitReached> {
+        let reservation = self.ledger.reserve(owner)?;
+        let filters = Filters::try_from(FilterRequest::default()).unwrap();
+        let one = Subscription::new(filters, "dev", deps(None), FeedLimits::default());
         let id = one.id().to_string();
         self.held.fetch_add(1, Ordering::Relaxed);
         let lease = Box::new(Held(Arc::clone(&self.held)));
-        slot.fill_unless(|_| false, Arc::new(one), lease);
+        reservation.insert_unless(|_| false, Arc::new(one), lease);
         Ok(id)
     }
 
@@ -60,7 +60,7 @@ fn caps_are_kept_and_named() {
     world.subscribe(&a).unwrap();
     let second = world.subscribe(&a).unwrap();
     let refused = world.subscribe(&a).unwrap_err();
-    assert_eq!(refused, Refused::PerSession { max: 2 });
+    assert_eq!(refused, LimitReached::PerSession { max: 2 });
     assert!(
         refused
             .to_string()
@@ -68,9 +68,9 @@ fn caps_are_kept_and_named() {
     );
     world.subscribe(&b).unwrap();
     let refused = world.subscribe(&b).unwrap_err();
-    assert_eq!(refused, Refused::Global { max: 3 });
+    assert_eq!(refused, LimitReached::Global { max: 3 });
     assert!(refused.to_string().contains("--max-subscriptions-global"));
-    assert_eq!(world.ledger.end(&a, &second), Unsubscribed::Ended);
+    assert_eq!(world.ledger.end(&a, &second), UnsubscribeOutcome::Ended);
     world.subscribe(&b).unwrap();
     assert_eq!((world.ledger.len(), world.held()), (3, 3));
 }
@@ -78,9 +78,9 @@ fn caps_are_kept_and_named() {
 #[test]
 fn a_place_that_is_not_filled_is_given_back() {
     let world = World::new(1, 1);
-    let slot = world.ledger.reserve(&session("a")).unwrap();
+    let reservation = world.ledger.reserve(&session("a")).unwrap();
     assert!(world.ledger.reserve(&session("b")).is_err());
-    drop(slot);
+    drop(reservation);
     assert!(world.ledger.is_empty());
     world.subscribe(&session("b")).unwrap();
 }
@@ -93,15 +93,15 @@ fn nobody_else_can_see_or_end_a_subscription() {
     world.subscribe(&b).unwrap();
     let caller = Owner::Caller("a".into());
     for other in [&b, &caller, &session("nobody")] {
-        assert_eq!(world.ledger.end(other, &id), Unsubscribed::Unknown);
+        assert_eq!(world.ledger.end(other, &id), UnsubscribeOutcome::Unknown);
         assert!(world.ledger.get(other, &id).is_none());
     }
     assert!(world.ledger.get(&a, &id).is_some());
     // Ended twice is ended; never there is unknown.
-    assert_eq!(world.ledger.end(&a, &id), Unsubscribed::Ended);
-    assert_eq!(world.ledger.end(&a, &id), Unsubscribed::Already);
-    assert_eq!(world.ledger.end(&b, &id), Unsubscribed::Unknown);
-    assert_eq!(world.ledger.end(&a, "sub-1"), Unsubscribed::Unknown);
+    assert_eq!(world.ledger.end(&a, &id), UnsubscribeOutcome::Ended);
+    assert_eq!(world.ledger.end(&a, &id), UnsubscribeOutcome::AlreadyEnded);
+    assert_eq!(world.ledger.end(&b, &id), UnsubscribeOutcome::Unknown);
+    assert_eq!(world.ledger.end(&a, "sub-1"), UnsubscribeOutcome::Unknown);
     assert_eq!(world.ledger.list(&b).len(), 1);
 }
 
@@ -109,11 +109,11 @@ fn nobody_else_can_see_or_end_a_subscription() {
 fn a_subscription_that_came_too_late_can_still_be_ended() {
     let world = World::new(2, 4);
     let a = session("a");
-    let slot = world.ledger.reserve(&a).unwrap();
+    let reservation = world.ledger.reserve(&a).unwrap();
     assert_eq!(world.ledger.end_owner(&a), 0);
-    let filters = Filters::try_from(Request::default()).unwrap();
-    let late = Subscription::new(filters, "dev", outlet(None), FeedLimits::default());
-    slot.fill_unless(|_| false, Arc::new(late), Box::new(()));
+    let filters = Filters::try_from(FilterRequest::default()).unwrap();
+    let late = Subscription::new(filters, "dev", deps(None), FeedLimits::default());
+    reservation.insert_unless(|_| false, Arc::new(late), Box::new(()));
     assert_eq!(world.ledger.end_owner(&a), 1);
     assert!(world.ledger.is_empty());
 }
@@ -122,22 +122,17 @@ fn a_subscription_that_came_too_late_can_still_be_ended() {
 fn where_one_will_do_it_stays_alone() {
     let world = World::new(3, 3);
     let a = session("a");
-    let filters = Filters::try_from(Request::default()).unwrap();
-    let fill = |slot: Slot, context: &str| {
-        let one = Subscription::new(
-            filters.clone(),
-            context,
-            outlet(None),
-            FeedLimits::default(),
-        );
+    let filters = Filters::try_from(FilterRequest::default()).unwrap();
+    let fill = |reservation: Reservation, context: &str| {
+        let one = Subscription::new(filters.clone(), context, deps(None), FeedLimits::default());
         world.held.fetch_add(1, Ordering::Relaxed);
         let lease = Box::new(Held(Arc::clone(&world.held)));
-        slot.fill_unless(|other| other.cluster() == context, Arc::new(one), lease)
+        reservation.insert_unless(|other| other.cluster() == context, Arc::new(one), lease)
     };
     let slots: Vec<_> = (0..3).map(|_| world.ledger.reserve(&a).unwrap()).collect();
     let contexts = ["dev", "dev", "prod"];
     let stand: Vec<_> = (slots.into_iter().zip(contexts))
-        .map(|(slot, context)| fill(slot, context))
+        .map(|(reservation, context)| fill(reservation, context))
         .collect();
     assert!(Arc::ptr_eq(&stand[0], &stand[1]));
     assert!(!Arc::ptr_eq(&stand[0], &stand[2]));
@@ -157,7 +152,7 @@ fn ten_thousand_came_and_went_and_nothing_is_left() {
     let a = session("a");
     for _ in 0..10_000 {
         let id = world.subscribe(&a).unwrap();
-        assert_eq!(world.ledger.end(&a, &id), Unsubscribed::Ended);
+        assert_eq!(world.ledger.end(&a, &id), UnsubscribeOutcome::Ended);
     }
     assert_eq!((world.ledger.len(), world.held()), (0, 0));
     let tombstones = world.ledger.inner.lock().owners[&a].tombstones.len();
@@ -180,7 +175,7 @@ proptest! {
                 0 => if let Ok(id) = world.subscribe(&owner) { ids[who].push(id); },
                 1 => if let Some(id) = ids[who].get(which).cloned() {
                     ids[who].retain(|one| *one != id);
-                    prop_assert_eq!(world.ledger.end(&owner, &id), Unsubscribed::Ended);
+                    prop_assert_eq!(world.ledger.end(&owner, &id), UnsubscribeOutcome::Ended);
                 },
                 _ => {
                     let ended = world.ledger.end_owner(&owner);

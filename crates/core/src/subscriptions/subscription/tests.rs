@@ -1,37 +1,43 @@
-use mcp_notify::{Delivery, Item as Waiting, Level, LoggingService, OutboxSink, Session};
+use mcp_notify::{Delivery, Level, LoggingService, OutboxItem as Waiting, OutboxSink, Session};
 use serde_json::{Value, json};
 
 use super::*;
 use crate::{
     event::tests::event,
     faults::{
-        captures::Captured,
-        desk::{Investigation, Investigator},
-        evidence::{Evidence, NOTE},
+        CaptureError, CaptureLimits, EvidenceProvider, EvidenceSource, Fault, LogRequest,
+        LogSample, PodFacts,
     },
-    filters::{EventType, Request},
+    filters::{EventType, FilterRequest},
+    metrics::Metrics,
     subscriptions::payload::Payload,
 };
+use futures_util::{FutureExt, future::BoxFuture};
 use kubecrier_lifecycle::Lifecycle;
 
 #[derive(Default)]
-pub(in crate::subscriptions) struct Heard(Mutex<Vec<(String, Update)>>);
+pub(in crate::subscriptions) struct Recorded(Mutex<Vec<(String, FeedUpdate)>>);
 
-impl Updates for Heard {
-    fn wanted(&self, _uri: &str) -> bool {
+impl UpdateSink for Recorded {
+    fn is_subscribed(&self, _uri: &str) -> bool {
         true
     }
 
-    fn updated(&self, uri: &str, update: &Update) {
+    fn notify_updated(&self, uri: &str, update: &FeedUpdate) {
         self.0.lock().push((uri.to_owned(), update.clone()));
     }
 }
 
-pub(in crate::subscriptions) fn outlet(session: Option<&Session>) -> Outlet {
-    Outlet {
+pub(in crate::subscriptions) fn deps(session: Option<&Session>) -> SubscriptionDeps {
+    SubscriptionDeps {
         session: session.map(Session::downgrade),
-        updates: Arc::new(Heard::default()),
-        faults: Desk::new(Arc::new(Blind), Lifecycle::default()),
+        updates: Arc::new(Recorded::default()),
+        faults: FaultQueue::new(
+            Arc::new(NoContainers),
+            CaptureLimits::default(),
+            Metrics::new().captures(),
+            Lifecycle::default(),
+        ),
     }
 }
 
@@ -40,43 +46,42 @@ fn set_level(session: &Session, level: Level) {
 }
 
 fn take(subscription: &Arc<Subscription>, event: &Arc<Event>) {
-    Arc::clone(subscription).take(&[event]);
+    Arc::clone(subscription).on_events(&[event]);
 }
 
-/// Finds out nothing, at once.
-struct Blind;
+/// A cluster whose pods have no containers.
+struct NoContainers;
 
-impl Investigator for Blind {
-    fn investigate<'a>(&'a self, cluster: &'a str, event: &'a Event) -> Investigation<'a> {
-        Box::pin(async move { self.throttled(cluster, event) })
+impl EvidenceProvider for NoContainers {
+    fn connect<'a>(
+        &'a self,
+        _cluster: &'a str,
+    ) -> BoxFuture<'a, Result<Arc<dyn EvidenceSource>, CaptureError>> {
+        async { Ok(Arc::new(Self) as Arc<dyn EvidenceSource>) }.boxed()
     }
 
-    fn throttled(&self, _cluster: &str, event: &Event) -> Captured {
-        let evidence = Evidence {
-            note: NOTE,
-            logs: Vec::new(),
-            containers_omitted: Vec::new(),
-            context: None,
-        };
-        Captured {
-            fault_id: event.involved.name.clone(),
-            evidence: Arc::new(evidence),
-        }
-    }
-
-    fn is_saturated(&self, _cluster: &str) -> bool {
-        false
-    }
-
-    fn forget_old(&self) {}
+    fn remove_expired(&self) {}
 }
 
-fn subscription(request: Request, outlet: Outlet) -> Arc<Subscription> {
+impl EvidenceSource for NoContainers {
+    fn pod<'a>(&'a self, _fault: &'a Fault) -> BoxFuture<'a, Result<Arc<PodFacts>, CaptureError>> {
+        async { Ok(Arc::default()) }.boxed()
+    }
+
+    fn log<'a>(
+        &'a self,
+        _request: &'a LogRequest,
+    ) -> BoxFuture<'a, Result<LogSample, CaptureError>> {
+        async { Err(CaptureError::NotFound) }.boxed()
+    }
+}
+
+fn subscription(request: FilterRequest, deps: SubscriptionDeps) -> Arc<Subscription> {
     let filters = Filters::try_from(request).unwrap();
     Arc::new(Subscription::new(
         filters,
         "dev",
-        outlet,
+        deps,
         FeedLimits::default(),
     ))
 }
@@ -94,8 +99,8 @@ async fn messages(session: &Session) -> Vec<Value> {
             let frame: Value = serde_json::from_slice(notification.frame().unwrap()).unwrap();
             assert_eq!(frame["method"], "notifications/message");
             // S0-9: whatever fails here counts as events.
-            let about = format!("{:?}", notification.about().unwrap());
-            assert!(about.contains("Events"), "{about}");
+            let counted = notification.resource().unwrap().resource_type;
+            assert_eq!(counted, Some(ResourceType::Events.into()));
             all.push(frame["params"].clone());
             batch.deliver();
         }
@@ -106,9 +111,9 @@ async fn messages(session: &Session) -> Vec<Value> {
 #[tokio::test]
 async fn an_event_becomes_the_message_that_was_promised() {
     let session = Session::new("s");
-    let outlet = outlet(Some(&session));
+    let deps = deps(Some(&session));
     set_level(&session, Level::Info);
-    let subscription = subscription(Request::default(), outlet);
+    let subscription = subscription(FilterRequest::default(), deps);
     let event = Arc::new(event("shop", "ConfigMap", "settings"));
     assert!(subscription.wants(&event));
     take(&subscription, &event);
@@ -122,33 +127,33 @@ async fn an_event_becomes_the_message_that_was_promised() {
             "seq": 1,
             "cursor": format!("{id}.1"),
             "eventId": event.id(),
-            "event": serde_json::to_value(event.wire()).unwrap(),
+            "event": serde_json::to_value(event.payload()).unwrap(),
         },
     });
     assert_eq!(messages(&session).await, [expected]);
 }
 
-/// Whoever is pushed to and whoever polls are told the same.
+/// A pushed message and a poll have the same payload.
 #[tokio::test]
 async fn a_message_says_what_the_feed_has() {
     let session = Session::new("s");
     set_level(&session, Level::Debug);
     for mode in [Mode::Events, Mode::Faults] {
-        let request = Request {
+        let request = FilterRequest {
             mode,
-            ..Request::default()
+            ..FilterRequest::default()
         };
-        let subscription = subscription(request, outlet(Some(&session)));
+        let subscription = subscription(request, deps(Some(&session)));
         take(&subscription, &Arc::new(event("shop", "Pod", "web-0")));
         while subscription.feed().last() == 0 {
             tokio::task::yield_now().await;
         }
         let error = "no route".to_owned();
-        subscription.hear(1, &Change::Degraded { error });
+        subscription.on_status(1, &WatchStatus::Degraded { error });
         let detail = "gone".to_owned();
         let since = Timestamp::UNIX_EPOCH;
-        subscription.hear(1, &Change::Gap { since, detail });
-        subscription.hear(1, &Change::Recovered);
+        subscription.on_status(1, &WatchStatus::Gap { since, detail });
+        subscription.on_status(1, &WatchStatus::Recovered);
         let read = subscription.feed().after(0, 10);
         let kept: Vec<_> = (read.entries.iter())
             .map(|entry| Payload::new(subscription.id(), subscription.cluster(), entry))
@@ -177,33 +182,33 @@ async fn thresholds_decide_what_is_said_and_never_what_is_kept() {
     ];
     for (level, expected) in table {
         let session = Session::new("s");
-        let outlet = outlet(Some(&session));
+        let deps = deps(Some(&session));
         if let Some(level) = level {
             set_level(&session, level);
         }
-        let faults = Request {
+        let faults = FilterRequest {
             mode: Mode::Faults,
             types: vec![EventType::Warning],
-            ..Request::default()
+            ..FilterRequest::default()
         };
-        let subscription = subscription(faults, outlet);
+        let subscription = subscription(faults, deps);
         take(&subscription, &Arc::new(event("shop", "Pod", "web-0")));
-        // The same fault is told once a minute.
+        // The same fault is delivered once a minute.
         take(&subscription, &Arc::new(event("shop", "Pod", "web-0")));
         while subscription.feed().last() == 0 {
             tokio::task::yield_now().await;
         }
         let error = "no route".to_owned();
-        subscription.hear(1, &Change::Degraded { error });
+        subscription.on_status(1, &WatchStatus::Degraded { error });
         assert_eq!(subscription.degraded().as_deref(), Some("no route"));
-        subscription.hear(
+        subscription.on_status(
             1,
-            &Change::Gap {
+            &WatchStatus::Gap {
                 since: Timestamp::UNIX_EPOCH,
                 detail: "gone".to_owned(),
             },
         );
-        subscription.hear(1, &Change::Recovered);
+        subscription.on_status(1, &WatchStatus::Recovered);
         assert_eq!(subscription.degraded(), None);
         let said = messages(&session).await;
         assert_eq!(said.len(), expected, "{level:?}: {said:?}");
@@ -231,13 +236,13 @@ async fn thresholds_decide_what_is_said_and_never_what_is_kept() {
 #[tokio::test]
 async fn labels_decide_last_and_an_ended_subscription_is_silent() {
     let session = Session::new("s");
-    let outlet = outlet(Some(&session));
+    let deps = deps(Some(&session));
     set_level(&session, Level::Debug);
-    let request = Request {
+    let request = FilterRequest {
         label_selector: Some("app=web".to_owned()),
-        ..Request::default()
+        ..FilterRequest::default()
     };
-    let subscription = subscription(request, outlet);
+    let subscription = subscription(request, deps);
     let mut other = event("shop", "Pod", "api-0");
     other.labels = Arc::new([("app".to_owned(), "api".to_owned())].into());
     let mut ours = event("shop", "Pod", "web-0");
@@ -249,21 +254,21 @@ async fn labels_decide_last_and_an_ended_subscription_is_silent() {
     assert_eq!(subscription.feed().last(), 1);
     subscription.end();
     take(&subscription, &ours);
-    subscription.hear(1, &Change::Recovered);
+    subscription.on_status(1, &WatchStatus::Recovered);
     assert_eq!(subscription.feed().last(), 1);
     assert_eq!(messages(&session).await.len(), 1);
 }
 
 #[tokio::test]
 async fn those_who_follow_the_resource_are_told_what_changed() {
-    let heard = Arc::new(Heard::default());
-    let outlet = Outlet {
+    let heard = Arc::new(Recorded::default());
+    let deps = SubscriptionDeps {
         updates: heard.clone(),
-        ..outlet(None)
+        ..deps(None)
     };
-    let subscription = subscription(Request::default(), outlet);
+    let subscription = subscription(FilterRequest::default(), deps);
     take(&subscription, &Arc::new(event("shop", "Pod", "web-0")));
-    let expected = Update {
+    let expected = FeedUpdate {
         seq: 1,
         count: 1,
         summary: "Warning BackOff pod/web-0: back-off restarting failed container".to_owned(),
@@ -274,21 +279,21 @@ async fn those_who_follow_the_resource_are_told_what_changed() {
 /// S3-54 for a subscription that needs several watches.
 #[test]
 fn several_watches_that_fail_are_one_outage() {
-    let subscription = subscription(Request::default(), outlet(None));
-    let degraded = |error: &str| Change::Degraded {
+    let subscription = subscription(FilterRequest::default(), deps(None));
+    let degraded = |error: &str| WatchStatus::Degraded {
         error: error.to_owned(),
     };
     let told = || subscription.feed().last();
-    subscription.hear(1, &degraded("one"));
-    subscription.hear(2, &degraded("two"));
+    subscription.on_status(1, &degraded("one"));
+    subscription.on_status(2, &degraded("two"));
     assert_eq!(told(), 1);
-    subscription.hear(1, &Change::Recovered);
+    subscription.on_status(1, &WatchStatus::Recovered);
     assert_eq!(
         (told(), subscription.degraded().as_deref()),
         (1, Some("two"))
     );
-    subscription.hear(3, &Change::Recovered);
+    subscription.on_status(3, &WatchStatus::Recovered);
     assert_eq!(told(), 1, "nobody was told of that one");
-    subscription.hear(2, &Change::Recovered);
+    subscription.on_status(2, &WatchStatus::Recovered);
     assert_eq!((told(), subscription.degraded()), (2, None));
 }

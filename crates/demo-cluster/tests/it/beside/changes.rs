@@ -1,17 +1,15 @@
-//! The same changes, the same watches.
-
-use std::time::Duration;
+//! Watches of both clusters during the same changes.
 
 use futures_util::{AsyncBufReadExt as _, StreamExt as _, TryStreamExt as _};
 use kube::Client;
 use serde_json::{Value, json};
 use testbed::Options;
-use tokio::time::timeout;
+use tokio::time::{Duration, timeout};
 
-use super::{Asking, Pair, call, normal, objects};
+use super::{Pair, TestRequest, call, normal, objects};
 
-/// Watches that both are asked for; `NS` is the namespace, and each starts at the
-/// version its own list has.
+/// Watches of both clusters. `NS` is the namespace; each watch starts at the version of its
+/// own list.
 const WATCHES: &[(&str, &str)] = &[
     (JSON, "/api/v1/namespaces/NS/pods?watch=true"),
     (
@@ -53,23 +51,24 @@ const JSON: &str = "application/json";
 const METADATA: &str = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
 const NAMESPACE: &str = "beside-changes";
 
-/// So long the real server is given to say what it has to say.
-const QUIET: Duration = Duration::from_millis(700);
+/// Only a watch that does not end is waited for so long.
+const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Everything a watch says within a time, up to what differs every time.
+/// Everything a watch says until the server ends it, up to what differs every time.
 async fn lines(client: &Client, accept: &str, path: &str) -> Vec<Value> {
-    let request = http::Request::get(path)
+    let request = http::Request::get(format!("{path}&timeoutSeconds=3"))
         .header("accept", accept)
         .body(Vec::new())
         .unwrap();
     let mut lines = client.request_stream(request).await.unwrap().lines();
     let mut told = Vec::new();
-    while let Ok(Some(line)) = timeout(QUIET, lines.next()).await {
+    while let Some(line) = timeout(PATIENCE, lines.next()).await.unwrap() {
         told.push(normal(serde_json::from_str(&line.unwrap()).unwrap()));
     }
-    // A bookmark now and then comes when it comes, in both.
+    // The time of a bookmark is not fixed, in either cluster.
     told.retain(|event| {
-        event["type"] != "BOOKMARK" || !event["object"]["metadata"]["annotations"].is_null()
+        let annotations = &event["object"]["metadata"]["annotations"];
+        event["type"] != "BOOKMARK" || !annotations["k8s.io/initial-events-end"].is_null()
     });
     told
 }
@@ -82,7 +81,7 @@ async fn version(client: &Client) -> String {
         .to_owned()
 }
 
-/// Makes changes in the real cluster and copies each.
+/// Makes changes in the real cluster and copies each of them.
 async fn change(pair: &Pair) {
     let core = format!("/api/v1/namespaces/{NAMESPACE}");
     let step = async |method: &str, path: &str, body: Value| {
@@ -204,7 +203,7 @@ async fn the_demo_tells_watchers_what_the_real_server_tells() {
     );
 }
 
-/// Watches that begin with what there is.
+/// Watches that begin with the existing objects.
 const INITIAL: &[(&str, &str)] = &[
     (JSON, "/api/v1/namespaces/NS/pods?watch=true"),
     (
@@ -271,7 +270,7 @@ async fn what_is_compacted_is_gone_in_both() {
     let Some(testbed) = testbed::shared() else {
         return;
     };
-    // A cluster of its own: compaction takes the past from everybody.
+    // A cluster of its own: compaction drops the history of all tests.
     let cluster = testbed.fresh("compacted", Options::default());
     let namespace = "beside-past";
     let pair = Pair::new(&cluster, namespace).await;
@@ -285,7 +284,7 @@ async fn what_is_compacted_is_gone_in_both() {
         (text("resourceVersion"), text("continue"))
     };
     let (theirs, ours) = (first(&pair.real).await, first(&demo).await);
-    // etcd keeps the newest change even of what it compacts, so there are two.
+    // A compaction of etcd keeps the newest change, so there are two.
     for reason in ["Late", "Later"] {
         let late = objects::event(namespace, "web-1", "Normal", reason);
         let made = objects::create(&pair.real, &events, late).await;
@@ -303,9 +302,9 @@ async fn what_is_compacted_is_gone_in_both() {
         let rest = format!("{events}?limit=1&continue={}", go_on.as_str().unwrap());
         told.push((
             lines(client, JSON, &watch).await,
-            Asking::get(&exact).ask(client).await,
-            Asking::get(&page).ask(client).await,
-            Asking::get(&rest).ask(client).await,
+            TestRequest::get(&exact).ask(client).await,
+            TestRequest::get(&page).ask(client).await,
+            TestRequest::get(&rest).ask(client).await,
         ));
     }
     assert_eq!(told[0].0[0]["object"]["code"], 410, "{:?}", told[0].0);

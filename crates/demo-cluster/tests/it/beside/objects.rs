@@ -1,11 +1,11 @@
-//! What is made in the real cluster, to be copied.
+//! The objects that are created in the real cluster and copied.
 
 use kube::Client;
 use serde_json::{Value, json};
 
 use super::call;
 
-/// Makes the namespace and everything in it.
+/// Creates the namespace and the objects in it.
 pub(crate) async fn make(real: &Client, namespace: &str) {
     create(
         real,

@@ -1,4 +1,4 @@
-//! The same requests, the same answers.
+//! The same requests to both clusters get the same responses.
 
 use demo_cluster::Grant;
 use kube::Client;
@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 use testbed::{LogScript, User};
 
 use super::{
-    Answer, Asking, Pair,
+    Pair, TestRequest, TestResponse,
     table::{ACCESS, DIFFERENT, EQUAL, EQUAL_ACCEPTING, EQUAL_WRITING, RULES},
 };
 
 const NAMESPACE: &str = "beside-requests";
 
 async fn pair() -> Option<Pair> {
-    // Alone in its cluster: it lists what is there, everywhere.
+    // No other test may use this cluster: all namespaces are listed.
     let cluster = testbed::shared()?.prod();
     let pair = Pair::new(cluster, NAMESPACE).await;
     for (pod, container) in [("web-1", "main"), ("twins", "b")] {
@@ -32,23 +32,25 @@ async fn pair() -> Option<Pair> {
     Some(pair)
 }
 
-fn requests() -> Vec<(String, Asking<'static>)> {
-    let plain = EQUAL.iter().map(|path| Asking::get(path));
-    let accepting = EQUAL_ACCEPTING.iter().map(|(accept, path)| Asking {
+fn requests() -> Vec<(String, TestRequest<'static>)> {
+    let plain = EQUAL.iter().map(|path| TestRequest::get(path));
+    let accepting = EQUAL_ACCEPTING.iter().map(|(accept, path)| TestRequest {
         accept,
-        ..Asking::get(path)
+        ..TestRequest::get(path)
     });
-    let writing = EQUAL_WRITING.iter().map(|(method, path, body)| Asking {
-        method,
-        body,
-        ..Asking::get(path)
-    });
+    let writing = EQUAL_WRITING
+        .iter()
+        .map(|(method, path, body)| TestRequest {
+            method,
+            body,
+            ..TestRequest::get(path)
+        });
     let all = plain.chain(accepting).chain(writing);
     all.map(|one| (one.path.replace("NS", NAMESPACE), one))
         .collect()
 }
 
-fn difference(request: &Asking<'_>, real: &Answer, demo: &Answer) -> String {
+fn difference(request: &TestRequest<'_>, real: &TestResponse, demo: &TestResponse) -> String {
     format!(
         "{request:?}\n  real: {} {}\n  demo: {} {}\n",
         real.status, real.body, demo.status, demo.body
@@ -62,7 +64,7 @@ async fn the_demo_answers_as_the_real_server_does() {
     };
     let mut wrong = Vec::new();
     for (path, request) in requests() {
-        let request = Asking {
+        let request = TestRequest {
             path: &path,
             ..request
         };
@@ -79,10 +81,10 @@ async fn the_demo_answers_as_the_real_server_does() {
     );
     for (method, accept, path) in DIFFERENT {
         let path = path.replace("NS", NAMESPACE);
-        let request = Asking {
+        let request = TestRequest {
             method,
             accept,
-            ..Asking::get(&path)
+            ..TestRequest::get(&path)
         };
         let (real, demo) = pair.both(&request).await;
         assert_ne!(real, demo, "no longer different: {request:?}");
@@ -90,10 +92,10 @@ async fn the_demo_answers_as_the_real_server_does() {
     discovery_tells_the_truth(&pair).await;
 }
 
-/// What the demo lists, the real server lists in the same words, but for verbs
-/// that write.
+/// Discovery of the demo cluster is a part of that of the real server; verbs that write are
+/// left out.
 async fn discovery_tells_the_truth(pair: &Pair) {
-    let (_, groups) = pair.both(&Asking::get("/apis")).await;
+    let (_, groups) = pair.both(&TestRequest::get("/apis")).await;
     let names = groups.body["groups"].as_array().unwrap().iter();
     let mut paths: Vec<_> = names
         .map(|group| {
@@ -105,7 +107,7 @@ async fn discovery_tells_the_truth(pair: &Pair) {
         .collect();
     paths.push("/api/v1".to_owned());
     for path in paths {
-        let (mut real, mut demo) = pair.both(&Asking::get(&path)).await;
+        let (mut real, mut demo) = pair.both(&TestRequest::get(&path)).await;
         let theirs: Vec<_> = real.body["resources"]
             .as_array_mut()
             .unwrap()
@@ -116,7 +118,7 @@ async fn discovery_tells_the_truth(pair: &Pair) {
             .unwrap()
             .drain(..)
             .collect();
-        // What is said of the list itself.
+        // The fields of the list itself.
         assert_eq!(real, demo, "{path}");
         for mut one in ours {
             let mut other = theirs
@@ -172,25 +174,25 @@ async fn the_demo_refuses_as_the_real_server_does() {
     for user in [User::Nobody, User::NoLogs] {
         let real = super::real(testbed.dev(), user).await;
         let demo = Client::new(pair.demo.service(), "default");
-        let mut asked: Vec<_> = paths.into_iter().map(Asking::get).collect();
+        let mut asked: Vec<_> = paths.into_iter().map(TestRequest::get).collect();
         let question = json!({"spec": {"resourceAttributes": {
             "verb": "get", "resource": "pods", "subresource": "log", "namespace": "a",
         }}})
         .to_string();
-        asked.push(Asking {
+        asked.push(TestRequest {
             method: "POST",
             body: &question,
-            ..Asking::get(ACCESS)
+            ..TestRequest::get(ACCESS)
         });
         for request in asked {
-            // Of the whole cluster other tests have their part.
+            // Other tests have objects in this cluster, too.
             let everywhere =
                 request.path.contains("/v1/pods") || request.path.ends_with("/v1/deployments");
             if user == User::NoLogs && everywhere {
                 continue;
             }
             let theirs = request.ask(&real).await;
-            let taken_for = Asking {
+            let taken_for = TestRequest {
                 user: Some(user.name()),
                 ..request
             };
@@ -219,18 +221,18 @@ async fn pages_and_rules_are_alike() {
     }
     let (theirs, ours) = pages.split_at(3);
     assert_eq!(theirs, ours);
-    let rules = Asking {
+    let rules = TestRequest {
         method: "POST",
         body: r#"{"spec":{"namespace":"beside-pages"}}"#,
-        ..Asking::get(RULES)
+        ..TestRequest::get(RULES)
     };
     let (real, demo) = pair.both(&rules).await;
     assert_eq!(real.status, demo.status);
     for part in ["spec", "metadata", "kind", "apiVersion"] {
         assert_eq!(real.body[part], demo.body[part]);
     }
-    // RBAC finds them in any order.
-    let rules = |answer: &Answer| {
+    // RBAC lists rules in any order.
+    let rules = |answer: &TestResponse| {
         let rules = answer.body["status"]["resourceRules"].as_array().unwrap();
         let mut rules: Vec<_> = rules.iter().map(ToString::to_string).collect();
         rules.sort();
@@ -239,7 +241,7 @@ async fn pages_and_rules_are_alike() {
     assert_eq!(rules(&real), rules(&demo));
 }
 
-/// The names of each page, and what it says is left.
+/// The names of each page, and the number of remaining items.
 async fn walk(client: &Client, limit: usize) -> Vec<(Vec<Value>, Value)> {
     let path = format!("/api/v1/namespaces/beside-pages/pods?limit={limit}");
     let mut pages = Vec::new();

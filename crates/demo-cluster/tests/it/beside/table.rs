@@ -1,6 +1,6 @@
-//! What is asked of both.
+//! The requests to both clusters.
 
-/// Requests of which both answers are equal. `NS` is the namespace of the test.
+/// Requests with equal responses. `NS` is the namespace of the test.
 pub(crate) const EQUAL: &[&str] = &[
     "/api",
     "/readyz",
@@ -109,6 +109,11 @@ pub(crate) const EQUAL: &[&str] = &[
     "/api/v1/pods?labelSelector=a%20in%20(b",
     "/api/v1/pods?labelSelector=a%20in%20(b%20c)",
     "/api/v1/pods?labelSelector=a%20in%20b",
+    "/api/v1/pods?labelSelector=a%20in%20(b,%3D)",
+    "/api/v1/pods?labelSelector=a%20in%20(b,,)",
+    "/api/v1/pods?labelSelector=a%20in%20(b,,c)",
+    "/api/v1/pods?labelSelector=a%20in%20(b,-c)",
+    "/api/v1/pods?labelSelector=a%3E-5",
     "/api/v1/pods?labelSelector=a%20!!",
     "/api/v1/pods?labelSelector=!",
     "/api/v1/pods?labelSelector=!a%3Db",
@@ -165,7 +170,7 @@ pub(crate) const EQUAL: &[&str] = &[
     "/apis/apps/v1/deployments?fieldSelector=spec.x%3Dy",
     "/apis/batch/v1/jobs?fieldSelector=a%3Db",
     "/apis/autoscaling/v2/horizontalpodautoscalers?fieldSelector=a%3Db",
-    // Watches that do not begin.
+    // Watches that fail at once.
     "/api/v1/pods?watch=true&resourceVersion=abc",
     "/api/v1/pods?watch=true&timeoutSeconds=abc",
     "/api/v1/pods?watch=true&sendInitialEvents=true",
@@ -196,7 +201,7 @@ pub(crate) const METADATA: &str = "application/json;as=PartialObjectMetadata;v=v
 pub(crate) const METADATA_LIST: &str =
     "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
 
-/// As above, with what the client accepts.
+/// The same with an `Accept` header.
 pub(crate) const EQUAL_ACCEPTING: &[(&str, &str)] = &[
     (METADATA, "/api/v1/namespaces/NS/pods/web-1"),
     (METADATA, "/apis/apps/v1/namespaces/NS/deployments/web"),
@@ -215,7 +220,7 @@ pub(crate) const EQUAL_ACCEPTING: &[(&str, &str)] = &[
     ("text/plain", "/api/v1/namespaces/NS/pods/web-1"),
 ];
 
-/// As above, with another method and a body.
+/// The same with another method and a body.
 pub(crate) const EQUAL_WRITING: &[(&str, &str, &str)] = &[
     ("PUT", "/api/v1/pods", "{}"),
     ("PATCH", "/api/v1/pods", "{}"),
@@ -240,8 +245,8 @@ pub(crate) const EQUAL_WRITING: &[(&str, &str, &str)] = &[
 pub(crate) const ACCESS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 pub(crate) const RULES: &str = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews";
 
-/// What both know and answer differently, each for a reason that the crate's doc
-/// gives. One that becomes equal has to leave this list.
+/// Requests with different responses, each for a reason that the crate's doc gives. A request
+/// whose responses become equal has to leave this list.
 pub(crate) const DIFFERENT: &[(&str, &str, &str)] = &[
     ("GET", "application/json", "/version"),
     ("GET", "application/json", "/apis"),

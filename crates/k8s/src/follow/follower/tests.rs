@@ -13,7 +13,7 @@ use crate::ErrorKind;
 struct Stage(Arc<Mutex<State>>);
 
 struct State {
-    looks: VecDeque<Result<Look, ClusterError>>,
+    looks: VecDeque<Result<ContainerState, ClusterError>>,
     /// The last look is repeated.
     log: Vec<(i64, String)>,
     previous: Vec<(i64, String)>,
@@ -24,7 +24,7 @@ struct State {
     /// So many asks for the log of the run before are refused, too.
     refuse_previous: usize,
     /// What a kubelet says at the end of every stream, without a time.
-    stray: Option<&'static str>,
+    kubelet_message: Option<&'static str>,
     /// The last line never comes.
     silent: bool,
 }
@@ -39,7 +39,7 @@ impl Stage {
             alive: watch::Sender::new(0),
             refuse: None,
             refuse_previous: 0,
-            stray: None,
+            kubelet_message: None,
             silent: false,
         })))
     }
@@ -51,7 +51,7 @@ impl Stage {
     }
 
     /// The streams end; from now on a look shows this.
-    fn end(&self, look: Look) {
+    fn end(&self, look: ContainerState) {
         let mut state = self.0.lock();
         state.looks = [Ok(look)].into();
         state.alive = watch::Sender::new(0);
@@ -62,17 +62,17 @@ impl Stage {
     }
 }
 
-fn running(restarts: i32) -> Look {
+fn running(restarts: i32) -> ContainerState {
     there("a", restarts, None)
 }
 
-fn there(uid: &str, restarts: i32, resting: Option<&str>) -> Look {
-    Look::There {
-        run: Run {
+fn there(uid: &str, restarts: i32, not_running: Option<&str>) -> ContainerState {
+    ContainerState::Present {
+        run: ContainerRun {
             uid: uid.to_owned(),
             restarts,
         },
-        resting: resting.map(str::to_owned),
+        not_running: not_running.map(str::to_owned),
     }
 }
 
@@ -84,8 +84,8 @@ fn print((second, line): &(i64, String)) -> String {
     format!("{} {line}\n", Timestamp::from_second(*second).unwrap())
 }
 
-impl Source for Stage {
-    async fn look(&self) -> Result<Look, ClusterError> {
+impl LogSource for Stage {
+    async fn container(&self) -> Result<ContainerState, ClusterError> {
         let mut state = self.0.lock();
         if state.looks.len() > 1 {
             return state.looks.pop_front().unwrap();
@@ -120,12 +120,13 @@ impl Source for Stage {
                 .collect(),
             Part::Follow(from) => {
                 let first: String = state.log.iter().filter(since(from)).map(print).collect();
-                if let Some(stray) = state.stray {
-                    let text = format!("{first}{stray}");
+                if let Some(kubelet_message) = state.kubelet_message {
+                    let text = format!("{first}{kubelet_message}");
                     return Ok(Box::pin(Cursor::new(text.into_bytes())));
                 }
-                if let Some(Ok(Look::There {
-                    resting: Some(_), ..
+                if let Some(Ok(ContainerState::Present {
+                    not_running: Some(_),
+                    ..
                 })) = state.looks.front()
                 {
                     // What has ended says nothing more.
@@ -152,17 +153,17 @@ impl Source for Stage {
 
 /// What was told, and when.
 #[derive(Clone, Default)]
-struct Told(Arc<Mutex<Vec<(Instant, LogNews)>>>);
+struct Told(Arc<Mutex<Vec<(Instant, LogUpdate)>>>);
 
 impl Told {
     fn lines(&self) -> Vec<String> {
         let told = self.0.lock();
         told.iter()
-            .flat_map(|(_, news)| news.lines.clone())
+            .flat_map(|(_, update)| update.lines.clone())
             .collect()
     }
 
-    fn last(&self) -> LogNews {
+    fn last(&self) -> LogUpdate {
         self.0.lock().last().unwrap().1.clone()
     }
 
@@ -171,17 +172,17 @@ impl Told {
     }
 }
 
-/// Follows a stage for as long as the test runs.
-fn follow(stage: &Stage) -> (Told, tokio::task::JoinSet<()>) {
+/// LogFollows a stage for as long as the test runs.
+fn follow(stage: &Stage) -> (Told, tokio::task::JoinSet<Infallible>) {
     let told = Told::default();
     let kept = told.clone();
     let metrics = FollowMetrics::default();
-    let follower = Follower::new(
+    let follower = LogFollower::new(
         stage.clone(),
         Redactor::default(),
         metrics,
-        move |news: &LogNews| {
-            kept.0.lock().push((Instant::now(), news.clone()));
+        move |update: &LogUpdate| {
+            kept.0.lock().push((Instant::now(), update.clone()));
         },
     );
     let mut tasks = tokio::task::JoinSet::new();
@@ -273,7 +274,7 @@ async fn a_pod_that_is_gone_is_told_once_and_a_new_one_is_followed_from_its_begi
     stage.say(1000, "old");
     let (told, _tasks) = follow(&stage);
     pass(2000).await;
-    stage.end(Look::Gone);
+    stage.end(ContainerState::Gone);
     pass(100_000).await;
     assert_eq!(told.last().state, LogState::Gone);
     assert_eq!(told.last().note.unwrap(), "the pod is gone");
@@ -307,7 +308,7 @@ async fn what_cannot_be_had_is_told_once_with_its_reason_and_tried_again() {
     stage.0.lock().refuse = None;
     pass(20_000).await;
     assert_eq!(told.last().state, LogState::Following);
-    stage.end(Look::NoContainer(vec![
+    stage.end(ContainerState::NoContainer(vec![
         "app".to_owned(),
         "proxy".to_owned(),
     ]));
@@ -331,7 +332,7 @@ async fn what_a_kubelet_says_of_itself_is_no_line_and_is_told_once() {
     let stage = Stage::new();
     let (told, _tasks) = follow(&stage);
     pass(2000).await;
-    stage.0.lock().stray = Some("failed to create fsnotify watcher: too many open files");
+    stage.0.lock().kubelet_message = Some("failed to create fsnotify watcher: too many open files");
     stage.say(10, "working");
     stage.end(running(0));
     pass(200_000).await;
@@ -343,7 +344,7 @@ async fn what_a_kubelet_says_of_itself_is_no_line_and_is_told_once() {
     assert_eq!(told.count(), said, "once");
     let tries = stage.opened().len() - opened;
     assert!(tries < 20, "{tries}: it waits longer and longer");
-    stage.0.lock().stray = None;
+    stage.0.lock().kubelet_message = None;
     stage.say(11, "working on");
     pass(20_000).await;
     assert_eq!(told.lines(), ["working", "working on"]);
@@ -358,7 +359,7 @@ async fn the_rest_of_a_line_that_began_too_early_is_no_failure() {
     pass(2000).await;
     {
         let mut state = stage.0.lock();
-        state.stray = Some("rest of a line\n1970-01-01T00:00:11Z whole\n");
+        state.kubelet_message = Some("rest of a line\n1970-01-01T00:00:11Z whole\n");
         state.alive = watch::Sender::new(0);
     }
     pass(20_000).await;

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::{Container, PodSpec, PodStatus};
 use serde::{Deserialize, de::IgnoredAny};
 
-use super::{Object, Shape, lines, nullable};
+use super::{Object, Shape, nullable, status_line};
 use crate::pods;
-use kubecrier_topology::{Claim, Id, Kind, Relation};
+use kubecrier_topology::{Kind, ObjectId, Reference, Relation};
 
 /// Every pod has it, so it says nothing of any.
 const IN_EVERY_POD: &str = "kube-root-ca.crt";
@@ -123,16 +123,17 @@ impl Shape for Pod {
         };
         let deleting = self.metadata.deletion_timestamp.is_some();
         let is = pods::summary(&spec, &self.status, deleting);
-        lines::pod(&is.word, is.ready, is.containers, is.restarts)
+        status_line::pod(&is.status, is.ready, is.containers, is.restarts)
     }
 
-    fn claims(&self, namespace: &str) -> Vec<Claim> {
+    fn claims(&self, namespace: &str) -> Vec<Reference> {
         let spec = &self.spec;
         let node = spec.node_name.as_deref().filter(|name| !name.is_empty());
-        let node = node.map(|name| Claim::new(Relation::RunsOn, Id::new(Kind::Node, "", name)));
+        let node =
+            node.map(|name| Reference::new(Relation::RunsOn, ObjectId::new(Kind::Node, "", name)));
         let mounted = self.mounted().into_iter();
-        let mounted = mounted.map(|(kind, name)| Id::new(kind, namespace, &name));
-        let mounted = mounted.map(|id| Claim::new(Relation::Mounts, id));
+        let mounted = mounted.map(|(kind, name)| ObjectId::new(kind, namespace, &name));
+        let mounted = mounted.map(|id| Reference::new(Relation::Mounts, id));
         node.into_iter().chain(mounted).collect()
     }
 }

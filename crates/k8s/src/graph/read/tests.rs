@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::*;
 use kubecrier_topology::Relation;
 
-fn facts<T: Shape + Named>(kind: Kind, object: Value) -> Facts {
+fn facts<T: Shape + Named>(kind: Kind, object: Value) -> ObjectSummary {
     let object: T = serde_json::from_value(object).unwrap();
     object.facts(kind, &Redactor::new(&[]).unwrap(), &DeniedKinds::default())
 }
@@ -15,7 +15,7 @@ fn status<T: Shape + Named>(kind: Kind, spec: Value, status: Value, expected: &s
     assert_eq!(&*facts::<T>(kind, object).status, expected);
 }
 
-fn pod(spec: Value) -> Facts {
+fn pod(spec: Value) -> ObjectSummary {
     let metadata = json!({
         "name": "web-1", "namespace": "shop", "uid": "u", "labels": {"app": "web"},
         "managedFields": [{"fieldsV1": {"f:spec": {}}}],
@@ -27,10 +27,10 @@ fn pod(spec: Value) -> Facts {
     facts::<Pod>(Kind::Pod, json!({"metadata": metadata, "spec": spec}))
 }
 
-fn named(facts: &Facts) -> Vec<String> {
-    let claims = facts.claims.iter();
-    claims
-        .map(|claim| format!("{} {}", claim.relation, claim.other))
+fn named(facts: &ObjectSummary) -> Vec<String> {
+    let references = facts.references.iter();
+    references
+        .map(|claim| format!("{} {}", claim.relation, claim.target))
         .collect()
 }
 
@@ -79,7 +79,7 @@ fn a_pod_names_its_owner_its_node_and_what_it_reads() {
         ]
     );
     assert_eq!((&*one.uid, one.labels.get("app")), ("u", Some("web")));
-    assert_eq!(one.claims[0].uid.as_deref(), Some("r"));
+    assert_eq!(one.references[0].uid.as_deref(), Some("r"));
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn ways_in_name_where_they_lead() {
         }),
     );
     assert_eq!(&*scaler.status, "3 of 2-10");
-    assert_eq!(scaler.claims[0].relation, Relation::Scales);
+    assert_eq!(scaler.references[0].relation, Relation::Scales);
     assert_eq!(named(&scaler), ["scales Deployment:shop/web"]);
 }
 
@@ -221,7 +221,7 @@ fn what_an_object_says_is_bounded_and_clean() {
         .map(|n| json!({"configMap": {"name": format!("c-{n}")}}))
         .collect();
     let one = pod(json!({"volumes": many}));
-    assert_eq!(one.claims.len(), CLAIMS_MAX);
+    assert_eq!(one.references.len(), CLAIMS_MAX);
     let labels: BTreeMap<_, _> = (0..2000).map(|n| (format!("l-{n}"), "x")).collect();
     let object = json!({
         "metadata": {"name": "a", "labels": labels},
@@ -274,17 +274,17 @@ fn what_is_null_is_as_good_as_not_written() {
 
 #[test]
 fn of_what_has_another_form_the_name_and_the_owners_are_known() {
-    let odd = |spec: Value| {
+    let decoding = |spec: Value| {
         let owners = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web"}]);
         let metadata = json!({"name": "a", "namespace": "shop", "ownerReferences": owners});
         let object = json!({"metadata": metadata, "spec": spec});
         serde_json::from_value::<Lenient<Pod>>(object).unwrap()
     };
-    assert!(odd(json!({"containers": []})).is_whole());
-    let odd = odd(json!({"containers": "none"}));
-    assert!(!odd.is_whole());
+    assert!(decoding(json!({"containers": []})).is_whole());
+    let decoding = decoding(json!({"containers": "none"}));
+    assert!(!decoding.is_whole());
     let redactor = Redactor::new(&[]).unwrap();
-    let one = odd.facts(Kind::Pod, &redactor, &DeniedKinds::default());
+    let one = decoding.facts(Kind::Pod, &redactor, &DeniedKinds::default());
     assert_eq!(
         (one.id.to_string(), &*one.status),
         ("Pod:shop/a".to_owned(), "not understood")

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
-use super::{LABELS_MAX, Object, Shape, lines, nullable, pods::Ref};
-use kubecrier_topology::{Claim, Id, Kind, Labels, Relation};
+use super::{LABELS_MAX, Object, Shape, nullable, pods::Ref, status_line};
+use kubecrier_topology::{Kind, Labels, ObjectId, Reference, Relation};
 
 pub(in super::super) type Service = Object<ServiceSpec, Balanced>;
 pub(in super::super) type Ingress = Object<IngressSpec, Balanced>;
@@ -89,12 +89,12 @@ impl Shape for Service {
         let spec = &self.spec;
         let headless = spec.cluster_ip.as_deref() == Some("None");
         match spec.kind.as_str() {
-            "ExternalName" => lines::service(&spec.kind, spec.external_name.as_deref()),
+            "ExternalName" => status_line::service(&spec.kind, spec.external_name.as_deref()),
             "LoadBalancer" => {
-                lines::service(&spec.kind, self.status.address().or(Some("no address yet")))
+                status_line::service(&spec.kind, self.status.address().or(Some("no address yet")))
             }
-            kind if headless => lines::service(kind, Some("headless")),
-            kind => lines::service(kind, None),
+            kind if headless => status_line::service(kind, Some("headless")),
+            kind => status_line::service(kind, None),
         }
     }
 
@@ -112,15 +112,15 @@ impl Shape for Ingress {
     fn status(&self) -> String {
         let hosts = self.spec.rules.iter().map(|rule| rule.host.as_deref());
         let hosts: BTreeSet<_> = hosts.map(|host| host.unwrap_or("*")).collect();
-        lines::ingress(&hosts, self.status.address())
+        status_line::ingress(&hosts, self.status.address())
     }
 
-    fn claims(&self, namespace: &str) -> Vec<Claim> {
+    fn claims(&self, namespace: &str) -> Vec<Reference> {
         let paths = self.spec.rules.iter().filter_map(|rule| rule.http.as_ref());
         let backends = paths.flat_map(|http| http.paths.iter().map(|path| &path.backend));
         let backends = backends.chain(&self.spec.default_backend);
         let services = backends.filter_map(|backend| backend.service.as_ref());
-        let ids = services.map(|service| Id::new(Kind::Service, namespace, &service.name));
-        ids.map(|id| Claim::new(Relation::Routes, id)).collect()
+        let ids = services.map(|service| ObjectId::new(Kind::Service, namespace, &service.name));
+        ids.map(|id| Reference::new(Relation::Routes, id)).collect()
     }
 }

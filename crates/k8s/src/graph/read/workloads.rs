@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, de::IgnoredAny};
 
-use super::{Object, Owner, Shape, lines, nullable};
-use kubecrier_topology::{Claim, Id, Kind, Relation};
+use super::{Object, Owner, Shape, nullable, status_line};
+use kubecrier_topology::{Kind, ObjectId, Reference, Relation};
 
 pub(in super::super) type Replicated = Object<ReplicaSpec, ReplicaStatus>;
 pub(in super::super) type DaemonSet = Object<IgnoredAny, DaemonStatus>;
@@ -111,7 +111,7 @@ impl Shape for Replicated {
         let stuck = conditions.find(|one| one.kind == "Progressing" && one.status == "False");
         // A revision replaces nothing; for what does, nothing said is none so far.
         let replaces = spec.strategy.is_some() || spec.update_strategy.is_some();
-        lines::replicas(
+        status_line::replicas(
             status.ready_replicas,
             wanted,
             replaces.then(|| status.updated_replicas.unwrap_or_default()),
@@ -127,7 +127,7 @@ impl Shape for DaemonSet {
             number_ready,
             desired_number_scheduled,
         } = self.status;
-        lines::replicas(number_ready, desired_number_scheduled, None, false, None)
+        status_line::replicas(number_ready, desired_number_scheduled, None, false, None)
     }
 }
 
@@ -140,10 +140,10 @@ impl Shape for Job {
             conditions,
         } = &self.status;
         if let Some(failed) = is_true(conditions, "Failed") {
-            return lines::with_reason("Failed", &failed.reason);
+            return status_line::with_reason("Failed", &failed.reason);
         }
         let done = is_true(conditions, "Complete").is_some();
-        lines::job(done, self.spec.suspend, *active, *succeeded, *failed)
+        status_line::job(done, self.spec.suspend, *active, *succeeded, *failed)
     }
 }
 
@@ -160,11 +160,11 @@ impl Shape for Autoscaler {
         format!("{} of {least}-{most}", self.status.current_replicas)
     }
 
-    fn claims(&self, namespace: &str) -> Vec<Claim> {
+    fn claims(&self, namespace: &str) -> Vec<Reference> {
         let target = &self.spec.scale_target_ref;
         let kind = Kind::exact(&target.kind, &target.api_version);
-        let id = kind.map(|kind| Id::new(kind, namespace, &target.name));
-        id.map(|id| Claim::new(Relation::Scales, id))
+        let id = kind.map(|kind| ObjectId::new(kind, namespace, &target.name));
+        id.map(|id| Reference::new(Relation::Scales, id))
             .into_iter()
             .collect()
     }

@@ -1,81 +1,83 @@
-//! A server as a client's file has it. Files of different clients say the same in
-//! slightly different words.
+//! Entries of servers in the configuration files of MCP clients. Different clients use
+//! slightly different keys for the same.
 
 use std::path::Path;
 
 use jsonc_parser::ParseOptions;
 use serde_json::{Map, Value};
 
-use super::Form;
+use super::FileFormat;
 
-/// One entry.
+/// The entry of a server.
 #[derive(Debug, PartialEq)]
-pub(super) struct Server {
+pub(super) struct ServerEntry {
     pub(super) name: String,
-    /// The client does not use it.
-    pub(super) off: bool,
-    pub(super) launch: Launch,
+    pub(super) disabled: bool,
+    pub(super) connection: Connection,
 }
 
-/// How the client gets to it.
+/// How a client connects to a server.
 #[derive(Debug, PartialEq)]
-pub(super) enum Launch {
-    /// It starts a program and speaks on its stdin and stdout.
-    Command {
+pub(super) enum Connection {
+    /// Starts a program and uses its stdin and stdout.
+    Stdio {
         command: String,
         args: Vec<String>,
         env: Vec<(String, String)>,
     },
-    /// It sends requests.
-    Url {
+    /// Sends HTTP requests.
+    Http {
         url: String,
-        /// The word that the address stands under.
+        /// The key of the URL in the entry.
         key: &'static str,
-        kind: Option<String>,
+        transport: Option<String>,
         token: Token,
     },
-    /// Neither a program nor an address.
-    Nothing,
+    /// The entry has neither a command nor a URL.
+    Missing,
 }
 
-/// How it says who it is.
+/// The bearer token that a client sends.
 #[derive(Debug, PartialEq)]
 pub(super) enum Token {
     None,
-    /// As it is sent.
     Bearer(String),
-    /// Only the client knows it: a variable, or something it asks for.
+    /// Only the client knows the token: it is in a variable, or the client asks for it.
     Unknown,
 }
 
-/// A file that its client cannot read.
+/// A file that its client cannot parse.
 #[derive(Debug, PartialEq)]
-pub(super) struct Broken {
+pub(super) struct ParseError {
     pub(super) line: usize,
-    pub(super) why: String,
+    pub(super) reason: String,
 }
 
-/// Programs that start others.
-const STARTERS: [&str; 12] = [
+/// Programs that start other programs.
+const LAUNCHERS: [&str; 12] = [
     "bash", "cargo", "cmd", "docker", "env", "flatpak", "nix", "npx", "podman", "sh", "sudo", "uvx",
 ];
 
-/// All servers of a file.
-pub(super) fn read(text: &str, form: Form, key: &str) -> Result<Vec<Server>, Broken> {
-    let root = match form {
-        Form::Json | Form::Jsonc => json(text, form == Form::Jsonc)?,
-        Form::Toml => toml(text)?,
+/// The entries of a file.
+pub(super) fn parse(
+    text: &str,
+    format: FileFormat,
+    key: &str,
+) -> Result<Vec<ServerEntry>, ParseError> {
+    let root = match format {
+        FileFormat::Json | FileFormat::Jsonc => json(text, format == FileFormat::Jsonc)?,
+        FileFormat::Toml => toml(text)?,
     };
     let mut servers = Vec::new();
     collect(&root[key], "", &mut servers);
-    // What Claude Code keeps for a project alone.
+    // Claude Code keeps entries of single projects under `projects`.
     for (project, settings) in root["projects"].as_object().into_iter().flatten() {
         collect(&settings[key], project, &mut servers);
     }
     Ok(servers)
 }
 
-fn json(text: &str, comments: bool) -> Result<Value, Broken> {
+fn json(text: &str, comments: bool) -> Result<Value, ParseError> {
     let options = ParseOptions {
         allow_comments: comments,
         allow_trailing_commas: comments,
@@ -88,32 +90,32 @@ fn json(text: &str, comments: bool) -> Result<Value, Broken> {
         allow_non_finite_numbers: false,
         allow_extended_string_escapes: false,
     };
-    jsonc_parser::parse_to_serde_value(text, &options).map_err(|error| Broken {
+    jsonc_parser::parse_to_serde_value(text, &options).map_err(|error| ParseError {
         line: error.line_display(),
-        why: format!(
+        reason: format!(
             "this is not JSON: {}",
             error.kind().to_string().to_lowercase()
         ),
     })
 }
 
-fn toml(text: &str) -> Result<Value, Broken> {
+fn toml(text: &str) -> Result<Value, ParseError> {
     let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
         let before = error.span().map_or(0, |span| span.start);
         let before = text.get(..before).unwrap_or_default();
-        Broken {
+        ParseError {
             line: before.matches('\n').count() + 1,
-            // The whole text of the error quotes the line, and what is in it.
-            why: "this is not TOML".to_owned(),
+            // The full text of the error quotes the line, which may have a secret.
+            reason: "this is not TOML".to_owned(),
         }
     })?;
-    serde_json::to_value(table).map_err(|_| Broken {
+    serde_json::to_value(table).map_err(|_| ParseError {
         line: 1,
-        why: "this is not TOML".to_owned(),
+        reason: "this is not TOML".to_owned(),
     })
 }
 
-fn collect(listed: &Value, project: &str, servers: &mut Vec<Server>) {
+fn collect(listed: &Value, project: &str, servers: &mut Vec<ServerEntry>) {
     for (name, entry) in listed.as_object().into_iter().flatten() {
         let Value::Object(entry) = entry else {
             continue;
@@ -123,27 +125,27 @@ fn collect(listed: &Value, project: &str, servers: &mut Vec<Server>) {
         } else {
             format!("{name} of {project}")
         };
-        servers.push(Server {
+        servers.push(ServerEntry {
             name,
-            off: entry.get("disabled") == Some(&Value::Bool(true))
+            disabled: entry.get("disabled") == Some(&Value::Bool(true))
                 || entry.get("enabled") == Some(&Value::Bool(false)),
-            launch: Launch::read(entry),
+            connection: Connection::parse(entry),
         });
     }
 }
 
-// === impl Launch ===
+// === impl Connection ===
 
-impl Launch {
-    fn read(entry: &Map<String, Value>) -> Self {
+impl Connection {
+    fn parse(entry: &Map<String, Value>) -> Self {
         for key in ["httpUrl", "serverUrl", "url"] {
             if let Some(Value::String(url)) = entry.get(key) {
-                let kind = entry.get("type").and_then(Value::as_str);
-                return Self::Url {
+                let transport = entry.get("type").and_then(Value::as_str);
+                return Self::Http {
                     url: url.clone(),
                     key,
-                    kind: kind.map(str::to_lowercase),
-                    token: Token::read(entry),
+                    transport: transport.map(str::to_lowercase),
+                    token: Token::parse(entry),
                 };
             }
         }
@@ -154,11 +156,11 @@ impl Launch {
         let mut args = words(entry.get("args"));
         let command = match entry.get("command") {
             Some(Value::String(command)) => command.clone(),
-            // The program and its arguments in one.
+            // The program and its arguments in one list.
             Some(Value::Array(_)) => {
                 let mut all = words(entry.get("command"));
                 if all.is_empty() {
-                    return Self::Nothing;
+                    return Self::Missing;
                 }
                 let command = all.remove(0);
                 args.splice(..0, all);
@@ -169,7 +171,7 @@ impl Launch {
                 let path = command.get("path").and_then(Value::as_str);
                 path.unwrap_or_default().to_owned()
             }
-            _ => return Self::Nothing,
+            _ => return Self::Missing,
         };
         let env =
             (entry.get("env").or_else(|| entry.get("environment"))).and_then(Value::as_object);
@@ -181,33 +183,34 @@ impl Launch {
             };
             Some((name.clone(), value))
         });
-        Self::Command {
+        Self::Stdio {
             command,
             args,
             env: env.collect(),
         }
     }
 
-    /// Whether what is started or reached is called kubecrier.
-    pub(super) fn names_us(&self) -> bool {
+    /// Whether the command or the URL names kubecrier.
+    pub(super) fn names_kubecrier(&self) -> bool {
         match self {
-            Self::Command { command, args, .. } => {
-                is_us(command)
-                    || (STARTERS.contains(&base(command)) && args.iter().any(|arg| is_us(arg)))
+            Self::Stdio { command, args, .. } => {
+                is_kubecrier(command)
+                    || (LAUNCHERS.contains(&base_name(command))
+                        && args.iter().any(|arg| is_kubecrier(arg)))
             }
-            Self::Url { url, .. } => url.to_lowercase().contains("kubecrier"),
-            Self::Nothing => false,
+            Self::Http { url, .. } => url.to_lowercase().contains("kubecrier"),
+            Self::Missing => false,
         }
     }
 }
 
-/// The program itself, and not one that starts it.
-pub(super) fn is_us(command: &str) -> bool {
-    base(command) == "kubecrier"
+/// Whether the command is the program itself, and not one that starts it.
+pub(super) fn is_kubecrier(command: &str) -> bool {
+    base_name(command) == "kubecrier"
 }
 
 /// The name of a program or of an image, without its folder and version.
-fn base(command: &str) -> &str {
+fn base_name(command: &str) -> &str {
     let name = Path::new(command)
         .file_name()
         .and_then(|name| name.to_str());
@@ -219,7 +222,7 @@ fn base(command: &str) -> &str {
 // === impl Token ===
 
 impl Token {
-    fn read(entry: &Map<String, Value>) -> Self {
+    fn parse(entry: &Map<String, Value>) -> Self {
         let has = |key: &str| entry.contains_key(key);
         if has("bearer_token_env_var") || has("env_http_headers") || has("headersHelper") {
             return Self::Unknown;

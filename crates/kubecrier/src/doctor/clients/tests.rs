@@ -6,19 +6,19 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::{
     super::report::{Report, Verdict},
-    entry::{Launch, Token},
+    entry::{Connection, Token},
     *,
 };
 
-/// What stands in for everything that must not be repeated.
+/// A secret that must not be repeated.
 const SECRET: &str = "hunter2hunter2";
 
 /// A home, a project in it, and a folder of programs.
-struct Desk {
+struct Machine {
     dir: TempDir,
 }
 
-impl Desk {
+impl Machine {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         for folder in ["home/.config", "project", "bin"] {
@@ -40,52 +40,52 @@ impl Desk {
 
     /// A program on the PATH.
     fn with_program(self, path: &str) -> Self {
-        let desk = self.with(path, "#!/bin/sh\n");
-        fs::set_permissions(desk.path(path), fs::Permissions::from_mode(0o755)).unwrap();
-        desk
+        let machine = self.with(path, "#!/bin/sh\n");
+        fs::set_permissions(machine.path(path), fs::Permissions::from_mode(0o755)).unwrap();
+        machine
     }
 
-    async fn look(&self) -> Vec<Section> {
-        let places = Places {
+    async fn check(&self) -> Vec<Section> {
+        let paths = SearchPaths {
             home: Some(self.path("home")),
-            settings: Some(self.path("home/.config")),
-            here: Some(self.path("project")),
-            path: vec![self.path("bin")],
+            config: Some(self.path("home/.config")),
+            project: Some(self.path("project")),
+            programs: vec![self.path("bin")],
         };
-        look(&places, &Redactor::new(&[]).unwrap()).await
+        check_clients(&paths, &Redactor::new(&[]).unwrap()).await
     }
 
     /// The report as a person reads it, without what differs from run to run.
     async fn report(&self) -> String {
-        let lines = Report::new(self.look().await).lines(false).join("\n");
-        let us = env::current_exe().unwrap();
+        let lines = Report::new(self.check().await).lines(false).join("\n");
+        let program = env::current_exe().unwrap();
         lines
             .replace(self.dir.path().to_str().unwrap(), "DIR")
-            .replace(us.to_str().unwrap(), "US")
+            .replace(program.to_str().unwrap(), "US")
     }
 }
 
 #[tokio::test]
-async fn nothing_there_is_no_failure() {
-    let desk = Desk::new();
-    let sections = desk.look().await;
+async fn no_configuration_is_no_failure() {
+    let machine = Machine::new();
+    let sections = machine.check().await;
     assert_eq!(sections.len(), 1);
     assert_eq!(sections[0].findings[0].verdict, Verdict::Ok);
-    // Nor is a file that says nothing of us, however broken.
-    let desk = desk
+    // Nor is a file without an entry for kubecrier, however broken.
+    let machine = machine
         .with(
             "home/.claude.json",
             r#"{"mcpServers": {"other": {"command": "x"}}}"#,
         )
         .with("project/.mcp.json", "{ not json");
-    let report = desk.report().await;
+    let report = machine.report().await;
     assert!(report.contains("2 configurations"), "{report}");
     assert!(report.ends_with("all is well"), "{report}");
 }
 
 #[tokio::test]
-async fn what_is_started_is_judged() {
-    let desk = Desk::new()
+async fn commands_are_checked() {
+    let machine = Machine::new()
         .with_program("bin/kubecrier")
         .with("home/not-executable/kubecrier", "")
         .with(
@@ -126,14 +126,14 @@ async fn what_is_started_is_judged() {
             "home/.config/opencode/opencode.json",
             r#"{"mcp": {"k": {"type": "local", "command": ["env", "A=hunter2hunter2", "kubecrier"]}}}"#,
         );
-    let report = desk.report().await;
+    let report = machine.report().await;
     assert!(!report.contains(SECRET), "{report}");
     insta::assert_snapshot!(report);
 }
 
 #[tokio::test]
-async fn addresses_that_cannot_be_right_are_said_without_asking_anybody() {
-    let desk = Desk::new()
+async fn urls_that_cannot_work_are_reported_without_a_request() {
+    let machine = Machine::new()
         .with(
             "project/.mcp.json",
             r#"{"mcpServers": {
@@ -147,18 +147,18 @@ async fn addresses_that_cannot_be_right_are_said_without_asking_anybody() {
             "home/.gemini/settings.json",
             r#"{"mcpServers": {"kubecrier": {"url": "http://127.0.0.1:1/mcp"}}}"#,
         )
-        // Nobody is there.
+        // No server listens there.
         .with(
             "home/.codeium/windsurf/mcp_config.json",
             r#"{"mcpServers": {"kubecrier": {"serverUrl": "http://me:hunter2hunter2@127.0.0.1:1/mcp?key=hunter2hunter2"}}}"#,
         );
-    let report = desk.report().await;
+    let report = machine.report().await;
     assert!(!report.contains(SECRET), "{report}");
     insta::assert_snapshot!(report);
 }
 
-/// A server that refuses everything and repeats the secret that it was sent, that many
-/// bytes after the beginning.
+/// A server that refuses every request and repeats the secret that it was sent, after so
+/// many bytes of padding.
 async fn echo(padding: usize) -> (std::net::SocketAddr, tokio::task::JoinSet<()>) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -169,13 +169,13 @@ async fn echo(padding: usize) -> (std::net::SocketAddr, tokio::task::JoinSet<()>
             let mut head = vec![0; 4096];
             let count = stream.read(&mut head).await.unwrap();
             let head = String::from_utf8_lossy(&head[..count]).into_owned();
-            // By itself, it does not look like a secret.
-            let told = if head.contains(SECRET) {
+            // The secret alone does not look like one.
+            let repeated = if head.contains(SECRET) {
                 SECRET
             } else {
                 "nothing"
             };
-            let body = format!("{}{told}", "x".repeat(padding));
+            let body = format!("{}{repeated}", "x".repeat(padding));
             let answer = format!(
                 "HTTP/1.1 500 Oh\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
                 body.len()
@@ -187,7 +187,7 @@ async fn echo(padding: usize) -> (std::net::SocketAddr, tokio::task::JoinSet<()>
 }
 
 #[tokio::test]
-async fn a_server_that_repeats_what_it_was_told_is_not_repeated() {
+async fn a_secret_that_a_server_repeats_is_redacted() {
     for (padding, url, headers) in [
         (0, "mcp", true),
         (0, "mcp?key=hunter2hunter2", false),
@@ -200,16 +200,16 @@ async fn a_server_that_repeats_what_it_was_told_is_not_repeated() {
             server["headers"] = serde_json::json!({"Authorization": format!("Bearer {SECRET}")});
         }
         let file = serde_json::json!({"mcpServers": {"kubecrier": server}});
-        let desk = Desk::new().with("home/.cursor/mcp.json", &file.to_string());
-        let report = desk.report().await;
+        let machine = Machine::new().with("home/.cursor/mcp.json", &file.to_string());
+        let report = machine.report().await;
         assert!(report.contains("[redacted]"), "{report}");
         assert!(!report.contains(&SECRET[..5]), "{report}");
     }
 }
 
 #[tokio::test]
-async fn a_broken_file_that_names_us_is_said_with_its_line() {
-    let desk = Desk::new()
+async fn a_broken_file_that_names_kubecrier_is_reported_with_its_line() {
+    let machine = Machine::new()
         .with(
             "project/.mcp.json",
             "{\n  \"mcpServers\": {\n    // no comments here\n    \"kubecrier\": {\"command\": \"hunter2hunter2\"}\n  }\n}\n",
@@ -222,7 +222,7 @@ async fn a_broken_file_that_names_us_is_said_with_its_line() {
             "home/.codex/config.toml",
             "[mcp_servers.kubecrier]\ncommand = hunter2hunter2\n",
         );
-    let report = desk.report().await;
+    let report = machine.report().await;
     assert!(!report.contains(SECRET), "{report}");
     insta::assert_snapshot!(report);
 }
@@ -230,8 +230,8 @@ async fn a_broken_file_that_names_us_is_said_with_its_line() {
 #[tokio::test]
 async fn a_name_cannot_act_on_the_terminal() {
     let entry = r#"{"mcpServers": {"kubecrier\u001b[2J": {"command": "x"}}}"#;
-    let desk = Desk::new().with("home/.cursor/mcp.json", entry);
-    let report = desk.report().await;
+    let machine = Machine::new().with("home/.cursor/mcp.json", entry);
+    let report = machine.report().await;
     assert!(
         report.contains("kubecrier") && !report.contains('\u{1b}'),
         "{report:?}"
@@ -239,74 +239,74 @@ async fn a_name_cannot_act_on_the_terminal() {
 }
 
 #[test]
-fn the_words_of_different_clients_mean_the_same() {
-    let only = |text: &str, form, key| {
-        let mut servers = entry::read(text, form, key).unwrap();
+fn entries_of_different_clients_mean_the_same() {
+    let only = |text: &str, format, key| {
+        let mut servers = entry::parse(text, format, key).unwrap();
         assert_eq!(servers.len(), 1, "{text}");
-        servers.remove(0).launch
+        servers.remove(0).connection
     };
-    let start = Launch::Command {
+    let start = Connection::Stdio {
         command: "kubecrier".to_owned(),
         args: vec!["--context".to_owned(), "a".to_owned()],
         env: vec![("KUBECONFIG".to_owned(), "/k".to_owned())],
     };
-    for (text, form, key) in [
+    for (text, format, key) in [
         (
             r#"{"mcpServers": {"k": {"command": "kubecrier", "args": ["--context", "a"], "env": {"KUBECONFIG": "/k"}}}}"#,
-            Form::Json,
+            FileFormat::Json,
             "mcpServers",
         ),
         (
             r#"{"mcp": {"k": {"command": ["kubecrier", "--context", "a"], "environment": {"KUBECONFIG": "/k"}}}}"#,
-            Form::Jsonc,
+            FileFormat::Jsonc,
             "mcp",
         ),
         (
             r#"{"context_servers": {"k": {"command": {"path": "kubecrier", "args": ["--context", "a"]}, "env": {"KUBECONFIG": "/k"}}}}"#,
-            Form::Jsonc,
+            FileFormat::Jsonc,
             "context_servers",
         ),
         (
             "[mcp_servers.k]\ncommand = \"kubecrier\"\nargs = [\"--context\", \"a\"]\nenv = { KUBECONFIG = \"/k\" }",
-            Form::Toml,
+            FileFormat::Toml,
             "mcp_servers",
         ),
     ] {
-        assert_eq!(only(text, form, key), start, "{text}");
+        assert_eq!(only(text, format, key), start, "{text}");
     }
-    for (text, form, key, token) in [
+    for (text, format, key, token) in [
         (
             r#"{"servers": {"k": {"url": "http://x/mcp", "headers": {"authorization": "bearer abc"}}}}"#,
-            Form::Jsonc,
+            FileFormat::Jsonc,
             "servers",
             Token::Bearer("abc".to_owned()),
         ),
         (
             r#"{"servers": {"k": {"url": "http://x/mcp", "headers": {"Authorization": "Bearer ${input:t}"}}}}"#,
-            Form::Jsonc,
+            FileFormat::Jsonc,
             "servers",
             Token::Unknown,
         ),
         (
             "[mcp_servers.k]\nurl = \"http://x/mcp\"\nbearer_token_env_var = \"T\"",
-            Form::Toml,
+            FileFormat::Toml,
             "mcp_servers",
             Token::Unknown,
         ),
         (
             "[mcp_servers.k]\nurl = \"http://x/mcp\"",
-            Form::Toml,
+            FileFormat::Toml,
             "mcp_servers",
             Token::None,
         ),
     ] {
-        let expected = Launch::Url {
+        let expected = Connection::Http {
             url: "http://x/mcp".to_owned(),
             key: "url",
-            kind: None,
+            transport: None,
             token,
         };
-        assert_eq!(only(text, form, key), expected, "{text}");
+        assert_eq!(only(text, format, key), expected, "{text}");
     }
 }
 
@@ -316,10 +316,10 @@ proptest! {
         text in "[{}\\[\\]\":,/*a-z0-9 \\n]{0,60}|\\PC{0,40}",
         strict in any::<bool>(),
     ) {
-        let form = if strict { Form::Json } else { Form::Jsonc };
-        for (form, key) in [(form, "mcpServers"), (Form::Toml, "mcp_servers")] {
-            if let Err(broken) = entry::read(&text, form, key) {
-                prop_assert!(broken.line >= 1 && broken.line <= text.lines().count() + 1);
+        let format = if strict { FileFormat::Json } else { FileFormat::Jsonc };
+        for (format, key) in [(format, "mcpServers"), (FileFormat::Toml, "mcp_servers")] {
+            if let Err(error) = entry::parse(&text, format, key) {
+                prop_assert!(error.line >= 1 && error.line <= text.lines().count() + 1);
             }
         }
     }

@@ -4,12 +4,15 @@ use std::{
     fs,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
-    time::Duration,
+    sync::atomic::{AtomicU64, Ordering},
 };
 
 use serde_json::{Value, json};
 
-use super::{File, Http, StdioSession, command, kubeconfig};
+use super::{File, Http, HttpSession, StdioSession, Stream, command, kubeconfig};
+
+/// A resource of [`Project::new`], whose changes mark how far a session has heard.
+pub(crate) const MARKER: &str = "file://./resources/one.txt";
 
 /// A project folder that goes with its test.
 pub(crate) struct Project {
@@ -60,13 +63,31 @@ impl Project {
 
     /// Writes a file as an editor does: a new one, renamed over the old.
     pub(crate) fn write(&self, path: &str, text: &str, mode: u32) -> PathBuf {
-        let path = self.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        let draft = path.with_extension("draft~");
-        fs::write(&draft, text).unwrap();
-        fs::set_permissions(&draft, fs::Permissions::from_mode(mode)).unwrap();
-        fs::rename(&draft, &path).unwrap();
-        path
+        write(self.path().join(path), text, mode)
+    }
+
+    /// Changes the marker.
+    pub(crate) fn mark(&self) {
+        mark(self.path());
+    }
+
+    /// What the session is told before the marker's change; see [`before_marker`].
+    pub(crate) async fn before_marker(
+        &self,
+        session: &HttpSession,
+        stream: &mut Stream,
+    ) -> Vec<Value> {
+        before_marker(self.path(), session, stream).await
+    }
+
+    /// Nothing waits to be told to the session.
+    pub(crate) async fn expect_nothing_before_marker(
+        &self,
+        session: &HttpSession,
+        stream: &mut Stream,
+    ) {
+        let before = self.before_marker(session, stream).await;
+        assert!(before.is_empty(), "{before:?}");
     }
 
     pub(crate) fn tool(&self, name: &str, script: &str) {
@@ -107,6 +128,47 @@ impl Project {
     }
 }
 
+fn write(path: PathBuf, text: &str, mode: u32) -> PathBuf {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let draft = path.with_extension("draft~");
+    fs::write(&draft, text).unwrap();
+    fs::set_permissions(&draft, fs::Permissions::from_mode(mode)).unwrap();
+    fs::rename(&draft, &path).unwrap();
+    path
+}
+
+fn mark(root: &Path) {
+    static MARKS: AtomicU64 = AtomicU64::new(0);
+    let text = format!("mark {}", MARKS.fetch_add(1, Ordering::Relaxed));
+    write(root.join("resources/one.txt"), &text, 0o644);
+}
+
+/// Everything that a session is told before two changes of the marker in the folder
+/// `root` are. Each is found by another pass over the folder, and lists and resources
+/// are told by different tasks: what the first pass finds is told before the second.
+pub(crate) async fn before_marker(
+    root: &Path,
+    session: &HttpSession,
+    stream: &mut Stream,
+) -> Vec<Value> {
+    let marker = json!({"uri": MARKER});
+    let answer = session.rpc("resources/subscribe", marker.clone()).await;
+    assert_eq!(answer["result"], json!({}), "{answer}");
+    let mut before = Vec::new();
+    for _ in 0..2 {
+        mark(root);
+        loop {
+            let message = stream.next().await;
+            if message["params"]["uri"] == MARKER {
+                break;
+            }
+            before.push(message);
+        }
+    }
+    session.rpc("resources/unsubscribe", marker).await;
+    before
+}
+
 fn copy(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap().path();
@@ -120,19 +182,6 @@ fn copy(from: &Path, to: &Path) {
             let mode = fs::metadata(&entry).unwrap().permissions().mode() & 0o755;
             fs::set_permissions(&target, fs::Permissions::from_mode(mode)).unwrap();
         }
-    }
-}
-
-// === impl StdioSession ===
-
-impl StdioSession {
-    /// Everything that is said until nothing has been said for so long.
-    pub(crate) fn until_quiet(&self, time: Duration) -> Vec<Value> {
-        let mut all = Vec::new();
-        while let Ok(line) = self.lines.recv_timeout(time) {
-            all.push(serde_json::from_str(&line).unwrap());
-        }
-        all
     }
 }
 

@@ -1,7 +1,5 @@
 //! Reads server-sent events as they come.
 
-use std::time::Duration;
-
 use serde_json::Value;
 
 use super::{PATIENCE, judge};
@@ -48,13 +46,6 @@ impl Stream {
             Ok(Some(message)) => message,
             Ok(None) => panic!("the stream ended: {:?}", self.buffer),
             Err(elapsed) => panic!("{elapsed}, no message; so far {:?}", self.buffer),
-        }
-    }
-
-    /// Nothing but comments comes in that time, and the stream stays open.
-    pub(crate) async fn expect_silence(&mut self, time: Duration) {
-        if let Ok(message) = tokio::time::timeout(time, self.message()).await {
-            panic!("silence was expected: {message:?}");
         }
     }
 

@@ -1,7 +1,5 @@
 //! A client that has set a level, reads its stream, and looks at messages only.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
 use super::{HttpSession, Stream};
@@ -52,14 +50,5 @@ impl<'a> Subscriber<'a> {
         let message = self.message().await;
         assert_eq!(message["data"]["subscriptionId"], id, "{message}");
         message["data"].clone()
-    }
-
-    /// No message comes in that time.
-    pub(crate) async fn silence(&mut self, time: Duration) {
-        let quiet = async {
-            let message = self.message().await;
-            panic!("silence was expected: {message}");
-        };
-        let _elapsed = tokio::time::timeout(time, quiet).await;
     }
 }

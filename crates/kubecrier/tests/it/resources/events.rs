@@ -1,7 +1,5 @@
 //! `k8s://.../events`.
 
-use std::time::Duration;
-
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
@@ -100,13 +98,20 @@ async fn both_eras_are_told_once_of_each_event_through_one_watch() {
     // Whoever reads now sees at least what was told.
     let content = read(&http, warnings).await;
     assert_eq!(messages(&content), ["it happened"]);
-    session.silence(Duration::from_millis(300)).await;
-    listen.silence(Duration::from_millis(300)).await;
+    // Nothing twice: it would come before the next.
+    happen("told", "Normal", "Pulled").await;
+    let next = session.update().await;
+    assert_eq!((&*next.0, &next.1["seq"]), (all, &json!(4)));
+    assert_eq!(listen.update().await, next);
     let stats: Value = http.get("/stats").await.json().await.unwrap();
     let watches = stats.to_string().matches("dev/told").count();
     assert_eq!(watches, 1, "one watch for all of them: {stats}");
     http.rpc("resources/unsubscribe", json!({"uri": all})).await;
     happen("told", "Normal", "Pulled").await;
-    assert_eq!(listen.update().await.1["seq"], 4);
-    session.silence(Duration::from_millis(300)).await;
+    assert_eq!(listen.update().await.1["seq"], 5);
+    for seq in [6, 7] {
+        happen("told", "Warning", "BackOff").await;
+        assert_eq!(listen.update().await.1["seq"], seq);
+        assert_eq!(session.update().await.0, warnings);
+    }
 }

@@ -205,7 +205,7 @@ async fn a_send_that_fails_for_ever_is_one_record_and_one_count() {
     let Some(bed) = testbed::shared() else { return };
     let cluster = bed.dev();
     let bench = Bench::new(cluster, "permanent").await;
-    let mut failures = 0;
+    let (mut failures, mut sends_so_far) = (0, 0);
     for case in CASES {
         let Case { resource_type, .. } = case;
         let uri = bench.uri(case);
@@ -219,6 +219,7 @@ async fn a_send_that_fails_for_ever_is_one_record_and_one_count() {
             let mut ear = Ear::listen(&bench.http, &[&uri]).await;
             ear.update().await;
             let before = bench.records("a send fails on purpose").len();
+            assert_eq!(before, sends_so_far, "what was given up is not sent again");
             bench.plan(&format!("{resource_type} {error} ever\n"));
             bench
                 .change(cluster, case, &format!("lost-to-{error}"))
@@ -234,6 +235,7 @@ async fn a_send_that_fails_for_ever_is_one_record_and_one_count() {
             assert!(fields["error_message"].is_string(), "{record}");
             let sent = bench.records("a send fails on purpose").split_off(before);
             assert_eq!(sent.len(), sends, "given up: {error}");
+            sends_so_far += sends;
             paused(&sent);
             let (all, one) = bench.counted(resource_type, error).await;
             assert_eq!((all, one), (failures as u64, 1), "{resource_type} {error}");

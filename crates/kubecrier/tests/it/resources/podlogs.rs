@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use testbed::{LogScript, NodeEndpoint, User};
+use tokio::time::Instant;
 
 use super::{Ear, read_modern, stage, subscribe};
 use crate::harness::{Http, PATIENCE, one_context};
@@ -63,10 +64,16 @@ async fn a_log_is_followed_once_for_all_and_told_in_both_eras() {
     let metrics = http.get("/metrics").await.text().await.unwrap();
     assert!(metrics.contains("kubecrier_log_follows 1"), "{metrics}");
     drop(listen);
+    subscribe(&http, spelled).await;
     http.rpc("resources/unsubscribe", json!({"uri": uri})).await;
     node.append(container, "and again");
     second.until("and again").await;
-    session.silence(Duration::from_millis(700)).await;
+    // What was told of the first URI comes before this.
+    node.append(container, "for the last time");
+    let told = session.up_to("for the last time").await;
+    assert!(told.iter().all(|(uri, _)| uri == spelled), "{told:?}");
+    let unsubscribed = http.rpc("resources/unsubscribe", json!({"uri": spelled}));
+    assert_eq!(unsubscribed.await["result"], json!({}));
     assert_eq!(other.delete().await, 202);
     followed(node, container, 0).await;
 }
@@ -175,10 +182,19 @@ async fn what_a_kubelet_says_of_itself_is_a_failure_and_no_line() {
     let failing = ear.until(words).await;
     assert_eq!(failing["state"], "failing", "{failing}");
     assert!(lines(&failing).is_empty(), "{failing}");
-    // It is tried again meanwhile.
-    ear.silence(Duration::from_secs(4)).await;
+    // It is tried again, and again, and told once.
+    let asked = || {
+        let all = node.requests();
+        all.iter().filter(|one| one.container == container).count()
+    };
+    let (before, began) = (asked(), Instant::now());
+    while asked() < before + 2 {
+        assert!(began.elapsed() < PATIENCE, "it is not tried again");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     node.set_log(container, log);
-    ear.until("followed from here on").await;
+    let told = ear.up_to("followed from here on").await;
+    assert_eq!(told.len(), 1, "{told:?}");
     node.append(container, "working");
     let update = ear.until("working").await;
     assert_eq!(

@@ -10,11 +10,11 @@ use tokio::sync::mpsc;
 
 use super::*;
 use crate::{caller::Caller, sessions::SessionLimits};
-use kubecrier_core::slices::{SLICE, Slices};
+use kubecrier_core::flush_clock::{FLUSH_INTERVAL, FlushClock};
 
-fn entry(messages_max: usize) -> Arc<Entry> {
+fn entry(messages_max: usize) -> Arc<HttpSession> {
     let metrics = mcp_notify::Metrics::default();
-    let sessions = Sessions::new(SessionLimits::default(), metrics, Slices::from_now());
+    let sessions = Sessions::new(SessionLimits::default(), metrics, FlushClock::start());
     let limits = OutboxLimits {
         messages_max,
         bytes_max: 1 << 20,
@@ -22,12 +22,12 @@ fn entry(messages_max: usize) -> Arc<Entry> {
     let session = Session::builder()
         .outbox(OutboxConfig::default().limits(limits))
         .build("s");
-    let admission = sessions.gate().enter(&Caller::current()).unwrap();
-    Arc::new(Entry::new(
+    let permit = sessions.limiter().acquire(&Caller::current()).unwrap();
+    Arc::new(HttpSession::new(
         session,
-        admission,
+        permit,
         mpsc::channel(1).0,
-        Slices::from_now(),
+        FlushClock::start(),
     ))
 }
 
@@ -39,7 +39,7 @@ fn numbered(number: usize) -> Notification {
 }
 
 /// Everything the body has now, and whether it has ended.
-fn drain(body: &mut Events) -> (String, bool) {
+fn drain(body: &mut SseStream) -> (String, bool) {
     let mut text = String::new();
     let mut cx = Context::from_waker(Waker::noop());
     loop {
@@ -71,7 +71,7 @@ async fn what_waits_is_written_in_order_and_counted_as_delivered() {
         3,
         "no stream: pending, no success"
     );
-    let mut body = Events::new(Arc::clone(&entry), None);
+    let mut body = SseStream::new(Arc::clone(&entry), None);
     let (text, ended) = drain(&mut body);
     assert_eq!(ids(&text), [1, 2, 3]);
     let places: Vec<_> = (0..3)
@@ -89,7 +89,7 @@ async fn what_a_stalled_reader_lost_is_announced_in_its_place() {
     for number in 0..10 {
         let _accounted = entry.session.push(numbered(number));
     }
-    let (text, _) = drain(&mut Events::new(Arc::clone(&entry), None));
+    let (text, _) = drain(&mut SseStream::new(Arc::clone(&entry), None));
     let gap = text
         .find("notifications/stream/gap")
         .expect("the gap is told");
@@ -109,8 +109,8 @@ async fn a_client_that_was_away_for_too_long_is_told_how_much_it_missed() {
     for number in 0..1000 {
         let _queued = entry.session.push(numbered(number));
     }
-    drop(drain(&mut Events::new(Arc::clone(&entry), None)));
-    let (text, _) = drain(&mut Events::new(Arc::clone(&entry), Some(10)));
+    drop(drain(&mut SseStream::new(Arc::clone(&entry), None)));
+    let (text, _) = drain(&mut SseStream::new(Arc::clone(&entry), Some(10)));
     let shown = ids(&text);
     assert_eq!(shown.last(), Some(&1000));
     let missing = shown[0] - 11;
@@ -124,7 +124,7 @@ async fn a_client_that_was_away_for_too_long_is_told_how_much_it_missed() {
 #[tokio::test(start_paused = true)]
 async fn a_quiet_stream_shows_that_it_lives() {
     let entry = entry(4);
-    let mut body = Events::new(entry, None);
+    let mut body = SseStream::new(entry, None);
     assert_eq!(drain(&mut body).0, "retry: 3000\n\n");
     assert_eq!(drain(&mut body).0, "");
     tokio::time::advance(KEEP_ALIVE + Duration::from_millis(1)).await;
@@ -138,7 +138,7 @@ async fn a_quiet_stream_shows_that_it_lives() {
 #[tokio::test(start_paused = true)]
 async fn the_end_of_a_session_ends_its_stream() {
     let entry = entry(4);
-    let mut body = Events::new(Arc::clone(&entry), None);
+    let mut body = SseStream::new(Arc::clone(&entry), None);
     drop(drain(&mut body));
     entry.session.close(mcp_notify::CloseReason::Requested);
     let (text, ended) = drain(&mut body);
@@ -154,8 +154,8 @@ async fn one_message_is_the_same_bytes_for_every_session() {
         two.session.push(notification),
     );
     let frames = [&one, &two].map(|entry| {
-        drop(drain(&mut Events::new(Arc::clone(entry), None)));
-        let sending = entry.sending.lock();
+        drop(drain(&mut SseStream::new(Arc::clone(entry), None)));
+        let sending = entry.outbound.lock();
         sending.replay.after(0).messages[0].1.pieces()[0].as_ptr()
     });
     assert_eq!(frames[0], frames[1], "shared, not copied");
@@ -173,7 +173,7 @@ async fn what_a_stalled_stream_took_the_next_one_writes() {
         let _queued = entry.session.push(large);
     }
     let mut cx = Context::from_waker(Waker::noop());
-    let mut stalled = Events::new(Arc::clone(&entry), None);
+    let mut stalled = SseStream::new(Arc::clone(&entry), None);
     // The greeting and one chunk, then its socket is full.
     let mut seen = String::new();
     for _ in 0..2 {
@@ -183,7 +183,7 @@ async fn what_a_stalled_stream_took_the_next_one_writes() {
         seen.push_str(std::str::from_utf8(frame.data_ref().unwrap()).unwrap());
     }
     let _queued = entry.session.push(numbered(1));
-    let mut next = Events::new(Arc::clone(&entry), None);
+    let mut next = SseStream::new(Arc::clone(&entry), None);
     let (rest, _) = drain(&mut next);
     let all: Vec<_> = ids(&seen).into_iter().chain(ids(&rest)).collect();
     assert_eq!(
@@ -229,13 +229,13 @@ proptest! {
                 pushed += 1;
             }
             if reopens {
-                body = Some(Events::new(Arc::clone(&entry), None));
+                body = Some(SseStream::new(Arc::clone(&entry), None));
             }
             if let Some(body) = body.as_mut().filter(|_| reads) {
                 text.push_str(&drain(body).0);
             }
         }
-        let mut last = Events::new(Arc::clone(&entry), None);
+        let mut last = SseStream::new(Arc::clone(&entry), None);
         text.push_str(&drain(&mut last).0);
         let (mut next, mut missing) = (0, 0);
         for line in text.lines().filter_map(|line| line.strip_prefix("data: ")) {
@@ -264,7 +264,7 @@ proptest! {
         let sessions = Arc::new(Sessions::new(
             SessionLimits::default(),
             mcp_notify::Metrics::default(),
-            Slices::from_now(),
+            FlushClock::start(),
         ));
         let mut headers = HeaderMap::new();
         for (name, value) in [
@@ -314,20 +314,20 @@ async fn what_comes_closely_shares_a_write_and_what_comes_alone_waits_for_nothin
     let push = |number| {
         let _queued = entry.session.push(numbered(number));
     };
-    let mut body = Events::new(Arc::clone(&entry), None);
+    let mut body = SseStream::new(Arc::clone(&entry), None);
     drop(drain(&mut body));
-    tokio::time::advance(SLICE / 2).await;
+    tokio::time::advance(FLUSH_INTERVAL / 2).await;
     push(0);
     assert_eq!(ids(&drain(&mut body).0), [1], "it came alone");
     push(1);
     assert_eq!(drain(&mut body).0, "", "one write in a slice");
     push(2);
-    tokio::time::advance(SLICE).await;
+    tokio::time::advance(FLUSH_INTERVAL).await;
     assert_eq!(ids(&drain(&mut body).0), [2, 3]);
-    // Whoever waits is woken for the first of them, and then by the clock.
+    // A waiting reader is woken for the first of them, and then by the clock.
     let woken = Arc::new(Woken::default());
     let waker = Waker::from(Arc::clone(&woken));
-    let poll = |body: &mut Events| {
+    let poll = |body: &mut SseStream| {
         let next = Pin::new(body).poll_frame(&mut Context::from_waker(&waker));
         next.is_ready()
     };
@@ -337,14 +337,14 @@ async fn what_comes_closely_shares_a_write_and_what_comes_alone_waits_for_nothin
     assert!(!poll(&mut body), "it rests");
     push(4);
     assert_eq!(woken.0.load(Ordering::Relaxed), 1);
-    assert!(entry.ask(Bytes::from_static(b"{}")));
+    assert!(entry.enqueue_request(Bytes::from_static(b"{}")));
     assert!(!poll(&mut body), "it still rests");
     let before = woken.0.load(Ordering::Relaxed);
-    tokio::time::advance(SLICE).await;
+    tokio::time::advance(FLUSH_INTERVAL).await;
     assert_eq!(woken.0.load(Ordering::Relaxed), before + 1, "by the clock");
     assert_eq!(ids(&drain(&mut body).0), [4, 5, 6], "what we ask, too");
     // Nothing came in a whole slice: what comes next comes alone.
-    tokio::time::advance(SLICE).await;
+    tokio::time::advance(FLUSH_INTERVAL).await;
     assert!(!poll(&mut body));
     let before = woken.0.load(Ordering::Relaxed);
     push(5);
@@ -363,9 +363,9 @@ async fn a_burst_does_not_wait_until_there_is_no_room() {
     let push = |number| {
         let _queued = entry.session.push(numbered(number));
     };
-    let mut body = Events::new(Arc::clone(&entry), None);
+    let mut body = SseStream::new(Arc::clone(&entry), None);
     drop(drain(&mut body));
-    tokio::time::advance(SLICE / 2).await;
+    tokio::time::advance(FLUSH_INTERVAL / 2).await;
     push(0);
     drop(drain(&mut body));
     let woken = Arc::new(Woken::default());
@@ -394,14 +394,14 @@ async fn a_burst_does_not_wait_until_there_is_no_room() {
 #[tokio::test(start_paused = true)]
 async fn what_others_gathered_does_not_wait_again() {
     let entry = entry(100);
-    let mut body = Events::new(Arc::clone(&entry), None);
+    let mut body = SseStream::new(Arc::clone(&entry), None);
     drop(drain(&mut body));
     let woken = Arc::new(Woken::default());
     let waker = Waker::from(Arc::clone(&woken));
     let mut number = 0;
     for slice in 0..10_usize {
         let now = Instant::now();
-        tokio::time::advance(entry.slices.handed_out(now) - now).await;
+        tokio::time::advance(entry.flush_clock.next_flush(now) - now).await;
         let by_pushes = slice.saturating_sub(1);
         assert_eq!(woken.0.load(Ordering::Relaxed), by_pushes, "by no clock");
         // Of two clusters, or of two subscriptions.

@@ -1,5 +1,5 @@
-//! What the code of a tool does not say: whether it notifies, and what a good example
-//! is. A tool without an entry here fails the test.
+//! What the code of a tool does not say: which notifications it causes, and an example.
+//! A tool without an entry here fails the test.
 
 use super::notifications::Notifies;
 use crate::{
@@ -7,8 +7,8 @@ use crate::{
     tools::{nodes_top, pods_top},
 };
 
-/// What there is to know of a tool.
-pub(super) struct About {
+/// The hand-written part of a tool's page.
+pub(super) struct ToolDoc {
     pub(super) tool: &'static str,
     pub(super) notifies: Notifies,
     pub(super) example: Example,
@@ -18,22 +18,22 @@ pub(super) struct About {
 
 /// A call that shows what a tool is for.
 pub(super) enum Example {
-    /// Called on the demo's cluster, after these steps. `"$name"` stands for what the
-    /// call before answered.
+    /// A call on the demo's cluster, after these steps. `"$name"` is replaced by that
+    /// field of the previous answer.
     Called {
         before: &'static [Step],
         arguments: &'static str,
     },
-    /// What that cluster does not have, from made-up rows.
+    /// Made-up rows, where the demo's cluster has no data.
     Made {
         arguments: &'static str,
         answer: fn() -> Output,
     },
 }
 
-/// What goes before an example.
+/// A step before an example.
 pub(super) enum Step {
-    /// The story goes on for so many seconds.
+    /// Plays the demo's story for this many seconds.
     Play(u64),
     /// A tool is called.
     Call(&'static str, &'static str),
@@ -58,8 +58,8 @@ const fn asks(
     before: &'static [Step],
     arguments: &'static str,
     wrong: &'static [&'static str],
-) -> About {
-    About {
+) -> ToolDoc {
+    ToolDoc {
         tool,
         notifies: Notifies::WhileItRuns,
         example: Example::Called { before, arguments },
@@ -68,14 +68,14 @@ const fn asks(
 }
 
 /// In the order of the tools.
-pub(super) static ABOUT: &[About] = &[
+pub(super) static ABOUT: &[ToolDoc] = &[
     asks(
         "changes_list",
         CRASHED,
         r#"{"namespace":"shop","since":"15m"}"#,
         &[r#"{"namespace":"shop","since":"yesterday"}"#],
     ),
-    About {
+    ToolDoc {
         tool: "configuration_contexts_list",
         notifies: Notifies::Nothing,
         example: Example::Called {
@@ -94,7 +94,7 @@ pub(super) static ABOUT: &[About] = &[
             r#"{"fieldSelector":"colour=red"}"#,
         ],
     ),
-    About {
+    ToolDoc {
         tool: "events_list_subscriptions",
         notifies: Notifies::Nothing,
         example: Example::Called {
@@ -109,7 +109,7 @@ pub(super) static ABOUT: &[About] = &[
         },
         wrong: &[],
     },
-    About {
+    ToolDoc {
         tool: "events_poll",
         notifies: Notifies::Polls,
         example: Example::Called {
@@ -125,7 +125,7 @@ pub(super) static ABOUT: &[About] = &[
             r#"{"namespace":"shop","cursor":"yesterday"}"#,
         ],
     },
-    About {
+    ToolDoc {
         tool: "events_subscribe",
         notifies: Notifies::Subscribes,
         example: Example::Called {
@@ -138,7 +138,7 @@ pub(super) static ABOUT: &[About] = &[
             r#"{"involvedKind":"certificate"}"#,
         ],
     },
-    About {
+    ToolDoc {
         tool: "events_unsubscribe",
         notifies: Notifies::Unsubscribes,
         example: Example::Called {
@@ -169,7 +169,7 @@ pub(super) static ABOUT: &[About] = &[
         &[r#"{"labelSelector":"a in b"}"#],
     ),
     asks("nodes_list", &[], "{}", &[r#"{"labelSelector":"a in b"}"#]),
-    About {
+    ToolDoc {
         tool: "nodes_top",
         notifies: Notifies::WhileItRuns,
         example: Example::Made {
@@ -212,7 +212,7 @@ pub(super) static ABOUT: &[About] = &[
             r#"{"name":"x","limitBytes":0}"#,
         ],
     ),
-    About {
+    ToolDoc {
         tool: "pods_top",
         notifies: Notifies::WhileItRuns,
         example: Example::Made {

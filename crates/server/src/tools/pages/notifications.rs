@@ -1,25 +1,25 @@
-//! What a page says of notifications: which a tool causes, and what happens when one
-//! cannot be delivered.
+//! The section of a page about notifications: which ones a tool causes, and what
+//! happens when one cannot be delivered.
 
-/// Which notifications a tool causes.
+/// The notifications that a tool causes.
 #[derive(Clone, Copy)]
 pub(super) enum Notifies {
     /// None at all.
     Nothing,
-    /// Progress, and a word on credentials, while a call runs.
+    /// Progress, and a message about credentials, while a call runs.
     WhileItRuns,
     /// Events, for as long as the subscription lives.
     Subscribes,
-    /// None by itself; its feed is a resource that may be followed.
+    /// None; its feed is a resource that can be subscribed to.
     Polls,
-    /// It ends them.
+    /// None; it ends those of a subscription.
     Unsubscribes,
 }
 
 // === impl Notifies ===
 
 impl Notifies {
-    /// For the table of all tools.
+    /// The cell in the table of all tools.
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Nothing => "nothing",
@@ -30,7 +30,7 @@ impl Notifies {
         }
     }
 
-    /// For the page of a tool.
+    /// The text on the page of a tool.
     pub(super) fn text(self) -> &'static str {
         match self {
             Self::Nothing => {
@@ -109,7 +109,7 @@ already on its way may still arrive, and is counted and announced as with \
 subscription from being ended.
 ";
 
-/// What all tools have in common.
+/// The end of the index page: what all tools have in common.
 pub(super) const INDEX: &str = "
 With more than one context in the kubeconfig, every tool that asks a cluster takes `context`. All tools only read \
 (`readOnlyHint`), and `tests/it/read_only.rs` holds them to it. `--toolsets` and `--disabled-tools` choose which are \

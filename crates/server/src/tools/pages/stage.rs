@@ -1,8 +1,8 @@
-//! Where examples are called: the cluster of the demo, with a clock that a test holds.
+//! The stage of examples: the demo's cluster, with a clock that the test controls.
 
 use std::{pin::Pin, sync::Arc};
 
-use demo_cluster::{DemoCluster, Options, Story};
+use demo_cluster::{DemoCluster, Options, Scenario};
 use jiff::{SignedDuration, Timestamp};
 use mcp_notify::{Delivery, Level, LoggingService, OutboxSink, Progress, Session};
 use regex::{Captures, Regex};
@@ -14,12 +14,12 @@ use super::about::Step;
 use crate::{
     caller::Caller,
     output::{Output, cleaned},
-    resources::{Era, Who},
-    running::{Log, Running},
+    reporter::{LogTarget, RequestReporter},
+    resources::{ProtocolEra, Requester},
     server::ToolLimits,
     subscriptions::Subscriptions,
     tools::{
-        Client, Entry, ToolContext, find,
+        ToolClient, ToolContext, ToolEntry, find,
         tests::{graphs, subscriptions},
     },
 };
@@ -28,7 +28,7 @@ use kubecrier_redact::Redactor;
 
 const SEED: u64 = 1;
 
-/// When every example begins.
+/// The time at which every example begins.
 const BEGINNING: &str = "2026-11-15T10:00:00Z";
 
 /// The name that all subscriptions of examples get.
@@ -44,25 +44,25 @@ pub(super) struct Stage {
     contexts: Arc<Contexts>,
     subscriptions: Subscriptions,
     graphs: Graphs,
-    client: Client,
+    client: ToolClient,
     redactor: Redactor,
-    /// What the call before answered.
+    /// The answer of the previous call.
     last: Value,
 }
 
 /// An answer.
 #[derive(Debug)]
-pub(super) struct Called {
+pub(super) struct CallOutcome {
     pub(super) text: String,
     pub(super) data: Value,
     pub(super) failed: bool,
 }
 
 /// An example, with what went before.
-pub(super) struct Made {
+pub(super) struct ExampleOutcome {
     pub(super) before: String,
     pub(super) given: Value,
-    pub(super) called: Called,
+    pub(super) called: CallOutcome,
 }
 
 // === impl Stage ===
@@ -74,7 +74,7 @@ impl Stage {
             starts_at: begins,
             ..Options::default()
         });
-        let story = Story::set_up(&cluster, SEED).unwrap();
+        let scenario = Scenario::set_up(&cluster, SEED).unwrap();
         let redactor = Redactor::new(&[]).unwrap();
         let contexts = Arc::new(Contexts::new(Config {
             kubeconfig: None,
@@ -88,15 +88,15 @@ impl Stage {
         LoggingService::new(Delivery::new(OutboxSink)).set_level(&session, Level::Info);
         Self {
             begins,
-            story: Box::pin(async { drop(story.play().await) }),
+            story: Box::pin(async { drop(scenario.run().await) }),
             subscriptions: subscriptions(&contexts),
             graphs: graphs(&contexts),
             contexts,
-            client: Client {
-                who: Who {
+            client: ToolClient {
+                requester: Requester {
                     session: Some(session),
                     caller: Caller::current(),
-                    era: Era::Legacy,
+                    era: ProtocolEra::Legacy,
                 },
                 pushes: true,
                 stream_open: true,
@@ -108,7 +108,11 @@ impl Stage {
 
     /// Calls a tool after these steps. Ages count whole seconds of the real clock, so
     /// an example that did not begin and end in the same one is called again.
-    pub(super) async fn called(entry: &Entry, before: &[Step], arguments: &str) -> Made {
+    pub(super) async fn called(
+        entry: &ToolEntry,
+        before: &[Step],
+        arguments: &str,
+    ) -> ExampleOutcome {
         for _ in 0..TRIES {
             let second = Timestamp::now().as_second();
             let now = Timestamp::from_second(second).unwrap();
@@ -127,10 +131,10 @@ impl Stage {
                     "the example of {}: {}",
                     entry.name, called.text
                 );
-                return Made {
+                return ExampleOutcome {
                     before: stage.settled(&told),
                     given: serde_json::from_str(&stage.settled(&given.to_string())).unwrap(),
-                    called: Called {
+                    called: CallOutcome {
                         text: stage.settled(&called.text),
                         data: serde_json::from_str(&stage.settled(&called.data.to_string()))
                             .unwrap(),
@@ -142,8 +146,8 @@ impl Stage {
         panic!("the example of {} takes longer than a second", entry.name);
     }
 
-    /// Calls a tool as nobody should.
-    pub(super) async fn refused(entry: &Entry, given: &Value) -> Called {
+    /// Calls a tool with arguments that it must refuse.
+    pub(super) async fn refused(entry: &ToolEntry, given: &Value) -> CallOutcome {
         let called = Self::answer(entry, given).await;
         assert!(
             called.failed,
@@ -154,7 +158,7 @@ impl Stage {
     }
 
     /// Calls a tool before anything has happened.
-    pub(super) async fn answer(entry: &Entry, given: &Value) -> Called {
+    pub(super) async fn answer(entry: &ToolEntry, given: &Value) -> CallOutcome {
         Self::new(Timestamp::now()).call(entry, given).await
     }
 
@@ -178,8 +182,8 @@ impl Stage {
         }
     }
 
-    async fn call(&self, entry: &Entry, given: &Value) -> Called {
-        let running = Running::new(Progress::disabled(), Log::Nowhere);
+    async fn call(&self, entry: &ToolEntry, given: &Value) -> CallOutcome {
+        let reporter = RequestReporter::new(Progress::disabled(), LogTarget::Disabled);
         let draining = CancellationToken::new();
         let context = ToolContext {
             contexts: &self.contexts,
@@ -189,7 +193,7 @@ impl Stage {
             subscriptions: &self.subscriptions,
             graphs: &self.graphs,
             client: &self.client,
-            running: &running,
+            reporter: &reporter,
             draining: &draining,
         };
         let given = given.as_object().cloned().unwrap_or_default();
@@ -198,7 +202,7 @@ impl Stage {
             Err(error) => error.into_result(),
         };
         let result = serde_json::to_value(cleaned(&self.redactor, result)).unwrap();
-        Called {
+        CallOutcome {
             text: result["content"][0]["text"].as_str().unwrap().to_owned(),
             data: result["structuredContent"].clone(),
             failed: result["isError"] == true,
@@ -233,9 +237,9 @@ impl Stage {
     }
 }
 
-// === impl Called ===
+// === impl CallOutcome ===
 
-impl From<Output> for Called {
+impl From<Output> for CallOutcome {
     fn from(output: Output) -> Self {
         Self {
             text: output.text,

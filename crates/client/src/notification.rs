@@ -1,0 +1,134 @@
+//! The notifications of a subscription, as far as they are shown to people.
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// The `data` of a log message: an event, a fault, or the state of a watch.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Notification {
+    pub(crate) cluster: String,
+    pub(crate) event: Option<Event>,
+    pub(crate) fault_id: Option<String>,
+    pub(crate) logs: Vec<LogSample>,
+    pub(crate) context: Option<PodSummary>,
+    pub(crate) error: Option<String>,
+    pub(crate) degraded: Option<bool>,
+    pub(crate) gap: Option<Gap>,
+}
+
+/// An event, pushed or listed.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Event {
+    pub(crate) namespace: String,
+    #[serde(alias = "lastSeen")]
+    pub(crate) timestamp: Option<Timestamp>,
+    #[serde(rename = "type")]
+    pub(crate) kind: String,
+    pub(crate) reason: String,
+    pub(crate) message: String,
+    pub(crate) count: i64,
+    pub(crate) involved_object: ObjectReference,
+}
+
+/// The involved object of an event, or an owner of a pod.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ObjectReference {
+    pub(crate) kind: String,
+    pub(crate) name: String,
+}
+
+/// The end of a log, or why there is none.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct LogSample {
+    pub(crate) container: String,
+    pub(crate) previous: bool,
+    pub(crate) signature: Option<CrashSignature>,
+    pub(crate) sample: Option<String>,
+    pub(crate) error: Option<String>,
+}
+
+/// The kind of a crash, and the line that shows it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct CrashSignature {
+    pub(crate) kind: String,
+    pub(crate) line: String,
+}
+
+/// The pod of a fault.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct PodSummary {
+    pub(crate) node: Option<String>,
+    pub(crate) containers: Vec<ContainerSummary>,
+    pub(crate) owners: Vec<ObjectReference>,
+}
+
+/// A container of the pod.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ContainerSummary {
+    pub(crate) name: String,
+    pub(crate) image: String,
+    pub(crate) state: String,
+    pub(crate) restart_count: i64,
+    pub(crate) last_termination: Option<Termination>,
+}
+
+/// The last termination of a container.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Termination {
+    pub(crate) exit_code: i64,
+    pub(crate) reason: Option<String>,
+}
+
+/// Events may be missing, and why.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Gap {
+    pub(crate) detail: String,
+}
+
+// === impl Notification ===
+
+impl Notification {
+    /// Parses the data of a message; `None` if it is not of a subscription.
+    pub(crate) fn parse(data: &Value) -> Option<Self> {
+        let parsed = Self::deserialize(data).ok()?;
+        let known = parsed.event.is_some() || parsed.degraded.is_some() || parsed.gap.is_some();
+        known.then_some(parsed)
+    }
+
+    /// Whether the event is a fault, which has evidence.
+    pub(crate) fn is_fault(&self) -> bool {
+        self.fault_id.is_some()
+    }
+}
+
+/// A row of `events_list` in the form of a notification.
+pub(crate) fn from_history(context: &str, row: &Value) -> Value {
+    json!({"cluster": context, "event": row, "history": true})
+}
+
+/// The identity of an occurrence, the same whether it is pushed or listed.
+pub(crate) fn event_key(data: &Value) -> String {
+    let event = &data["event"];
+    let seen = event.get("timestamp").or_else(|| event.get("lastSeen"));
+    let object = &event["involvedObject"];
+    let parts = [
+        &data["cluster"],
+        &event["namespace"],
+        &object["kind"],
+        &object["name"],
+        &event["reason"],
+        &event["count"],
+        seen.unwrap_or(&Value::Null),
+    ];
+    parts.map(ToString::to_string).join(" ")
+}

@@ -1,0 +1,257 @@
+//! What to subscribe to, in the arguments of the server's tools.
+
+use regex::Regex;
+use serde_json::{Map, Value, json};
+
+use crate::{ClientError, session::Session};
+
+/// Which events to watch, in which contexts.
+#[derive(Clone, Debug, Default)]
+pub struct WatchRequest {
+    /// Names of contexts; empty for the server's default one.
+    pub contexts: Vec<String>,
+    /// The namespaces, in each context.
+    pub namespaces: NamespaceScope,
+    /// Labels of the involved object.
+    pub label_selector: Option<String>,
+    /// The involved object, as `kind/name`.
+    pub object: Option<String>,
+    /// Types of events; empty for all.
+    pub types: Vec<String>,
+    /// What a reason begins with.
+    pub reason: Option<String>,
+    /// Only warnings about pods, with their evidence.
+    pub faults: bool,
+    /// How far back to list events first, as a duration such as `15m`.
+    pub since: Option<String>,
+}
+
+/// The namespaces of a [`WatchRequest`].
+#[derive(Clone, Debug, Default)]
+pub enum NamespaceScope {
+    /// The context's own namespace, as for kubectl.
+    #[default]
+    Context,
+    /// All namespaces.
+    All,
+    /// Names and patterns.
+    Named(Vec<String>),
+}
+
+/// The part of a [`WatchRequest`] for one context.
+#[derive(Clone, Debug)]
+pub(crate) struct ContextRequest {
+    pub(crate) context: String,
+    /// Names and patterns; empty for all namespaces.
+    namespaces: Vec<String>,
+    /// Whether the namespace is the context's own, and not one that was asked for.
+    is_context_namespace: bool,
+    label_selector: Option<String>,
+    /// Arguments that `events_subscribe` and `events_list` share.
+    filters: Map<String, Value>,
+    faults: bool,
+}
+
+// === impl WatchRequest ===
+
+impl WatchRequest {
+    /// The request of each context; asks the server which contexts there are.
+    pub(crate) async fn resolve(
+        &self,
+        session: &Session,
+    ) -> Result<Vec<ContextRequest>, ClientError> {
+        let listed = session
+            .call_tool("configuration_contexts_list", json!({}))
+            .await?;
+        let listed = listed["contexts"].as_array().cloned().unwrap_or_default();
+        let namespace = |context: &Value| {
+            context["namespace"]
+                .as_str()
+                .unwrap_or("default")
+                .to_owned()
+        };
+        let chosen: Vec<(String, String)> = if self.contexts.is_empty() {
+            let default = listed.iter().find(|context| context["default"] == true);
+            let Some(default) = default else {
+                let names: Vec<_> = listed
+                    .iter()
+                    .filter_map(|context| context["name"].as_str())
+                    .collect();
+                return Err(ClientError::Rpc(format!(
+                    "the server has no default context\nhint: choose with --context: {}",
+                    names.join(", ")
+                )));
+            };
+            let name = default["name"].as_str().unwrap_or_default();
+            vec![(name.to_owned(), namespace(default))]
+        } else {
+            let named = |name: &String| {
+                let context = listed.iter().find(|context| context["name"] == **name);
+                // The server refuses an unknown context, with a better text.
+                (name.clone(), context.map_or_else(String::new, namespace))
+            };
+            self.contexts.iter().map(named).collect()
+        };
+        let request = |(context, namespace): (String, String)| ContextRequest {
+            context,
+            namespaces: match &self.namespaces {
+                NamespaceScope::All => Vec::new(),
+                NamespaceScope::Context => vec![namespace],
+                NamespaceScope::Named(names) => names.clone(),
+            },
+            is_context_namespace: matches!(self.namespaces, NamespaceScope::Context),
+            label_selector: self.label_selector.clone(),
+            filters: self.filters(),
+            faults: self.faults,
+        };
+        Ok(chosen.into_iter().map(request).collect())
+    }
+
+    fn filters(&self) -> Map<String, Value> {
+        let mut filters = Map::new();
+        if let Some(object) = &self.object {
+            filters.insert("for".to_owned(), json!(object));
+        }
+        if !self.types.is_empty() {
+            filters.insert("types".to_owned(), json!(self.types));
+        }
+        if let Some(reason) = &self.reason {
+            filters.insert("reason".to_owned(), json!(reason));
+        }
+        filters
+    }
+}
+
+// === impl ContextRequest ===
+
+impl ContextRequest {
+    /// Arguments of `events_subscribe`.
+    pub(crate) fn subscribe_arguments(&self) -> Value {
+        let mut arguments = self.filters.clone();
+        arguments.insert("context".to_owned(), json!(self.context));
+        if let Some(labels) = &self.label_selector {
+            arguments.insert("labelSelector".to_owned(), json!(labels));
+        }
+        if self.faults {
+            arguments.insert("mode".to_owned(), json!("faults"));
+        }
+        if !self.namespaces.is_empty() {
+            let key = if self.has_patterns() {
+                "namespaceSelector"
+            } else {
+                "namespaces"
+            };
+            arguments.insert(key.to_owned(), json!(self.namespaces));
+        }
+        Value::Object(arguments)
+    }
+
+    /// Arguments of `events_list`, one call per namespace. The tool takes no patterns:
+    /// with one of them, all namespaces are listed and [`ContextRequest::matches`] filters.
+    pub(crate) fn list_arguments(&self, since: &str) -> Vec<Value> {
+        let list = |namespace: Option<&str>| {
+            let mut arguments = self.filters.clone();
+            arguments.insert("context".to_owned(), json!(self.context));
+            arguments.insert("since".to_owned(), json!(since));
+            arguments.insert("limit".to_owned(), json!(500));
+            if self.faults {
+                arguments.insert("types".to_owned(), json!(["Warning"]));
+            }
+            if let Some(namespace) = namespace {
+                arguments.insert("namespace".to_owned(), json!(namespace));
+            }
+            Value::Object(arguments)
+        };
+        if self.has_patterns() || self.namespaces.is_empty() {
+            return vec![list(None)];
+        }
+        self.namespaces
+            .iter()
+            .map(|name| list(Some(name)))
+            .collect()
+    }
+
+    /// Whether a listed event is one that the subscription would push.
+    pub(crate) fn matches(&self, row: &Value) -> bool {
+        if self.faults && row["involvedObject"]["kind"] != "Pod" {
+            return false;
+        }
+        let namespace = row["namespace"].as_str().unwrap_or_default();
+        self.namespaces.is_empty()
+            || (self.namespaces.iter()).any(|pattern| matches_pattern(pattern, namespace))
+    }
+
+    /// The request in words.
+    pub(crate) fn describe(&self) -> String {
+        let what = if self.faults { "faults" } else { "events" };
+        let namespaces = match self.namespaces.as_slice() {
+            [] => "all namespaces".to_owned(),
+            [one] if self.is_context_namespace => format!("namespace {one} (-A for all)"),
+            [one] => format!("namespace {one}"),
+            several => format!("namespaces {}", several.join(", ")),
+        };
+        format!("{what} in {namespaces} of context {}", self.context)
+    }
+
+    fn has_patterns(&self) -> bool {
+        self.namespaces.iter().any(|name| name.contains(['*', '?']))
+    }
+}
+
+/// Whether a namespace matches a pattern as the server reads it: `*` is any text, `?` any
+/// one character.
+fn matches_pattern(pattern: &str, namespace: &str) -> bool {
+    let regex = regex::escape(pattern)
+        .replace("\\*", ".*")
+        .replace("\\?", ".");
+    Regex::new(&format!("^(?:{regex})$")).is_ok_and(|regex| regex.is_match(namespace))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(namespaces: &[&str]) -> ContextRequest {
+        ContextRequest {
+            context: "dev".to_owned(),
+            namespaces: namespaces.iter().map(|&name| name.to_owned()).collect(),
+            is_context_namespace: false,
+            label_selector: None,
+            filters: Map::new(),
+            faults: false,
+        }
+    }
+
+    #[test]
+    fn patterns_select_namespaces_and_names_list_them() {
+        let named = request(&["a", "b"]);
+        assert_eq!(named.subscribe_arguments()["namespaces"], json!(["a", "b"]));
+        let lists = named.list_arguments("10m");
+        assert_eq!(lists.len(), 2);
+        assert_eq!(lists[1]["namespace"], "b");
+        let pattern = request(&["a", "prod-*"]);
+        let arguments = pattern.subscribe_arguments();
+        assert_eq!(arguments["namespaceSelector"], json!(["a", "prod-*"]));
+        assert_eq!(pattern.list_arguments("10m").len(), 1);
+        assert_eq!(
+            pattern.list_arguments("10m")[0].get("namespace"),
+            None,
+            "all are listed"
+        );
+    }
+
+    #[test]
+    fn listed_events_are_those_that_would_be_pushed() {
+        let matches = |namespaces: &[&str], namespace: &str| {
+            request(namespaces).matches(&json!({"namespace": namespace}))
+        };
+        assert!(matches(&[], "any") && matches(&["a", "b"], "b"));
+        assert!(matches(&["prod-*"], "prod-eu") && matches(&["prod-?"], "prod-1"));
+        assert!(!matches(&["prod-*"], "preprod-1") && !matches(&["prod-?"], "prod-10"));
+        assert!(!matches(&["a.b"], "axb"), "a dot is a dot");
+        let mut faults = request(&[]);
+        faults.faults = true;
+        assert!(!faults.matches(&json!({"involvedObject": {"kind": "Node"}})));
+        assert!(faults.matches(&json!({"involvedObject": {"kind": "Pod"}})));
+    }
+}

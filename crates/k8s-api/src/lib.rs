@@ -1,0 +1,16 @@
+//! The words of the Kubernetes API, without a client.
+//!
+//! - [`kinds`] is the one table of built-in kinds: group, version, plural, short names.
+//!   Custom kinds are known from discovery only.
+//! - [`LabelSelector`] parses and matches label selectors in the grammar of Kubernetes.
+//! - [`names`] builds and splits what kinds and objects are called in paths, in
+//!   `apiVersion` and in RBAC rules.
+
+pub mod kinds;
+pub mod names;
+mod selector;
+
+pub use self::{
+    kinds::BuiltinKind,
+    selector::{InvalidSelector, LabelSelector},
+};

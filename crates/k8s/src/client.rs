@@ -1,0 +1,258 @@
+//! One cluster, ready to be asked.
+
+use std::{future::Future, sync::Arc, time::Duration};
+
+use kube::{Client, api::ListParams};
+use kubecrier_k8s_api::{BuiltinKind, names::is_plural_of};
+
+use super::{
+    error::{ClusterError, Operation},
+    kinds::KnownKinds,
+    name::Name,
+    read_only::DeniedKinds,
+};
+use kubecrier_redact::Redactor;
+
+/// Less would be no chance at all.
+const TIMEOUT_MIN: Duration = Duration::from_millis(500);
+
+/// A client for one context. Cheap to clone; connects with the first request.
+#[derive(Clone)]
+pub struct Cluster {
+    context: Arc<str>,
+    client: Client,
+    server: Arc<str>,
+    namespace: Arc<str>,
+    timeout: Duration,
+    redactor: Redactor,
+    denied: DeniedKinds,
+    kinds: Arc<KnownKinds>,
+}
+
+/// A reference to an object, as kubectl writes it: `deployment/web`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectName {
+    /// As the caller wrote it, or as Kubernetes spells it when we know the kind.
+    pub kind: String,
+    /// Whether `kind` is spelled as Kubernetes spells it.
+    pub exact: bool,
+    /// The object's name.
+    pub name: String,
+}
+
+// === impl Cluster ===
+
+impl std::fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cluster")
+            .field("context", &self.context)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Cluster {
+    pub(super) fn new(
+        context: &str,
+        client: Client,
+        server: String,
+        namespace: String,
+        timeout: Duration,
+    ) -> Self {
+        Self {
+            context: context.into(),
+            client,
+            server: server.into(),
+            namespace: namespace.into(),
+            timeout,
+            redactor: Redactor::default(),
+            denied: DeniedKinds::default(),
+            kinds: Arc::default(),
+        }
+    }
+
+    /// The same cluster, of which nobody may read these.
+    pub(super) fn denying(mut self, denied: DeniedKinds) -> Self {
+        self.denied = denied;
+        self
+    }
+
+    pub(super) fn denied(&self) -> &DeniedKinds {
+        &self.denied
+    }
+
+    /// What was learnt of its kinds.
+    pub(super) fn known_kinds(&self) -> &KnownKinds {
+        &self.kinds
+    }
+
+    /// The same cluster, whose logs are cleaned so.
+    pub(super) fn redacting(mut self, redactor: Redactor) -> Self {
+        self.redactor = redactor;
+        self
+    }
+
+    pub(super) fn redactor(&self) -> &Redactor {
+        &self.redactor
+    }
+
+    /// The context's name.
+    pub fn context(&self) -> &str {
+        &self.context
+    }
+
+    /// The namespace the context starts in.
+    pub fn default_namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// The namespace that was named, or the one the context starts in.
+    pub fn namespace_or_usual(&self, named: Option<&Name>) -> Result<Name, ClusterError> {
+        match named {
+            Some(named) => Ok(named.clone()),
+            None => Name::label("namespace", &self.namespace),
+        }
+    }
+
+    /// The address of its API server.
+    pub(super) fn server(&self) -> &Arc<str> {
+        &self.server
+    }
+
+    pub(super) fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    pub(super) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// The same cluster, with less time left for each request.
+    #[must_use]
+    pub fn after(mut self, spent: Duration) -> Self {
+        self.timeout = self.timeout.saturating_sub(spent).max(TIMEOUT_MIN);
+        self
+    }
+
+    /// Whether its credentials are known to be too old.
+    pub(super) fn has_expired(&self) -> bool {
+        self.client
+            .valid_until()
+            .is_some_and(|until| until <= jiff::Timestamp::now())
+    }
+
+    /// Runs one request, within the deadline and with an error that says what was
+    /// being done.
+    pub(super) async fn request<T>(
+        &self,
+        operation: &Operation<'_>,
+        request: impl Future<Output = kube::Result<T>>,
+    ) -> Result<T, ClusterError> {
+        match tokio::time::timeout(self.timeout, request).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(error)) => Err(ClusterError::from_kube(operation, &error)),
+            Err(_elapsed) => Err(ClusterError::timeout(operation, self.timeout.as_secs_f64())),
+        }
+    }
+}
+
+// === impl ObjectName ===
+
+impl ObjectName {
+    /// Reads `kind/name`; kinds may be written as kubectl takes them.
+    pub fn parse(text: &str) -> Result<Self, ClusterError> {
+        let Some((kind, name)) = text
+            .split_once('/')
+            .filter(|(kind, name)| !kind.is_empty() && !name.is_empty())
+        else {
+            return Err(ClusterError::invalid(
+                format!("cannot read `{text}` as an object"),
+                "it is not of the form kind/name",
+                "write for example `pod/web-0` or `deployment/web`",
+            ));
+        };
+        if name.contains([',', '=', '!', '\\']) || name.contains(char::is_whitespace) {
+            return Err(ClusterError::invalid(
+                format!("cannot read `{text}` as an object"),
+                "no object has such a name",
+                "write for example `pod/web-0` or `deployment/web`",
+            ));
+        }
+        // `deployment.apps` is how kubectl writes a kind with its group.
+        let kind = kind.split('.').next().unwrap_or(kind);
+        let known = BuiltinKind::of_word(kind).map(|known| known.kind);
+        // An upper-case letter: the caller spells the kind as Kubernetes does.
+        let exact = known.is_some() || kind.chars().any(char::is_uppercase);
+        Ok(Self {
+            kind: known.unwrap_or(kind).to_owned(),
+            exact,
+            name: name.to_owned(),
+        })
+    }
+
+    /// Whether a kind, as Kubernetes spells it, is meant; a plural will do.
+    pub fn is_kind(&self, kind: &str) -> bool {
+        let (meant, kind) = (self.kind.to_lowercase(), kind.to_lowercase());
+        meant == kind || is_plural_of(&meant, &kind)
+    }
+}
+
+/// Selectors as a caller wrote them, for the API server to enforce.
+pub(super) fn list_params(labels: Option<&str>, fields: Option<&str>) -> ListParams {
+    let given = |text: Option<&str>| text.filter(|text| !text.is_empty()).map(str::to_owned);
+    ListParams {
+        label_selector: given(labels),
+        field_selector: given(fields),
+        ..ListParams::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, kind: &str, exact: bool, name: &str) {
+        let expected = ObjectName {
+            kind: kind.to_owned(),
+            exact,
+            name: name.to_owned(),
+        };
+        assert_eq!(ObjectName::parse(text).unwrap(), expected, "{text}");
+    }
+
+    #[test]
+    fn objects_are_written_as_kubectl_takes_them() {
+        check("deploy/web", "Deployment", true, "web");
+        check("Pods/web-0", "Pod", true, "web-0");
+        check("MyThing/x", "MyThing", true, "x");
+        check("mything/x", "mything", false, "x");
+        check("deployment.apps/web", "Deployment", true, "web");
+        check("certificates.cert-manager.io/x", "certificates", false, "x");
+    }
+
+    #[test]
+    fn half_an_object_is_refused() {
+        for text in ["", "web", "/web", "pod/", "pod/a,b", "pod/a=b", "pod/a b"] {
+            let error = ObjectName::parse(text).unwrap_err();
+            assert!(error.hint().unwrap().contains("deployment/web"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_plural_means_its_kind() {
+        let is = |text: &str, kind: &str| ObjectName::parse(text).unwrap().is_kind(kind);
+        assert!(is("certificates/x", "Certificate") && is("certificate/x", "Certificate"));
+        assert!(is("policies/x", "Policy") && is("ingresses.networking.k8s.io/x", "Ingress"));
+        assert!(!is("certificates/x", "CertificateRequest") && !is("pod/x", "Node"));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn fuzz_any_text_is_an_object_or_named(text in "\\PC{0,40}|[a-z.]{0,9}/[a-z=,!\\\\ ]{0,9}") {
+            if let Ok(object) = ObjectName::parse(&text) {
+                // What could end a field selector and begin another never gets into one.
+                proptest::prop_assert!(!object.name.contains([',', '=', '!', '\\', ' ']));
+                proptest::prop_assert!(!object.name.is_empty());
+            }
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! The gate in front of every client: only reading gets through, whatever the code
+//! behind it asks for.
+//!
+//! A request is let out if it is a GET of an object, a list, a watch or a log, or
+//! asks who we are and what we may do. Kinds that the operator denied stay in, and so
+//! does every request that would bring the content of a Secret.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, Method, Request, Uri, header::ACCEPT};
+use kubecrier_k8s_api::{kinds, names::is_plural_of};
+use tower::{BoxError, filter::FilterLayer};
+
+/// Why a request was not sent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Refused {
+    /// It would change something, or could.
+    #[error("this server only reads from clusters: {0} is not sent")]
+    NotReading(String),
+    /// The operator does not want it read.
+    #[error("`{0}` is denied by --denied-kinds")]
+    Denied(String),
+    /// It would bring the values of Secrets.
+    #[error("this server does not read the content of Secrets")]
+    Secret,
+}
+
+/// Kinds that nobody may read through this server. Cheap to clone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeniedKinds(Arc<[Pattern]>);
+
+/// A kind as an operator names it: `Secret`, `secrets`, `certificates.cert-manager.io`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Pattern {
+    word: String,
+    group: Option<String>,
+}
+
+/// What a path of the API is about.
+#[derive(Debug, PartialEq, Eq)]
+struct Target<'a> {
+    group: &'a str,
+    resource: &'a str,
+    subresource: Option<&'a str>,
+}
+
+// === impl DeniedKinds ===
+
+impl DeniedKinds {
+    /// Reads the operator's list; the error is the entry that is no kind.
+    pub fn new(entries: &[String]) -> Result<Self, String> {
+        let patterns = entries.iter().map(|entry| {
+            let text = entry.trim().to_lowercase();
+            let (word, group) = match text.split_once('.') {
+                Some((word, group)) => (word, Some(group)),
+                None => (text.as_str(), None),
+            };
+            let fits = |part: &str| {
+                let inside = |byte: u8| byte.is_ascii_alphanumeric() || b"-.".contains(&byte);
+                !part.is_empty() && part.bytes().all(inside)
+            };
+            if !fits(word) || !group.is_none_or(fits) {
+                return Err(entry.clone());
+            }
+            Ok(Pattern {
+                word: word.to_owned(),
+                group: group.map(str::to_owned),
+            })
+        });
+        Ok(Self(patterns.collect::<Result<_, _>>()?))
+    }
+
+    /// Whether something of that group is denied under one of its names.
+    pub(super) fn denies<'a>(
+        &self,
+        group: &str,
+        names: impl IntoIterator<Item = &'a str> + Clone,
+    ) -> bool {
+        self.0.iter().any(|pattern| {
+            let group_fits = pattern.group.as_deref().is_none_or(|one| one == group);
+            group_fits && names.clone().into_iter().any(|name| pattern.means(name))
+        })
+    }
+}
+
+// === impl Pattern ===
+
+impl Pattern {
+    /// Kinds are written in the singular, resources in the plural.
+    fn means(&self, name: &str) -> bool {
+        let (word, name) = (self.word.as_str(), name.to_lowercase());
+        word == name || is_plural_of(&name, word) || is_plural_of(word, &name)
+    }
+}
+
+// === impl Target ===
+
+impl<'a> Target<'a> {
+    /// `None` for what is no resource: discovery, the version, health.
+    fn of(path: &'a str) -> Option<Self> {
+        let mut parts = path.trim_start_matches('/').split('/');
+        let group = match parts.next()? {
+            "api" => "",
+            "apis" => parts.next()?,
+            _ => return None,
+        };
+        let _version = parts.next()?;
+        let rest: Vec<_> = parts.filter(|part| !part.is_empty()).collect();
+        let rest = match rest.as_slice() {
+            // Below a namespace; `namespaces/x` itself is an object.
+            ["namespaces", _, below @ ..] if !below.is_empty() => below,
+            all => all,
+        };
+        Some(Self {
+            group,
+            resource: rest.first()?,
+            subresource: rest.get(2).copied(),
+        })
+    }
+}
+
+/// What a client is made behind.
+pub(super) fn layer<B>(
+    denied: DeniedKinds,
+) -> FilterLayer<impl Fn(Request<B>) -> Result<Request<B>, BoxError> + Clone> {
+    FilterLayer::new(move |request: Request<B>| {
+        check(&denied, &request)?;
+        Ok(request)
+    })
+}
+
+/// Lets a request out, or says why not.
+fn check<B>(denied: &DeniedKinds, request: &Request<B>) -> Result<(), Refused> {
+    let (method, uri) = (request.method(), request.uri());
+    let target = Target::of(uri.path());
+    let refused = || Refused::NotReading(format!("{method} {}", uri.path()));
+    let Some(target) = target else {
+        return if method == Method::GET {
+            Ok(())
+        } else {
+            Err(refused())
+        };
+    };
+    if is_review(method, &target) {
+        return Ok(());
+    }
+    // Exec, attach, port-forward and proxy begin with a GET too.
+    let reads = method == Method::GET && matches!(target.subresource, None | Some("log"));
+    if !reads || request.headers().contains_key(http::header::UPGRADE) {
+        return Err(refused());
+    }
+    if denied.denies(target.group, [target.resource]) {
+        return Err(Refused::Denied(target.resource.to_owned()));
+    }
+    if kinds::SECRET.is_resource(target.group, target.resource)
+        && !is_partial(request.headers(), uri)
+    {
+        return Err(Refused::Secret);
+    }
+    Ok(())
+}
+
+/// Asking who we are and what we may do writes nothing, though it is a POST.
+fn is_review(method: &Method, target: &Target<'_>) -> bool {
+    let reviews = [
+        kinds::SELF_SUBJECT_REVIEW,
+        kinds::SELF_SUBJECT_ACCESS_REVIEW,
+    ];
+    let is_target = |kind: &kinds::BuiltinKind| kind.is_resource(target.group, target.resource);
+    method == Method::POST && target.subresource.is_none() && reviews.iter().any(is_target)
+}
+
+/// Whether every form of answer that is asked for leaves the content out.
+fn is_partial(headers: &HeaderMap, uri: &Uri) -> bool {
+    let accepts = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
+    let whole_objects = uri
+        .query()
+        .is_some_and(|query| query.contains("includeObject=Object"));
+    accepts.is_some_and(|accepts| {
+        let mut forms = accepts.split(',');
+        forms.all(|form| form.contains("as=Table") || form.contains("as=PartialObjectMetadata"))
+    }) && !whole_objects
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
+
+    fn asked(denied: &[&str], method: &str, path: &str, accept: &str) -> Result<(), Refused> {
+        let denied: Vec<_> = denied.iter().map(ToString::to_string).collect();
+        let request = Request::builder().method(method).uri(path);
+        let request = request.header(ACCEPT, accept).body(()).unwrap();
+        check(&DeniedKinds::new(&denied).unwrap(), &request)
+    }
+
+    #[test]
+    fn reading_gets_through() {
+        for path in [
+            "/version",
+            "/api",
+            "/apis",
+            "/apis/apps/v1",
+            "/api/v1/pods?watch=true",
+            "/api/v1/namespaces/a",
+            "/api/v1/namespaces/a/pods/b",
+            "/api/v1/namespaces/a/pods/b/log?follow=true",
+            "/apis/apps/v1/namespaces/a/deployments",
+            "/apis/metrics.k8s.io/v1beta1/nodes",
+        ] {
+            assert_eq!(
+                asked(&[], "GET", path, "application/json"),
+                Ok(()),
+                "{path}"
+            );
+        }
+        for path in [
+            "/apis/authentication.k8s.io/v1/selfsubjectreviews",
+            "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+        ] {
+            assert_eq!(asked(&[], "POST", path, "application/json"), Ok(()));
+        }
+    }
+
+    #[test]
+    fn nothing_that_could_change_a_cluster_gets_through() {
+        for (method, path) in [
+            ("POST", "/api/v1/namespaces/a/pods"),
+            ("DELETE", "/api/v1/namespaces/a"),
+            ("PATCH", "/apis/apps/v1/namespaces/a/deployments/b/scale"),
+            ("PUT", "/api/v1/namespaces/a/finalize"),
+            ("POST", "/api/v1/namespaces/a/pods/b/eviction"),
+            ("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews"),
+            ("POST", "/version"),
+            ("GET", "/api/v1/namespaces/a/pods/b/exec?command=rm"),
+            ("GET", "/api/v1/namespaces/a/pods/b/portforward"),
+            ("GET", "/api/v1/namespaces/a/services/b/proxy/admin"),
+            ("GET", "/api/v1/nodes/b/proxy/run"),
+        ] {
+            let answer = asked(&[], method, path, "application/json");
+            assert!(
+                matches!(answer, Err(Refused::NotReading(_))),
+                "{method} {path}: {answer:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn secrets_are_counted_and_never_read() {
+        let list = "/api/v1/namespaces/a/secrets";
+        assert_eq!(asked(&[], "GET", list, TABLE), Ok(()));
+        let metadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+        assert_eq!(
+            asked(&[], "GET", "/api/v1/namespaces/a/secrets/b", metadata),
+            Ok(())
+        );
+        let whole = format!("{list}?includeObject=Object");
+        for (path, accept) in [
+            (list, "application/json"),
+            (list, "*/*"),
+            (list, &format!("{TABLE},application/json")),
+            (&whole, TABLE),
+            ("/api/v1/secrets?watch=1", "application/json"),
+        ] {
+            assert_eq!(
+                asked(&[], "GET", path, accept),
+                Err(Refused::Secret),
+                "{path} {accept}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_denied_stays_in() {
+        let is_denied = |denied: &str, path: &str| {
+            let answer = asked(&[denied], "GET", path, "application/json");
+            matches!(answer, Err(Refused::Denied(_)))
+        };
+        let (pods, policies) = ("/api/v1/namespaces/a/pods/b", "/apis/x.io/v1/policies");
+        for denied in ["Pod", "pods", "pod", "Pods"] {
+            assert!(is_denied(denied, pods), "{denied}");
+            assert!(
+                is_denied(denied, "/api/v1/namespaces/a/pods/b/log"),
+                "{denied}"
+            );
+        }
+        assert!(is_denied("Policy", policies) && is_denied("policies.x.io", policies));
+        assert!(is_denied("Ingress", "/apis/networking.k8s.io/v1/ingresses"));
+        for denied in ["policies.y.io", "PolicyBinding", "p", "polic"] {
+            assert!(!is_denied(denied, policies), "{denied}");
+        }
+        assert!(!is_denied("Pod", "/api/v1/namespaces/pods/services"));
+        assert_eq!(DeniedKinds::new(&["a/b".to_owned()]), Err("a/b".to_owned()));
+        assert_eq!(DeniedKinds::new(&[String::new()]), Err(String::new()));
+    }
+
+    proptest! {
+        #[test]
+        fn fuzz_only_gets_and_reviews_are_ever_sent(
+            method in "GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS|CONNECT",
+            parts in prop::collection::vec("api|apis|v1|namespaces|pods|[a-z.]{1,8}|secrets|exec", 0..8),
+        ) {
+            let path = format!("/{}", parts.join("/"));
+            if asked(&[], &method, &path, "application/json").is_ok() {
+                prop_assert!(method == "GET" || path.contains("selfsubject"));
+                prop_assert!(!path.starts_with("/api/v1/secrets"));
+            }
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! Dispatches the events of a watch to its subscribers: labelled, in order, each once,
+//! and in batches when they come closely.
+
+use std::{
+    collections::{HashSet, VecDeque},
+    sync::Arc,
+};
+
+use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesOrdered};
+use jiff::{SignedDuration, Timestamp};
+use tokio::time::{Duration, Instant, sleep_until, timeout};
+
+use super::{
+    health::WatchHealth,
+    labels::ACQUIRE_TIMEOUT,
+    source::{LabelLookup, RelistedEvents, WatchSource},
+    subscribers::{Cohort, Interest, Subscribers},
+    watch_loop::{RelistContext, WatchHandler},
+};
+use kubecrier_core::{
+    Event, Labels, flush_clock::FlushClock, subscriptions::WatchStatus, ttl_cache::Lookup,
+};
+
+/// Events whose labels are being looked up; at this number no more are received.
+const PENDING_MAX: usize = 256;
+
+/// The same event with the same count is delivered once within this time.
+const REPEAT_WINDOW: Duration = Duration::from_secs(5);
+
+/// Events that are remembered to find repeats.
+const REPEATS_MAX: usize = 10_000;
+
+/// Events in a batch; more are delivered before the flush interval is over.
+const BATCH_MAX: usize = 256;
+
+/// A smaller batch waits one flush interval longer: to touch every subscriber costs more
+/// than so few events are worth.
+const SMALL_BATCH: usize = 10;
+
+/// Events live an hour in most clusters, and less in some.
+const EVENT_LIFETIME: SignedDuration = SignedDuration::from_mins(30);
+
+/// Events on their way to the subscribers, in order.
+pub(super) struct Dispatcher {
+    subscribers: Arc<Subscribers>,
+    /// Events that wait for labels, and everything behind them.
+    pending: FuturesOrdered<BoxFuture<'static, Dispatch>>,
+    repeats: Repeats,
+    flush_clock: FlushClock,
+    /// Labelled events, delivered with the next flush.
+    batch: Vec<(Arc<Event>, Cohort)>,
+    /// The end of the flush interval in which a batch was last delivered.
+    flush_at: Option<Instant>,
+    /// The batch was too small at the end of the last interval, and has waited for it.
+    deferred: bool,
+    /// Replacements of the cluster that have not been dispatched.
+    replacements: usize,
+}
+
+/// What is dispatched next.
+enum Dispatch {
+    /// An event, for the subscribers of the moment in which it was received.
+    Event(Box<Event>, Cohort),
+    Status(WatchStatus),
+    /// The cluster is another one from here on, at this version.
+    Replaced(Cohort, u64, WatchStatus),
+}
+
+#[derive(Default)]
+struct Repeats {
+    seen: HashSet<(String, i32)>,
+    order: VecDeque<(Instant, (String, i32))>,
+}
+
+// === impl Dispatcher ===
+
+impl Dispatcher {
+    pub(super) fn new(subscribers: Arc<Subscribers>, flush_clock: FlushClock) -> Self {
+        Self {
+            subscribers,
+            pending: FuturesOrdered::new(),
+            repeats: Repeats::default(),
+            flush_clock,
+            batch: Vec::new(),
+            flush_at: None,
+            deferred: false,
+            replacements: 0,
+        }
+    }
+
+    fn enqueue(&mut self, next: Dispatch) {
+        if self.pending.is_empty() {
+            self.dispatch(next);
+        } else {
+            self.pending.push_back(async { next }.boxed());
+        }
+    }
+
+    /// An event that comes alone is delivered at once. Those that follow it closely are
+    /// delivered together at the end of the flush interval or, if they are few, of the
+    /// next one.
+    fn dispatch(&mut self, next: Dispatch) {
+        match next {
+            Dispatch::Event(event, cohort) => {
+                let alone = self.batch.is_empty();
+                self.batch.push((Arc::new(*event), cohort));
+                let over = self.flush_at.is_none_or(|at| Instant::now() >= at);
+                if over && alone || self.batch.len() >= BATCH_MAX {
+                    self.deliver();
+                } else if over {
+                    // The timer has not been polled yet.
+                    self.on_flush_due();
+                }
+            }
+            Dispatch::Status(status) => {
+                self.deliver();
+                self.subscribers.notify_status(&status);
+            }
+            Dispatch::Replaced(cohort, version, status) => {
+                self.deliver();
+                self.replacements -= 1;
+                self.subscribers.rebase(cohort, version);
+                self.subscribers.notify_status(&status);
+            }
+        }
+    }
+
+    fn on_flush_due(&mut self) {
+        if self.batch.len() < SMALL_BATCH && !self.deferred {
+            self.deferred = true;
+            self.flush_at = Some(self.flush_clock.next_flush(Instant::now()));
+        } else {
+            self.deliver();
+        }
+    }
+
+    fn deliver(&mut self) {
+        if self.batch.is_empty() {
+            return;
+        }
+        self.subscribers.deliver(&self.batch);
+        self.batch.clear();
+        self.deferred = false;
+        self.flush_at = Some(self.flush_clock.next_flush(Instant::now()));
+    }
+
+    /// Waits for the next labels, or for the end of the flush interval.
+    async fn deliver_next(&mut self) {
+        let due = self.flush_at.filter(|_| !self.batch.is_empty());
+        let over = async {
+            match due {
+                Some(due) => sleep_until(due).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            Some(next) = self.pending.next() => self.dispatch(next),
+            () = over => self.on_flush_due(),
+        }
+    }
+
+    /// Starts over in another cluster.
+    fn on_replaced(&mut self, version: &str, relist: &RelistContext<'_>) {
+        let version = version.parse().unwrap_or_default();
+        let detail = "the context now stands for another cluster, or for one made anew: its events are told from here on";
+        tracing::info!(watch = relist.watch, detail, "the cluster has changed");
+        let gap = WatchStatus::Gap {
+            since: relist.since,
+            detail: detail.to_owned(),
+        };
+        self.replacements += 1;
+        let cohort = self.subscribers.cohort();
+        self.enqueue(Dispatch::Replaced(cohort, version, gap));
+    }
+
+    /// Reports a gap after the history has expired. The relist has read what still
+    /// exists, so events are missing only if it was cut short, if an event repeated in
+    /// between, or if the watch was away for so long that events came and went.
+    fn report_gap(&mut self, recovered: usize, complete: bool, relist: &RelistContext<'_>) {
+        let away = Timestamp::now().duration_since(relist.since);
+        let all_live = away < EVENT_LIFETIME;
+        if complete && recovered == 0 && all_live {
+            tracing::debug!(watch = relist.watch, "nothing has happened since");
+            return;
+        }
+        let detail = if complete && !all_live {
+            format!(
+                "the API server's history was gone, after {} minutes; {recovered} events were recovered by \
+                 a list, those that have lived their time since are missing",
+                away.as_mins()
+            )
+        } else if complete {
+            format!(
+                "the API server's history was gone; {recovered} events were recovered by a list, but \
+                 repeats in between count once"
+            )
+        } else {
+            format!(
+                "the API server's history was gone and there are too many events to list; {recovered} \
+                 were recovered, others may be missing: see events_list"
+            )
+        };
+        tracing::debug!(watch = relist.watch, detail, "a gap");
+        self.enqueue(Dispatch::Status(WatchStatus::Gap {
+            since: relist.since,
+            detail,
+        }));
+    }
+}
+
+impl<S> WatchHandler<S> for Dispatcher
+where
+    S: WatchSource<Item = Box<Event>, Relisted = RelistedEvents> + LabelLookup,
+{
+    /// Dispatches an event as soon as its labels are known, and never before one that
+    /// was received earlier.
+    fn on_item(&mut self, mut event: Box<Event>, source: &S, health: &WatchHealth) {
+        if self.repeats.is_repeat(&event) {
+            return;
+        }
+        let cohort = self.subscribers.cohort();
+        let interest = self.subscribers.interest(&event, self.replacements > 0);
+        health.count_event(interest != Interest::None);
+        let found = match interest {
+            Interest::None => return,
+            Interest::Plain => Lookup::Ready(None),
+            Interest::Labelled => source.labels(&event.involved),
+        };
+        match found {
+            Lookup::Ready(labels) => {
+                set_labels(&mut event, labels);
+                self.enqueue(Dispatch::Event(event, cohort));
+            }
+            Lookup::Pending(request, stale) => {
+                let labelled = async move {
+                    let labels = timeout(ACQUIRE_TIMEOUT, request).await.ok().flatten();
+                    set_labels(&mut event, labels.or(stale));
+                    Dispatch::Event(event, cohort)
+                };
+                self.pending.push_back(labelled.boxed());
+            }
+        }
+    }
+
+    fn on_relist(
+        &mut self,
+        listed: RelistedEvents,
+        relist: &RelistContext<'_>,
+        source: &S,
+        health: &WatchHealth,
+    ) -> String {
+        if relist.replaced {
+            self.on_replaced(&listed.version, relist);
+            return listed.version;
+        }
+        let recovered = listed.events.len();
+        for (event, _) in listed.events {
+            self.on_item(event, source, health);
+        }
+        self.report_gap(recovered, listed.complete, relist);
+        listed.version
+    }
+
+    /// Behind the events that were received before.
+    fn on_status(&mut self, status: WatchStatus) {
+        self.enqueue(Dispatch::Status(status));
+    }
+
+    fn has_capacity(&self) -> bool {
+        self.pending.len() < PENDING_MAX
+    }
+
+    async fn flush(&mut self) {
+        self.deliver_next().await;
+    }
+}
+
+fn set_labels(event: &mut Event, labels: Option<Labels>) {
+    if let Some(labels) = labels {
+        event.labels = labels;
+    }
+}
+
+impl Drop for Dispatcher {
+    /// What was received is delivered, also when the server stops.
+    fn drop(&mut self) {
+        self.deliver();
+    }
+}
+
+// === impl Repeats ===
+
+impl Repeats {
+    fn is_repeat(&mut self, event: &Event) -> bool {
+        let now = Instant::now();
+        while let Some((seen, key)) = self.order.front()
+            && (now.duration_since(*seen) >= REPEAT_WINDOW || self.order.len() >= REPEATS_MAX)
+        {
+            self.seen.remove(key);
+            self.order.pop_front();
+        }
+        let key = (event.uid.clone(), event.count);
+        if !self.seen.insert(key.clone()) {
+            return true;
+        }
+        self.order.push_back((now, key));
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests;

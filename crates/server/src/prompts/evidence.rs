@@ -1,0 +1,205 @@
+//! Collects the evidence of a prompt from the tools and resources that a client has,
+//! with the same text.
+
+use rmcp::{
+    ErrorData,
+    model::{
+        ContentBlock, GetPromptResult, JsonObject, PromptMessage, Resource, ResourceContents, Role,
+    },
+};
+use serde_json::{Map, Value};
+
+use super::PromptEntry;
+use crate::{
+    output::{Output, ToolError, cleaned_contents},
+    resources::{ClusterUri, Resources},
+    tool_filter::ToolFilter,
+    tools::{self, ToolContext},
+};
+use kubecrier_redact::Redactor;
+
+/// Answers a prompt's questions.
+pub(crate) struct EvidenceCollector<'a> {
+    pub(crate) tools: ToolContext<'a>,
+    pub(crate) resources: &'a Resources,
+    pub(crate) tool_filter: &'a ToolFilter,
+    pub(crate) redactor: &'a Redactor,
+    /// Whether the client's protocol version has resource links.
+    pub(crate) links: bool,
+}
+
+/// Why something is not to be had, as it may leave.
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
+pub(super) struct EvidenceError {
+    text: String,
+    /// Whether the client can help itself with other arguments.
+    is_client_error: bool,
+}
+
+/// The messages of a prompt, as they come together.
+#[derive(Debug, Default)]
+pub(crate) struct PromptContent {
+    messages: Vec<PromptMessage>,
+}
+
+// === impl EvidenceCollector ===
+
+impl EvidenceCollector<'_> {
+    /// The context that is meant, spelled out.
+    pub(super) fn context(&self, given: Option<&str>) -> Result<String, EvidenceError> {
+        let resolved = self.tools.contexts.resolve(given);
+        resolved.map_err(|error| EvidenceError::of(&ToolError::Cluster(error), self.redactor))
+    }
+
+    /// Calls a tool. Its text is redacted.
+    pub(super) async fn tool(&self, name: &str, arguments: Value) -> Result<Output, EvidenceError> {
+        let entry = tools::find(name).filter(|entry| self.tool_filter.includes(entry));
+        let Some(entry) = entry.filter(|_| self.tool_filter.allows(name)) else {
+            return Err(EvidenceError {
+                text: "it is switched off by the server's operator".to_owned(),
+                is_client_error: false,
+            });
+        };
+        let arguments: JsonObject = match arguments {
+            Value::Object(given) => given,
+            _ => Map::new(),
+        };
+        match (entry.call)(self.tools, arguments).await {
+            Ok(mut output) => {
+                output.text = self.redactor.workload(&output.text).into_owned();
+                Ok(output)
+            }
+            Err(error) => Err(EvidenceError::of(&error, self.redactor)),
+        }
+    }
+
+    /// A resource as it is now, as it may leave; or why there is none.
+    pub(super) async fn read(&self, address: &ClusterUri) -> Result<Vec<ResourceContents>, String> {
+        let uri = address.to_string();
+        let ToolContext { limits, client, .. } = self.tools;
+        let read = (self.resources).read_within(&uri, &client.requester, limits.output_bytes);
+        match read.await {
+            Ok(contents) => Ok(cleaned_contents(self.redactor, contents).contents),
+            Err(error) => Err(self.redactor.workload(&error.to_string()).into_owned()),
+        }
+    }
+
+    /// Adds the answer of a tool.
+    pub(super) async fn add_tool(&self, prompt: &mut PromptContent, name: &str, arguments: Value) {
+        let shown = arguments.to_string();
+        let answer = match self.tool(name, arguments).await {
+            Ok(output) => output.text,
+            Err(why) => format!("not to be had: {why}"),
+        };
+        prompt.text(format!(
+            "What `{name}` says, called with {shown}:\n\n{answer}"
+        ));
+    }
+
+    /// Adds a resource as it is now.
+    pub(super) async fn add_resource(&self, prompt: &mut PromptContent, address: &ClusterUri) {
+        match self.read(address).await {
+            Ok(contents) => {
+                for one in contents {
+                    prompt.push(ContentBlock::resource(one));
+                }
+            }
+            Err(why) => prompt.text(format!("`{address}` is not to be had: {why}")),
+        }
+    }
+
+    /// Adds resources to follow, of those that are served.
+    pub(super) fn add_links(&self, prompt: &mut PromptContent, links: &[(ClusterUri, &str)]) {
+        let uris: Vec<_> = links.iter().map(|(uri, _)| uri.to_string()).collect();
+        let served = self
+            .resources
+            .listenable(&uris, &self.tools.client.requester);
+        let names = uris.iter().zip(links.iter().map(|(_, name)| *name));
+        let links: Vec<_> = names.filter(|(uri, _)| served.contains(uri)).collect();
+        if self.links {
+            for (uri, name) in links {
+                let link = Resource::new(uri, name);
+                prompt.push(ContentBlock::resource_link(link.with_description(
+                    "Read it for more, or subscribe to be notified of changes",
+                )));
+            }
+            return;
+        }
+        let list: Vec<_> = (links.iter())
+            .map(|(uri, name)| format!("- {name}: {uri}"))
+            .collect();
+        prompt.text(format!(
+            "Resources to read for more, or to subscribe to:\n{}",
+            list.join("\n")
+        ));
+    }
+}
+
+// === impl EvidenceError ===
+
+impl EvidenceError {
+    fn of(error: &ToolError, redactor: &Redactor) -> Self {
+        let hint = error.hint().map(|hint| format!("; {hint}"));
+        let text = format!("{error}{}", hint.unwrap_or_default());
+        Self {
+            text: redactor.workload(&text).into_owned(),
+            is_client_error: error.is_client_error(),
+        }
+    }
+}
+
+impl From<EvidenceError> for ErrorData {
+    fn from(error: EvidenceError) -> Self {
+        if error.is_client_error {
+            Self::invalid_params(error.text, None)
+        } else {
+            Self::internal_error(error.text, None)
+        }
+    }
+}
+
+// === impl PromptContent ===
+
+impl PromptContent {
+    pub(super) fn text(&mut self, text: impl Into<String>) {
+        self.push(ContentBlock::text(text.into()));
+    }
+
+    fn push(&mut self, content: ContentBlock) {
+        self.messages.push(PromptMessage::new(Role::User, content));
+    }
+
+    /// All of it, under what the client sees of the prompt.
+    pub(crate) fn under(self, entry: &PromptEntry) -> GetPromptResult {
+        GetPromptResult::new(self.messages).with_description(entry.description)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kubecrier_k8s::{ClusterError, ErrorKind};
+
+    #[test]
+    fn only_what_does_not_exist_is_the_fault_of_whoever_asks() {
+        let code = |error: &ToolError| {
+            let error = EvidenceError::of(error, &Redactor::default());
+            ErrorData::from(error).code.0
+        };
+        let cluster = |kind| {
+            let error = ClusterError::new(kind, "cannot list pods", "so it is", None);
+            code(&ToolError::Cluster(error))
+        };
+        assert_eq!(code(&ToolError::NotFound("no fault".to_owned())), -32602);
+        assert_eq!(cluster(ErrorKind::Context), -32602);
+        for kind in [
+            ErrorKind::Unreachable,
+            ErrorKind::Timeout,
+            ErrorKind::Forbidden,
+            ErrorKind::Kubeconfig,
+        ] {
+            assert_eq!(cluster(kind), -32603, "{kind:?}");
+        }
+    }
+}
