@@ -7,11 +7,11 @@ use anyhow::{Context, Result};
 
 use crate::step::{cargo, run};
 
-/// Builds the server with the suite's fixtures, and then without a feature, so that
-/// the suite also meets what users get; the testbed has the suite and keeps the server
-/// from outliving it.
+/// Builds the server with the suite's fixtures, and then without features, so that the
+/// suite also tests the build that users get. The testbed runs the suite and ensures that
+/// the server does not outlive it.
 pub(crate) fn run_suite() -> Result<()> {
-    // Cargo has put both where this program is.
+    // Cargo builds both binaries into the folder of this program.
     let server = env::current_exe()
         .context("cannot tell where the server was built")?
         .with_file_name("kubecrier");

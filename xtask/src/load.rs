@@ -9,8 +9,8 @@ use crate::step::{cargo, run};
 
 /// Replaces this process by the benchmark.
 pub(crate) fn bench(arguments: &[OsString]) -> Result<()> {
-    // These measure the real binary. Both packages are built together, so that their
-    // dependencies have the same features.
+    // These benchmarks measure the real binary. Both packages are built together, so that
+    // their dependencies have the same features.
     let of_the_binary = ["events", "faults", "graph"];
     let first = arguments.first().and_then(|what| what.to_str());
     if first.is_some_and(|what| of_the_binary.contains(&what)) {
@@ -23,13 +23,13 @@ pub(crate) fn bench(arguments: &[OsString]) -> Result<()> {
     Err(command.args(arguments).exec().into())
 }
 
-/// Clients that come, stall, vanish and come back, against the real binary.
+/// Runs clients that connect, stall, disconnect and resume, against the real binary.
 pub(crate) fn soak(minutes: u64) -> Result<()> {
     run(
         "the server",
         cargo(&["build", "--quiet", "--package", "kubecrier"]),
     )?;
-    // Cargo has put both where this program is.
+    // Cargo builds both binaries into the folder of this program.
     let server = env::current_exe()
         .context("cannot tell where the server was built")?
         .with_file_name("kubecrier");
@@ -40,7 +40,7 @@ pub(crate) fn soak(minutes: u64) -> Result<()> {
     run(&format!("soak, {minutes} min"), soak)
 }
 
-/// The tests of all crates that feed arbitrary input to parsers, with many more cases.
+/// Runs the tests that feed arbitrary input to parsers, with many more cases.
 pub(crate) fn fuzz(cases: u32) -> Result<()> {
     let mut tests = cargo(&[
         "test",

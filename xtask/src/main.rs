@@ -72,13 +72,13 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            step::say(&format!("{error:#}"));
+            step::print_line(&format!("{error:#}"));
             ExitCode::FAILURE
         }
     }
 }
 
-/// Becomes the testbed, so that ctrl-c reaches it.
+/// Replaces this process by the testbed, so that ctrl-c reaches it.
 fn cluster() -> anyhow::Result<()> {
     let mut command: Command = cargo(&["run", "--quiet", "--package", "testbed", "--", "up"]);
     Err(command.exec().into())

@@ -1,5 +1,5 @@
-//! `docs/demo.svg` and the excerpt in the README: what the demo shows, drawn and written
-//! down by a program from a real run, so that it can be done again.
+//! `docs/demo.svg` and the excerpt in the README, generated from a real run of the demo so
+//! that they can be reproduced.
 
 mod svg;
 
@@ -12,25 +12,25 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use crate::step::{cargo, say};
+use crate::step::{cargo, print_line};
 
-/// As wide as a README shows without scrolling, and as long as one looks at.
+/// The width that a README shows without scrolling, and the number of faults to show.
 const COLUMNS: usize = 112;
 const FAULTS: usize = 3;
 
-/// The story is told once in this many lines, or never.
+/// An upper bound for the lines of the demo until all faults have been shown.
 const LINES_MAX: usize = 200;
 
-/// After this line comes what an agent is told.
+/// The line before the notifications of the demo.
 const BEGINS: &str = "What a subscribed agent is told";
 
-/// Between these stands the excerpt.
+/// The markers before and after the excerpt.
 const EXCERPT: (&str, &str) = (
     "<!-- `cargo xtask record` writes this -->\n",
     "<!-- end -->\n",
 );
 
-/// Runs the demo, a binary that is there or one that is built.
+/// Runs the demo, with an existing binary or with one that cargo builds.
 pub(crate) fn record(binary: Option<&Path>) -> Result<()> {
     let demo = match binary {
         Some(path) => Command::new(path),
@@ -45,7 +45,7 @@ pub(crate) fn record(binary: Option<&Path>) -> Result<()> {
     let text = fs::read_to_string(&readme).context("cannot read README.md")?;
     let text = with_excerpt(&text, &first_fault(&lines)?)?;
     fs::write(&readme, text).context("cannot write README.md")?;
-    say(&format!("{} lines in {}", lines.len(), picture.display()));
+    print_line(&format!("{} lines in {}", lines.len(), picture.display()));
     Ok(())
 }
 
@@ -59,10 +59,10 @@ fn watch(mut demo: Command) -> Result<Vec<String>> {
     let mut child = demo.spawn().context("cannot start the demo")?;
     let stdout = child.stdout.take().context("the demo has no output")?;
     let lines = BufReader::new(stdout).lines().map_while(Result::ok);
-    // The README has the lines on how to connect.
+    // Skips the lines on how to connect, which the README has too.
     let lines = lines.skip_while(|line| !line.contains(BEGINS));
     let collected = collect_faults(lines.take(LINES_MAX));
-    // Its pipe is closed: it ends with the next line.
+    // The pipe is closed, so the demo ends with its next line.
     child.wait().context("the demo does not end")?;
     collected
 }
@@ -96,7 +96,7 @@ fn is_end(plain: &str) -> bool {
     plain.trim_start().starts_with('└')
 }
 
-/// From the command on.
+/// The lines of the picture, with the command before them.
 fn shown(lines: &[String]) -> Vec<String> {
     let command = "\u{1b}[2m$\u{1b}[0m \u{1b}[1mcargo run --release -- demo\u{1b}[0m";
     let mut shown = vec![command.to_owned(), String::new()];
@@ -153,10 +153,10 @@ mod tests {
 
     #[test]
     fn the_excerpt_is_the_first_fault_and_nothing_else_changes() {
-        let told = lines(
+        let output = lines(
             "What a subscribed agent is told\n\u{1b}[2m10:00:00\u{1b}[0m FAULT a\n  │ panic\n  └ pod\n10:00:01 FAULT b\n  └ pod",
         );
-        let fault = first_fault(&told).unwrap();
+        let fault = first_fault(&output).unwrap();
         assert_eq!(fault, ["10:00:00 FAULT a", "  │ panic", "  └ pod"]);
         let (begin, end) = EXCERPT;
         let readme = format!("before\n{begin}old\n{end}after\n");
@@ -189,12 +189,12 @@ mod tests {
             "one is missing"
         );
         let text = format!("{text}{}{}", fault("c"), fault("d"));
-        let told = collect_faults(lines(&text).into_iter()).unwrap().join("\n");
+        let output = collect_faults(lines(&text).into_iter()).unwrap().join("\n");
         assert!(
-            told.ends_with("└ pod of c") && !told.contains("(x"),
-            "{told}"
+            output.ends_with("└ pod of c") && !output.contains("(x"),
+            "{output}"
         );
-        assert_eq!(told.matches("and again").count(), 1, "{told}");
+        assert_eq!(output.matches("and again").count(), 1, "{output}");
     }
 
     /// What is in the repository was really recorded.

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 
 /// Prints a line about the progress.
 #[expect(clippy::print_stderr, reason = "a tool for people")]
-pub(crate) fn say(line: &str) {
+pub(crate) fn print_line(line: &str) {
     eprintln!("xtask: {line}");
 }
 
@@ -17,9 +17,9 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
         .expect("xtask lies in the workspace");
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(root);
-    // What cargo says about xtask itself is not for the cargo below it: ring's build
-    // looks at these, and would be done again, with all that needs it, each time a
-    // person goes from `cargo xtask` to `cargo test` and back.
+    // Cargo's variables about xtask itself are not passed on: ring's build script depends
+    // on them, so ring and its dependents would be rebuilt on each change between
+    // `cargo xtask` and `cargo test`.
     for (name, _) in env::vars_os() {
         let about_us =
             |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
@@ -30,10 +30,10 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs a command under a name and says how long it took.
-#[expect(clippy::disallowed_types, reason = "told to a person, never paused")]
+/// Runs a command under a name and prints how long it took.
+#[expect(clippy::disallowed_types, reason = "only printed, never paused")]
 pub(crate) fn run(name: &str, mut command: Command) -> Result<()> {
-    say(&format!("{name} ..."));
+    print_line(&format!("{name} ..."));
     let began = std::time::Instant::now();
     let status = command
         .status()
@@ -42,6 +42,6 @@ pub(crate) fn run(name: &str, mut command: Command) -> Result<()> {
     if !status.success() {
         bail!("{name} failed after {seconds:.1} s; run it alone: {command:?}");
     }
-    say(&format!("{name}: {seconds:.1} s"));
+    print_line(&format!("{name}: {seconds:.1} s"));
     Ok(())
 }

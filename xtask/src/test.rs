@@ -7,8 +7,8 @@ use crate::{
     step::{cargo, run},
 };
 
-/// Quick refusals first, then what a fresh machine needs, then the tests, whose
-/// summary comes last.
+/// The quick checks come first, then the preparation of a fresh machine, then the tests,
+/// so that their summary comes last.
 pub(crate) fn run_everything() -> Result<()> {
     run("format", cargo(&["fmt", "--all", "--check"]))?;
     run(
@@ -68,8 +68,8 @@ pub(crate) fn run_everything() -> Result<()> {
     conformance::run_suite()?;
     load::soak(1)?;
     let mut tests = cargo(&["test", "--workspace", "--all-features"]);
-    // The same cases each time: a change is judged by what it changed. New cases are
-    // looked for by `cargo xtask fuzz`, and by every plain `cargo test`.
+    // The same property-test cases in each run, so that a failure is due to the change.
+    // `cargo xtask fuzz` and every plain `cargo test` search for new cases.
     tests.env("PROPTEST_RNG_SEED", "7");
     // A test that would be skipped for want of the testbed fails.
     tests.env("TESTBED_REQUIRED", "1");

@@ -8,12 +8,12 @@ use tokio::runtime;
 
 use crate::print_line;
 
-/// Starts a cluster with nothing in it.
+/// Starts an empty cluster; refuses in a debug build.
 pub(crate) fn start() -> Result<Cluster> {
     start_any(false)
 }
 
-/// The same, even if the numbers will mean little.
+/// Starts an empty cluster, also in a debug build if that is allowed.
 pub(crate) fn start_any(debug_build: bool) -> Result<Cluster> {
     ensure!(
         debug_build || !cfg!(debug_assertions),
@@ -21,7 +21,7 @@ pub(crate) fn start_any(debug_build: bool) -> Result<Cluster> {
     );
     print_line("starting a cluster ...");
     let binaries = Binaries::locate().map_err(|missing| anyhow!("{missing}"))?;
-    // On a thread of its own: waiting for processes would block this one.
+    // A separate thread: waiting for child processes would block this one.
     let starting = thread::spawn(move || {
         let runtime = runtime::Builder::new_current_thread()
             .enable_all()
@@ -34,12 +34,12 @@ pub(crate) fn start_any(debug_build: bool) -> Result<Cluster> {
     }
 }
 
-/// A client that may do everything.
+/// A client with all permissions.
 pub(crate) async fn admin(cluster: &Cluster) -> Result<kube::Client> {
     cluster.client(User::Admin).await
 }
 
-/// The load averages, as the kernel has them.
+/// The load averages of the kernel.
 pub(crate) fn load_average() -> String {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').take(3).collect::<Vec<_>>().join(" ")

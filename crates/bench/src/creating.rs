@@ -1,4 +1,4 @@
-//! Creates events in a cluster at some pace, and watches them beside the server.
+//! Creates events in a cluster at a pace, and watches them independently of the server.
 
 use std::{collections::HashMap, ops::Range, sync::Arc};
 
@@ -17,18 +17,18 @@ use tokio::{
 
 use crate::{load::scan::number_after, message::now_micros};
 
-/// Creations at once; more than any pace needs.
+/// Concurrent creations; more than any pace needs.
 const WORKERS: u32 = 32;
 
-/// What an event's number stands behind, in its message.
+/// The text before the number of an event, in its message.
 pub(crate) const NUMBER: &[u8] = b"bench n=";
 
-/// How events come.
+/// The rate at which events are created.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
-    /// `None` is as fast as they can.
+    /// `None` creates events as fast as possible.
     pub(crate) per_second: Option<u32>,
-    /// So many at the same moment.
+    /// The number of events that are created at the same moment.
     pub(crate) at_once: u32,
 }
 
@@ -36,28 +36,27 @@ pub(crate) struct Pace {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Created {
     pub(crate) number: u32,
-    /// When it was sent.
     pub(crate) sent: u64,
-    /// When the API server had answered.
+    /// When the response of the API server arrived.
     pub(crate) answered: u64,
-    /// Its place in the order of all changes.
+    /// The resourceVersion, which orders all changes of the cluster.
     pub(crate) version: u64,
 }
 
-/// A plain watch of the same events: what comes out of the API server, and when.
-pub(crate) struct BareWatch {
-    seen: Arc<Mutex<HashMap<u32, u64>>>,
+/// A watch of the same events without the server, to measure the API server's own delay.
+pub(crate) struct PlainWatch {
+    observed: Arc<Mutex<HashMap<u32, u64>>>,
     _reading: JoinSet<Result<()>>,
 }
 
-/// The message of an event: its number, and as much text as such have.
+/// The message of an event: its number, and text of a typical length.
 pub(crate) fn text(number: u32) -> String {
     format!(
         "bench n={number} Back-off restarting failed container app in pod web-0_shop(4f2b1c7e-6f0b-4bd2-8f6e-0e4f6c2f9a11)"
     )
 }
 
-/// Creates events with these numbers, at that pace.
+/// Creates events with these numbers at a pace.
 pub(crate) async fn create(
     client: &Client,
     namespace: &str,
@@ -103,7 +102,7 @@ pub(crate) async fn create(
 // === impl Pace ===
 
 impl Pace {
-    /// When the nth comes.
+    /// The time of the nth event, from the start.
     fn after(self, nth: u32) -> Duration {
         let group = nth / self.at_once * self.at_once;
         match self.per_second {
@@ -113,17 +112,17 @@ impl Pace {
     }
 }
 
-// === impl BareWatch ===
+// === impl PlainWatch ===
 
-impl BareWatch {
-    /// Watches from now on.
+impl PlainWatch {
+    /// Starts a watch at the current resourceVersion.
     pub(crate) async fn start(client: &Client, namespace: &str) -> Result<Self> {
         let api: Api<Event> = Api::namespaced(client.clone(), namespace);
         let list = api.list_metadata(&ListParams::default().limit(1)).await?;
         let version = list.metadata.resource_version.unwrap_or_default();
         let frames = api.watch(&WatchParams::default(), &version).await?;
-        let seen: Arc<Mutex<HashMap<u32, u64>>> = Arc::default();
-        let noting = Arc::clone(&seen);
+        let observed: Arc<Mutex<HashMap<u32, u64>>> = Arc::default();
+        let recording = Arc::clone(&observed);
         let mut reading = JoinSet::new();
         reading.spawn(async move {
             let mut frames = std::pin::pin!(frames);
@@ -137,20 +136,20 @@ impl BareWatch {
                 let message = event.message.unwrap_or_default();
                 if let Some(number) = number_after(message.as_bytes(), NUMBER) {
                     let number = u32::try_from(number)?;
-                    noting.lock().entry(number).or_insert(now);
+                    recording.lock().entry(number).or_insert(now);
                 }
             }
             Ok(())
         });
         Ok(Self {
-            seen,
+            observed,
             _reading: reading,
         })
     }
 
-    /// When each number was seen, so far.
-    pub(crate) fn seen(&self) -> HashMap<u32, u64> {
-        self.seen.lock().clone()
+    /// The time at which the watch reported each number, so far.
+    pub(crate) fn observed(&self) -> HashMap<u32, u64> {
+        self.observed.lock().clone()
     }
 }
 

@@ -15,24 +15,25 @@ use tokio::time::Instant;
 use self::filters::Decisions;
 use crate::{
     bed,
-    creating::{self, BareWatch, Created, Pace},
+    creating::{self, Created, Pace, PlainWatch},
     print_line,
     process::Cpu,
     report::{Bar, Bars},
-    server::Server,
+    server::ServerProcess,
     subscribers::Subscribers,
-    verdict::{Spread, Verdict},
+    verdict::{Percentiles, Verdict},
 };
 
 const NAMESPACE: &str = "bench-events";
 
-/// What the events are about.
+/// The number of pods that events refer to.
 const PODS: u32 = 20;
 
-/// More than a subscription or a stream remembers: from here on memory is full.
+/// More events than a subscription or a stream buffers: afterwards the buffers are full and
+/// memory should not grow any more.
 const FILLING: u32 = 1200;
 
-/// The bar on time is about this many a second.
+/// The rate that the latency bar applies to.
 const BAR_RATE: u32 = 200;
 const P99_MS: f64 = 100.0;
 const GROWTH_MIB: f64 = 8.0;
@@ -58,25 +59,25 @@ pub(crate) struct EventsArgs {
     json: Option<PathBuf>,
 }
 
-/// Everything of one run.
+/// The report of one run.
 #[derive(Serialize)]
-struct Report {
+struct EventsReport {
     filters: Decisions,
-    measured: Vec<Measured>,
+    measured: Vec<EventsMeasurement>,
     bars: Bars,
 }
 
-/// One rate with one number of subscribers.
+/// The measurements of one rate with one number of subscribers.
 #[derive(Serialize)]
-struct Measured {
+struct EventsMeasurement {
     subscribers: usize,
     per_second: u32,
     achieved: f64,
     events: usize,
     /// How long the API server took to answer the creator.
-    creating: Spread,
+    creating: Percentiles,
     /// From sending an event until a plain watch had it: the API server's share.
-    api_server: Spread,
+    api_server: Percentiles,
     verdict: Verdict,
     cpu_micros_per_event: Cpu,
     rss_before: u64,
@@ -84,9 +85,9 @@ struct Measured {
     load_average: String,
 }
 
-/// A server with its subscribers, on a cluster.
-struct Side {
-    server: Server,
+/// A server with its subscribers, connected to a cluster.
+struct EventsRun {
+    server: ServerProcess,
     subscribers: Subscribers,
     count: usize,
     admin: Client,
@@ -107,17 +108,17 @@ pub(crate) async fn run(args: EventsArgs) -> Result<()> {
         let cluster = bed::start()?;
         let admin = prepare(&cluster).await?;
         for count in &args.subscribers {
-            let mut side = Side::open(&cluster, &admin, *count).await?;
+            let mut run = EventsRun::open(&cluster, &admin, *count).await?;
             for rate in &args.rates {
-                measured.push(side.measure(*rate, args.seconds).await?);
+                measured.push(run.measure(*rate, args.seconds).await?);
             }
-            side.subscribers.close().await?;
+            run.subscribers.close().await?;
         }
     }
     let bars = Bars(bars(&filters, &measured));
     print_line(&table(&measured));
     print_line(&bars.table());
-    let report = Report {
+    let report = EventsReport {
         filters,
         measured,
         bars,
@@ -125,7 +126,7 @@ pub(crate) async fn run(args: EventsArgs) -> Result<()> {
     report.bars.conclude(&report, args.json, "events.json")
 }
 
-/// Pods to have events, with labels to be looked up.
+/// Creates the pods that events refer to, with labels for the server to look up.
 async fn prepare(cluster: &Cluster) -> Result<Client> {
     cluster.create_cluster_wide(&namespace(NAMESPACE)).await?;
     for nth in 0..PODS {
@@ -141,15 +142,15 @@ fn event(number: u32) -> k8s_openapi::api::core::v1::Event {
     testbed::event(NAMESPACE, &about, "Warning", "BackOff", &text)
 }
 
-// === impl Side ===
+// === impl EventsRun ===
 
-impl Side {
+impl EventsRun {
     async fn open(cluster: &Cluster, admin: &Client, count: usize) -> Result<Self> {
         print_line(&format!("{count} subscribers: opening ..."));
-        let server = Server::start(cluster).await?;
+        let server = ServerProcess::start(cluster).await?;
         let arguments = format!(r#"{{"namespace":"{NAMESPACE}"}}"#);
         let subscribers = Subscribers::open(server.port(), count, &arguments).await?;
-        let mut side = Self {
+        let mut run = Self {
             server,
             subscribers,
             count,
@@ -157,37 +158,41 @@ impl Side {
             next: 0,
             seqs: Vec::new(),
         };
-        let empty = side.server.rss_bytes()?;
+        let empty = run.server.rss_bytes()?;
         let pace = Pace {
             per_second: None,
             at_once: 1,
         };
-        let (_, verdict, _) = side.create(FILLING, pace).await?;
+        let (_, verdict, _) = run.create(FILLING, pace).await?;
         ensure!(verdict.wrong(true) == 0, "while filling: {verdict:?}");
-        let full = side.server.rss_bytes()?;
+        let full = run.server.rss_bytes()?;
         print_line(&format!(
             "{count} subscribers: what they remember took the server from {:.1} to {:.1} MiB",
             mib(empty),
             mib(full)
         ));
-        Ok(side)
+        Ok(run)
     }
 
-    async fn create(&mut self, count: u32, pace: Pace) -> Result<(Vec<Created>, Verdict, Spread)> {
+    async fn create(
+        &mut self,
+        count: u32,
+        pace: Pace,
+    ) -> Result<(Vec<Created>, Verdict, Percentiles)> {
         let numbers = self.next..self.next + count;
         self.next = numbers.end;
-        let watch = BareWatch::start(&self.admin, NAMESPACE).await?;
+        let watch = PlainWatch::start(&self.admin, NAMESPACE).await?;
         let created = creating::create(&self.admin, NAMESPACE, numbers, pace, event).await?;
         let arrived = self.subscribers.take(created.len()).await?;
-        let seen = watch.seen();
-        let verdict = Verdict::of(&created, &seen, &arrived, &mut self.seqs);
+        let observed = watch.observed();
+        let verdict = Verdict::of(&created, &observed, &arrived, &mut self.seqs);
         let share = (created.iter())
-            .filter_map(|one| Some(seen.get(&one.number)?.saturating_sub(one.sent)));
-        let share = Spread::of(share.collect());
+            .filter_map(|one| Some(observed.get(&one.number)?.saturating_sub(one.sent)));
+        let share = Percentiles::of(share.collect());
         Ok((created, verdict, share))
     }
 
-    async fn measure(&mut self, rate: u32, seconds: u32) -> Result<Measured> {
+    async fn measure(&mut self, rate: u32, seconds: u32) -> Result<EventsMeasurement> {
         print_line(&format!(
             "{} subscribers: {rate} events a second for {seconds} s ...",
             self.count
@@ -212,12 +217,12 @@ impl Side {
             "  done after {:.1} s",
             began.elapsed().as_secs_f64()
         ));
-        Ok(Measured {
+        Ok(EventsMeasurement {
             subscribers: self.count,
             per_second: rate,
             achieved: events / span,
             events: created.len(),
-            creating: Spread::of(creating),
+            creating: Percentiles::of(creating),
             api_server,
             verdict,
             cpu_micros_per_event: Cpu {
@@ -231,21 +236,21 @@ impl Side {
     }
 }
 
-// === impl Measured ===
+// === impl EventsMeasurement ===
 
-impl Measured {
+impl EventsMeasurement {
     fn cpu(&self) -> f64 {
         self.cpu_micros_per_event.user + self.cpu_micros_per_event.system
     }
 }
 
-fn bars(filters: &Decisions, measured: &[Measured]) -> Vec<Bar> {
+fn bars(filters: &Decisions, measured: &[EventsMeasurement]) -> Vec<Bar> {
     let mut bars = vec![Bar::at_least(
         "filter decisions a second on one core",
         filters.per_cpu_second,
         DECISIONS,
     )];
-    let mut by_rate: BTreeMap<u32, Vec<&Measured>> = BTreeMap::new();
+    let mut by_rate: BTreeMap<u32, Vec<&EventsMeasurement>> = BTreeMap::new();
     for one in measured {
         by_rate.entry(one.per_second).or_default().push(one);
         let what = format!(
@@ -290,7 +295,7 @@ fn bars(filters: &Decisions, measured: &[Measured]) -> Vec<Bar> {
     bars
 }
 
-fn table(measured: &[Measured]) -> String {
+fn table(measured: &[EventsMeasurement]) -> String {
     let mut text = String::from(
         "\nTimes in ms, p50 / p99. CPU in µs per event, user + system.\n\n| a second | subscribers | achieved | creating | API server's share | answer to client | sending to client | plain watch to client | CPU | RSS MiB | load |\n|---|---|---|---|---|---|---|---|---|---|---|\n",
     );
@@ -315,7 +320,7 @@ fn table(measured: &[Measured]) -> String {
     text
 }
 
-#[expect(clippy::cast_precision_loss, reason = "told to people")]
+#[expect(clippy::cast_precision_loss, reason = "only printed")]
 fn mib(bytes: u64) -> f64 {
     bytes as f64 / 1024.0 / 1024.0
 }

@@ -8,32 +8,33 @@ use clap::Args;
 use tokio::time::{Duration, Instant, sleep};
 
 use crate::{
-    load::Seen,
+    load::Received,
     print_line,
     process::ChildProcess,
-    report::{Bars, Cost, Measured, Report, Stalled},
-    serve::Kind,
+    report::{Bars, Cost, FanoutMeasurement, FanoutReport, Stalled},
+    serve::ServerKind,
 };
 
-/// Sessions are told of the lists first; then it is quiet.
+/// New sessions first receive `list_changed` notifications; this waits until they are
+/// delivered.
 const SETTLE: Duration = Duration::from_secs(1);
 
-/// Rounds go on until the server has used this much CPU, which the kernel tells in
-/// hundredths, and stop after so much whatever their number.
+/// Rounds go on until the server has used `CPU_ENOUGH` seconds, because the kernel reports CPU
+/// time in hundredths of a second. They stop at `CPU_PLENTY`, whatever their number.
 const CPU_ENOUGH: f64 = 1.0;
 const CPU_PLENTY: f64 = 10.0;
 const ROUNDS_MIN: usize = 3;
 const ROUNDS_MAX: usize = 200;
 
-/// The bars are about this many.
+/// The number of sessions that the bars apply to.
 const BARS_AT: usize = 1000;
 
-/// One stalled among these, at this pace.
+/// The number of sessions of which one stalls, and the pace of messages.
 const STALLED_AMONG: usize = 100;
 const STALLED_PER_SECOND: u64 = 100;
 const STALLED_SECONDS: u64 = 2;
 const STALLED_PAIRS: usize = 7;
-/// More than its outbox and all buffers on the way take.
+/// More messages than the session's outbox and all socket buffers hold.
 const STALLED_FILL: u64 = 5000;
 
 #[derive(Args)]
@@ -58,9 +59,9 @@ pub(crate) struct FanoutArgs {
     json: Option<PathBuf>,
 }
 
-/// A server, its clients, and what has been measured.
-struct Side {
-    kind: Kind,
+/// A server, its clients, and the measurements so far.
+struct FanoutRun {
+    kind: ServerKind,
     server: ChildProcess,
     load: ChildProcess,
     idle_bytes: f64,
@@ -73,7 +74,7 @@ pub(crate) async fn run(args: FanoutArgs) -> Result<()> {
         !cfg!(debug_assertions),
         "numbers of a debug build mean nothing: use --release"
     );
-    let mut report = Report::default();
+    let mut report = FanoutReport::default();
     for sessions in &args.sessions {
         report.measured.extend(measure(*sessions, &args).await?);
     }
@@ -85,22 +86,22 @@ pub(crate) async fn run(args: FanoutArgs) -> Result<()> {
     report.bars.conclude(&report, args.json, "fanout.json")
 }
 
-async fn measure(sessions: usize, args: &FanoutArgs) -> Result<Vec<Measured>> {
+async fn measure(sessions: usize, args: &FanoutArgs) -> Result<Vec<FanoutMeasurement>> {
     print_line(&format!("{sessions} sessions: opening ..."));
-    let mut sides = Vec::new();
-    for kind in Kind::ALL {
-        sides.push(Side::open(kind, sessions).await?);
+    let mut runs = Vec::new();
+    for kind in ServerKind::ALL {
+        runs.push(FanoutRun::open(kind, sessions).await?);
     }
     print_line(&format!("{sessions} sessions: bursts ..."));
     let messages = args.messages * if sessions < 100 { 10 } else { 1 };
     for round in 0..ROUNDS_MAX {
         let mut all_done = true;
-        for side in &mut sides {
-            let enough = round >= ROUNDS_MIN && side.burst.cpu_seconds >= CPU_ENOUGH;
-            if !enough && side.burst.cpu_seconds < CPU_PLENTY {
+        for run in &mut runs {
+            let enough = round >= ROUNDS_MIN && run.burst.cpu_seconds >= CPU_ENOUGH;
+            if !enough && run.burst.cpu_seconds < CPU_PLENTY {
                 all_done = false;
-                let cost = side.publish(&format!("burst {messages}")).await?;
-                side.burst.add(cost);
+                let cost = run.publish(&format!("burst {messages}")).await?;
+                run.burst.add(cost);
             }
         }
         if all_done {
@@ -109,49 +110,49 @@ async fn measure(sessions: usize, args: &FanoutArgs) -> Result<Vec<Measured>> {
     }
     print_line(&format!("{sessions} sessions: paced ..."));
     for _round in 0..2 {
-        for side in &mut sides {
+        for run in &mut runs {
             let count = args.pace * args.paced_seconds;
-            let cost = side.publish(&format!("pace {} {count}", args.pace)).await?;
-            side.paced.add(cost);
+            let cost = run.publish(&format!("pace {} {count}", args.pace)).await?;
+            run.paced.add(cost);
         }
     }
-    Ok(sides
+    Ok(runs
         .into_iter()
-        .map(|side| Measured {
-            server: side.kind,
+        .map(|run| FanoutMeasurement {
+            server: run.kind,
             sessions,
-            idle_bytes_per_session: side.idle_bytes,
-            burst: side.burst,
-            paced: side.paced,
+            idle_bytes_per_session: run.idle_bytes,
+            burst: run.burst,
+            paced: run.paced,
         })
         .collect())
 }
 
-/// What one reader that does not read costs the others.
+/// Measures how much a stalled reader delays the others.
 async fn stalled() -> Result<Stalled> {
     print_line("one stalled reader ...");
-    let mut side = Side::open(Kind::Ours, STALLED_AMONG).await?;
+    let mut run = FanoutRun::open(ServerKind::Ours, STALLED_AMONG).await?;
     let count = STALLED_PER_SECOND * STALLED_SECONDS;
     let pace = format!("pace {STALLED_PER_SECOND} {count}");
     let (mut without, mut with) = (Vec::new(), Vec::new());
     let mut announced = 0;
     for _pair in 0..STALLED_PAIRS {
-        without.push(side.publish(&pace).await?.p99_micros);
-        side.load.request("stall").await?;
+        without.push(run.publish(&pace).await?.p99_micros);
+        run.load.request("stall").await?;
         for _part in 0..STALLED_FILL / 100 {
-            let next = side.server.request("burst 100").await?;
-            side.load.request(&format!("others {next}")).await?;
+            let next = run.server.request("burst 100").await?;
+            run.load.request(&format!("others {next}")).await?;
         }
-        let next = side.server.request(&pace).await?;
-        let seen = heard(&side.load.request(&format!("others {next}")).await?)?;
-        with.push(seen.p99_micros);
-        // It comes back, and is told what it has missed.
-        side.load.request("resume").await?;
-        let seen = heard(&side.load.request(&format!("all {next}")).await?)?;
-        announced += seen.announced;
+        let next = run.server.request(&pace).await?;
+        let received = parse_received(&run.load.request(&format!("others {next}")).await?)?;
+        with.push(received.p99_micros);
+        // The stalled client reads again and receives the announcement of the gap.
+        run.load.request("resume").await?;
+        let received = parse_received(&run.load.request(&format!("all {next}")).await?)?;
+        announced += received.announced;
         ensure!(
-            seen.missing == seen.announced && seen.disordered == 0,
-            "the stalled one was not told what it missed: {seen:?}"
+            received.missing == received.announced && received.disordered == 0,
+            "the stalled one was not told what it missed: {received:?}"
         );
     }
     ensure!(
@@ -161,15 +162,15 @@ async fn stalled() -> Result<Stalled> {
     Ok(Stalled::new(without, with, announced))
 }
 
-/// What clients saw, as long as it is right.
-fn heard(line: &str) -> Result<Seen> {
+/// Parses the answer of the clients' process.
+fn parse_received(line: &str) -> Result<Received> {
     serde_json::from_str(line).with_context(|| format!("the clients say {line}"))
 }
 
-// === impl Side ===
+// === impl FanoutRun ===
 
-impl Side {
-    async fn open(kind: Kind, sessions: usize) -> Result<Self> {
+impl FanoutRun {
+    async fn open(kind: ServerKind, sessions: usize) -> Result<Self> {
         let mut server = ChildProcess::start(&["serve".to_owned(), kind.name().to_owned()])?;
         let port = server.receive().await?;
         sleep(SETTLE).await;
@@ -198,27 +199,30 @@ impl Side {
         })
     }
 
-    /// Has something published and waits until everybody has it: what it cost.
+    /// Publishes, waits until all clients have received everything, and returns the cost.
     async fn publish(&mut self, command: &str) -> Result<Cost> {
         let (cpu, began) = (self.server.cpu_seconds()?, Instant::now());
         let name = self.kind.name();
         let next = self.server.request(command).await.context(name)?;
-        let seen = self.load.request(&format!("all {next}")).await;
-        let seen = heard(&seen.with_context(|| format!("clients of {name}"))?)?;
+        let received = self.load.request(&format!("all {next}")).await;
+        let received = parse_received(&received.with_context(|| format!("clients of {name}"))?)?;
         let seconds = began.elapsed().as_secs_f64();
         let cpu_seconds = self.server.cpu_seconds()? - cpu;
-        ensure!(seen.disordered == 0, "{name}: out of order: {seen:?}");
         ensure!(
-            seen.missing == seen.announced,
-            "{name}: lost without a word: {seen:?}"
+            received.disordered == 0,
+            "{name}: out of order: {received:?}"
+        );
+        ensure!(
+            received.missing == received.announced,
+            "{name}: lost without a word: {received:?}"
         );
         Ok(Cost {
-            deliveries: seen.deliveries,
-            missing: seen.missing,
+            deliveries: received.deliveries,
+            missing: received.missing,
             cpu_seconds,
             seconds,
-            p50_micros: seen.p50_micros,
-            p99_micros: seen.p99_micros,
+            p50_micros: received.p50_micros,
+            p99_micros: received.p99_micros,
         })
     }
 }

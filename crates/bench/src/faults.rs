@@ -21,28 +21,28 @@ use crate::{
     creating::{self, Pace},
     print_line,
     report::{Bar, Bars, millis},
-    server::Server,
+    server::ServerProcess,
     subscribers::Subscribers,
     verdict::Verdict,
 };
 
 const NAMESPACE: &str = "bench-faults";
 
-/// How long the node takes to answer for a log.
+/// The response time of the node for a log.
 const LOG_TAKES: Duration = Duration::from_millis(20);
 
-/// What the server's defaults allow for one cluster.
+/// The server's default limit for one cluster.
 const CAPTURES_MAX: f64 = 5.0;
 
 const P99_MS: f64 = 2000.0;
 const GROWTH_MIB: f64 = 32.0;
-/// What may be left when sessions and evidence are gone: what an allocator keeps.
+/// Memory that the allocator may keep when sessions and evidence are gone.
 const LEFT_MIB: f64 = 8.0;
 
-/// Evidence is remembered for a minute, and looked for every half minute.
+/// Evidence expires after a minute, and expired evidence is removed every half minute.
 const FORGOTTEN: Duration = Duration::from_secs(95);
 
-/// Calls at once, to make pods.
+/// Concurrent calls that create pods.
 const MAKING: usize = 8;
 
 #[derive(Args)]
@@ -64,17 +64,17 @@ pub(crate) struct FaultsArgs {
     json: Option<PathBuf>,
 }
 
-/// One run.
+/// The measurements of one run.
 #[derive(Serialize)]
-struct Measured {
+struct FaultsMeasurement {
     at_once: u32,
     faults: usize,
     subscribers: usize,
     verdict: Verdict,
-    /// Faults that came without their logs, because too many were being fetched.
+    /// Faults that were reported without logs, because the limit of fetches was reached.
     throttled: u64,
     logs_fetched: usize,
-    /// Of one log of one pod.
+    /// The largest number of fetches of one log of one pod.
     fetched_at_most: usize,
     in_flight_max: u64,
     node_open_max: usize,
@@ -105,11 +105,11 @@ async fn measure(
     admin: &Client,
     args: &FaultsArgs,
     at_once: u32,
-) -> Result<Measured> {
+) -> Result<FaultsMeasurement> {
     let prefix = format!("web-{at_once}");
     print_line(&format!("making {} pods ...", args.pods));
     make_pods(cluster, admin, &prefix, args.pods).await?;
-    let server = Server::start(cluster).await?;
+    let server = ServerProcess::start(cluster).await?;
     let arguments = format!(r#"{{"mode":"faults","namespace":"{NAMESPACE}"}}"#);
     let subscribers = Subscribers::open(server.port(), args.subscribers, &arguments).await?;
     print_line(&format!(
@@ -155,7 +155,7 @@ async fn measure(
     subscribers.close().await?;
     print_line("the subscribers have gone; what they left is being forgotten ...");
     let rss_end = settle(&server).await?;
-    Ok(Measured {
+    Ok(FaultsMeasurement {
         at_once,
         faults: created.len(),
         subscribers: args.subscribers,
@@ -173,7 +173,8 @@ async fn measure(
     })
 }
 
-/// Pods with one container that has been restarted once, and both its logs.
+/// Creates pods with one container that was restarted once, with its current and its
+/// previous log.
 async fn make_pods(cluster: &Cluster, admin: &Client, prefix: &str, count: u32) -> Result<()> {
     let api: Api<Pod> = Api::namespaced(admin.clone(), NAMESPACE);
     let lines = (0..100).map(|n| format!("{n} GET /orders/{n} 200 in 12 ms, for a customer"));
@@ -202,7 +203,7 @@ async fn make_pods(cluster: &Cluster, admin: &Client, prefix: &str, count: u32) 
         .await
 }
 
-/// How many logs of these pods the node was asked for, and the same one how often.
+/// The number of log requests for these pods, and the largest number for one log.
 fn fetched(cluster: &Cluster, prefix: &str) -> (usize, usize) {
     let begin = format!("{NAMESPACE}/{prefix}-");
     let mut times: HashMap<(String, bool), usize> = HashMap::new();
@@ -216,8 +217,8 @@ fn fetched(cluster: &Cluster, prefix: &str) -> (usize, usize) {
     (times.values().sum(), most)
 }
 
-/// Waits until nothing of the run is remembered: the least memory it comes to.
-async fn settle(server: &Server) -> Result<u64> {
+/// Waits until all state of the run has expired; returns the memory that is left.
+async fn settle(server: &ServerProcess) -> Result<u64> {
     let until = Instant::now() + FORGOTTEN;
     while Instant::now() < until {
         sleep(Duration::from_secs(1)).await;
@@ -225,7 +226,7 @@ async fn settle(server: &Server) -> Result<u64> {
     server.rss_bytes()
 }
 
-fn bars(one: &Measured) -> [Bar; 6] {
+fn bars(one: &FaultsMeasurement) -> [Bar; 6] {
     let what = format!("{} at once", one.at_once);
     #[expect(clippy::cast_precision_loss, reason = "of few")]
     let number = |number: usize| number as f64;
@@ -265,7 +266,7 @@ fn bars(one: &Measured) -> [Bar; 6] {
     ]
 }
 
-fn table(measured: &[Measured]) -> String {
+fn table(measured: &[FaultsMeasurement]) -> String {
     let mut text = String::from(
         "\nTimes in ms, p50 / p99.\n\n| at once | faults | subscribers | told | throttled | other failures | logs fetched | captures at once | logs at once | sending to client | max | CPU s | RSS MiB: before, most, after | load |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
     );
@@ -293,7 +294,7 @@ fn table(measured: &[Measured]) -> String {
     text
 }
 
-#[expect(clippy::cast_precision_loss, reason = "told to people")]
+#[expect(clippy::cast_precision_loss, reason = "only printed")]
 fn mib(bytes: u64) -> f64 {
     bytes as f64 / 1024.0 / 1024.0
 }

@@ -1,5 +1,5 @@
-//! `cargo xtask bench graph`: the graph of a cluster with many pods. How long until it
-//! is there, what it takes, and what one change costs.
+//! `cargo xtask bench graph`: the graph of a cluster with many pods. Measures the time until
+//! the first read, the memory, and the cost of one change.
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ use crate::{
     load::http::{Connection, text},
     print_line,
     report::{Bar, Bars},
-    server::Server,
+    server::ServerProcess,
 };
 
 const NAMESPACES: u32 = 20;
@@ -25,7 +25,7 @@ const NODES: u32 = 100;
 /// Pods of one replica set.
 const REPLICAS: u32 = 20;
 
-/// Calls at once, to make objects.
+/// Concurrent calls that create objects.
 const MAKING: usize = 32;
 
 const FIRST_MS: f64 = 5000.0;
@@ -34,7 +34,7 @@ const SERVER_MIB: f64 = 150.0;
 /// shares the machine with an API server.
 const SLOW_PERCENT: f64 = 1.0;
 
-/// Until the last change has come through.
+/// How long to wait until the server has applied the last change.
 const SETTLED: Duration = Duration::from_secs(3);
 
 #[derive(Args)]
@@ -54,7 +54,7 @@ pub(crate) struct GraphArgs {
 }
 
 #[derive(Serialize)]
-struct Measured {
+struct GraphMeasurement {
     pods: u32,
     objects: u64,
     first_ms: f64,
@@ -63,7 +63,7 @@ struct Measured {
     rss_first: u64,
     rss_max: u64,
     changes: u64,
-    /// That took longer than a millisecond.
+    /// Changes that took longer than a millisecond.
     slow: u64,
     mean_micros: f64,
     updates: u64,
@@ -76,7 +76,7 @@ pub(crate) async fn run(args: GraphArgs) -> Result<()> {
     let admin = bed::admin(&cluster).await?;
     print_line(&format!("making {} pods ...", args.pods));
     for space in 0..NAMESPACES {
-        let one = namespace(&space_of(space));
+        let one = namespace(&namespace_name(space));
         cluster.create_cluster_wide(&one).await?;
     }
     make(&admin, args.pods).await?;
@@ -86,7 +86,7 @@ pub(crate) async fn run(args: GraphArgs) -> Result<()> {
     } else {
         &[]
     };
-    let server = Server::start_with(&cluster, patience).await?;
+    let server = ServerProcess::start_with(&cluster, patience).await?;
     let measured = measure(&server, &admin, &args).await?;
     let bars = bars(&measured);
     print_line(&table(&measured));
@@ -95,7 +95,11 @@ pub(crate) async fn run(args: GraphArgs) -> Result<()> {
     bars.conclude(&report, args.json, "graph.json")
 }
 
-async fn measure(server: &Server, admin: &Client, args: &GraphArgs) -> Result<Measured> {
+async fn measure(
+    server: &ServerProcess,
+    admin: &Client,
+    args: &GraphArgs,
+) -> Result<GraphMeasurement> {
     let rss_before = server.rss_bytes()?;
     let mut rss_max = rss_before;
     let mut client = Connection::open(server.port(), None).await?;
@@ -124,7 +128,7 @@ async fn measure(server: &Server, admin: &Client, args: &GraphArgs) -> Result<Me
     let (cpu, before) = (server.cpu()?, changes(server).await?);
     print_line(&format!("{} pods change ...", args.changes));
     for nth in 0..args.changes {
-        let path = path_of(nth % args.pods);
+        let path = pod_path(nth % args.pods);
         let patch = json!({"metadata": {"labels": {"changed": nth.to_string()}}});
         send(admin, "PATCH", &path, &patch).await?;
         rss_max = rss_max.max(server.rss_bytes()?);
@@ -138,7 +142,7 @@ async fn measure(server: &Server, admin: &Client, args: &GraphArgs) -> Result<Me
     );
     #[expect(clippy::cast_precision_loss, reason = "of few")]
     let mean_micros = (after.seconds - before.seconds) * 1e6 / counted as f64;
-    Ok(Measured {
+    Ok(GraphMeasurement {
         pods: args.pods,
         objects: server.metric("kubecrier_graph_objects ").await?,
         first_ms,
@@ -155,15 +159,15 @@ async fn measure(server: &Server, admin: &Client, args: &GraphArgs) -> Result<Me
     })
 }
 
-/// How many changes were worked in so far, how many of them within a millisecond, and
-/// how long all of them took.
+/// The number of changes applied so far, the number of those within a millisecond, and the
+/// total time.
 struct Changes {
     count: u64,
     quick: u64,
     seconds: f64,
 }
 
-async fn changes(server: &Server) -> Result<Changes> {
+async fn changes(server: &ServerProcess) -> Result<Changes> {
     let mut connection = Connection::open(server.port(), None).await?;
     let answer = connection.get("/metrics").await?;
     let numbers = text(&answer.body).into_owned();
@@ -186,10 +190,10 @@ async fn changes(server: &Server) -> Result<Changes> {
     })
 }
 
-/// The pods of the whole cluster, as many as an answer has room for.
+/// The pods of the whole cluster, up to the size limit of a response.
 const GRAPH: &str = "k8s://dev/-/graph?kinds=Pod";
 
-/// Reads the graph of the whole cluster: how many milliseconds it takes.
+/// Reads the graph of the whole cluster; returns the milliseconds that it took.
 async fn read(client: &mut Connection, session: &str) -> Result<f64> {
     let began = Instant::now();
     let answer = rpc(client, session, "resources/read", &json!({"uri": GRAPH})).await?;
@@ -211,13 +215,13 @@ async fn rpc(
     Ok(answer)
 }
 
-fn space_of(space: u32) -> String {
+fn namespace_name(space: u32) -> String {
     format!("bench-graph-{space}")
 }
 
-/// Where the nth pod is.
-fn path_of(nth: u32) -> String {
-    let space = space_of(nth / REPLICAS % NAMESPACES);
+/// The API path of the nth pod.
+fn pod_path(nth: u32) -> String {
+    let space = namespace_name(nth / REPLICAS % NAMESPACES);
     format!("/api/v1/namespaces/{space}/pods/{}", pod_name(nth))
 }
 
@@ -225,7 +229,8 @@ fn pod_name(nth: u32) -> String {
     format!("web-{}-{nth}", nth / REPLICAS)
 }
 
-/// Nodes, and for every few pods a deployment, a replica set and a service.
+/// Creates nodes, pods, and for each group of pods a deployment, a replica set and a
+/// service.
 async fn make(admin: &Client, pods: u32) -> Result<()> {
     let nodes = (0..NODES).map(|nth| {
         let node = json!({"metadata": {"name": format!("bench-{nth}")}});
@@ -233,7 +238,7 @@ async fn make(admin: &Client, pods: u32) -> Result<()> {
     });
     make_all(admin, nodes).await?;
     let sets = (0..pods.div_ceil(REPLICAS)).flat_map(|set| {
-        let space = space_of(set % NAMESPACES);
+        let space = namespace_name(set % NAMESPACES);
         let name = format!("web-{set}");
         let labels = json!({"app": name});
         let metadata = json!({"name": name, "namespace": space, "labels": labels});
@@ -241,7 +246,7 @@ async fn make(admin: &Client, pods: u32) -> Result<()> {
             "metadata": {"labels": labels},
             "spec": {"containers": [{"name": "app", "image": "registry.example/app:1"}]},
         });
-        // No controller runs here, so zero replicas are as good as any.
+        // No controller runs in this cluster, so the number of replicas has no effect.
         let spec =
             json!({"replicas": 0, "selector": {"matchLabels": labels}, "template": template});
         let apps = format!("/apis/apps/v1/namespaces/{space}");
@@ -262,7 +267,7 @@ async fn make(admin: &Client, pods: u32) -> Result<()> {
     });
     make_all(admin, sets).await?;
     let all = (0..pods).map(|nth| {
-        let (path, _) = path_of(nth).rsplit_once('/').map(own).unwrap_or_default();
+        let (path, _) = pod_path(nth).rsplit_once('/').map(own).unwrap_or_default();
         (path, pod(nth))
     });
     make_all(admin, all).await
@@ -272,8 +277,8 @@ fn own((path, name): (&str, &str)) -> (String, String) {
     (path.to_owned(), name.to_owned())
 }
 
-/// A pod as they come, about 8 KiB: annotations, variables, volumes, two containers, and
-/// what the API server adds.
+/// A typical pod of about 8 KiB: annotations, variables, volumes, two containers, and the
+/// defaults that the API server adds.
 fn pod(nth: u32) -> Value {
     let set = nth / REPLICAS;
     let variables: Vec<_> = (0..5)
@@ -333,7 +338,7 @@ async fn send(admin: &Client, method: &str, path: &str, object: &Value) -> Resul
     sent.map(drop).with_context(|| format!("{method} {path}"))
 }
 
-fn bars(one: &Measured) -> Bars {
+fn bars(one: &GraphMeasurement) -> Bars {
     #[expect(clippy::cast_precision_loss, reason = "of few")]
     let slow = one.slow as f64 * 100.0 / one.changes as f64;
     Bars(vec![
@@ -344,7 +349,7 @@ fn bars(one: &Measured) -> Bars {
     ])
 }
 
-fn table(one: &Measured) -> String {
+fn table(one: &GraphMeasurement) -> String {
     format!(
         "\n| pods | objects | first graph, ms | read again, ms | RSS MiB: before, then, most | changes | over 1 ms | mean, µs | updates | CPU s | load |\n|---|---|---|---|---|---|---|---|---|---|---|\n| {} | {} | {:.0} | {:.0} | {:.1}, {:.1}, {:.1} | {} | {} | {:.0} | {} | {:.2} | {} |\n",
         one.pods,
@@ -363,7 +368,7 @@ fn table(one: &Measured) -> String {
     )
 }
 
-#[expect(clippy::cast_precision_loss, reason = "told to people")]
+#[expect(clippy::cast_precision_loss, reason = "only printed")]
 fn mib(bytes: u64) -> f64 {
     bytes as f64 / 1024.0 / 1024.0
 }

@@ -22,12 +22,13 @@ use crate::message;
 /// How many sessions are opened at once.
 const OPENING: usize = 32;
 
-/// Everything that was published arrives within this.
+/// An upper bound for the arrival of everything that was published.
 const TIMEOUT: Duration = Duration::from_mins(2);
 
-/// The first client may be told to stall; it has little room for what it does not
-/// read, and yet more than one segment on loopback, or it could never be sent one.
-const STALLING_ROOM: u32 = 96 * 1024;
+/// The first client can be stalled. Its receive buffer is small, so that the server notices
+/// soon, and yet larger than one segment on loopback: otherwise the kernel could never send
+/// one.
+const STALLING_RECEIVE_BUFFER: u32 = 96 * 1024;
 
 #[derive(Args)]
 pub(crate) struct LoadArgs {
@@ -42,26 +43,26 @@ pub(crate) struct LoadArgs {
 
 /// What the clients received since the last request.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Seen {
+pub(crate) struct Received {
     /// Messages that arrived.
     pub(crate) deliveries: u64,
     /// Messages that came after a later one, or twice.
     pub(crate) disordered: u64,
     /// Messages that did not come.
     pub(crate) missing: u64,
-    /// Messages that the server said were missing.
+    /// Missing messages that the server announced.
     pub(crate) announced: u64,
     /// From publishing to arrival, in microseconds.
     pub(crate) p50_micros: u64,
     pub(crate) p99_micros: u64,
 }
 
-/// What all clients share.
+/// The state that all clients share.
 #[derive(Default)]
-struct Shared {
-    seen: RefCell<Seen>,
+struct LoadState {
+    received: RefCell<Received>,
     latencies: RefCell<Vec<u32>>,
-    /// The number each client waits for next.
+    /// The next number that each client expects.
     next: RefCell<Vec<u64>>,
     progressed: Notify,
 }
@@ -71,7 +72,7 @@ pub(crate) async fn run(args: LoadArgs) -> Result<()> {
 }
 
 async fn run_commands(args: LoadArgs) -> Result<()> {
-    let shared = Rc::new(Shared::default());
+    let shared = Rc::new(LoadState::default());
     let (stall, stalled) = watch::channel(false);
     let mut reading = JoinSet::new();
     open_all(&args, &shared, &stalled, &mut reading).await?;
@@ -85,9 +86,9 @@ async fn run_commands(args: LoadArgs) -> Result<()> {
         let Some(line) = line else { return Ok(()) };
         let words: Vec<_> = line.split(' ').collect();
         match words[..] {
-            // Everybody has everything below this number.
+            // Wait until all clients have every message below this number.
             ["all", next] => shared.wait(0, next.parse()?, &mut reading).await?,
-            // Everybody but the first.
+            // The same for all clients but the first.
             ["others", next] => shared.wait(1, next.parse()?, &mut reading).await?,
             ["stall"] => drop(stall.send(true)),
             ["resume"] => drop(stall.send(false)),
@@ -99,7 +100,7 @@ async fn run_commands(args: LoadArgs) -> Result<()> {
 
 async fn open_all(
     args: &LoadArgs,
-    shared: &Rc<Shared>,
+    shared: &Rc<LoadState>,
     stalled: &watch::Receiver<bool>,
     reading: &mut JoinSet<Result<()>>,
 ) -> Result<()> {
@@ -108,8 +109,8 @@ async fn open_all(
     for index in 0..args.sessions {
         let (port, mcp) = (args.port, args.mcp);
         opening.spawn_local(async move {
-            let room = (index == 0).then_some(STALLING_ROOM);
-            let mut connection = Connection::open(port, room).await?;
+            let receive_buffer = (index == 0).then_some(STALLING_RECEIVE_BUFFER);
+            let mut connection = Connection::open(port, receive_buffer).await?;
             let session = if mcp {
                 Some(connection.begin_session().await?)
             } else {
@@ -136,7 +137,7 @@ async fn open_all(
 async fn read(
     index: usize,
     mut connection: Connection,
-    shared: Rc<Shared>,
+    shared: Rc<LoadState>,
     mut stalled: Option<watch::Receiver<bool>>,
 ) -> Result<()> {
     let mut scanner = Scanner::default();
@@ -146,7 +147,7 @@ async fn read(
         }
         tokio::select! {
             more = connection.read() => ensure!(more?, "the server closed stream {index}"),
-            // To look again whether to stall.
+            // Check again whether to stall.
             () = changed(&mut stalled) => continue,
         }
         let now = message::now_micros();
@@ -155,7 +156,7 @@ async fn read(
         while let Some(data) = body.next()? {
             scanner.feed(data, |event| {
                 events += 1;
-                shared.note(index, event, now);
+                shared.record(index, event, now);
             });
         }
         if events > 0 {
@@ -171,24 +172,24 @@ async fn changed(stalled: &mut Option<watch::Receiver<bool>>) {
     }
 }
 
-// === impl Shared ===
+// === impl LoadState ===
 
-impl Shared {
-    fn note(&self, index: usize, event: &[u8], now: u64) {
-        let mut seen = self.seen.borrow_mut();
+impl LoadState {
+    fn record(&self, index: usize, event: &[u8], now: u64) {
+        let mut received = self.received.borrow_mut();
         let Some(number) = scan::number_after(event, message::NUMBER) else {
             if let Some(missing) = scan::number_after(event, message::MISSING) {
-                seen.announced += missing;
+                received.announced += missing;
             }
             return;
         };
-        seen.deliveries += 1;
+        received.deliveries += 1;
         let mut all = self.next.borrow_mut();
         let next = &mut all[index];
         if number < *next {
-            seen.disordered += 1;
+            received.disordered += 1;
         } else {
-            seen.missing += number - *next;
+            received.missing += number - *next;
             *next = number + 1;
         }
         if let Some(published) = scan::number_after(event, message::PUBLISHED) {
@@ -213,17 +214,17 @@ impl Shared {
         }
     }
 
-    /// What was seen since the last time.
-    fn take(&self) -> Seen {
-        let mut seen = self.seen.take();
+    /// Takes what the clients received since the last call.
+    fn take(&self) -> Received {
+        let mut received = self.received.take();
         let mut latencies = self.latencies.take();
         latencies.sort_unstable();
         let at = |per_mille: usize| {
             let at = (latencies.len() * per_mille / 1000).min(latencies.len().saturating_sub(1));
             latencies.get(at).copied().map_or(0, u64::from)
         };
-        (seen.p50_micros, seen.p99_micros) = (at(500), at(990));
-        seen
+        (received.p50_micros, received.p99_micros) = (at(500), at(990));
+        received
     }
 }
 

@@ -28,7 +28,7 @@ use crate::{
     serve::ServeArgs, soak::SoakArgs,
 };
 
-/// As the server has it, for all the servers that are compared.
+/// The allocator of the server's binary, so that all compared servers use the same one.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
@@ -78,7 +78,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// For what should cost little.
+/// Runs on one thread: the load generators must not take the server's CPU time.
 fn one_thread(work: impl Future<Output = Result<()>>) -> Result<()> {
     runtime::Builder::new_current_thread()
         .enable_all()
@@ -86,7 +86,7 @@ fn one_thread(work: impl Future<Output = Result<()>>) -> Result<()> {
         .block_on(work)
 }
 
-/// As the server's own binary has it.
+/// Runs on the multi-threaded runtime, like the server's own binary.
 fn many_threads(work: impl Future<Output = Result<()>>) -> Result<()> {
     runtime::Builder::new_multi_thread()
         .enable_all()
@@ -94,8 +94,8 @@ fn many_threads(work: impl Future<Output = Result<()>>) -> Result<()> {
         .block_on(work)
 }
 
-/// Tells the person who waits.
+/// Prints progress and results to stderr.
 pub(crate) fn print_line(line: &str) {
-    // There is no other place to report that stderr is gone.
-    let _told = writeln!(std::io::stderr(), "{line}");
+    // A failed write to stderr cannot be reported anywhere else.
+    let _written = writeln!(std::io::stderr(), "{line}");
 }

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-/// As many as an event of a cluster has.
+/// Pads a message to the size of a typical Kubernetes event.
 const PADDING: usize = 440;
 
 /// The text before the number of a message.
@@ -30,7 +30,7 @@ pub(crate) fn data(number: u64) -> Value {
     })
 }
 
-/// The clock that all processes of a machine share.
+/// The system clock, which all processes of the machine share.
 pub(crate) fn now_micros() -> u64 {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)

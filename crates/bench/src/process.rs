@@ -9,10 +9,10 @@ use tokio::{
     time::{Duration, timeout},
 };
 
-/// Longer than any step takes.
+/// An upper bound for every request.
 const TIMEOUT: Duration = Duration::from_mins(3);
 
-/// This program in another role; ends when dropped.
+/// This program in another role; killed on drop.
 pub(crate) struct ChildProcess {
     child: Child,
     stdin: ChildStdin,
@@ -30,7 +30,7 @@ pub(crate) struct Cpu {
 // === impl ChildProcess ===
 
 impl ChildProcess {
-    /// Starts the role that these arguments name.
+    /// Starts this program with the subcommand of the role.
     pub(crate) fn start(arguments: &[String]) -> Result<Self> {
         let mut child = Command::new(env::current_exe()?)
             .args(arguments)
@@ -94,7 +94,7 @@ pub(crate) fn cpu_seconds(pid: u32) -> Result<f64> {
 /// CPU of a process and all its threads so far, in seconds.
 pub(crate) fn cpu(pid: u32) -> Result<Cpu> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    // The name of the program may have spaces; after it there are only numbers.
+    // The program's name may contain spaces; only numbers follow it.
     let (_, fields) = stat.rsplit_once(')').context("no name in /proc/pid/stat")?;
     #[expect(clippy::cast_precision_loss, reason = "hours fit")]
     let mut seconds = fields.split_whitespace().skip(11).map(|ticks| {

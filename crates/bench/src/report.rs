@@ -5,10 +5,10 @@ use std::{env, fs, path::PathBuf};
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 
-use crate::{print_line, serve::Kind};
+use crate::{print_line, serve::ServerKind};
 
-/// At the number of sessions that the bars are about: bursts and paced, against the
-/// ceiling and against stock rmcp, in deliveries per second of the server's CPU.
+/// Ratios to the ceiling and to stock rmcp, for bursts and for paced messages, in deliveries
+/// per second of the server's CPU.
 const BURST_OF_CEILING: f64 = 0.5;
 const BURST_OF_STOCK: f64 = 25.0;
 const PACED_OF_CEILING: f64 = 0.7;
@@ -16,38 +16,38 @@ const PACED_OF_STOCK: f64 = 3.0;
 const IDLE_KIB: f64 = 32.0;
 const STALLED_GROWTH: f64 = 1.1;
 
-/// Everything of one run.
+/// The report of one run.
 #[derive(Default, Serialize)]
-pub(crate) struct Report {
-    pub(crate) measured: Vec<Measured>,
+pub(crate) struct FanoutReport {
+    pub(crate) measured: Vec<FanoutMeasurement>,
     pub(crate) stalled: Option<Stalled>,
     pub(crate) bars: Bars,
 }
 
-/// One server with one number of sessions.
+/// The measurements of one server with one number of sessions.
 #[derive(Serialize)]
-pub(crate) struct Measured {
-    pub(crate) server: Kind,
+pub(crate) struct FanoutMeasurement {
+    pub(crate) server: ServerKind,
     pub(crate) sessions: usize,
     pub(crate) idle_bytes_per_session: f64,
     pub(crate) burst: Cost,
     pub(crate) paced: Cost,
 }
 
-/// What deliveries cost.
+/// The cost of deliveries.
 #[derive(Clone, Copy, Default, Serialize)]
 pub(crate) struct Cost {
     pub(crate) deliveries: u64,
-    /// Dropped and announced.
+    /// Messages that the server dropped, with a notification of the gap.
     pub(crate) missing: u64,
     pub(crate) cpu_seconds: f64,
     pub(crate) seconds: f64,
-    /// Of the slowest round.
+    /// Latencies are those of the slowest round.
     pub(crate) p50_micros: u64,
     pub(crate) p99_micros: u64,
 }
 
-/// What one reader that does not read costs the others.
+/// The delay of the other readers while one reader stalls.
 #[derive(Serialize)]
 pub(crate) struct Stalled {
     without_p99_micros: Vec<u64>,
@@ -57,7 +57,7 @@ pub(crate) struct Stalled {
     ratio: f64,
 }
 
-/// What must hold, and whether it does.
+/// The thresholds that must hold, with their results.
 #[derive(Default, Serialize)]
 pub(crate) struct Bars(pub(crate) Vec<Bar>);
 
@@ -116,18 +116,20 @@ fn median(values: &[u64]) -> u64 {
 // === impl Bars ===
 
 impl Bars {
-    /// Those that this run says something about.
-    pub(crate) fn of(report: &Report, sessions: usize) -> Self {
+    /// The bars for which this run has measurements.
+    pub(crate) fn of(report: &FanoutReport, sessions: usize) -> Self {
         let mut bars = Vec::new();
         let find = |kind| {
             let mut all = report.measured.iter();
             all.find(|one| one.server == kind && one.sessions == sessions)
         };
-        if let (Some(ours), Some(stock), Some(ceiling)) =
-            (find(Kind::Ours), find(Kind::Stock), find(Kind::Ceiling))
-        {
-            let burst = |one: &Measured| one.burst.per_cpu_second();
-            let paced = |one: &Measured| one.paced.per_cpu_second();
+        if let (Some(ours), Some(stock), Some(ceiling)) = (
+            find(ServerKind::Ours),
+            find(ServerKind::Stock),
+            find(ServerKind::Ceiling),
+        ) {
+            let burst = |one: &FanoutMeasurement| one.burst.per_cpu_second();
+            let paced = |one: &FanoutMeasurement| one.paced.per_cpu_second();
             bars.extend([
                 Bar::at_least(
                     "burst, of the ceiling's deliveries per CPU second",
@@ -166,7 +168,7 @@ impl Bars {
         Self(bars)
     }
 
-    /// For people.
+    /// Formats a Markdown table.
     pub(crate) fn table(&self) -> String {
         let mut text = String::new();
         if !self.0.is_empty() {
@@ -182,17 +184,17 @@ impl Bars {
         text
     }
 
-    /// The end of a run: its numbers go to a file, beside this program if no other is
-    /// named, and a bar that was missed is an error.
+    /// Ends a run: writes its numbers to a file, by default beside this program. A missed bar
+    /// is an error.
     pub(crate) fn conclude(
         &self,
         report: &impl Serialize,
         path: Option<PathBuf>,
-        usual: &str,
+        default_name: &str,
     ) -> Result<()> {
         let path = match path {
             Some(path) => path,
-            None => env::current_exe()?.with_file_name(usual),
+            None => env::current_exe()?.with_file_name(default_name),
         };
         fs::write(&path, serde_json::to_string_pretty(report)?)
             .with_context(|| format!("cannot write {}", path.display()))?;
@@ -222,10 +224,10 @@ impl Bar {
     }
 }
 
-// === impl Report ===
+// === impl FanoutReport ===
 
-impl Report {
-    /// For people.
+impl FanoutReport {
+    /// Formats a Markdown table.
     pub(crate) fn table(&self) -> String {
         let mut text = String::from(
             "\n| sessions | server | idle KiB | burst: µs of CPU each | burst: a second | paced: µs of CPU each | paced p50 | paced p99 |\n|---|---|---|---|---|---|---|---|\n",

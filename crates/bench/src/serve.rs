@@ -21,30 +21,30 @@ use tokio::{
 
 #[derive(Args)]
 pub(crate) struct ServeArgs {
-    kind: Kind,
+    kind: ServerKind,
 }
 
-/// What is measured.
+/// A server that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Kind {
+pub(crate) enum ServerKind {
     /// The server of this project.
     Ours,
     /// rmcp with its own session manager.
     Stock,
-    /// Shared bytes to every stream, and nothing else.
+    /// Writes the same shared bytes to every stream, without further work.
     Ceiling,
 }
 
-/// Something that pushes to every stream.
+/// Publishes messages to all streams.
 trait Publisher {
-    /// Publishes messages with these numbers, as fast as it can, to everybody.
+    /// Publishes messages with these numbers to all streams, as fast as possible.
     fn publish(&mut self, numbers: std::ops::Range<u64>) -> impl Future<Output = Result<()>>;
 }
 
-// === impl Kind ===
+// === impl ServerKind ===
 
-impl Kind {
+impl ServerKind {
     pub(crate) const ALL: [Self; 3] = [Self::Ceiling, Self::Ours, Self::Stock];
 
     pub(crate) fn name(self) -> &'static str {
@@ -63,22 +63,22 @@ impl Kind {
 
 pub(crate) async fn run(args: ServeArgs) -> Result<()> {
     match args.kind {
-        Kind::Ours => {
+        ServerKind::Ours => {
             let (address, publisher) = ours::start().await?;
             run_commands(address, publisher).await
         }
-        Kind::Stock => {
+        ServerKind::Stock => {
             let (address, publisher) = stock::start().await?;
             run_commands(address, publisher).await
         }
-        Kind::Ceiling => {
+        ServerKind::Ceiling => {
             let (address, publisher) = ceiling::start().await?;
             run_commands(address, publisher).await
         }
     }
 }
 
-/// Does what stdin says, until it ends.
+/// Executes commands from stdin until it is closed.
 async fn run_commands(address: SocketAddr, mut publisher: impl Publisher) -> Result<()> {
     answer(&address.port().to_string())?;
     let mut published = 0;
@@ -94,7 +94,7 @@ async fn run_commands(address: SocketAddr, mut publisher: impl Publisher) -> Res
             ["pace", per_second, count] => {
                 let (per_second, count): (u32, u64) = (per_second.parse()?, count.parse()?);
                 let mut ticks = interval(Duration::from_secs(1) / per_second);
-                // A server that cannot keep up is measured at what it can.
+                // A server that cannot keep up is measured at the rate that it reaches.
                 ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
                 for number in published..published + count {
                     ticks.tick().await;

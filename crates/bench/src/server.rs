@@ -1,4 +1,4 @@
-//! The real binary as a process of its own, on a real cluster.
+//! The real binary as a separate process, connected to a real cluster.
 
 use std::{env, path::PathBuf, process::Stdio};
 
@@ -15,14 +15,14 @@ use tokio::{
 use crate::{
     load::http::{Connection, text},
     process::{self, Cpu},
-    soak::server::{port, watch},
+    soak::server::{print_errors, read_port},
 };
 
-/// Longer than a start takes.
+/// An upper bound for the start of the server.
 const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// A running server. It ends when it is dropped.
-pub(crate) struct Server {
+/// A running server; killed on drop.
+pub(crate) struct ServerProcess {
     _child: Child,
     pid: u32,
     port: u16,
@@ -30,15 +30,15 @@ pub(crate) struct Server {
     _log: JoinSet<()>,
 }
 
-// === impl Server ===
+// === impl ServerProcess ===
 
-impl Server {
-    /// Starts it for a cluster, with room for many clients of one caller.
+impl ServerProcess {
+    /// Starts the server for a cluster, with limits that allow many clients of one caller.
     pub(crate) async fn start(cluster: &Cluster) -> Result<Self> {
         Self::start_with(cluster, &[]).await
     }
 
-    /// The same, with these arguments too.
+    /// Starts the server with additional arguments.
     pub(crate) async fn start_with(cluster: &Cluster, arguments: &[&str]) -> Result<Self> {
         let binary = binary()?;
         let folder = tempfile::tempdir()?;
@@ -63,9 +63,9 @@ impl Server {
         let pid = child.id().context("it has ended at once")?;
         let stderr = child.stderr.take().context("no stderr")?;
         let mut lines = BufReader::new(stderr).lines();
-        let port = timeout(TIMEOUT, port(&mut lines)).await??;
+        let port = timeout(TIMEOUT, read_port(&mut lines)).await??;
         let mut log = JoinSet::new();
-        log.spawn(watch(lines));
+        log.spawn(print_errors(lines));
         Ok(Self {
             _child: child,
             pid,
@@ -75,22 +75,20 @@ impl Server {
         })
     }
 
-    /// Where it listens.
     pub(crate) fn port(&self) -> u16 {
         self.port
     }
 
-    /// What it has used so far.
+    /// CPU time of the process so far.
     pub(crate) fn cpu(&self) -> Result<Cpu> {
         process::cpu(self.pid)
     }
 
-    /// Its resident memory.
     pub(crate) fn rss_bytes(&self) -> Result<u64> {
         process::rss_bytes(self.pid)
     }
 
-    /// One of its numbers.
+    /// Reads one value from `/metrics`.
     pub(crate) async fn metric(&self, name: &str) -> Result<u64> {
         let mut connection = Connection::open(self.port, None).await?;
         let answer = connection.get("/metrics").await?;
@@ -101,7 +99,7 @@ impl Server {
     }
 }
 
-/// Cargo has put it where this program is.
+/// The server's binary, which cargo builds into the folder of this program.
 fn binary() -> Result<PathBuf> {
     let binary = env::current_exe()?.with_file_name("kubecrier");
     ensure!(

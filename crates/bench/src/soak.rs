@@ -15,27 +15,27 @@ use tokio::{
 
 use self::{
     clients::{Counters, SoakClient},
-    server::Server,
+    server::SoakServer,
 };
 use crate::print_line;
 
-/// How long clients come in a wave.
+/// How long a wave starts new clients.
 const WAVE: Duration = Duration::from_secs(5);
 
-/// Clients at once.
+/// Concurrent clients.
 const CLIENTS: usize = 64;
 
 /// A session without a stream and without requests ends after this.
 pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// After a wave, everything of it has ended within this: the idle timeout, the sweep
-/// that looks for it, and a machine that is busy.
+/// An upper bound for the end of all sessions and tasks of a wave: the idle timeout, the
+/// interval of the sweep that enforces it, and the delays of a busy machine.
 const ENDS_WITHIN: Duration = Duration::from_secs(20);
 
-/// The first waves make the memory that the later ones use again.
+/// The first waves allocate the memory that later ones reuse.
 const WARM_UP: usize = 2;
 
-/// What the allocator may keep between waves: a tenth, and this much.
+/// Memory that the allocator may keep between waves, in addition to a tenth.
 const SLACK_BYTES: u64 = 4 * 1024 * 1024;
 
 #[derive(Args)]
@@ -48,9 +48,9 @@ pub(crate) struct SoakArgs {
     server: PathBuf,
 }
 
-/// What is left of a wave.
+/// The sessions, tasks and memory of the server.
 #[derive(Clone, Copy)]
-struct Left {
+struct ServerStats {
     sessions: u64,
     tasks: u64,
     rss: u64,
@@ -62,19 +62,19 @@ pub(crate) async fn run(args: SoakArgs) -> Result<()> {
 
 async fn soak(args: SoakArgs) -> Result<()> {
     let began = Instant::now();
-    let mut server = Server::start(&args.server).await?;
-    let quiet = server.left().await?;
+    let mut server = SoakServer::start(&args.server).await?;
+    let quiet = server.stats().await?;
     ensure!(quiet.sessions == 0, "a fresh server has sessions");
     print_line(
         "wave | clients | streams | messages | resumed | refused | sessions | tasks | RSS MiB",
     );
-    let mut rests = Vec::new();
+    let mut rss_after_waves = Vec::new();
     let length = Duration::from_secs(args.minutes * 60);
     let mut wave = 0;
     while wave <= WARM_UP || began.elapsed() < length {
         wave += 1;
         let counters = one_wave(&server, wave).await?;
-        let left = calm(&mut server, quiet).await?;
+        let stats = wait_until_idle(&mut server, quiet).await?;
         print_line(&format!(
             "{wave} | {} | {} | {} | {} | {} | {} | {} | {:.1}",
             counters.clients.get(),
@@ -82,29 +82,29 @@ async fn soak(args: SoakArgs) -> Result<()> {
             counters.messages.get(),
             counters.resumed.get(),
             counters.refused.get(),
-            left.sessions,
-            left.tasks,
-            mib(left.rss),
+            stats.sessions,
+            stats.tasks,
+            mib(stats.rss),
         ));
-        counters.is_everything()?;
-        rests.push(left.rss);
+        counters.check_complete()?;
+        rss_after_waves.push(stats.rss);
     }
     server.stop().await?;
-    judge(&rests)
+    check_memory(&rss_after_waves)
 }
 
-/// Clients of every kind, until the wave is over.
-async fn one_wave(server: &Server, wave: usize) -> Result<Rc<Counters>> {
+/// Runs clients of every kind until the wave is over.
+async fn one_wave(server: &SoakServer, wave: usize) -> Result<Rc<Counters>> {
     let counters = Rc::new(Counters::default());
     let until = Instant::now() + WAVE;
     let mut clients = JoinSet::new();
-    for seat in 0..CLIENTS {
+    for index in 0..CLIENTS {
         let client = SoakClient {
             port: server.port(),
             counters: Rc::clone(&counters),
             until,
         };
-        clients.spawn_local(clients::take_turns(client, seat, wave));
+        clients.spawn_local(clients::take_turns(client, index, wave));
     }
     let mut change = 0;
     loop {
@@ -113,7 +113,7 @@ async fn one_wave(server: &Server, wave: usize) -> Result<Rc<Counters>> {
                 None => return Ok(counters),
                 Some(done) => done??,
             },
-            // What the server has to say by itself: its contexts come and go.
+            // A changed kubeconfig makes the server send notifications by itself.
             () = sleep(Duration::from_secs(1)) => {
                 change += 1;
                 server.change_contexts(change)?;
@@ -122,20 +122,20 @@ async fn one_wave(server: &Server, wave: usize) -> Result<Rc<Counters>> {
     }
 }
 
-/// Waits until nothing is left but what a quiet server has.
-async fn calm(server: &mut Server, quiet: Left) -> Result<Left> {
+/// Waits until the server has no more sessions and tasks than before the first wave.
+async fn wait_until_idle(server: &mut SoakServer, quiet: ServerStats) -> Result<ServerStats> {
     let deadline = Instant::now() + ENDS_WITHIN;
     loop {
-        let left = server.left().await?;
-        if left.sessions == 0 && left.tasks <= quiet.tasks {
-            return Ok(left);
+        let stats = server.stats().await?;
+        if stats.sessions == 0 && stats.tasks <= quiet.tasks {
+            return Ok(stats);
         }
         if Instant::now() > deadline {
             bail!(
                 "{} s after a wave there are {} sessions and {} tasks, where a quiet server has {}",
                 ENDS_WITHIN.as_secs(),
-                left.sessions,
-                left.tasks,
+                stats.sessions,
+                stats.tasks,
                 quiet.tasks
             );
         }
@@ -143,9 +143,10 @@ async fn calm(server: &mut Server, quiet: Left) -> Result<Left> {
     }
 }
 
-fn judge(rests: &[u64]) -> Result<()> {
-    let (warm, last) = match rests {
-        [.., last] if rests.len() > WARM_UP => (rests[WARM_UP - 1], *last),
+/// Fails if memory grew since the warm-up waves.
+fn check_memory(rss_after_waves: &[u64]) -> Result<()> {
+    let (warm, last) = match rss_after_waves {
+        [.., last] if rss_after_waves.len() > WARM_UP => (rss_after_waves[WARM_UP - 1], *last),
         _ => bail!("too few waves to say anything"),
     };
     let bound = warm + warm / 10 + SLACK_BYTES;
@@ -153,7 +154,7 @@ fn judge(rests: &[u64]) -> Result<()> {
         "RSS {:.1} MiB after {WARM_UP} waves, {:.1} MiB after {}; at most {:.1} would be flat",
         mib(warm),
         mib(last),
-        rests.len(),
+        rss_after_waves.len(),
         mib(bound)
     );
     ensure!(last <= bound, "memory grows: {verdict}");
@@ -163,7 +164,7 @@ fn judge(rests: &[u64]) -> Result<()> {
     Ok(())
 }
 
-#[expect(clippy::cast_precision_loss, reason = "told to people")]
+#[expect(clippy::cast_precision_loss, reason = "only printed")]
 fn mib(bytes: u64) -> f64 {
     bytes as f64 / 1024.0 / 1024.0
 }
@@ -176,8 +177,11 @@ mod tests {
 
     #[test]
     fn memory_that_grows_is_noticed_and_memory_that_rests_is_not() {
-        assert!(judge(&[40 * MIB, 50 * MIB, 49 * MIB, 52 * MIB]).is_ok());
-        assert!(judge(&[40 * MIB, 50 * MIB, 55 * MIB, 60 * MIB]).is_err());
-        assert!(judge(&[40 * MIB, 50 * MIB]).is_err(), "too few to say");
+        assert!(check_memory(&[40 * MIB, 50 * MIB, 49 * MIB, 52 * MIB]).is_ok());
+        assert!(check_memory(&[40 * MIB, 50 * MIB, 55 * MIB, 60 * MIB]).is_err());
+        assert!(
+            check_memory(&[40 * MIB, 50 * MIB]).is_err(),
+            "too few to say"
+        );
     }
 }

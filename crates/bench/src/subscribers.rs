@@ -1,5 +1,5 @@
-//! Clients that have subscribed and read their streams: raw sockets and byte
-//! searches on one thread of its own, so that they cost little and are never late.
+//! Subscribed clients that read their streams: raw sockets and byte searches on a separate
+//! thread, so that they use little CPU and their timestamps are exact.
 
 use std::{sync::Arc, thread};
 
@@ -22,35 +22,35 @@ use crate::{
     message::now_micros,
 };
 
-/// Everything that was created arrives within this.
+/// An upper bound for the arrival of everything that was created.
 const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// What must not come more than once is waited for so long.
-const ECHO: Duration = Duration::from_millis(500);
+/// How long to wait for duplicates after the expected messages have arrived.
+const DUPLICATES_WITHIN: Duration = Duration::from_millis(500);
 
 /// A message of a subscription, as it arrived.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
-    /// The number of the event, if it is one of ours.
+    /// The number of the event, if the benchmark created it.
     pub(crate) number: Option<u32>,
     pub(crate) seq: u64,
     pub(crate) at: u64,
-    /// Its evidence says `throttled`.
+    /// Set if the evidence has the error `throttled`.
     pub(crate) throttled: bool,
-    /// Its evidence says that something else went wrong.
+    /// Set if the evidence has another error.
     pub(crate) failed: bool,
 }
 
 /// Clients with an open stream and one subscription each.
 pub(crate) struct Subscribers {
-    shared: Arc<Shared>,
+    shared: Arc<SubscriberState>,
     stop: oneshot::Sender<()>,
     thread: thread::JoinHandle<Result<()>>,
 }
 
 #[derive(Default)]
-struct Shared {
-    /// What each client has got, in the order in which it came.
+struct SubscriberState {
+    /// The messages of each client, in order of arrival.
     arrived: Mutex<Vec<Vec<Arrival>>>,
     failure: Mutex<Option<String>>,
 }
@@ -64,20 +64,20 @@ struct Client {
 // === impl Subscribers ===
 
 impl Subscribers {
-    /// Opens them all; `arguments` is what each calls `events_subscribe` with.
+    /// Opens all sessions and calls `events_subscribe` with `arguments` in each.
     pub(crate) async fn open(port: u16, count: usize, arguments: &str) -> Result<Self> {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(SubscriberState::default());
         shared.arrived.lock().resize_with(count, Vec::new);
         let (stop, stopped) = oneshot::channel();
         let (opened, opening) = oneshot::channel();
-        let (noting, arguments) = (Arc::clone(&shared), arguments.to_owned());
+        let (state, arguments) = (Arc::clone(&shared), arguments.to_owned());
         let thread = thread::Builder::new()
             .name("subscribers".to_owned())
             .spawn(move || {
                 let runtime = runtime::Builder::new_current_thread()
                     .enable_all()
                     .build()?;
-                runtime.block_on(live(port, count, arguments, noting, opened, stopped))
+                runtime.block_on(run_clients(port, count, arguments, state, opened, stopped))
             })?;
         opening
             .await
@@ -90,8 +90,8 @@ impl Subscribers {
         })
     }
 
-    /// Waits until everybody has so many messages, and takes them. Those that do not
-    /// come are missing; those that should not come had their chance.
+    /// Waits until all clients have `count` messages, and takes them. After the timeout the
+    /// rest counts as lost. A further wait lets duplicates arrive.
     pub(crate) async fn take(&self, count: usize) -> Result<Vec<Vec<Arrival>>> {
         let deadline = Instant::now() + TIMEOUT;
         let all = || {
@@ -104,12 +104,12 @@ impl Subscribers {
             }
             sleep(Duration::from_millis(20)).await;
         }
-        sleep(ECHO).await;
+        sleep(DUPLICATES_WITHIN).await;
         let mut arrived = self.shared.arrived.lock();
         Ok(arrived.iter_mut().map(std::mem::take).collect())
     }
 
-    /// Ends their sessions.
+    /// Ends the sessions of all clients.
     pub(crate) async fn close(self) -> Result<()> {
         drop(self.stop);
         let ended = tokio::task::spawn_blocking(|| self.thread.join()).await?;
@@ -117,11 +117,11 @@ impl Subscribers {
     }
 }
 
-async fn live(
+async fn run_clients(
     port: u16,
     count: usize,
     arguments: String,
-    shared: Arc<Shared>,
+    shared: Arc<SubscriberState>,
     opened: oneshot::Sender<Result<(), String>>,
     stopped: oneshot::Receiver<()>,
 ) -> Result<()> {
@@ -130,7 +130,7 @@ async fn live(
         match Client::open(index, port, &arguments).await {
             Ok(client) => clients.push(client),
             Err(error) => {
-                let _told = opened.send(Err(format!("{error:#}")));
+                let _sent = opened.send(Err(format!("{error:#}")));
                 return Ok(());
             }
         }
@@ -141,7 +141,7 @@ async fn live(
         sessions.push(client.session);
         reading.spawn(read(client.index, client.stream, Arc::clone(&shared)));
     }
-    let _told = opened.send(Ok(()));
+    let _sent = opened.send(Ok(()));
     let failing = async {
         while let Some(ended) = reading.join_next().await {
             if let Ok(Err(error)) = ended {
@@ -154,7 +154,7 @@ async fn live(
         () = failing => {}
         _stopped = stopped => {}
     }
-    // A connection that says nothing for a while is closed: a new one for the end.
+    // The server closes idle connections, so each session is ended over a new one.
     for session in sessions {
         let mut connection = Connection::open(port, None).await?;
         let answer = connection.delete(&session).await?;
@@ -163,7 +163,7 @@ async fn live(
     Ok(())
 }
 
-async fn read(index: usize, mut stream: Connection, shared: Arc<Shared>) -> Result<()> {
+async fn read(index: usize, mut stream: Connection, shared: Arc<SubscriberState>) -> Result<()> {
     let mut scanner = Scanner::default();
     loop {
         ensure!(stream.read().await?, "the server closed stream {index}");
@@ -176,7 +176,7 @@ async fn read(index: usize, mut stream: Connection, shared: Arc<Shared>) -> Resu
     }
 }
 
-/// What a message of a subscription says; others are none.
+/// Parses a message of a subscription; `None` for any other message.
 fn arrival(event: &[u8], now: u64) -> Option<Arrival> {
     let seq = number_after(event, b"\"seq\":")?;
     let number = number_after(event, NUMBER).and_then(|number| u32::try_from(number).ok());
@@ -225,14 +225,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_tells_its_number_its_place_and_what_is_wrong() {
+    fn a_message_has_its_number_its_seq_and_its_errors() {
         let event = br#"data: {"params":{"data":{"seq":7,"event":{"message":"bench n=42 x"},"logs":[{"error":"throttled"}]}}}"#;
-        let seen = arrival(event, 9).unwrap();
-        assert_eq!((seen.number, seen.seq, seen.at), (Some(42), 7, 9));
-        assert!(seen.throttled && !seen.failed);
+        let arrived = arrival(event, 9).unwrap();
+        assert_eq!((arrived.number, arrived.seq, arrived.at), (Some(42), 7, 9));
+        assert!(arrived.throttled && !arrived.failed);
         let event = br#"data: {"params":{"data":{"seq":8,"logs":[{"error":"timeout"}]}}}"#;
-        let seen = arrival(event, 9).unwrap();
-        assert!(seen.number.is_none() && !seen.throttled && seen.failed);
+        let arrived = arrival(event, 9).unwrap();
+        assert!(arrived.number.is_none() && !arrived.throttled && arrived.failed);
         assert!(arrival(b"data: {\"method\":\"ping\"}", 9).is_none());
     }
 }

@@ -6,31 +6,31 @@ use serde::Serialize;
 
 use crate::{creating::Created, report::millis, subscribers::Arrival};
 
-/// What the clients got, beside what was created.
+/// The messages that clients received, compared with the events that were created.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Verdict {
-    /// Of ours, to all clients together.
+    /// Deliveries of created events to all clients.
     pub(crate) deliveries: usize,
     pub(crate) lost: usize,
     pub(crate) doubled: usize,
-    /// Came after one that the cluster accepted later.
+    /// Events that arrived after one with a later resourceVersion.
     pub(crate) disordered: usize,
-    /// Places in the numbers of a subscription where one is missing or comes again.
+    /// Sequence numbers of subscriptions that do not follow their predecessor.
     pub(crate) holes: usize,
     pub(crate) throttled: usize,
-    /// Went out without some log, for another reason.
+    /// Messages without a log for a reason other than throttling.
     pub(crate) failed: usize,
-    /// From the API server's answer to the creator until the bytes were at a client.
-    pub(crate) from_answer: Spread,
-    /// From sending it to the API server until the bytes were at a client.
-    pub(crate) from_sending: Spread,
-    /// From when a plain watch had it until the bytes were at a client.
-    pub(crate) from_watch: Spread,
+    /// From the API server's response to the creator until arrival at a client.
+    pub(crate) from_answer: Percentiles,
+    /// From the request to the API server until arrival at a client.
+    pub(crate) from_sending: Percentiles,
+    /// From arrival at a plain watch until arrival at a client.
+    pub(crate) from_watch: Percentiles,
 }
 
-/// How times are distributed, in microseconds.
+/// The distribution of durations, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Spread {
+pub(crate) struct Percentiles {
     pub(crate) p50: u64,
     pub(crate) p99: u64,
     pub(crate) max: u64,
@@ -39,8 +39,8 @@ pub(crate) struct Spread {
 // === impl Verdict ===
 
 impl Verdict {
-    /// Looks at what arrived since the last time; `last_seqs` is where each
-    /// subscription was, and is moved on.
+    /// Judges what arrived since the last call; `last_seqs` has the last sequence number of
+    /// each subscription and is updated.
     pub(crate) fn of(
         created: &[Created],
         watched: &HashMap<u32, u64>,
@@ -70,28 +70,28 @@ impl Verdict {
                 newest = newest.max(one.version);
                 answer.push(arrival.at.saturating_sub(one.answered));
                 sending.push(arrival.at.saturating_sub(one.sent));
-                if let Some(seen) = watched.get(&one.number) {
-                    watch.push(arrival.at.saturating_sub(*seen));
+                if let Some(watched_at) = watched.get(&one.number) {
+                    watch.push(arrival.at.saturating_sub(*watched_at));
                 }
             }
             verdict.lost += created.len() - times.len();
             verdict.doubled += times.values().map(|times| times - 1).sum::<usize>();
         }
-        verdict.from_answer = Spread::of(answer);
-        verdict.from_sending = Spread::of(sending);
-        verdict.from_watch = Spread::of(watch);
+        verdict.from_answer = Percentiles::of(answer);
+        verdict.from_sending = Percentiles::of(sending);
+        verdict.from_watch = Percentiles::of(watch);
         verdict
     }
 
-    /// How many things are wrong with what arrived; order counts where it is kept.
+    /// The number of defects; wrong order counts if the server guarantees order.
     pub(crate) fn wrong(&self, in_order: bool) -> usize {
         self.lost + self.doubled + self.holes + if in_order { self.disordered } else { 0 }
     }
 }
 
-// === impl Spread ===
+// === impl Percentiles ===
 
-impl Spread {
+impl Percentiles {
     pub(crate) fn of(mut times: Vec<u64>) -> Self {
         times.sort_unstable();
         let at = |percent: usize| {
@@ -106,7 +106,7 @@ impl Spread {
     }
 }
 
-impl std::fmt::Display for Spread {
+impl std::fmt::Display for Percentiles {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:.1} / {:.1}", millis(self.p50), millis(self.p99))
     }
@@ -143,14 +143,14 @@ mod tests {
             .iter()
             .map(|(number, seq)| arrival(*number, *seq))
             .collect();
-        let seen = Verdict::of(&all, &[(0, 190)].into(), &[client], &mut Vec::new());
+        let verdict = Verdict::of(&all, &[(0, 190)].into(), &[client], &mut Vec::new());
         let Verdict {
             lost,
             doubled,
             disordered,
             holes,
             ..
-        } = seen;
+        } = verdict;
         assert_eq!((lost, doubled, disordered, holes), expected, "{arrived:?}");
     }
 
@@ -168,10 +168,15 @@ mod tests {
     fn times_are_from_sending_from_the_answer_and_from_the_plain_watch() {
         let arrived = [vec![arrival(0, 1)]];
         let watched = [(0, 190)].into();
-        let seen = Verdict::of(&[created(0, 5)], &watched, &arrived, &mut Vec::new());
-        let medians = [seen.from_sending, seen.from_answer, seen.from_watch].map(|one| one.p50);
+        let verdict = Verdict::of(&[created(0, 5)], &watched, &arrived, &mut Vec::new());
+        let medians = [
+            verdict.from_sending,
+            verdict.from_answer,
+            verdict.from_watch,
+        ]
+        .map(|one| one.p50);
         assert_eq!(medians, [100, 50, 10]);
-        let spread = Spread::of((1..=1000).collect());
+        let spread = Percentiles::of((1..=1000).collect());
         assert_eq!((spread.p50, spread.p99, spread.max), (501, 991, 1000));
     }
 }

@@ -1,5 +1,12 @@
-//! Events, filters, subscriptions and faults: the plain core of kubecrier, without a
-//! Kubernetes client and without a protocol.
+//! The plain core of kubecrier, without a Kubernetes client and without a protocol.
+//!
+//! - `event`: one plain [`Event`], serialised once for all subscribers
+//! - `filters`: what a subscription asks for, and whether an event matches
+//! - `subscriptions`: feeds with cursors, owners and limits
+//! - `faults`: the pipeline from a warning to a report with evidence
+//! - `metrics`: everything on `/metrics`
+//! - `flush_clock`, `backoff`, `ttl_cache`, `duration`: time
+//! - `resource_type`, `update`: what notifications about resources have in common
 
 mod backoff;
 pub mod duration;
@@ -11,7 +18,11 @@ pub mod metrics;
 mod resource_type;
 pub mod subscriptions;
 pub mod ttl_cache;
+mod update;
 
-pub use self::backoff::Backoff;
-pub use self::event::{Derived, Event, EventPayload, InvolvedObject, Labels};
-pub use self::resource_type::ResourceType;
+pub use self::{
+    backoff::Backoff,
+    event::{Derived, Event, EventPayload, InvolvedObject, Labels},
+    resource_type::ResourceType,
+    update::UpdateSummary,
+};

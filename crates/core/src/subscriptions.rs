@@ -24,5 +24,5 @@ pub use self::{
     },
     listener::{Listener, WatchStatus},
     payload::Payload,
-    subscription::{FeedUpdate, Subscription, SubscriptionDeps, UpdateSink},
+    subscription::{Subscription, SubscriptionDeps, UpdateSink},
 };

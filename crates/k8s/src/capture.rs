@@ -118,9 +118,9 @@ impl EvidenceSource for PodReader {
 impl PodReader {
     async fn read_pod(&self, fault: &Fault) -> Result<Arc<PodFacts>, CaptureError> {
         let key = self.key(&fault.key.namespace, &fault.key.pod);
-        let same = |known: &Arc<PodFacts>| fault.uid.as_ref().is_none_or(|uid| *uid == known.uid);
-        if let Some(known) = self.cache.pods.get(&key).filter(same) {
-            return Ok(known);
+        let same = |cached: &Arc<PodFacts>| fault.uid.as_ref().is_none_or(|uid| *uid == cached.uid);
+        if let Some(cached) = self.cache.pods.get(&key).filter(same) {
+            return Ok(cached);
         }
         let (api, name) = self.api(&fault.key.namespace, &fault.key.pod)?;
         let operation = self.operation("get", "pods", &key);
@@ -196,7 +196,7 @@ impl PodReader {
         }
         let key = self.key(namespace, &nearest.name);
         let above = match self.cache.owners.get(&key) {
-            Some(known) => known,
+            Some(cached) => cached,
             None => {
                 let api: Api<ReplicaSet> = Api::namespaced(self.cluster.client(), namespace);
                 let operation = self.operation("get", "replicasets", &key);
@@ -253,8 +253,8 @@ impl PodReader {
         let mut detector = Detector::default();
         let mut tail = TailBuffer::new(*bytes_max);
         let mut count = 0;
-        let left = deadline.saturating_duration_since(Instant::now());
-        let ended = read(stream, left, *deadline, |line| {
+        let remaining = deadline.saturating_duration_since(Instant::now());
+        let ended = read(stream, remaining, *deadline, |line| {
             count += 1;
             // The redactor may make several lines of one.
             for line in lines.clean(line).split('\n') {
@@ -267,7 +267,7 @@ impl PodReader {
             tail.mark_truncated();
         }
         let out_of_time = Instant::now() >= *deadline;
-        if tail.is_empty() && ended.early.is_some() {
+        if tail.is_empty() && ended.incomplete.is_some() {
             return Err(if out_of_time {
                 CaptureError::Timeout
             } else {
@@ -277,7 +277,7 @@ impl PodReader {
         let sample = LogSample {
             tail: tail.finish(),
             signature: detector.finish(),
-            incomplete: ended.early,
+            incomplete: ended.incomplete,
         };
         let cut = i64::try_from(ended.bytes).is_ok_and(|bytes| bytes >= LIMIT_BYTES);
         Ok((sample, cut && tail_lines > 0))
@@ -305,13 +305,13 @@ impl From<ClusterError> for CaptureError {
 /// The controller of an object, else its first owner.
 pub(super) fn controller(owners: Option<&[OwnerReference]>) -> Option<PodOwner> {
     let owners = owners?;
-    let one = owners
+    let owner = owners
         .iter()
-        .find(|one| one.controller == Some(true))
+        .find(|owner| owner.controller == Some(true))
         .or(owners.first())?;
     Some(PodOwner {
-        kind: one.kind.clone(),
-        name: one.name.clone(),
+        kind: owner.kind.clone(),
+        name: owner.name.clone(),
     })
 }
 
@@ -324,38 +324,50 @@ pub(super) fn facts(pod: Pod, owners: Vec<PodOwner>, redactor: &Redactor) -> Pod
         .containers
         .iter()
         .chain(spec.init_containers.iter().flatten());
-    let images: Vec<_> = images.map(|one| (&one.name, &one.image)).collect();
+    let images: Vec<_> = images
+        .map(|container| (&container.name, &container.image))
+        .collect();
     let mut containers: Vec<_> = names
         .into_iter()
         .map(|name| {
-            let image = images.iter().find(|(known, _)| **known == name);
+            let image = images.iter().find(|(container, _)| **container == name);
             let image = image
                 .and_then(|(_, image)| (*image).clone())
                 .unwrap_or_default();
             container(name, image, &status, redactor)
         })
         .collect();
-    containers.sort_by_key(|one| !one.failing);
+    containers.sort_by_key(|container| !container.failing);
     let clean = |text: &String| redactor.workload(text).into_owned();
-    let conditions = status.conditions.iter().flatten().map(|one| Condition {
-        kind: one.type_.clone(),
-        status: one.status.clone(),
-        reason: one.reason.as_ref().map(clean),
-        message: one.message.as_ref().map(clean),
-    });
+    let conditions = status
+        .conditions
+        .iter()
+        .flatten()
+        .map(|condition| Condition {
+            kind: condition.type_.clone(),
+            status: condition.status.clone(),
+            reason: condition.reason.as_ref().map(clean),
+            message: condition.message.as_ref().map(clean),
+        });
     let context = PodContext {
         phase: status.phase.clone().unwrap_or_default(),
         reason: status.reason.as_ref().map(clean),
         node: spec.node_name,
         conditions: conditions.collect(),
-        containers: containers.iter().map(|one| one.context.clone()).collect(),
+        containers: containers
+            .iter()
+            .map(|container| container.context.clone())
+            .collect(),
         owners,
         shortened: false,
     };
     PodFacts {
         uid: pod.metadata.uid.unwrap_or_default(),
         context: context.bounded(),
-        containers: containers.into_iter().map(|one| one.facts).collect(),
+        containers: containers
+            .into_iter()
+            .map(|container| container.facts)
+            .collect(),
     }
 }
 
@@ -371,21 +383,21 @@ fn container(
     status: &PodStatus,
     redactor: &Redactor,
 ) -> ContainerReading {
-    let known = [
+    let statuses = [
         &status.container_statuses,
         &status.init_container_statuses,
         &status.ephemeral_container_statuses,
     ];
-    let found = known
+    let status = statuses
         .into_iter()
         .flatten()
         .flatten()
-        .find(|one| one.name == name);
-    let now = found.and_then(|one| one.state.as_ref());
+        .find(|container| container.name == name);
+    let now = status.and_then(|container| container.state.as_ref());
     let ended = |state: Option<&ContainerState>| state.and_then(|state| state.terminated.clone());
-    let before = found.and_then(|one| ended(one.last_state.as_ref()));
+    let before = status.and_then(|container| ended(container.last_state.as_ref()));
     let last = ended(now).or(before.clone());
-    let restart_count = found.map_or(0, |one| one.restart_count);
+    let restart_count = status.map_or(0, |container| container.restart_count);
     let clean = |text: String| redactor.workload(&text).into_owned();
     let termination = |end: ContainerStateTerminated| Termination {
         exit_code: end.exit_code,
@@ -395,7 +407,7 @@ fn container(
         finished_at: end.finished_at.map(|time| time.0),
     };
     ContainerReading {
-        failing: found.is_some_and(is_failing),
+        failing: status.is_some_and(is_failing),
         facts: ContainerFacts {
             name: name.clone(),
             restarted: restart_count > 0 || before.is_some(),
@@ -410,7 +422,7 @@ fn container(
     }
 }
 
-fn is_failing(one: &ContainerStatus) -> bool {
+fn is_failing(container: &ContainerStatus) -> bool {
     let bad = |state: &ContainerState| {
         state
             .terminated
@@ -421,7 +433,7 @@ fn is_failing(one: &ContainerStatus) -> bool {
                 !matches!(reason, None | Some("ContainerCreating" | "PodInitializing"))
             })
     };
-    one.state.as_ref().is_some_and(bad) || one.last_state.as_ref().is_some_and(bad)
+    container.state.as_ref().is_some_and(bad) || container.last_state.as_ref().is_some_and(bad)
 }
 
 /// The reason of a state, as kubectl shows it.

@@ -1,8 +1,8 @@
-//! What changed in a namespace of late.
+//! Recent changes in a namespace.
 //!
-//! The API server keeps no history, but it leaves traces: a ReplicaSet per revision
-//! of a Deployment, the time at which each writer last changed the fields it owns,
-//! and events. Together they answer most of "what did somebody do just before".
+//! The API server keeps no history, but changes leave traces: a ReplicaSet per revision of a
+//! Deployment, the time at which each field manager last changed the fields it owns, and
+//! events. Together they answer most of "what was changed just before".
 
 mod fields;
 mod rollouts;
@@ -28,27 +28,27 @@ use super::{
     client::{Cluster, list_params},
     error::{ClusterError, ErrorKind, Operation},
     events::{EventQuery, EventRow},
-    list::{ListQuery, More, PAGE, Page, page},
+    list::{ListQuery, PAGE_SIZE, Page, Remaining, page_params},
     name::Name,
 };
 
-/// Objects of one kind that are looked at.
+/// Objects of one kind that are read.
 const SCAN_MAX: usize = 2000;
 
-/// A change is told in a line.
+/// The detail of a change fits a line.
 const DETAIL_CHARS_MAX: usize = 300;
 
-/// Events that tell of somebody's decision, not of its consequences.
+/// Reasons of events that report a decision, not its consequences.
 const REASONS: [&str; 2] = ["ScalingReplicaSet", "SuccessfulRescale"];
 
-/// Which changes.
+/// Which changes to list.
 #[derive(Clone, Debug)]
 pub struct ChangeQuery {
-    /// Where.
+    /// Namespace of the objects.
     pub namespace: Name,
-    /// How long ago at most.
+    /// Age of a change, at most.
     pub since: Duration,
-    /// At most so many, the newest.
+    /// Maximum number of changes; the newest are kept.
     pub limit: usize,
 }
 
@@ -56,48 +56,48 @@ pub struct ChangeQuery {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChangeRow {
-    /// When.
+    /// Time of the change.
     pub at: Timestamp,
-    /// What sort of change.
-    pub change: Change,
-    /// What was changed: `Deployment/web`.
+    /// Kind of change.
+    pub change: ChangeKind,
+    /// Kind and name of the object: `Deployment/web`.
     pub object: String,
-    /// Which program did it, as far as it said so.
+    /// Field manager that made the change, where it is recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// A line on it.
+    /// The change in one line.
     pub detail: String,
 }
 
-/// The sorts of changes.
+/// Kinds of changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Change {
-    /// A new template for pods.
+pub enum ChangeKind {
+    /// A new pod template.
     Rollout,
-    /// Another number of pods.
+    /// Another number of replicas.
     Scale,
-    /// Other content of a ConfigMap.
+    /// Other data in a ConfigMap.
     Config,
-    /// Something new.
+    /// A new object.
     Created,
-    /// Anything else that was written.
+    /// Any other write.
     Changed,
-    /// Something that is going.
+    /// An object with a deletionTimestamp.
     Deleting,
 }
 
-/// What one look has found.
-struct Found {
+/// The changes that one scan found.
+struct ChangeScan {
     rows: Vec<ChangeRow>,
-    /// Whether there was more to look at.
-    cut: bool,
+    /// Whether the scan ended before the last object.
+    is_partial: bool,
 }
 
 // === impl Change ===
 
-impl Change {
-    /// As it is written in the data.
+impl ChangeKind {
+    /// The kind as structured output spells it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Rollout => "rollout",
@@ -113,90 +113,122 @@ impl Change {
 // === impl Cluster ===
 
 impl Cluster {
-    /// What changed since then, newest first.
+    /// The changes of a namespace, newest first.
     pub async fn changes(&self, query: &ChangeQuery) -> Result<Page<ChangeRow>, ClusterError> {
         let since = Timestamp::now() - query.since;
-        let space = &query.namespace;
-        let looks = [
-            ("replicasets", self.rollouts(space, since).boxed()),
+        let namespace = &query.namespace;
+        let scans = [
+            ("replicasets", self.rollouts(namespace, since).boxed()),
             (
                 "deployments",
-                self.written::<Deployment>(space, since).boxed(),
+                self.field_changes::<Deployment>(namespace, since).boxed(),
             ),
             (
                 "statefulsets",
-                self.written::<StatefulSet>(space, since).boxed(),
+                self.field_changes::<StatefulSet>(namespace, since).boxed(),
             ),
             (
                 "daemonsets",
-                self.written::<DaemonSet>(space, since).boxed(),
+                self.field_changes::<DaemonSet>(namespace, since).boxed(),
             ),
-            ("cronjobs", self.written::<CronJob>(space, since).boxed()),
+            (
+                "cronjobs",
+                self.field_changes::<CronJob>(namespace, since).boxed(),
+            ),
             (
                 "configmaps",
-                self.written::<ConfigMap>(space, since).boxed(),
+                self.field_changes::<ConfigMap>(namespace, since).boxed(),
             ),
-            ("services", self.written::<Service>(space, since).boxed()),
-            ("ingresses", self.written::<Ingress>(space, since).boxed()),
+            (
+                "services",
+                self.field_changes::<Service>(namespace, since).boxed(),
+            ),
+            (
+                "ingresses",
+                self.field_changes::<Ingress>(namespace, since).boxed(),
+            ),
             (
                 "horizontalpodautoscalers",
-                self.written::<HorizontalPodAutoscaler>(space, since)
+                self.field_changes::<HorizontalPodAutoscaler>(namespace, since)
                     .boxed(),
             ),
             (
                 "persistentvolumeclaims",
-                self.written::<PersistentVolumeClaim>(space, since).boxed(),
+                self.field_changes::<PersistentVolumeClaim>(namespace, since)
+                    .boxed(),
             ),
-            ("events", self.told(query, REASONS[0]).boxed()),
-            ("events", self.told(query, REASONS[1]).boxed()),
+            ("events", self.scale_events(query, REASONS[0]).boxed()),
+            ("events", self.scale_events(query, REASONS[1]).boxed()),
         ];
-        let (names, looks): (Vec<_>, Vec<_>) = looks.into_iter().unzip();
-        let found = future::join_all(looks).await;
-        gather(&names, found, query.limit)
+        let (names, scans): (Vec<_>, Vec<_>) = scans.into_iter().unzip();
+        let scans = future::join_all(scans).await;
+        merge(&names, scans, query.limit)
     }
 
-    async fn rollouts(&self, space: &Name, since: Timestamp) -> Result<Found, ClusterError> {
-        let operation = self.listing("replicasets", space);
-        let api: Api<ReplicaSet> = Api::namespaced(self.client(), space.as_str());
-        let all = ListQuery {
+    async fn rollouts(
+        &self,
+        namespace: &Name,
+        since: Timestamp,
+    ) -> Result<ChangeScan, ClusterError> {
+        let operation = self.listing("replicasets", namespace);
+        let api: Api<ReplicaSet> = Api::namespaced(self.client(), namespace.as_str());
+        let query = ListQuery {
             limit: SCAN_MAX,
             ..ListQuery::default()
         };
-        let sets = self.list(&operation, &api, &all).await?;
-        Ok(Found {
+        let sets = self.list(&operation, &api, &query).await?;
+        Ok(ChangeScan {
             rows: rollouts::of(sets.items, since),
-            cut: sets.more != More::NONE,
+            is_partial: sets.more != Remaining::NONE,
         })
     }
 
-    /// Changes of the fields of a kind, without their values.
-    async fn written<K>(&self, space: &Name, since: Timestamp) -> Result<Found, ClusterError>
+    /// Changes of the fields of a kind, by `managedFields`: names without values.
+    async fn field_changes<K>(
+        &self,
+        namespace: &Name,
+        since: Timestamp,
+    ) -> Result<ChangeScan, ClusterError>
     where
         K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
         K: Clone + DeserializeOwned + Debug,
     {
         let kind = K::kind(&());
         let plural = K::plural(&());
-        let operation = self.listing(&plural, space);
-        let api: Api<K> = Api::namespaced(self.client(), space.as_str());
+        let operation = self.listing(&plural, namespace);
+        let api: Api<K> = Api::namespaced(self.client(), namespace.as_str());
         let selected = list_params(None, None);
-        let (mut rows, mut looked, mut from) = (Vec::new(), 0, None);
+        let (mut rows, mut scanned, mut continue_token) = (Vec::new(), 0, None);
         loop {
-            let params = page(&selected, PAGE, from.take());
-            let answer = self.request(&operation, api.list_metadata(&params)).await?;
-            looked += answer.items.len();
-            for item in answer.items {
+            let params = page_params(&selected, PAGE_SIZE, continue_token.take());
+            let list = self.request(&operation, api.list_metadata(&params)).await?;
+            scanned += list.items.len();
+            for item in list.items {
                 rows.extend(fields::changes(&kind, item.metadata, since));
             }
-            match answer.metadata.continue_.filter(|token| !token.is_empty()) {
-                None => return Ok(Found { rows, cut: false }),
-                Some(_) if looked >= SCAN_MAX => return Ok(Found { rows, cut: true }),
-                Some(next) => from = Some(next),
+            match list.metadata.continue_.filter(|token| !token.is_empty()) {
+                None => {
+                    return Ok(ChangeScan {
+                        rows,
+                        is_partial: false,
+                    });
+                }
+                Some(_) if scanned >= SCAN_MAX => {
+                    return Ok(ChangeScan {
+                        rows,
+                        is_partial: true,
+                    });
+                }
+                Some(next) => continue_token = Some(next),
             }
         }
     }
 
-    async fn told(&self, query: &ChangeQuery, reason: &str) -> Result<Found, ClusterError> {
+    async fn scale_events(
+        &self,
+        query: &ChangeQuery,
+        reason: &str,
+    ) -> Result<ChangeScan, ClusterError> {
         let events = EventQuery {
             namespace: Some(query.namespace.clone()),
             since: Some(query.since),
@@ -205,9 +237,9 @@ impl Cluster {
             ..EventQuery::default()
         };
         let page = self.events(&events).await?;
-        Ok(Found {
-            rows: page.items.into_iter().map(scaled).collect(),
-            cut: page.more != More::NONE,
+        Ok(ChangeScan {
+            rows: page.items.into_iter().map(scale_change).collect(),
+            is_partial: page.more != Remaining::NONE,
         })
     }
 
@@ -222,43 +254,43 @@ impl Cluster {
     }
 }
 
-fn scaled(EventRow(event): EventRow) -> ChangeRow {
+fn scale_change(EventRow(event): EventRow) -> ChangeRow {
     let object = event.involved;
     ChangeRow {
         at: event.timestamp,
-        change: Change::Scale,
+        change: ChangeKind::Scale,
         object: format!("{}/{}", object.kind, object.name),
         by: None,
-        detail: line(event.message),
+        detail: truncated(event.message),
     }
 }
 
-fn line(text: String) -> String {
+fn truncated(text: String) -> String {
     match text.char_indices().nth(DETAIL_CHARS_MAX) {
         None => text,
         Some((at, _)) => format!("{}...", &text[..at]),
     }
 }
 
-/// One list of all that was found. A kind that may not be read is named, unless
-/// nothing may be.
-fn gather(
+/// Merges the scans into one page. A kind that cannot be read is named in the caveat, unless
+/// no kind can be read: that is an error.
+fn merge(
     names: &[&str],
-    found: Vec<Result<Found, ClusterError>>,
+    scans: Vec<Result<ChangeScan, ClusterError>>,
     limit: usize,
 ) -> Result<Page<ChangeRow>, ClusterError> {
-    let (mut rows, mut unread, mut cut) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut rows, mut unread, mut truncated_kinds) = (Vec::new(), Vec::new(), Vec::new());
     let (mut any, mut failure) = (false, None);
-    for (name, found) in names.iter().zip(found) {
-        match found {
-            Ok(found) => {
+    for (name, scan) in names.iter().zip(scans) {
+        match scan {
+            Ok(scan) => {
                 any = true;
-                rows.extend(found.rows);
-                if found.cut {
-                    cut.push(*name);
+                rows.extend(scan.rows);
+                if scan.is_partial {
+                    truncated_kinds.push(*name);
                 }
             }
-            // Whose credentials are refused gets new ones and asks again.
+            // The caller renews the credentials and tries again.
             Err(error) if error.kind() == ErrorKind::Unauthorized => return Err(error),
             Err(error) => {
                 unread.push(format!("{name} ({})", error.kind().as_str()));
@@ -270,7 +302,7 @@ fn gather(
         return Err(error);
     }
     unread.dedup();
-    cut.dedup();
+    truncated_kinds.dedup();
     rows.sort_by(|a: &ChangeRow, b| {
         (Reverse(a.at), &a.object, a.change).cmp(&(Reverse(b.at), &b.object, b.change))
     });
@@ -280,13 +312,13 @@ fn gather(
     if !unread.is_empty() {
         notes.push(format!("could not look at {}", unread.join(", ")));
     }
-    if !cut.is_empty() {
+    if !truncated_kinds.is_empty() {
         notes.push(format!(
             "did not look at all {}: there are too many",
-            cut.join(", ")
+            truncated_kinds.join(", ")
         ));
     }
-    let mut page = Page::new(rows, More::Exactly(left));
+    let mut page = Page::new(rows, Remaining::Exactly(left));
     page.caveat = (!notes.is_empty()).then(|| notes.join("; "));
     Ok(page)
 }
@@ -298,16 +330,19 @@ mod tests {
     fn change(second: i64) -> ChangeRow {
         ChangeRow {
             at: Timestamp::from_second(second).unwrap(),
-            change: Change::Scale,
+            change: ChangeKind::Scale,
             object: format!("Deployment/{second}"),
             by: None,
             detail: String::new(),
         }
     }
 
-    fn seen(seconds: &[i64]) -> Found {
+    fn scan(seconds: &[i64]) -> ChangeScan {
         let rows = seconds.iter().map(|second| change(*second)).collect();
-        Found { rows, cut: false }
+        ChangeScan {
+            rows,
+            is_partial: false,
+        }
     }
 
     fn failed(kind: ErrorKind) -> ClusterError {
@@ -316,28 +351,28 @@ mod tests {
 
     #[test]
     fn the_newest_come_first_and_what_was_not_seen_is_named() {
-        let found = vec![
-            Ok(seen(&[1, 9])),
+        let scans = vec![
+            Ok(scan(&[1, 9])),
             Err(failed(ErrorKind::Forbidden)),
-            Ok(seen(&[5])),
+            Ok(scan(&[5])),
         ];
-        let page = gather(&["a", "b", "c"], found, 2).unwrap();
+        let page = merge(&["a", "b", "c"], scans, 2).unwrap();
         let shown: Vec<_> = page.items.iter().map(|row| row.at.as_second()).collect();
-        assert_eq!((shown, page.more), (vec![9, 5], More::Exactly(1)));
+        assert_eq!((shown, page.more), (vec![9, 5], Remaining::Exactly(1)));
         assert_eq!(page.caveat.unwrap(), "could not look at b (forbidden)");
     }
 
     #[test]
     fn when_nothing_can_be_read_that_is_an_error() {
-        let found = vec![
+        let scans = vec![
             Err(failed(ErrorKind::Unreachable)),
             Err(failed(ErrorKind::Unreachable)),
         ];
-        let error = gather(&["a", "b"], found, 2).unwrap_err();
+        let error = merge(&["a", "b"], scans, 2).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unreachable);
-        let found = vec![Ok(seen(&[1])), Err(failed(ErrorKind::Unauthorized))];
+        let scans = vec![Ok(scan(&[1])), Err(failed(ErrorKind::Unauthorized))];
         assert_eq!(
-            gather(&["a", "b"], found, 2).unwrap_err().kind(),
+            merge(&["a", "b"], scans, 2).unwrap_err().kind(),
             ErrorKind::Unauthorized
         );
     }

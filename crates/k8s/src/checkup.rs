@@ -1,5 +1,4 @@
-//! Looking a cluster over: does it answer, how fast, is its clock ours, and what may
-//! we do there.
+//! The checkup of a cluster: reachability, latency, clock skew and permissions.
 
 use std::time::Duration;
 
@@ -21,39 +20,43 @@ use super::{
     name::Name,
 };
 
-/// Something that a feature has to do in a cluster.
+/// A permission that a feature uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Need {
-    /// As RBAC spells it.
+pub struct Permission {
+    /// Verb, as RBAC spells it.
     pub verb: &'static str,
-    /// The API group; the core one is empty.
+    /// API group; empty for the core group.
     pub group: &'static str,
-    /// As RBAC spells it, with its subresource.
+    /// Resource, as RBAC spells it, with its subresource.
     pub resource: &'static str,
-    /// Whether it can be granted in a namespace.
+    /// Whether a Role in a namespace can grant it.
     pub namespaced: bool,
-    /// Whether tools fail without it, or only know less.
+    /// Whether tools fail without it; otherwise they only show less.
     pub required: bool,
-    /// What is done with it.
+    /// Features that use it.
     pub purpose: &'static str,
 }
 
-/// Everything that is asked of an API server, but for objects of kinds that a caller
-/// names.
-pub fn needs() -> Vec<Need> {
-    let graph = GRAPH
-        .iter()
-        .flat_map(|kind| ["list", "watch"].map(|verb| need(verb, kind, false, "resources_graph")));
-    // The metrics API calls its resources as the core group calls what they measure.
-    let usage = [kinds::POD, kinds::NODE].map(|kind| Need {
-        group: "metrics.k8s.io",
-        ..need("list", &kind, false, "pods_top, nodes_top")
+/// All permissions that the server uses, except for kinds that a caller names.
+pub fn permissions() -> Vec<Permission> {
+    let graph = GRAPH_KINDS.iter().flat_map(|kind| {
+        ["list", "watch"].map(|verb| permission(verb, kind, false, "resources_graph"))
     });
-    NEEDS.iter().copied().chain(graph).chain(usage).collect()
+    // The metrics API names its resources like the core resources that they measure.
+    let usage = [kinds::POD, kinds::NODE].map(|kind| Permission {
+        group: "metrics.k8s.io",
+        ..permission("list", &kind, false, "pods_top, nodes_top")
+    });
+    PERMISSIONS
+        .iter()
+        .copied()
+        .chain(graph)
+        .chain(usage)
+        .collect()
 }
 
-/// What the graph is made of, in the order in which it is reported.
-const GRAPH: [BuiltinKind; 12] = [
+/// Kinds of the graph, in the order of the report.
+const GRAPH_KINDS: [BuiltinKind; 12] = [
     kinds::NAMESPACE,
     kinds::NODE,
     kinds::POD,
@@ -68,27 +71,27 @@ const GRAPH: [BuiltinKind; 12] = [
     kinds::HORIZONTAL_POD_AUTOSCALER,
 ];
 
-const NEEDS: &[Need] = &[
-    need(
+const PERMISSIONS: &[Permission] = &[
+    permission(
         "list",
         &kinds::EVENT,
         true,
         "events_list, faults_list, subscriptions",
     ),
-    need("watch", &kinds::EVENT, true, "subscriptions, faults"),
-    need("list", &kinds::POD, true, "pods_list"),
-    need("get", &kinds::POD, true, "the evidence of faults, labels"),
-    Need {
+    permission("watch", &kinds::EVENT, true, "subscriptions, faults"),
+    permission("list", &kinds::POD, true, "pods_list"),
+    permission("get", &kinds::POD, true, "the evidence of faults, labels"),
+    Permission {
         resource: "pods/log",
-        ..need("get", &kinds::POD, true, "pods_log, the logs of faults")
+        ..permission("get", &kinds::POD, true, "pods_log, the logs of faults")
     },
-    need(
+    permission(
         "get",
         &kinds::REPLICA_SET,
         false,
         "the deployment behind a fault's pod",
     ),
-    need(
+    permission(
         "list",
         &kinds::NAMESPACE,
         false,
@@ -96,50 +99,50 @@ const NEEDS: &[Need] = &[
     ),
 ];
 
-/// How a cluster is.
+/// The result of a checkup.
 #[derive(Clone, Debug)]
 pub struct Checkup {
-    /// Its version, as it says.
+    /// Version that the API server reports.
     pub version: String,
-    /// How long the first request took, with the connection.
-    pub first: Duration,
-    /// How long another one took.
+    /// Time of the first request, including the connection.
+    pub first_latency: Duration,
+    /// Time of a request on an open connection.
     pub latency: Duration,
-    /// How many seconds its clock is ahead of ours, if it says what time it is.
-    pub ahead_seconds: Option<i64>,
-    /// Who we are there, if it says.
+    /// Seconds that the clock of the API server is ahead of the local clock, if it sends a Date.
+    pub clock_skew_seconds: Option<i64>,
+    /// User name of the credentials, if the API server reports it.
     pub user: Option<String>,
-    /// What we may do.
-    pub rights: Vec<Right>,
+    /// Review of each permission.
+    pub permissions: Vec<PermissionReview>,
 }
 
-/// Whether a need is met.
+/// The review of one permission.
 #[derive(Clone, Debug)]
-pub struct Right {
-    /// The need.
-    pub need: Need,
-    /// Where we may.
-    pub granted: Granted,
+pub struct PermissionReview {
+    /// Permission that was reviewed.
+    pub permission: Permission,
+    /// Where it is granted.
+    pub granted: GrantedScope,
 }
 
-/// Where we may do something.
+/// Where a permission is granted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Granted {
+pub enum GrantedScope {
     /// In all namespaces.
     Everywhere,
-    /// In these; in none if there are none.
+    /// In these namespaces; if empty, in none.
     Only(Vec<String>),
-    /// Nobody says.
+    /// The review failed with this error.
     Unknown(String),
 }
 
-const fn need(
+const fn permission(
     verb: &'static str,
     kind: &BuiltinKind,
     required: bool,
     purpose: &'static str,
-) -> Need {
-    Need {
+) -> Permission {
+    Permission {
         verb,
         group: kind.group,
         resource: kind.plural,
@@ -152,8 +155,8 @@ const fn need(
 // === impl Cluster ===
 
 impl Cluster {
-    /// Looks it over; rights that are not granted everywhere are looked for in these
-    /// namespaces.
+    /// Checks the cluster. A permission that is not granted in all namespaces is reviewed in
+    /// each of these namespaces.
     pub async fn check_up(&self, namespaces: &[Name]) -> Result<Checkup, ClusterError> {
         let began = Instant::now();
         let client = self.client();
@@ -163,26 +166,30 @@ impl Cluster {
                 client.apiserver_version(),
             )
             .await?;
-        let first = began.elapsed();
+        let first_latency = began.elapsed();
         let began = Instant::now();
         let before = Timestamp::now();
-        let ahead_seconds = self.date().await?.map(|date| {
-            // Theirs is cut to the second, and from the middle of the request.
+        let clock_skew_seconds = self.date().await?.map(|date| {
+            // The Date header has whole seconds, and was taken in the middle of the request.
             let middle = before + began.elapsed() / 2;
             date.as_second() - middle.as_second()
         });
         let latency = began.elapsed();
-        let (user, rights) = futures_util::join!(
+        let (user, permissions) = futures_util::join!(
             self.user(),
-            join_all(needs().into_iter().map(|need| self.right(need, namespaces)))
+            join_all(
+                permissions()
+                    .into_iter()
+                    .map(|permission| self.review_permission(permission, namespaces))
+            )
         );
         Ok(Checkup {
             version: version.git_version,
-            first,
+            first_latency,
             latency,
-            ahead_seconds,
+            clock_skew_seconds,
             user,
-            rights,
+            permissions,
         })
     }
 
@@ -196,7 +203,7 @@ impl Cluster {
         }
     }
 
-    /// What time the server thinks it is.
+    /// The clock of the API server, by its Date header.
     async fn date(&self) -> Result<Option<Timestamp>, ClusterError> {
         let mut request = Request::new(Body::empty());
         *request.uri_mut() = http::Uri::from_static("/version");
@@ -215,38 +222,52 @@ impl Cluster {
         let review = SelfSubjectReview::default();
         let operation = self.operation("create", "selfsubjectreviews");
         let params = PostParams::default();
-        let answer = self.request(&operation, api.create(&params, &review)).await;
-        answer.ok()?.status?.user_info?.username
+        let reviewed = self.request(&operation, api.create(&params, &review)).await;
+        reviewed.ok()?.status?.user_info?.username
     }
 
-    async fn right(&self, need: Need, namespaces: &[Name]) -> Right {
-        let granted = match self.may(need, None).await {
-            Ok(true) => Granted::Everywhere,
-            Err(error) => Granted::Unknown(error.to_string()),
-            Ok(false) if !need.namespaced => Granted::Only(Vec::new()),
+    async fn review_permission(
+        &self,
+        permission: Permission,
+        namespaces: &[Name],
+    ) -> PermissionReview {
+        let granted = match self.is_allowed(permission, None).await {
+            Ok(true) => GrantedScope::Everywhere,
+            Err(error) => GrantedScope::Unknown(error.to_string()),
+            Ok(false) if !permission.namespaced => GrantedScope::Only(Vec::new()),
             Ok(false) => {
-                let asked = namespaces.iter().map(async |name| {
-                    let may = self.may(need, Some(name)).await.unwrap_or_default();
-                    may.then(|| name.as_str().to_owned())
+                let reviews = namespaces.iter().map(async |name| {
+                    let is_allowed = self
+                        .is_allowed(permission, Some(name))
+                        .await
+                        .unwrap_or_default();
+                    is_allowed.then(|| name.as_str().to_owned())
                 });
-                Granted::Only(join_all(asked).await.into_iter().flatten().collect())
+                GrantedScope::Only(join_all(reviews).await.into_iter().flatten().collect())
             }
         };
-        Right { need, granted }
+        PermissionReview {
+            permission,
+            granted,
+        }
     }
 
-    async fn may(&self, need: Need, namespace: Option<&Name>) -> Result<bool, ClusterError> {
-        let (resource, subresource) = match need.resource.split_once('/') {
+    async fn is_allowed(
+        &self,
+        permission: Permission,
+        namespace: Option<&Name>,
+    ) -> Result<bool, ClusterError> {
+        let (resource, subresource) = match permission.resource.split_once('/') {
             Some((resource, sub)) => (resource, Some(sub.to_owned())),
-            None => (need.resource, None),
+            None => (permission.resource, None),
         };
         let review = SelfSubjectAccessReview {
             spec: SelfSubjectAccessReviewSpec {
                 resource_attributes: Some(ResourceAttributes {
-                    group: Some(need.group.to_owned()),
+                    group: Some(permission.group.to_owned()),
                     resource: Some(resource.to_owned()),
                     subresource,
-                    verb: Some(need.verb.to_owned()),
+                    verb: Some(permission.verb.to_owned()),
                     namespace: namespace.map(|name| name.as_str().to_owned()),
                     ..ResourceAttributes::default()
                 }),
@@ -257,21 +278,21 @@ impl Cluster {
         let api: Api<SelfSubjectAccessReview> = Api::all(self.client());
         let operation = self.operation("create", "selfsubjectaccessreviews");
         let params = PostParams::default();
-        let answer = self
+        let reviewed = self
             .request(&operation, api.create(&params, &review))
             .await?;
-        Ok(answer.status.is_some_and(|status| status.allowed))
+        Ok(reviewed.status.is_some_and(|status| status.allowed))
     }
 }
 
 // === impl Granted ===
 
-impl Granted {
-    /// Whether there is a place where we may.
-    pub fn somewhere(&self) -> bool {
+impl GrantedScope {
+    /// Whether the permission is granted in at least one namespace.
+    pub fn is_granted_anywhere(&self) -> bool {
         match self {
             Self::Everywhere => true,
-            Self::Only(places) => !places.is_empty(),
+            Self::Only(namespaces) => !namespaces.is_empty(),
             Self::Unknown(_) => false,
         }
     }

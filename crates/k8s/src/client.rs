@@ -1,4 +1,4 @@
-//! One cluster, ready to be asked.
+//! One cluster: a client with a deadline for each request.
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -7,13 +7,13 @@ use kubecrier_k8s_api::{BuiltinKind, names::is_plural_of};
 
 use super::{
     error::{ClusterError, Operation},
-    kinds::KnownKinds,
+    kinds::DiscoveryCache,
     name::Name,
     read_only::DeniedKinds,
 };
 use kubecrier_redact::Redactor;
 
-/// Less would be no chance at all.
+/// The least timeout of a request; a shorter one would always fail.
 const TIMEOUT_MIN: Duration = Duration::from_millis(500);
 
 /// A client for one context. Cheap to clone; connects with the first request.
@@ -26,13 +26,13 @@ pub struct Cluster {
     timeout: Duration,
     redactor: Redactor,
     denied: DeniedKinds,
-    kinds: Arc<KnownKinds>,
+    discovery: Arc<DiscoveryCache>,
 }
 
 /// A reference to an object, as kubectl writes it: `deployment/web`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectName {
-    /// As the caller wrote it, or as Kubernetes spells it when we know the kind.
+    /// Kind, as Kubernetes spells it if it is a built-in kind, otherwise as the caller wrote it.
     pub kind: String,
     /// Whether `kind` is spelled as Kubernetes spells it.
     pub exact: bool,
@@ -66,12 +66,12 @@ impl Cluster {
             timeout,
             redactor: Redactor::default(),
             denied: DeniedKinds::default(),
-            kinds: Arc::default(),
+            discovery: Arc::default(),
         }
     }
 
-    /// The same cluster, of which nobody may read these.
-    pub(super) fn denying(mut self, denied: DeniedKinds) -> Self {
+    /// The same cluster with these kinds denied.
+    pub(super) fn with_denied_kinds(mut self, denied: DeniedKinds) -> Self {
         self.denied = denied;
         self
     }
@@ -80,13 +80,13 @@ impl Cluster {
         &self.denied
     }
 
-    /// What was learnt of its kinds.
-    pub(super) fn known_kinds(&self) -> &KnownKinds {
-        &self.kinds
+    /// The cache of discovery.
+    pub(super) fn discovery_cache(&self) -> &DiscoveryCache {
+        &self.discovery
     }
 
-    /// The same cluster, whose logs are cleaned so.
-    pub(super) fn redacting(mut self, redactor: Redactor) -> Self {
+    /// The same cluster with this redactor for text of workloads.
+    pub(super) fn with_redactor(mut self, redactor: Redactor) -> Self {
         self.redactor = redactor;
         self
     }
@@ -100,20 +100,20 @@ impl Cluster {
         &self.context
     }
 
-    /// The namespace the context starts in.
+    /// The default namespace of the context.
     pub fn default_namespace(&self) -> &str {
         &self.namespace
     }
 
-    /// The namespace that was named, or the one the context starts in.
-    pub fn namespace_or_usual(&self, named: Option<&Name>) -> Result<Name, ClusterError> {
+    /// The named namespace, or the default namespace of the context.
+    pub fn namespace_or_default(&self, named: Option<&Name>) -> Result<Name, ClusterError> {
         match named {
             Some(named) => Ok(named.clone()),
             None => Name::label("namespace", &self.namespace),
         }
     }
 
-    /// The address of its API server.
+    /// The address of the API server.
     pub(super) fn server(&self) -> &Arc<str> {
         &self.server
     }
@@ -126,22 +126,21 @@ impl Cluster {
         self.timeout
     }
 
-    /// The same cluster, with less time left for each request.
+    /// The same cluster with the time already spent subtracted from the timeout of each request.
     #[must_use]
-    pub fn after(mut self, spent: Duration) -> Self {
+    pub fn with_time_spent(mut self, spent: Duration) -> Self {
         self.timeout = self.timeout.saturating_sub(spent).max(TIMEOUT_MIN);
         self
     }
 
-    /// Whether its credentials are known to be too old.
+    /// Whether the credentials are known to have expired.
     pub(super) fn has_expired(&self) -> bool {
         self.client
             .valid_until()
             .is_some_and(|until| until <= jiff::Timestamp::now())
     }
 
-    /// Runs one request, within the deadline and with an error that says what was
-    /// being done.
+    /// Runs one request within the deadline; an error names the operation.
     pub(super) async fn request<T>(
         &self,
         operation: &Operation<'_>,
@@ -158,7 +157,7 @@ impl Cluster {
 // === impl ObjectName ===
 
 impl ObjectName {
-    /// Reads `kind/name`; kinds may be written as kubectl takes them.
+    /// Parses `kind/name`; kinds are written as kubectl accepts them.
     pub fn parse(text: &str) -> Result<Self, ClusterError> {
         let Some((kind, name)) = text
             .split_once('/')
@@ -189,19 +188,19 @@ impl ObjectName {
         })
     }
 
-    /// Whether a kind, as Kubernetes spells it, is meant; a plural will do.
+    /// Whether this is the name of a kind, as Kubernetes spells it, or its plural.
     pub fn is_kind(&self, kind: &str) -> bool {
-        let (meant, kind) = (self.kind.to_lowercase(), kind.to_lowercase());
-        meant == kind || is_plural_of(&meant, &kind)
+        let (own, kind) = (self.kind.to_lowercase(), kind.to_lowercase());
+        own == kind || is_plural_of(&own, &kind)
     }
 }
 
-/// Selectors as a caller wrote them, for the API server to enforce.
+/// List parameters with the selectors of a caller; the API server enforces them.
 pub(super) fn list_params(labels: Option<&str>, fields: Option<&str>) -> ListParams {
-    let given = |text: Option<&str>| text.filter(|text| !text.is_empty()).map(str::to_owned);
+    let non_empty = |text: Option<&str>| text.filter(|text| !text.is_empty()).map(str::to_owned);
     ListParams {
-        label_selector: given(labels),
-        field_selector: given(fields),
+        label_selector: non_empty(labels),
+        field_selector: non_empty(fields),
         ..ListParams::default()
     }
 }

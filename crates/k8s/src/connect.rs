@@ -1,5 +1,5 @@
-//! Making a client for a context, once however many ask, and without waiting
-//! longer than one may for a credential plugin that takes its time.
+//! Clients for contexts: one is built for all concurrent callers, and no caller waits for a
+//! slow credential plugin longer than its deadline.
 
 use std::{env, sync::Arc, time::Duration};
 
@@ -16,46 +16,47 @@ use tokio::runtime::Handle;
 use super::{
     client::Cluster,
     error::{ClusterError, ErrorKind},
-    kubeconfig::{Source, said_safely},
+    kubeconfig::{Source, redacted_message},
     proxy,
     read_only::{self, DeniedKinds},
 };
 
-/// What ends behind a request's own deadline, which comes first and says more.
-const BACKSTOP: Duration = Duration::from_secs(1);
+/// Added to the timeouts of the client library: the deadline of a request ends first, and its
+/// error says more.
+const TIMEOUT_MARGIN: Duration = Duration::from_secs(1);
 
-/// As much of what a plugin complains as a person can use.
-const COMPLAINT_BYTES: usize = 300;
+/// Characters of a plugin's stderr in an error.
+const STDERR_CHARS_MAX: usize = 300;
 
-/// A client that is being made. It goes on when nobody waits any more: the next
-/// who asks finds it.
-pub(super) type Setup = Shared<BoxFuture<'static, Result<Cluster, ClusterError>>>;
+/// A client that is being built. The work goes on without a waiting caller: the next caller
+/// shares the result.
+pub(super) type ClusterFuture = Shared<BoxFuture<'static, Result<Cluster, ClusterError>>>;
 
-/// Starts making a client.
+/// Starts to build a client.
 pub(super) fn start(
     source: Arc<Source>,
     context: &str,
     timeout: Duration,
     denied: DeniedKinds,
-) -> Setup {
+) -> ClusterFuture {
     let name = context.to_owned();
-    // Plugins are programs that kube waits for on the spot.
+    // kube runs credential plugins synchronously and blocks the thread.
     let work = tokio::task::spawn_blocking(move || {
-        Handle::current().block_on(make(&source, &name, timeout, denied))
+        Handle::current().block_on(connect(&source, &name, timeout, denied))
     });
     let name = context.to_owned();
     async move {
         match work.await {
-            Ok(made) => made,
-            Err(gone) => Err(failed(&name, format!("setting it up ended early: {gone}"))),
+            Ok(result) => result,
+            Err(error) => Err(failed(&name, format!("setting it up ended early: {error}"))),
         }
     }
     .boxed()
     .shared()
 }
 
-/// Why there is no client yet.
-pub(super) fn too_slow(context: &str, timeout: Duration) -> ClusterError {
+/// The error of a client that is not ready within the deadline.
+pub(super) fn connect_timeout(context: &str, timeout: Duration) -> ClusterError {
     let seconds = timeout.as_secs_f64();
     ClusterError::new(
         ErrorKind::Timeout,
@@ -65,7 +66,7 @@ pub(super) fn too_slow(context: &str, timeout: Duration) -> ClusterError {
     )
 }
 
-async fn make(
+async fn connect(
     source: &Source,
     name: &str,
     timeout: Duration,
@@ -83,23 +84,23 @@ async fn make(
             };
             kube::Config::from_custom_kubeconfig((**file).clone(), &options)
                 .await
-                .map_err(|error| failed(name, said_safely(&error)))?
+                .map_err(|error| failed(name, redacted_message(&error)))?
         }
     };
     let host = config.cluster_url.host().unwrap_or_default();
     if !source.names_proxy(name) && proxy::bypasses(host, &no_proxy()) {
         config.proxy_url = None;
     }
-    config.connect_timeout = Some(timeout + BACKSTOP);
-    config.write_timeout = Some(timeout + BACKSTOP);
-    // A server that asks for less gets less, and the caller is told so.
+    config.connect_timeout = Some(timeout + TIMEOUT_MARGIN);
+    config.write_timeout = Some(timeout + TIMEOUT_MARGIN);
+    // No retries: a throttled request fails at once, and the caller gets the error.
     config.default_retry = false;
     let namespace = config.default_namespace.clone();
     let server = config.cluster_url.to_string();
     let client =
         ClientBuilder::try_from(config).map_err(|error| failed(name, client_error(&error)))?;
     let client = client.with_layer(&read_only::layer(denied.clone())).build();
-    Ok(Cluster::new(name, client, server, namespace, timeout).denying(denied))
+    Ok(Cluster::new(name, client, server, namespace, timeout).with_denied_kinds(denied))
 }
 
 fn no_proxy() -> String {
@@ -129,15 +130,15 @@ fn client_error(error: &kube::Error) -> String {
     }
 }
 
-/// An error of authentication without secrets: a plugin's arguments, environment
-/// and output may be full of them.
+/// The message of an authentication error, without secrets: the arguments, environment and
+/// output of a plugin may contain them.
 pub(super) fn auth_error(error: &AuthError) -> String {
     match error {
         AuthError::AuthExecStart(error) => format!("its credential plugin does not start: {error}"),
         AuthError::AuthExecRun { out, .. } => {
-            let said = String::from_utf8_lossy(&out.stderr);
-            let said: String = said.trim().chars().take(COMPLAINT_BYTES).collect();
-            format!("its credential plugin failed ({}): {said}", out.status)
+            let stderr = String::from_utf8_lossy(&out.stderr);
+            let stderr: String = stderr.trim().chars().take(STDERR_CHARS_MAX).collect();
+            format!("its credential plugin failed ({}): {stderr}", out.status)
         }
         AuthError::AuthExecParse(_) | AuthError::ExecPluginFailed => {
             "its credential plugin printed no ExecCredential".to_owned()

@@ -12,10 +12,12 @@ use tokio::{sync::watch, time::interval};
 
 use super::{
     client::Cluster,
-    connect::{self, Setup},
+    connect::{self, ClusterFuture},
     demo::Demo,
     error::{ClusterError, ErrorKind},
-    kubeconfig::{Content, IN_CLUSTER, Places, Source, Stamp, content, stamp},
+    kubeconfig::{
+        ContentHash, FileStamps, IN_CLUSTER, KubeconfigPaths, Source, content_hash, file_stamps,
+    },
     read_only::DeniedKinds,
 };
 use kubecrier_redact::Redactor;
@@ -38,7 +40,7 @@ pub struct Config {
     pub redactor: Redactor,
     /// A cluster in memory in place of any kubeconfig.
     pub demo: Option<Demo>,
-    /// What nobody may read.
+    /// Kinds that must not be read.
     pub denied: DeniedKinds,
 }
 
@@ -76,13 +78,13 @@ pub struct Contexts {
 #[derive(Default)]
 struct State {
     /// The kubeconfig and the files it names, as they were when it was read.
-    stamp: Stamp,
+    stamp: FileStamps,
     /// The hash of what is in them, if it is that of what was read.
-    content: Option<Content>,
+    content: Option<ContentHash>,
     source: Option<Arc<Source>>,
     /// The kubeconfig could not be read the last time.
     unreadable: bool,
-    clients: HashMap<String, Setup>,
+    clients: HashMap<String, ClusterFuture>,
 }
 
 impl RequestError for ClusterError {
@@ -130,9 +132,9 @@ impl Contexts {
     /// The files the contexts come from, as `KUBECONFIG` has them; none inside of a
     /// cluster.
     pub fn kubeconfig(&self) -> Option<OsString> {
-        let places = Places::find(self.config.kubeconfig.as_deref());
-        let there = places.paths.iter().any(|path| path.exists());
-        there.then(|| std::env::join_paths(&places.paths).ok())?
+        let kubeconfig = KubeconfigPaths::find(self.config.kubeconfig.as_deref());
+        let there = kubeconfig.paths.iter().any(|path| path.exists());
+        there.then(|| std::env::join_paths(&kubeconfig.paths).ok())?
     }
 
     /// Every context, in the order of the file.
@@ -170,19 +172,19 @@ impl Contexts {
         Ok(file.contexts.iter().map(info).collect())
     }
 
-    /// The cluster behind a context, or behind the default one. Speaks to nobody
-    /// but a credential plugin, if the context has one.
+    /// The cluster behind a context, or behind the default one. Sends no request;
+    /// runs the credential plugin, if the context has one.
     pub async fn cluster(&self, name: Option<&str>) -> Result<Cluster, ClusterError> {
         let source = self.source()?;
         let name = self.choose(&source, name)?;
         let setup = self.setup(&source, &name);
         let Ok(made) = tokio::time::timeout(self.config.request_timeout, setup).await else {
-            return Err(connect::too_slow(&name, self.config.request_timeout));
+            return Err(connect::connect_timeout(&name, self.config.request_timeout));
         };
         if made.as_ref().map_or(true, Cluster::has_expired) {
             self.forget(&name);
         }
-        made.map(|cluster| cluster.redacting(self.config.redactor.clone()))
+        made.map(|cluster| cluster.with_redactor(self.config.redactor.clone()))
     }
 
     /// Makes a request to the cluster behind a context, or behind the default one. If
@@ -235,9 +237,9 @@ impl Contexts {
     }
 
     /// The client that is there or on its way, or a new one.
-    fn setup(&self, source: &Arc<Source>, name: &str) -> Setup {
+    fn setup(&self, source: &Arc<Source>, name: &str) -> ClusterFuture {
         let mut state = self.state.lock();
-        let expired = |setup: &Setup| {
+        let expired = |setup: &ClusterFuture| {
             setup
                 .peek()
                 .is_some_and(|made| made.as_ref().map_or(true, Cluster::has_expired))
@@ -307,21 +309,21 @@ impl Contexts {
                 .get_or_insert_with(|| Arc::new(Source::Demo(demo.clone())));
             return Ok(Arc::clone(source));
         }
-        let places = Places::find(self.config.kubeconfig.as_deref());
+        let kubeconfig = KubeconfigPaths::find(self.config.kubeconfig.as_deref());
         let mut state = self.state.lock();
         if let Some(source) = &state.source {
-            let paths: Vec<_> = places
+            let paths: Vec<_> = kubeconfig
                 .paths
                 .iter()
                 .cloned()
                 .chain(source.referenced())
                 .collect();
-            let now = stamp(&paths);
+            let now = file_stamps(&paths);
             if state.stamp == now {
                 return Ok(Arc::clone(source));
             }
             // Written again with the same in it, as some tools do again and again.
-            if state.content.is_some() && state.content == content(&paths) {
+            if state.content.is_some() && state.content == content_hash(&paths) {
                 let source = Arc::clone(source);
                 state.stamp = now;
                 return Ok(source);
@@ -332,17 +334,17 @@ impl Contexts {
         // The last content is not used any more, whatever comes now.
         let before = std::mem::take(&mut *state);
         // Before it is read: what is written meanwhile is read once more.
-        let mut stamped = stamp(&places.paths);
+        let mut stamped = file_stamps(&kubeconfig.paths);
         state.unreadable = true;
-        let source = Arc::new(places.load()?);
+        let source = Arc::new(kubeconfig.load()?);
         if before.unreadable {
             self.generation.send_modify(|generation| *generation += 1);
         }
         let referenced = source.referenced();
-        stamped.extend(stamp(&referenced));
-        let paths = [places.paths, referenced].concat();
+        stamped.extend(file_stamps(&referenced));
+        let paths = [kubeconfig.paths, referenced].concat();
         *state = State {
-            content: content(&paths).filter(|_| stamped == stamp(&paths)),
+            content: content_hash(&paths).filter(|_| stamped == file_stamps(&paths)),
             stamp: stamped,
             source: Some(Arc::clone(&source)),
             unreadable: false,

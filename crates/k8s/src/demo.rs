@@ -1,5 +1,5 @@
-//! A cluster in memory in place of a kubeconfig: everything above the client is as
-//! it is in production.
+//! A cluster in memory in place of a kubeconfig: everything above the client is the
+//! production code.
 
 use std::{fmt, time::Duration};
 
@@ -17,7 +17,7 @@ pub(super) const CONTEXT: &str = "demo";
 const SERVER: &str = "https://demo.invalid/";
 const NAMESPACE: &str = "default";
 
-/// Where the client of the demo gets its answers.
+/// The in-memory cluster that serves the client of the demo.
 #[derive(Clone)]
 pub struct Demo {
     cluster: DemoCluster,
@@ -26,14 +26,14 @@ pub struct Demo {
 // === impl Demo ===
 
 impl Demo {
-    /// With that cluster, whatever happens in it.
+    /// A demo of this cluster.
     pub fn new(cluster: &DemoCluster) -> Self {
         Self {
             cluster: cluster.clone(),
         }
     }
 
-    /// Its only context.
+    /// The only context of the demo.
     pub(super) fn info() -> ContextInfo {
         ContextInfo {
             name: CONTEXT.to_owned(),
@@ -53,7 +53,7 @@ impl Demo {
             NAMESPACE.to_owned(),
             timeout,
         );
-        cluster.denying(denied)
+        cluster.with_denied_kinds(denied)
     }
 }
 

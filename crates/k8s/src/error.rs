@@ -1,71 +1,70 @@
-//! What can go wrong on the way to a cluster, told so that a person can act.
+//! Errors of requests to a cluster, with a hint that a person can act on.
 
 use std::{error::Error as StdError, fmt};
 
 use kube::client::AuthError;
 use serde::Serialize;
 
-use super::{connect::auth_error, read_only::Refused};
+use super::{connect::auth_error, read_only::RefusedRequest};
 
-/// An error of this room: what was tried, where, why it failed, what to do.
+/// An error of this crate: the action, the reason, and a hint on what to do.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("{doing}: {reason}")]
+#[error("{action}: {reason}")]
 pub struct ClusterError {
     kind: ErrorKind,
-    doing: String,
+    action: String,
     reason: String,
     hint: Option<String>,
 }
 
-/// The closed set of failures; a caller branches on it and a metric is labelled
-/// by it.
+/// The closed set of failures: callers branch on it, and it is a label of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// There is no usable kubeconfig.
     Kubeconfig,
-    /// No context of that name, or none to choose.
+    /// There is no context of that name, or no default context.
     Context,
-    /// Nobody answers at the API server's address.
+    /// The address of the API server does not accept connections.
     Unreachable,
-    /// No answer in time.
+    /// No response within the deadline.
     Timeout,
-    /// The API server's certificate is not to be trusted.
+    /// The certificate of the API server is not trusted.
     Certificate,
-    /// The API server does not know who we are.
+    /// The API server does not accept the credentials.
     Unauthorized,
-    /// We may not do that.
+    /// The credentials lack the permission.
     Forbidden,
     /// There is no such object.
     NotFound,
-    /// The request made no sense to us or to the API server.
+    /// The request is not valid.
     Invalid,
-    /// The API server asks for less.
+    /// The API server limits the rate of requests.
     Throttled,
-    /// Anything else that the API server or the connection did.
+    /// Any other failure of the API server or the connection.
     Other,
 }
 
-/// What is being done, for the text of an error.
+/// The operation on the API, for the text of an error.
 #[derive(Clone, Copy, Debug)]
 pub struct Operation<'a> {
     /// As RBAC spells it.
     pub verb: &'static str,
     /// As RBAC spells it.
     pub resource: &'a str,
-    /// The one object, if it is about one.
+    /// Name of the object, for an operation on a single object.
     pub name: Option<&'a str>,
-    /// The namespace, or all of them.
+    /// Namespace; all if none.
     pub namespace: Option<&'a str>,
-    /// The context of the kubeconfig.
+    /// Context of the kubeconfig.
     pub context: &'a str,
 }
 
 // === impl ErrorKind ===
 
 impl ErrorKind {
-    /// As it is written in metrics and in structured errors.
+    /// The kind as metrics and structured errors spell it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Kubeconfig => "kubeconfig",
@@ -101,24 +100,24 @@ impl fmt::Display for Operation<'_> {
 // === impl ClusterError ===
 
 impl ClusterError {
-    /// An error of this kind: what was being done, why it failed, and what to do about it.
+    /// An error of this kind: the action, the reason it failed, and a hint on what to do.
     pub fn new(
         kind: ErrorKind,
-        doing: impl Into<String>,
+        action: impl Into<String>,
         reason: impl Into<String>,
         hint: Option<String>,
     ) -> Self {
         Self {
             kind,
-            doing: doing.into(),
+            action: action.into(),
             reason: reason.into(),
             hint,
         }
     }
 
-    /// A request that is wrong before any API server sees it.
-    pub fn invalid(doing: impl Into<String>, reason: impl Into<String>, hint: &str) -> Self {
-        Self::new(ErrorKind::Invalid, doing, reason, Some(hint.to_owned()))
+    /// A request that is rejected before it is sent to an API server.
+    pub fn invalid(action: impl Into<String>, reason: impl Into<String>, hint: &str) -> Self {
+        Self::new(ErrorKind::Invalid, action, reason, Some(hint.to_owned()))
     }
 
     pub(super) fn timeout(operation: &Operation<'_>, seconds: f64) -> Self {
@@ -127,7 +126,7 @@ impl ClusterError {
              or raise --request-timeout-seconds",
             operation.context, operation.context
         );
-        // What was spent before is not the reader's business to the millisecond.
+        // Time spent before the request makes the number odd: tenths of a second are enough.
         let seconds = (seconds * 10.0).round() / 10.0;
         let reason = format!("no answer within {seconds} s");
         Self::new(
@@ -152,29 +151,29 @@ impl ClusterError {
         Self::new(kind, operation.to_string(), reason, hint(kind, operation))
     }
 
-    /// A request that our own gate has not let out.
-    pub(super) fn refused(operation: &Operation<'_>, refused: &Refused) -> Self {
+    /// A request that the read-only layer has refused.
+    pub(super) fn refused(operation: &Operation<'_>, refused: &RefusedRequest) -> Self {
         let hint = match refused {
-            Refused::NotReading(_) => None,
-            Refused::Denied(_) => Some("whoever runs this server decides what it may read"),
-            Refused::Secret => Some(
+            RefusedRequest::NotReadOnly(_) => None,
+            RefusedRequest::Denied(_) => Some("whoever runs this server decides what it may read"),
+            RefusedRequest::Secret => Some(
                 "resources_list shows names, types and how many keys there are; values are read \
                  with kubectl",
             ),
         };
         let hint = hint.map(str::to_owned);
-        let (doing, reason) = (operation.to_string(), refused.to_string());
-        Self::new(ErrorKind::Forbidden, doing, reason, hint)
+        let (action, reason) = (operation.to_string(), refused.to_string());
+        Self::new(ErrorKind::Forbidden, action, reason, hint)
     }
 
-    /// The same, with another word on what to do.
+    /// The same error with another hint.
     #[must_use]
     pub(super) fn with_hint(mut self, hint: &str) -> Self {
         self.hint = Some(hint.to_owned());
         self
     }
 
-    /// The same, with another word on what to do if there is no such object.
+    /// The same error, with another hint if the object does not exist.
     #[must_use]
     pub(super) fn if_not_found(self, hint: &str) -> Self {
         match self.kind {
@@ -183,7 +182,7 @@ impl ClusterError {
         }
     }
 
-    /// What sort of failure it is.
+    /// The kind of failure.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
@@ -241,7 +240,7 @@ fn hint(kind: ErrorKind, operation: &Operation<'_>) -> Option<String> {
             "names are exact; {resource} are listed with `{}_list`",
             resource.split('/').next().unwrap_or(resource)
         )),
-        // A kubelet answers 400 for every log that it does not have.
+        // A kubelet returns 400 for every log that it does not have.
         ErrorKind::Invalid if resource == "pods/log" => Some(
             "a container that has not started has no log, and one that has not been restarted no \
              previous one; see `pods_list` for its state"
@@ -257,8 +256,8 @@ fn hint(kind: ErrorKind, operation: &Operation<'_>) -> Option<String> {
     }
 }
 
-fn refusal(error: &kube::Error) -> Option<&Refused> {
-    chain(error).find_map(|cause| cause.downcast_ref::<Refused>())
+fn refusal(error: &kube::Error) -> Option<&RefusedRequest> {
+    chain(error).find_map(|cause| cause.downcast_ref::<RefusedRequest>())
 }
 
 fn chain<'a>(
@@ -267,14 +266,14 @@ fn chain<'a>(
     std::iter::successors(Some(error), |&error| error.source())
 }
 
-/// A connection that could not be made or that broke, and what the deepest cause
-/// says: the layers above only say where.
+/// The kind of a connection error, and the message of its innermost cause: the causes above
+/// only name the layer.
 fn connection_kind(error: &(dyn StdError + 'static)) -> (ErrorKind, String) {
     let reason = chain(error)
         .last()
         .map(ToString::to_string)
         .unwrap_or_default();
-    let broke = chain(error).any(|cause| {
+    let is_connection = chain(error).any(|cause| {
         let text = cause.to_string();
         cause.is::<std::io::Error>()
             || text.contains("client error (Connect)")
@@ -283,7 +282,7 @@ fn connection_kind(error: &(dyn StdError + 'static)) -> (ErrorKind, String) {
     });
     let kind = match () {
         () if reason.contains("invalid peer certificate") => ErrorKind::Certificate,
-        () if broke => ErrorKind::Unreachable,
+        () if is_connection => ErrorKind::Unreachable,
         () => ErrorKind::Other,
     };
     (kind, reason)

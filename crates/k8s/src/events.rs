@@ -22,7 +22,7 @@ pub(super) use self::wire::WireEvent;
 use super::{
     client::{Cluster, ObjectName, list_params},
     error::{ClusterError, Operation},
-    list::{More, PAGE, Page, page},
+    list::{PAGE_SIZE, Page, Remaining, page_params},
     name::Name,
 };
 use kubecrier_core::{Event, InvolvedObject, Labels};
@@ -83,22 +83,22 @@ impl Cluster {
         let oldest = query.since.map(|since| Timestamp::now() - since);
         let mut newest = Newest::new(query.limit);
         let mut scanned = 0;
-        let mut from = None;
+        let mut continue_token = None;
         let mut version = None;
         loop {
-            let params = page(&selected, PAGE, from.take());
-            let answer = match self.request(&operation, api.list(&params)).await {
-                Ok(answer) => answer,
+            let params = page_params(&selected, PAGE_SIZE, continue_token.take());
+            let list = match self.request(&operation, api.list(&params)).await {
+                Ok(list) => list,
                 Err(error) if scanned == 0 => return Err(error),
                 Err(error) => {
                     let caveat = early(scanned, &error);
                     return Ok((newest.into_page(Some(caveat), self.redactor()), version));
                 }
             };
-            scanned += answer.items.len();
-            let seen_at = answer.metadata.resource_version.as_deref();
+            scanned += list.items.len();
+            let seen_at = list.metadata.resource_version.as_deref();
             version = version.or_else(|| seen_at?.parse().ok());
-            for event in answer.items {
+            for event in list.items {
                 let last_seen = Times::of(&event).last;
                 if query.is_after(&event)
                     && oldest.is_none_or(|oldest| last_seen >= oldest)
@@ -107,13 +107,13 @@ impl Cluster {
                     newest.offer(last_seen, event);
                 }
             }
-            match answer.metadata.continue_.filter(|token| !token.is_empty()) {
+            match list.metadata.continue_.filter(|token| !token.is_empty()) {
                 None => return Ok((newest.into_page(None, self.redactor()), version)),
                 Some(_) if scanned >= SCAN_MAX => {
                     let caveat = early(scanned, &"there are more");
                     return Ok((newest.into_page(Some(caveat), self.redactor()), version));
                 }
-                Some(next) => from = Some(next),
+                Some(next) => continue_token = Some(next),
             }
         }
     }
@@ -270,9 +270,9 @@ impl Newest {
             .collect();
         let left = self.offered - items.len();
         let more = if caveat.is_some() {
-            More::AtLeast(left)
+            Remaining::AtLeast(left)
         } else {
-            More::Exactly(left)
+            Remaining::Exactly(left)
         };
         Page {
             items,

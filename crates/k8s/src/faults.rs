@@ -9,7 +9,7 @@ use super::{
     client::{Cluster, list_params},
     error::{ClusterError, Operation},
     events::{self, SCAN_MAX, WireEvent},
-    list::{PAGE, page},
+    list::{PAGE_SIZE, page_params},
     name::Name,
 };
 use kubecrier_core::{Event, faults::Fault};
@@ -56,29 +56,29 @@ impl Cluster {
         };
         let selected = list_params(None, Some("type=Warning,involvedObject.kind=Pod"));
         let oldest = Timestamp::now() - since;
-        let mut found: HashMap<String, OpenFault> = HashMap::new();
-        let (mut scanned, mut from) = (0, None);
+        let mut faults_by_id: HashMap<String, OpenFault> = HashMap::new();
+        let (mut scanned, mut continue_token) = (0, None);
         let mut cut = false;
         loop {
-            let params = page(&selected, PAGE, from.take());
-            let answer = self.request(&operation, api.list(&params)).await?;
-            scanned += answer.items.len();
-            let events = answer.items.into_iter();
+            let params = page_params(&selected, PAGE_SIZE, continue_token.take());
+            let list = self.request(&operation, api.list(&params)).await?;
+            scanned += list.items.len();
+            let events = list.items.into_iter();
             for event in events.map(|event| events::to_event(event, self.redactor())) {
                 if event.timestamp >= oldest {
-                    add(&mut found, self.context(), event);
+                    add(&mut faults_by_id, self.context(), event);
                 }
             }
-            match answer.metadata.continue_.filter(|token| !token.is_empty()) {
+            match list.metadata.continue_.filter(|token| !token.is_empty()) {
                 None => break,
                 Some(_) if scanned >= SCAN_MAX => {
                     cut = true;
                     break;
                 }
-                next => from = next,
+                next => continue_token = next,
             }
         }
-        let mut faults: Vec<_> = found.into_values().collect();
+        let mut faults: Vec<_> = faults_by_id.into_values().collect();
         faults.sort_by(|a, b| {
             let newest = b.event.timestamp.cmp(&a.event.timestamp);
             newest.then_with(|| a.fault_id.cmp(&b.fault_id))
@@ -87,22 +87,22 @@ impl Cluster {
     }
 }
 
-fn add(found: &mut HashMap<String, OpenFault>, cluster: &str, event: Event) {
+fn add(faults_by_id: &mut HashMap<String, OpenFault>, cluster: &str, event: Event) {
     let fault_id = Fault::of_event(cluster, &event).id();
     let first_seen = event.first_seen.unwrap_or(event.timestamp);
     let count = event.count;
     let event = Arc::new(event);
-    let entry = found.entry(fault_id.clone());
-    let one = entry.or_insert_with(|| OpenFault {
+    let entry = faults_by_id.entry(fault_id.clone());
+    let fault = entry.or_insert_with(|| OpenFault {
         fault_id,
         event: Arc::clone(&event),
         first_seen,
         count: 0,
     });
     // Several events can report one fault: each counts.
-    one.count = one.count.saturating_add(count);
-    one.first_seen = one.first_seen.min(first_seen);
-    if event.timestamp > one.event.timestamp {
-        one.event = event;
+    fault.count = fault.count.saturating_add(count);
+    fault.first_seen = fault.first_seen.min(first_seen);
+    if event.timestamp > fault.event.timestamp {
+        fault.event = event;
     }
 }

@@ -13,19 +13,19 @@ use super::{
     client::Cluster,
     error::{ClusterError, ErrorKind, Operation},
     name::Name,
-    read_only::Refused,
+    read_only::RefusedRequest,
 };
 
-/// The lifetime of a discovery; a kind that is not in it leads to a new one at once.
+/// How long discovery is cached; an unknown kind leads to a new discovery at once.
 const DISCOVERY_TTL: Duration = Duration::from_mins(5);
 
-/// No new discovery for an unknown kind within this time of the last one.
+/// The shortest time between two discoveries for unknown kinds.
 const REDISCOVERY_PAUSE: Duration = Duration::from_secs(2);
 
-/// More kinds than any cluster has; the rest is not known here.
+/// Kinds that are kept; more than any cluster has.
 const KINDS_MAX: usize = 10_000;
 
-/// Names that are offered for one that does not exist.
+/// Names that are suggested for a kind that does not exist.
 const NEAREST_MAX: usize = 5;
 
 /// A kind of object that can be read.
@@ -39,16 +39,16 @@ pub(super) struct ApiKind {
     /// As paths spell it: `deployments`.
     pub(super) plural: String,
     singular: String,
-    short: Vec<String>,
+    short_names: Vec<String>,
     pub(super) namespaced: bool,
     listable: bool,
 }
 
 /// The kinds of one cluster, as of the last discovery.
 #[derive(Debug)]
-pub(super) struct KnownKinds(TtlCache<(), Arc<[ApiKind]>>);
+pub(super) struct DiscoveryCache(TtlCache<(), Arc<[ApiKind]>>);
 
-impl Default for KnownKinds {
+impl Default for DiscoveryCache {
     fn default() -> Self {
         Self(TtlCache::new(CacheLimits::new(1, DISCOVERY_TTL)))
     }
@@ -67,7 +67,7 @@ impl ApiKind {
         names::group_resource(&self.group, &self.plural)
     }
 
-    /// The path of its objects.
+    /// The path of the collection.
     pub(super) fn path(&self, namespace: Option<&Name>) -> String {
         let namespace = namespace.filter(|_| self.namespaced).map(Name::as_str);
         names::collection_path(&self.group, &self.version, &self.plural, namespace)
@@ -79,24 +79,27 @@ impl ApiKind {
 
     fn names(&self) -> impl Iterator<Item = &str> + Clone {
         let names = [&self.kind, &self.plural, &self.singular].into_iter();
-        names.chain(&self.short).map(String::as_str)
+        names.chain(&self.short_names).map(String::as_str)
     }
 
-    /// Whether it is what a caller means by `deploy`, `Deployment`,
-    /// `deployments.apps` or `deployments.v1.apps`.
-    fn is(&self, word: &str, api_version: Option<&str>) -> bool {
+    /// Whether a caller names this kind: as `deploy`, `Deployment`, `deployments.apps` or
+    /// `deployments.v1.apps`.
+    fn is(&self, requested: &str, api_version: Option<&str>) -> bool {
         if api_version.is_some_and(|version| version != self.api_version()) {
             return false;
         }
-        let (word, rest) = word.split_once('.').unwrap_or((word, ""));
-        let place = rest.is_empty()
+        let (requested, rest) = requested.split_once('.').unwrap_or((requested, ""));
+        let is_group_match = rest.is_empty()
             || rest == self.group
             || rest == format!("{}.{}", self.version, self.group);
-        place && self.names().any(|name| name.eq_ignore_ascii_case(word))
+        is_group_match
+            && self
+                .names()
+                .any(|name| name.eq_ignore_ascii_case(requested))
     }
 
-    /// Nothing that a server says becomes part of a path unless it could be one.
-    fn checked(self) -> Option<Self> {
+    /// Drops a kind whose names are not valid in a path: they come from a server.
+    fn validated(self) -> Option<Self> {
         let group = self.group.is_empty() || Name::dns("group", &self.group).is_ok();
         let rest = Name::label("version", &self.version).and(Name::dns("kind", &self.plural));
         let readable = group && rest.is_ok() && self.listable && self.kind.len() <= 253;
@@ -107,26 +110,26 @@ impl ApiKind {
 // === impl Cluster ===
 
 impl Cluster {
-    /// The kind that a caller means.
+    /// Resolves a kind as a caller names it.
     pub(super) async fn kind(
         &self,
-        word: &str,
+        requested: &str,
         api_version: Option<&str>,
     ) -> Result<ApiKind, ClusterError> {
         let kinds = self.kinds(DISCOVERY_TTL).await?;
-        let found = choose(&kinds, word, api_version).cloned();
+        let found = choose(&kinds, requested, api_version).cloned();
         let kinds = match found {
-            Some(kind) => return self.allowed(kind),
-            // It may have been made since.
+            Some(kind) => return self.check_not_denied(kind),
+            // It may have been created since.
             None => self.kinds(REDISCOVERY_PAUSE).await?,
         };
-        match choose(&kinds, word, api_version).cloned() {
-            Some(kind) => self.allowed(kind),
-            None => Err(unknown(&kinds, word, api_version, self.context())),
+        match choose(&kinds, requested, api_version).cloned() {
+            Some(kind) => self.check_not_denied(kind),
+            None => Err(unknown(&kinds, requested, api_version, self.context())),
         }
     }
 
-    fn allowed(&self, kind: ApiKind) -> Result<ApiKind, ClusterError> {
+    fn check_not_denied(&self, kind: ApiKind) -> Result<ApiKind, ClusterError> {
         let names: Vec<_> = kind.names().collect();
         if !self.denied().denies(&kind.group, names) {
             return Ok(kind);
@@ -140,13 +143,13 @@ impl Cluster {
         };
         Err(ClusterError::refused(
             &operation,
-            &Refused::Denied(kind.kind),
+            &RefusedRequest::Denied(kind.kind),
         ))
     }
 
-    /// Every kind, discovered not longer ago than this.
+    /// All kinds, from a discovery of at most this age.
     async fn kinds(&self, age_max: Duration) -> Result<Arc<[ApiKind]>, ClusterError> {
-        if let Some(kinds) = self.known_kinds().0.get_younger_than(&(), age_max) {
+        if let Some(kinds) = self.discovery_cache().0.get_younger_than(&(), age_max) {
             return Ok(kinds);
         }
         let operation = Operation {
@@ -166,18 +169,18 @@ impl Cluster {
             .items
             .into_iter()
             .chain(groups.items)
-            .flat_map(of_group)
+            .flat_map(from_group)
             .collect();
         if kinds.is_empty() {
             kinds = self.kinds_by_group(&operation).await?;
         }
-        let kinds = kinds.into_iter().filter_map(ApiKind::checked);
+        let kinds = kinds.into_iter().filter_map(ApiKind::validated);
         let kinds: Arc<[ApiKind]> = kinds.take(KINDS_MAX).collect();
-        self.known_kinds().0.insert((), Arc::clone(&kinds));
+        self.discovery_cache().0.insert((), Arc::clone(&kinds));
         Ok(kinds)
     }
 
-    /// The same from a server that tells them only group by group.
+    /// All kinds, from an API server without aggregated discovery.
     async fn kinds_by_group(
         &self,
         operation: &Operation<'_>,
@@ -190,7 +193,7 @@ impl Cluster {
         let mut kinds: Vec<_> = core
             .resources
             .into_iter()
-            .map(|one| of_list("", "v1", one))
+            .map(|resource| from_api_resource("", "v1", resource))
             .collect();
         for group in groups.groups {
             let Some(version) = group
@@ -199,20 +202,20 @@ impl Cluster {
             else {
                 continue;
             };
-            let asked = client.list_api_group_resources(&version.group_version);
-            // One extension that is down does not hide the others.
-            let Ok(answer) = self.request(operation, asked).await else {
+            let resources_request = client.list_api_group_resources(&version.group_version);
+            // One aggregated API that is down must not hide the others.
+            let Ok(list) = self.request(operation, resources_request).await else {
                 continue;
             };
-            let each = |one| of_list(&group.name, &version.version, one);
-            kinds.extend(answer.resources.into_iter().map(each));
+            let each = |resource| from_api_resource(&group.name, &version.version, resource);
+            kinds.extend(list.resources.into_iter().map(each));
         }
         Ok(kinds)
     }
 }
 
-/// The kinds of a group, each in the version that its server prefers.
-fn of_group(group: APIGroupDiscovery) -> Vec<ApiKind> {
+/// The kinds of a group, in the order of its versions: the preferred one first.
+fn from_group(group: APIGroupDiscovery) -> Vec<ApiKind> {
     let name = group
         .metadata
         .and_then(|meta| meta.name)
@@ -221,71 +224,75 @@ fn of_group(group: APIGroupDiscovery) -> Vec<ApiKind> {
     for version in group.versions {
         let number = version.version.unwrap_or_default();
         for resource in version.resources {
-            kinds.push(of_resource(&name, &number, resource));
+            kinds.push(from_discovery(&name, &number, resource));
         }
     }
     kinds
 }
 
-fn of_resource(group: &str, version: &str, one: APIResourceDiscovery) -> ApiKind {
+fn from_discovery(group: &str, version: &str, resource: APIResourceDiscovery) -> ApiKind {
     ApiKind {
         group: group.to_owned(),
         version: version.to_owned(),
-        kind: one
+        kind: resource
             .response_kind
             .and_then(|kind| kind.kind)
             .unwrap_or_default(),
-        plural: one.resource.unwrap_or_default(),
-        singular: one.singular_resource.unwrap_or_default(),
-        short: one.short_names,
-        namespaced: one.scope.as_deref() == Some("Namespaced"),
-        listable: one.verbs.iter().any(|verb| verb == "list"),
+        plural: resource.resource.unwrap_or_default(),
+        singular: resource.singular_resource.unwrap_or_default(),
+        short_names: resource.short_names,
+        namespaced: resource.scope.as_deref() == Some("Namespaced"),
+        listable: resource.verbs.iter().any(|verb| verb == "list"),
     }
 }
 
-fn of_list(group: &str, version: &str, one: APIResource) -> ApiKind {
+fn from_api_resource(group: &str, version: &str, resource: APIResource) -> ApiKind {
     ApiKind {
         group: group.to_owned(),
         version: version.to_owned(),
-        // A subresource has a slash, which no path part may have.
-        plural: one.name,
-        kind: one.kind,
-        singular: one.singular_name,
-        short: one.short_names.unwrap_or_default(),
-        namespaced: one.namespaced,
-        listable: one.verbs.iter().any(|verb| verb == "list"),
+        // A subresource has a slash, which `validated` rejects.
+        plural: resource.name,
+        kind: resource.kind,
+        singular: resource.singular_name,
+        short_names: resource.short_names.unwrap_or_default(),
+        namespaced: resource.namespaced,
+        listable: resource.verbs.iter().any(|verb| verb == "list"),
     }
 }
 
-/// The API server's own order decides, as it does for kubectl; the core group is
-/// first, and an exact spelling comes before a short name.
-fn choose<'a>(kinds: &'a [ApiKind], word: &str, api_version: Option<&str>) -> Option<&'a ApiKind> {
-    let mut fitting = kinds.iter().filter(|kind| kind.is(word, api_version));
-    let first = fitting.next()?;
+/// Chooses by the order of the API server, as kubectl does: the core group is first, and an
+/// exact spelling comes before a short name.
+fn choose<'a>(
+    kinds: &'a [ApiKind],
+    requested: &str,
+    api_version: Option<&str>,
+) -> Option<&'a ApiKind> {
+    let mut candidates = kinds.iter().filter(|kind| kind.is(requested, api_version));
+    let first = candidates.next()?;
     let exact = |kind: &&ApiKind| {
-        let base = word.split('.').next().unwrap_or(word);
+        let base = requested.split('.').next().unwrap_or(requested);
         kind.kind == base || kind.plural.eq_ignore_ascii_case(base)
     };
     if exact(&first) {
         return Some(first);
     }
-    fitting.find(exact).or(Some(first))
+    candidates.find(exact).or(Some(first))
 }
 
 fn unknown(
     kinds: &[ApiKind],
-    word: &str,
+    requested: &str,
     api_version: Option<&str>,
     context: &str,
 ) -> ClusterError {
-    let shown: String = word.chars().take(100).collect();
+    let shown: String = requested.chars().take(100).collect();
     let shown = shown.escape_debug();
     let version = api_version.map(|text| {
         let text: String = text.chars().take(100).collect();
         format!(" of apiVersion `{}`", text.escape_debug())
     });
-    let other = kinds.iter().find(|kind| kind.is(word, None));
-    let hint = match other {
+    let in_other_version = kinds.iter().find(|kind| kind.is(requested, None));
+    let hint = match in_other_version {
         Some(kind) if api_version.is_some() => {
             format!(
                 "`{}` is served as apiVersion {}",
@@ -293,7 +300,7 @@ fn unknown(
                 kind.api_version()
             )
         }
-        _ => format!("nearest: {}", nearest(kinds, word).join(", ")),
+        _ => format!("nearest: {}", nearest(kinds, requested).join(", ")),
     };
     ClusterError::new(
         ErrorKind::NotFound,
@@ -306,26 +313,27 @@ fn unknown(
     )
 }
 
-/// The names that a typing error is fewest letters away from.
-fn nearest(kinds: &[ApiKind], word: &str) -> Vec<String> {
-    let word: String = word
+/// The names with the smallest edit distance.
+fn nearest(kinds: &[ApiKind], requested: &str) -> Vec<String> {
+    let requested: String = requested
         .split('.')
         .next()
-        .unwrap_or(word)
+        .unwrap_or(requested)
         .chars()
         .take(63)
         .collect();
-    let word = word.to_lowercase();
+    let requested = requested.to_lowercase();
     let distance = |kind: &ApiKind| {
         let each = |name: &str| {
             let name = name.to_lowercase();
-            let apart = strsim::damerau_levenshtein(&name, &word);
-            // Somebody who knows a part of the name knows more than letters.
-            let part = word.len() > 2 && (name.contains(&word) || word.contains(&name));
-            if part && name.len() > 2 {
-                apart.min(2)
+            let edits = strsim::damerau_levenshtein(&name, &requested);
+            // A part of the name is a better match than its edit distance suggests.
+            let is_part =
+                requested.len() > 2 && (name.contains(&requested) || requested.contains(&name));
+            if is_part && name.len() > 2 {
+                edits.min(2)
             } else {
-                apart
+                edits
             }
         };
         kind.names().filter(|name| !name.is_empty()).map(each).min()
@@ -345,20 +353,20 @@ fn nearest(kinds: &[ApiKind], word: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn kind(group: &str, version: &str, kind: &str, plural: &str, short: &[&str]) -> ApiKind {
+    fn kind(group: &str, version: &str, kind: &str, plural: &str, short_names: &[&str]) -> ApiKind {
         ApiKind {
             group: group.to_owned(),
             version: version.to_owned(),
             kind: kind.to_owned(),
             plural: plural.to_owned(),
             singular: kind.to_lowercase(),
-            short: short.iter().map(ToString::to_string).collect(),
+            short_names: short_names.iter().map(ToString::to_string).collect(),
             namespaced: true,
             listable: true,
         }
     }
 
-    fn some() -> Vec<ApiKind> {
+    fn sample_kinds() -> Vec<ApiKind> {
         vec![
             kind("", "v1", "Pod", "pods", &["po"]),
             kind("", "v1", "Event", "events", &["ev"]),
@@ -371,16 +379,16 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(word: &str, api_version: Option<&str>, expected: &str) {
-        let kinds = some();
-        let found = choose(&kinds, word, api_version).map(ApiKind::full_name);
-        assert_eq!(found.unwrap_or_default(), expected, "{word}");
+    fn check(requested: &str, api_version: Option<&str>, expected: &str) {
+        let kinds = sample_kinds();
+        let found = choose(&kinds, requested, api_version).map(ApiKind::full_name);
+        assert_eq!(found.unwrap_or_default(), expected, "{requested}");
     }
 
     #[test]
     fn kinds_are_written_as_kubectl_takes_them() {
-        for word in ["Pod", "pod", "pods", "po", "PODS"] {
-            check(word, None, "pods");
+        for requested in ["Pod", "pod", "pods", "po", "PODS"] {
+            check(requested, None, "pods");
         }
         check("deploy", None, "deployments.apps");
         check("deployments.apps", None, "deployments.apps");
@@ -396,20 +404,25 @@ mod tests {
 
     #[test]
     fn the_nearest_names_are_offered() {
-        let near = |word: &str| nearest(&some(), word).remove(0);
+        let near = |requested: &str| nearest(&sample_kinds(), requested).remove(0);
         assert_eq!(near("deploymnet"), "deployments.apps");
         assert_eq!(near("cronjbo"), "cronjobs.batch");
         assert_eq!(near("job"), "cronjobs.batch");
         let long = "x".repeat(100_000);
-        assert!(unknown(&some(), &long, None, "dev").to_string().len() < 300);
-        let hint = unknown(&some(), "Pod", Some("v9"), "dev");
+        assert!(
+            unknown(&sample_kinds(), &long, None, "dev")
+                .to_string()
+                .len()
+                < 300
+        );
+        let hint = unknown(&sample_kinds(), "Pod", Some("v9"), "dev");
         assert_eq!(hint.hint(), Some("`pods` is served as apiVersion v1"));
     }
 
     #[test]
     fn nothing_a_server_says_leaves_its_place_in_a_path() {
         let safe = kind("x.io", "v1", "A", "as", &[]);
-        assert!(safe.clone().checked().is_some());
+        assert!(safe.clone().validated().is_some());
         for (group, version, plural) in [
             ("x.io/v1/secrets", "v1", "as"),
             ("..", "v1", "as"),
@@ -419,7 +432,7 @@ mod tests {
             ("x.io", "", "as"),
         ] {
             assert!(
-                kind(group, version, "A", plural, &[]).checked().is_none(),
+                kind(group, version, "A", plural, &[]).validated().is_none(),
                 "{group} {plural}"
             );
         }
@@ -427,15 +440,15 @@ mod tests {
             listable: false,
             ..safe
         };
-        assert!(unreadable.checked().is_none());
+        assert!(unreadable.validated().is_none());
     }
 
     proptest::proptest! {
         #[test]
-        fn fuzz_any_word_is_a_kind_or_has_neighbours(word in "\\PC{0,80}|[a-z.]{0,30}") {
-            let kinds = some();
-            if choose(&kinds, &word, None).is_none() {
-                let error = unknown(&kinds, &word, None, "dev");
+        fn fuzz_any_word_is_a_kind_or_has_neighbours(requested in "\\PC{0,80}|[a-z.]{0,30}") {
+            let kinds = sample_kinds();
+            if choose(&kinds, &requested, None).is_none() {
+                let error = unknown(&kinds, &requested, None, "dev");
                 proptest::prop_assert!(error.hint().is_some_and(|hint| hint.starts_with("nearest: ")));
             }
         }

@@ -1,5 +1,5 @@
-//! The kubeconfig: where it is, what is in it, when it has changed. What it says
-//! about credentials never leaves this file, not even in an error.
+//! The kubeconfig: its paths, its content, and whether it has changed. Credentials never
+//! leave this module, not even in an error.
 
 use std::{
     env, fs, io,
@@ -15,7 +15,7 @@ use super::{
     error::{ClusterError, ErrorKind},
 };
 
-/// The name of the one context when the server runs inside a cluster.
+/// Name of the only context when the server runs inside a cluster.
 pub(super) const IN_CLUSTER: &str = "in-cluster";
 
 /// Where clusters come from.
@@ -29,22 +29,22 @@ pub(super) enum Source {
     Demo(Demo),
 }
 
-/// What tells one content of files from another.
-pub(super) type Content = [u8; 32];
+/// Hash of the content of files.
+pub(super) type ContentHash = [u8; 32];
 
-/// When files were written, and how large they are.
-pub(super) type Stamp = Vec<(PathBuf, Option<(SystemTime, u64)>)>;
+/// Modification time and size of files.
+pub(super) type FileStamps = Vec<(PathBuf, Option<(SystemTime, u64)>)>;
 
-/// The files a kubeconfig is read from, and whether somebody named them.
-pub(super) struct Places {
+/// The files of a kubeconfig, and whether a setting names them.
+pub(super) struct KubeconfigPaths {
     pub(super) paths: Vec<PathBuf>,
     named: bool,
 }
 
 // === impl Places ===
 
-impl Places {
-    /// A named file, else `KUBECONFIG`, else `~/.kube/config`.
+impl KubeconfigPaths {
+    /// The named file, else `KUBECONFIG`, else `~/.kube/config`.
     pub(super) fn find(named: Option<&Path>) -> Self {
         if let Some(path) = named {
             return Self {
@@ -61,25 +61,25 @@ impl Places {
                 }
             }
             None => {
-                let usual = env::home_dir().map(|home| home.join(".kube/config"));
+                let default = env::home_dir().map(|home| home.join(".kube/config"));
                 Self {
-                    paths: usual.into_iter().collect(),
+                    paths: default.into_iter().collect(),
                     named: false,
                 }
             }
         }
     }
 
-    /// Reads and merges the files that are there.
+    /// Reads and merges the files that exist.
     pub(super) fn load(&self) -> Result<Source, ClusterError> {
         let present: Vec<_> = self.paths.iter().filter(|path| path.exists()).collect();
         if present.is_empty() {
-            // A file that somebody named and that is not there is a mistake, not a
-            // wish for something else.
+            // A named file that does not exist is a mistake; falling back to the service
+            // account would hide it.
             if !self.named && env::var_os("KUBERNETES_SERVICE_HOST").is_some() {
                 return Ok(Source::InCluster);
             }
-            let looked: Vec<_> = self
+            let tried: Vec<_> = self
                 .paths
                 .iter()
                 .map(|path| format!("`{}`", path.display()))
@@ -87,7 +87,7 @@ impl Places {
             return Err(ClusterError::new(
                 ErrorKind::Kubeconfig,
                 "cannot reach any cluster",
-                format!("there is no kubeconfig (looked for {})", looked.join(", ")),
+                format!("there is no kubeconfig (looked for {})", tried.join(", ")),
                 Some("point --kubeconfig or KUBECONFIG at one, or run inside a cluster".to_owned()),
             ));
         }
@@ -97,7 +97,7 @@ impl Places {
                 ClusterError::new(
                     ErrorKind::Kubeconfig,
                     format!("cannot read the kubeconfig `{}`", path.display()),
-                    said_safely(&error),
+                    redacted_message(&error),
                     Some("check it with `kubectl config view`".to_owned()),
                 )
             };
@@ -107,8 +107,7 @@ impl Places {
         }
         for user in &mut merged.auth_infos {
             if let Some(exec) = user.auth_info.as_mut().and_then(|user| user.exec.as_mut()) {
-                // A plugin that may ask questions would inherit our stdin, and that
-                // is the protocol's.
+                // An interactive plugin would inherit stdin, which carries the protocol.
                 exec.interactive_mode = Some(ExecInteractiveMode::Never);
             }
         }
@@ -119,7 +118,7 @@ impl Places {
 // === impl Source ===
 
 impl Source {
-    /// The names of its contexts.
+    /// The names of the contexts.
     pub(super) fn names(&self) -> Vec<&str> {
         match self {
             Self::InCluster => vec![IN_CLUSTER],
@@ -132,8 +131,8 @@ impl Source {
         }
     }
 
-    /// Certificates and keys that lie beside the kubeconfig; they are renewed
-    /// without it.
+    /// Certificates and keys in files of their own, which are renewed without a change of the
+    /// kubeconfig.
     pub(super) fn referenced(&self) -> Vec<PathBuf> {
         let Self::File(file) = self else {
             return Vec::new();
@@ -158,7 +157,7 @@ impl Source {
             .collect()
     }
 
-    /// Whether the kubeconfig itself names a proxy for a context's cluster.
+    /// Whether the kubeconfig has a `proxy-url` for the cluster of a context.
     pub(super) fn names_proxy(&self, context: &str) -> bool {
         let Self::File(file) = self else { return false };
         let context = file.contexts.iter().find(|named| named.name == context);
@@ -177,11 +176,11 @@ impl Source {
     }
 }
 
-/// The hash of what is in files; of none that cannot be read.
-pub(super) fn content(paths: &[PathBuf]) -> Option<Content> {
+/// The hash of the content of files; `None` if a file cannot be read.
+pub(super) fn content_hash(paths: &[PathBuf]) -> Option<ContentHash> {
     let mut hash = Sha256::new();
     for path in paths {
-        // Of several kubeconfigs, some need not be there.
+        // Of several kubeconfigs, some may not exist.
         let bytes = match fs::read(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             read => Some(read.ok()?),
@@ -192,21 +191,21 @@ pub(super) fn content(paths: &[PathBuf]) -> Option<Content> {
     Some(hash.finalize().into())
 }
 
-/// How files look now.
-pub(super) fn stamp(paths: &[PathBuf]) -> Stamp {
-    let look = |path: &PathBuf| {
+/// The current modification time and size of files.
+pub(super) fn file_stamps(paths: &[PathBuf]) -> FileStamps {
+    let metadata = |path: &PathBuf| {
         let meta = fs::metadata(path).ok()?;
         Some((meta.modified().ok()?, meta.len()))
     };
     paths
         .iter()
-        .map(|path| (path.clone(), look(path)))
+        .map(|path| (path.clone(), metadata(path)))
         .collect()
 }
 
-/// An error of the kubeconfig without what stands in it: a parser shows the lines
-/// around a mistake, and those are tokens and keys.
-pub(super) fn said_safely(error: &KubeconfigError) -> String {
+/// The message of a kubeconfig error without the content of the file: a parser shows the
+/// lines around a mistake, which may be tokens and keys.
+pub(super) fn redacted_message(error: &KubeconfigError) -> String {
     match error {
         KubeconfigError::Parse(error) => match error.location() {
             Some(at) => format!(

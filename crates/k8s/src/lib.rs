@@ -1,22 +1,22 @@
-//! Kubernetes clusters: the only crate that names kube. What leaves it is plain data.
+//! Kubernetes clusters: the only crate that depends on kube. Its API is plain data.
 //!
-//! Which cluster
+//! Clusters
 //! - `contexts`: the contexts of the kubeconfig, read again when it changes; every request
 //!   goes through [`Contexts::with_cluster`]
 //! - `kubeconfig`, `connect`, `proxy`: files, clients (made once per context), proxies
 //! - `read_only`: the layer under each client that lets only reads out
 //! - `client`: [`Cluster`], one cluster with a deadline for each request
-//! - `demo`: a cluster in memory; `checkup`: latency, clock and rights of a cluster
+//! - `demo`: a cluster in memory; `checkup`: latency, clock skew and permissions
 //!
 //! Queries
 //! - `pods`, `namespaces`, `nodes`, `events`, `logs`, `usage` (the metrics API), `objects`
-//!   (any kind, as a table or YAML), `changes` (what changed, from the traces it left)
-//! - `kinds` (discovery), `list` (pages), `raw` (answers up to a limit), `name` (what may
-//!   stand in a path), `error` (what failed and what to do)
+//!   (any kind, as a table or YAML), `changes` (recent changes, by the traces they left)
+//! - `kinds` (discovery), `list` (pages), `raw` (responses up to a limit), `name` (names that
+//!   are valid in a path), `error` (errors with hints)
 //!
-//! What goes on in the background, each shared by all who need the same (`shared_task`)
+//! Background tasks, each shared by all its users (`shared_task`)
 //! - `watch`: events; `graph`: the graph of objects; `follow`: logs
-//! - `capture`, `investigate`, `faults`: the evidence of faults
+//! - `capture`, `faults`: the evidence of faults
 
 mod capture;
 mod changes;
@@ -50,8 +50,8 @@ mod watch;
 
 pub use self::{
     capture::ClusterEvidence,
-    changes::{Change, ChangeQuery, ChangeRow},
-    checkup::{Checkup, Granted, Need, Right, needs},
+    changes::{ChangeKind, ChangeQuery, ChangeRow},
+    checkup::{Checkup, GrantedScope, Permission, PermissionReview, permissions},
     client::{Cluster, ObjectName},
     contexts::{Config, ContextInfo, Contexts, RequestError},
     demo::Demo,
@@ -60,7 +60,7 @@ pub use self::{
     faults::{OpenFault, OpenFaults},
     follow::{LogFollows, LogKey, LogLease, LogListener, LogState, LogUpdate, TooManyFollows},
     graph::{GraphRead, GraphView, Graphs},
-    list::{ListQuery, More, Page},
+    list::{ListQuery, Page, Remaining},
     logs::{LogQuery, LogText},
     name::Name,
     namespaces::NamespaceRow,
@@ -73,6 +73,6 @@ pub use self::{
     watch::{JoinedWatch, WatchInfo, WatchLease, Watches},
 };
 
-/// A log directive for the client library: it logs whole bodies that it cannot decode, and
-/// every failure that we report ourselves.
+/// Log directive for the client library, which logs whole bodies that it cannot decode, and
+/// every failure that this crate reports itself.
 pub const QUIET: &str = "kube_client=off";

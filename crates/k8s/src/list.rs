@@ -1,4 +1,4 @@
-//! Lists that know how much they leave out.
+//! Lists that count what they leave out.
 
 use std::fmt::Debug;
 
@@ -11,52 +11,52 @@ use super::{
     name::Name,
 };
 
-/// Objects per request: small enough to answer quickly, large enough for one.
-pub(super) const PAGE: u32 = 500;
+/// Objects per request: small enough for a quick response, large enough for most lists.
+pub(super) const PAGE_SIZE: u32 = 500;
 
-/// When the API server does not say how many remain (it does not with selectors),
-/// this many names are counted at most.
+/// Objects that are counted at most where the API server sends no `remainingItemCount`: it
+/// sends none for lists with selectors.
 const COUNT_MAX: usize = 10_000;
 
-/// Which objects, and how many of them.
+/// Which objects to list.
 #[derive(Clone, Debug, Default)]
 pub struct ListQuery {
-    /// One namespace; all if none.
+    /// Namespace; all if none.
     pub namespace: Option<Name>,
     /// As `kubectl -l` takes it.
     pub label_selector: Option<String>,
     /// As `kubectl --field-selector` takes it.
     pub field_selector: Option<String>,
-    /// At most so many.
+    /// Maximum number of objects.
     pub limit: usize,
 }
 
-/// The first objects of a list.
+/// The first objects of a list, and how many are left out.
 #[derive(Clone, Debug)]
 pub struct Page<T> {
-    /// What was asked for, up to the limit.
+    /// Objects up to the limit.
     pub items: Vec<T>,
-    /// What was left out.
-    pub more: More,
-    /// What a reader has to know to read the list rightly.
+    /// Number of objects that are left out.
+    pub more: Remaining,
+    /// Warning about a list that may mislead, such as one that ended early.
     pub caveat: Option<String>,
 }
 
-/// How much a list left out.
+/// Number of objects that a list left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum More {
-    /// So many.
+pub enum Remaining {
+    /// This number.
     Exactly(usize),
-    /// So many or more: counting on would have cost too much.
+    /// At least this number: counting all would have cost too much.
     AtLeast(usize),
 }
 
 // === impl Page ===
 
 impl<T> Page<T> {
-    /// A list with nothing to add to it.
-    pub fn new(items: Vec<T>, more: More) -> Self {
+    /// A page without a caveat.
+    pub fn new(items: Vec<T>, more: Remaining) -> Self {
         Self {
             items,
             more,
@@ -64,15 +64,15 @@ impl<T> Page<T> {
         }
     }
 
-    /// The same list of other things.
-    pub fn map<U>(self, each: impl FnMut(T) -> U) -> Page<U> {
+    /// The page with each item converted.
+    pub fn map<U>(self, convert: impl FnMut(T) -> U) -> Page<U> {
         let Self {
             items,
             more,
             caveat,
         } = self;
         Page {
-            items: items.into_iter().map(each).collect(),
+            items: items.into_iter().map(convert).collect(),
             more,
             caveat,
         }
@@ -81,7 +81,7 @@ impl<T> Page<T> {
 
 // === impl More ===
 
-impl More {
+impl Remaining {
     /// Nothing left out.
     pub const NONE: Self = Self::Exactly(0);
 
@@ -90,7 +90,7 @@ impl More {
         self == Self::NONE
     }
 
-    /// With so many more left out.
+    /// The sum with `count` more objects.
     #[must_use]
     pub fn plus(self, count: usize) -> Self {
         match self {
@@ -103,7 +103,7 @@ impl More {
 // === impl Cluster ===
 
 impl Cluster {
-    /// Lists up to the limit and counts the rest.
+    /// Lists up to the limit and counts the objects beyond it.
     pub(super) async fn list<K>(
         &self,
         operation: &Operation<'_>,
@@ -118,69 +118,74 @@ impl Cluster {
             query.field_selector.as_deref(),
         );
         let mut items: Vec<K> = Vec::new();
-        let mut from: Option<String> = None;
+        let mut continue_token: Option<String> = None;
         loop {
-            let wanted = query.limit - items.len();
-            let size = PAGE.min(u32::try_from(wanted).unwrap_or(PAGE));
-            let params = page(&selected, size, from.take());
-            let answer = match self.request(operation, api.list(&params)).await {
-                Ok(answer) => answer,
+            let missing = query.limit - items.len();
+            let size = PAGE_SIZE.min(u32::try_from(missing).unwrap_or(PAGE_SIZE));
+            let params = page_params(&selected, size, continue_token.take());
+            let list = match self.request(operation, api.list(&params)).await {
+                Ok(list) => list,
                 Err(error) if items.is_empty() => return Err(error),
-                // What came is worth more than nothing.
+                // A partial list is better than none.
                 Err(error) => {
-                    let mut cut = Page::new(items, More::AtLeast(1));
-                    cut.caveat = Some(format!("the list ends early: {error}"));
-                    return Ok(cut);
+                    let mut partial = Page::new(items, Remaining::AtLeast(1));
+                    partial.caveat = Some(format!("the list ends early: {error}"));
+                    return Ok(partial);
                 }
             };
-            items.extend(answer.items);
-            let next = answer.metadata.continue_.filter(|token| !token.is_empty());
-            match (next, answer.metadata.remaining_item_count) {
-                (None, _) => return Ok(Page::new(items, More::NONE)),
-                (Some(_), Some(rest)) if items.len() >= query.limit => {
-                    let more = More::Exactly(usize::try_from(rest).unwrap_or_default());
+            items.extend(list.items);
+            let next = list.metadata.continue_.filter(|token| !token.is_empty());
+            match (next, list.metadata.remaining_item_count) {
+                (None, _) => return Ok(Page::new(items, Remaining::NONE)),
+                (Some(_), Some(remaining_count)) if items.len() >= query.limit => {
+                    let more =
+                        Remaining::Exactly(usize::try_from(remaining_count).unwrap_or_default());
                     return Ok(Page::new(items, more));
                 }
                 (Some(next), None) if items.len() >= query.limit => {
                     let more = self.count(operation, api, &selected, next).await;
                     return Ok(Page::new(items, more));
                 }
-                (Some(next), _) => from = Some(next),
+                (Some(next), _) => continue_token = Some(next),
             }
         }
     }
 
-    /// Counts what is left, as far as that goes.
+    /// Counts the objects that are left, up to [`COUNT_MAX`].
     async fn count<K>(
         &self,
         operation: &Operation<'_>,
         api: &Api<K>,
         selected: &ListParams,
-        mut from: String,
-    ) -> More
+        mut continue_token: String,
+    ) -> Remaining
     where
         K: Resource + Clone + DeserializeOwned + Debug,
     {
         let mut counted = 0;
         loop {
-            let params = page(selected, 2 * PAGE, Some(from));
-            let Ok(answer) = self.request(operation, api.list_metadata(&params)).await else {
-                return More::AtLeast(counted + 1);
+            let params = page_params(selected, 2 * PAGE_SIZE, Some(continue_token));
+            let Ok(list) = self.request(operation, api.list_metadata(&params)).await else {
+                return Remaining::AtLeast(counted + 1);
             };
-            counted += answer.items.len();
-            match answer.metadata.continue_.filter(|token| !token.is_empty()) {
-                None => return More::Exactly(counted),
-                Some(_) if counted >= COUNT_MAX => return More::AtLeast(counted + 1),
-                Some(next) => from = next,
+            counted += list.items.len();
+            match list.metadata.continue_.filter(|token| !token.is_empty()) {
+                None => return Remaining::Exactly(counted),
+                Some(_) if counted >= COUNT_MAX => return Remaining::AtLeast(counted + 1),
+                Some(next) => continue_token = next,
             }
         }
     }
 }
 
-pub(super) fn page(selected: &ListParams, size: u32, from: Option<String>) -> ListParams {
+pub(super) fn page_params(
+    selected: &ListParams,
+    size: u32,
+    continue_token: Option<String>,
+) -> ListParams {
     ListParams {
         limit: Some(size),
-        continue_token: from,
+        continue_token,
         ..selected.clone()
     }
 }

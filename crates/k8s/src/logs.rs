@@ -1,4 +1,4 @@
-//! The log of one container, never whole in memory.
+//! The log of one container, streamed: it is never whole in memory.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -14,57 +14,57 @@ use super::{
     name::Name,
 };
 
-/// With a filter, the last matching lines are wanted, not the matches among the
-/// last lines: this many lines are looked at.
+/// Lines that a filter searches: the result is the last matching lines, not the matches among
+/// the last lines.
 const SCAN_LINES: i64 = 100_000;
 
-/// A line longer than this is cut: it is data, and no reader wants it whole.
+/// A longer line is truncated: it is data, and not useful as a whole.
 const LINE_BYTES_MAX: usize = 16 * 1024;
 
-/// How long a log may take to be read; it is cut there, and says so.
-const READ_WITHIN: Duration = Duration::from_secs(20);
+/// The deadline for reading a log; the text is cut there and marked incomplete.
+const READ_TIMEOUT: Duration = Duration::from_secs(20);
 
 const DEFAULT_CONTAINER: &str = "kubectl.kubernetes.io/default-container";
 
-/// Which lines.
+/// Which lines of a log to read.
 #[derive(Clone, Debug)]
 pub struct LogQuery {
-    /// Where the pod lives.
+    /// Namespace of the pod.
     pub namespace: Name,
-    /// The pod.
+    /// Name of the pod.
     pub pod: Name,
-    /// The container; else the pod's default one.
+    /// Container; the default container of the pod if none.
     pub container: Option<Name>,
-    /// The log from before the last restart.
+    /// Whether to read the log of the previous run.
     pub previous: bool,
-    /// At most so many lines, the last ones.
+    /// Maximum number of lines, counted from the end.
     pub tail: usize,
-    /// Only what was written in that time.
+    /// Age of a line, at most.
     pub since: Option<Duration>,
-    /// Only lines that match.
+    /// Only lines that match this pattern.
     pub include: Option<Regex>,
-    /// No lines that match.
+    /// No lines that match this pattern.
     pub exclude: Option<Regex>,
-    /// At most so many bytes, the last ones.
+    /// Maximum number of bytes, counted from the end.
     pub limit_bytes: usize,
-    /// Begin each line with its time.
+    /// Whether each line begins with its timestamp.
     pub timestamps: bool,
 }
 
 /// The end of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogText {
-    /// The container it came from.
+    /// Container that wrote the log.
     pub container: String,
-    /// The pod's other containers.
+    /// Other containers of the pod.
     pub others: Vec<String>,
-    /// The lines.
+    /// The lines as text.
     pub text: String,
-    /// How many lines.
+    /// Number of lines.
     pub lines: usize,
-    /// Whether matching lines before these were left out for want of room.
+    /// Whether earlier matching lines were dropped because of a limit.
     pub truncated: bool,
-    /// Why the text may end too early, or lack something.
+    /// Why the text may be incomplete, if it may.
     pub incomplete: Option<String>,
 }
 
@@ -85,7 +85,7 @@ impl Cluster {
             container: Some(container.clone()),
             previous: query.previous,
             since_seconds: query.since.map(|since| whole_seconds(since).max(1)),
-            // One more than wanted tells whether there is more.
+            // One line more than needed shows whether there are more.
             tail_lines: Some(if filtered {
                 SCAN_LINES
             } else {
@@ -98,38 +98,38 @@ impl Cluster {
             .request(&operation, api.log_stream(query.pod.as_str(), &params))
             .await?;
         let mut tail = Tail::new(query.tail, query.limit_bytes);
-        let keep = |line: &str| {
-            // The time is ours, not the line's: patterns are about the line.
-            let dated = if query.timestamps {
+        let matches = |line: &str| {
+            // Patterns apply to the line without the timestamp that the kubelet adds.
+            let timestamped = if query.timestamps {
                 line.split_once(' ')
             } else {
                 None
             };
-            let line = dated.map_or(line, |(_time, line)| line);
+            let line = timestamped.map_or(line, |(_time, line)| line);
             query
                 .include
                 .as_ref()
-                .is_none_or(|wanted| wanted.is_match(line))
+                .is_none_or(|include| include.is_match(line))
                 && query
                     .exclude
                     .as_ref()
-                    .is_none_or(|unwanted| !unwanted.is_match(line))
+                    .is_none_or(|exclude| !exclude.is_match(line))
         };
-        let deadline = Instant::now() + READ_WITHIN;
-        let mut looked = 0;
-        // Before lines are chosen and cut: a filter or a limit must not become a way
-        // to look at half a secret.
+        let deadline = Instant::now() + READ_TIMEOUT;
+        let mut scanned = 0;
+        // Redacted before lines are filtered and cut: a filter or a limit must not reveal a
+        // part of a secret.
         let mut lines = self.redactor().lines();
         let mut incomplete = read(stream, self.timeout(), deadline, |line| {
-            looked += 1;
+            scanned += 1;
             let line = lines.clean(line);
-            if keep(&line) {
+            if matches(&line) {
                 tail.push(&line);
             }
         })
         .await
-        .early;
-        if filtered && looked >= SCAN_LINES && incomplete.is_none() {
+        .incomplete;
+        if filtered && scanned >= SCAN_LINES && incomplete.is_none() {
             incomplete = Some(format!("only the last {SCAN_LINES} lines were searched"));
         }
         Ok(LogText {
@@ -142,7 +142,7 @@ impl Cluster {
         })
     }
 
-    /// The containers of a pod, ordinary ones first.
+    /// The containers of a pod, regular ones first.
     pub async fn containers(
         &self,
         namespace: &Name,
@@ -173,7 +173,7 @@ impl Cluster {
             .unwrap_or_default()
             .remove(DEFAULT_CONTAINER);
         let chosen = match &query.container {
-            Some(name) if !names.iter().any(|known| known == name.as_str()) => {
+            Some(name) if !names.iter().any(|existing| existing == name.as_str()) => {
                 return Err(ClusterError::invalid(
                     format!(
                         "cannot read a log of pod `{}` in `{}`",
@@ -194,48 +194,51 @@ impl Cluster {
     }
 }
 
-/// Ordinary containers first, then init and ephemeral ones.
+/// Regular containers first, then init and ephemeral ones.
 pub(super) fn container_names(pod: &Pod) -> Vec<String> {
     let Some(spec) = &pod.spec else {
         return Vec::new();
     };
-    let ordinary = spec.containers.iter().map(|one| &one.name);
-    let inits = spec.init_containers.iter().flatten().map(|one| &one.name);
+    let regular = spec.containers.iter().map(|container| &container.name);
+    let init = spec
+        .init_containers
+        .iter()
+        .flatten()
+        .map(|container| &container.name);
     let ephemeral = spec
         .ephemeral_containers
         .iter()
         .flatten()
-        .map(|one| &one.name);
-    ordinary.chain(inits).chain(ephemeral).cloned().collect()
+        .map(|container| &container.name);
+    regular.chain(init).chain(ephemeral).cloned().collect()
 }
 
 /// How reading a log ended.
-pub(super) struct Ended {
-    /// How much there was.
+pub(super) struct LogReadEnd {
+    /// Number of bytes that were read.
     pub(super) bytes: usize,
-    /// Why it stopped early, if it did: what was read until then is still worth
-    /// having.
-    pub(super) early: Option<String>,
+    /// Why reading stopped before the end, if it did: the lines until then are kept.
+    pub(super) incomplete: Option<String>,
 }
 
-/// Hands over line by line.
+/// Reads a log and calls `on_line` for each line.
 pub(super) async fn read(
     stream: impl AsyncBufRead,
-    stalled: Duration,
+    stall_timeout: Duration,
     deadline: Instant,
-    each: impl FnMut(&str),
-) -> Ended {
+    on_line: impl FnMut(&str),
+) -> LogReadEnd {
     let mut bytes = 0;
-    let early = read_counting(stream, stalled, deadline, &mut bytes, each).await;
-    Ended { bytes, early }
+    let incomplete = read_counting(stream, stall_timeout, deadline, &mut bytes, on_line).await;
+    LogReadEnd { bytes, incomplete }
 }
 
 async fn read_counting(
     stream: impl AsyncBufRead,
-    stalled: Duration,
+    stall_timeout: Duration,
     deadline: Instant,
     bytes: &mut usize,
-    mut each: impl FnMut(&str),
+    mut on_line: impl FnMut(&str),
 ) -> Option<String> {
     let mut stream = std::pin::pin!(stream);
     let mut line: Vec<u8> = Vec::new();
@@ -243,21 +246,21 @@ async fn read_counting(
         let text = String::from_utf8_lossy(line);
         let text = text.trim_end_matches(['\n', '\r']);
         if line.len() >= LINE_BYTES_MAX {
-            each(&format!("{text} [line cut at {LINE_BYTES_MAX} bytes]"));
+            on_line(&format!("{text} [line cut at {LINE_BYTES_MAX} bytes]"));
         } else {
-            each(text);
+            on_line(text);
         }
         line.clear();
     };
     loop {
-        // Not read_until: a line without an end must not fill the memory.
-        let chunk = match tokio::time::timeout(stalled, stream.fill_buf()).await {
+        // Not `read_until`: an endless line must not fill the memory.
+        let chunk = match tokio::time::timeout(stall_timeout, stream.fill_buf()).await {
             Ok(Ok(chunk)) => chunk,
             Ok(Err(error)) => return Some(format!("the connection broke: {error}")),
             Err(_elapsed) => {
                 return Some(format!(
                     "nothing more came within {} s",
-                    stalled.as_secs_f64()
+                    stall_timeout.as_secs_f64()
                 ));
             }
         };
@@ -305,9 +308,9 @@ impl Tail {
     }
 
     fn push(&mut self, line: &str) {
-        let kept = end_of(line, self.bytes_max.saturating_sub(1));
+        let kept = tail_of(line, self.bytes_max.saturating_sub(1));
         if kept.len() < line.len() {
-            // Nothing may stand before a line whose own beginning is missing.
+            // A line without its beginning must be the first one.
             self.lines.clear();
             self.bytes = 0;
             self.dropped = true;
@@ -333,8 +336,8 @@ impl Tail {
     }
 }
 
-/// The end of a text, on a character's boundary.
-fn end_of(text: &str, bytes_max: usize) -> &str {
+/// The end of a text, from a character boundary.
+fn tail_of(text: &str, bytes_max: usize) -> &str {
     let from = text.len().saturating_sub(bytes_max);
     let from = (from..=text.len())
         .find(|at| text.is_char_boundary(*at))
@@ -368,7 +371,7 @@ mod tests {
             seen.push(line.to_owned());
         })
         .await;
-        assert_eq!((ended.early, ended.bytes), (None, bytes.len()));
+        assert_eq!((ended.incomplete, ended.bytes), (None, bytes.len()));
         seen
     }
 
@@ -399,13 +402,13 @@ mod tests {
         let stalled = futures_util::StreamExt::chain(first, futures_util::stream::pending());
         let mut seen = Vec::new();
         let reader = futures_util::TryStreamExt::into_async_read(stalled);
-        let early = read(reader, Duration::from_secs(4), far(), |line| {
+        let incomplete = read(reader, Duration::from_secs(4), far(), |line| {
             seen.push(line.to_owned());
         })
         .await
-        .early;
+        .incomplete;
         assert_eq!(seen, ["one"]);
-        assert_eq!(early.unwrap(), "nothing more came within 4 s");
+        assert_eq!(incomplete.unwrap(), "nothing more came within 4 s");
     }
 
     proptest! {

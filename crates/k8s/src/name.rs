@@ -1,5 +1,5 @@
-//! Names that become part of a request's path: only what Kubernetes itself would
-//! accept, or a caller could ask for another path than the tool's.
+//! Names in the path of a request: only names that Kubernetes itself accepts, because another
+//! text could lead to another path than that of the tool.
 
 use std::fmt;
 
@@ -12,22 +12,22 @@ pub struct Name(String);
 impl Name {
     /// A DNS label, as namespaces and containers are named.
     pub fn label(what: &str, text: &str) -> Result<Self, ClusterError> {
-        Self::checked(what, text, 63, |byte| byte == b'-')
+        Self::validated(what, text, 63, |byte| byte == b'-')
     }
 
     /// A DNS name, as pods are named.
     pub fn dns(what: &str, text: &str) -> Result<Self, ClusterError> {
-        Self::checked(what, text, 253, |byte| matches!(byte, b'-' | b'.'))
+        Self::validated(what, text, 253, |byte| matches!(byte, b'-' | b'.'))
     }
 
     /// Any object's name: some kinds allow more than a DNS name, such as
     /// `system:node`.
     pub fn object(what: &str, text: &str) -> Result<Self, ClusterError> {
-        let inside = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:@".contains(&byte);
-        let fits = (1..=253).contains(&text.len())
+        let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:@".contains(&byte);
+        let is_valid = (1..=253).contains(&text.len())
             && !matches!(text, "." | "..")
-            && text.bytes().all(inside);
-        if fits {
+            && text.bytes().all(is_inner);
+        if is_valid {
             return Ok(Self(text.to_owned()));
         }
         let shown: String = text.chars().take(300).collect();
@@ -41,26 +41,28 @@ impl Name {
         ))
     }
 
-    /// The text.
+    /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    fn checked(
+    fn validated(
         what: &str,
         text: &str,
         length_max: usize,
-        inside: fn(u8) -> bool,
+        is_inner: fn(u8) -> bool,
     ) -> Result<Self, ClusterError> {
-        let edge = |byte: Option<&u8>| {
+        let is_edge = |byte: Option<&u8>| {
             byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
         };
         let bytes = text.as_bytes();
-        let fits = bytes.len() <= length_max
-            && edge(bytes.first())
-            && edge(bytes.last())
-            && bytes.iter().all(|byte| edge(Some(byte)) || inside(*byte));
-        if fits {
+        let is_valid = bytes.len() <= length_max
+            && is_edge(bytes.first())
+            && is_edge(bytes.last())
+            && bytes
+                .iter()
+                .all(|byte| is_edge(Some(byte)) || is_inner(*byte));
+        if is_valid {
             return Ok(Self(text.to_owned()));
         }
         Err(ClusterError::invalid(
@@ -149,8 +151,8 @@ mod tests {
         #[test]
         fn fuzz_any_bytes_are_a_name_or_named(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             let text = String::from_utf8_lossy(&bytes);
-            for (checked, length_max) in [(Name::label("namespace", &text), 63), (Name::dns("pod", &text), 253)] {
-                match checked {
+            for (validated, length_max) in [(Name::label("namespace", &text), 63), (Name::dns("pod", &text), 253)] {
+                match validated {
                     Ok(name) => prop_assert!(name.as_str() == text && text.len() <= length_max),
                     Err(error) => prop_assert!(!error.to_string().contains(char::from(27))),
                 }

@@ -1,4 +1,4 @@
-//! Namespaces, as a reader wants them.
+//! Namespaces as rows of a list.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
@@ -8,17 +8,17 @@ use serde::Serialize;
 use super::{
     client::Cluster,
     error::{ClusterError, Operation},
-    list::{ListQuery, PAGE, Page},
+    list::{ListQuery, PAGE_SIZE, Page},
 };
 
 /// One namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NamespaceRow {
-    /// Its name.
+    /// Name of the namespace.
     pub name: String,
     /// Active or Terminating.
     pub status: String,
-    /// When it was made.
+    /// Creation time.
     pub created: Option<Timestamp>,
 }
 
@@ -37,12 +37,12 @@ impl Cluster {
         Ok(page.map(row))
     }
 
-    /// The names of all namespaces, as far as one page goes.
+    /// The names of all namespaces, up to one page.
     pub async fn namespace_names(&self) -> Result<Vec<String>, ClusterError> {
-        Ok(self.first_namespace_names(PAGE).await?.0)
+        Ok(self.first_namespace_names(PAGE_SIZE).await?.0)
     }
 
-    /// The names of the first namespaces, so many at most, and how many more there are.
+    /// The names of the first namespaces, and the number of namespaces beyond `max`.
     pub(super) async fn first_namespace_names(
         &self,
         max: u32,
@@ -58,15 +58,18 @@ impl Cluster {
         };
         let page = self.request(&operation, api.list_metadata(&params)).await?;
         let rest = page.metadata.remaining_item_count.unwrap_or_default();
-        let names = page.items.into_iter().filter_map(|one| one.metadata.name);
+        let names = page
+            .items
+            .into_iter()
+            .filter_map(|namespace| namespace.metadata.name);
         Ok((names.collect(), usize::try_from(rest).unwrap_or_default()))
     }
 
-    /// Whether a namespace is there; nothing if that may not be known.
+    /// Whether a namespace exists; `None` if the lookup fails or is forbidden.
     pub(super) async fn has_namespace(&self, name: &str) -> Option<bool> {
         let api: Api<Namespace> = Api::all(self.client());
-        let asked = tokio::time::timeout(self.timeout(), api.get_metadata_opt(name));
-        Some(asked.await.ok()?.ok()?.is_some())
+        let lookup = tokio::time::timeout(self.timeout(), api.get_metadata_opt(name));
+        Some(lookup.await.ok()?.ok()?.is_some())
     }
 }
 

@@ -1,4 +1,4 @@
-//! Nodes, as a reader wants them.
+//! Nodes as rows of a list.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, NodeCondition};
@@ -17,25 +17,25 @@ const ROLE: &str = "node-role.kubernetes.io/";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeRow {
-    /// Its name.
+    /// Name of the node.
     pub name: String,
     /// As kubectl shows it: Ready, NotReady, Ready,SchedulingDisabled.
     pub status: String,
-    /// What it is for: control-plane, ...
+    /// Roles by its labels: control-plane, ...
     pub roles: Vec<String>,
-    /// What is wrong with it: DiskPressure, ...
+    /// Conditions that are not healthy: DiskPressure, ...
     pub problems: Vec<String>,
-    /// Keys of taints that keep pods away.
+    /// Taints, as key and effect.
     pub taints: Vec<String>,
-    /// The kubelet's version.
+    /// Version of the kubelet.
     pub version: String,
-    /// What pods may use of it, as the node says it.
+    /// Allocatable CPU, as a quantity.
     pub cpu: String,
-    /// The same for memory.
+    /// Allocatable memory, as a quantity.
     pub memory: String,
-    /// How many pods it takes.
+    /// Allocatable pods.
     pub pods: String,
-    /// When it was made.
+    /// Creation time.
     pub created: Option<Timestamp>,
 }
 
@@ -61,8 +61,8 @@ fn row(node: Node) -> NodeRow {
     let info = status.node_info.map(|info| info.kubelet_version);
     let conditions = status.conditions.unwrap_or_default();
     let allocatable = status.allocatable.unwrap_or_default();
-    let amount = |what: &str| {
-        let amount = allocatable.get(what).map(|amount| amount.0.clone());
+    let amount = |resource: &str| {
+        let amount = allocatable.get(resource).map(|amount| amount.0.clone());
         amount.unwrap_or_default()
     };
     let labels = node.metadata.labels.unwrap_or_default();
@@ -70,7 +70,7 @@ fn row(node: Node) -> NodeRow {
     let taints = spec.taints.unwrap_or_default().into_iter();
     NodeRow {
         name: node.metadata.name.unwrap_or_default(),
-        status: word(&conditions, spec.unschedulable.unwrap_or_default()),
+        status: status_column(&conditions, spec.unschedulable.unwrap_or_default()),
         roles: roles.map(str::to_owned).collect(),
         problems: problems(conditions),
         taints: taints
@@ -84,40 +84,43 @@ fn row(node: Node) -> NodeRow {
     }
 }
 
-/// kubectl's column STATUS.
-pub(super) fn word(conditions: &[NodeCondition], unschedulable: bool) -> String {
-    let ready = conditions.iter().find(|one| one.type_ == "Ready");
-    let mut word = match ready.map(|one| one.status.as_str()) {
+/// The column STATUS of kubectl.
+pub(super) fn status_column(conditions: &[NodeCondition], unschedulable: bool) -> String {
+    let ready = conditions
+        .iter()
+        .find(|condition| condition.type_ == "Ready");
+    let mut status_column = match ready.map(|condition| condition.status.as_str()) {
         Some("True") => "Ready",
         Some(_) => "NotReady",
         None => "Unknown",
     }
     .to_owned();
     if unschedulable {
-        word.push_str(",SchedulingDisabled");
+        status_column.push_str(",SchedulingDisabled");
     }
-    word
+    status_column
 }
 
-/// Every condition but Ready is bad news when it is not False.
+/// The conditions that are not healthy: every one but Ready should be False.
 pub(super) fn problems(conditions: Vec<NodeCondition>) -> Vec<String> {
-    let bad = conditions
+    let unhealthy = conditions
         .into_iter()
-        .filter(|one| match one.type_.as_str() {
-            "Ready" => one.status != "True",
-            _ => one.status != "False",
+        .filter(|condition| match condition.type_.as_str() {
+            "Ready" => condition.status != "True",
+            _ => condition.status != "False",
         });
-    bad.map(|one| {
-        let name = match one.type_.as_str() {
-            "Ready" => "NotReady",
-            name => name,
-        };
-        match one.reason.as_deref() {
-            None | Some("") => name.to_owned(),
-            Some(reason) => format!("{name} ({reason})"),
-        }
-    })
-    .collect()
+    unhealthy
+        .map(|condition| {
+            let name = match condition.type_.as_str() {
+                "Ready" => "NotReady",
+                name => name,
+            };
+            match condition.reason.as_deref() {
+                None | Some("") => name.to_owned(),
+                Some(reason) => format!("{name} ({reason})"),
+            }
+        })
+        .collect()
 }
 
 #[cfg(test)]

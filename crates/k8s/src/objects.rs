@@ -9,91 +9,90 @@ use super::{
     client::{Cluster, list_params},
     error::{ClusterError, Operation},
     kinds::ApiKind,
-    list::{ListQuery, More, PAGE, Page, page},
+    list::{ListQuery, PAGE_SIZE, Page, Remaining, page_params},
     name::Name,
-    read_only::Refused,
+    read_only::RefusedRequest,
 };
 use kubecrier_redact::Redactor;
 
 const JSON: &str = "application/json";
-/// No second choice for an API server that has no tables: of Secrets, nothing else
-/// may come.
+/// No alternative to a table: of Secrets, nothing else may be read.
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
-/// An extension without tables answers with the objects, and their names are shown.
+/// An aggregated API server without tables returns the objects, and their names are shown.
 const TABLE_OR_OBJECTS: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 
-/// Whoever writes a custom kind writes its columns too.
+/// Limits on columns and cells: the author of a custom resource defines its columns.
 const COLUMNS_MAX: usize = 20;
 const COLUMN_CHARS_MAX: usize = 40;
 const CELL_CHARS_MAX: usize = 200;
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Which kind: `deploy`, `Deployment`, `deployments.apps`.
+/// A kind as a caller names it: `deploy`, `Deployment`, `deployments.apps`.
 #[derive(Clone, Debug, Default)]
 pub struct KindQuery {
     /// As kubectl takes it.
     pub kind: String,
-    /// Only in that group and version.
+    /// Group and version, if the caller names them.
     pub api_version: Option<String>,
 }
 
-/// Objects in columns.
+/// Objects as a table.
 #[derive(Clone, Debug)]
 pub struct ObjectTable {
-    /// The kind's full name, `deployments.apps`.
+    /// Full name of the resource: `deployments.apps`.
     pub resource: String,
-    /// What the columns are called.
+    /// Names of the columns.
     pub columns: Vec<String>,
-    /// A cell per column.
+    /// One cell per column.
     pub rows: Page<Vec<String>>,
 }
 
-/// A whole object, or several.
+/// Whole objects as YAML.
 #[derive(Clone, Debug)]
 pub struct ObjectText {
-    /// The kind's full name.
+    /// Full name of the resource.
     pub resource: String,
     /// One document per object.
     pub documents: Page<String>,
 }
 
-/// What an API server answers when it is asked for a table; an extension that has
-/// none answers with objects.
+/// The response to a request for a table; an aggregated API server without tables returns
+/// the objects.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Answer {
-    column_definitions: Vec<Column>,
-    rows: Vec<Row>,
+struct TableResponse {
+    column_definitions: Vec<ColumnDefinition>,
+    rows: Vec<TableRow>,
     items: Vec<Value>,
     kind: String,
-    metadata: Meta,
+    metadata: ResponseMeta,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Column {
+struct ColumnDefinition {
     name: String,
     priority: i32,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Row {
+struct TableRow {
     cells: Vec<Value>,
-    object: Named,
+    object: PartialObject,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Named {
-    metadata: Meta,
+struct PartialObject {
+    metadata: ResponseMeta,
 }
 
-/// Of a list or of an object: the fields that either has.
+/// Metadata of a list or of an object: the fields of both.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Meta {
+struct ResponseMeta {
     #[serde(rename = "continue")]
     next: Option<String>,
     remaining_item_count: Option<usize>,
@@ -104,7 +103,7 @@ struct Meta {
 // === impl Cluster ===
 
 impl Cluster {
-    /// Objects of a kind, in the columns that kubectl shows.
+    /// Objects of a kind, in the columns of `kubectl get`.
     pub async fn objects(
         &self,
         kind: &KindQuery,
@@ -117,10 +116,10 @@ impl Cluster {
         } else {
             TABLE_OR_OBJECTS
         };
-        let spread = kind.namespaced && query.namespace.is_none();
+        let with_namespace = kind.namespaced && query.namespace.is_none();
         let rows = self
-            .pages(&kind, query, accept, |answer: &mut Answer| {
-                let (names, rows) = std::mem::take(answer).into_rows(spread);
+            .list_pages(&kind, query, accept, |response: &mut TableResponse| {
+                let (names, rows) = std::mem::take(response).into_rows(with_namespace);
                 columns = names;
                 rows
             })
@@ -132,18 +131,18 @@ impl Cluster {
         })
     }
 
-    /// Whole objects of a kind.
+    /// Objects of a kind, as YAML.
     pub async fn object_texts(
         &self,
         kind: &KindQuery,
         query: &ListQuery,
     ) -> Result<ObjectText, ClusterError> {
-        let kind = self.readable(kind, None).await?;
+        let kind = self.readable_kind(kind, None).await?;
         let (api_version, name) = (kind.api_version(), kind.kind.clone());
         let documents = self
-            .pages(&kind, query, JSON, |answer: &mut Answer| {
-                let items = std::mem::take(&mut answer.items).into_iter();
-                // Objects in a list do not say what they are.
+            .list_pages(&kind, query, JSON, |response: &mut TableResponse| {
+                let items = std::mem::take(&mut response.items).into_iter();
+                // Objects in a list have no apiVersion and kind.
                 let named = items.map(|item| match item {
                     Value::Object(mut fields) => {
                         fields.insert("apiVersion".to_owned(), api_version.clone().into());
@@ -161,7 +160,7 @@ impl Cluster {
         })
     }
 
-    /// One object, in columns.
+    /// One object, in the columns of `kubectl get`.
     pub async fn object(
         &self,
         kind: &KindQuery,
@@ -174,39 +173,39 @@ impl Cluster {
         } else {
             TABLE_OR_OBJECTS
         };
-        let answer: Value = self.one(&kind, namespace, name, accept).await?;
-        let answer = match answer.get("kind").and_then(Value::as_str) {
-            Some("Table") => serde_json::from_value(answer).unwrap_or_default(),
-            _ => Answer {
-                items: vec![answer],
-                ..Answer::default()
+        let response: Value = self.get_object(&kind, namespace, name, accept).await?;
+        let response = match response.get("kind").and_then(Value::as_str) {
+            Some("Table") => serde_json::from_value(response).unwrap_or_default(),
+            _ => TableResponse {
+                items: vec![response],
+                ..TableResponse::default()
             },
         };
-        let (columns, rows) = answer.into_rows(false);
+        let (columns, rows) = response.into_rows(false);
         Ok(ObjectTable {
             resource: kind.full_name(),
             columns,
-            rows: Page::new(rows, More::NONE),
+            rows: Page::new(rows, Remaining::NONE),
         })
     }
 
-    /// One object, whole.
+    /// One object, as YAML.
     pub async fn object_text(
         &self,
         kind: &KindQuery,
         namespace: Option<&Name>,
         name: &Name,
     ) -> Result<ObjectText, ClusterError> {
-        let kind = self.readable(kind, Some(name)).await?;
-        let object: Value = self.one(&kind, namespace, name, JSON).await?;
+        let kind = self.readable_kind(kind, Some(name)).await?;
+        let object: Value = self.get_object(&kind, namespace, name, JSON).await?;
         Ok(ObjectText {
             resource: kind.full_name(),
-            documents: Page::new(vec![yaml(object, self.redactor())], More::NONE),
+            documents: Page::new(vec![yaml(object, self.redactor())], Remaining::NONE),
         })
     }
 
-    /// A kind whose objects may be shown whole.
-    async fn readable(
+    /// Resolves a kind whose objects may be shown whole: not Secrets.
+    async fn readable_kind(
         &self,
         kind: &KindQuery,
         name: Option<&Name>,
@@ -222,10 +221,10 @@ impl Cluster {
             namespace: None,
             context: self.context(),
         };
-        Err(ClusterError::refused(&operation, &Refused::Secret))
+        Err(ClusterError::refused(&operation, &RefusedRequest::Secret))
     }
 
-    async fn one(
+    async fn get_object(
         &self,
         kind: &ApiKind,
         namespace: Option<&Name>,
@@ -242,23 +241,23 @@ impl Cluster {
             context: self.context(),
         };
         let path = format!("{}/{name}", kind.path(namespace));
-        let request = get(&path);
+        let request = get_request(&path);
         self.raw(&operation, request, accept)
             .await
             .map_err(|error| {
-                let listed =
+                let hint =
                     format!("names are exact; list them with resources_list, kind {resource}");
-                error.if_not_found(&listed)
+                error.if_not_found(&hint)
             })
     }
 
-    /// Asks page by page until the limit is met.
-    async fn pages<T>(
+    /// Lists page by page up to the limit.
+    async fn list_pages<T>(
         &self,
         kind: &ApiKind,
         query: &ListQuery,
         accept: &'static str,
-        mut take: impl FnMut(&mut Answer) -> Vec<T>,
+        mut convert: impl FnMut(&mut TableResponse) -> Vec<T>,
     ) -> Result<Page<T>, ClusterError> {
         let resource = kind.full_name();
         let namespace = query.namespace.as_ref().filter(|_| kind.namespaced);
@@ -274,37 +273,37 @@ impl Cluster {
             query.field_selector.as_deref(),
         );
         let mut items: Vec<T> = Vec::new();
-        let mut from = None;
+        let mut continue_token = None;
         let more = loop {
-            let wanted = u32::try_from(query.limit - items.len()).unwrap_or(PAGE);
-            let params = page(&selected, wanted.min(PAGE), from.take());
-            let request = list(&kind.path(namespace), &params)
+            let missing = u32::try_from(query.limit - items.len()).unwrap_or(PAGE_SIZE);
+            let params = page_params(&selected, missing.min(PAGE_SIZE), continue_token.take());
+            let request = list_request(&kind.path(namespace), &params)
                 .map_err(|error| ClusterError::from_kube(&operation, &error))?;
-            let mut answer: Answer = match self.raw(&operation, request, accept).await {
-                Ok(answer) => answer,
+            let mut response: TableResponse = match self.raw(&operation, request, accept).await {
+                Ok(response) => response,
                 Err(error) if items.is_empty() => return Err(error),
                 Err(error) => {
-                    let mut cut = Page::new(items, More::AtLeast(1));
-                    cut.caveat = Some(format!("the list ends early: {error}"));
-                    return Ok(cut);
+                    let mut truncated = Page::new(items, Remaining::AtLeast(1));
+                    truncated.caveat = Some(format!("the list ends early: {error}"));
+                    return Ok(truncated);
                 }
             };
-            let meta = std::mem::take(&mut answer.metadata);
-            items.extend(take(&mut answer));
+            let meta = std::mem::take(&mut response.metadata);
+            items.extend(convert(&mut response));
             let next = meta.next.filter(|token| !token.is_empty());
             if items.len() >= query.limit {
-                // An extension may not know of limits.
-                let over = items.len() - query.limit;
+                // An aggregated API server may ignore the limit.
+                let excess = items.len() - query.limit;
                 items.truncate(query.limit);
                 break match (next, meta.remaining_item_count) {
-                    (None, _) => More::Exactly(over),
-                    (Some(_), Some(rest)) => More::Exactly(rest + over),
-                    (Some(_), None) => More::AtLeast(1 + over),
+                    (None, _) => Remaining::Exactly(excess),
+                    (Some(_), Some(remaining)) => Remaining::Exactly(remaining + excess),
+                    (Some(_), None) => Remaining::AtLeast(1 + excess),
                 };
             }
             match next {
-                None => break More::NONE,
-                Some(next) => from = Some(next),
+                None => break Remaining::NONE,
+                Some(next) => continue_token = Some(next),
             }
         };
         let mut page = Page::new(items, more);
@@ -317,8 +316,8 @@ impl Cluster {
     }
 }
 
-/// The path has only parts that were checked.
-fn get(path: &str) -> Request<Vec<u8>> {
+/// A GET request. The parts of the path are validated names.
+fn get_request(path: &str) -> Request<Vec<u8>> {
     let mut request = Request::new(Vec::new());
     *request.uri_mut() = path
         .parse()
@@ -326,8 +325,8 @@ fn get(path: &str) -> Request<Vec<u8>> {
     request
 }
 
-/// The selectors are written into the query by the client library.
-fn list(path: &str, params: &ListParams) -> kube::Result<Request<Vec<u8>>> {
+/// A list request. The client library encodes the selectors.
+fn list_request(path: &str, params: &ListParams) -> kube::Result<Request<Vec<u8>>> {
     kube::core::Request::new(path)
         .list(params)
         .map_err(kube::Error::BuildRequest)
@@ -335,10 +334,10 @@ fn list(path: &str, params: &ListParams) -> kube::Result<Request<Vec<u8>>> {
 
 // === impl Answer ===
 
-impl Answer {
-    /// The columns that kubectl would show, and the rows; with namespaces if objects
-    /// come from several.
-    fn into_rows(self, spread: bool) -> (Vec<String>, Vec<Vec<String>>) {
+impl TableResponse {
+    /// The columns of `kubectl get` and the rows, with a column for the namespace if the
+    /// objects come from several.
+    fn into_rows(self, with_namespace: bool) -> (Vec<String>, Vec<Vec<String>>) {
         let is_table = self.kind == "Table" || !self.column_definitions.is_empty();
         let shown: Vec<usize> = (self.column_definitions.iter().enumerate())
             .filter(|(_, column)| column.priority == 0)
@@ -350,31 +349,34 @@ impl Answer {
             let names = shown
                 .iter()
                 .map(|index| &self.column_definitions[*index].name);
-            let names = names.map(|name| cut(name.trim(), COLUMN_CHARS_MAX).to_uppercase());
+            let names = names.map(|name| truncated(name.trim(), COLUMN_CHARS_MAX).to_uppercase());
             columns = names.collect();
         }
-        let tabled = self.rows.into_iter().map(|row| {
+        let table_rows = self.rows.into_iter().map(|row| {
             let cell = |index: &usize| cell(row.cells.get(*index));
             let cells = shown.iter().map(cell).collect();
             (row.object.metadata.namespace, cells)
         });
-        let plain = self.items.into_iter().map(|item| {
-            let named: Named = serde_json::from_value(item).unwrap_or_default();
+        let listed_objects = self.items.into_iter().map(|item| {
+            let named: PartialObject = serde_json::from_value(item).unwrap_or_default();
             let name = named.metadata.name.unwrap_or_default();
-            (named.metadata.namespace, vec![cut(&name, CELL_CHARS_MAX)])
+            (
+                named.metadata.namespace,
+                vec![truncated(&name, CELL_CHARS_MAX)],
+            )
         });
         let width = columns.len();
-        let rows = tabled
-            .chain(plain)
+        let rows = table_rows
+            .chain(listed_objects)
             .map(|(namespace, mut cells): (_, Vec<_>)| {
                 cells.resize(width, String::new());
-                if spread {
-                    cells.insert(0, cut(&namespace.unwrap_or_default(), CELL_CHARS_MAX));
+                if with_namespace {
+                    cells.insert(0, truncated(&namespace.unwrap_or_default(), CELL_CHARS_MAX));
                 }
                 cells
             });
         let rows = rows.collect();
-        if spread {
+        if with_namespace {
             columns.insert(0, "NAMESPACE".to_owned());
         }
         (columns, rows)
@@ -384,20 +386,20 @@ impl Answer {
 fn cell(value: Option<&Value>) -> String {
     match value {
         None | Some(Value::Null) => String::new(),
-        Some(Value::String(text)) => cut(text, CELL_CHARS_MAX),
-        Some(other) => cut(&other.to_string(), CELL_CHARS_MAX),
+        Some(Value::String(text)) => truncated(text, CELL_CHARS_MAX),
+        Some(other) => truncated(&other.to_string(), CELL_CHARS_MAX),
     }
 }
 
-fn cut(text: &str, chars_max: usize) -> String {
+fn truncated(text: &str, chars_max: usize) -> String {
     match text.char_indices().nth(chars_max) {
         None => text.to_owned(),
         Some((at, _)) => format!("{}...", &text[..at]),
     }
 }
 
-/// The object as a person reads it: without the bookkeeping of who set which field,
-/// without the copy of itself that kubectl leaves, without secrets.
+/// The object as YAML for a person: without `managedFields`, without the
+/// last-applied-configuration of kubectl, redacted.
 fn yaml(mut object: Value, redactor: &Redactor) -> String {
     if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
         metadata.remove("managedFields");

@@ -1,5 +1,4 @@
-//! Pods, as a reader wants them: the one word that kubectl would show, not the
-//! whole status.
+//! Pods as rows of a list: the columns of kubectl, not the whole status.
 
 use std::{collections::BTreeMap, fmt::Debug};
 
@@ -15,50 +14,50 @@ use super::{
     capture::{controller, facts},
     client::Cluster,
     error::{ClusterError, Operation},
-    list::{ListQuery, PAGE, Page},
+    list::{ListQuery, PAGE_SIZE, Page},
     name::Name,
 };
 use kubecrier_core::faults::PodContext;
 
-/// One pod.
+/// One pod as a row.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodRow {
-    /// Where it lives.
+    /// Namespace of the pod.
     pub namespace: String,
-    /// Its name.
+    /// Name of the pod.
     pub name: String,
-    /// How many of its containers are ready.
+    /// Number of containers that are ready.
     pub ready: usize,
-    /// How many containers it has.
+    /// Number of containers.
     pub containers: usize,
-    /// What is going on: Running, CrashLoopBackOff, Init:1/2, ...
+    /// The column STATUS of kubectl: Running, CrashLoopBackOff, Init:1/2, ...
     pub status: String,
-    /// Restarts of all containers together.
+    /// Sum of the restarts of all containers.
     pub restarts: i32,
-    /// The node it runs on.
+    /// Node that the pod is assigned to.
     pub node: Option<String>,
-    /// When it was made.
+    /// Creation time.
     pub created: Option<Timestamp>,
 }
 
-/// One pod, looked at closely.
+/// One pod in detail.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodDetail {
-    /// As a list shows it.
+    /// The row of the list.
     #[serde(flatten)]
     pub row: PodRow,
-    /// Its address.
+    /// Pod IP.
     pub ip: Option<String>,
-    /// Its labels.
+    /// Labels of the pod.
     pub labels: BTreeMap<String, String>,
-    /// Its state: conditions, containers, owners.
+    /// Conditions, containers and owners.
     pub state: PodContext,
 }
 
 impl Cluster {
-    /// One pod.
+    /// One pod as a row.
     pub async fn pod(&self, namespace: &Name, name: &Name) -> Result<PodDetail, ClusterError> {
         let operation = Operation {
             verb: "get",
@@ -78,12 +77,12 @@ impl Cluster {
         })
     }
 
-    /// The names of the pods of a namespace, as far as one page goes.
+    /// The names of the pods of a namespace, up to one page.
     pub async fn pod_names(&self, namespace: &Name) -> Result<Vec<String>, ClusterError> {
         self.names::<Pod>("pods", namespace).await
     }
 
-    /// The names of the services of a namespace, as far as one page goes.
+    /// The names of the services of a namespace, up to one page.
     pub async fn service_names(&self, namespace: &Name) -> Result<Vec<String>, ClusterError> {
         self.names::<Service>("services", namespace).await
     }
@@ -103,7 +102,7 @@ impl Cluster {
             context: self.context(),
         };
         let api: Api<K> = Api::namespaced(self.client(), namespace.as_str());
-        let params = ListParams::default().limit(PAGE);
+        let params = ListParams::default().limit(PAGE_SIZE);
         let page = self.request(&operation, api.list_metadata(&params)).await?;
         let names = page.items.into_iter();
         Ok(names.filter_map(|one| one.metadata.name).collect())
@@ -131,7 +130,7 @@ fn row(pod: Pod) -> PodRow {
     let spec = pod.spec.unwrap_or_default();
     let status = pod.status.unwrap_or_default();
     let deleting = pod.metadata.deletion_timestamp.is_some();
-    let Summary {
+    let PodSummary {
         ready,
         containers,
         status,
@@ -149,76 +148,80 @@ fn row(pod: Pod) -> PodRow {
     }
 }
 
-/// kubectl's columns READY, STATUS and RESTARTS.
-pub(super) struct Summary {
+/// The columns READY, STATUS and RESTARTS of kubectl.
+pub(super) struct PodSummary {
     pub(super) ready: usize,
     pub(super) containers: usize,
     pub(super) status: String,
     pub(super) restarts: i32,
 }
 
-/// Where the init containers have got to.
-struct Inits {
-    /// Why the pod is not past them, if it is not.
-    stuck: Option<String>,
-    /// Sidecars that are ready.
+/// The progress of the init containers.
+struct InitProgress {
+    /// Why the pod is still initializing, if it is.
+    pending_reason: Option<String>,
+    /// Number of sidecars that are ready.
     ready: usize,
     restarts: i32,
     sidecar_restarts: i32,
 }
 
-/// Says what kubectl says; a test asks the API server's own table for it.
-pub(super) fn summary(spec: &PodSpec, status: &PodStatus, deleting: bool) -> Summary {
+/// Computes the columns as kubectl does; a test compares with the table of an API server.
+pub(super) fn summary(spec: &PodSpec, status: &PodStatus, deleting: bool) -> PodSummary {
     let declared = spec.init_containers.as_deref().unwrap_or_default();
     let statuses = status.container_statuses.as_deref().unwrap_or_default();
     let inits = init_containers(status, declared);
     let phase = status.phase.as_deref().unwrap_or_default();
-    let mut word = status.reason.clone().filter(|reason| !reason.is_empty());
+    let mut reason = status.reason.clone().filter(|reason| !reason.is_empty());
     if condition(status, "PodScheduled").is_some_and(|(_, why)| why == Some("SchedulingGated")) {
-        word = Some("SchedulingGated".to_owned());
+        reason = Some("SchedulingGated".to_owned());
     }
-    let mut word = word.unwrap_or_else(|| phase.to_owned());
+    let mut reason = reason.unwrap_or_else(|| phase.to_owned());
     let mut ready = inits.ready;
     let mut restarts = inits.restarts;
-    let stuck = inits.stuck.is_some();
-    if let Some(why) = inits.stuck {
-        word = why;
+    let initializing = inits.pending_reason.is_some();
+    if let Some(why) = inits.pending_reason {
+        reason = why;
     }
-    if !stuck || is_true(status, "Initialized") {
+    if !initializing || is_true(status, "Initialized") {
         restarts = inits.sidecar_restarts;
         restarts += statuses.iter().map(|one| one.restart_count).sum::<i32>();
         ready += statuses.iter().filter(|one| is_running(one)).count();
-        // The first container that is not simply running names the pod's state.
-        let told = statuses.iter().find_map(|one| trouble(one.state.as_ref()?));
-        word = told.unwrap_or(word);
-        if word == "Completed" {
+        // The first container that is not running gives the status of the pod.
+        let container_reason = statuses
+            .iter()
+            .find_map(|one| state_reason(one.state.as_ref()?));
+        reason = container_reason.unwrap_or(reason);
+        if reason == "Completed" {
             let running = statuses.iter().any(is_running);
-            let failed = statuses.iter().find_map(|one| failure(one.state.as_ref()?));
-            word = match failed {
+            let failed = statuses
+                .iter()
+                .find_map(|one| failure_reason(one.state.as_ref()?));
+            reason = match failed {
                 _ if running && is_true(status, "Ready") => "Running".to_owned(),
                 Some(failed) => failed,
                 None if running => "NotReady".to_owned(),
-                None => word,
+                None => reason,
             };
         }
     }
-    let word = match deleting {
+    let reason = match deleting {
         true if status.reason.as_deref() == Some("NodeLost") => "Unknown".to_owned(),
         true if !matches!(phase, "Succeeded" | "Failed") => "Terminating".to_owned(),
-        _ => word,
+        _ => reason,
     };
     let sidecars = declared.iter().filter(|one| is_sidecar(one)).count();
-    Summary {
+    PodSummary {
         ready,
         containers: spec.containers.len() + sidecars,
-        status: word,
+        status: reason,
         restarts,
     }
 }
 
-fn init_containers(status: &PodStatus, declared: &[Container]) -> Inits {
-    let mut inits = Inits {
-        stuck: None,
+fn init_containers(status: &PodStatus, declared: &[Container]) -> InitProgress {
+    let mut inits = InitProgress {
+        pending_reason: None,
         ready: 0,
         restarts: 0,
         sidecar_restarts: 0,
@@ -226,7 +229,7 @@ fn init_containers(status: &PodStatus, declared: &[Container]) -> Inits {
     for (done, one) in status.init_container_statuses.iter().flatten().enumerate() {
         let sidecar = declared
             .iter()
-            .any(|known| known.name == one.name && is_sidecar(known));
+            .any(|container| container.name == one.name && is_sidecar(container));
         inits.restarts += one.restart_count;
         if sidecar {
             inits.sidecar_restarts += one.restart_count;
@@ -241,10 +244,10 @@ fn init_containers(status: &PodStatus, declared: &[Container]) -> Inits {
             continue;
         }
         let why = state
-            .and_then(trouble)
-            .filter(|word| word != "PodInitializing");
-        inits.stuck = Some(match why {
-            Some(word) => format!("Init:{word}"),
+            .and_then(state_reason)
+            .filter(|reason| reason != "PodInitializing");
+        inits.pending_reason = Some(match why {
+            Some(reason) => format!("Init:{reason}"),
             None => format!("Init:{done}/{}", declared.len()),
         });
         break;
@@ -257,7 +260,7 @@ fn is_sidecar(container: &Container) -> bool {
 }
 
 fn is_running(container: &ContainerStatus) -> bool {
-    let running = |state: &ContainerState| state.running.is_some() && trouble(state).is_none();
+    let running = |state: &ContainerState| state.running.is_some() && state_reason(state).is_none();
     container.ready && container.state.as_ref().is_some_and(running)
 }
 
@@ -274,8 +277,8 @@ fn is_true(status: &PodStatus, kind: &str) -> bool {
     condition(status, kind).is_some_and(|(value, _)| value == "True")
 }
 
-/// Why a container is not simply running.
-fn trouble(state: &ContainerState) -> Option<String> {
+/// Why a container is not running.
+fn state_reason(state: &ContainerState) -> Option<String> {
     if let Some(waiting) = &state.waiting
         && let Some(reason) = waiting.reason.clone().filter(|reason| !reason.is_empty())
     {
@@ -289,11 +292,11 @@ fn trouble(state: &ContainerState) -> Option<String> {
     })
 }
 
-/// How a container ended, if it ended badly.
-fn failure(state: &ContainerState) -> Option<String> {
+/// Why a container failed, if it has.
+fn failure_reason(state: &ContainerState) -> Option<String> {
     state
         .terminated
         .as_ref()
         .filter(|ended| ended.exit_code != 0)?;
-    trouble(state)
+    state_reason(state)
 }

@@ -1,10 +1,10 @@
-//! Whether a proxy stands between us and a cluster, by the rules of kubectl: one
-//! that the kubeconfig names is always used; one from the environment is not used
-//! for loopback and for what NO_PROXY lists.
+//! Whether requests to a cluster use a proxy, by the rules of kubectl: the `proxy-url` of the
+//! kubeconfig is always used; a proxy of the environment is not used for loopback addresses
+//! and for the entries of NO_PROXY.
 
 use std::net::IpAddr;
 
-/// Whether requests to `host` go past the environment's proxy.
+/// Whether requests to `host` bypass the proxy of the environment.
 pub(super) fn bypasses(host: &str, no_proxy: &str) -> bool {
     let host = host.trim_matches(['[', ']']).to_lowercase();
     let address: Option<IpAddr> = host.parse().ok();
@@ -27,7 +27,7 @@ pub(super) fn bypasses(host: &str, no_proxy: &str) -> bool {
             match (name, address) {
                 ("", _) => false,
                 ("*", _) => true,
-                (network, Some(address)) => within(address, network),
+                (network, Some(address)) => is_in_network(address, network),
                 (name, None) => {
                     let domain = name.trim_start_matches('*').trim_start_matches('.');
                     let exact = !name.starts_with('.') && host == domain;
@@ -37,7 +37,7 @@ pub(super) fn bypasses(host: &str, no_proxy: &str) -> bool {
         })
 }
 
-fn within(address: IpAddr, network: &str) -> bool {
+fn is_in_network(address: IpAddr, network: &str) -> bool {
     let (base, bits) = network.split_once('/').unwrap_or((network, ""));
     let Ok(base) = base.parse::<IpAddr>() else {
         return false;

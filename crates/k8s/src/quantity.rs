@@ -1,12 +1,13 @@
-//! Amounts as Kubernetes writes them: `250m`, `1536Mi`, `12345678n`, `1e3`.
+//! Kubernetes quantities: `250m`, `1536Mi`, `12345678n`, `1e3`.
 
-/// The amount as a number of whole units; `None` for what is no amount.
+/// The quantity as a number of whole units; `None` for a text that is no quantity.
 pub(super) fn parse(text: &str) -> Option<f64> {
     let text = text.trim();
-    // `1e3` and `1E3` are numbers, `1E` is an exa: only digits can follow an exponent.
+    // `1e3` and `1E3` are numbers, `1E` has the suffix exa: only digits follow an exponent.
     if let Ok(number) = text.parse::<f64>() {
-        let plain = |byte: u8| byte.is_ascii_digit() || b"+-.eE".contains(&byte);
-        return Some(number).filter(|number| number.is_finite() && text.bytes().all(plain));
+        let is_number_byte = |byte: u8| byte.is_ascii_digit() || b"+-.eE".contains(&byte);
+        return Some(number)
+            .filter(|number| number.is_finite() && text.bytes().all(is_number_byte));
     }
     let digits = text.find(|c: char| c.is_ascii_alphabetic())?;
     let (number, suffix) = text.split_at(digits);

@@ -1,5 +1,5 @@
-//! Answers read as they come, up to a limit: what an API server sends is as large
-//! as whoever made the objects wanted it.
+//! Responses read as a stream, up to a limit: their size is in the hands of the clients that
+//! created the objects.
 
 use std::pin::pin;
 
@@ -12,11 +12,11 @@ use super::{
     error::{ClusterError, ErrorKind, Operation},
 };
 
-/// An object is 1.5 MiB at most where etcd stores it; this is for a list of some.
-const ANSWER_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// An object has at most 1.5 MiB in etcd; the limit fits a list of several.
+const RESPONSE_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 impl Cluster {
-    /// Sends a request and reads its answer, within the deadline and the limit.
+    /// Sends a request and decodes its response, within the deadline and the limit.
     pub(super) async fn raw<T: DeserializeOwned>(
         &self,
         operation: &Operation<'_>,
@@ -30,23 +30,23 @@ impl Cluster {
             .request(operation, async {
                 let mut body = pin!(client.request_stream(request).await?);
                 let mut bytes = Vec::new();
-                // As the pieces come: `read_to_end` clears all the room it has made at
-                // each of them, which for a page of pods is most of the work.
-                while bytes.len() <= ANSWER_BYTES_MAX {
-                    let piece = body.fill_buf().await;
-                    let piece = piece.map_err(|error| kube::Error::Service(error.into()))?;
-                    if piece.is_empty() {
+                // Chunk by chunk: `read_to_end` zeroes its whole spare capacity for each chunk,
+                // which for a page of pods is most of the work.
+                while bytes.len() <= RESPONSE_BYTES_MAX {
+                    let chunk = body.fill_buf().await;
+                    let chunk = chunk.map_err(|error| kube::Error::Service(error.into()))?;
+                    if chunk.is_empty() {
                         break;
                     }
-                    bytes.extend_from_slice(piece);
-                    let read = piece.len();
+                    bytes.extend_from_slice(chunk);
+                    let read = chunk.len();
                     body.consume_unpin(read);
                 }
                 Ok(bytes)
             })
             .await?;
-        if bytes.len() > ANSWER_BYTES_MAX {
-            let limit = ANSWER_BYTES_MAX / (1024 * 1024);
+        if bytes.len() > RESPONSE_BYTES_MAX {
+            let limit = RESPONSE_BYTES_MAX / (1024 * 1024);
             return Err(ClusterError::new(
                 ErrorKind::Other,
                 operation.to_string(),

@@ -1,9 +1,9 @@
-//! The gate in front of every client: only reading gets through, whatever the code
-//! behind it asks for.
+//! The read-only layer of every client: only reads pass, whatever request the code above
+//! sends.
 //!
-//! A request is let out if it is a GET of an object, a list, a watch or a log, or
-//! asks who we are and what we may do. Kinds that the operator denied stay in, and so
-//! does every request that would bring the content of a Secret.
+//! A request passes if it is a GET of an object, a list, a watch or a log, or a self subject
+//! review (of the user and its permissions). Requests for kinds that the operator denied are
+//! refused, and so is every request whose response would have the content of a Secret.
 
 use std::sync::Arc;
 
@@ -11,34 +11,34 @@ use http::{HeaderMap, Method, Request, Uri, header::ACCEPT};
 use kubecrier_k8s_api::{kinds, names::is_plural_of};
 use tower::{BoxError, filter::FilterLayer};
 
-/// Why a request was not sent.
+/// A request that was not sent, and why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Refused {
-    /// It would change something, or could.
+pub(super) enum RefusedRequest {
+    /// It could change something.
     #[error("this server only reads from clusters: {0} is not sent")]
-    NotReading(String),
-    /// The operator does not want it read.
+    NotReadOnly(String),
+    /// The operator has denied the kind.
     #[error("`{0}` is denied by --denied-kinds")]
     Denied(String),
-    /// It would bring the values of Secrets.
+    /// Its response would have the values of Secrets.
     #[error("this server does not read the content of Secrets")]
     Secret,
 }
 
-/// Kinds that nobody may read through this server. Cheap to clone.
+/// Kinds that must not be read through this server. Cheap to clone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DeniedKinds(Arc<[Pattern]>);
+pub struct DeniedKinds(Arc<[KindPattern]>);
 
 /// A kind as an operator names it: `Secret`, `secrets`, `certificates.cert-manager.io`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Pattern {
+struct KindPattern {
     word: String,
     group: Option<String>,
 }
 
-/// What a path of the API is about.
+/// The resource that a path of the API names.
 #[derive(Debug, PartialEq, Eq)]
-struct Target<'a> {
+struct RequestTarget<'a> {
     group: &'a str,
     resource: &'a str,
     subresource: Option<&'a str>,
@@ -47,7 +47,7 @@ struct Target<'a> {
 // === impl DeniedKinds ===
 
 impl DeniedKinds {
-    /// Reads the operator's list; the error is the entry that is no kind.
+    /// Parses the operator's list; the error is the entry that is not a kind.
     pub fn new(entries: &[String]) -> Result<Self, String> {
         let patterns = entries.iter().map(|entry| {
             let text = entry.trim().to_lowercase();
@@ -55,14 +55,14 @@ impl DeniedKinds {
                 Some((word, group)) => (word, Some(group)),
                 None => (text.as_str(), None),
             };
-            let fits = |part: &str| {
+            let is_valid = |part: &str| {
                 let inside = |byte: u8| byte.is_ascii_alphanumeric() || b"-.".contains(&byte);
                 !part.is_empty() && part.bytes().all(inside)
             };
-            if !fits(word) || !group.is_none_or(fits) {
+            if !is_valid(word) || !group.is_none_or(is_valid) {
                 return Err(entry.clone());
             }
-            Ok(Pattern {
+            Ok(KindPattern {
                 word: word.to_owned(),
                 group: group.map(str::to_owned),
             })
@@ -70,24 +70,27 @@ impl DeniedKinds {
         Ok(Self(patterns.collect::<Result<_, _>>()?))
     }
 
-    /// Whether something of that group is denied under one of its names.
+    /// Whether a kind of that group is denied under one of its names.
     pub(super) fn denies<'a>(
         &self,
         group: &str,
         names: impl IntoIterator<Item = &'a str> + Clone,
     ) -> bool {
         self.0.iter().any(|pattern| {
-            let group_fits = pattern.group.as_deref().is_none_or(|one| one == group);
-            group_fits && names.clone().into_iter().any(|name| pattern.means(name))
+            let is_group_match = pattern
+                .group
+                .as_deref()
+                .is_none_or(|denied_group| denied_group == group);
+            is_group_match && names.clone().into_iter().any(|name| pattern.matches(name))
         })
     }
 }
 
 // === impl Pattern ===
 
-impl Pattern {
-    /// Kinds are written in the singular, resources in the plural.
-    fn means(&self, name: &str) -> bool {
+impl KindPattern {
+    /// Whether a name of a kind matches: kinds are singular, resources are plural.
+    fn matches(&self, name: &str) -> bool {
         let (word, name) = (self.word.as_str(), name.to_lowercase());
         word == name || is_plural_of(&name, word) || is_plural_of(word, &name)
     }
@@ -95,9 +98,9 @@ impl Pattern {
 
 // === impl Target ===
 
-impl<'a> Target<'a> {
-    /// `None` for what is no resource: discovery, the version, health.
-    fn of(path: &'a str) -> Option<Self> {
+impl<'a> RequestTarget<'a> {
+    /// `None` for a path that names no resource: discovery, the version, health.
+    fn parse(path: &'a str) -> Option<Self> {
         let mut parts = path.trim_start_matches('/').split('/');
         let group = match parts.next()? {
             "api" => "",
@@ -119,7 +122,7 @@ impl<'a> Target<'a> {
     }
 }
 
-/// What a client is made behind.
+/// The layer of a client.
 pub(super) fn layer<B>(
     denied: DeniedKinds,
 ) -> FilterLayer<impl Fn(Request<B>) -> Result<Request<B>, BoxError> + Clone> {
@@ -129,11 +132,11 @@ pub(super) fn layer<B>(
     })
 }
 
-/// Lets a request out, or says why not.
-fn check<B>(denied: &DeniedKinds, request: &Request<B>) -> Result<(), Refused> {
+/// Refuses a request that is not a permitted read.
+fn check<B>(denied: &DeniedKinds, request: &Request<B>) -> Result<(), RefusedRequest> {
     let (method, uri) = (request.method(), request.uri());
-    let target = Target::of(uri.path());
-    let refused = || Refused::NotReading(format!("{method} {}", uri.path()));
+    let target = RequestTarget::parse(uri.path());
+    let refused = || RefusedRequest::NotReadOnly(format!("{method} {}", uri.path()));
     let Some(target) = target else {
         return if method == Method::GET {
             Ok(())
@@ -145,23 +148,23 @@ fn check<B>(denied: &DeniedKinds, request: &Request<B>) -> Result<(), Refused> {
         return Ok(());
     }
     // Exec, attach, port-forward and proxy begin with a GET too.
-    let reads = method == Method::GET && matches!(target.subresource, None | Some("log"));
-    if !reads || request.headers().contains_key(http::header::UPGRADE) {
+    let is_read = method == Method::GET && matches!(target.subresource, None | Some("log"));
+    if !is_read || request.headers().contains_key(http::header::UPGRADE) {
         return Err(refused());
     }
     if denied.denies(target.group, [target.resource]) {
-        return Err(Refused::Denied(target.resource.to_owned()));
+        return Err(RefusedRequest::Denied(target.resource.to_owned()));
     }
     if kinds::SECRET.is_resource(target.group, target.resource)
         && !is_partial(request.headers(), uri)
     {
-        return Err(Refused::Secret);
+        return Err(RefusedRequest::Secret);
     }
     Ok(())
 }
 
-/// Asking who we are and what we may do writes nothing, though it is a POST.
-fn is_review(method: &Method, target: &Target<'_>) -> bool {
+/// Whether a request is a self subject review: a POST that writes nothing.
+fn is_review(method: &Method, target: &RequestTarget<'_>) -> bool {
     let reviews = [
         kinds::SELF_SUBJECT_REVIEW,
         kinds::SELF_SUBJECT_ACCESS_REVIEW,
@@ -170,7 +173,7 @@ fn is_review(method: &Method, target: &Target<'_>) -> bool {
     method == Method::POST && target.subresource.is_none() && reviews.iter().any(is_target)
 }
 
-/// Whether every form of answer that is asked for leaves the content out.
+/// Whether every accepted media type leaves the content of objects out.
 fn is_partial(headers: &HeaderMap, uri: &Uri) -> bool {
     let accepts = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
     let whole_objects = uri
@@ -190,7 +193,12 @@ mod tests {
 
     const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
-    fn asked(denied: &[&str], method: &str, path: &str, accept: &str) -> Result<(), Refused> {
+    fn check_request(
+        denied: &[&str],
+        method: &str,
+        path: &str,
+        accept: &str,
+    ) -> Result<(), RefusedRequest> {
         let denied: Vec<_> = denied.iter().map(ToString::to_string).collect();
         let request = Request::builder().method(method).uri(path);
         let request = request.header(ACCEPT, accept).body(()).unwrap();
@@ -212,7 +220,7 @@ mod tests {
             "/apis/metrics.k8s.io/v1beta1/nodes",
         ] {
             assert_eq!(
-                asked(&[], "GET", path, "application/json"),
+                check_request(&[], "GET", path, "application/json"),
                 Ok(()),
                 "{path}"
             );
@@ -221,7 +229,7 @@ mod tests {
             "/apis/authentication.k8s.io/v1/selfsubjectreviews",
             "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
         ] {
-            assert_eq!(asked(&[], "POST", path, "application/json"), Ok(()));
+            assert_eq!(check_request(&[], "POST", path, "application/json"), Ok(()));
         }
     }
 
@@ -240,10 +248,10 @@ mod tests {
             ("GET", "/api/v1/namespaces/a/services/b/proxy/admin"),
             ("GET", "/api/v1/nodes/b/proxy/run"),
         ] {
-            let answer = asked(&[], method, path, "application/json");
+            let result = check_request(&[], method, path, "application/json");
             assert!(
-                matches!(answer, Err(Refused::NotReading(_))),
-                "{method} {path}: {answer:?}"
+                matches!(result, Err(RefusedRequest::NotReadOnly(_))),
+                "{method} {path}: {result:?}"
             );
         }
     }
@@ -251,10 +259,10 @@ mod tests {
     #[test]
     fn secrets_are_counted_and_never_read() {
         let list = "/api/v1/namespaces/a/secrets";
-        assert_eq!(asked(&[], "GET", list, TABLE), Ok(()));
+        assert_eq!(check_request(&[], "GET", list, TABLE), Ok(()));
         let metadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
         assert_eq!(
-            asked(&[], "GET", "/api/v1/namespaces/a/secrets/b", metadata),
+            check_request(&[], "GET", "/api/v1/namespaces/a/secrets/b", metadata),
             Ok(())
         );
         let whole = format!("{list}?includeObject=Object");
@@ -266,8 +274,8 @@ mod tests {
             ("/api/v1/secrets?watch=1", "application/json"),
         ] {
             assert_eq!(
-                asked(&[], "GET", path, accept),
-                Err(Refused::Secret),
+                check_request(&[], "GET", path, accept),
+                Err(RefusedRequest::Secret),
                 "{path} {accept}"
             );
         }
@@ -276,8 +284,8 @@ mod tests {
     #[test]
     fn what_is_denied_stays_in() {
         let is_denied = |denied: &str, path: &str| {
-            let answer = asked(&[denied], "GET", path, "application/json");
-            matches!(answer, Err(Refused::Denied(_)))
+            let result = check_request(&[denied], "GET", path, "application/json");
+            matches!(result, Err(RefusedRequest::Denied(_)))
         };
         let (pods, policies) = ("/api/v1/namespaces/a/pods/b", "/apis/x.io/v1/policies");
         for denied in ["Pod", "pods", "pod", "Pods"] {
@@ -304,7 +312,7 @@ mod tests {
             parts in prop::collection::vec("api|apis|v1|namespaces|pods|[a-z.]{1,8}|secrets|exec", 0..8),
         ) {
             let path = format!("/{}", parts.join("/"));
-            if asked(&[], &method, &path, "application/json").is_ok() {
+            if check_request(&[], &method, &path, "application/json").is_ok() {
                 prop_assert!(method == "GET" || path.contains("selfsubject"));
                 prop_assert!(!path.starts_with("/api/v1/secrets"));
             }

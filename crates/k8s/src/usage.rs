@@ -1,4 +1,4 @@
-//! What pods and nodes use now, as the metrics API (metrics.k8s.io) has it.
+//! Current usage of pods and nodes, from the metrics API (metrics.k8s.io).
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 use super::{
     client::{Cluster, list_params},
     error::{ClusterError, ErrorKind, Operation},
-    list::{ListQuery, More, Page},
+    list::{ListQuery, Page, Remaining},
     name::Name,
     quantity,
 };
 
-const ROOT: &str = "/apis/metrics.k8s.io/v1beta1";
+const METRICS_PATH: &str = "/apis/metrics.k8s.io/v1beta1";
 
-/// What to sort by; the largest comes first.
+/// The sort order of usage; the largest comes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UsageOrder {
     /// Processor time.
@@ -26,25 +26,25 @@ pub enum UsageOrder {
     Memory,
 }
 
-/// What something uses.
+/// CPU and memory usage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Usage {
-    /// Thousandths of a processor.
+    /// CPU, in thousandths of a core.
     pub cpu_millicores: u64,
-    /// Bytes.
+    /// Memory, in bytes.
     pub memory_bytes: u64,
 }
 
-/// One pod.
+/// The usage of a pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodUsage {
-    /// Where it lives.
+    /// Namespace of the pod.
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// All containers together.
+    /// Sum over all containers.
     #[serde(flatten)]
     pub usage: Usage,
     /// Each container, if there are several.
@@ -52,18 +52,18 @@ pub struct PodUsage {
     pub containers: BTreeMap<String, Usage>,
 }
 
-/// One node.
+/// The usage of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeUsage {
     /// Its name.
     pub name: String,
-    /// What it uses.
+    /// Usage of the node.
     #[serde(flatten)]
     pub usage: Usage,
-    /// The same as part of what pods may use.
+    /// Usage as a percentage of the allocatable amount.
     pub cpu_percent: Option<u64>,
-    /// The same as part of what pods may use.
+    /// Usage as a percentage of the allocatable amount.
     pub memory_percent: Option<u64>,
 }
 
@@ -98,7 +98,7 @@ struct Container {
 // === impl Cluster ===
 
 impl Cluster {
-    /// The pods that use most.
+    /// The pods with the highest usage.
     pub async fn pod_usage(
         &self,
         query: &ListQuery,
@@ -106,38 +106,38 @@ impl Cluster {
     ) -> Result<Page<PodUsage>, ClusterError> {
         let namespace = query.namespace.as_ref();
         let path = match namespace {
-            Some(namespace) => format!("{ROOT}/namespaces/{namespace}/pods"),
-            None => format!("{ROOT}/pods"),
+            Some(namespace) => format!("{METRICS_PATH}/namespaces/{namespace}/pods"),
+            None => format!("{METRICS_PATH}/pods"),
         };
         let metrics = self
             .metrics("pods.metrics.k8s.io", &path, namespace, query)
             .await?;
         let pods = metrics.into_iter().map(pod_usage).collect();
-        Ok(largest(pods, query.limit, |pod: &PodUsage| {
-            pod.usage.in_order(order)
+        Ok(top(pods, query.limit, |pod: &PodUsage| {
+            pod.usage.sort_key(order)
         }))
     }
 
-    /// The nodes that use most.
+    /// The nodes with the highest usage.
     pub async fn node_usage(
         &self,
         query: &ListQuery,
         order: UsageOrder,
     ) -> Result<Page<NodeUsage>, ClusterError> {
-        let path = format!("{ROOT}/nodes");
+        let path = format!("{METRICS_PATH}/nodes");
         let metrics = self
             .metrics("nodes.metrics.k8s.io", &path, None, query)
             .await?;
-        let everything = ListQuery {
+        let all_nodes = ListQuery {
             label_selector: query.label_selector.clone(),
             limit: 10_000,
             ..ListQuery::default()
         };
-        let (sizes, caveat) = match self.nodes(&everything).await {
+        let (capacities, caveat) = match self.nodes(&all_nodes).await {
             Ok(page) => (page.items, None),
             Err(error) => (Vec::new(), Some(format!("no percentages: {error}"))),
         };
-        let sizes: HashMap<_, _> = sizes
+        let capacities: HashMap<_, _> = capacities
             .iter()
             .map(|node| {
                 (
@@ -149,25 +149,25 @@ impl Cluster {
         let percent = |part: u64, whole: u64| (whole > 0).then(|| part.saturating_mul(100) / whole);
         let nodes = metrics.into_iter().map(|metric| {
             let usage = Usage::read(&metric.usage);
-            let size = sizes.get(metric.metadata.name.as_str());
+            let capacity = capacities.get(metric.metadata.name.as_str());
             NodeUsage {
                 usage,
-                cpu_percent: size
-                    .and_then(|size| percent(usage.cpu_millicores, size.cpu_millicores)),
-                memory_percent: size
-                    .and_then(|size| percent(usage.memory_bytes, size.memory_bytes)),
+                cpu_percent: capacity
+                    .and_then(|capacity| percent(usage.cpu_millicores, capacity.cpu_millicores)),
+                memory_percent: capacity
+                    .and_then(|capacity| percent(usage.memory_bytes, capacity.memory_bytes)),
                 name: metric.metadata.name,
             }
         });
         let nodes = nodes.collect();
-        let mut page = largest(nodes, query.limit, |node: &NodeUsage| {
-            node.usage.in_order(order)
+        let mut page = top(nodes, query.limit, |node: &NodeUsage| {
+            node.usage.sort_key(order)
         });
         page.caveat = caveat;
         Ok(page)
     }
 
-    /// A metrics server knows nothing of pages: all come at once.
+    /// Reads all metrics in one request: metrics-server does not support pages.
     async fn metrics(
         &self,
         resource: &str,
@@ -182,16 +182,16 @@ impl Cluster {
             namespace: namespace.map(Name::as_str),
             context: self.context(),
         };
-        let selected = list_params(query.label_selector.as_deref(), None);
-        let answer: Metrics = self
+        let params = list_params(query.label_selector.as_deref(), None);
+        let metrics: Metrics = self
             .raw(
                 &operation,
-                request(&operation, path, &selected)?,
+                request(&operation, path, &params)?,
                 "application/json",
             )
             .await
-            .map_err(|error| absent(&operation, error))?;
-        Ok(answer.items)
+            .map_err(|error| explain_missing_api(&operation, error))?;
+        Ok(metrics.items)
     }
 }
 
@@ -205,8 +205,9 @@ fn request(
         .map_err(|error| ClusterError::from_kube(operation, &kube::Error::BuildRequest(error)))
 }
 
-/// Most clusters that fail here have never had a metrics server.
-fn absent(operation: &Operation<'_>, error: ClusterError) -> ClusterError {
+/// Explains an error where the metrics API is missing: most clusters that fail here have no
+/// metrics-server.
+fn explain_missing_api(operation: &Operation<'_>, error: ClusterError) -> ClusterError {
     let (reason, hint) = match error.kind() {
         ErrorKind::NotFound => (
             "the cluster has no metrics API (metrics.k8s.io)",
@@ -231,10 +232,14 @@ fn pod_usage(metric: Metric) -> PodUsage {
     let mut usage = Usage::default();
     let mut containers = BTreeMap::new();
     for container in metric.containers {
-        let one = Usage::read(&container.usage);
-        usage.cpu_millicores = usage.cpu_millicores.saturating_add(one.cpu_millicores);
-        usage.memory_bytes = usage.memory_bytes.saturating_add(one.memory_bytes);
-        containers.insert(container.name, one);
+        let container_usage = Usage::read(&container.usage);
+        usage.cpu_millicores = usage
+            .cpu_millicores
+            .saturating_add(container_usage.cpu_millicores);
+        usage.memory_bytes = usage
+            .memory_bytes
+            .saturating_add(container_usage.memory_bytes);
+        containers.insert(container.name, container_usage);
     }
     if containers.len() < 2 {
         containers.clear();
@@ -247,30 +252,30 @@ fn pod_usage(metric: Metric) -> PodUsage {
     }
 }
 
-fn largest<T>(mut items: Vec<T>, limit: usize, size: impl Fn(&T) -> u64) -> Page<T> {
-    items.sort_by_key(|item| std::cmp::Reverse(size(item)));
+fn top<T>(mut items: Vec<T>, limit: usize, key: impl Fn(&T) -> u64) -> Page<T> {
+    items.sort_by_key(|item| std::cmp::Reverse(key(item)));
     let left = items.len().saturating_sub(limit);
     items.truncate(limit);
-    Page::new(items, More::Exactly(left))
+    Page::new(items, Remaining::Exactly(left))
 }
 
 // === impl Usage ===
 
 impl Usage {
-    fn read(amounts: &BTreeMap<String, String>) -> Self {
-        let amount = |what: &str| amounts.get(what).map(String::as_str);
-        Self::of(amount("cpu"), amount("memory"))
+    fn read(quantities: &BTreeMap<String, String>) -> Self {
+        let quantity = |resource: &str| quantities.get(resource).map(String::as_str);
+        Self::of(quantity("cpu"), quantity("memory"))
     }
 
     fn of<S: AsRef<str>>(cpu: Option<S>, memory: Option<S>) -> Self {
-        let amount = |text: Option<S>| text.and_then(|text| quantity::parse(text.as_ref()));
+        let parse = |text: Option<S>| text.and_then(|text| quantity::parse(text.as_ref()));
         Self {
-            cpu_millicores: whole(amount(cpu).unwrap_or_default() * 1000.0),
-            memory_bytes: whole(amount(memory).unwrap_or_default()),
+            cpu_millicores: round_up(parse(cpu).unwrap_or_default() * 1000.0),
+            memory_bytes: round_up(parse(memory).unwrap_or_default()),
         }
     }
 
-    fn in_order(self, order: UsageOrder) -> u64 {
+    fn sort_key(self, order: UsageOrder) -> u64 {
         match order {
             UsageOrder::Cpu => self.cpu_millicores,
             UsageOrder::Memory => self.memory_bytes,
@@ -278,14 +283,14 @@ impl Usage {
     }
 }
 
-/// Rounded up, as kubectl does: what runs uses something.
+/// Rounds up, as kubectl does: a running container uses something.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "a cast of a float stops at the bounds"
 )]
-fn whole(amount: f64) -> u64 {
-    amount.ceil() as u64
+fn round_up(quantity: f64) -> u64 {
+    quantity.ceil() as u64
 }
 
 #[cfg(test)]
@@ -311,7 +316,7 @@ mod tests {
 
     #[test]
     fn the_largest_come_first_and_the_rest_is_counted() {
-        let page = largest(vec![3_u64, 9, 1, 7], 2, |size| *size);
-        assert_eq!((page.items, page.more), (vec![9, 7], More::Exactly(2)));
+        let page = top(vec![3_u64, 9, 1, 7], 2, |size| *size);
+        assert_eq!((page.items, page.more), (vec![9, 7], Remaining::Exactly(2)));
     }
 }

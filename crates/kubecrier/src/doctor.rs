@@ -20,7 +20,7 @@ use crate::{
     watch::read_token,
 };
 use kubecrier_client::{ClientError, Endpoint, Probe, Screen};
-use kubecrier_k8s::{Checkup, Cluster, Contexts, Granted, Name, Right};
+use kubecrier_k8s::{Checkup, Cluster, Contexts, GrantedScope, Name, PermissionReview};
 use kubecrier_server::Transport;
 
 /// Contexts that are checked at once, so that unreachable clusters time out side by side.
@@ -211,7 +211,7 @@ fn describe(about: String, namespaces: &[Name], checkup: &Checkup) -> Section {
     let latency = checkup.latency.as_millis();
     let answer = format!(
         "answers in {latency} ms ({} ms the first time): {}",
-        checkup.first.as_millis(),
+        checkup.first_latency.as_millis(),
         checkup.version
     );
     let mut findings = vec![if latency > SLOW_MILLIS {
@@ -219,7 +219,7 @@ fn describe(about: String, namespaces: &[Name], checkup: &Checkup) -> Section {
     } else {
         Finding::ok(answer)
     }];
-    match checkup.ahead_seconds {
+    match checkup.clock_skew_seconds {
         None => findings.push(Finding::note("does not say what time it is")),
         Some(ahead) if ahead.abs() > CLOCK_SKEW_SECONDS_MAX => {
             let side = if ahead > 0 { "ahead of" } else { "behind" };
@@ -233,11 +233,16 @@ fn describe(about: String, namespaces: &[Name], checkup: &Checkup) -> Section {
     }
     // Permissions with the same purpose and the same grant share a line.
     let mut last_hint = None;
-    let group = |right: &Right| checkup.rights.iter().position(|one| same_group(one, right));
-    let mut rights: Vec<&Right> = checkup.rights.iter().collect();
-    rights.sort_by_key(|right| group(right));
-    for rights in rights.chunk_by(|one, next| same_group(one, next)) {
-        let mut finding = describe_rights(rights);
+    let group = |review: &PermissionReview| {
+        checkup
+            .permissions
+            .iter()
+            .position(|one| same_group(one, review))
+    };
+    let mut reviews: Vec<&PermissionReview> = checkup.permissions.iter().collect();
+    reviews.sort_by_key(|review| group(review));
+    for reviews in reviews.chunk_by(|one, next| same_group(one, next)) {
+        let mut finding = describe_reviews(reviews);
         // A hint is not repeated for the lines that follow.
         if finding.hint.is_some() && finding.hint == last_hint {
             finding.hint = None;
@@ -252,34 +257,40 @@ fn describe(about: String, namespaces: &[Name], checkup: &Checkup) -> Section {
         .map(|name| name.as_str().to_owned())
         .collect();
     let mut section = Section::new(about, findings);
-    section.manifest = manifest::manifest(&checkup.rights, user, &names);
+    section.manifest = manifest::manifest(&checkup.permissions, user, &names);
     section
 }
 
-fn same_group(one: &Right, other: &Right) -> bool {
-    one.need.purpose == other.need.purpose && one.granted == other.granted
+fn same_group(one: &PermissionReview, other: &PermissionReview) -> bool {
+    one.permission.purpose == other.permission.purpose && one.granted == other.granted
 }
 
 /// The finding on permissions with the same purpose and the same grant.
-fn describe_rights(rights: &[&Right]) -> Finding {
-    let need = rights[0].need;
-    let mut verbs: Vec<_> = rights.iter().map(|right| right.need.verb).collect();
-    let mut resources: Vec<_> = rights.iter().map(|right| right.need.resource).collect();
+fn describe_reviews(reviews: &[&PermissionReview]) -> Finding {
+    let permission = reviews[0].permission;
+    let mut verbs: Vec<_> = reviews
+        .iter()
+        .map(|review| review.permission.verb)
+        .collect();
+    let mut resources: Vec<_> = reviews
+        .iter()
+        .map(|review| review.permission.resource)
+        .collect();
     verbs.sort_unstable();
     verbs.dedup();
     resources.dedup();
     let (verbs, resources) = (verbs.join(" and "), resources.join(", "));
-    let what = format!("{verbs} {resources} ({})", need.purpose);
-    match &rights[0].granted {
-        Granted::Everywhere => Finding::ok(format!("may {what}")),
-        Granted::Only(places) if !places.is_empty() => {
+    let what = format!("{verbs} {resources} ({})", permission.purpose);
+    match &reviews[0].granted {
+        GrantedScope::Everywhere => Finding::ok(format!("may {what}")),
+        GrantedScope::Only(places) if !places.is_empty() => {
             let places = places.join(", ");
             Finding::note(format!("may {what} only in {places}")).hint(format!(
                 "name the namespace in calls, and with `watch -n {places}`"
             ))
         }
-        Granted::Only(_) if need.required => Finding::fail(format!("may not {what}")),
-        Granted::Only(_) => Finding::note(format!("may not {what}; works with less")),
-        Granted::Unknown(why) => Finding::note(format!("may or may not {what}: {why}")),
+        GrantedScope::Only(_) if permission.required => Finding::fail(format!("may not {what}")),
+        GrantedScope::Only(_) => Finding::note(format!("may not {what}; works with less")),
+        GrantedScope::Unknown(why) => Finding::note(format!("may or may not {what}: {why}")),
     }
 }

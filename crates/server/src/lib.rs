@@ -50,7 +50,7 @@ pub use self::{
     output::{Output, ToolError},
     resources::{
         CheckFuture, CompletionFuture, CompletionRequest, FollowGuard, ProtocolEra, ReadFuture,
-        Requester, ResourceError, ResourceProvider, UpdatePublisher, UpdateSummary,
+        Requester, ResourceError, ResourceProvider, UpdatePublisher,
     },
     server::{Server, Setup, SubscriptionStats, ToolLimits},
     sessions::SessionLimits,

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::table::Table;
 use kubecrier_core::duration::ParseDurationError;
-use kubecrier_k8s::{ClusterError, ErrorKind, More, Page};
+use kubecrier_k8s::{ClusterError, ErrorKind, Page, Remaining};
 use kubecrier_redact::Redactor;
 
 /// A tool's answer.
@@ -244,11 +244,11 @@ pub(super) fn show_documents(
 }
 
 /// The lines after a list: how much is left out, and its caveat.
-fn rest(more: More, narrow: &str, caveat: Option<&str>) -> String {
+fn rest(more: Remaining, narrow: &str, caveat: Option<&str>) -> String {
     let left = match more {
-        More::Exactly(0) | More::AtLeast(0) => None,
-        More::Exactly(count) => Some(count.to_string()),
-        More::AtLeast(count) => Some(format!("at least {count}")),
+        Remaining::Exactly(0) | Remaining::AtLeast(0) => None,
+        Remaining::Exactly(count) => Some(count.to_string()),
+        Remaining::AtLeast(count) => Some(format!("at least {count}")),
     };
     let left = left.map(|left| format!("... {left} more; {narrow}\n"));
     let note = caveat.map(|caveat| format!("NOTE: {caveat}\n"));
@@ -319,7 +319,7 @@ mod tests {
         narrow: "ask for less",
     };
 
-    fn page(count: usize, more: More) -> Page<String> {
+    fn page(count: usize, more: Remaining) -> Page<String> {
         Page::new((0..count).map(|n| format!("word-{n}")).collect(), more)
     }
 
@@ -327,19 +327,25 @@ mod tests {
     fn a_cut_list_says_how_much_is_missing() {
         let text = |output: Output| output.text;
         assert_eq!(
-            text(WORDS.show(page(0, More::NONE), 100)),
+            text(WORDS.show(page(0, Remaining::NONE), 100)),
             "no words found\n"
         );
-        assert_eq!(text(WORDS.show(page(1, More::NONE), 100)), "WORD\nword-0\n");
-        let cut = text(WORDS.show(page(1, More::Exactly(3)), 100));
+        assert_eq!(
+            text(WORDS.show(page(1, Remaining::NONE), 100)),
+            "WORD\nword-0\n"
+        );
+        let cut = text(WORDS.show(page(1, Remaining::Exactly(3)), 100));
         assert_eq!(cut, "WORD\nword-0\n... 3 more; ask for less\n");
-        let unsure = text(WORDS.show(page(1, More::AtLeast(3)), 100));
+        let unsure = text(WORDS.show(page(1, Remaining::AtLeast(3)), 100));
         assert!(unsure.ends_with("... at least 3 more; ask for less\n"));
     }
 
     #[test]
     fn a_document_without_end_is_cut_at_a_line() {
-        let page = Page::new(vec!["a: 1\n".repeat(1000), "b: 2\n".to_owned()], More::NONE);
+        let page = Page::new(
+            vec!["a: 1\n".repeat(1000), "b: 2\n".to_owned()],
+            Remaining::NONE,
+        );
         let output = show_documents("things", "ask for less", page, 400);
         assert!(
             output
@@ -357,12 +363,15 @@ mod tests {
             (&output.data["truncated"], &output.data["more"]["exactly"]),
             (&json!(true), &json!(1))
         );
-        let page = Page::new(vec!["a: 1\n".to_owned(), "b: 2\n".to_owned()], More::NONE);
+        let page = Page::new(
+            vec!["a: 1\n".to_owned(), "b: 2\n".to_owned()],
+            Remaining::NONE,
+        );
         assert_eq!(
             show_documents("things", "", page, 400).text,
             "a: 1\n---\nb: 2\n"
         );
-        let none = show_documents("things", "", Page::new(Vec::new(), More::NONE), 400);
+        let none = show_documents("things", "", Page::new(Vec::new(), Remaining::NONE), 400);
         assert_eq!(none.text, "no things found\n");
     }
 
@@ -371,7 +380,7 @@ mod tests {
         fn rows_shown_and_rows_missing_make_the_list(
             count in 0..200_usize, rest in 0..50_usize, bytes_max in 50..5000_usize,
         ) {
-            let output = WORDS.show(page(count, More::Exactly(rest)), bytes_max);
+            let output = WORDS.show(page(count, Remaining::Exactly(rest)), bytes_max);
             let shown = output.data["words"].as_array().unwrap().len();
             let missing = output.data["more"]["exactly"].as_u64().unwrap();
             prop_assert_eq!(shown as u64 + missing, (count + rest) as u64);

@@ -46,7 +46,7 @@ pub use self::{
         ResourceProvider,
     },
 };
-use kubecrier_core::ResourceType;
+use kubecrier_core::{ResourceType, UpdateSummary};
 use kubecrier_k8s::{ClusterError, ErrorKind};
 
 /// The most URIs of one listen. The SDK's client gives a subscription up when 64
@@ -65,17 +65,6 @@ pub(super) struct Resources {
 /// Publishes changes of resources. A clone publishes to the same subscribers.
 #[derive(Clone, Debug)]
 pub struct UpdatePublisher(ResourceSubscriptions);
-
-/// The part that every update has in common.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct UpdateSummary {
-    /// The number of the update of this resource.
-    pub seq: u64,
-    /// How much has happened since the resource is followed.
-    pub count: u64,
-    /// One line for a person or a model.
-    pub summary: String,
-}
 
 // === impl Resources ===
 

@@ -17,12 +17,12 @@ use super::{
     resources::{META, ProtocolEra, Requester, UpdatePublisher},
 };
 use kubecrier_core::{
-    ResourceType,
+    ResourceType, UpdateSummary,
     faults::FaultQueue,
     filters::{Filters, Mode},
     subscriptions::{
-        Feed, FeedLimits, FeedUpdate, Ledger, Owner, Subscription, SubscriptionDeps,
-        SubscriptionId, SubscriptionLimits, UnsubscribeOutcome, UpdateSink,
+        Feed, FeedLimits, Ledger, Owner, Subscription, SubscriptionDeps, SubscriptionId,
+        SubscriptionLimits, UnsubscribeOutcome, UpdateSink,
     },
 };
 use kubecrier_k8s::Watches;
@@ -371,7 +371,7 @@ impl UpdateSink for FeedNotifier {
         self.0.is_subscribed(uri)
     }
 
-    fn notify_updated(&self, uri: &str, update: &FeedUpdate) {
+    fn notify_updated(&self, uri: &str, update: &UpdateSummary) {
         let counted = Some(ResourceType::Events);
         self.0.publish(uri, counted, Some(&json!({META: update})));
     }
@@ -416,7 +416,7 @@ mod tests {
             let (seq, count, summary) = (1, 1, String::new());
             notifier.notify_updated(
                 uri,
-                &FeedUpdate {
+                &UpdateSummary {
                     seq,
                     count,
                     summary,

@@ -160,7 +160,7 @@ impl ToolContext<'_> {
                 cluster
             } else {
                 self.reporter.step(1.0, 2.0, "asking the cluster");
-                cluster.after(began.elapsed())
+                cluster.with_time_spent(began.elapsed())
             });
             async move {
                 if repeated {

@@ -1,4 +1,4 @@
-//! Certificates, made on the fly.
+//! Certificates, generated at run time.
 
 use std::{
     fs,
@@ -29,12 +29,12 @@ pub struct Issued {
     pub key: String,
 }
 
-/// When a certificate is good.
+/// The validity period of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Validity {
     /// From yesterday to tomorrow.
     Current,
-    /// It ended yesterday.
+    /// Expired yesterday.
     Expired,
 }
 

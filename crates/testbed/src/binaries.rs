@@ -1,4 +1,4 @@
-//! Where etcd and kube-apiserver come from.
+//! Locates or builds etcd and kube-apiserver.
 //!
 //! In this order: `KUBEBUILDER_ASSETS` (envtest's variable), the cache, a build
 //! from the Go module in `control-plane/`. The build happens once per machine.
@@ -18,20 +18,20 @@ use crate::cache;
 const MODULE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/control-plane");
 const GO_MOD: &str = include_str!("../control-plane/go.mod");
 
-/// What a build of kube-apiserver compiles, for a progress line that means
-/// something. A wrong number only makes the percentage wrong.
+/// The number of packages in a build of kube-apiserver, for the progress line. A wrong
+/// number only makes the percentage wrong.
 const PACKAGES_EXPECTED: usize = 1900;
 
 /// The two programs of a control plane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Binaries {
-    /// The store.
+    /// The etcd binary.
     pub etcd: PathBuf,
-    /// The API server.
+    /// The kube-apiserver binary.
     pub kube_apiserver: PathBuf,
 }
 
-/// Why there are no binaries, and how to get them: one line for a person.
+/// One line for people: why something is not installed, and how to get it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing(pub String);
 
@@ -116,7 +116,7 @@ fn pinned(module: &str) -> &'static str {
         .expect("control-plane/go.mod pins what it builds")
 }
 
-/// Keyed by what is in it: a new version is another folder.
+/// The cache folder, keyed by the versions of its content.
 fn cache_dir() -> Result<PathBuf> {
     Ok(cache::root()?.join(format!(
         "kubernetes-{}-etcd-{}-{}-{}",
@@ -129,7 +129,7 @@ fn cache_dir() -> Result<PathBuf> {
 
 fn build(target: &Path, progress: Progress<'_>) -> Result<Binaries> {
     cache::fill(target, |staging| {
-        // Go's own cache would keep gigabytes for a thing that is built once.
+        // Go's own cache would keep gigabytes for a single build.
         let go_cache = staging.path().join("go-cache");
         let version = pinned("k8s.io/kubernetes");
         let minor = version.split('.').nth(1).unwrap_or_default();

@@ -16,18 +16,18 @@ pub(crate) struct Staging {
 // === impl Staging ===
 
 impl Staging {
-    /// Where to put things; moved to the target when all is there.
+    /// The temporary folder; moved to the target when it is complete.
     pub(crate) fn path(&self) -> &Path {
         self.scratch.path()
     }
 
-    /// Where they will stand in the end.
+    /// The final folder.
     pub(crate) fn target(&self) -> &Path {
         &self.target
     }
 }
 
-/// The cache's own folder; a fresh clone finds what an older one has made.
+/// The root of the cache, which all clones of the repository share.
 pub(crate) fn root() -> Result<PathBuf> {
     if let Some(dir) = env::var_os("TESTBED_CACHE").filter(|dir| !dir.is_empty()) {
         return Ok(dir.into());
@@ -41,8 +41,8 @@ pub(crate) fn root() -> Result<PathBuf> {
     Ok(base.join("kubecrier"))
 }
 
-/// Fills `target`, whole or not at all. Two runs on one machine fill it once: the
-/// second waits, then finds.
+/// Fills `target` completely or not at all. Of two concurrent runs, the second waits and
+/// uses the result of the first.
 pub(crate) fn fill(target: &Path, work: impl FnOnce(&Staging) -> Result<()>) -> Result<()> {
     let parent = target.parent().context("a cache folder has a parent")?;
     fs::create_dir_all(parent).with_context(|| format!("cannot create `{}`", parent.display()))?;
@@ -59,7 +59,7 @@ pub(crate) fn fill(target: &Path, work: impl FnOnce(&Staging) -> Result<()>) -> 
         target: target.to_owned(),
     };
     if let Err(error) = work(&staging) {
-        // Half a folder would be taken for a whole one the next time.
+        // The next run would take a partial folder for a complete one.
         if target.exists() {
             fs::remove_dir_all(target)?;
         }

@@ -30,7 +30,7 @@ pub enum Client {
 // === impl Client ===
 
 impl Client {
-    /// All of them.
+    /// All clients.
     pub const ALL: [Self; 3] = [Self::TypeScript, Self::Python, Self::Inspector];
 
     /// Installs the client if it is not there yet.
@@ -69,14 +69,14 @@ impl Client {
         Ok(command)
     }
 
-    /// A command that runs a script with the client at hand; the script stands
-    /// beside a link to what was installed, in `workplace`.
-    pub fn command(self, script: &Path, workplace: &Path) -> Result<Command, Missing> {
+    /// A command that runs a script with the client's packages; a copy of the script is put
+    /// into `workdir`, beside a link to the installed packages.
+    pub fn command(self, script: &Path, workdir: &Path) -> Result<Command, Missing> {
         let installed = self.folder().map_err(|error| Missing(error.to_string()))?;
         if !installed.is_dir() {
             return Err(self.missing());
         }
-        let place = || -> io::Result<Command> {
+        let build = || -> io::Result<Command> {
             match self {
                 Self::Python => {
                     let mut command = Command::new(installed.join("bin/python"));
@@ -84,10 +84,10 @@ impl Client {
                     Ok(command)
                 }
                 Self::TypeScript | Self::Inspector => {
-                    // Node looks for packages beside the script, and only there.
-                    let copy = workplace.join(script.file_name().unwrap_or_default());
+                    // Node resolves packages only beside the script.
+                    let copy = workdir.join(script.file_name().unwrap_or_default());
                     fs::copy(script, &copy)?;
-                    let modules = workplace.join("node_modules");
+                    let modules = workdir.join("node_modules");
                     if !modules.exists() {
                         std::os::unix::fs::symlink(installed.join("node_modules"), &modules)?;
                     }
@@ -97,7 +97,7 @@ impl Client {
                 }
             }
         };
-        place().map_err(|error| Missing(format!("cannot set up the client: {error}")))
+        build().map_err(|error| Missing(format!("cannot set up the client: {error}")))
     }
 
     fn name(self) -> &'static str {
@@ -126,7 +126,7 @@ impl Client {
         })
     }
 
-    /// Keyed by what is to be installed.
+    /// The cache folder, keyed by the list of packages.
     fn folder(self) -> Result<PathBuf> {
         let list = match self {
             Self::TypeScript => "typescript/package-lock.json",
@@ -139,7 +139,7 @@ impl Client {
 }
 
 fn install_python(staging: &Staging) -> Result<()> {
-    // A venv knows its own path, so it is made where it will stay.
+    // A venv contains its own path, so it is created at the target.
     install::run(
         Command::new("python3")
             .args(["-m", "venv"])

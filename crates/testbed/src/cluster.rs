@@ -31,17 +31,17 @@ use crate::{
 /// The name of the one node; pods that have logs are bound to it.
 const NODE: &str = "node-1";
 
-/// A start takes about 5 s on two idle cores; this is for a busy machine.
+/// A start takes about 5 s on two idle cores; a busy machine needs longer.
 const START_WITHIN: Duration = Duration::from_secs(90);
 
-/// One line per request of [`User::Audited`], and nobody else's.
+/// One line per request of [`User::Audited`], and none for other users.
 const AUDIT_POLICY: &str = r#"{
     "apiVersion": "audit.k8s.io/v1", "kind": "Policy",
     "omitStages": ["RequestReceived"],
     "rules": [{"level": "Metadata", "users": ["audited"]}, {"level": "None"}]
 }"#;
 
-/// How a cluster differs from the usual one.
+/// The options of a cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Further flags for kube-apiserver.
@@ -58,7 +58,7 @@ pub struct Cluster {
     node: NodeEndpoint,
     api_port: u16,
     etcd_port: AtomicU16,
-    // The API server goes before its store.
+    // Dropped before etcd: the API server needs its store until it ends.
     api_server: Mutex<Option<Guard>>,
     /// The newest first; the oldest clears the folder when it ends.
     etcds: Mutex<Vec<Guard>>,
@@ -96,12 +96,12 @@ impl Cluster {
             etcds: Mutex::new(vec![etcd]),
         };
         cluster.start_api().await?;
-        cluster.furnish().await?;
+        cluster.create_fixtures().await?;
         Ok(cluster)
     }
 
-    /// Makes the cluster anew at the same address: nothing is left of what was in it,
-    /// and its versions begin at the beginning.
+    /// Recreates the cluster at the same address: all objects are gone, and
+    /// resourceVersions start from the beginning.
     pub async fn start_over(&self) -> Result<()> {
         self.kill_api()?;
         let ports = free_ports(2)?;
@@ -115,11 +115,11 @@ impl Cluster {
         self.etcds.lock().insert(0, etcd);
         self.etcd_port.store(ports[0], Ordering::Relaxed);
         self.start_api().await?;
-        self.furnish().await
+        self.create_fixtures().await
     }
 
-    /// The roles and the node that every testbed has.
-    async fn furnish(&self) -> Result<()> {
+    /// Creates the roles and the node that every testbed has.
+    async fn create_fixtures(&self) -> Result<()> {
         let admin = self.client(User::Admin).await?;
         users::grant(&admin)
             .await
@@ -133,12 +133,12 @@ impl Cluster {
         self.etcd_port.load(Ordering::Relaxed)
     }
 
-    /// What the cluster is called in kubeconfigs.
+    /// The name of the cluster in kubeconfigs.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Where the API server listens.
+    /// The URL of the API server.
     pub fn url(&self) -> String {
         format!("https://127.0.0.1:{}", self.api_port)
     }
@@ -153,13 +153,12 @@ impl Cluster {
         &self.authority
     }
 
-    /// The endpoint that answers for the logs of all pods.
+    /// The endpoint that serves the logs of all pods.
     pub fn node(&self) -> &NodeEndpoint {
         &self.node
     }
 
-    /// What [`User::Audited`] has asked for so far: a line of JSON per request, as the
-    /// API server wrote it.
+    /// The requests of [`User::Audited`] so far, from the audit log of the API server.
     pub fn audit(&self) -> Result<Vec<Value>> {
         let text = fs::read_to_string(self.dir.join("audit.log"))?;
         let lines = text.lines().map(serde_json::from_str);
@@ -168,7 +167,7 @@ impl Cluster {
 
     /// A client for the calling runtime.
     pub async fn client(&self, user: User) -> Result<Client> {
-        // Through a kubeconfig, as every user of the cluster comes.
+        // Through a kubeconfig, like every other user of the cluster.
         let file = Kubeconfig::new()
             .context(&self.name, self, user)
             .current(&self.name);
@@ -228,8 +227,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Starts the API server, on the port and data it had, and waits until it is
-    /// ready.
+    /// Starts the API server with its previous port and data, and waits until it is ready.
     pub async fn start_api(&self) -> Result<()> {
         {
             let mut slot = self.api_server.lock();
@@ -263,18 +261,18 @@ impl Cluster {
         }
     }
 
-    /// Stops the API server in good order.
+    /// Stops the API server with SIGTERM.
     pub fn stop_api(&self) -> Result<()> {
         self.end_api(Signal::TERM)
     }
 
-    /// Kills the API server where it stands.
+    /// Kills the API server with SIGKILL.
     pub fn kill_api(&self) -> Result<()> {
         self.end_api(Signal::KILL)
     }
 
-    /// Freezes the API server: connections stay open and nothing comes. Returns when
-    /// it has stopped.
+    /// Freezes the API server with SIGSTOP: connections stay open without any data. Returns
+    /// when the process has stopped.
     pub fn freeze_api(&self) -> Result<()> {
         self.signal_api(Signal::STOP)?;
         match &*self.api_server.lock() {
@@ -283,13 +281,13 @@ impl Cluster {
         }
     }
 
-    /// Lets a frozen API server go on.
+    /// Resumes a frozen API server.
     pub fn thaw_api(&self) -> Result<()> {
         self.signal_api(Signal::CONT)
     }
 
-    /// Compacts etcd, so that every older resourceVersion is really gone (410).
-    /// Answers the revision it compacted to.
+    /// Compacts etcd, so that every older resourceVersion is expired (410). Returns the
+    /// revision that etcd was compacted to.
     pub async fn compact(&self) -> Result<u64> {
         let url = |path: &str| format!("http://127.0.0.1:{}/v3/{path}", self.etcd_port());
         let http = reqwest::Client::new();
@@ -373,7 +371,7 @@ impl Cluster {
             format!("--kubelet-client-key={dir}/kubelet-client.key"),
             format!("--kubelet-certificate-authority={dir}/ca.crt"),
             "--kubelet-preferred-address-types=InternalIP".to_owned(),
-            // There is no controller that would make service accounts.
+            // No controller runs that would create service accounts.
             "--disable-admission-plugins=ServiceAccount".to_owned(),
             "--profiling=false".to_owned(),
             format!("--audit-policy-file={dir}/audit-policy.json"),
@@ -424,7 +422,7 @@ fn etcd_args(dir: &Path, name: &str, client_port: u16, peer_port: u16) -> Vec<Os
     .collect()
 }
 
-/// Ports that were free a moment ago, all different.
+/// Different ports that were free at the time of the call.
 fn free_ports(count: usize) -> Result<Vec<u16>> {
     let held: Vec<_> = (0..count)
         .map(|_| TcpListener::bind("127.0.0.1:0"))

@@ -1,8 +1,8 @@
 //! The official conformance suite, run against the server as it is released, and
 //! against a build that has the suite's fixtures.
 //!
-//! The suite judges: its file of expected failures says what may fail, and an entry
-//! that passes fails the run too. Here it is installed, run, and counted.
+//! The suite itself decides: its file of expected failures lists what may fail, and an
+//! entry that passes fails the run too. This module installs the suite, runs it and counts.
 
 mod verdict;
 
@@ -29,12 +29,12 @@ use crate::{
 
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/conformance");
 
-/// A run takes seconds; this is for one that hangs.
+/// A run takes seconds; this bounds one that hangs.
 const RUN_MAX: Duration = Duration::from_mins(5);
 const START_MAX: Duration = Duration::from_secs(30);
 const STOP_MAX: Duration = Duration::from_secs(15);
 
-/// A revision of the protocol and what asks for it.
+/// A revision of the protocol and the runs of the suite that test it.
 struct Revision {
     date: &'static str,
     /// The folder of that version of the suite, as `package.json` names it.
@@ -51,8 +51,8 @@ const REVISIONS: [Revision; 2] = [
     Revision {
         date: "2026-07-28",
         package: "conformance-next",
-        // What the revision requires, and what its list runs without judging
-        // because the suite's own example cannot pass it.
+        // The requirements of the revision, and the scenarios that its list runs without
+        // a verdict because the suite's own example cannot pass them.
         runs: &[
             &["--requirements", "2026-07-28"],
             &["--suite", "pending", "--spec-version", "2026-07-28"],
@@ -60,12 +60,12 @@ const REVISIONS: [Revision; 2] = [
     },
 ];
 
-/// A build of the server, and what it may fail of the suite.
+/// A build of the server; each has its own file of expected failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Surface {
-    /// What users get.
+    /// The build that users get.
     Production,
-    /// With the tools, prompts and resources that the suite asks for.
+    /// The build with the tools, prompts and resources that the suite requires.
     Fixtures,
 }
 
@@ -106,8 +106,8 @@ impl Suite {
         Ok(suite)
     }
 
-    /// A command that runs a script of ours, which is given the folder of the suite's
-    /// packages: they carry the published schemas.
+    /// A command that runs a script of this project with the folder of the suite's packages
+    /// as argument: they contain the published schemas.
     pub fn script(script: &Path) -> Result<std::process::Command, Missing> {
         let list = Path::new(SOURCES).join("package-lock.json");
         let target = install::folder("conformance", &list);
@@ -125,8 +125,8 @@ impl Suite {
         Ok(command)
     }
 
-    /// Runs both revisions against the server; an error when anything went otherwise
-    /// than expected. What the suite says in full goes to `logs`.
+    /// Runs both revisions against the server; an unexpected result is an error. The full
+    /// output of the suite is written to `logs`.
     pub async fn run(
         &self,
         server: &Path,
@@ -174,7 +174,7 @@ impl Suite {
     ) -> Result<Verdict> {
         let expected = surface.expected(revision);
         let mut verdict = Verdict::default();
-        let mut said = String::new();
+        let mut transcript = String::new();
         for run in revision.runs {
             let mut command = Command::new(self.node());
             command
@@ -187,9 +187,10 @@ impl Suite {
                 .with_context(|| format!("the suite still runs after {RUN_MAX:?}: {command:?}"))?
                 .with_context(|| format!("cannot start {command:?}"))?;
             let output = String::from_utf8_lossy(&done.stdout);
-            said.push_str(&output);
-            said.push_str(&String::from_utf8_lossy(&done.stderr));
-            fs::write(log, &said).with_context(|| format!("cannot write `{}`", log.display()))?;
+            transcript.push_str(&output);
+            transcript.push_str(&String::from_utf8_lossy(&done.stderr));
+            fs::write(log, &transcript)
+                .with_context(|| format!("cannot write `{}`", log.display()))?;
             verdict
                 .add(&output, done.status.success())
                 .with_context(|| format!("the suite did not finish: see `{}`", log.display()))?;
@@ -229,7 +230,7 @@ impl Surface {
     }
 }
 
-/// The server with its defaults, whatever this shell has set, and where it listens.
+/// Starts the server with its defaults and a clean environment; returns its URL too.
 async fn start(
     server: &Path,
     surface: Surface,
@@ -237,14 +238,15 @@ async fn start(
     scratch: &Path,
 ) -> Result<(Guard, String)> {
     let log = scratch.join("server.log");
-    let words = ["--port", "0", "--kubeconfig"].map(OsString::from);
-    // A build without them does not know the switch.
-    let switch = (surface == Surface::Fixtures).then(|| OsString::from("CONFORMANCE_FIXTURES=1"));
+    let flags = ["--port", "0", "--kubeconfig"].map(OsString::from);
+    // A build without the fixtures ignores this variable.
+    let fixtures_env =
+        (surface == Surface::Fixtures).then(|| OsString::from("CONFORMANCE_FIXTURES=1"));
     let args = [OsString::from("-i")]
         .into_iter()
-        .chain(switch)
+        .chain(fixtures_env)
         .chain([server.into()])
-        .chain(words)
+        .chain(flags)
         .chain([kubeconfig.into()]);
     let guard = Guard::start(&Spec {
         program: Path::new("env"),
@@ -268,7 +270,7 @@ async fn start(
     }
 }
 
-/// The address in a line that is already whole.
+/// The address in a complete line of the log.
 fn url_in(log: &str) -> Option<String> {
     let line = log
         .split_inclusive('\n')
@@ -298,7 +300,7 @@ mod tests {
         for revision in &REVISIONS {
             for (surface, known) in [
                 (Surface::Production, &missing[..]),
-                // With them, none is missing.
+                // The build with fixtures lacks none of them.
                 (Surface::Fixtures, &missing[1..]),
             ] {
                 let text = fs::read_to_string(surface.expected(revision)).unwrap();

@@ -20,7 +20,7 @@ use anyhow::{Context, Result, bail};
 use parking_lot::{Condvar, Mutex};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// $1: folder to clear at the end, or nothing; $2: log file; then the command.
+/// `$1`: folder to remove at the end, or empty; `$2`: log file; then the command.
 const SCRIPT: &str = r#"
 dir=$1; log=$2; shift 2
 exec 3<&0
@@ -40,7 +40,7 @@ wait "$owner"
 pub(crate) struct Spec<'a> {
     pub(crate) program: &'a Path,
     pub(crate) args: Vec<OsString>,
-    /// Cleared when the owner has gone.
+    /// A folder that is removed when the owner has ended.
     pub(crate) clear: Option<&'a Path>,
     pub(crate) log: PathBuf,
 }
@@ -66,8 +66,8 @@ impl Guard {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
-            // Not ours: ctrl-c in the terminal must not reach the children
-            // before the owner has decided what to do.
+            // A process group of its own: ctrl-c in the terminal must not reach the
+            // children before the owner has handled it.
             .process_group(0)
             .spawn()
             .context("cannot start /bin/sh")?;
@@ -80,12 +80,12 @@ impl Guard {
             .and_then(Pid::from_raw)
             .context("the guard named no process")?;
         let exited = Arc::new((Mutex::new(false), Condvar::new()));
-        let seen = Arc::clone(&exited);
+        let signal_exit = Arc::clone(&exited);
         // Ends with the guard's stdout, so with the guard.
         thread::spawn(move || {
             for _ in lines.map_while(Result::ok) {
-                *seen.0.lock() = true;
-                seen.1.notify_all();
+                *signal_exit.0.lock() = true;
+                signal_exit.1.notify_all();
             }
         });
         Ok(Self {
@@ -125,7 +125,7 @@ impl Guard {
         let stopped = || -> std::io::Result<bool> {
             for thread in std::fs::read_dir(&threads)? {
                 let stat = std::fs::read_to_string(thread?.path().join("stat"))?;
-                // The state stands after the name, which is in brackets.
+                // The state follows the name, which is in brackets.
                 let state = stat.rsplit(')').next().map(str::trim_start);
                 if !state.is_some_and(|state| state.starts_with('T')) {
                     return Ok(false);
@@ -137,7 +137,7 @@ impl Guard {
         while !stopped().context("cannot look at the child's threads")? {
             let pause = Duration::from_millis(2);
             left = left.checked_sub(pause).context("the child does not stop")?;
-            // A condition of another process: there is nothing to be woken by.
+            // The state of another process has no notification to wait for.
             thread::park_timeout(pause);
         }
         Ok(())
@@ -153,7 +153,7 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         drop(self.shell.stdin.take());
-        // The shell always ends: it has killed the child itself.
+        // The shell always ends, because it kills the child itself.
         let _ended = self.shell.wait();
     }
 }

@@ -1,4 +1,4 @@
-//! What a package index has, installed once per machine into the cache.
+//! Packages from npm and PyPI, installed once per machine into the cache.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::cache::{self, Staging};
 
-/// A folder of the cache, keyed by the list of what is installed there.
+/// A folder of the cache, keyed by the list of its packages.
 pub(crate) fn folder(name: &str, list: &Path) -> Result<PathBuf> {
     let mut hasher = DefaultHasher::new();
     fs::read(list)
@@ -28,7 +28,7 @@ pub(crate) fn is_there(program: &str) -> bool {
         .is_ok_and(|done| done.status.success())
 }
 
-/// Exactly what the lock file in `sources` names; nothing of it is executed.
+/// Installs exactly the packages of the lock file in `sources`, without install scripts.
 pub(crate) fn from_npm(sources: &Path, staging: &Staging) -> Result<()> {
     for file in ["package.json", "package-lock.json"] {
         fs::copy(sources.join(file), staging.path().join(file))?;
@@ -38,7 +38,7 @@ pub(crate) fn from_npm(sources: &Path, staging: &Staging) -> Result<()> {
         .current_dir(staging.path()))
 }
 
-/// Runs a command to its end; what it said becomes the error.
+/// Runs a command to its end; the error contains its output.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let Output {
         status,

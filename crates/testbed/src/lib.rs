@@ -1,4 +1,4 @@
-//! A real Kubernetes on loopback, for tests and for people.
+//! A real Kubernetes control plane on loopback, for tests and for manual use.
 //!
 //! ```text
 //!  test binary                                     children, one guard each
@@ -11,13 +11,12 @@
 //!  └───────────────────────────────┘
 //! ```
 //!
-//! Nothing is mocked: etcd stores, kube-apiserver answers, certificates are
-//! checked, RBAC decides. Only the kubelet's log endpoint is ours, because it is
-//! the one thing that would need a container runtime: the API server proxies
+//! etcd, kube-apiserver, certificates and RBAC are real. Only the kubelet's log endpoint
+//! is replaced, because a real one would need a container runtime: the API server proxies
 //! `GET .../pods/x/log` to it as it would to any node.
 //!
-//! A guard kills its child and clears the data as soon as the process that
-//! started it is gone, however it went.
+//! A guard kills its child and removes the data as soon as the process that started it
+//! has ended, for whatever reason.
 
 mod authority;
 mod binaries;

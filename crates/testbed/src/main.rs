@@ -40,7 +40,7 @@ enum Command {
 }
 
 #[expect(clippy::print_stderr, reason = "a tool for people")]
-fn say(line: &str) {
+fn print_line(line: &str) {
     eprintln!("testbed: {line}");
 }
 
@@ -48,12 +48,12 @@ fn say(line: &str) {
 async fn main() -> Result<()> {
     match Args::parse().command {
         Command::Prepare => {
-            let binaries = Binaries::prepare(&mut say)?;
-            say(&format!("using {}", binaries.kube_apiserver.display()));
+            let binaries = Binaries::prepare(&mut print_line)?;
+            print_line(&format!("using {}", binaries.kube_apiserver.display()));
             for client in Client::ALL {
-                client.prepare(&mut say)?;
+                client.prepare(&mut print_line)?;
             }
-            Suite::prepare(&mut say)?;
+            Suite::prepare(&mut print_line)?;
         }
         Command::Up { kubeconfig } => up(kubeconfig).await?,
         Command::Conformance { server, fixtures } => conformance(&server, &fixtures).await?,
@@ -62,17 +62,17 @@ async fn main() -> Result<()> {
 }
 
 async fn conformance(server: &Path, fixtures: &Path) -> Result<()> {
-    let binaries = Binaries::prepare(&mut say)?;
-    let suite = Suite::prepare(&mut say)?;
+    let binaries = Binaries::prepare(&mut print_line)?;
+    let suite = Suite::prepare(&mut print_line)?;
     let logs = server.parent().unwrap_or(Path::new("."));
-    // Scenarios read what is listed, and that is of a cluster.
+    // Scenarios read the listed resources, which are those of a cluster.
     let cluster = Cluster::start("dev", &binaries, Options::default()).await?;
     let kubeconfig = Kubeconfig::new()
         .context("dev", &cluster, User::Reader)
         .current("dev");
     for (build, surface) in [(server, Surface::Production), (fixtures, Surface::Fixtures)] {
         suite
-            .run(build, surface, &kubeconfig, logs, &mut say)
+            .run(build, surface, &kubeconfig, logs, &mut print_line)
             .await?;
     }
     Ok(())
@@ -81,8 +81,8 @@ async fn conformance(server: &Path, fixtures: &Path) -> Result<()> {
 async fn up(kubeconfig: PathBuf) -> Result<()> {
     let mut interrupted = signal(SignalKind::interrupt())?;
     let mut terminated = signal(SignalKind::terminate())?;
-    let binaries = Binaries::prepare(&mut say)?;
-    say("starting the clusters dev and prod");
+    let binaries = Binaries::prepare(&mut print_line)?;
+    print_line("starting the clusters dev and prod");
     let began = tokio::time::Instant::now();
     let both = async {
         tokio::try_join!(
@@ -92,7 +92,7 @@ async fn up(kubeconfig: PathBuf) -> Result<()> {
     };
     let (dev, prod) = tokio::select! {
         started = both => started?,
-        // What has been started ends with this function.
+        // A cluster that has already started ends when this function returns.
         _stop = interrupted.recv() => return Ok(()),
         _stop = terminated.recv() => return Ok(()),
     };
@@ -109,16 +109,16 @@ async fn up(kubeconfig: PathBuf) -> Result<()> {
     }
     file.write(&path)
         .with_context(|| format!("cannot write `{}`", path.display()))?;
-    say(&format!(
+    print_line(&format!(
         "ready after {:.1} s; stop with ctrl-c",
         began.elapsed().as_secs_f64()
     ));
-    say(&format!("export KUBECONFIG={}", path.display()));
+    print_line(&format!("export KUBECONFIG={}", path.display()));
     tokio::select! {
         _stop = interrupted.recv() => {}
         _stop = terminated.recv() => {}
     }
-    say("stopping");
+    print_line("stopping");
     drop((dev, prod));
     std::fs::remove_file(&path).ok();
     Ok(())

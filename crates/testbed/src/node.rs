@@ -1,4 +1,4 @@
-//! The node: a TLS endpoint that the API server asks for logs.
+//! The node: a TLS endpoint that serves the API server's requests for logs.
 
 use std::{collections::HashMap, convert::Infallible, net::SocketAddr, sync::Arc, thread};
 
@@ -27,15 +27,15 @@ use tokio_rustls::{
 
 use crate::{Issued, LogScript, Selection};
 
-/// Answers for the logs of every pod of a cluster.
+/// Serves the logs of all pods of a cluster, in place of a kubelet.
 pub struct NodeEndpoint {
     port: u16,
     state: Arc<State>,
-    /// Closing it ends the thread.
+    /// Closing the channel ends the thread.
     _running: oneshot::Sender<Infallible>,
 }
 
-/// One question for a log, as it arrived.
+/// One request for a log, as it arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogRequest {
     /// `namespace/pod/container`.
@@ -47,14 +47,14 @@ pub struct LogRequest {
 #[derive(Default)]
 struct State {
     logs: Mutex<Logs>,
-    /// Counts changes, so that followers know when to look again.
+    /// Counts changes, so that followers know when to read the log again.
     changed: watch::Sender<u64>,
 }
 
 #[derive(Default)]
 struct Logs {
     scripts: HashMap<(String, bool), LogScript>,
-    /// How often a container has ended: whoever follows it sees its log end.
+    /// How often a container has ended; each time the log ends for its followers.
     ended: HashMap<String, u64>,
     requests: Vec<LogRequest>,
     open: usize,
@@ -68,8 +68,8 @@ type Body = StreamBody<std::pin::Pin<Box<dyn Stream<Item = Item> + Send>>>;
 // === impl NodeEndpoint ===
 
 impl NodeEndpoint {
-    /// Starts the endpoint on a free port, on a thread of its own: it serves
-    /// tests that each have their own runtime.
+    /// Starts the endpoint on a free port, on a separate thread: it serves tests that each
+    /// have their own runtime.
     pub fn start(identity: &Issued) -> Result<Self> {
         let acceptor = acceptor(identity)?;
         let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
@@ -98,12 +98,12 @@ impl NodeEndpoint {
         })
     }
 
-    /// Where it listens.
+    /// The port of the endpoint.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The address it listens at.
+    /// The address of the endpoint, on loopback.
     pub fn address(&self) -> SocketAddr {
         ([127, 0, 0, 1], self.port).into()
     }
@@ -131,7 +131,7 @@ impl NodeEndpoint {
         self.state.changed.send_modify(|count| *count += 1);
     }
 
-    /// Ends the container: whoever follows its log sees it end, as behind a kubelet.
+    /// Ends the container: its log ends for all followers, as it does behind a kubelet.
     pub fn end(&self, container: &str) {
         let mut logs = self.state.logs.lock();
         *logs.ended.entry(container.to_owned()).or_default() += 1;
@@ -139,31 +139,31 @@ impl NodeEndpoint {
         self.state.changed.send_modify(|count| *count += 1);
     }
 
-    /// Ends the container and starts it again: what it said is now the log from
-    /// before the restart.
+    /// Ends the container and starts it again: its log is now the log from before the
+    /// restart.
     pub fn restart(&self, container: &str) {
         let mut logs = self.state.logs.lock();
-        let said = logs.scripts.remove(&(container.to_owned(), false));
+        let log = logs.scripts.remove(&(container.to_owned(), false));
         let key = (container.to_owned(), true);
-        logs.scripts.insert(key, said.unwrap_or_default());
+        logs.scripts.insert(key, log.unwrap_or_default());
         let key = (container.to_owned(), false);
         logs.scripts.insert(key, LogScript::default());
         drop(logs);
         self.end(container);
     }
 
-    /// How many follow the log of `namespace/pod/container` now.
+    /// The current number of followers of the log of `namespace/pod/container`.
     pub fn followers(&self, container: &str) -> usize {
         let logs = self.state.logs.lock();
         logs.following.get(container).copied().unwrap_or_default()
     }
 
-    /// What was asked so far.
+    /// All requests so far.
     pub fn requests(&self) -> Vec<LogRequest> {
         self.state.logs.lock().requests.clone()
     }
 
-    /// How many requests were open at once, at most.
+    /// The largest number of concurrent requests so far.
     pub fn open_max(&self) -> usize {
         self.state.logs.lock().open_max
     }
@@ -201,8 +201,7 @@ async fn serve(
         while connections.try_join_next().is_some() {}
         let (acceptor, state) = (acceptor.clone(), Arc::clone(&state));
         connections.spawn(async move {
-            // A caller that does not like our certificate, or leaves, is its own
-            // business: tests provoke both.
+            // A client may reject the certificate or disconnect: tests provoke both.
             let Ok(tls) = acceptor.accept(tcp).await else {
                 return;
             };
@@ -221,7 +220,7 @@ async fn answer<B>(request: Request<B>, state: Arc<State>) -> Result<Response<Bo
     let selection = Selection::parse(request.uri().query().unwrap_or_default());
     let key = (container.to_owned(), selection.previous);
     let open = Open::enter(&state, container, &selection);
-    // Before the log is read: what is added from here on is not missed.
+    // Subscribed before the log is read, so that no later line is missed.
     let changes = state.changed.subscribe();
     let (script, ended) = {
         let logs = state.logs.lock();
@@ -229,7 +228,7 @@ async fn answer<B>(request: Request<B>, state: Arc<State>) -> Result<Response<Bo
         (logs.scripts.get(&key).cloned(), ended)
     };
     let Some(script) = script else {
-        // A kubelet's own words, for a container it does not know.
+        // The text of a kubelet for an unknown container.
         return Ok(error(400, "unable to retrieve container logs"));
     };
     sleep(script.delay).await;
@@ -237,11 +236,11 @@ async fn answer<B>(request: Request<B>, state: Arc<State>) -> Result<Response<Bo
         return Ok(error(*status, message));
     }
     let mut first = script.select(&selection);
-    let gives_up = script.gives_up.as_ref().filter(|_| selection.follow);
-    if let Some(words) = gives_up {
-        first.extend_from_slice(words.as_bytes());
+    let trailing_error = script.trailing_error.as_ref().filter(|_| selection.follow);
+    if let Some(text) = trailing_error {
+        first.extend_from_slice(text.as_bytes());
     }
-    let body: Body = if selection.follow && gives_up.is_none() {
+    let body: Body = if selection.follow && trailing_error.is_none() {
         StreamBody::new(Box::pin(follow(
             first,
             script.len(),
@@ -260,7 +259,7 @@ async fn answer<B>(request: Request<B>, state: Arc<State>) -> Result<Response<Bo
 
 fn follow(
     first: Vec<u8>,
-    seen: usize,
+    sent_lines: usize,
     key: (String, bool),
     ended: Option<u64>,
     timestamps: bool,
@@ -268,12 +267,12 @@ fn follow(
     open: Open,
 ) -> impl Stream<Item = Item> + Send {
     stream::unfold(
-        (Some(first), seen, changes),
-        move |(pending, seen, mut changes)| {
+        (Some(first), sent_lines, changes),
+        move |(pending, sent_lines, mut changes)| {
             let (state, key) = (Arc::clone(&open.state), key.clone());
             async move {
                 if let Some(text) = pending {
-                    return Some((frame(text), (None, seen, changes)));
+                    return Some((frame(text), (None, sent_lines, changes)));
                 }
                 loop {
                     changes.changed().await.ok()?;
@@ -284,8 +283,8 @@ fn follow(
                         }
                         logs.scripts.get(&key).cloned()?
                     };
-                    if script.len() > seen {
-                        let text = script.since(seen, timestamps);
+                    if script.len() > sent_lines {
+                        let text = script.since(sent_lines, timestamps);
                         return Some((frame(text), (None, script.len(), changes)));
                     }
                 }
@@ -297,7 +296,7 @@ fn follow(
 /// Counts a request while it is open.
 struct Open {
     state: Arc<State>,
-    /// The container whose log is followed, if it is.
+    /// The container of a request that follows its log.
     following: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Objects that tests create, with everything a reader of them may look at.
+//! Objects that tests create, with all fields that the server reads.
 
 use k8s_openapi::api::{
     apps::v1::Deployment,

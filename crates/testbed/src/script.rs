@@ -1,30 +1,29 @@
-//! What a container has logged, as a test wants it.
+//! The scripted log of a container.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use jiff::Timestamp;
 
-/// A log and how the node behaves when asked for it.
+/// A log, and how the node responds to requests for it.
 #[derive(Clone, Debug, Default)]
 pub struct LogScript {
     lines: Vec<Line>,
     pub(crate) delay: Duration,
     pub(crate) failure: Option<(u16, String)>,
-    pub(crate) gives_up: Option<String>,
+    pub(crate) trailing_error: Option<String>,
 }
 
 #[derive(Clone, Debug)]
 struct Line {
-    /// When it was written.
     at: Timestamp,
     text: Bytes,
 }
 
-/// Which part of a log is asked for; a kubelet's own parameters.
+/// The requested part of a log; the parameters are those of a kubelet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// Go on with new lines.
+    /// Continue with new lines.
     pub follow: bool,
     /// The container before the last restart.
     pub previous: bool,
@@ -32,11 +31,11 @@ pub struct Selection {
     pub timestamps: bool,
     /// Only the last lines.
     pub tail_lines: Option<usize>,
-    /// Stop after so many bytes.
+    /// The maximum number of bytes.
     pub limit_bytes: Option<usize>,
-    /// Only what is younger.
+    /// Only lines younger than this.
     pub since_seconds: Option<u64>,
-    /// Only what was written since.
+    /// Only lines written since this time.
     pub since_time: Option<Timestamp>,
 }
 
@@ -50,7 +49,7 @@ impl LogScript {
         })
     }
 
-    /// A log of one piece of bytes, of whatever kind.
+    /// A log of arbitrary bytes.
     pub fn bytes(text: impl Into<Bytes>) -> Self {
         let line = Line {
             at: Timestamp::now(),
@@ -62,7 +61,7 @@ impl LogScript {
         }
     }
 
-    /// Answers with an HTTP error instead.
+    /// Responds with an HTTP error instead of a log.
     pub fn failing(status: u16, message: &str) -> Self {
         Self {
             failure: Some((status, message.to_owned())),
@@ -70,25 +69,25 @@ impl LogScript {
         }
     }
 
-    /// Adds a line that is so old.
+    /// Adds a line of this age.
     #[must_use]
     pub fn line(mut self, age: Duration, text: &str) -> Self {
         self.push(age, text);
         self
     }
 
-    /// Waits before answering.
+    /// Delays the response.
     #[must_use]
     pub fn delayed(mut self, delay: Duration) -> Self {
         self.delay = delay;
         self
     }
 
-    /// Whoever follows it gets this at its end, as a kubelet says what went wrong after
-    /// it has answered with a 200: without a time.
+    /// Ends the log of a follower with this text and without a timestamp. A kubelet reports
+    /// an error that way after it has responded with a 200.
     #[must_use]
-    pub fn gives_up(mut self, words: &str) -> Self {
-        self.gives_up = Some(words.to_owned());
+    pub fn trailing_error(mut self, text: &str) -> Self {
+        self.trailing_error = Some(text.to_owned());
         self
     }
 
@@ -103,31 +102,31 @@ impl LogScript {
         self.lines.len()
     }
 
-    /// What a kubelet would answer: first the age, then the tail, then the limit,
+    /// The response of a kubelet: it applies the age first, then the tail, then the limit,
     /// which cuts the end.
-    pub(crate) fn select(&self, wanted: &Selection) -> Vec<u8> {
+    pub(crate) fn select(&self, selection: &Selection) -> Vec<u8> {
         let now = Timestamp::now();
-        let oldest = wanted
+        let oldest = selection
             .since_seconds
             .map(|limit| now - Duration::from_secs(limit));
         let young = |line: &&Line| {
             oldest.is_none_or(|oldest| line.at >= oldest)
-                && wanted.since_time.is_none_or(|oldest| line.at >= oldest)
+                && selection.since_time.is_none_or(|oldest| line.at >= oldest)
         };
         let kept: Vec<_> = self.lines.iter().filter(young).collect();
-        let skip = wanted
+        let skip = selection
             .tail_lines
             .map_or(0, |tail| kept.len().saturating_sub(tail));
-        let mut text = Self::print(kept.into_iter().skip(skip), wanted.timestamps);
-        if let Some(limit) = wanted.limit_bytes {
+        let mut text = Self::print(kept.into_iter().skip(skip), selection.timestamps);
+        if let Some(limit) = selection.limit_bytes {
             text.truncate(limit);
         }
         text
     }
 
-    /// What was added after the first `seen` lines.
-    pub(crate) fn since(&self, seen: usize, timestamps: bool) -> Vec<u8> {
-        Self::print(self.lines.iter().skip(seen), timestamps)
+    /// The lines after the first `skipped` lines.
+    pub(crate) fn since(&self, skipped: usize, timestamps: bool) -> Vec<u8> {
+        Self::print(self.lines.iter().skip(skipped), timestamps)
     }
 
     fn print<'a>(lines: impl Iterator<Item = &'a Line>, timestamps: bool) -> Vec<u8> {
@@ -147,20 +146,20 @@ impl LogScript {
 
 impl Selection {
     pub(crate) fn parse(query: &str) -> Self {
-        let mut wanted = Self::default();
+        let mut selection = Self::default();
         for (key, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
             match key {
-                "follow" => wanted.follow = value == "true",
-                "previous" => wanted.previous = value == "true",
-                "timestamps" => wanted.timestamps = value == "true",
-                "tailLines" => wanted.tail_lines = value.parse().ok(),
-                "limitBytes" => wanted.limit_bytes = value.parse().ok(),
-                "sinceSeconds" => wanted.since_seconds = value.parse().ok(),
-                "sinceTime" => wanted.since_time = value.replace("%3A", ":").parse().ok(),
+                "follow" => selection.follow = value == "true",
+                "previous" => selection.previous = value == "true",
+                "timestamps" => selection.timestamps = value == "true",
+                "tailLines" => selection.tail_lines = value.parse().ok(),
+                "limitBytes" => selection.limit_bytes = value.parse().ok(),
+                "sinceSeconds" => selection.since_seconds = value.parse().ok(),
+                "sinceTime" => selection.since_time = value.replace("%3A", ":").parse().ok(),
                 _ => {}
             }
         }
-        wanted
+        selection
     }
 }
 

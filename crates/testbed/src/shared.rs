@@ -18,9 +18,9 @@ pub struct Testbed {
     prod: OnceLock<Cluster>,
 }
 
-/// The testbed of this test binary, started by the first test that asks.
+/// The testbed of this test binary, started by the first test that needs it.
 ///
-/// `None` where this machine has no control plane: the test is skipped, and says so.
+/// `None` where this machine has no control plane: the test prints that and is skipped.
 ///
 /// # Panics
 ///
@@ -37,12 +37,12 @@ pub fn shared() -> Option<&'static Testbed> {
     }
 }
 
-/// Says why a test is skipped.
+/// Prints why a test is skipped.
 ///
 /// # Panics
 ///
 /// When `TESTBED_REQUIRED` is set.
-#[expect(clippy::print_stderr, reason = "a skipped test says so")]
+#[expect(clippy::print_stderr, reason = "a skipped test reports its reason")]
 pub fn skip(missing: &Missing) {
     let required = env::var_os(REQUIRED).is_some_and(|value| !value.is_empty());
     assert!(
@@ -60,14 +60,13 @@ impl Testbed {
         &self.dev
     }
 
-    /// A second cluster with nothing in common with the first; started when first
-    /// asked for.
+    /// A second cluster that shares nothing with the first; started on first use.
     pub fn prod(&self) -> &Cluster {
         self.prod
             .get_or_init(|| start("prod", &self.binaries, Options::default()))
     }
 
-    /// A cluster of one's own, to stop, freeze and kill.
+    /// A cluster for one test, which may stop, freeze and kill it.
     pub fn fresh(&self, name: &str, options: Options) -> Cluster {
         start(name, &self.binaries, options)
     }

@@ -1,10 +1,10 @@
-//! Who may do what in a testbed cluster.
+//! The users of a testbed cluster and their permissions.
 
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, RoleBinding};
 use kube::{Api, Client, api::PostParams};
 use serde_json::{Value, json};
 
-/// A user of the API server, known by a static token.
+/// A user of the API server, authenticated by a static token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum User {
     /// May do everything.
@@ -13,15 +13,15 @@ pub enum User {
     Reader,
     /// As [`User::Reader`], but only in the namespace `team-a`.
     TeamA,
-    /// As [`User::TeamA`], and may know which namespaces there are.
+    /// As [`User::TeamA`], and may list namespaces.
     TeamAAndNames,
     /// As [`User::Reader`], but not the logs of pods.
     NoLogs,
-    /// May do everything, and all it does stands in [`crate::Cluster::audit`].
+    /// May do everything; [`crate::Cluster::audit`] records its requests.
     Audited,
-    /// Is known and may do nothing.
-    Nobody,
-    /// Presents a token that the API server has never heard of.
+    /// Is authenticated and has no permissions.
+    Unprivileged,
+    /// Presents a token that the API server does not know.
     Unknown,
 }
 
@@ -35,10 +35,10 @@ impl User {
         Self::TeamAAndNames,
         Self::NoLogs,
         Self::Audited,
-        Self::Nobody,
+        Self::Unprivileged,
     ];
 
-    /// The name RBAC knows.
+    /// The name in RBAC bindings.
     pub fn name(self) -> &'static str {
         match self {
             Self::Admin => "admin",
@@ -47,7 +47,7 @@ impl User {
             Self::TeamAAndNames => "team-a-and-names",
             Self::NoLogs => "no-logs",
             Self::Audited => "audited",
-            Self::Nobody => "nobody",
+            Self::Unprivileged => "nobody",
             Self::Unknown => "unknown",
         }
     }
@@ -68,7 +68,7 @@ impl User {
     }
 }
 
-/// Creates the roles and bindings behind the users.
+/// Creates the roles and bindings of the users.
 pub(crate) async fn grant(client: &Client) -> kube::Result<()> {
     let read = ["get", "list", "watch"];
     let rules = |core: &[&str]| {

@@ -52,7 +52,7 @@ pub struct UnknownKind {
     nearest: String,
 }
 
-/// The longest word that is looked at.
+/// The longest word that is compared with the known kinds.
 const WORD_CHARS_MAX: usize = 63;
 
 // === impl Kind ===
@@ -118,7 +118,7 @@ impl Kind {
         self.resource().namespaced
     }
 
-    /// Whether it is known from what names it, and never read.
+    /// Whether objects of the kind are only known from references to them, and never read.
     pub fn is_reference(self) -> bool {
         matches!(
             self,
@@ -126,15 +126,15 @@ impl Kind {
         )
     }
 
-    /// The kind of an object as objects spell it, if it is of that group: somebody
-    /// else's kind may have the same name.
+    /// The kind with this exact name in the group of `api_version`: a custom resource of
+    /// another group may have the same name.
     pub fn exact(kind: &str, api_version: &str) -> Option<Self> {
         let (group, _version) = split_group_version(api_version);
         let mut all = Self::ALL.into_iter();
         all.find(|one| one.as_str() == kind && one.group() == group)
     }
 
-    /// The kind that a caller means, written as kubectl takes it.
+    /// Parses a kind as kubectl does: singular, plural, short name, with or without group.
     pub fn parse(word: &str) -> Result<Self, UnknownKind> {
         let lower = word.trim().to_lowercase();
         let (name, group) = lower.split_once('.').unwrap_or((&lower, ""));
@@ -160,7 +160,7 @@ impl fmt::Display for Kind {
 // === impl KindFilter ===
 
 impl KindFilter {
-    /// All of them.
+    /// A filter that matches all kinds.
     pub fn all() -> Self {
         Self::default()
     }
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn somebody_elses_kind_of_the_same_name_is_not_ours() {
+    fn a_kind_of_the_same_name_in_another_group_does_not_match() {
         assert_eq!(Kind::exact("Deployment", "apps/v1"), Some(Kind::Deployment));
         assert_eq!(Kind::exact("Pod", "v1"), Some(Kind::Pod));
         assert_eq!(Kind::exact("Service", "serving.knative.dev/v1"), None);

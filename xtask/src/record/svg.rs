@@ -1,9 +1,9 @@
-//! Lines of a terminal as a picture. It is dark on any page, and every line has the
-//! width that it should have, whatever font there is.
+//! Lines of a terminal as an SVG picture. It is dark on any page, and `textLength` gives
+//! every line its width with any font.
 
 use std::mem;
 
-/// Pixels of a cell, and around the text.
+/// The size of a cell and the padding, in pixels.
 const CELL: (f32, f32) = (7.85, 18.5);
 const MARGIN: f32 = 20.0;
 const BAR: f32 = 34.0;
@@ -11,7 +11,7 @@ const BAR: f32 = 34.0;
 const HEAD: &str = "<style>text{white-space:pre}.b{font-weight:bold}.d{fill:#8b949e}.r{fill:#ff7b72}.g{fill:#7ee787}\
 .y{fill:#e3b341}.c{fill:#79c0ff}</style>\n";
 
-/// How a piece of text looks.
+/// The style of a piece of text.
 #[derive(Clone, Copy, Default, PartialEq)]
 struct Style {
     bold: bool,

@@ -4,9 +4,9 @@ use regex::Regex;
 
 use crate::tree::{File, files_named};
 
-/// Places in code, outside tests and fixtures, where this is done.
-fn places(folder: &str, what: &str) -> Vec<String> {
-    let what = Regex::new(what).unwrap();
+/// The files with a line of code that matches a pattern, without tests and fixtures.
+fn files_matching(folder: &str, pattern: &str) -> Vec<String> {
+    let pattern = Regex::new(pattern).unwrap();
     let is_product = |file: &File| {
         !file.path.ends_with("tests.rs")
             && !file.path.ends_with("testing.rs")
@@ -18,7 +18,7 @@ fn places(folder: &str, what: &str) -> Vec<String> {
         let tests = "#[cfg(test)]\nmod tests {";
         let code = file.text.split(tests).next().unwrap_or_default();
         let mut lines = code.lines().map(str::trim_start);
-        if lines.any(|line| !line.starts_with("//") && what.is_match(line)) {
+        if lines.any(|line| !line.starts_with("//") && pattern.is_match(line)) {
             found.push(file.path);
         }
     }
@@ -26,44 +26,44 @@ fn places(folder: &str, what: &str) -> Vec<String> {
     found
 }
 
-/// Retry, record and count are made in one place of the library, and an outbox counts
-/// what it has to drop; no caller has a way to a client of its own.
+/// One module of the library retries, records and counts failed sends, and an outbox counts
+/// what it drops. No caller sends to a client by another path.
 #[test]
 fn no_call_site_handles_what_fails_and_nothing_stands_in_between() {
     let library = "crates/mcp-notify/src";
     assert_eq!(
-        places(library, r"\.abandoned\("),
+        files_matching(library, r"\.abandoned\("),
         ["crates/mcp-notify/src/delivery.rs"]
     );
     assert_eq!(
-        places(library, r"metrics\.failed\("),
+        files_matching(library, r"metrics\.failed\("),
         [
             "crates/mcp-notify/src/failure.rs",
             "crates/mcp-notify/src/outbox.rs"
         ]
     );
-    // What rmcp takes notifications with is named where a sink is made of it.
+    // Only the sink for rmcp's peer calls rmcp's own method.
     assert_eq!(
-        places(library, r"\.send_notification\("),
+        files_matching(library, r"\.send_notification\("),
         ["crates/mcp-notify/src/rmcp.rs"]
     );
     let around = r"\.send_notification\(|\.notify_(resource|tool|prompt|logging|progress)";
     for server in ["client", "core", "k8s", "server", "project", "kubecrier"] {
         let server = format!("crates/{server}/src");
-        assert_eq!(places(&server, around), [""; 0]);
+        assert_eq!(files_matching(&server, around), [""; 0]);
         assert_eq!(
-            places(&server, r"\bFailureReport\b|\bRetryPolicy\b"),
+            files_matching(&server, r"\bFailureReport\b|\bRetryPolicy\b"),
             [""; 0]
         );
-        // A sink of our own could become an interceptor.
+        // A sink in the server could become an interceptor.
         assert_eq!(
-            places(&server, r"impl.* (NotificationSink|SessionChannel) for"),
+            files_matching(&server, r"impl.* (NotificationSink|SessionChannel) for"),
             [""; 0]
         );
     }
-    // Every change of a resource is told through the one registry of subscribers.
+    // Every update of a resource is published through the one registry of subscribers.
     assert_eq!(
-        places("crates/server/src", r"ResourceUpdated::new\("),
+        files_matching("crates/server/src", r"ResourceUpdated::new\("),
         ["crates/server/src/resources.rs"]
     );
 }

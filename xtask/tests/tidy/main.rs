@@ -1,4 +1,4 @@
-//! House rules that no compiler knows, as ordinary tests.
+//! Rules of the project that no compiler checks, as ordinary tests.
 
 #![expect(clippy::unwrap_used, reason = "tests and what helps them")]
 

@@ -4,7 +4,7 @@ use regex::Regex;
 
 use crate::tree::{files, files_named, root};
 
-/// Past this there is a second idea in the file.
+/// A longer file should be split.
 const LINES_MAX: usize = 500;
 
 #[test]

@@ -1,4 +1,4 @@
-//! The trace: every requirement has a row, every row a proof that exists.
+//! Traceability: every requirement has a row, and every row names tests that exist.
 
 use std::{collections::BTreeSet, fs};
 
@@ -95,7 +95,7 @@ fn slug(heading: &str) -> String {
     kept.map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
-/// What passed before passes still, because all of it is run again for every change.
+/// `cargo xtask test` runs every test, so that no change breaks what passed before.
 #[test]
 fn every_test_there_is_runs_for_every_change() {
     let read = |path: &str| fs::read_to_string(root().join(path)).unwrap();
@@ -111,7 +111,7 @@ fn every_test_there_is_runs_for_every_change() {
             assert!(!file.text.contains(switch), "{}: {switch}", file.path);
         }
     }
-    // A file that no other names is not compiled, and neither are its tests.
+    // A file without a `mod` declaration is not compiled, and neither are its tests.
     let sources = files_named("", ".rs");
     let lost: Vec<_> = sources
         .iter()
@@ -123,10 +123,10 @@ fn every_test_there_is_runs_for_every_change() {
 
 /// Whether cargo finds the file by itself.
 fn is_root(path: &str) -> bool {
-    let place = Regex::new(
+    let root_file = Regex::new(
         r"(^|/)(src/(main|lib)|src/bin/\w+|(tests|examples|benches)/\w+|(tests|examples|benches)/\w+/main|build)\.rs$",
     );
-    place.unwrap().is_match(path)
+    root_file.unwrap().is_match(path)
 }
 
 fn is_named(path: &str, sources: &[File]) -> bool {

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A text file and where it lies, seen from the root.
+/// A text file and its path, relative to the root.
 pub(crate) struct File {
     pub(crate) path: String,
     pub(crate) text: String,
@@ -33,7 +33,7 @@ pub(crate) fn files(below: &str) -> Vec<File> {
     found.into_iter().filter_map(read).collect()
 }
 
-/// Those whose names end so.
+/// The text files whose names have this ending.
 pub(crate) fn files_named(below: &str, ending: &str) -> Vec<File> {
     let files: Vec<_> = files(below)
         .into_iter()

@@ -1,4 +1,4 @@
-//! What cargo cannot keep: which words a crate may use.
+//! Rules on the words that a crate may use, which cargo cannot enforce.
 
 use regex::Regex;
 

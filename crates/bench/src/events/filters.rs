@@ -10,20 +10,20 @@ use kubecrier_core::{
 
 use crate::process;
 
-/// Each event is shown to each filter.
+/// Each event is matched against each filter.
 const EVENTS: u32 = 100_000;
 const FILTERS: u32 = 100;
 
-/// What deciding costs.
+/// The cost of filter decisions.
 #[derive(Debug, serde::Serialize)]
 pub(crate) struct Decisions {
     pub(crate) made: u64,
-    /// So many of them were yes.
+    /// The number of decisions that admitted the event.
     pub(crate) admitted: u64,
     pub(crate) per_cpu_second: f64,
 }
 
-/// Decides on one core.
+/// Measures filter decisions on one core.
 pub(crate) fn measure() -> Result<Decisions> {
     let filters: Vec<Filters> = (0..FILTERS).map(filter).collect::<Result<_>>()?;
     let events: Vec<Event> = (0..EVENTS).map(event).collect();
@@ -35,7 +35,7 @@ pub(crate) fn measure() -> Result<Decisions> {
             admitted += u64::from(filter.admits(event) && filter.admits_labels(event));
         }
     }
-    // Never less than what the kernel's clock can tell.
+    // At least the resolution of the kernel's CPU clock.
     let seconds = (process::cpu_seconds(me)? - before).max(0.01);
     let made = u64::from(EVENTS) * u64::from(FILTERS);
     #[expect(clippy::cast_precision_loss, reason = "millions")]
@@ -47,7 +47,7 @@ pub(crate) fn measure() -> Result<Decisions> {
     })
 }
 
-/// Of every kind that can be asked for; most of them look at most of it.
+/// A filter of each form that a request can have; most forms examine most events.
 fn filter(nth: u32) -> Result<Filters> {
     let mut request = FilterRequest::default();
     match nth % 10 {
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_filters_say_yes_and_no() {
+    fn the_filters_admit_some_events_and_reject_others() {
         let filters: Vec<_> = (0..FILTERS).map(|nth| filter(nth).unwrap()).collect();
         let events: Vec<_> = (0..1000).map(event).collect();
         let admits = |filter: &Filters| {

@@ -10,8 +10,8 @@ use tokio::{
 /// Bytes per read.
 const READ_BYTES: usize = 64 * 1024;
 
-/// A connection to the server. Requests on it come one after another, and the last
-/// may be the stream.
+/// A connection to the server. Requests are sequential, and the last one may open the
+/// stream.
 pub(crate) struct Connection {
     socket: TcpStream,
     port: u16,
@@ -20,7 +20,7 @@ pub(crate) struct Connection {
     state: ChunkState,
 }
 
-/// An answer that has come whole.
+/// A complete response.
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) session: Option<String>,
@@ -42,7 +42,7 @@ enum ChunkState {
     Over,
 }
 
-/// The data in what was read, chunk by chunk.
+/// Iterates over the data of the chunks that were read.
 pub(crate) struct Body<'a> {
     connection: &'a mut Connection,
     at: usize,
@@ -51,7 +51,7 @@ pub(crate) struct Body<'a> {
 // === impl Connection ===
 
 impl Connection {
-    /// Connects; with a small buffer, a reader that stalls is felt soon.
+    /// Connects; with a small receive buffer, the server soon notices a stalled reader.
     pub(crate) async fn open(port: u16, receive_buffer: Option<u32>) -> Result<Self> {
         let socket = TcpSocket::new_v4()?;
         if let Some(bytes) = receive_buffer {
@@ -67,7 +67,7 @@ impl Connection {
         })
     }
 
-    /// `initialize` and `notifications/initialized`; the id of the session.
+    /// Sends `initialize` and `notifications/initialized`; returns the id of the session.
     pub(crate) async fn begin_session(&mut self) -> Result<String> {
         let begin = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}"#;
         let answer = self.post(None, begin).await?;
@@ -79,7 +79,7 @@ impl Connection {
         Ok(session)
     }
 
-    /// A POST, and its whole answer.
+    /// Sends a POST and reads the complete response.
     pub(crate) async fn post(&mut self, session: Option<&str>, body: &str) -> Result<Answer> {
         let head = format!(
             "content-type: application/json\r\ncontent-length: {}\r\n",
@@ -89,7 +89,7 @@ impl Connection {
         self.answer().await
     }
 
-    /// Sends a POST without reading its answer.
+    /// Sends a POST without reading the response.
     pub(crate) async fn send_post(&mut self, session: &str, body: &str) -> Result<()> {
         let head = format!(
             "content-type: application/json\r\ncontent-length: {}\r\n",
@@ -98,7 +98,7 @@ impl Connection {
         self.send("POST", Some(session), &head, body).await
     }
 
-    /// A GET of some other page, and its whole answer.
+    /// Sends a GET for a path outside MCP and reads the complete response.
     pub(crate) async fn get(&mut self, path: &str) -> Result<Answer> {
         let request = format!(
             "GET {path} HTTP/1.1\r\nhost: 127.0.0.1:{}\r\n\r\n",
@@ -108,19 +108,19 @@ impl Connection {
         self.answer().await
     }
 
-    /// Anything at all.
+    /// Writes raw bytes, which need not be a valid request.
     pub(crate) async fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.socket.write_all(bytes).await?;
         Ok(())
     }
 
-    /// A DELETE, and its whole answer.
+    /// Sends a DELETE and reads the complete response.
     pub(crate) async fn delete(&mut self, session: &str) -> Result<Answer> {
         self.send("DELETE", Some(session), "", "").await?;
         self.answer().await
     }
 
-    /// Opens the stream; from here on there is only that. The status if it is not
+    /// Opens the stream; the connection carries nothing else afterwards. A status other than
     /// 200 is an error.
     pub(crate) async fn open_stream(
         &mut self,
@@ -195,7 +195,7 @@ impl Connection {
         })
     }
 
-    /// Moves what has been read of the body.
+    /// Moves the part of the body that was read so far.
     pub(crate) fn take_body(&mut self, into: &mut Vec<u8>) -> Result<()> {
         let mut body = self.body();
         while let Some(data) = body.next()? {
@@ -204,12 +204,12 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether the body has come to its end.
+    /// Whether the body is complete.
     pub(crate) fn is_over(&self) -> bool {
         self.state == ChunkState::Over
     }
 
-    /// Waits for more; false at the end. Cancel-safe.
+    /// Reads more bytes; false at the end of the connection. Cancel-safe.
     pub(crate) async fn read(&mut self) -> Result<bool> {
         self.socket.readable().await?;
         self.input.reserve(READ_BYTES);
@@ -232,7 +232,7 @@ impl Connection {
 // === impl Body ===
 
 impl Body<'_> {
-    /// The next piece of data.
+    /// The next piece of the body.
     pub(crate) fn next(&mut self) -> Result<Option<&[u8]>> {
         loop {
             let Connection { input, state, .. } = &mut *self.connection;
@@ -286,7 +286,7 @@ impl Drop for Body<'_> {
     }
 }
 
-/// Bytes as people read them.
+/// Bytes as text, for search and for messages.
 pub(crate) fn text(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
     String::from_utf8_lossy(bytes)
 }

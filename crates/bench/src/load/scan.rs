@@ -1,21 +1,21 @@
-//! Finds events in the bytes of a stream without looking at most of them.
+//! Finds events in the bytes of a stream with substring searches, without parsing them.
 
 use memchr::memmem;
 
-/// Cuts bytes into events, whatever way they come.
+/// Splits bytes into events, however reads divide them.
 #[derive(Default)]
 pub(crate) struct Scanner {
-    /// The beginning of an event whose end has not come.
+    /// The beginning of an incomplete event.
     begun: Vec<u8>,
 }
 
 // === impl Scanner ===
 
 impl Scanner {
-    /// Hands over each event that is complete now.
+    /// Calls `event` for each event that is now complete.
     pub(crate) fn feed(&mut self, mut data: &[u8], mut event: impl FnMut(&[u8])) {
         if !self.begun.is_empty() {
-            // Its end may be cut in the middle, so look at both parts as one.
+            // The separator itself may be divided between two reads.
             let end = match (self.begun.last(), data.first()) {
                 (Some(b'\n'), Some(b'\n')) => Some(1),
                 _ => memmem::find(data, b"\n\n").map(|at| at + 2),
@@ -37,7 +37,7 @@ impl Scanner {
     }
 }
 
-/// The digits that stand right behind some text.
+/// Parses the number directly after the first occurrence of a text.
 pub(crate) fn number_after(event: &[u8], text: &[u8]) -> Option<u64> {
     let at = memmem::find(event, text)? + text.len();
     let digits = event[at..].iter().take_while(|byte| byte.is_ascii_digit());

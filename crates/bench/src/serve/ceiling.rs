@@ -21,7 +21,7 @@ use tokio::{sync::mpsc, task::JoinSet};
 use super::{Publisher, listen};
 use crate::message;
 
-/// As much as our own outbox holds.
+/// The capacity of the server's own outbox.
 const QUEUE: usize = 1024;
 
 pub(super) struct Ceiling {
@@ -66,7 +66,7 @@ impl Publisher for Ceiling {
                 "data: {{\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{params}}}\n\n"
             );
             let event = Bytes::from(event);
-            // What does not fit is missed, which the clients would say.
+            // A full queue drops the event; the clients would report it as missing.
             self.streams.lock().retain(|stream| {
                 !matches!(
                     stream.try_send(event.clone()),

@@ -63,7 +63,8 @@ impl ServerHandler for Handler {
 }
 
 impl Publisher for Stock {
-    /// One task per session, so that each is told in order and none waits for another.
+    /// One task per session: each session receives its messages in order, and no session
+    /// waits for another.
     #[expect(deprecated, reason = "the protocol versions with streams have it")]
     async fn publish(&mut self, numbers: Range<u64>) -> Result<()> {
         use rmcp::model::{LoggingLevel, LoggingMessageNotificationParam as Params};

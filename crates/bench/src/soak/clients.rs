@@ -9,7 +9,7 @@ use tokio::time::{Duration, Instant, sleep, timeout};
 use super::IDLE_TIMEOUT;
 use crate::load::http::{Connection, text};
 
-/// Everything but a stalled client is answered within this.
+/// An upper bound for every response, except to a stalled client.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 
 const LIST: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
@@ -56,8 +56,8 @@ const CLIENT_KINDS: [ClientKind; 8] = [
 ];
 
 /// Runs one behaviour after another until the wave is over.
-pub(super) async fn take_turns(client: SoakClient, seat: usize, wave: usize) -> Result<()> {
-    let mut turn = seat + wave;
+pub(super) async fn take_turns(client: SoakClient, index: usize, wave: usize) -> Result<()> {
+    let mut turn = index + wave;
     while Instant::now() < client.until {
         let kind = CLIENT_KINDS[turn % CLIENT_KINDS.len()];
         turn += 1;
@@ -86,70 +86,71 @@ impl SoakClient {
         }
     }
 
-    /// Asks, listens, says goodbye.
+    /// Sends requests, reads the stream, and ends the session with DELETE.
     async fn polite(&self) -> Result<()> {
-        let (mut asking, session) = self.begin().await?;
-        let mut listening = self.listen(&session, None).await?;
-        ask(&mut asking, &session).await?;
-        self.ids(&mut listening, 3).await?;
-        let ended = within(asking.delete(&session)).await?;
+        let (mut requests, session) = self.begin().await?;
+        let mut stream = self.open_stream(&session, None).await?;
+        list_tools(&mut requests, &session).await?;
+        self.ids(&mut stream, 3).await?;
+        let ended = within(requests.delete(&session)).await?;
         ensure!(ended.status == 202, "DELETE: {}", ended.status);
-        let after = within(asking.post(Some(&session), LIST)).await?;
+        let after = within(requests.post(Some(&session), LIST)).await?;
         ensure!(after.status == 404, "after DELETE: {}", after.status);
         self.counters.refused.bump(1);
         Ok(())
     }
 
-    /// Is gone without a word, in the middle of everything.
+    /// Closes its connections without ending the session, with a request in flight.
     async fn vanishing(&self) -> Result<()> {
-        let (mut asking, session) = self.begin().await?;
-        let _listening = self.listen(&session, None).await?;
-        asking.send_post(&session, LIST).await
+        let (mut requests, session) = self.begin().await?;
+        let _stream = self.open_stream(&session, None).await?;
+        requests.send_post(&session, LIST).await
     }
 
-    /// Loses its connection and resumes where it was.
+    /// Loses its stream and resumes with `Last-Event-ID`.
     async fn returning(&self) -> Result<()> {
-        let (mut asking, session) = self.begin().await?;
-        let mut listening = self.listen(&session, None).await?;
-        let seen = self.ids(&mut listening, 3).await?;
-        drop(listening);
-        let before_last = seen[seen.len() - 2];
-        let mut listening = self.listen(&session, Some(before_last)).await?;
-        let again = self.ids(&mut listening, 1).await?;
+        let (mut requests, session) = self.begin().await?;
+        let mut stream = self.open_stream(&session, None).await?;
+        let ids = self.ids(&mut stream, 3).await?;
+        drop(stream);
+        let before_last = ids[ids.len() - 2];
+        let mut stream = self.open_stream(&session, Some(before_last)).await?;
+        let again = self.ids(&mut stream, 1).await?;
         ensure!(
             again[0] == before_last + 1,
             "resumed after {before_last} with {again:?}"
         );
         self.counters.resumed.bump(1);
-        within(asking.delete(&session)).await?;
+        within(requests.delete(&session)).await?;
         Ok(())
     }
 
-    /// Asks much and reads nothing, and yet has its other requests answered.
+    /// Sends many requests without reading the responses; its other requests still succeed.
     async fn stalling(&self) -> Result<()> {
-        let mut deaf = Connection::open(self.port, Some(4096)).await?;
-        let session = within(deaf.begin_session()).await?;
-        let _listening = self.listen(&session, None).await?;
+        let mut unread = Connection::open(self.port, Some(4096)).await?;
+        let session = within(unread.begin_session()).await?;
+        let _stream = self.open_stream(&session, None).await?;
         for _ in 0..20 {
-            deaf.send_post(
-                &session,
-                r#"{"jsonrpc":"2.0","id":"deaf","method":"tools/list"}"#,
-            )
-            .await?;
+            unread
+                .send_post(
+                    &session,
+                    r#"{"jsonrpc":"2.0","id":"unread","method":"tools/list"}"#,
+                )
+                .await?;
         }
-        let mut asking = Connection::open(self.port, None).await?;
+        let mut requests = Connection::open(self.port, None).await?;
         for _ in 0..3 {
-            ask(&mut asking, &session).await?;
-            self.rest(Duration::from_millis(300)).await;
+            list_tools(&mut requests, &session).await?;
+            self.pause(Duration::from_millis(300)).await;
         }
         Ok(())
     }
 
-    /// Says nothing for too long.
+    /// Sends nothing until the session has expired.
     async fn idling(&self) -> Result<()> {
-        let (mut asking, session) = self.begin().await?;
+        let (mut requests, session) = self.begin().await?;
         sleep(IDLE_TIMEOUT * 2 + Duration::from_secs(1)).await;
-        let late = within(asking.post(Some(&session), LIST)).await?;
+        let late = within(requests.post(Some(&session), LIST)).await?;
         ensure!(
             late.status == 404,
             "after the idle timeout: {}",
@@ -159,11 +160,11 @@ impl SoakClient {
         Ok(())
     }
 
-    /// Opens a second stream: the first one ends.
+    /// Opens a second stream; the server ends the first one.
     async fn taking_over(&self) -> Result<()> {
-        let (mut asking, session) = self.begin().await?;
-        let mut old = self.listen(&session, None).await?;
-        let mut new = self.listen(&session, None).await?;
+        let (mut requests, session) = self.begin().await?;
+        let mut old = self.open_stream(&session, None).await?;
+        let mut new = self.open_stream(&session, None).await?;
         let farewell = within(async {
             let mut all = Vec::new();
             while !old.is_over() && old.read().await? {
@@ -177,8 +178,8 @@ impl SoakClient {
             "the older stream was not told: {}",
             text(&farewell)
         );
-        ask(&mut asking, &session).await?;
-        within(asking.delete(&session)).await?;
+        list_tools(&mut requests, &session).await?;
+        within(requests.delete(&session)).await?;
         within(async {
             while !new.is_over() && new.read().await? {
                 new.take_body(&mut Vec::new())?;
@@ -188,20 +189,20 @@ impl SoakClient {
         .await
     }
 
-    /// Sends what is no request at all.
+    /// Sends bytes that are no request.
     async fn babbling(&self, turn: usize) -> Result<()> {
         let mut connection = Connection::open(self.port, None).await?;
         let mut state = u64::try_from(turn)? + 1;
         let noise: Vec<u8> = (0..4096)
             .map(|_| {
-                // Noise enough, and the same each time.
+                // An xorshift generator: reproducible pseudo-random bytes.
                 state ^= state << 13;
                 state ^= state >> 7;
                 state ^= state << 17;
                 state.to_le_bytes()[0]
             })
             .collect();
-        // The server may close before it has read all of it.
+        // The server may close the connection before it has read everything.
         let _closed = connection.write(&noise).await;
         let mut other = Connection::open(self.port, None).await?;
         let answer = within(other.post(None, "{\"jsonrpc\":")).await?;
@@ -210,13 +211,13 @@ impl SoakClient {
         Ok(())
     }
 
-    /// Begins a request and never ends it.
+    /// Sends a part of a request and never completes it.
     async fn silent(&self) -> Result<()> {
         let mut connection = Connection::open(self.port, None).await?;
         connection
             .write(b"POST /mcp HTTP/1.1\r\nhost: local")
             .await?;
-        self.rest(Duration::from_secs(1)).await;
+        self.pause(Duration::from_secs(1)).await;
         Ok(())
     }
 
@@ -226,14 +227,14 @@ impl SoakClient {
         Ok((connection, session))
     }
 
-    async fn listen(&self, session: &str, after: Option<u64>) -> Result<Connection> {
+    async fn open_stream(&self, session: &str, after: Option<u64>) -> Result<Connection> {
         let mut connection = Connection::open(self.port, Some(4096)).await?;
         within(connection.open_stream(Some(session), after)).await?;
         self.counters.streams.bump(1);
         Ok(connection)
     }
 
-    /// The ids of the next events, which go up by one.
+    /// Reads the ids of the next events and checks that they are consecutive.
     async fn ids(&self, stream: &mut Connection, count: usize) -> Result<Vec<u64>> {
         let mut all = Vec::new();
         let ids = within(async {
@@ -258,13 +259,13 @@ impl SoakClient {
         Ok(ids)
     }
 
-    /// Waits, but not beyond the wave.
-    async fn rest(&self, time: Duration) {
+    /// Waits, at most until the end of the wave.
+    async fn pause(&self, time: Duration) {
         let _over = timeout(time, tokio::time::sleep_until(self.until)).await;
     }
 }
 
-async fn ask(connection: &mut Connection, session: &str) -> Result<()> {
+async fn list_tools(connection: &mut Connection, session: &str) -> Result<()> {
     let answer = within(connection.post(Some(session), LIST)).await?;
     ensure!(
         answer.status == 200 && text(&answer.body).contains("pods_list"),
@@ -282,8 +283,8 @@ async fn within<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
 // === impl Counters ===
 
 impl Counters {
-    /// A wave in which something never happened shows nothing about it.
-    pub(super) fn is_everything(&self) -> Result<()> {
+    /// Fails if a counter is zero: such a wave tested less than it should.
+    pub(super) fn check_complete(&self) -> Result<()> {
         let all = [
             &self.clients,
             &self.streams,

@@ -1,4 +1,4 @@
-//! The real binary, and what it says about itself.
+//! The real binary as a separate process, with the statistics that it reports.
 
 use std::{fs, path::Path, process::Stdio};
 
@@ -12,14 +12,14 @@ use tokio::{
     time::{Duration, timeout},
 };
 
-use super::{IDLE_TIMEOUT, Left};
+use super::{IDLE_TIMEOUT, ServerStats};
 use crate::{load::http::Connection, print_line, process};
 
-/// Longer than a start or a stop takes.
+/// An upper bound for the start and for the shutdown of the server.
 const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A running server with a kubeconfig of its own.
-pub(super) struct Server {
+pub(super) struct SoakServer {
     child: Child,
     pid: u32,
     port: u16,
@@ -27,9 +27,9 @@ pub(super) struct Server {
     log: JoinHandle<()>,
 }
 
-// === impl Server ===
+// === impl SoakServer ===
 
-impl Server {
+impl SoakServer {
     pub(super) async fn start(binary: &Path) -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let kubeconfig = folder.path().join("config");
@@ -53,8 +53,8 @@ impl Server {
         let pid = child.id().context("it has ended at once")?;
         let stderr = child.stderr.take().context("no stderr")?;
         let mut lines = BufReader::new(stderr).lines();
-        let port = timeout(TIMEOUT, port(&mut lines)).await??;
-        let log = tokio::task::spawn_local(watch(lines));
+        let port = timeout(TIMEOUT, read_port(&mut lines)).await??;
+        let log = tokio::task::spawn_local(print_errors(lines));
         Ok(Self {
             child,
             pid,
@@ -68,28 +68,29 @@ impl Server {
         self.port
     }
 
-    /// What the server has now.
-    pub(super) async fn left(&mut self) -> Result<Left> {
+    /// Reads the current sessions, tasks and memory of the server.
+    pub(super) async fn stats(&mut self) -> Result<ServerStats> {
         if let Some(status) = self.child.try_wait()? {
             anyhow::bail!("the server ended: {status}");
         }
-        // A connection of its own each time: it is part of every answer alike.
+        // A new connection for each read: all readings count it the same way.
         let mut connection = Connection::open(self.port, None).await?;
         let stats: Value = serde_json::from_slice(&connection.get("/stats").await?.body)?;
         let number = |key: &str| stats[key].as_u64().with_context(|| format!("no {key}"));
-        Ok(Left {
+        Ok(ServerStats {
             sessions: number("sessions")?,
             tasks: number("tasks")?,
             rss: process::rss_bytes(self.pid)?,
         })
     }
 
-    /// Has the server tell everybody: its tools name the contexts.
+    /// Changes the contexts of the kubeconfig, so that the server notifies all sessions: the
+    /// tool definitions list the contexts.
     pub(super) fn change_contexts(&self, change: usize) -> Result<()> {
         write_contexts(&self.folder.path().join("config"), change)
     }
 
-    /// Stops it as an operator would.
+    /// Stops the server with SIGTERM, as an operator would.
     pub(super) async fn stop(mut self) -> Result<()> {
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
         kill_process(pid.context("no pid")?, Signal::TERM)?;
@@ -102,7 +103,8 @@ impl Server {
     }
 }
 
-pub(crate) async fn port(lines: &mut Lines<BufReader<ChildStderr>>) -> Result<u16> {
+/// Reads log lines until one names the port that the server listens on.
+pub(crate) async fn read_port(lines: &mut Lines<BufReader<ChildStderr>>) -> Result<u16> {
     while let Some(line) = lines.next_line().await? {
         let rest = line.split("url=http://127.0.0.1:").nth(1);
         if let Some(port) = rest.and_then(|rest| rest.split('/').next()) {
@@ -112,8 +114,8 @@ pub(crate) async fn port(lines: &mut Lines<BufReader<ChildStderr>>) -> Result<u1
     anyhow::bail!("the server ended before it served")
 }
 
-/// What the server complains about is worth seeing.
-pub(crate) async fn watch(mut lines: Lines<BufReader<ChildStderr>>) {
+/// Prints the errors that the server logs.
+pub(crate) async fn print_errors(mut lines: Lines<BufReader<ChildStderr>>) {
     while let Ok(Some(line)) = lines.next_line().await {
         if line.contains("ERROR") {
             print_line(&line);
@@ -129,7 +131,7 @@ fn write_contexts(path: &Path, change: usize) -> Result<()> {
     for name in ["a".to_owned(), format!("b{change}")] {
         text += &format!("- {{name: {name}, context: {{cluster: c, user: u}}}}\n");
     }
-    // Never half a file.
+    // The rename is atomic: the server never reads a partial file.
     let next = path.with_extension("next");
     fs::write(&next, text)?;
     fs::rename(&next, path)?;

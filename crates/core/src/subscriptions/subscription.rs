@@ -12,7 +12,6 @@ use std::{
 use jiff::Timestamp;
 use mcp_notify::{MessageTemplate, ResourceRef, WeakSession};
 use parking_lot::Mutex;
-use serde::Serialize;
 use tokio::time::Instant;
 
 use super::{
@@ -22,7 +21,7 @@ use super::{
     payload::First,
 };
 use crate::{
-    Event, ResourceType,
+    Event, ResourceType, UpdateSummary,
     faults::{Dedup, FaultKey, FaultQueue, OnReport},
     filters::{Filters, Mode},
 };
@@ -45,18 +44,7 @@ pub trait UpdateSink: Send + Sync + 'static {
     fn is_subscribed(&self, uri: &str) -> bool;
 
     /// Notifies the subscribers of this resource.
-    fn notify_updated(&self, uri: &str, update: &FeedUpdate);
-}
-
-/// What has changed in a feed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct FeedUpdate {
-    /// Sequence number of the newest entry.
-    pub seq: u64,
-    /// Number of entries so far.
-    pub count: u64,
-    /// Summary of the newest entry in one line.
-    pub summary: String,
+    fn notify_updated(&self, uri: &str, update: &UpdateSummary);
 }
 
 /// An event subscription.
@@ -188,7 +176,7 @@ impl Subscription {
             self.push_messages(entries);
             let subscribed = |_: &&FeedEntry| self.deps.updates.is_subscribed(&self.uri);
             if let Some(newest) = newest.filter(subscribed) {
-                let update = FeedUpdate {
+                let update = UpdateSummary {
                     seq: newest.seq,
                     count: newest.seq,
                     summary: newest.item.summary(),

@@ -1,6 +1,6 @@
-//! Who wrote which fields of an object, and when: `metadata.managedFields`. It has
-//! names, never values. A time means that the writer then changed something among
-//! the fields that it owns.
+//! Changes by `metadata.managedFields`: which manager wrote which fields, and when. An entry
+//! has names, never values. Its time means that the manager then changed at least one of the
+//! fields that it owns.
 
 use std::collections::BTreeSet;
 
@@ -8,15 +8,15 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
 use serde_json::Value;
 
-use super::{Change, ChangeRow, line};
+use super::{ChangeKind, ChangeRow, truncated};
 
-/// Fields that are named; the rest is counted.
+/// Fields that are named; the others are counted.
 const NAMED_MAX: usize = 6;
 
-/// Fields of a hostile object that are looked at.
-const LOOKED_MAX: usize = 5000;
+/// Fields that are read of a hostile object.
+const SCANNED_MAX: usize = 5000;
 
-/// What was written to an object since then.
+/// The changes of an object since that time.
 pub(super) fn changes(kind: &str, meta: ObjectMeta, since: Timestamp) -> Vec<ChangeRow> {
     let object = format!("{kind}/{}", meta.name.as_deref().unwrap_or_default());
     let created = meta.creation_timestamp.map(|time| time.0);
@@ -28,31 +28,31 @@ pub(super) fn changes(kind: &str, meta: ObjectMeta, since: Timestamp) -> Vec<Cha
         change,
         object: object.clone(),
         by,
-        detail: line(detail),
+        detail: truncated(detail),
     };
     if let Some(at) = meta
         .deletion_timestamp
         .map(|time| time.0)
         .filter(|at| *at >= since)
     {
-        let held = meta.finalizers.unwrap_or_default().join(", ");
-        let detail = match held.as_str() {
+        let finalizers = meta.finalizers.unwrap_or_default().join(", ");
+        let detail = match finalizers.as_str() {
             "" => "is being deleted".to_owned(),
-            held => format!("is being deleted, held by {held}"),
+            finalizers => format!("is being deleted, held by {finalizers}"),
         };
-        rows.push(row(at, Change::Deleting, None, detail));
+        rows.push(row(at, ChangeKind::Deleting, None, detail));
     }
     if let (Some(at), true) = (created, is_new) {
-        let first = entries.iter().find(|entry| time(entry) == Some(at));
-        let by = first.and_then(|entry| entry.manager.clone());
-        rows.push(row(at, Change::Created, by, "is new".to_owned()));
+        let creator = entries.iter().find(|entry| written_at(entry) == Some(at));
+        let by = creator.and_then(|entry| entry.manager.clone());
+        rows.push(row(at, ChangeKind::Created, by, "is new".to_owned()));
     }
     for entry in entries {
-        // What controllers report is not what somebody decided.
+        // The status is a controller's report, not a decision.
         if entry.subresource.as_deref() == Some("status") {
             continue;
         }
-        let Some(at) = time(&entry).filter(|at| *at >= since) else {
+        let Some(at) = written_at(&entry).filter(|at| *at >= since) else {
             continue;
         };
         if is_new && created == Some(at) {
@@ -60,17 +60,17 @@ pub(super) fn changes(kind: &str, meta: ObjectMeta, since: Timestamp) -> Vec<Cha
         }
         let names = names(entry.fields_v1.as_ref().map(|fields| &fields.0));
         let change = match entry.subresource.as_deref() {
-            Some("scale") => Change::Scale,
-            _ if kind == "ConfigMap" => Change::Config,
-            _ if names.iter().map(String::as_str).eq(["spec.replicas"]) => Change::Scale,
-            _ => Change::Changed,
+            Some("scale") => ChangeKind::Scale,
+            _ if kind == "ConfigMap" => ChangeKind::Config,
+            _ if names.iter().map(String::as_str).eq(["spec.replicas"]) => ChangeKind::Scale,
+            _ => ChangeKind::Changed,
         };
         rows.push(row(at, change, entry.manager, summary(&names)));
     }
     rows
 }
 
-fn time(entry: &ManagedFieldsEntry) -> Option<Timestamp> {
+fn written_at(entry: &ManagedFieldsEntry) -> Option<Timestamp> {
     entry.time.as_ref().map(|time| time.0)
 }
 
@@ -85,15 +85,15 @@ fn summary(names: &BTreeSet<String>) -> String {
     }
 }
 
-/// The fields in a reader's words: `spec.replicas`, `image of app`, `data.app.yaml`.
+/// The fields as a person names them: `spec.replicas`, `image of app`, `data.app.yaml`.
 fn names(fields: Option<&Value>) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
-    for (field, below) in children(fields) {
+    for (field, subtree) in children(fields) {
         match field {
             "metadata" | "spec" | "data" | "binaryData" => {
-                for (part, below) in children(Some(below)) {
+                for (part, subtree) in children(Some(subtree)) {
                     match (field, part) {
-                        ("spec", "template" | "jobTemplate") => template(part, below, &mut names),
+                        ("spec", "template" | "jobTemplate") => template(part, subtree, &mut names),
                         _ => {
                             names.insert(format!("{field}.{part}"));
                         }
@@ -114,14 +114,14 @@ fn template(part: &str, fields: &Value, names: &mut BTreeSet<String>) {
         _ => &fields["f:spec"],
     };
     let before = names.len();
-    for (field, below) in children(Some(inner)) {
-        let entries = below.as_object().into_iter().flatten().take(LOOKED_MAX);
-        let containers = entries.filter_map(|(key, below)| Some((container(key)?, below)));
+    for (field, subtree) in children(Some(inner)) {
+        let entries = subtree.as_object().into_iter().flatten().take(SCANNED_MAX);
+        let containers = entries.filter_map(|(key, subtree)| Some((container(key)?, subtree)));
         let mut any = false;
-        for (name, below) in containers {
-            for (what, _) in children(Some(below)).filter(|(what, _)| *what != "name") {
+        for (name, subtree) in containers {
+            for (field, _) in children(Some(subtree)).filter(|(field, _)| *field != "name") {
                 any = true;
-                names.insert(format!("{what} of {name}"));
+                names.insert(format!("{field} of {name}"));
             }
         }
         if !any {
@@ -133,11 +133,11 @@ fn template(part: &str, fields: &Value, names: &mut BTreeSet<String>) {
     }
 }
 
-/// The fields below a field; the marks of the format are left out.
+/// The fields below a field, without the markers of the format (`.`, `k:`, `v:`).
 fn children(fields: Option<&Value>) -> impl Iterator<Item = (&str, &Value)> {
     let fields = fields.and_then(Value::as_object).into_iter().flatten();
-    let named = fields.filter_map(|(key, below)| Some((key.strip_prefix("f:")?, below)));
-    named.take(LOOKED_MAX)
+    let named = fields.filter_map(|(key, subtree)| Some((key.strip_prefix("f:")?, subtree)));
+    named.take(SCANNED_MAX)
 }
 
 /// `k:{"name":"app"}` is the container `app`.
@@ -153,15 +153,15 @@ mod tests {
 
     use super::*;
 
-    fn found(kind: &str, meta: Value) -> Vec<(Change, Option<String>, String)> {
+    fn change_fields(kind: &str, meta: Value) -> Vec<(ChangeKind, Option<String>, String)> {
         let meta = serde_json::from_value(meta).unwrap();
         let since = "2026-01-01T00:00:00Z".parse().unwrap();
         let rows = changes(kind, meta, since).into_iter();
         rows.map(|row| (row.change, row.by, row.detail)).collect()
     }
 
-    fn entry(by: &str, time: &str, subresource: &str, fields: Value) -> Value {
-        json!({"manager": by, "operation": "Update", "time": time, "subresource": subresource, "fieldsV1": fields})
+    fn entry(by: &str, written_at: &str, subresource: &str, fields: Value) -> Value {
+        json!({"manager": by, "operation": "Update", "time": written_at, "subresource": subresource, "fieldsV1": fields})
     }
 
     #[test]
@@ -169,7 +169,7 @@ mod tests {
         let image = json!({"f:spec": {"f:template": {"f:spec": {"f:containers": {
             "k:{\"name\":\"app\"}": {".": {}, "f:name": {}, "f:image": {}},
         }}}}});
-        let rows = found(
+        let rows = change_fields(
             "Deployment",
             json!({
                 "name": "web", "creationTimestamp": "2025-01-01T00:00:00Z",
@@ -183,12 +183,12 @@ mod tests {
         );
         let expected = [
             (
-                Change::Changed,
+                ChangeKind::Changed,
                 Some("kubectl-set".to_owned()),
                 "image of app".to_owned(),
             ),
             (
-                Change::Scale,
+                ChangeKind::Scale,
                 Some("kubectl".to_owned()),
                 "spec.replicas".to_owned(),
             ),
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn a_config_map_names_its_keys() {
         let fields = json!({"f:data": {".": {}, "f:app.yaml": {}, "f:b": {}}, "f:metadata": {"f:labels": {}}});
-        let rows = found(
+        let rows = change_fields(
             "ConfigMap",
             json!({
                 "name": "c", "creationTimestamp": "2025-01-01T00:00:00Z",
@@ -210,7 +210,7 @@ mod tests {
         assert_eq!(
             rows,
             [(
-                Change::Config,
+                ChangeKind::Config,
                 Some("kubectl-edit".to_owned()),
                 detail.to_owned()
             )]
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn what_is_new_or_going_is_told_once() {
-        let rows = found(
+        let rows = change_fields(
             "Service",
             json!({
                 "name": "s", "creationTimestamp": "2026-01-01T00:00:01Z",
@@ -229,12 +229,12 @@ mod tests {
         );
         let expected = [
             (
-                Change::Deleting,
+                ChangeKind::Deleting,
                 None,
                 "is being deleted, held by x/y".to_owned(),
             ),
             (
-                Change::Created,
+                ChangeKind::Created,
                 Some("helm".to_owned()),
                 "is new".to_owned(),
             ),
@@ -250,7 +250,7 @@ mod tests {
                 let inner = fields.take();
                 fields = json!({key.clone(): inner, "f:spec": {"f:template": {"f:spec": {key: {}}}}});
             }
-            let detail = line(summary(&names(Some(&fields))));
+            let detail = truncated(summary(&names(Some(&fields))));
             prop_assert!(!detail.is_empty() && detail.chars().count() <= super::super::DETAIL_CHARS_MAX + 3);
         }
     }

@@ -1,6 +1,5 @@
-//! Rollouts of Deployments: each revision has left a ReplicaSet behind, and two of
-//! them next to each other say what was changed. Values of variables are not told,
-//! only that they differ.
+//! Rollouts of Deployments: each revision leaves a ReplicaSet behind, and the diff of two
+//! consecutive ones is the change. Values of variables are not shown, only that they differ.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,21 +7,21 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use serde_json::{Map, Value};
 
-use super::{Change, ChangeRow, line};
+use super::{ChangeKind, ChangeRow, truncated};
 
 const REVISION: &str = "deployment.kubernetes.io/revision";
-const RESTARTED: &str = "kubectl.kubernetes.io/restartedAt";
+const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
 
 /// A revision of a Deployment.
 struct Revision {
     number: u64,
     created: Timestamp,
-    /// When its ReplicaSet was last written to, by whoever.
+    /// When any field manager last wrote to the ReplicaSet.
     written: Option<Timestamp>,
     template: Value,
 }
 
-/// The rollouts since then.
+/// The rollouts since that time.
 pub(super) fn of(sets: Vec<ReplicaSet>, since: Timestamp) -> Vec<ChangeRow> {
     let mut deployments: BTreeMap<String, Vec<Revision>> = BTreeMap::new();
     for set in sets {
@@ -31,7 +30,7 @@ pub(super) fn of(sets: Vec<ReplicaSet>, since: Timestamp) -> Vec<ChangeRow> {
         }
     }
     let rows = deployments.into_iter().flat_map(|(name, mut revisions)| {
-        revisions.sort_by_key(|one| one.number);
+        revisions.sort_by_key(|revision| revision.number);
         rollouts(&name, &revisions, since)
     });
     rows.collect()
@@ -40,7 +39,9 @@ pub(super) fn of(sets: Vec<ReplicaSet>, since: Timestamp) -> Vec<ChangeRow> {
 fn revision(set: ReplicaSet) -> Option<(String, Revision)> {
     let meta = set.metadata;
     let owners = meta.owner_references.unwrap_or_default();
-    let owner = owners.into_iter().find(|one| one.kind == "Deployment")?;
+    let owner = owners
+        .into_iter()
+        .find(|owner| owner.kind == "Deployment")?;
     let number = meta.annotations?.get(REVISION)?.parse().ok()?;
     let written = meta.managed_fields.into_iter().flatten();
     let written = written
@@ -57,91 +58,92 @@ fn revision(set: ReplicaSet) -> Option<(String, Revision)> {
 }
 
 fn rollouts(name: &str, revisions: &[Revision], since: Timestamp) -> Vec<ChangeRow> {
-    let each = revisions.iter().enumerate().filter_map(|(index, now)| {
+    let rows = revisions.iter().enumerate().filter_map(|(index, now)| {
         let before = index.checked_sub(1).map(|index| &revisions[index]);
         // A rollback takes an old ReplicaSet and gives it a new number.
-        let back = before.is_some_and(|before| before.created > now.created);
-        let at = if back { now.written? } else { now.created };
+        let rollback = before.is_some_and(|before| before.created > now.created);
+        let at = if rollback { now.written? } else { now.created };
         if at < since {
             return None;
         }
-        let what = match before {
-            Some(before) => difference(&before.template, &now.template),
+        let summary = match before {
+            Some(before) => diff(&before.template, &now.template),
             None => images(&now.template),
         };
-        let back = if back { " (rolled back)" } else { "" };
+        let rollback = if rollback { " (rolled back)" } else { "" };
         Some(ChangeRow {
             at,
-            change: Change::Rollout,
+            change: ChangeKind::Rollout,
             object: format!("Deployment/{name}"),
             by: None,
-            detail: line(format!("revision {}{back}: {what}", now.number)),
+            detail: truncated(format!("revision {}{rollback}: {summary}", now.number)),
         })
     });
-    each.collect()
+    rows.collect()
 }
 
 fn images(template: &Value) -> String {
-    let each = containers(template).into_iter();
-    let each = each.map(|(name, one)| format!("image of {name} is {}", text(&one["image"])));
-    each.collect::<Vec<_>>().join("; ")
+    let images = containers(template).into_iter();
+    let images =
+        images.map(|(name, entry)| format!("image of {name} is {}", image_name(&entry["image"])));
+    images.collect::<Vec<_>>().join("; ")
 }
 
-/// What is not the same in two templates.
-fn difference(before: &Value, now: &Value) -> String {
-    let mut told = Vec::new();
+/// The differences between two pod templates.
+fn diff(before: &Value, now: &Value) -> String {
+    let mut parts = Vec::new();
     let (old, new) = (containers(before), containers(now));
     for (name, now) in &new {
         let Some(before) = old.get(name) else {
-            told.push(format!(
+            parts.push(format!(
                 "container {name} is new, image {}",
-                text(&now["image"])
+                image_name(&now["image"])
             ));
             continue;
         };
         if before["image"] != now["image"] {
-            let (before, now) = (text(&before["image"]), text(&now["image"]));
-            told.push(format!("image of {name} {before} -> {now}"));
+            let (before, now) = (image_name(&before["image"]), image_name(&now["image"]));
+            parts.push(format!("image of {name} {before} -> {now}"));
         }
-        let others = differing(before, now);
+        let others = differing_keys(before, now);
         let others: Vec<_> = others
             .into_iter()
             .filter(|field| field != "image")
             .collect();
         if !others.is_empty() {
-            told.push(format!("{} of {name}", others.join(", ")));
+            parts.push(format!("{} of {name}", others.join(", ")));
         }
     }
-    let gone = old.keys().filter(|name| !new.contains_key(*name));
-    told.extend(gone.map(|name| format!("container {name} is gone")));
-    let spec = differing(&before["spec"], &now["spec"]).into_iter();
-    told.extend(spec.filter(|field| field != "containers" && field != "initContainers"));
-    let notes = |template: &Value| template["metadata"]["annotations"].clone();
-    let notes = differing(&notes(before), &notes(now));
-    if notes.contains(RESTARTED) {
-        told.push("restart asked for".to_owned());
+    let removed = old.keys().filter(|name| !new.contains_key(*name));
+    parts.extend(removed.map(|name| format!("container {name} is gone")));
+    let spec = differing_keys(&before["spec"], &now["spec"]).into_iter();
+    parts.extend(spec.filter(|field| field != "containers" && field != "initContainers"));
+    let annotations = |template: &Value| template["metadata"]["annotations"].clone();
+    let annotations = differing_keys(&annotations(before), &annotations(now));
+    if annotations.contains(RESTARTED_AT) {
+        parts.push("restart asked for".to_owned());
     }
-    told.extend(
-        notes
+    parts.extend(
+        annotations
             .into_iter()
-            .filter(|key| key != RESTARTED)
+            .filter(|key| key != RESTARTED_AT)
             .map(|key| format!("annotation {key}")),
     );
-    if told.is_empty() {
-        told.push("the same template".to_owned());
+    if parts.is_empty() {
+        parts.push("the same template".to_owned());
     }
-    told.join("; ")
+    parts.join("; ")
 }
 
 fn containers(template: &Value) -> BTreeMap<&str, &Value> {
     let lists = ["containers", "initContainers"].map(|list| template["spec"][list].as_array());
     let all = lists.into_iter().flatten().flatten();
-    all.filter_map(|one| Some((one["name"].as_str()?, one)))
+    all.filter_map(|entry| Some((entry["name"].as_str()?, entry)))
         .collect()
 }
 
 /// The keys under which two objects differ.
-fn differing(before: &Value, now: &Value) -> BTreeSet<String> {
+fn differing_keys(before: &Value, now: &Value) -> BTreeSet<String> {
     let none = Map::new();
     let (before, now) = (
         before.as_object().unwrap_or(&none),
@@ -153,7 +155,7 @@ fn differing(before: &Value, now: &Value) -> BTreeSet<String> {
         .collect()
 }
 
-fn text(value: &Value) -> &str {
+fn image_name(value: &Value) -> &str {
     value.as_str().unwrap_or("none")
 }
 
@@ -181,7 +183,7 @@ mod tests {
         json!({"spec": {"containers": [app]}})
     }
 
-    fn told(sets: Vec<ReplicaSet>) -> Vec<String> {
+    fn details(sets: Vec<ReplicaSet>) -> Vec<String> {
         let since = "2026-01-01T00:00:00Z".parse().unwrap();
         of(sets, since).into_iter().map(|row| row.detail).collect()
     }
@@ -202,9 +204,9 @@ mod tests {
             "revision 9: image of app app:1 -> app:2",
             "revision 10: env of app",
         ];
-        assert_eq!(told(sets), expected);
+        assert_eq!(details(sets), expected);
         assert_eq!(
-            told(vec![set(1, t1, t1, with("app:1", "x"))]),
+            details(vec![set(1, t1, t1, with("app:1", "x"))]),
             ["revision 1: image of app is app:1"]
         );
     }
@@ -224,20 +226,20 @@ mod tests {
             "revision 2: image of app is app:2",
             "revision 3 (rolled back): image of app app:2 -> app:1",
         ];
-        assert_eq!(told(sets), expected);
+        assert_eq!(details(sets), expected);
     }
 
     #[test]
     fn restarts_and_other_parts_of_a_template_are_named() {
         let plain = json!({"spec": {"containers": [{"name": "a", "image": "i"}]}});
         let mut other = plain.clone();
-        other["metadata"] = json!({"annotations": {RESTARTED: "now", "sum": "1"}});
+        other["metadata"] = json!({"annotations": {RESTARTED_AT: "now", "sum": "1"}});
         other["spec"]["nodeSelector"] = json!({"a": "b"});
         other["spec"]["initContainers"] = json!([{"name": "b", "image": "j"}]);
         let expected =
             "container b is new, image j; nodeSelector; restart asked for; annotation sum";
-        assert_eq!(difference(&plain, &other), expected);
-        assert_eq!(difference(&plain, &plain), "the same template");
-        assert_eq!(difference(&json!(null), &json!([1])), "the same template");
+        assert_eq!(diff(&plain, &other), expected);
+        assert_eq!(diff(&plain, &plain), "the same template");
+        assert_eq!(diff(&json!(null), &json!([1])), "the same template");
     }
 }

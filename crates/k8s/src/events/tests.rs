@@ -105,6 +105,6 @@ proptest! {
         expected.sort_unstable_by_key(|second| Reverse(*second));
         expected.truncate(limit);
         prop_assert_eq!(shown, expected);
-        prop_assert_eq!(page.more, More::Exactly(seconds.len().saturating_sub(limit)));
+        prop_assert_eq!(page.more, Remaining::Exactly(seconds.len().saturating_sub(limit)));
     }
 }

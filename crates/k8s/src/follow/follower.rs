@@ -14,9 +14,9 @@ use std::{convert::Infallible, future::Future};
 use tokio::time::{Duration, Instant, sleep, sleep_until, timeout};
 
 use super::{
-    lines::{Bytes, Lines},
-    position::{LogPosition, dated},
-    source::{ContainerRun, ContainerState, LogSource, Part},
+    lines::{Lines, LogStream},
+    position::{LogPosition, split_timestamp},
+    source::{ContainerRun, ContainerState, LogSection, LogSource},
     updates::{LogState, LogUpdate, PendingUpdate},
 };
 use crate::error::{ClusterError, ErrorKind};
@@ -28,137 +28,136 @@ const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_sec
 /// A stream that ended sooner than this waits before the next one.
 const MIN_STREAM_LIFETIME: Duration = Duration::from_secs(1);
 
-/// A stream that says nothing for so long is opened again: it may be dead.
-const QUIET: Duration = Duration::from_mins(2);
+/// A stream without a line for this long is opened again: the connection may be dead.
+const IDLE_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// What a run wrote before it ended is read within this.
-const PREVIOUS_WITHIN: Duration = Duration::from_secs(10);
+/// The deadline for reading the log of the previous run.
+const PREVIOUS_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Last words that cannot be had are asked for so many times: the run that goes on
-/// must not wait for ever.
-const PREVIOUS_TRIES: usize = 5;
+/// Attempts to read the log of the previous run: the current run must not wait for ever.
+const PREVIOUS_ATTEMPTS_MAX: usize = 5;
 
-/// LogFollows one log.
+/// Follows one log.
 pub(super) struct LogFollower<S, T> {
     source: S,
-    out: UpdateWriter<T>,
+    writer: UpdateWriter<T>,
     position: LogPosition,
-    /// Where new lines begin is known.
+    /// Whether the position where new lines begin is known.
     anchored: bool,
     /// The run that was followed last.
-    known: Option<ContainerRun>,
-    /// A run that has ended and was read to its end.
+    last_run: Option<ContainerRun>,
+    /// A run that has ended and whose log was read to its end.
     drained: Option<ContainerRun>,
-    /// A stream has ended, not broken: what it did not say may be in the log of the
-    /// run before, and the API server may not know yet that there is a new one.
+    /// Whether a stream has ended without an error: further lines may be in the log of the
+    /// previous run, and the API server may not report the new run yet.
     ended: bool,
     failures: u32,
-    /// How often the log of the run before could not be had.
-    unread: usize,
+    /// Failed attempts to read the log of the previous run.
+    previous_failures: usize,
 }
 
-/// What goes out, in time.
+/// Publishes updates when they are due.
 struct UpdateWriter<T> {
     pending: PendingUpdate,
-    tell: T,
+    on_update: T,
     redact: LineRedactor,
     redactor: Redactor,
     metrics: FollowMetrics,
 }
 
-/// What came of a stream.
+/// The outcome of a stream.
 #[derive(Default)]
 struct StreamOutcome {
-    /// How many lines were new.
+    /// Number of new lines.
     lines: usize,
-    /// What it said last, if that was not the workload's.
+    /// The last message of the kubelet itself, if the stream ended with one.
     kubelet_message: Option<String>,
 }
 
 // === impl LogFollower ===
 
 impl<S: LogSource, T: Fn(&LogUpdate)> LogFollower<S, T> {
-    pub(super) fn new(source: S, redactor: Redactor, metrics: FollowMetrics, tell: T) -> Self {
+    pub(super) fn new(source: S, redactor: Redactor, metrics: FollowMetrics, on_update: T) -> Self {
         Self {
             source,
-            out: UpdateWriter {
+            writer: UpdateWriter {
                 pending: PendingUpdate::new(),
-                tell,
+                on_update,
                 redact: redactor.lines(),
                 redactor,
                 metrics,
             },
             position: LogPosition::default(),
             anchored: false,
-            known: None,
+            last_run: None,
             drained: None,
             ended: false,
             failures: 0,
-            unread: 0,
+            previous_failures: 0,
         }
     }
 
-    /// LogFollows until it is dropped.
+    /// Follows the log until the future is dropped.
     pub(super) async fn run(mut self) -> Infallible {
         loop {
-            if let Err(error) = self.once().await {
+            if let Err(error) = self.follow_once().await {
                 let hint = error.hint().map(|hint| format!("; {hint}"));
                 let note = format!("{error}{}", hint.unwrap_or_default());
-                // A kubelet's own words may have secrets in them, too.
-                let note = self.out.redactor.workload(&note).into_owned();
+                // A message of the kubelet may contain secrets, too.
+                let note = self.writer.redactor.workload(&note).into_owned();
                 tracing::debug!(%error, "a log cannot be followed");
                 self.failures += 1;
-                self.out.pending.fails(error.kind(), note);
+                self.writer.pending.set_failing(error.kind(), note);
             }
             let delay = BACKOFF.delay(self.failures);
-            self.out.while_writing(sleep(delay)).await;
+            self.writer.while_writing(sleep(delay)).await;
         }
     }
 
-    /// One look, and what follows from it.
-    async fn once(&mut self) -> Result<(), ClusterError> {
-        let look = self.out.while_writing(self.source.container()).await?;
-        let (run, not_running) = match look {
+    /// Reads the state of the container once, and follows its log until the stream ends.
+    async fn follow_once(&mut self) -> Result<(), ClusterError> {
+        let container = self.writer.while_writing(self.source.container()).await?;
+        let (run, not_running) = match container {
             ContainerState::Gone => {
-                self.rest(LogState::Gone, "the pod is gone".to_owned());
+                self.wait_in_state(LogState::Gone, "the pod is gone".to_owned());
                 return Ok(());
             }
             ContainerState::NoContainer(names) => {
                 let names = names.join(", ");
                 let note = format!("the pod has no such container; its containers are: {names}");
-                self.rest(LogState::Failing, note);
+                self.wait_in_state(LogState::Failing, note);
                 return Ok(());
             }
             ContainerState::Present { run, not_running } => (run, not_running),
         };
         self.anchor().await?;
-        let note = self.changed_run(&run).await?;
-        if let Some(why) = &not_running
+        let note = self.read_previous_run(&run).await?;
+        if let Some(reason) = &not_running
             && self.drained.as_ref() == Some(&run)
         {
-            self.rest(
+            self.wait_in_state(
                 LogState::Waiting,
-                format!("the container does not run: {why}"),
+                format!("the container does not run: {reason}"),
             );
             return Ok(());
         }
-        let opening = self.source.open(Part::Follow(self.position.since()));
-        let stream = match self.out.while_writing(opening).await {
+        let opening = self.source.open(LogSection::Follow(self.position.since()));
+        let stream = match self.writer.while_writing(opening).await {
             Ok(stream) => stream,
             Err(error) => {
-                // A container that has not begun has no log.
-                let Some(why) = not_running else {
+                // A container that has not started has no log.
+                let Some(reason) = not_running else {
                     return Err(error);
                 };
-                self.rest(
+                self.wait_in_state(
                     LogState::Waiting,
-                    format!("the container does not run: {why}"),
+                    format!("the container does not run: {reason}"),
                 );
                 return Ok(());
             }
         };
         if not_running.is_none() || note.is_some() {
-            self.out.pending.stands(LogState::Following, note);
+            self.writer.pending.set_state(LogState::Following, note);
         }
         let began = Instant::now();
         let StreamOutcome {
@@ -180,22 +179,26 @@ impl<S: LogSource, T: Fn(&LogUpdate)> LogFollower<S, T> {
         Ok(())
     }
 
-    fn rest(&mut self, state: LogState, note: String) {
+    fn wait_in_state(&mut self, state: LogState, note: String) {
         self.failures += 1;
-        self.out.pending.stands(state, Some(note));
+        self.writer.pending.set_state(state, Some(note));
     }
 
-    /// What is there now is not new.
+    /// Sets the position to the end of the log: existing lines are not new.
     async fn anchor(&mut self) -> Result<(), ClusterError> {
         if self.anchored {
             return Ok(());
         }
-        match self.out.while_writing(self.source.open(Part::Last)).await {
+        match self
+            .writer
+            .while_writing(self.source.open(LogSection::Last))
+            .await
+        {
             Ok(stream) => {
                 let mut lines = Lines::new(stream);
-                let last = timeout(PREVIOUS_WITHIN, lines.next());
-                // Without knowing where the log ends, all of it would be told as new.
-                let last = match self.out.while_writing(last).await {
+                let last = timeout(PREVIOUS_TIMEOUT, lines.next());
+                // Without the end of the log, all its lines would be published as new.
+                let last = match self.writer.while_writing(last).await {
                     Ok(Ok(last)) => last,
                     Ok(Err(error)) => return Err(failed(ErrorKind::Other, error.to_string())),
                     Err(_elapsed) => {
@@ -203,13 +206,13 @@ impl<S: LogSource, T: Fn(&LogUpdate)> LogFollower<S, T> {
                         return Err(failed(ErrorKind::Timeout, text));
                     }
                 };
-                match last.as_deref().map(dated) {
-                    Some((Some(time), _)) => self.position.saw(time),
+                match last.as_deref().map(split_timestamp) {
+                    Some((Some(time), _)) => self.position.advance(time),
                     Some((None, text)) => return Err(failed(ErrorKind::Other, text.to_owned())),
                     None => {}
                 }
             }
-            // It has not begun: everything will be new.
+            // The container has not started: every line will be new.
             Err(error) if error.kind() == ErrorKind::Invalid => {}
             Err(error) => return Err(error),
         }
@@ -217,43 +220,46 @@ impl<S: LogSource, T: Fn(&LogUpdate)> LogFollower<S, T> {
         Ok(())
     }
 
-    /// Whether it is another run than the one that was followed; then what that one
-    /// wrote last is read first.
-    async fn changed_run(&mut self, run: &ContainerRun) -> Result<Option<String>, ClusterError> {
-        let Some(known) = self.known.replace(run.clone()) else {
+    /// Reads the rest of the previous run's log if the container has another run than the one
+    /// that was followed. Returns a note for the change.
+    async fn read_previous_run(
+        &mut self,
+        run: &ContainerRun,
+    ) -> Result<Option<String>, ClusterError> {
+        let Some(last_run) = self.last_run.replace(run.clone()) else {
             return Ok(None);
         };
         let ended = std::mem::take(&mut self.ended);
-        if known == *run && (!ended || self.position.since().is_none()) {
-            // If it has said nothing yet, whatever the run before said is old.
+        if last_run == *run && (!ended || self.position.since().is_none()) {
+            // Without a line of this run, the lines of the previous run are old.
             return Ok(None);
         }
-        if known.uid != run.uid {
-            // Another node may have another clock.
+        if last_run.uid != run.uid {
+            // The node of another pod may have another clock.
             self.position = LogPosition::default();
             self.failures = 0;
             return Ok(Some("another pod of that name has begun".to_owned()));
         }
-        let part = Part::Previous(self.position.since());
-        match self.out.while_writing(self.source.open(part)).await {
+        let section = LogSection::Previous(self.position.since());
+        match self.writer.while_writing(self.source.open(section)).await {
             Ok(stream) => {
-                // What can be had is had.
-                let reading = timeout(PREVIOUS_WITHIN, self.follow(stream));
+                // A partial read is good enough.
+                let reading = timeout(PREVIOUS_TIMEOUT, self.follow(stream));
                 let _read_or_not = reading.await;
                 self.ended = false;
             }
-            // A run may have left no log.
+            // A run may leave no log.
             Err(error) if error.kind() == ErrorKind::Invalid => {}
-            Err(error) if self.unread < PREVIOUS_TRIES => {
-                self.unread += 1;
-                self.known = Some(known);
+            Err(error) if self.previous_failures < PREVIOUS_ATTEMPTS_MAX => {
+                self.previous_failures += 1;
+                self.last_run = Some(last_run);
                 self.ended = ended;
                 return Err(error);
             }
             Err(error) => tracing::debug!(%error, "what a run wrote last cannot be had"),
         }
-        self.unread = 0;
-        if known == *run {
+        self.previous_failures = 0;
+        if last_run == *run {
             return Ok(None);
         }
         self.failures = 0;
@@ -263,39 +269,39 @@ impl<S: LogSource, T: Fn(&LogUpdate)> LogFollower<S, T> {
         )))
     }
 
-    /// Tells what a stream says until it ends, or says nothing for too long.
-    async fn follow(&mut self, stream: Bytes) -> StreamOutcome {
-        self.out.metrics.opened();
+    /// Publishes the lines of a stream until it ends or is idle for too long.
+    async fn follow(&mut self, stream: LogStream) -> StreamOutcome {
+        self.writer.metrics.opened();
         let mut lines = Lines::new(stream);
-        let mut reopened = self.position.reopened();
-        let mut followed = StreamOutcome::default();
+        let mut replay_filter = self.position.replay_filter();
+        let mut outcome = StreamOutcome::default();
         loop {
-            let next = timeout(QUIET, lines.next());
-            let line = match self.out.while_writing(next).await {
+            let next = timeout(IDLE_TIMEOUT, lines.next());
+            let line = match self.writer.while_writing(next).await {
                 Ok(Ok(Some(line))) => line,
                 end => {
                     self.ended = matches!(end, Ok(Ok(None)));
-                    return followed;
+                    return outcome;
                 }
             };
-            let (Some(time), text) = dated(&line) else {
-                // Times were asked for: this is a kubelet's own word on why it ends, or
-                // the rest of a line that began before the time that was asked for.
-                followed.kubelet_message = Some(line);
+            let (Some(time), text) = split_timestamp(&line) else {
+                // Timestamps were requested: a line without one is a message of the kubelet
+                // on why the stream ends, or the rest of a line before `sinceTime`.
+                outcome.kubelet_message = Some(line);
                 continue;
             };
-            followed.kubelet_message = None;
-            if !reopened.is_new(time) {
+            outcome.kubelet_message = None;
+            if !replay_filter.is_new(time) {
                 continue;
             }
-            self.position.saw(time);
-            followed.lines += 1;
-            self.out.line(text);
+            self.position.advance(time);
+            outcome.lines += 1;
+            self.writer.line(text);
         }
     }
 }
 
-/// A log that was opened and cannot be read.
+/// The error of a log that was opened and cannot be read.
 fn failed(kind: ErrorKind, reason: String) -> ClusterError {
     ClusterError::new(kind, "the log cannot be read", reason, None)
 }
@@ -305,18 +311,18 @@ fn failed(kind: ErrorKind, reason: String) -> ClusterError {
 impl<T: Fn(&LogUpdate)> UpdateWriter<T> {
     fn line(&mut self, text: &str) {
         self.metrics.line();
-        // One line may have become several.
+        // The redactor may make several lines of one.
         for line in self.redact.clean(text).split('\n') {
-            self.pending.line(line);
+            self.pending.push_line(line);
         }
     }
 
-    /// Waits for something, and tells what is due while_writing.
+    /// Waits for `work`, and publishes updates that become due meanwhile.
     async fn while_writing<F: Future>(&mut self, work: F) -> F::Output {
         let mut work = std::pin::pin!(work);
         loop {
             let due = self.pending.due();
-            let tell = async {
+            let publish_due = async {
                 match due {
                     Some(due) => sleep_until(due).await,
                     None => std::future::pending().await,
@@ -324,9 +330,9 @@ impl<T: Fn(&LogUpdate)> UpdateWriter<T> {
             };
             tokio::select! {
                 biased;
-                () = tell => {
+                () = publish_due => {
                     let update = self.pending.take();
-                    (self.tell)(&update);
+                    (self.on_update)(&update);
                 }
                 done = &mut work => return done,
             }

@@ -1,51 +1,50 @@
-//! A stream of bytes, line by line, with a limit and without losing any to a
-//! cancellation.
+//! A log stream, line by line, with a limit on each line. A cancelled read loses nothing.
 
 use std::{io, pin::Pin};
 
 use futures_util::{AsyncBufRead, AsyncBufReadExt};
 
-/// A longer line is cut: it is data, and no reader wants it whole.
+/// A longer line is truncated: it is data, and not useful as a whole.
 const LINE_BYTES_MAX: usize = 16 * 1024;
 
-/// What a log is read from.
-pub(super) type Bytes = Pin<Box<dyn AsyncBufRead + Send>>;
+/// The response body of a log request.
+pub(super) type LogStream = Pin<Box<dyn AsyncBufRead + Send>>;
 
-/// Hands out lines.
+/// Splits a stream into lines.
 pub(super) struct Lines {
-    from: Bytes,
+    stream: LogStream,
     line: Vec<u8>,
 }
 
 // === impl Lines ===
 
 impl Lines {
-    pub(super) fn new(from: Bytes) -> Self {
+    pub(super) fn new(stream: LogStream) -> Self {
         Self {
-            from,
+            stream,
             line: Vec::new(),
         }
     }
 
-    /// The next line; none when the stream has ended. Cancel-safe.
+    /// The next line; `None` at the end of the stream. Cancel-safe.
     pub(super) async fn next(&mut self) -> io::Result<Option<String>> {
         loop {
-            let chunk = self.from.fill_buf().await?;
+            let chunk = self.stream.fill_buf().await?;
             if chunk.is_empty() {
-                return Ok((!self.line.is_empty()).then(|| self.whole()));
+                return Ok((!self.line.is_empty()).then(|| self.take_line()));
             }
             let end = chunk.iter().position(|byte| *byte == b'\n');
             let used = end.map_or(chunk.len(), |at| at + 1);
-            let room = LINE_BYTES_MAX.saturating_sub(self.line.len());
-            self.line.extend_from_slice(&chunk[..used.min(room)]);
-            self.from.consume_unpin(used);
+            let capacity = LINE_BYTES_MAX.saturating_sub(self.line.len());
+            self.line.extend_from_slice(&chunk[..used.min(capacity)]);
+            self.stream.consume_unpin(used);
             if end.is_some() {
-                return Ok(Some(self.whole()));
+                return Ok(Some(self.take_line()));
             }
         }
     }
 
-    fn whole(&mut self) -> String {
+    fn take_line(&mut self) -> String {
         let line = std::mem::take(&mut self.line);
         let text = String::from_utf8_lossy(&line);
         text.trim_end_matches(['\n', '\r']).to_owned()

@@ -1,26 +1,26 @@
-//! How far a log was read, so that it is read on from there.
+//! The position in a log, from which reading resumes.
 
 use std::cmp::Ordering;
 
 use jiff::{Timestamp, Unit};
 
-/// The last line that was seen: its time, and how many lines had that very time.
+/// The timestamp of the last line, and the number of lines with that timestamp.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct LogPosition(Option<(Timestamp, usize)>);
 
-/// Tells lines that were seen before from those that were not, after a log was
-/// opened again.
+/// Filters out the lines that were read before, after a log was opened again.
 #[derive(Debug)]
-pub(super) struct Reopened {
-    until: LogPosition,
-    /// Lines of the very last time that were passed over.
-    passed: usize,
+pub(super) struct ReplayFilter {
+    position: LogPosition,
+    /// Number of lines with the last timestamp that were skipped.
+    skipped: usize,
 }
 
 // === impl LogPosition ===
 
 impl LogPosition {
-    /// From when on to ask. The API takes whole seconds, so some lines come again.
+    /// The `sinceTime` of the next request. The API takes whole seconds, so some lines are
+    /// sent again.
     pub(super) fn since(&self) -> Option<Timestamp> {
         let (last, _) = self.0?;
         let round = jiff::TimestampRound::new()
@@ -29,48 +29,48 @@ impl LogPosition {
         last.round(round).ok()
     }
 
-    /// A line was seen.
-    pub(super) fn saw(&mut self, at: Timestamp) {
+    /// Moves behind a line with this timestamp.
+    pub(super) fn advance(&mut self, at: Timestamp) {
         self.0 = match self.0 {
             Some((last, count)) if last == at => Some((last, count + 1)),
-            // A clock that was set back does not make old lines new.
+            // Old lines are not new because a clock was set back.
             Some((last, count)) if last > at => Some((last, count)),
             _ => Some((at, 1)),
         };
     }
 
-    /// The log is read again, from [`since`](Self::since) on.
-    pub(super) fn reopened(&self) -> Reopened {
-        Reopened {
-            until: *self,
-            passed: 0,
+    /// The filter for a log that is read again, from [`since`](Self::since) on.
+    pub(super) fn replay_filter(&self) -> ReplayFilter {
+        ReplayFilter {
+            position: *self,
+            skipped: 0,
         }
     }
 }
 
 // === impl Reopened ===
 
-impl Reopened {
-    /// Whether a line with that time was not seen before.
+impl ReplayFilter {
+    /// Whether a line with this timestamp was not read before.
     pub(super) fn is_new(&mut self, at: Timestamp) -> bool {
-        let Some((last, count)) = self.until.0 else {
+        let Some((last, count)) = self.position.0 else {
             return true;
         };
         match at.cmp(&last) {
             Ordering::Less => false,
             Ordering::Greater => true,
             Ordering::Equal => {
-                self.passed += 1;
-                self.passed > count
+                self.skipped += 1;
+                self.skipped > count
             }
         }
     }
 }
 
-/// The time that a kubelet puts before a line, and the line.
-pub(super) fn dated(line: &str) -> (Option<Timestamp>, &str) {
+/// Splits a line into the timestamp that the kubelet adds and the text.
+pub(super) fn split_timestamp(line: &str) -> (Option<Timestamp>, &str) {
     let Some((time, rest)) = line.split_once(' ') else {
-        // An empty line is its time alone.
+        // An empty line is only its timestamp.
         return match line.parse() {
             Ok(time) => (Some(time), ""),
             Err(_) => (None, line),
@@ -94,18 +94,18 @@ mod tests {
 
     #[test]
     fn a_line_has_its_time_before_it() {
-        let (time, line) = dated("2026-11-15T10:00:00.123456789Z hello there");
+        let (time, line) = split_timestamp("2026-11-15T10:00:00.123456789Z hello there");
         assert_eq!(
             (time.unwrap().subsec_nanosecond(), line),
             (123_456_789, "hello there")
         );
-        assert_eq!(dated("2026-11-15T10:00:00Z").1, "");
-        assert_eq!(dated("no time at all"), (None, "no time at all"));
+        assert_eq!(split_timestamp("2026-11-15T10:00:00Z").1, "");
+        assert_eq!(split_timestamp("no time at all"), (None, "no time at all"));
     }
 
     proptest! {
-        /// Whenever the stream breaks, and however many lines have the same time, each
-        /// line is told once.
+        /// Each line is delivered once, wherever the stream breaks and however many lines have
+        /// the same timestamp.
         #[test]
         fn every_line_is_told_once_wherever_the_log_breaks(
             steps in prop::collection::vec(0..900_000_000_i128, 1..30),
@@ -113,27 +113,27 @@ mod tests {
         ) {
             let mut now = 0;
             let log: Vec<_> = steps.iter().map(|step| {
-                // Many at the very same time.
+                // Many lines have the same timestamp.
                 now += if step % 3 == 0 { 0 } else { *step };
                 at(now)
             }).collect();
-            let mut place = LogPosition::default();
-            let mut told = Vec::new();
+            let mut position = LogPosition::default();
+            let mut delivered = Vec::new();
             for broken in breaks.into_iter().chain([usize::MAX]) {
-                let since = place.since();
+                let since = position.since();
                 let from = log.iter().position(|time| since.is_none_or(|since| *time >= since));
-                let mut reopened = place.reopened();
+                let mut replay_filter = position.replay_filter();
                 for (number, time) in log.iter().enumerate().skip(from.unwrap_or(log.len())) {
-                    if number >= broken.max(told.len()) {
+                    if number >= broken.max(delivered.len()) {
                         break;
                     }
-                    if reopened.is_new(*time) {
-                        place.saw(*time);
-                        told.push(number);
+                    if replay_filter.is_new(*time) {
+                        position.advance(*time);
+                        delivered.push(number);
                     }
                 }
             }
-            prop_assert_eq!(told, (0..log.len()).collect::<Vec<_>>());
+            prop_assert_eq!(delivered, (0..log.len()).collect::<Vec<_>>());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a follower reads: a pod and its log, behind a trait that tests can script.
+//! The source of a follower: a pod and its log, behind a trait that tests implement.
 
 use std::{future::Future, sync::Arc};
 
@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::{Api, api::LogParams};
 
-use super::{LogKey, lines::Bytes};
+use super::{LogKey, lines::LogStream};
 use crate::{
     client::Cluster,
     contexts::Contexts,
@@ -16,25 +16,28 @@ use crate::{
 
 /// A log that can be followed.
 pub(super) trait LogSource: Send + Sync + 'static {
-    /// How the container stands now.
+    /// Reads the current state of the container.
     fn container(&self) -> impl Future<Output = Result<ContainerState, ClusterError>> + Send;
 
-    /// Opens the log; each line begins with its time.
-    fn open(&self, part: Part) -> impl Future<Output = Result<Bytes, ClusterError>> + Send;
+    /// Opens the log; each line begins with its timestamp.
+    fn open(
+        &self,
+        section: LogSection,
+    ) -> impl Future<Output = Result<LogStream, ClusterError>> + Send;
 }
 
-/// What a look at the pod has shown.
+/// The state of the container in its pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ContainerState {
-    /// There is no such pod.
+    /// The pod does not exist.
     Gone,
-    /// It has no such container; these it has.
+    /// The pod has no such container, but these.
     NoContainer(Vec<String>),
-    /// It is there.
+    /// The container exists.
     Present {
-        /// Which of its runs.
+        /// The current run.
         run: ContainerRun,
-        /// Why it does not run, if it does not.
+        /// Why the container is not running, if it is not.
         not_running: Option<String>,
     },
 }
@@ -42,24 +45,24 @@ pub(super) enum ContainerState {
 /// One run of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ContainerRun {
-    /// Which pod: a new one may have the same name.
+    /// UID of the pod: a new pod may have the same name.
     pub(super) uid: String,
-    /// How often the container was started again.
+    /// Restart count of the container.
     pub(super) restarts: i32,
 }
 
-/// Which part of a log.
+/// The section of a log to open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
-    /// The last line alone.
+pub(super) enum LogSection {
+    /// Only the last line.
     Last,
-    /// What the run before this one wrote since then.
+    /// The log of the previous run, since that time.
     Previous(Option<Timestamp>),
-    /// Everything since then, and whatever comes.
+    /// The log since that time, followed.
     Follow(Option<Timestamp>),
 }
 
-/// A container of a real cluster.
+/// The log of a container in a cluster.
 pub(super) struct ContainerLogSource {
     contexts: Arc<Contexts>,
     key: LogKey,
@@ -89,14 +92,14 @@ impl ContainerLogSource {
 
 impl LogSource for ContainerLogSource {
     async fn container(&self) -> Result<ContainerState, ClusterError> {
-        let look = |cluster: Cluster| async move {
+        let get_pod = |cluster: Cluster| async move {
             let api = self.api(&cluster);
             let request = api.get(self.key.pod.as_str());
             cluster.request(&self.operation("pods"), request).await
         };
         let pod = match self
             .contexts
-            .with_cluster(Some(&self.key.context), look)
+            .with_cluster(Some(&self.key.context), get_pod)
             .await
         {
             Ok(pod) => pod,
@@ -108,7 +111,7 @@ impl LogSource for ContainerLogSource {
         if !names.iter().any(|name| name == container) {
             return Ok(ContainerState::NoContainer(names));
         }
-        let status = status(&pod, container);
+        let status = container_status(&pod, container);
         let not_running = not_running(status);
         let run = ContainerRun {
             restarts: status.map_or(0, |status| status.restart_count),
@@ -117,19 +120,19 @@ impl LogSource for ContainerLogSource {
         Ok(ContainerState::Present { run, not_running })
     }
 
-    async fn open(&self, part: Part) -> Result<Bytes, ClusterError> {
+    async fn open(&self, section: LogSection) -> Result<LogStream, ClusterError> {
         let mut params = LogParams {
             container: Some(self.key.container.to_string()),
             timestamps: true,
             ..LogParams::default()
         };
-        match part {
-            Part::Last => params.tail_lines = Some(1),
-            Part::Previous(since) => {
+        match section {
+            LogSection::Last => params.tail_lines = Some(1),
+            LogSection::Previous(since) => {
                 params.previous = true;
                 params.since_time = since;
             }
-            Part::Follow(since) => {
+            LogSection::Follow(since) => {
                 params.follow = true;
                 params.since_time = since;
             }
@@ -141,7 +144,7 @@ impl LogSource for ContainerLogSource {
             let stream = cluster
                 .request(&self.operation("pods/log"), request)
                 .await?;
-            Ok(Box::pin(stream) as Bytes)
+            Ok(Box::pin(stream) as LogStream)
         };
         self.contexts
             .with_cluster(Some(&self.key.context), open)
@@ -149,15 +152,15 @@ impl LogSource for ContainerLogSource {
     }
 }
 
-fn status<'a>(pod: &'a Pod, container: &str) -> Option<&'a ContainerStatus> {
-    let status = pod.status.as_ref()?;
-    let all = status.container_statuses.iter().flatten();
-    let all = all.chain(status.init_container_statuses.iter().flatten());
-    let mut all = all.chain(status.ephemeral_container_statuses.iter().flatten());
-    all.find(|one| one.name == container)
+fn container_status<'a>(pod: &'a Pod, container: &str) -> Option<&'a ContainerStatus> {
+    let pod_status = pod.status.as_ref()?;
+    let all = pod_status.container_statuses.iter().flatten();
+    let all = all.chain(pod_status.init_container_statuses.iter().flatten());
+    let mut all = all.chain(pod_status.ephemeral_container_statuses.iter().flatten());
+    all.find(|status| status.name == container)
 }
 
-/// Why a container does not run; one of which nothing is known may.
+/// Why a container is not running; `None` if its status is not known.
 fn not_running(status: Option<&ContainerStatus>) -> Option<String> {
     let state = status?.state.as_ref()?;
     if let Some(waiting) = &state.waiting {

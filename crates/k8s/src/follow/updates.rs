@@ -1,4 +1,4 @@
-//! What is told of a log that grows: bounded, and at most twice a second.
+//! Updates of a followed log: bounded, and at most two per second.
 
 use std::collections::VecDeque;
 
@@ -7,64 +7,64 @@ use tokio::time::{Duration, Instant};
 
 use crate::ErrorKind;
 
-/// The new lines of one update, as JSON.
+/// Size of the new lines of one update, as JSON.
 const LINES_BYTES_MAX: usize = 4096;
 
-/// Lines that come together are told together.
-const GATHER: Duration = Duration::from_millis(50);
+/// Lines within this time are in one update.
+const BATCH_DELAY: Duration = Duration::from_millis(50);
 
-/// Twice a second is the most that anybody is told.
-const APART: Duration = Duration::from_millis(500);
+/// The shortest time between two updates.
+const MIN_INTERVAL: Duration = Duration::from_millis(500);
 
-/// What failed before is told to be well when it has been for so long.
-const SETTLE: Duration = Duration::from_secs(1);
+/// A log that failed counts as recovered after it was followed for this long.
+const RECOVERY_DELAY: Duration = Duration::from_secs(1);
 
-/// What is new in a log.
+/// An update of a followed log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogUpdate {
-    /// Counts what was told of this log.
+    /// Sequence number of the update.
     pub seq: u64,
-    /// How many lines were seen since it is followed.
+    /// Number of lines since the log is followed.
     pub count: u64,
-    /// How it stands.
+    /// State of the follow.
     pub state: LogState,
-    /// The newest lines that were not told before, as they may leave.
+    /// The newest lines since the last update, redacted.
     pub lines: Vec<String>,
-    /// How many before them there was no room for.
+    /// Number of lines before them that exceeded the size of an update.
     pub omitted: u64,
-    /// One line for a person, about what happened besides.
+    /// One line for a person, about a change of the state.
     pub note: Option<String>,
 }
 
-/// How a log that is followed stands.
+/// The state of a followed log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogState {
-    /// Whatever is written from here on is told.
+    /// New lines are published.
     Following,
-    /// The container does not run now.
+    /// The container is not running.
     Waiting,
-    /// The pod is not there any more.
+    /// The pod does not exist any more.
     Gone,
-    /// The log cannot be had; it is tried again.
+    /// The log cannot be read; it is tried again.
     Failing,
 }
 
-/// What has not been told yet.
+/// The update that is not published yet.
 #[derive(Debug)]
 pub(super) struct PendingUpdate {
     seq: u64,
     count: u64,
-    /// How it stands and why, as it was last said.
-    stands: Option<(LogState, Option<String>)>,
-    /// The same, as it was last told.
-    stood: Option<(LogState, Option<String>)>,
+    /// Current state and its reason.
+    state: Option<(LogState, Option<String>)>,
+    /// State and reason of the last published update.
+    published: Option<(LogState, Option<String>)>,
     lines: VecDeque<(String, usize)>,
     bytes: usize,
     omitted: u64,
     note: Option<String>,
     due: Option<Instant>,
-    told: Option<Instant>,
+    last_published: Option<Instant>,
 }
 
 // === impl PendingUpdate ===
@@ -74,21 +74,21 @@ impl PendingUpdate {
         Self {
             seq: 0,
             count: 0,
-            stands: None,
-            stood: None,
+            state: None,
+            published: None,
             lines: VecDeque::new(),
             bytes: 0,
             omitted: 0,
             note: None,
             due: None,
-            told: None,
+            last_published: None,
         }
     }
 
-    /// A line, as it may leave. The oldest give way to the newest.
-    pub(super) fn line(&mut self, line: &str) {
+    /// Adds a redacted line. The oldest lines are dropped for the newest.
+    pub(super) fn push_line(&mut self, line: &str) {
         self.count += 1;
-        let line = fitting(line);
+        let line = truncate_line(line);
         let size = json_len(&line) + 1;
         self.bytes += size;
         self.lines.push_back((line, size));
@@ -99,58 +99,67 @@ impl PendingUpdate {
             self.bytes -= size;
             self.omitted += 1;
         }
-        self.is_due(GATHER);
+        self.schedule(BATCH_DELAY);
     }
 
-    /// It stands otherwise than before. The same again is no update.
-    pub(super) fn stands(&mut self, state: LogState, note: Option<String>) {
-        self.is(state, note.clone(), note);
+    /// Sets the state. The same state again is no update.
+    pub(super) fn set_state(&mut self, state: LogState, note: Option<String>) {
+        self.set_state_and_reason(state, note.clone(), note);
     }
 
-    /// It cannot be had. Another text for the same kind of failure is no update: there
-    /// may be a number in it that differs each time.
-    pub(super) fn fails(&mut self, kind: ErrorKind, note: String) {
-        let why = Some(kind.as_str().to_owned());
-        self.is(LogState::Failing, why, Some(note));
+    /// Sets the state to failing. Another text for the same kind of failure is no update: the
+    /// text may have a number that differs each time.
+    pub(super) fn set_failing(&mut self, kind: ErrorKind, note: String) {
+        let reason = Some(kind.as_str().to_owned());
+        self.set_state_and_reason(LogState::Failing, reason, Some(note));
     }
 
-    fn is(&mut self, state: LogState, why: Option<String>, note: Option<String>) {
-        let was = self.stands.as_ref();
-        let same = match (state, &why) {
-            (LogState::Following, None) => was.is_some_and(|(was, _)| *was == state),
-            // What began anew may do so twice.
+    fn set_state_and_reason(
+        &mut self,
+        state: LogState,
+        reason: Option<String>,
+        note: Option<String>,
+    ) {
+        let current = self.state.as_ref();
+        let same = match (state, &reason) {
+            (LogState::Following, None) => current.is_some_and(|(current, _)| *current == state),
+            // A log can begin anew more than once.
             (LogState::Following, Some(_)) => false,
-            _ => was.is_some_and(|was| *was == (state, why.clone())),
+            _ => current.is_some_and(|current| *current == (state, reason.clone())),
         };
         if same {
             return;
         }
-        let failed = matches!(self.stood, Some((LogState::Failing, _)));
+        let failed = matches!(self.published, Some((LogState::Failing, _)));
         let recovers = failed && state == LogState::Following && note.is_none();
-        self.stands = Some((state, why));
+        self.state = Some((state, reason));
         self.note = note;
-        if state == LogState::Failing && self.stands == self.stood && self.lines.is_empty() {
-            // It failed again before anybody heard that it did not.
+        if state == LogState::Failing && self.state == self.published && self.lines.is_empty() {
+            // It failed again before the recovery was published.
             self.note = None;
             self.due = None;
             return;
         }
-        self.is_due(if recovers { SETTLE } else { Duration::ZERO });
+        self.schedule(if recovers {
+            RECOVERY_DELAY
+        } else {
+            Duration::ZERO
+        });
     }
 
-    /// When to tell, if there is anything.
+    /// When to publish, if there is an update.
     pub(super) fn due(&self) -> Option<Instant> {
         self.due
     }
 
-    /// What to tell now.
+    /// Takes the update to publish now.
     pub(super) fn take(&mut self) -> LogUpdate {
         self.due = None;
-        self.told = Some(Instant::now());
+        self.last_published = Some(Instant::now());
         self.bytes = 0;
         self.seq += 1;
-        self.stood.clone_from(&self.stands);
-        let state = self.stands.as_ref().map(|(state, _)| *state);
+        self.published.clone_from(&self.state);
+        let state = self.state.as_ref().map(|(state, _)| *state);
         LogUpdate {
             seq: self.seq,
             count: self.count,
@@ -161,32 +170,32 @@ impl PendingUpdate {
         }
     }
 
-    fn is_due(&mut self, gather: Duration) {
+    fn schedule(&mut self, delay: Duration) {
         let now = Instant::now();
-        let earliest = self.told.map_or(now, |told| told + APART);
-        let wanted = (now + gather).max(earliest);
-        self.due = Some(self.due.map_or(wanted, |due| due.min(wanted)));
+        let earliest = self.last_published.map_or(now, |last| last + MIN_INTERVAL);
+        let scheduled = (now + delay).max(earliest);
+        self.due = Some(self.due.map_or(scheduled, |due| due.min(scheduled)));
     }
 }
 
-/// A line that has room by itself.
-fn fitting(line: &str) -> String {
-    // One more for the comma or bracket beside it.
-    let room = LINES_BYTES_MAX - 2;
-    if json_len(line) <= room {
+/// Truncates a line to the size of one update.
+fn truncate_line(line: &str) -> String {
+    // The line also needs a comma or bracket.
+    let available = LINES_BYTES_MAX - 2;
+    if json_len(line) <= available {
         return line.to_owned();
     }
     let mut used = "\"\u{2026}\"".len();
-    let cut = line.char_indices().find(|(_, one)| {
+    let cut = line.char_indices().find(|(_, character)| {
         let mut buffer = [0; 4];
-        used += json_len(one.encode_utf8(&mut buffer)) - 2;
-        used > room
+        used += json_len(character.encode_utf8(&mut buffer)) - 2;
+        used > available
     });
     let end = cut.map_or(line.len(), |(at, _)| at);
     format!("{}\u{2026}", &line[..end])
 }
 
-/// What it takes in JSON, quotes and all.
+/// The length of a text in JSON, with quotes.
 fn json_len(text: &str) -> usize {
     let escaped = |byte: u8| match byte {
         b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 2,
@@ -210,16 +219,16 @@ mod tests {
         ) {
             let mut pending = PendingUpdate::new();
             for line in &lines {
-                pending.line(line);
+                pending.push_line(line);
             }
             let update = pending.take();
             let json = serde_json::to_string(&update.lines).unwrap();
             prop_assert!(json.len() <= LINES_BYTES_MAX + 1, "{}", json.len());
             prop_assert_eq!(update.count, lines.len() as u64);
             prop_assert_eq!(update.omitted + update.lines.len() as u64, update.count);
-            for (told, line) in update.lines.iter().rev().zip(lines.iter().rev()) {
-                let start = told.trim_end_matches('\u{2026}');
-                prop_assert!(told == line || line.starts_with(start));
+            for (published, line) in update.lines.iter().rev().zip(lines.iter().rev()) {
+                let start = published.trim_end_matches('\u{2026}');
+                prop_assert!(published == line || line.starts_with(start));
             }
             prop_assert!(pending.take().lines.is_empty());
         }
@@ -230,54 +239,54 @@ mod tests {
         let mut pending = PendingUpdate::new();
         let began = Instant::now();
         assert_eq!(pending.due(), None);
-        pending.line("one");
-        pending.line("two");
-        assert_eq!(pending.due(), Some(began + GATHER));
-        tokio::time::advance(GATHER).await;
+        pending.push_line("one");
+        pending.push_line("two");
+        assert_eq!(pending.due(), Some(began + BATCH_DELAY));
+        tokio::time::advance(BATCH_DELAY).await;
         let update = pending.take();
         assert_eq!((update.seq, update.count, update.lines.len()), (1, 2, 2));
-        pending.line("three");
-        assert_eq!(pending.due(), Some(began + GATHER + APART));
-        pending.stands(LogState::Gone, None);
+        pending.push_line("three");
+        assert_eq!(pending.due(), Some(began + BATCH_DELAY + MIN_INTERVAL));
+        pending.set_state(LogState::Gone, None);
         assert_eq!(
             pending.due(),
-            Some(began + GATHER + APART),
+            Some(began + BATCH_DELAY + MIN_INTERVAL),
             "even what happens"
         );
-        tokio::time::advance(APART).await;
+        tokio::time::advance(MIN_INTERVAL).await;
         let update = pending.take();
         assert_eq!(
             (update.seq, update.count, update.state),
             (2, 3, LogState::Gone)
         );
-        pending.stands(LogState::Gone, None);
+        pending.set_state(LogState::Gone, None);
         assert_eq!(pending.due(), None, "the same again is no update");
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_same_in_other_words_is_no_news() {
         let mut pending = PendingUpdate::new();
-        pending.stands(LogState::Following, Some("it began again".to_owned()));
+        pending.set_state(LogState::Following, Some("it began again".to_owned()));
         assert_eq!(pending.take().note.unwrap(), "it began again");
-        pending.stands(LogState::Following, None);
+        pending.set_state(LogState::Following, None);
         assert_eq!(pending.due(), None, "it is followed already");
-        pending.stands(LogState::Following, Some("it began again".to_owned()));
+        pending.set_state(LogState::Following, Some("it began again".to_owned()));
         assert_eq!(pending.take().note.unwrap(), "it began again", "once more");
 
-        pending.fails(ErrorKind::Other, "request 1 failed".to_owned());
+        pending.set_failing(ErrorKind::Other, "request 1 failed".to_owned());
         assert_eq!(pending.take().note.unwrap(), "request 1 failed");
-        pending.fails(ErrorKind::Other, "request 2 failed".to_owned());
+        pending.set_failing(ErrorKind::Other, "request 2 failed".to_owned());
         assert_eq!(pending.due(), None);
-        pending.fails(ErrorKind::Forbidden, "not allowed".to_owned());
+        pending.set_failing(ErrorKind::Forbidden, "not allowed".to_owned());
         assert_eq!(pending.take().note.unwrap(), "not allowed");
 
-        pending.stands(LogState::Following, None);
-        assert_eq!(pending.due(), Some(Instant::now() + SETTLE));
-        pending.fails(ErrorKind::Forbidden, "not allowed".to_owned());
+        pending.set_state(LogState::Following, None);
+        assert_eq!(pending.due(), Some(Instant::now() + RECOVERY_DELAY));
+        pending.set_failing(ErrorKind::Forbidden, "not allowed".to_owned());
         assert_eq!(pending.due(), None, "nobody heard that it was well");
-        pending.stands(LogState::Following, None);
-        pending.line("one");
-        pending.fails(ErrorKind::Forbidden, "not allowed".to_owned());
+        pending.set_state(LogState::Following, None);
+        pending.push_line("one");
+        pending.set_failing(ErrorKind::Forbidden, "not allowed".to_owned());
         assert!(pending.due().is_some(), "there is a line to tell");
     }
 }

@@ -1,8 +1,8 @@
-//! Objects as far as the graph needs them. What is not named here is skipped while it
-//! is read, and never in memory.
+//! Objects with the fields that the graph needs. Other fields are skipped by the decoder and
+//! are never in memory.
 
+mod networking;
 mod pods;
-mod ways_in;
 mod workloads;
 
 use std::collections::BTreeMap;
@@ -15,25 +15,24 @@ use serde::{
 use serde_json::Value;
 
 pub(super) use self::{
+    networking::{Ingress, Service},
     pods::Pod,
-    ways_in::{Ingress, Service},
-    workloads::{Autoscaler, CronJob, DaemonSet, Job, Replicated},
+    workloads::{Autoscaler, CronJob, DaemonSet, Job, ReplicaWorkload},
 };
 use super::status_line;
 use crate::{nodes, read_only::DeniedKinds};
 use kubecrier_redact::Redactor;
 use kubecrier_topology::{Kind, Labels, ObjectId, ObjectSummary, Reference};
 
-/// More of what one object names, or is called by, is not shown: an object may be a
-/// megabyte of nothing else.
-const CLAIMS_MAX: usize = 256;
+/// Limits on the references and labels of one object: an object may have a megabyte of them.
+const REFERENCES_MAX: usize = 256;
 const LABELS_MAX: usize = 64;
 const STATUS_CHARS_MAX: usize = 160;
 
-/// As much of a text is looked through for what may not leave.
-const CLEANED_BYTES_MAX: usize = 4096;
+/// Bytes of a text that are redacted; the rest is dropped.
+const REDACTED_BYTES_MAX: usize = 4096;
 
-/// An object, as far as it is read.
+/// An object with typed `spec` and `status`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(bound(deserialize = "S: Deserialize<'de> + Default, T: Deserialize<'de> + Default"))]
 pub(super) struct Object<S, T> {
@@ -44,15 +43,15 @@ pub(super) struct Object<S, T> {
     status: T,
 }
 
-/// An object of which not even what is read has the form that it should.
-type Bare = Object<IgnoredAny, IgnoredAny>;
+/// An object whose `spec` and `status` cannot be decoded.
+type MetadataOnly = Object<IgnoredAny, IgnoredAny>;
 
-/// An object that may have an unexpected form: then it has a name, labels and owners, and
-/// the others of its kind are read all the same.
+/// An object that may have an unexpected form: then only its name, labels and owners are
+/// decoded, and the other objects of its kind are not affected.
 #[derive(Clone, Debug)]
 pub(super) enum Lenient<T> {
-    Whole(T),
-    Bare(Bare),
+    Full(T),
+    MetadataOnly(MetadataOnly),
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -66,13 +65,13 @@ struct Meta {
     #[serde(deserialize_with = "nullable")]
     resource_version: String,
     labels: Option<BTreeMap<String, String>>,
-    owner_references: Option<Vec<Owner>>,
+    owner_references: Option<Vec<OwnerRef>>,
     deletion_timestamp: Option<IgnoredAny>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Owner {
+struct OwnerRef {
     #[serde(deserialize_with = "nullable")]
     api_version: String,
     #[serde(deserialize_with = "nullable")]
@@ -83,43 +82,42 @@ struct Owner {
     uid: String,
 }
 
-/// How a kind's objects are read.
-pub(super) trait Shape: Clone + DeserializeOwned + Send + Sync + 'static {
-    /// How it is, in one line.
+/// An object of a kind that the graph shows.
+pub(super) trait GraphObject: Clone + DeserializeOwned + Send + Sync + 'static {
+    /// Its status, in one line.
     fn status(&self) -> String;
 
-    /// What it names, beside its owners.
-    fn claims(&self, _namespace: &str) -> Vec<Reference> {
+    /// The objects that it refers to, besides its owners.
+    fn references(&self, _namespace: &str) -> Vec<Reference> {
         Vec::new()
     }
 
-    /// Which pods it sends to.
+    /// The selector of the pods that it sends traffic to.
     fn selector(&self) -> Labels {
         Labels::default()
     }
 }
 
-/// Something that can be told apart by its name.
-pub(super) trait Named {
+/// A decoded object with an id and a resourceVersion.
+pub(super) trait DecodedObject {
     fn id(&self, kind: Kind) -> ObjectId;
     fn version(&self) -> &str;
-    fn facts(self, kind: Kind, redactor: &Redactor, denied: &DeniedKinds) -> ObjectSummary;
+    fn into_summary(self, kind: Kind, redactor: &Redactor, denied: &DeniedKinds) -> ObjectSummary;
 
-    /// Whether it had the form that it should.
-    fn is_whole(&self) -> bool {
+    /// Whether `spec` and `status` were decoded.
+    fn is_complete(&self) -> bool {
         true
     }
 }
 
-/// The beginning of a text as it may leave. It is cut when it is clean: half of a secret
-/// is not known for one.
+/// The beginning of a text, redacted. It is truncated after the redaction: a part of a secret
+/// would not be recognized.
 pub(super) fn clean(text: &str, chars_max: usize, redactor: &Redactor) -> String {
-    let begin = &text[..text.floor_char_boundary(CLEANED_BYTES_MAX)];
-    redactor.workload(begin).chars().take(chars_max).collect()
+    let prefix = &text[..text.floor_char_boundary(REDACTED_BYTES_MAX)];
+    redactor.workload(prefix).chars().take(chars_max).collect()
 }
 
-/// What is written as nothing is as good as not written: the API server says `null` for
-/// some lists that are empty.
+/// Decodes `null` as the default: the API server sends `null` for some empty lists.
 fn nullable<'de, D, T>(from: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -130,9 +128,9 @@ where
 
 // === impl Object ===
 
-impl<S, T> Named for Object<S, T>
+impl<S, T> DecodedObject for Object<S, T>
 where
-    Self: Shape,
+    Self: GraphObject,
 {
     fn id(&self, kind: Kind) -> ObjectId {
         let namespace = self.metadata.namespace.as_deref().unwrap_or_default();
@@ -143,8 +141,8 @@ where
         &self.metadata.resource_version
     }
 
-    /// What it says, with nothing in it that may not leave.
-    fn facts(self, kind: Kind, redactor: &Redactor, denied: &DeniedKinds) -> ObjectSummary {
+    /// The redacted summary, without references to denied kinds.
+    fn into_summary(self, kind: Kind, redactor: &Redactor, denied: &DeniedKinds) -> ObjectSummary {
         let id = self.id(kind);
         let status = self.status();
         let owners = self.metadata.owner_references.iter().flatten();
@@ -153,18 +151,20 @@ where
             let id = ObjectId::new(kind, &id.namespace, &owner.name);
             Some(Reference::owned_by(id, &owner.uid))
         });
-        let claims = owners.chain(self.claims(&id.namespace)).filter(|claim| {
-            let kind = claim.target.kind;
-            !denied.denies(kind.group(), [kind.as_str(), kind.plural()])
-        });
+        let references = owners
+            .chain(self.references(&id.namespace))
+            .filter(|reference| {
+                let kind = reference.target.kind;
+                !denied.denies(kind.group(), [kind.as_str(), kind.plural()])
+            });
         let labels = self.metadata.labels.clone().unwrap_or_default();
-        let claims: Vec<_> = claims.take(CLAIMS_MAX).collect();
-        let mut facts = ObjectSummary::new(id).with_references(claims);
-        facts.uid = self.metadata.uid.as_str().into();
-        facts.labels = labels.into_iter().take(LABELS_MAX).collect();
-        facts.status = clean(&status, STATUS_CHARS_MAX, redactor).into();
-        facts.selector = self.selector();
-        facts
+        let references: Vec<_> = references.take(REFERENCES_MAX).collect();
+        let mut summary = ObjectSummary::new(id).with_references(references);
+        summary.uid = self.metadata.uid.as_str().into();
+        summary.labels = labels.into_iter().take(LABELS_MAX).collect();
+        summary.status = clean(&status, STATUS_CHARS_MAX, redactor).into();
+        summary.selector = self.selector();
+        summary
     }
 }
 
@@ -173,43 +173,43 @@ where
 impl<'de, T: DeserializeOwned> Deserialize<'de> for Lenient<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let object = Value::deserialize(from)?;
-        if let Ok(whole) = T::deserialize(&object) {
-            return Ok(Self::Whole(whole));
+        if let Ok(full) = T::deserialize(&object) {
+            return Ok(Self::Full(full));
         }
-        Bare::deserialize(&object)
-            .map(Self::Bare)
+        MetadataOnly::deserialize(&object)
+            .map(Self::MetadataOnly)
             .map_err(D::Error::custom)
     }
 }
 
-impl<T: Named> Named for Lenient<T> {
+impl<T: DecodedObject> DecodedObject for Lenient<T> {
     fn id(&self, kind: Kind) -> ObjectId {
         match self {
-            Self::Whole(one) => one.id(kind),
-            Self::Bare(one) => one.id(kind),
+            Self::Full(object) => object.id(kind),
+            Self::MetadataOnly(object) => object.id(kind),
         }
     }
 
     fn version(&self) -> &str {
         match self {
-            Self::Whole(one) => one.version(),
-            Self::Bare(one) => one.version(),
+            Self::Full(object) => object.version(),
+            Self::MetadataOnly(object) => object.version(),
         }
     }
 
-    fn facts(self, kind: Kind, redactor: &Redactor, denied: &DeniedKinds) -> ObjectSummary {
+    fn into_summary(self, kind: Kind, redactor: &Redactor, denied: &DeniedKinds) -> ObjectSummary {
         match self {
-            Self::Whole(one) => one.facts(kind, redactor, denied),
-            Self::Bare(one) => one.facts(kind, redactor, denied),
+            Self::Full(object) => object.into_summary(kind, redactor, denied),
+            Self::MetadataOnly(object) => object.into_summary(kind, redactor, denied),
         }
     }
 
-    fn is_whole(&self) -> bool {
-        matches!(self, Self::Whole(_))
+    fn is_complete(&self) -> bool {
+        matches!(self, Self::Full(_))
     }
 }
 
-impl Shape for Bare {
+impl GraphObject for MetadataOnly {
     fn status(&self) -> String {
         "not understood".to_owned()
     }
@@ -217,12 +217,12 @@ impl Shape for Bare {
 
 // === namespaces and nodes ===
 
-pub(super) type Namespace = Object<IgnoredAny, Phase>;
+pub(super) type Namespace = Object<IgnoredAny, NamespaceStatus>;
 pub(super) type Node = Object<NodeSpec, NodeStatus>;
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Phase {
+pub(super) struct NamespaceStatus {
     #[serde(deserialize_with = "nullable")]
     phase: String,
 }
@@ -241,18 +241,18 @@ pub(super) struct NodeStatus {
     conditions: Vec<NodeCondition>,
 }
 
-impl Shape for Namespace {
+impl GraphObject for Namespace {
     fn status(&self) -> String {
         self.status.phase.clone()
     }
 }
 
-impl Shape for Node {
+impl GraphObject for Node {
     fn status(&self) -> String {
-        let word = nodes::word(&self.status.conditions, self.spec.unschedulable);
+        let status = nodes::status_column(&self.status.conditions, self.spec.unschedulable);
         let problems = nodes::problems(self.status.conditions.clone()).into_iter();
         let problems = problems.filter(|problem| !problem.starts_with("NotReady"));
-        [word]
+        [status]
             .into_iter()
             .chain(problems)
             .collect::<Vec<_>>()

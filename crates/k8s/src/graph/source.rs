@@ -18,13 +18,13 @@ use tokio::time::Duration;
 
 use super::{
     OBJECTS_MAX, Scope,
-    read::{Lenient, Named, Shape},
+    read::{DecodedObject, GraphObject, Lenient},
 };
 use crate::{
     Contexts,
     client::Cluster,
     error::{ClusterError, ErrorKind, Operation},
-    list::PAGE,
+    list::PAGE_SIZE,
     watch::{
         bound_context::BoundContext,
         source::{WatchError, WatchFrame, WatchSource, watch_error},
@@ -34,9 +34,9 @@ use kubecrier_topology::{Kind, ObjectId, ObjectSummary};
 
 const JSON: &str = "application/json";
 
-/// A list may be overtaken by the cleaning of old versions, or have pages that are too
-/// large; then it begins anew, with smaller ones.
-const PAGES: [u32; 3] = [PAGE, PAGE / 5, PAGE / 25];
+/// Page sizes of successive attempts: a list may expire between pages, or have pages that are
+/// too large; then it begins anew, with smaller ones.
+const PAGE_SIZES: [u32; 3] = [PAGE_SIZE, PAGE_SIZE / 5, PAGE_SIZE / 25];
 
 /// A change of one object.
 #[derive(Debug)]
@@ -46,22 +46,22 @@ pub(super) enum ObjectChange {
     Deleted(ObjectId),
 }
 
-/// All objects of a kind, at one version.
+/// All objects of a kind, at one resourceVersion.
 #[derive(Debug, Default)]
 pub(super) struct RelistedObjects {
     pub(super) version: String,
-    pub(super) all: Vec<ObjectSummary>,
+    pub(super) objects: Vec<ObjectSummary>,
 }
 
-/// The objects of one kind in a cluster, of which as much is decoded as `T` has.
+/// The objects of one kind in a cluster, with the fields of `T`.
 pub(super) struct KindSource<T> {
     bound: BoundContext,
     kind: Kind,
     namespace: Option<String>,
-    /// How long the API server is asked to keep a watch open.
+    /// The `timeoutSeconds` of a watch request.
     renewal: Duration,
     decoding: Arc<DecodeFallback>,
-    shape: PhantomData<fn() -> T>,
+    object_type: PhantomData<fn() -> T>,
 }
 
 /// Whether a kind has objects that cannot be decoded as they should be. Such a kind is
@@ -74,15 +74,15 @@ struct DecodeFallback {
 
 #[derive(Debug, Deserialize)]
 #[serde(bound(deserialize = "T: Deserialize<'de>"))]
-struct Page<T> {
-    metadata: PageMeta,
+struct ListResponse<T> {
+    metadata: ListMeta,
     #[serde(default)]
     items: Option<Vec<T>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct PageMeta {
+struct ListMeta {
     resource_version: String,
     #[serde(rename = "continue")]
     next: Option<String>,
@@ -90,7 +90,7 @@ struct PageMeta {
 
 // === impl KindSource ===
 
-impl<T: Shape + Named> KindSource<T> {
+impl<T: GraphObject + DecodedObject> KindSource<T> {
     pub(super) fn new(
         contexts: Arc<Contexts>,
         scope: &Scope,
@@ -103,7 +103,7 @@ impl<T: Shape + Named> KindSource<T> {
             namespace: scope.namespace.clone(),
             renewal,
             decoding: Arc::default(),
-            shape: PhantomData,
+            object_type: PhantomData,
         }
     }
 
@@ -122,16 +122,16 @@ impl<T: Shape + Named> KindSource<T> {
         kube::core::Request::new(self.kind.resource().path(self.namespace.as_deref()))
     }
 
-    /// Of the namespaces only that of the graph.
+    /// The field selector: of namespaces, only that of the graph.
     fn selector(&self) -> Option<String> {
         let namespace = self.namespace.as_deref();
-        let own = namespace.filter(|_| self.kind == Kind::Namespace);
-        own.map(|name| format!("metadata.name={name}"))
+        let graph_namespace = namespace.filter(|_| self.kind == Kind::Namespace);
+        graph_namespace.map(|name| format!("metadata.name={name}"))
     }
 
     async fn list<I>(&self, cluster: &Cluster, size: u32) -> Result<RelistedObjects, ClusterError>
     where
-        I: Named + DeserializeOwned,
+        I: DecodedObject + DeserializeOwned,
     {
         let operation = self.operation("list");
         let mut listed = RelistedObjects::default();
@@ -144,19 +144,20 @@ impl<T: Shape + Named> KindSource<T> {
                 ..ListParams::default()
             };
             let request = self.request().list(&params);
-            let request = request.map_err(|error| built(&operation, error))?;
-            let page: Page<I> = cluster.raw(&operation, request, JSON).await?;
+            let request = request.map_err(|error| build_error(&operation, error))?;
+            let page: ListResponse<I> = cluster.raw(&operation, request, JSON).await?;
             if listed.version.is_empty() {
                 listed.version = page.metadata.resource_version;
             }
             let items = page.items.into_iter().flatten();
-            let facts = |one: I| {
-                self.decoding.inspect(&one, self.kind, self.bound.context());
-                one.facts(self.kind, cluster.redactor(), cluster.denied())
+            let summarize = |object: I| {
+                self.decoding
+                    .inspect(&object, self.kind, self.bound.context());
+                object.into_summary(self.kind, cluster.redactor(), cluster.denied())
             };
-            listed.all.extend(items.map(facts));
+            listed.objects.extend(items.map(summarize));
             next = page.metadata.next.filter(|token| !token.is_empty());
-            if next.is_none() || listed.all.len() > OBJECTS_MAX {
+            if next.is_none() || listed.objects.len() > OBJECTS_MAX {
                 return Ok(listed);
             }
         }
@@ -165,18 +166,21 @@ impl<T: Shape + Named> KindSource<T> {
     async fn latest_version_of(&self, cluster: Cluster) -> Result<String, ClusterError> {
         let operation = self.operation("list");
         let request = self.request().list(&ListParams::default().limit(1));
-        let request = request.map_err(|error| built(&operation, error))?;
-        let page: Page<IgnoredAny> = cluster.raw(&operation, request, JSON).await?;
+        let request = request.map_err(|error| build_error(&operation, error))?;
+        let page: ListResponse<IgnoredAny> = cluster.raw(&operation, request, JSON).await?;
         Ok(page.metadata.resource_version)
     }
 
-    async fn list_until_whole(&self, cluster: Cluster) -> Result<RelistedObjects, ClusterError> {
+    async fn list_with_smaller_pages(
+        &self,
+        cluster: Cluster,
+    ) -> Result<RelistedObjects, ClusterError> {
         let mut listed = if self.decoding.lenient() {
-            self.list::<Lenient<T>>(&cluster, PAGES[0]).await
+            self.list::<Lenient<T>>(&cluster, PAGE_SIZES[0]).await
         } else {
-            self.list::<T>(&cluster, PAGES[0]).await
+            self.list::<T>(&cluster, PAGE_SIZES[0]).await
         };
-        for size in &PAGES[1..] {
+        for size in &PAGE_SIZES[1..] {
             match &listed {
                 Err(error) if error.kind() == ErrorKind::Other => {
                     listed = self.list::<Lenient<T>>(&cluster, *size).await;
@@ -193,7 +197,7 @@ impl<T: Shape + Named> KindSource<T> {
         version: &str,
     ) -> Result<BoxStream<'static, Result<WatchFrame<ObjectChange>, WatchError>>, WatchError>
     where
-        I: Named + Clone + DeserializeOwned + Send + 'static,
+        I: DecodedObject + Clone + DeserializeOwned + Send + 'static,
     {
         let params = WatchParams {
             field_selector: self.selector(),
@@ -203,7 +207,8 @@ impl<T: Shape + Named> KindSource<T> {
         };
         let operation = self.operation("watch");
         let request = self.request().watch(&params, version);
-        let request = request.map_err(|error| WatchError::Request(built(&operation, error)))?;
+        let request =
+            request.map_err(|error| WatchError::Request(build_error(&operation, error)))?;
         let client = cluster.client();
         let opening = client.request_events::<I>(request);
         let frames = match tokio::time::timeout(cluster.timeout(), opening).await {
@@ -219,9 +224,9 @@ impl<T: Shape + Named> KindSource<T> {
         let (kind, context) = (self.kind, self.bound.context().to_owned());
         let decoding = Arc::clone(&self.decoding);
         let frames = frames.map(move |frame| {
-            let seen =
+            let item =
                 |change: ObjectChange, version: &str| WatchFrame::Item(change, version.to_owned());
-            let broken = |error: &kube::Error| {
+            let failed = |error: &kube::Error| {
                 let operation = Operation {
                     verb: "watch",
                     resource: kind.plural(),
@@ -232,25 +237,26 @@ impl<T: Shape + Named> KindSource<T> {
                 Err(watch_error(&operation, error))
             };
             match frame {
-                Ok(WatchEvent::Added(one) | WatchEvent::Modified(one)) => {
-                    decoding.inspect(&one, kind, &context);
-                    let version = one.version().to_owned();
-                    let facts = one.facts(kind, cluster.redactor(), cluster.denied());
-                    Ok(seen(ObjectChange::Applied(facts), &version))
+                Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)) => {
+                    decoding.inspect(&object, kind, &context);
+                    let version = object.version().to_owned();
+                    let summary = object.into_summary(kind, cluster.redactor(), cluster.denied());
+                    Ok(item(ObjectChange::Applied(summary), &version))
                 }
-                Ok(WatchEvent::Deleted(one)) => {
-                    Ok(seen(ObjectChange::Deleted(one.id(kind)), one.version()))
-                }
+                Ok(WatchEvent::Deleted(object)) => Ok(item(
+                    ObjectChange::Deleted(object.id(kind)),
+                    object.version(),
+                )),
                 Ok(WatchEvent::Bookmark(mark)) => {
                     Ok(WatchFrame::Bookmark(mark.metadata.resource_version))
                 }
-                Ok(WatchEvent::Error(status)) => broken(&kube::Error::Api(status)),
+                Ok(WatchEvent::Error(status)) => failed(&kube::Error::Api(status)),
                 Err(error) => {
-                    // The next watch would meet it again.
-                    if is_not_understood(&error) {
+                    // The next watch would fail at the same object.
+                    if is_decode_error(&error) {
                         decoding.lenient.store(true, Ordering::Relaxed);
                     }
-                    broken(&error)
+                    failed(&error)
                 }
             }
         });
@@ -258,7 +264,7 @@ impl<T: Shape + Named> KindSource<T> {
     }
 }
 
-impl<T: Shape + Named> WatchSource for KindSource<T> {
+impl<T: GraphObject + DecodedObject> WatchSource for KindSource<T> {
     type Item = ObjectChange;
     type Relisted = RelistedObjects;
     type Frames = BoxStream<'static, Result<WatchFrame<ObjectChange>, WatchError>>;
@@ -273,7 +279,7 @@ impl<T: Shape + Named> WatchSource for KindSource<T> {
     }
 
     async fn relist(&self, _version: &str) -> Result<RelistedObjects, WatchError> {
-        let list = |cluster| self.list_until_whole(cluster);
+        let list = |cluster| self.list_with_smaller_pages(cluster);
         self.bound.open(list).await
     }
 
@@ -304,21 +310,21 @@ impl DecodeFallback {
     }
 
     /// Logs the first object that could not be decoded.
-    fn inspect(&self, one: &impl Named, kind: Kind, context: &str) {
-        if one.is_whole() {
+    fn inspect(&self, object: &impl DecodedObject, kind: Kind, context: &str) {
+        if object.is_complete() {
             return;
         }
         self.lenient.store(true, Ordering::Relaxed);
         if !self.logged.swap(true, Ordering::Relaxed) {
-            let object = one.id(kind);
+            let object = object.id(kind);
             tracing::warn!(%object, context, "not understood: the graph shows its name, labels and owners only");
         }
     }
 }
 
-/// Whether a line of a watch could not be read. The client takes a line that is no event
-/// for the answer that something went wrong, which then says nothing at all.
-fn is_not_understood(error: &kube::Error) -> bool {
+/// Whether a line of a watch could not be decoded. The client library takes a line that is no
+/// event for a Status, which is then empty.
+fn is_decode_error(error: &kube::Error) -> bool {
     match error {
         kube::Error::SerdeError(_) => true,
         kube::Error::Api(status) => status.code == 0 && status.reason.is_empty(),
@@ -326,6 +332,6 @@ fn is_not_understood(error: &kube::Error) -> bool {
     }
 }
 
-fn built(operation: &Operation<'_>, error: kube::core::request::Error) -> ClusterError {
+fn build_error(operation: &Operation<'_>, error: kube::core::request::Error) -> ClusterError {
     ClusterError::from_kube(operation, &kube::Error::BuildRequest(error))
 }

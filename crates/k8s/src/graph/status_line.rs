@@ -1,41 +1,41 @@
-//! How things are, in one line each.
+//! The status of an object, in one line.
 
 use std::collections::BTreeSet;
 
 /// Hosts of an ingress that are named.
 const HOSTS_MAX: usize = 3;
 
-/// What has replicas; the most telling thing after the count.
+/// The status of a workload with replicas: the count, then rollout, pause and failure.
 pub(super) fn replicas(
     ready: i64,
-    wanted: i64,
+    desired: i64,
     updated: Option<i64>,
     paused: bool,
-    stuck: Option<&str>,
+    reason: Option<&str>,
 ) -> String {
-    if wanted == 0 && ready == 0 {
+    if desired == 0 && ready == 0 {
         return "scaled to 0".to_owned();
     }
-    let mut line = format!("{ready}/{wanted} ready");
-    if let Some(updated) = updated.filter(|updated| *updated < wanted) {
+    let mut line = format!("{ready}/{desired} ready");
+    if let Some(updated) = updated.filter(|updated| *updated < desired) {
         line.push_str(&format!(", {updated} updated"));
     }
     if paused {
         line.push_str(", paused");
     }
-    if let Some(reason) = stuck {
+    if let Some(reason) = reason {
         line.push_str(&format!(", {reason}"));
     }
     line
 }
 
-pub(super) fn pod(word: &str, ready: usize, containers: usize, restarts: i32) -> String {
+pub(super) fn pod(phase: &str, ready: usize, containers: usize, restarts: i32) -> String {
     let restarts = match restarts {
         0 => String::new(),
         1 => ", 1 restart".to_owned(),
         many => format!(", {many} restarts"),
     };
-    format!("{word}, {ready}/{containers} ready{restarts}")
+    format!("{phase}, {ready}/{containers} ready{restarts}")
 }
 
 pub(super) fn job(done: bool, suspended: bool, active: i64, succeeded: i64, failed: i64) -> String {
@@ -46,10 +46,10 @@ pub(super) fn job(done: bool, suspended: bool, active: i64, succeeded: i64, fail
     }
 }
 
-pub(super) fn with_reason(word: &str, reason: &str) -> String {
+pub(super) fn with_reason(phase: &str, reason: &str) -> String {
     match reason {
-        "" => word.to_owned(),
-        reason => format!("{word}: {reason}"),
+        "" => phase.to_owned(),
+        reason => format!("{phase}: {reason}"),
     }
 }
 

@@ -20,8 +20,8 @@ use tokio::{
 use super::{
     OBJECTS_MAX, Scope,
     read::{
-        self, Autoscaler, CronJob, DaemonSet, Ingress, Job, Named, Namespace, Node, Pod,
-        Replicated, Service, Shape,
+        self, Autoscaler, CronJob, DaemonSet, DecodedObject, GraphObject, Ingress, Job, Namespace,
+        Node, Pod, ReplicaWorkload, Service,
     },
     source::{KindSource, ObjectChange, RelistedObjects},
 };
@@ -41,7 +41,7 @@ use kubecrier_core::{
 use kubecrier_topology::{Graph, GraphChange, GraphScope, GraphSubscriber, Kind, ObjectSummary};
 
 /// Changes within this time are in one update: a rollout changes several kinds.
-const GATHER: Duration = Duration::from_millis(50);
+const BATCH_DELAY: Duration = Duration::from_millis(50);
 
 /// The shortest time between two updates.
 const MIN_INTERVAL: Duration = Duration::from_millis(500);
@@ -111,7 +111,7 @@ enum PendingList {
 }
 
 /// Whether a kind may not be read, or there is none.
-fn denied(error: &ClusterError) -> bool {
+fn is_denied(error: &ClusterError) -> bool {
     matches!(error.kind(), ErrorKind::Forbidden | ErrorKind::NotFound)
 }
 
@@ -124,7 +124,7 @@ fn watched() -> impl Iterator<Item = Kind> {
 
 impl GraphWatcher {
     pub(super) fn new(scope: &Scope, metrics: GraphMetrics) -> Self {
-        let reach = match scope.namespace {
+        let graph_scope = match scope.namespace {
             Some(_) => GraphScope::Namespace,
             None => GraphScope::Cluster,
         };
@@ -134,7 +134,7 @@ impl GraphWatcher {
             ..KindStatuses::default()
         };
         Self {
-            graph: Mutex::new(Graph::new(reach, OBJECTS_MAX)),
+            graph: Mutex::new(Graph::new(graph_scope, OBJECTS_MAX)),
             kind_statuses: Mutex::new(kind_statuses),
             followers: Mutex::default(),
             startup: Startup::new(),
@@ -180,7 +180,7 @@ impl GraphWatcher {
             Kind::HorizontalPodAutoscaler => Box::pin(self.follow::<Autoscaler>(kind, scope, deps)),
             Kind::CronJob => Box::pin(self.follow::<CronJob>(kind, scope, deps)),
             Kind::Deployment | Kind::StatefulSet | Kind::ReplicaSet => {
-                Box::pin(self.follow::<Replicated>(kind, scope, deps))
+                Box::pin(self.follow::<ReplicaWorkload>(kind, scope, deps))
             }
             Kind::DaemonSet => Box::pin(self.follow::<DaemonSet>(kind, scope, deps)),
             Kind::Job => Box::pin(self.follow::<Job>(kind, scope, deps)),
@@ -193,7 +193,7 @@ impl GraphWatcher {
 
     /// Lists and watches a kind. One that may not be read is left out, and tried again
     /// from time to time.
-    async fn follow<T: Shape + Named>(
+    async fn follow<T: GraphObject + DecodedObject>(
         self: Arc<Self>,
         kind: Kind,
         scope: Scope,
@@ -224,7 +224,7 @@ impl GraphWatcher {
                 () = started => continue,
             };
             drop(health);
-            if !denied(&error) && self.startup.is_pending() {
+            if !is_denied(&error) && self.startup.is_pending() {
                 return error;
             }
             tracing::info!(graph = %scope, kind = kind.plural(), %error, "left out of the graph");
@@ -240,14 +240,14 @@ impl GraphWatcher {
     fn change<T>(&self, change: impl FnOnce(&mut Graph) -> T) -> T {
         let mut graph = self.graph.lock();
         let before = graph.len();
-        let done = change(&mut graph);
+        let result = change(&mut graph);
         self.metrics.objects(before, graph.len());
-        let touched = graph.has_changes();
+        let has_changes = graph.has_changes();
         drop(graph);
-        if touched {
+        if has_changes {
             self.changed.notify_one();
         }
-        done
+        result
     }
 
     fn set_status(&self, kind: Kind, status: KindStatus) {
@@ -259,7 +259,7 @@ impl GraphWatcher {
             && !kind_statuses
                 .kinds
                 .values()
-                .any(|one| matches!(one, KindStatus::Pending))
+                .any(|status| matches!(status, KindStatus::Pending))
         {
             graph.track_changes();
             kind_statuses.notes = kind_statuses.list();
@@ -301,7 +301,7 @@ impl GraphWatcher {
         let mut last = Instant::now();
         loop {
             self.changed.notified().await;
-            sleep_until((Instant::now() + GATHER).max(last + MIN_INTERVAL)).await;
+            sleep_until((Instant::now() + BATCH_DELAY).max(last + MIN_INTERVAL)).await;
             if self.notify_once() {
                 last = Instant::now();
             }
@@ -318,15 +318,15 @@ impl GraphWatcher {
             let delta = graph.take_delta();
             let notes = kind_statuses.list();
             let shown = std::mem::take(&mut kind_statuses.shown);
-            let noted = (shown || notes != kind_statuses.notes).then(|| notes.clone());
+            let changed_notes = (shown || notes != kind_statuses.notes).then(|| notes.clone());
             kind_statuses.notes = notes;
-            if delta.is_empty() && noted.is_none() {
+            if delta.is_empty() && changed_notes.is_none() {
                 return false;
             }
             GraphChange {
                 seq: self.seq.fetch_add(1, Ordering::Relaxed) + 1,
                 delta,
-                notes: noted,
+                notes: changed_notes,
             }
         };
         let followers: Vec<_> = self.followers.lock().values().cloned().collect();
@@ -423,18 +423,18 @@ impl KindHandler {
     /// The watch is established: the list that waited for it counts.
     fn begin(&self) {
         let pending = std::mem::replace(&mut *self.pending.lock(), PendingList::Applied);
-        if let PendingList::Collecting(all) = pending {
-            self.graph.change(|graph| graph.relist(self.kind, all));
+        if let PendingList::Collecting(objects) = pending {
+            self.graph.change(|graph| graph.relist(self.kind, objects));
         }
     }
 }
 
-impl<T: Shape + Named> WatchHandler<KindSource<T>> for KindHandler {
+impl<T: GraphObject + DecodedObject> WatchHandler<KindSource<T>> for KindHandler {
     fn on_item(&mut self, change: ObjectChange, _source: &KindSource<T>, _health: &WatchHealth) {
         self.begin();
         let began = Instant::now();
         self.graph.change(|graph| match change {
-            ObjectChange::Applied(facts) => graph.apply(facts),
+            ObjectChange::Applied(object) => graph.apply(object),
             ObjectChange::Deleted(id) => graph.delete(&id),
         });
         self.graph.metrics.changed(began.elapsed());
@@ -449,14 +449,16 @@ impl<T: Shape + Named> WatchHandler<KindSource<T>> for KindHandler {
     ) -> String {
         let kind = self.kind;
         match &mut *self.pending.lock() {
-            PendingList::Collecting(all) => *all = listed.all,
-            PendingList::Applied => self.graph.change(|graph| graph.relist(kind, listed.all)),
+            PendingList::Collecting(objects) => *objects = listed.objects,
+            PendingList::Applied => self
+                .graph
+                .change(|graph| graph.relist(kind, listed.objects)),
         }
         listed.version
     }
 
     fn is_fatal(&self, error: &ClusterError) -> bool {
-        denied(error)
+        is_denied(error)
     }
 
     fn on_status(&mut self, status: WatchStatus) {

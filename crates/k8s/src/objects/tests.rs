@@ -3,10 +3,10 @@ use serde_json::json;
 
 use super::*;
 
-fn read(answer: Value, spread: bool) -> (Vec<String>, Vec<Vec<String>>) {
-    serde_json::from_value::<Answer>(answer)
+fn read(answer: Value, with_namespace: bool) -> (Vec<String>, Vec<Vec<String>>) {
+    serde_json::from_value::<TableResponse>(answer)
         .unwrap()
-        .into_rows(spread)
+        .into_rows(with_namespace)
 }
 
 #[test]
@@ -95,9 +95,9 @@ fn any_value() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn fuzz_any_answer_has_as_many_cells_as_columns(value in any_value(), spread: bool) {
-        if let Ok(answer) = serde_json::from_value::<Answer>(value.clone()) {
-            let (columns, rows) = answer.into_rows(spread);
+    fn fuzz_any_answer_has_as_many_cells_as_columns(value in any_value(), with_namespace: bool) {
+        if let Ok(answer) = serde_json::from_value::<TableResponse>(value.clone()) {
+            let (columns, rows) = answer.into_rows(with_namespace);
             prop_assert!(rows.iter().all(|row| row.len() == columns.len()));
         }
         prop_assert!(!yaml(value, &Redactor::default()).is_empty());

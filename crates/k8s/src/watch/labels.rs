@@ -229,7 +229,7 @@ mod tests {
             ),
             ..ObjectMeta::default()
         };
-        let about = |uid: &str| {
+        let matches_uid = |uid: &str| {
             let key = Key {
                 context: String::new(),
                 api_version: String::new(),
@@ -240,8 +240,10 @@ mod tests {
             };
             is_meant(&key, &meta)
         };
-        assert!(about("uid-2") && about("") && about("node-1") && about("hash"));
-        assert!(!about("uid-1"), "it was made anew");
+        assert!(
+            matches_uid("uid-2") && matches_uid("") && matches_uid("node-1") && matches_uid("hash")
+        );
+        assert!(!matches_uid("uid-1"), "it was made anew");
     }
 
     #[test]

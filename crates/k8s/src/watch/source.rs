@@ -17,7 +17,7 @@ use crate::{
     contexts::RequestError,
     error::{ClusterError, Operation},
     events::{self, WireEvent},
-    list::PAGE,
+    list::PAGE_SIZE,
 };
 use kubecrier_core::{Event, InvolvedObject, Labels, ttl_cache::Lookup};
 use kubecrier_redact::Redactor;
@@ -174,7 +174,7 @@ impl EventSource {
         loop {
             let params = ListParams {
                 field_selector: self.scope.selector.clone(),
-                limit: Some(PAGE),
+                limit: Some(PAGE_SIZE),
                 continue_token: next.take(),
                 ..ListParams::default()
             };
@@ -213,7 +213,7 @@ impl WatchSource for EventSource {
         };
         let (frames, redactor) = self.bound.open(open).await?;
         let scope = self.scope.clone();
-        let frames = frames.map(move |said| frame(&scope, &redactor, said));
+        let frames = frames.map(move |event| frame(&scope, &redactor, event));
         Ok(frames.boxed())
     }
 
@@ -293,9 +293,9 @@ fn plain(event: WireEvent, redactor: &Redactor) -> (Box<Event>, String) {
 fn frame(
     scope: &Scope,
     redactor: &Redactor,
-    said: kube::Result<WatchEvent<WireEvent>>,
+    event: kube::Result<WatchEvent<WireEvent>>,
 ) -> Result<WatchFrame<Box<Event>>, WatchError> {
-    match said {
+    match event {
         Ok(WatchEvent::Added(event) | WatchEvent::Modified(event)) => {
             let (event, version) = plain(event, redactor);
             Ok(WatchFrame::Item(event, version))
@@ -342,16 +342,16 @@ fn is_ahead(status: &Status) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use demo_cluster::{DemoCluster, Fault as Wrong, RequestMatcher};
+    use demo_cluster::{DemoCluster, Fault as RequestFault, RequestMatcher};
 
     use super::*;
     use crate::ErrorKind;
     use kubecrier_lifecycle::Lifecycle;
 
-    /// As an API server says it that keeps a kind in memory.
+    /// The response of an API server that serves a kind from its watch cache.
     #[test]
     fn a_version_to_come_is_one_whose_history_is_gone() {
-        let said = |cause: &str| {
+        let classify = |cause: &str| {
             let status = serde_json::json!({
                 "status": "Failure", "code": 504, "reason": "Timeout",
                 "message": "Too large resource version: 1200, current: 7",
@@ -367,13 +367,13 @@ mod tests {
             watch_error(&operation(&scope, "watch"), &error)
         };
         assert!(matches!(
-            said("ResourceVersionTooLarge"),
+            classify("ResourceVersionTooLarge"),
             WatchError::Expired
         ));
-        assert!(matches!(said("Another"), WatchError::Request(_)));
+        assert!(matches!(classify("Another"), WatchError::Request(_)));
     }
 
-    /// A token that has run out is renewed for a look at everything, too.
+    /// An expired token is renewed for a relist, too.
     #[tokio::test(start_paused = true)]
     async fn a_look_renews_credentials_once() {
         let cluster = DemoCluster::default();
@@ -387,9 +387,9 @@ mod tests {
         let renewal = Duration::from_mins(1);
         let source = EventSource::new(contexts, Arc::new(labels), scope, renewal);
         let lists = || RequestMatcher::any().verb("list").resource("events");
-        cluster.fail_next(lists(), 1, Wrong::Unauthorized);
+        cluster.fail_next(lists(), 1, RequestFault::Unauthorized);
         assert!(source.relist("1").await.unwrap().complete);
-        cluster.fail_next(lists(), 2, Wrong::Unauthorized);
+        cluster.fail_next(lists(), 2, RequestFault::Unauthorized);
         let Err(WatchError::Request(error)) = source.relist("1").await else {
             panic!("it fails again");
         };

@@ -10,9 +10,9 @@ use super::*;
 use kubecrier_core::{Event, filters::FilterRequest, subscriptions::WatchStatus};
 
 #[derive(Default)]
-struct Ears(Mutex<Vec<WatchStatus>>);
+struct RecordingListener(Mutex<Vec<WatchStatus>>);
 
-impl Listener for Ears {
+impl Listener for RecordingListener {
     fn wants(&self, _event: &Event) -> bool {
         true
     }
@@ -24,12 +24,12 @@ impl Listener for Ears {
     }
 }
 
-struct World {
+struct Fixture {
     cluster: DemoCluster,
     watches: Watches,
 }
 
-impl World {
+impl Fixture {
     fn new() -> Self {
         let cluster = DemoCluster::default();
         let contexts = Contexts::of_demo(&cluster);
@@ -43,13 +43,13 @@ impl World {
         Self { cluster, watches }
     }
 
-    async fn join(&self, request: FilterRequest) -> (Arc<Ears>, JoinedWatch) {
-        let ears = Arc::new(Ears::default());
+    async fn join(&self, request: FilterRequest) -> (Arc<RecordingListener>, JoinedWatch) {
+        let listener = Arc::new(RecordingListener::default());
         let filters = Filters::try_from(request).unwrap();
         let context = self.watches.context(None).unwrap();
-        let joining = self.watches.join(&context, &filters, ears.clone());
+        let joining = self.watches.join(&context, &filters, listener.clone());
         let joined = joining.await.unwrap();
-        (ears, joined)
+        (listener, joined)
     }
 
     async fn pass(&self, seconds: u32) {
@@ -62,60 +62,60 @@ impl World {
     }
 }
 
-/// What all were told before, one who comes later is told when he comes.
+/// The current status is replayed to a listener that joins later.
 #[tokio::test(start_paused = true)]
 async fn who_joins_a_watch_that_does_not_work_is_told() {
-    let world = World::new();
-    let (early, first) = world.join(FilterRequest::default()).await;
+    let fixture = Fixture::new();
+    let (early, first) = fixture.join(FilterRequest::default()).await;
     assert_eq!(first.warnings, [""; 0]);
     let watches = RequestMatcher::any().verb("watch").resource("events");
-    world.cluster.fail_next(watches, 1000, Fault::Unavailable);
-    world.cluster.close_watches();
-    world.pass(60).await;
-    assert_eq!(world.watches.list()[0].state, WatchState::Degraded);
-    let (late, second) = world.join(FilterRequest::default()).await;
+    fixture.cluster.fail_next(watches, 1000, Fault::Unavailable);
+    fixture.cluster.close_watches();
+    fixture.pass(60).await;
+    assert_eq!(fixture.watches.list()[0].state, WatchState::Degraded);
+    let (late, second) = fixture.join(FilterRequest::default()).await;
     let [warning] = &second.warnings[..] else {
         panic!("{:?}", second.warnings);
     };
     assert!(warning.contains("cannot watch events"), "{warning}");
-    world.cluster.clear_faults();
-    world.pass(60).await;
-    for ears in [early, late] {
-        let heard = ears.0.lock();
-        let once = matches!(
-            heard[..],
+    fixture.cluster.clear_faults();
+    fixture.pass(60).await;
+    for listener in [early, late] {
+        let statuses = listener.0.lock();
+        let is_one_outage = matches!(
+            statuses[..],
             [WatchStatus::Degraded { .. }, WatchStatus::Recovered]
         );
-        assert!(once, "{heard:?}");
+        assert!(is_one_outage, "{statuses:?}");
     }
 }
 
-/// The one namespace that may be watched can be any.
+/// The only namespace that may be watched can be the last of the list.
 #[tokio::test(start_paused = true)]
 async fn rights_in_one_of_very_many_namespaces_are_found() {
-    let world = World::new();
+    let fixture = Fixture::new();
     for number in 0..700 {
-        let space = json!({
+        let namespace = json!({
             "apiVersion": "v1", "kind": "Namespace",
             "metadata": {"name": format!("team-{number:03}")},
         });
-        world.cluster.put(space).unwrap();
+        fixture.cluster.put(namespace).unwrap();
     }
     let grants = vec![
         Grant::reading(["namespaces"]),
         Grant::reading(["events"]).within("team-666"),
     ];
-    world.cluster.grant("demo", grants);
-    let (_ears, joined) = world.join(FilterRequest::default()).await;
+    fixture.cluster.grant("demo", grants);
+    let (_listener, joined) = fixture.join(FilterRequest::default()).await;
     let [warning] = &joined.warnings[..] else {
         panic!("{:?}", joined.warnings);
     };
     assert!(warning.ends_with("made later: team-666"), "{warning}");
-    let scopes: Vec<_> = world
+    let scopes: Vec<_> = fixture
         .watches
         .list()
         .into_iter()
-        .map(|one| one.scope)
+        .map(|watch| watch.scope)
         .collect();
     assert_eq!(scopes.len(), 1);
     assert!(scopes[0].ends_with("/team-666"), "{scopes:?}");

@@ -2,33 +2,37 @@
 
 use serde_json::{Value, json};
 
-use kubecrier_k8s::{Granted, Need, Right};
+use kubecrier_k8s::{GrantedScope, Permission, PermissionReview};
 
 const NAME: &str = "kubecrier-missing";
 
 /// The manifest that grants the missing permissions to the user: in these namespaces if the
 /// user has permissions in namespaces only, else cluster-wide. It is JSON, which kubectl
 /// applies as it does YAML; `None` if nothing is missing.
-pub(crate) fn manifest(rights: &[Right], user: &str, namespaces: &[String]) -> Option<String> {
-    let namespaced = rights
+pub(crate) fn manifest(
+    reviews: &[PermissionReview],
+    user: &str,
+    namespaces: &[String],
+) -> Option<String> {
+    let namespaced = reviews
         .iter()
-        .any(|right| matches!(&right.granted, Granted::Only(places) if !places.is_empty()));
-    let missing = |right: &&Right| match &right.granted {
-        Granted::Everywhere | Granted::Unknown(_) => false,
-        Granted::Only(places) if namespaced => {
-            right.need.namespaced && namespaces.iter().any(|name| !places.contains(name))
+        .any(|review| matches!(&review.granted, GrantedScope::Only(places) if !places.is_empty()));
+    let missing = |review: &&PermissionReview| match &review.granted {
+        GrantedScope::Everywhere | GrantedScope::Unknown(_) => false,
+        GrantedScope::Only(places) if namespaced => {
+            review.permission.namespaced && namespaces.iter().any(|name| !places.contains(name))
         }
-        Granted::Only(_) => true,
+        GrantedScope::Only(_) => true,
     };
-    let needs: Vec<Need> = rights
+    let permissions: Vec<Permission> = reviews
         .iter()
         .filter(missing)
-        .map(|right| right.need)
+        .map(|review| review.permission)
         .collect();
-    if needs.is_empty() {
+    if permissions.is_empty() {
         return None;
     }
-    let rules = rules(&needs);
+    let rules = rules(&permissions);
     let items: Vec<Value> = if namespaced {
         let pair = |name: &String| pair("Role", Some(name), &rules, user);
         namespaces.iter().flat_map(pair).collect()
@@ -40,15 +44,16 @@ pub(crate) fn manifest(rights: &[Right], user: &str, namespaces: &[String]) -> O
 }
 
 /// One rule per group and resource.
-fn rules(needs: &[Need]) -> Vec<Value> {
+fn rules(permissions: &[Permission]) -> Vec<Value> {
     let mut rules: Vec<(&str, &str, Vec<&str>)> = Vec::new();
-    for need in needs {
-        let same =
-            |rule: &&mut (&str, &str, Vec<&str>)| rule.0 == need.group && rule.1 == need.resource;
+    for permission in permissions {
+        let same = |rule: &&mut (&str, &str, Vec<&str>)| {
+            rule.0 == permission.group && rule.1 == permission.resource
+        };
         match rules.iter_mut().find(same) {
-            Some(rule) if rule.2.contains(&need.verb) => {}
-            Some(rule) => rule.2.push(need.verb),
-            None => rules.push((need.group, need.resource, vec![need.verb])),
+            Some(rule) if rule.2.contains(&permission.verb) => {}
+            Some(rule) => rule.2.push(permission.verb),
+            None => rules.push((permission.group, permission.resource, vec![permission.verb])),
         }
     }
     let rule = |(group, resource, verbs): (&str, &str, Vec<&str>)| json!({"apiGroups": [group], "resources": [resource], "verbs": verbs});
@@ -84,27 +89,27 @@ fn pair(role: &str, namespace: Option<&str>, rules: &[Value], user: &str) -> [Va
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kubecrier_k8s::needs;
+    use kubecrier_k8s::permissions;
 
-    fn rights(granted: impl Fn(&Need) -> Granted) -> Vec<Right> {
-        let right = |need: Need| Right {
-            granted: granted(&need),
-            need,
+    fn reviews(granted: impl Fn(&Permission) -> GrantedScope) -> Vec<PermissionReview> {
+        let review = |permission: Permission| PermissionReview {
+            granted: granted(&permission),
+            permission,
         };
-        needs().into_iter().map(right).collect()
+        permissions().into_iter().map(review).collect()
     }
 
     #[test]
     fn nothing_missing_is_no_manifest() {
-        let all = rights(|_| Granted::Everywhere);
+        let all = reviews(|_| GrantedScope::Everywhere);
         assert_eq!(manifest(&all, "me", &["a".to_owned()]), None);
     }
 
     #[test]
     fn what_is_missing_everywhere_is_granted_everywhere() {
-        let none = rights(|need| match need.resource {
-            "pods/log" | "events" => Granted::Only(Vec::new()),
-            _ => Granted::Everywhere,
+        let none = reviews(|permission| match permission.resource {
+            "pods/log" | "events" => GrantedScope::Only(Vec::new()),
+            _ => GrantedScope::Everywhere,
         });
         let user = "system:serviceaccount:ops:crier";
         insta::assert_snapshot!(manifest(&none, user, &["a".to_owned()]).unwrap());
@@ -112,9 +117,9 @@ mod tests {
 
     #[test]
     fn a_user_of_one_namespace_gets_the_rest_there() {
-        let some = rights(|need| match need.resource {
-            "pods/log" => Granted::Only(Vec::new()),
-            _ => Granted::Only(vec!["a".to_owned()]),
+        let some = reviews(|permission| match permission.resource {
+            "pods/log" => GrantedScope::Only(Vec::new()),
+            _ => GrantedScope::Only(vec!["a".to_owned()]),
         });
         let text = manifest(&some, "me", &["a".to_owned()]).unwrap();
         let list: Value = serde_json::from_str(&text).unwrap();

@@ -1,5 +1,5 @@
-"""The official Python client: connects, is told of the tools, sets a level where the
-era has one, lists, calls, and over HTTP subscribes to events and hears of one.
+"""The official Python client: connects, receives `list_changed`, sets a level where the
+era has one, lists, calls, and over HTTP subscribes to events and receives one.
 
 Arguments: target (an http URL, or a command line as JSON), era (legacy or auto),
 calls as JSON. Prints one JSON object.
@@ -14,18 +14,18 @@ from mcp import Client, StdioServerParameters
 
 async def main(target: str, era: str, calls: str) -> None:
     server = target if target.startswith("http") else StdioServerParameters(**json.loads(target))
-    told, heard = asyncio.Event(), asyncio.Event()
+    tools_changed, received = asyncio.Event(), asyncio.Event()
 
-    async def hear(message: object) -> None:
+    async def on_message(message: object) -> None:
         if "tools/list_changed" in repr(message):
-            told.set()
+            tools_changed.set()
         if "kubernetes/events" in repr(message):
-            heard.set()
+            received.set()
 
-    async with Client(server, mode=era, message_handler=hear) as client:
+    async with Client(server, mode=era, message_handler=on_message) as client:
         if era == "legacy":
             await client.set_logging_level("info")
-            await told.wait()
+            await tools_changed.wait()
         else:
             async with client.listen(tools_list_changed=True) as changes:
                 async for _change in changes:
@@ -36,10 +36,10 @@ async def main(target: str, era: str, calls: str) -> None:
         ]
         subscription = answers[-1].structured_content
         if target.startswith("http") and era == "legacy":
-            await heard.wait()
+            await received.wait()
         elif target.startswith("http"):
             async with client.listen(resource_subscriptions=[subscription["resourceUri"]]) as news:
-                # The first is the mark at the beginning.
+                # The first update marks the beginning.
                 count = 0
                 async for _update in news:
                     count += 1
@@ -47,7 +47,7 @@ async def main(target: str, era: str, calls: str) -> None:
                         break
         found = {
             "server": client.server_info.name if client.server_info else None,
-            "told": True,
+            "toolsChanged": True,
             "tools": [tool.name for tool in tools.tools],
             "answers": [
                 answer.model_dump(mode="json", by_alias=True, exclude_none=True)

@@ -13,25 +13,25 @@ const transport = target.startsWith("http")
   ? new StreamableHTTPClientTransport(new URL(target))
   : new StdioClientTransport({ ...JSON.parse(target), stderr: "inherit" });
 const client = new Client({ name: "kubecrier-tests", version: "1" });
-const told = new Promise((resolve) => {
+const toolsChanged = new Promise((resolve) => {
   client.setNotificationHandler(ToolListChangedNotificationSchema, () => resolve(true));
 });
-const heard = new Promise((resolve) => {
+const received = new Promise((resolve) => {
   client.setNotificationHandler(LoggingMessageNotificationSchema, ({ params }) => {
     if (params.logger === "kubernetes/events") resolve(params.data);
   });
 });
 await client.connect(transport);
 await client.setLoggingLevel("info");
-await told;
+await toolsChanged;
 const { tools } = await client.listTools();
 const answers = [];
 for (const call of JSON.parse(calls)) answers.push(await client.callTool(call));
-if (target.startsWith("http")) await heard;
+if (target.startsWith("http")) await received;
 console.log(
   JSON.stringify({
     server: client.getServerVersion()?.name,
-    told: true,
+    toolsChanged: true,
     tools: tools.map((tool) => tool.name),
     answers,
   }),

@@ -1,6 +1,6 @@
-// The official TypeScript client, second generation: connects, is told of the tools,
+// The official TypeScript client, second generation: connects, receives `list_changed`,
 // sets a level where the era has one, lists, calls, and over HTTP subscribes to events
-// and hears of one.
+// and receives one.
 // Arguments: target (an http URL, or a command line as JSON), era (legacy or
 // auto), calls as JSON. Prints one JSON object.
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
@@ -14,34 +14,34 @@ const client = new Client(
   { name: "kubecrier-tests", version: "1" },
   { versionNegotiation: { mode: era } },
 );
-const told = new Promise((resolve) => {
+const toolsChanged = new Promise((resolve) => {
   client.setNotificationHandler("notifications/tools/list_changed", () => resolve(true));
 });
-const heard = new Promise((resolve) => {
+const received = new Promise((resolve) => {
   client.setNotificationHandler("notifications/message", ({ params }) => {
     if (params.logger === "kubernetes/events") resolve(params.data);
   });
   client.setNotificationHandler("notifications/resources/updated", ({ params }) => {
-    // The first is the mark at the beginning; news say what changed.
+    // The first update marks the beginning; later ones describe the change.
     if (params._meta?.["kubecrier/update"]) resolve(params);
   });
 });
 await client.connect(transport);
 if (era === "legacy") await client.setLoggingLevel("info");
 else await client.listen({ toolsListChanged: true });
-await told;
+await toolsChanged;
 const { tools } = await client.listTools();
 const answers = [];
 for (const call of JSON.parse(calls)) answers.push(await client.callTool(call));
 if (target.startsWith("http")) {
   const { resourceUri } = answers.at(-1).structuredContent;
   if (era !== "legacy") await client.listen({ resourceSubscriptions: [resourceUri] });
-  await heard;
+  await received;
 }
 console.log(
   JSON.stringify({
     server: client.getServerVersion()?.name,
-    told: true,
+    toolsChanged: true,
     tools: tools.map((tool) => tool.name),
     answers,
   }),

@@ -1,4 +1,4 @@
-//! The pages for those who run the server.
+//! The pages for operators.
 
 use serde_json::{Value, json};
 use testbed::User;

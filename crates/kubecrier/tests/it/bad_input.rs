@@ -1,4 +1,4 @@
-//! Whatever is wrong, the server goes on, and the answer says what to do.
+//! Invalid input never stops the server, and the error has a hint.
 
 use std::{fs, net::TcpListener, time::Duration};
 
@@ -6,10 +6,10 @@ use serde_json::json;
 use testbed::{Kubeconfig, Options, User, Validity, pod};
 use tokio::time::Instant;
 
-use crate::harness::{Answer, Http, StdioSession, command, kubeconfig, one_context};
+use crate::harness::{Http, StdioSession, ToolResult, command, kubeconfig, one_context};
 
 #[tokio::test]
-async fn no_kubeconfig_is_said_by_the_tools_and_not_by_initialize() {
+async fn a_missing_kubeconfig_is_reported_by_tools_and_not_by_initialize() {
     let mut session = StdioSession::start(&mut command());
     assert_eq!(
         session.handshake()["result"]["serverInfo"]["name"],
@@ -43,7 +43,7 @@ async fn a_kubeconfig_that_is_none_is_named() {
     session
         .call("pods_list", json!({}))
         .refused("kubeconfig", &[path, "kubectl config view"]);
-    // Mended, it is used at once.
+    // A corrected file is used at once.
     let mended = Kubeconfig::new()
         .server_context("dev", "https://127.0.0.1:1", "")
         .current("dev");
@@ -76,7 +76,7 @@ async fn without_a_current_context_the_contexts_are_named() {
 
 /// A call that timed out. It says how long it waited, which is its limit without what
 /// getting at the client took: a tenth of a second on a busy machine.
-fn timed_out(answer: Answer, limit: f64, words: &[&str]) {
+fn timed_out(answer: ToolResult, limit: f64, words: &[&str]) {
     let text = answer.refused("timeout", words).text;
     let (_, rest) = text.split_once("no answer within ").unwrap();
     let waited: f64 = rest.split(' ').next().unwrap().parse().unwrap();
@@ -137,7 +137,7 @@ async fn a_frozen_cluster_is_given_up_and_found_again() {
 }
 
 #[tokio::test]
-async fn certificates_that_do_not_hold_are_told_apart() {
+async fn kinds_of_invalid_certificates_are_distinguished() {
     let Some(bed) = testbed::shared() else { return };
     let expired = bed
         .dev()
@@ -283,7 +283,7 @@ async fn arguments_that_do_not_fit_are_named() {
     http.call("pods_log", json!({"name": "gone"}))
         .await
         .refused("not_found", &["`gone`", "pods_list"]);
-    // Nothing of this was a reason to stop.
+    // None of these errors stopped the server.
     http.call("pods_list", json!({"namespace": null}))
         .await
         .ok();
@@ -393,7 +393,7 @@ async fn a_slow_credential_plugin_is_waited_for_once_and_its_stdin_is_not_ours()
     let Some(bed) = testbed::shared() else { return };
     let dir = tempfile::tempdir().unwrap();
     let runs = dir.path().join("runs");
-    // Slower than a request may be; reads stdin, which must be empty.
+    // Slower than the request timeout; reads stdin, which must be empty.
     let script = format!(
         "cat >/dev/null; echo run >> {}; sleep 1.2; echo \\{{\\\"apiVersion\\\": \
          \\\"client.authentication.k8s.io/v1\\\", \\\"kind\\\": \\\"ExecCredential\\\", \

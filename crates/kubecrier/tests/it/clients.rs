@@ -5,11 +5,11 @@ use std::{path::Path, process::Command};
 use serde_json::{Value, json};
 use testbed::{Client, User, event, namespace, pod};
 
-use crate::harness::{Answer, Http, one_context};
+use crate::harness::{Http, ToolResult, one_context};
 
 const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients");
 
-/// `None` when the client cannot be had here.
+/// `None` if the client is not installed.
 fn run(client: Client, script: &str, target: &str, era: &str, calls: &Value) -> Option<Value> {
     let workplace = tempfile::tempdir().unwrap();
     let command: Command = match client.command(&Path::new(SCRIPTS).join(script), workplace.path())
@@ -20,7 +20,7 @@ fn run(client: Client, script: &str, target: &str, era: &str, calls: &Value) -> 
             return None;
         }
     };
-    // A client that is not told waits for ever: `timeout` ends it.
+    // A client without a notification would wait without end: `timeout` ends it.
     let mut bounded = Command::new("timeout");
     bounded
         .arg("60")
@@ -66,20 +66,20 @@ async fn check(client: Client, script: &str, eras: &[&str]) {
         {"name": "pods_list", "arguments": {"nonsense": true}},
         {"name": "events_subscribe", "arguments": {"namespace": space, "types": ["Normal"]}},
     ]);
-    // Whenever a client has subscribed, something happens soon after.
+    // Creates events all the time, so that one follows soon after each subscription.
     let mut happening = tokio::task::JoinSet::new();
     happening.spawn({
         let space = space.to_owned();
         async move {
             for number in 0.. {
-                let told = event(
+                let new_event = event(
                     &space,
                     &format!("Pod/web-{number}"),
                     "Normal",
                     "Started",
                     "x",
                 );
-                bed.dev().create(&told).await.unwrap();
+                bed.dev().create(&new_event).await.unwrap();
                 tokio::time::sleep(std::time::Duration::from_millis(200)).await;
             }
         }
@@ -90,12 +90,13 @@ async fn check(client: Client, script: &str, eras: &[&str]) {
                 return;
             };
             assert_eq!(found["server"], "kubecrier", "{target} {era}");
-            assert_eq!(found["told"], true, "{target} {era}");
+            assert_eq!(found["toolsChanged"], true, "{target} {era}");
             let tools: Vec<_> = found["tools"].as_array().unwrap().iter().collect();
             for tool in ["namespaces_list", "pods_list", "pods_log", "events_list"] {
                 assert!(tools.contains(&&json!(tool)), "{tools:?}");
             }
-            let answer = |index: usize| Answer::read(&json!({"result": found["answers"][index]}));
+            let answer =
+                |index: usize| ToolResult::read(&json!({"result": found["answers"][index]}));
             assert_eq!(answer(0).ok().data["pods"][0]["name"], "web-0");
             assert_eq!(answer(1).ok().data["events"][0]["reason"], "BackOff");
             answer(2).refused("invalid", &["`nonsense`"]);
@@ -109,12 +110,12 @@ async fn check(client: Client, script: &str, eras: &[&str]) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_typescript_client_is_told_lists_calls_and_subscribes_in_both_eras() {
+async fn the_typescript_client_is_notified_lists_calls_and_subscribes_in_both_eras() {
     check(Client::TypeScript, "typescript.mjs", &["legacy", "auto"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_first_typescript_client_is_told_lists_calls_and_subscribes() {
+async fn the_first_typescript_client_is_notified_lists_calls_and_subscribes() {
     check(
         Client::TypeScript,
         "typescript-first-generation.mjs",

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use testbed::{Cluster, User, namespace, pod};
 
-use crate::harness::{Answer, Http, one_context};
+use crate::harness::{Http, ToolResult, one_context};
 
 /// Creates any object, as the admin.
 async fn create(cluster: &Cluster, path: &str, object: Value) {
@@ -49,7 +49,7 @@ fn custom(
 const CUSTOM: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 /// A custom kind is served a moment after it was made.
-async fn until_ok(http: &Http, tool: &str, arguments: Value) -> Answer {
+async fn until_ok(http: &Http, tool: &str, arguments: Value) -> ToolResult {
     for _ in 0..100 {
         let answer = http.call(tool, arguments.clone()).await;
         if !answer.is_error {
@@ -296,7 +296,7 @@ async fn custom_kinds_are_read_however_they_are_made() {
 }
 
 #[tokio::test]
-async fn a_pod_is_looked_at_closely() {
+async fn a_pod_is_described() {
     let Some(bed) = testbed::shared() else { return };
     let cluster = bed.dev();
     let space = "closer-pod";

@@ -1,4 +1,4 @@
-//! The first command of the README, as a new user meets it.
+//! The first command of the README.
 
 use std::{
     io::{BufRead, BufReader, Read},
@@ -22,7 +22,7 @@ fn the_demo_shows_a_fault_in_a_terminal_within_15_seconds() {
     assert!(took < Duration::from_secs(15), "{took:?}");
     terminal.wait_for("panic");
     terminal.wait_for("deployment/payment");
-    assert!(terminal.seen.contains(ESC), "no colours");
+    assert!(terminal.screen.contains(ESC), "no colours");
     assert!(terminal.interrupt().success());
 }
 
@@ -34,8 +34,8 @@ fn a_narrow_terminal_without_colours_is_enough() {
     terminal.wait_for("deployment/");
     // The second part of the story: an image that cannot be pulled.
     terminal.wait_for("FAULT   Failed");
-    assert!(!terminal.seen.contains(ESC), "{:?}", terminal.seen);
-    let news = terminal.seen.split("is told (").nth(1).unwrap();
+    assert!(!terminal.screen.contains(ESC), "{:?}", terminal.screen);
+    let news = terminal.screen.split("is told (").nth(1).unwrap();
     // The first lines are the end of the heading, and the note on what is watched.
     for line in news.lines().skip_while(|line| !line.contains("FAULT")) {
         assert!(line.chars().count() <= 40, "too wide: {line:?}");
@@ -44,14 +44,14 @@ fn a_narrow_terminal_without_colours_is_enough() {
 }
 
 #[test]
-fn a_port_that_was_asked_for_and_is_taken_is_said() {
+fn a_requested_port_that_is_taken_is_an_error() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
     let done = command().args(["demo", "--port", &port]).output().unwrap();
     assert_eq!(done.status.code(), Some(1));
-    let said = String::from_utf8(done.stderr).unwrap();
-    assert!(said.contains("another program has the port"), "{said}");
-    assert!(said.contains("--port"), "{said}");
+    let stderr = String::from_utf8(done.stderr).unwrap();
+    assert!(stderr.contains("another program has the port"), "{stderr}");
+    assert!(stderr.contains("--port"), "{stderr}");
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn demos_that_start_at_once_find_a_port_each() {
     let mut urls = std::collections::HashSet::new();
     for demo in &mut demos {
         demo.wait_for("ctrl-c ends it");
-        let first = demo.seen.lines().next().unwrap();
+        let first = demo.screen.lines().next().unwrap();
         urls.insert(first.rsplit(' ').next().unwrap().to_owned());
     }
     assert_eq!(urls.len(), 4, "{urls:?}");
@@ -87,17 +87,17 @@ fn a_pipe_that_closes_early_ends_the_demo_without_a_word() {
         "{first}"
     );
     let status = child.wait().unwrap();
-    let mut said = String::new();
+    let mut stderr = String::new();
     child
         .stderr
         .take()
         .unwrap()
-        .read_to_string(&mut said)
+        .read_to_string(&mut stderr)
         .unwrap();
-    assert!(status.success(), "{said}");
+    assert!(status.success(), "{stderr}");
     assert!(
-        !said.contains("panicked") && !said.contains("error"),
-        "{said}"
+        !stderr.contains("panicked") && !stderr.contains("error"),
+        "{stderr}"
     );
 }
 

@@ -47,7 +47,7 @@ async fn who_may_not_read_logs_gets_a_manifest_for_that() {
     let done = doctor(&file.path, &[]);
     assert_eq!(done.status.code(), Some(1));
     insta::assert_snapshot!(report(&done));
-    // What it says can be applied: it is what Kubernetes takes, for that user.
+    // The printed manifest can be applied: Kubernetes accepts it for that user.
     let done = doctor(&file.path, &["-o", "json"]);
     let report: Value = serde_json::from_slice(&done.stdout).unwrap();
     assert_eq!(report["ok"], false);
@@ -64,7 +64,7 @@ async fn who_may_not_read_logs_gets_a_manifest_for_that() {
         serde_json::from_value(role.clone()).unwrap();
     let mut binding: k8s_openapi::api::rbac::v1::ClusterRoleBinding =
         serde_json::from_value(binding.clone()).unwrap();
-    // Applied for somebody else, because other tests count on these users.
+    // Applied for another user, because other tests rely on the rights of these users.
     binding.subjects.as_mut().unwrap()[0].name = "nobody-else".to_owned();
     bed.dev().create_cluster_wide(&role).await.unwrap();
     bed.dev().create_cluster_wide(&binding).await.unwrap();
@@ -85,7 +85,7 @@ async fn who_is_kept_to_a_namespace_is_told_to_name_it() {
 }
 
 /// A kubeconfig with forty contexts, and their names. Half of them are dead: refused, or
-/// listened to by somebody who never says a word.
+/// accepted by a listener that never responds.
 pub(crate) fn half_dead(bed: &Testbed) -> (File, Vec<String>) {
     static SILENT: LazyLock<TcpListener> =
         LazyLock::new(|| TcpListener::bind("127.0.0.1:0").unwrap());
@@ -110,7 +110,7 @@ pub(crate) fn half_dead(bed: &Testbed) -> (File, Vec<String>) {
 }
 
 #[tokio::test]
-async fn forty_contexts_of_which_half_are_dead_are_looked_at_at_once() {
+async fn forty_contexts_of_which_half_are_dead_are_checked_concurrently() {
     let Some(bed) = testbed::shared() else { return };
     let (file, _) = half_dead(bed);
     let began = Instant::now();
@@ -147,8 +147,8 @@ async fn a_connection_is_tried_by_a_push_that_really_comes() {
     assert_eq!(done.status.code(), Some(1));
 }
 
-/// What answers like an MCP server and pushes nothing, as behind a proxy that holds
-/// streams back.
+/// A server that responds like an MCP server and pushes nothing, like a proxy that buffers
+/// streams.
 #[tokio::test]
 async fn a_connection_that_holds_pushes_back_is_found() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};

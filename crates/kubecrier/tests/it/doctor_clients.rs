@@ -92,7 +92,7 @@ async fn a_server_that_a_client_is_sent_to_is_tried() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_token_in_a_file_is_sent_and_never_said() {
+async fn a_token_in_a_file_is_sent_and_never_printed() {
     let tokens = tempfile::tempdir().unwrap();
     let file = tokens.path().join("tokens");
     fs::write(&file, format!("ops:{TOKEN}\n")).unwrap();
@@ -130,8 +130,8 @@ async fn a_token_in_a_file_is_sent_and_never_said() {
     // The text for people keeps it, too.
     let done = doctor(&dir, &[]).await;
     assert_eq!(done.status.code(), Some(1));
-    let said = [done.stdout, done.stderr].concat();
-    assert!(!String::from_utf8(said).unwrap().contains(TOKEN));
+    let output = [done.stdout, done.stderr].concat();
+    assert!(!String::from_utf8(output).unwrap().contains(TOKEN));
 }
 
 #[tokio::test]

@@ -9,14 +9,14 @@ use crate::harness::{Http, Subscriber, one_context};
 
 async fn warn(space: &str, pod: &str, reason: &str) {
     let bed = testbed::shared().unwrap();
-    let told = event(
+    let new_event = event(
         space,
         &format!("Pod/{pod}"),
         "Warning",
         reason,
         "back-off restarting",
     );
-    bed.dev().create(&told).await.unwrap();
+    bed.dev().create(&new_event).await.unwrap();
 }
 
 /// A pod whose containers were restarted so often.
@@ -115,8 +115,8 @@ async fn a_crash_loop_arrives_with_both_logs_and_once() {
     assert!(!data.to_string().contains("abcdef1234567890"), "{data}");
     let context = &data["context"];
     assert_eq!(context["phase"], "Running", "{context}");
-    // The same again, as another event of the same count: nothing for a minute. Faults of
-    // one pod come in order, so that it would come before the next.
+    // A duplicate, as another event of the same count, is not reported for a minute. Faults
+    // of one pod arrive in order, so that it would arrive before the next.
     warn(space, "web-0", "BackOff").await;
     warn(space, "web-0", "Unhealthy").await;
     assert_eq!(
@@ -185,7 +185,7 @@ async fn many_subscribers_cause_one_capture_and_flags_bound_it() {
     assert_eq!(asked, 2, "one log of each of two containers, once");
 }
 
-/// S3-34, S3-37: what cannot be had is said.
+/// S3-34, S3-37: evidence that cannot be fetched is reported as such.
 #[tokio::test]
 async fn logs_that_cannot_be_had_are_errors_and_never_left_out() {
     let Some(bed) = testbed::shared() else { return };
@@ -215,7 +215,7 @@ async fn logs_that_cannot_be_had_are_errors_and_never_left_out() {
     );
 }
 
-/// S3-68 to S3-70, S3-74: over the cap a fault goes out and says `throttled`.
+/// S3-68 to S3-70, S3-74: over the limit a fault is reported as `throttled`.
 #[tokio::test]
 async fn captures_over_the_cap_are_throttled_in_plain_sight() {
     throttled_by("--max-log-captures-per-cluster", "fault-throttled").await;
@@ -277,7 +277,7 @@ async fn throttled_by(flag: &str, space: &str) {
     );
 }
 
-/// For a client that comes late, or that only ever asks.
+/// For a client that connects late, or that only polls.
 #[tokio::test]
 async fn faults_are_listed_and_their_evidence_is_had_without_a_subscription() {
     let Some(bed) = testbed::shared() else { return };

@@ -1,5 +1,5 @@
-//! What a client can hear of a server that has something to tell: the fixtures of
-//! the conformance suite are the tools and resources that do.
+//! The notifications that a client can receive: the fixtures of the conformance suite have
+//! tools and resources that cause each of them.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::harness::{File, Http, StdioSession, Stream, command, kubeconfig, mess
 
 const WATCHED: &str = "test://watched-resource";
 
-/// Nothing here asks a cluster.
+/// No test of this file needs a cluster.
 pub(crate) async fn start() -> (File, Http) {
     let file = kubeconfig(|file| file);
     let mut command = command();
@@ -42,7 +42,7 @@ fn of<'a>(messages: &'a [Value], method: &str) -> Vec<&'a Value> {
     fitting.map(|one| &one["params"]).collect()
 }
 
-/// Skips the lists that every session is told of first.
+/// Skips the `list_changed` notifications that every session receives first.
 async fn settled(http: &Http) -> Stream {
     let mut stream = http.stream(None).await;
     for _list in 0..3 {
@@ -51,12 +51,15 @@ async fn settled(http: &Http) -> Stream {
     stream
 }
 
-/// Changes the list of tools, which works once, and that is what comes next.
+/// Changes the list of tools, which works once; its notification is the next message.
 async fn change_tools<'a>(http: &Http, streams: impl IntoIterator<Item = &'a mut Stream>) {
     http.call("test_trigger_tool_change", json!({})).await.ok();
     for stream in streams {
-        let told = stream.next().await;
-        assert_eq!(told["method"], "notifications/tools/list_changed", "{told}");
+        let notification = stream.next().await;
+        assert_eq!(
+            notification["method"], "notifications/tools/list_changed",
+            "{notification}"
+        );
     }
 }
 
@@ -76,7 +79,7 @@ async fn the_fixtures_are_off_unless_they_are_switched_on() {
 }
 
 #[tokio::test]
-async fn a_session_hears_of_what_it_subscribed_to_and_of_nothing_else() {
+async fn a_session_is_notified_only_of_its_subscriptions() {
     let (_file, http) = start().await;
     let mut stream = settled(&http).await;
     let trigger = async || http.call("test_trigger_resource_update", json!({})).await;
@@ -93,22 +96,27 @@ async fn a_session_hears_of_what_it_subscribed_to_and_of_nothing_else() {
         assert_eq!(answer["result"], json!({}), "{answer}");
     }
     trigger().await.ok();
-    let told = stream.next().await;
-    assert_eq!(told["method"], "notifications/resources/updated");
-    assert_eq!(told["params"]["uri"], WATCHED);
-    assert_eq!(told["params"]["_meta"]["kubecrier/fixture"], true);
+    let notification = stream.next().await;
+    assert_eq!(notification["method"], "notifications/resources/updated");
+    assert_eq!(notification["params"]["uri"], WATCHED);
+    assert_eq!(notification["params"]["_meta"]["kubecrier/fixture"], true);
     http.rpc("resources/unsubscribe", json!({"uri": WATCHED}))
         .await;
     for _list in 0..3 {
-        let told = quiet.next().await;
-        assert!(told["method"].as_str().unwrap().ends_with("list_changed"));
+        let notification = quiet.next().await;
+        assert!(
+            notification["method"]
+                .as_str()
+                .unwrap()
+                .ends_with("list_changed")
+        );
     }
     trigger().await.ok();
     change_tools(&http, [&mut stream, &mut quiet]).await;
 }
 
 #[tokio::test]
-async fn a_listen_is_marked_and_told_of_exactly_its_uris() {
+async fn a_listen_is_acknowledged_and_notified_of_exactly_its_uris() {
     let (_file, http) = start().await;
     let wanted = json!({"notifications": {"resourceSubscriptions": [WATCHED, "test://none"]}});
     let mut stream = Stream::new(http.modern("subscriptions/listen", None, wanted).await);
@@ -117,30 +125,30 @@ async fn a_listen_is_marked_and_told_of_exactly_its_uris() {
     assert_eq!(ack["params"]["notifications"], honoured);
     let mark = stream.next().await;
     assert_eq!(mark["params"]["uri"], WATCHED, "{mark}");
-    // A tool that comes is not what this one asked for; the session is told of it.
+    // The listener did not subscribe to new tools; the session is notified of them.
     let mut session = settled(&http).await;
     change_tools(&http, [&mut session]).await;
     for _ in 0..2 {
         http.call("test_trigger_resource_update", json!({}))
             .await
             .ok();
-        let told = stream.next().await;
-        assert_eq!(told["params"]["_meta"]["kubecrier/fixture"], true);
+        let notification = stream.next().await;
+        assert_eq!(notification["params"]["_meta"]["kubecrier/fixture"], true);
     }
     http.server.signal(rustix::process::Signal::TERM);
     assert_eq!(stream.next().await["result"]["resultType"], "complete");
 }
 
 #[tokio::test]
-async fn a_changed_list_is_told_at_once() {
+async fn a_changed_list_is_notified_at_once() {
     let (_file, http) = start().await;
     let mut stream = settled(&http).await;
     for kind in ["tool", "prompt"] {
         let trigger = format!("test_trigger_{kind}_change");
         http.call(&trigger, json!({})).await.ok();
-        let told = stream.next().await;
+        let notification = stream.next().await;
         assert_eq!(
-            told["method"],
+            notification["method"],
             format!("notifications/{kind}s/list_changed")
         );
     }
@@ -174,7 +182,7 @@ async fn progress_goes_onto_the_stream_of_the_answer_and_rises() {
         assert!(progress.iter().all(|one| one["progressToken"] == "p-1"));
         assert_eq!(messages.len(), 4);
     }
-    // Who brings no token hears nothing.
+    // A request without a progress token gets no progress notifications.
     let answer = http.call("test_tool_with_progress", json!({})).await;
     assert!(!answer.is_error);
     change_tools(&http, [&mut common]).await;
@@ -188,20 +196,20 @@ async fn a_session_hears_log_messages_by_its_level() {
     http.rpc("logging/setLevel", json!({"level": "info"})).await;
     http.call("test_tool_with_logging", json!({})).await.ok();
     for text in ["started", "working", "done"] {
-        let told = stream.next().await;
-        assert_eq!(told["method"], "notifications/message");
+        let notification = stream.next().await;
+        assert_eq!(notification["method"], "notifications/message");
         let expected = json!({"level": "info", "logger": "fixtures", "data": text});
-        assert_eq!(told["params"], expected);
+        assert_eq!(notification["params"], expected);
     }
     http.rpc("logging/setLevel", json!({"level": "warning"}))
         .await;
     http.call("test_tool_with_logging", json!({})).await.ok();
-    // Three messages in all: those of the first or the last call would be left.
+    // Three messages in all: further ones would be due to the first or the last call.
     change_tools(&http, [&mut stream]).await;
 }
 
 #[tokio::test]
-async fn a_request_without_a_session_hears_log_messages_only_if_it_asks() {
+async fn a_request_without_a_session_gets_log_messages_only_on_request() {
     let (_file, http) = start().await;
     http.rpc("logging/setLevel", json!({"level": "debug"}))
         .await;
@@ -269,19 +277,19 @@ async fn stdio_has_all_of_it_too() {
     session.rpc("resources/subscribe", json!({"uri": WATCHED}));
     let call = json!({"name": "test_trigger_resource_update", "arguments": {}});
     session.send(&json!({"jsonrpc": "2.0", "id": 8, "method": "tools/call", "params": call}));
-    // The update and the answer go different ways, so either may come first.
+    // The update and the response take different paths, so either may arrive first.
     let both = [session.receive(), session.receive()];
-    let told = both.iter().find(|one| one["id"] != 8).unwrap();
-    assert_eq!(told["params"]["uri"], WATCHED, "{both:?}");
+    let notification = both.iter().find(|one| one["id"] != 8).unwrap();
+    assert_eq!(notification["params"]["uri"], WATCHED, "{both:?}");
     session.call("test_tool_with_logging", json!({})).ok();
     let mut call = json!({"name": "test_tool_with_progress", "arguments": {}});
     call["_meta"] = json!({"progressToken": 5});
     session.send(&json!({"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": call}));
-    let mut heard = Vec::new();
-    while heard.last().is_none_or(|last: &Value| last["id"] != 9) {
-        heard.push(session.receive());
+    let mut received = Vec::new();
+    while received.last().is_none_or(|last: &Value| last["id"] != 9) {
+        received.push(session.receive());
     }
-    let progress = of(&heard, "notifications/progress");
-    assert_eq!(progress.len(), 3, "{heard:?}");
+    let progress = of(&received, "notifications/progress");
+    assert_eq!(progress.len(), 3, "{received:?}");
     assert!(progress.iter().all(|one| one["progressToken"] == 5));
 }

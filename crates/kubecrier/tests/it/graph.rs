@@ -173,7 +173,7 @@ Deployment graph-tool/web  0/2 ready, 0 updated
 }
 
 #[tokio::test]
-async fn what_cannot_be_shown_says_why_and_what_to_do() {
+async fn a_graph_that_cannot_be_shown_is_an_error_with_a_hint() {
     let Some(bed) = testbed::shared() else { return };
     shop(bed.dev(), "graph-wrong").await;
     let file = one_context(bed.dev(), User::Admin);
@@ -206,7 +206,7 @@ async fn what_cannot_be_shown_says_why_and_what_to_do() {
     for n in 0..30 {
         add_pod(bed.dev(), "graph-wrong", &format!("web-1-n{n}")).await;
     }
-    // The answer may be from before the last of them was seen.
+    // The response may be older than the watch event of the last one.
     let mut cut = String::new();
     for _ in 0..100 {
         cut = ask(at("rs", "web-1")).await.ok().text;
@@ -222,7 +222,7 @@ async fn what_cannot_be_shown_says_why_and_what_to_do() {
 }
 
 #[tokio::test]
-async fn kinds_that_may_not_be_read_are_left_out_and_that_is_said() {
+async fn forbidden_kinds_are_left_out_and_reported() {
     let Some(bed) = testbed::shared() else { return };
     bed.dev()
         .create(&pod("team-a", "graph", &["c"]))
@@ -255,7 +255,7 @@ async fn kinds_that_may_not_be_read_are_left_out_and_that_is_said() {
     );
 }
 
-/// The next update of a resource; changed lists are not looked at.
+/// The next update of a resource; `list_changed` notifications are skipped.
 async fn update(stream: &mut Stream) -> Value {
     loop {
         let message = stream.next().await;
@@ -277,8 +277,14 @@ async fn read(http: &HttpSession, uri: &str) -> Value {
     serde_json::from_str(text.unwrap_or_else(|| panic!("{answer}"))).unwrap()
 }
 
-/// What a session of either era hears, once it hears at all.
-async fn hears(cluster: &Cluster, http: &HttpSession, stream: &mut Stream, space: &str, uri: &str) {
+/// Checks the updates that a subscriber of either era receives.
+async fn expect_updates(
+    cluster: &Cluster,
+    http: &HttpSession,
+    stream: &mut Stream,
+    space: &str,
+    uri: &str,
+) {
     let begun = update(stream).await;
     assert_eq!(
         (&begun["uri"], &what(&begun)["reread"]),
@@ -301,10 +307,10 @@ async fn hears(cluster: &Cluster, http: &HttpSession, stream: &mut Stream, space
     let after = read(http, uri).await;
     assert!(after["seq"].as_u64() >= what(&added)["seq"].as_u64());
     assert_ne!(after["hash"], before["hash"]);
-    // Nothing that the graph shows.
+    // A change that the graph does not show.
     let note = json!({"metadata": {"annotations": {"note": "nobody sees it"}}});
     patch(cluster, space, "web-1-c", note).await;
-    // The next change is told next, and right after the first one.
+    // The update of the next change directly follows the first one.
     let mut last = added;
     for (phase, status) in [
         ("Running", "Running, 0/1 ready"),
@@ -320,7 +326,7 @@ async fn hears(cluster: &Cluster, http: &HttpSession, stream: &mut Stream, space
     }
     let noted = read(http, uri).await;
     assert_eq!(noted["hash"], after["hash"], "all is shown as before");
-    // Each is told once: what is told again comes before the next.
+    // Each change has one update: a duplicate would arrive before the next.
     for name in ["web-1-c", "web-1-d"] {
         if name == "web-1-d" {
             add_pod(cluster, space, name).await;
@@ -350,12 +356,12 @@ async fn a_session_hears_each_change_once_and_no_change_never() {
     let uri = "k8s://dev/graph-session/graph";
     let answer = http.rpc("resources/subscribe", json!({"uri": uri})).await;
     assert!(answer.get("result").is_some(), "{answer}");
-    hears(bed.dev(), &http, &mut stream, "graph-session", uri).await;
+    expect_updates(bed.dev(), &http, &mut stream, "graph-session", uri).await;
     let pods = "k8s://dev/graph-session/graph?kinds=pods";
     http.rpc("resources/subscribe", json!({"uri": pods})).await;
     assert_eq!(update(&mut stream).await["uri"], pods);
     http.rpc("resources/unsubscribe", json!({"uri": uri})).await;
-    // What is told of the first comes before what is told of the second.
+    // An update of the first would arrive before that of the second.
     for name in ["web-1-b", "web-1-a"] {
         delete(bed.dev(), "graph-session", name).await;
         assert_eq!(update(&mut stream).await["uri"], pods);
@@ -365,7 +371,7 @@ async fn a_session_hears_each_change_once_and_no_change_never() {
 }
 
 #[tokio::test]
-async fn a_listen_hears_each_change_once_and_no_change_never() {
+async fn a_listen_gets_one_update_per_change_and_none_without() {
     let Some(bed) = testbed::shared() else { return };
     shop(bed.dev(), "graph-listen").await;
     let file = one_context(bed.dev(), User::Admin);
@@ -375,11 +381,11 @@ async fn a_listen_hears_each_change_once_and_no_change_never() {
     let mut stream = Stream::new(http.modern("subscriptions/listen", None, wanted).await);
     let ack = stream.next().await;
     assert_eq!(ack["method"], "notifications/subscriptions/acknowledged");
-    hears(bed.dev(), &http, &mut stream, "graph-listen", uri).await;
+    expect_updates(bed.dev(), &http, &mut stream, "graph-listen", uri).await;
 }
 
 #[tokio::test]
-async fn whoever_names_kinds_gets_them_and_hears_of_nothing_else() {
+async fn a_filter_of_kinds_applies_to_reads_and_updates() {
     let Some(bed) = testbed::shared() else { return };
     shop(bed.dev(), "graph-kinds").await;
     let file = one_context(bed.dev(), User::Admin);
@@ -403,7 +409,7 @@ async fn whoever_names_kinds_gets_them_and_hears_of_nothing_else() {
     let pods = "k8s://dev/graph-kinds/graph?kinds=pods";
     http.rpc("resources/subscribe", json!({"uri": pods})).await;
     assert_eq!(update(&mut stream).await["uri"], pods);
-    // What is told of the first comes before what is told of the second.
+    // An update of the first would arrive before that of the second.
     for name in ["web-1-c", "web-1-d"] {
         add_pod(bed.dev(), "graph-kinds", name).await;
         assert_eq!(update(&mut stream).await["uri"], pods);

@@ -1,4 +1,4 @@
-//! What strangers and broken clients get: a clear answer, and nothing else.
+//! Unauthenticated and broken clients get a clear error, and nothing else.
 
 use std::{
     fs,
@@ -46,10 +46,10 @@ async fn only_a_known_token_opens_the_door_and_a_session_is_its_callers() {
         }
         request.send().await.unwrap()
     };
-    let nobody = status(None).await;
-    assert_eq!(nobody.status(), StatusCode::UNAUTHORIZED);
+    let anonymous = status(None).await;
+    assert_eq!(anonymous.status(), StatusCode::UNAUTHORIZED);
     assert_eq!(
-        nobody.headers()["www-authenticate"],
+        anonymous.headers()["www-authenticate"],
         "Bearer realm=\"kubecrier\""
     );
     let wrong = status(Some("0123456789abcdef-eve")).await;
@@ -95,7 +95,7 @@ async fn post_raw(http: &HttpSession, body: impl Into<reqwest::Body>) -> (Status
 }
 
 #[tokio::test]
-async fn what_is_no_message_is_said_so() {
+async fn an_invalid_message_is_an_error() {
     let file = nowhere();
     let http = Http::start(&file.path, &[]).await;
     let (status, answer) = post_raw(&http, "{\"jsonrpc\": ").await;

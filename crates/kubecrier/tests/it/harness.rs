@@ -1,15 +1,15 @@
-//! Starts the real binary and speaks raw JSON-RPC to it, so that nothing of ours
-//! stands between a test and the wire.
+//! Starts the real binary and sends raw JSON-RPC to it, so that no client library hides
+//! what is on the wire.
 
-mod answer;
+mod cli;
 mod frames;
 mod kubeconfigs;
-mod people;
 mod project;
 mod proxy;
 mod stream;
 mod subscriber;
 mod terminal;
+mod tool_result;
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -29,25 +29,25 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 pub(crate) use self::{
-    answer::Answer,
-    frames::{Verdict, judge},
+    cli::{Demo, Watch},
+    frames::{Validation, validate},
     kubeconfigs::{File, kubeconfig, one_context},
-    people::{Demo, Watch},
     project::{MARKER, Project, before_marker, changed},
     proxy::Proxy,
     stream::Stream,
     subscriber::Subscriber,
     terminal::Terminal,
+    tool_result::ToolResult,
 };
 
-/// Longer than anything takes; only a test that fails waits for it.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+/// An upper bound for every wait; only a failing test reaches it.
+pub(crate) const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A running server.
 pub(crate) struct Server {
     child: Child,
     log: Arc<Mutex<String>>,
-    said: mpsc::Receiver<String>,
+    lines: mpsc::Receiver<String>,
 }
 
 /// A server over HTTP, and a first session with it.
@@ -96,22 +96,22 @@ pub(crate) fn initialize(version: &str) -> Value {
 impl Server {
     pub(crate) fn start(command: &mut Command) -> Self {
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-        let (tell, said) = mpsc::channel();
+        let (sender, lines) = mpsc::channel();
         let log = Arc::new(Mutex::new(String::new()));
         let kept = Arc::clone(&log);
         let stderr = BufReader::new(child.stderr.take().unwrap());
         thread::spawn(move || {
             for line in stderr.lines().map_while(Result::ok) {
                 kept.lock().push_str(&format!("{line}\n"));
-                let _nobody_waits = tell.send(line);
+                let _receiver_may_be_gone = sender.send(line);
             }
         });
-        Self { child, log, said }
+        Self { child, log, lines }
     }
 
     /// Waits for a line of the log.
     pub(crate) fn wait_for(&self, text: &str) -> String {
-        while let Ok(line) = self.said.recv_timeout(PATIENCE) {
+        while let Ok(line) = self.lines.recv_timeout(TIMEOUT) {
             if line.contains(text) {
                 return line;
             }
@@ -119,7 +119,7 @@ impl Server {
         panic!("the server never said `{text}`:\n{}", self.log());
     }
 
-    /// Its standard output, to be taken once.
+    /// Takes the standard output of the process; works once.
     pub(crate) fn stdout(&mut self) -> ChildStdout {
         self.child.stdout.take().unwrap()
     }
@@ -146,7 +146,7 @@ impl Server {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        match tokio::time::timeout(PATIENCE, ended).await {
+        match tokio::time::timeout(TIMEOUT, ended).await {
             Ok(status) => status,
             Err(elapsed) => panic!("{elapsed}, the server does not end:\n{}", self.log()),
         }
@@ -167,7 +167,8 @@ impl Http {
         Self::start_at(kubeconfig, arguments, "2025-11-25").await
     }
 
-    /// With a server that asks for a token; plain requests still carry none.
+    /// Starts a server that requires a token and a session that sends it; requests outside
+    /// the session carry none.
     pub(crate) async fn start_with_token(
         kubeconfig: &Path,
         arguments: &[&str],
@@ -189,7 +190,7 @@ impl Http {
         Self::start_command(command, version).await
     }
 
-    /// With a command that is as it should be but for the port.
+    /// Starts a command to which only the port is added.
     pub(crate) async fn start_command(command: &mut Command, version: &str) -> Self {
         let (server, base) = Self::launch(command);
         let client = HttpSession::begin(&base, version, None).await;
@@ -199,7 +200,7 @@ impl Http {
     fn launch(command: &mut Command) -> (Server, String) {
         let server = Server::start(command.args(["--port", "0"]).stdin(Stdio::null()));
         let line = server.wait_for("serving MCP over HTTP");
-        // As text or as JSON.
+        // The log line may be text or JSON.
         let url = &line[line.find("http://").unwrap()..];
         let base = url.split("/mcp").next().unwrap().to_owned();
         (server, base)
@@ -246,7 +247,7 @@ impl HttpSession {
         session
     }
 
-    /// Another session with the same server.
+    /// Begins another session with the same server.
     pub(crate) async fn another(&self, version: &str) -> Self {
         Self::begin(&self.base, version, None).await
     }
@@ -259,7 +260,7 @@ impl HttpSession {
             .unwrap()
     }
 
-    /// A POST in this session.
+    /// Builds a POST in this session.
     pub(crate) fn request(&self, body: &Value) -> reqwest::RequestBuilder {
         self.headers(self.client.post(format!("{}/mcp", self.base)).json(body))
     }
@@ -271,12 +272,12 @@ impl HttpSession {
             .header("mcp-protocol-version", &self.version)
     }
 
-    /// A POST in no session.
+    /// Sends a POST outside of a session.
     pub(crate) async fn fresh(&self, body: &Value) -> reqwest::Response {
         self.fresh_with(body, "x-nothing", "").await
     }
 
-    /// A POST in no session, with one more header.
+    /// Sends a POST outside of a session, with one more header.
     pub(crate) async fn fresh_with(
         &self,
         body: &Value,
@@ -318,14 +319,14 @@ impl HttpSession {
         request.send().await.unwrap().status()
     }
 
-    /// Another caller's try to end this session.
+    /// Tries to end this session with the token of another caller.
     pub(crate) async fn delete_as(&self, token: &str) -> reqwest::StatusCode {
         let request = self.headers(self.client.delete(format!("{}/mcp", self.base)));
         let request = request.header("authorization", format!("Bearer {token}"));
         request.send().await.unwrap().status()
     }
 
-    /// A request of 2026-07-28: no session, everything in the request.
+    /// Sends a request of 2026-07-28, which has no session.
     pub(crate) async fn modern(
         &self,
         method: &str,
@@ -357,15 +358,15 @@ impl HttpSession {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let body = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
         let answer = message(&self.post(&body).await.text().await.unwrap());
-        judge(&self.version, Some(method), &answer).expect_fits(&answer);
+        validate(&self.version, Some(method), &answer).expect_valid(&answer);
         answer
     }
 
-    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Answer {
+    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> ToolResult {
         let answer = self
             .rpc("tools/call", json!({"name": tool, "arguments": arguments}))
             .await;
-        Answer::read(&answer)
+        ToolResult::read(&answer)
     }
 }
 
@@ -388,10 +389,10 @@ impl StdioSession {
         let mut server = Server::start(command);
         let stdin = server.child.stdin.take();
         let stdout = BufReader::new(server.child.stdout.take().unwrap());
-        let (tell, lines) = mpsc::channel();
+        let (sender, lines) = mpsc::channel();
         thread::spawn(move || {
             for line in stdout.lines().map_while(Result::ok) {
-                let _nobody_waits = tell.send(line);
+                let _receiver_may_be_gone = sender.send(line);
             }
         });
         Self {
@@ -412,7 +413,7 @@ impl StdioSession {
 
     /// The next line of stdout, which must be JSON: stdout belongs to the protocol.
     pub(crate) fn receive(&self) -> Value {
-        match self.lines.recv_timeout(PATIENCE) {
+        match self.lines.recv_timeout(TIMEOUT) {
             Ok(line) => {
                 serde_json::from_str(&line).unwrap_or_else(|_| panic!("not JSON on stdout: {line}"))
             }
@@ -425,11 +426,11 @@ impl StdioSession {
         self.send(&json!({"jsonrpc": "2.0", "id": self.next, "method": method, "params": params}));
         let answer = self.response();
         assert_eq!(answer["id"], self.next);
-        judge("2025-11-25", Some(method), &answer).expect_fits(&answer);
+        validate("2025-11-25", Some(method), &answer).expect_valid(&answer);
         answer
     }
 
-    /// The next message that is an answer; notifications may come before it.
+    /// The next response; notifications before it are skipped.
     pub(crate) fn response(&self) -> Value {
         loop {
             let message = self.receive();
@@ -439,8 +440,8 @@ impl StdioSession {
         }
     }
 
-    pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Answer {
-        Answer::read(&self.rpc("tools/call", json!({"name": tool, "arguments": arguments})))
+    pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> ToolResult {
+        ToolResult::read(&self.rpc("tools/call", json!({"name": tool, "arguments": arguments})))
     }
 
     /// `initialize` and `notifications/initialized`.

@@ -31,9 +31,9 @@ fn inspect(url: &str, era: &str, words: &[&str]) -> Option<(i32, Value)> {
         .args(words)
         .env("HOME", home.path());
     let done = bounded.output().unwrap();
-    let said = [done.stdout, done.stderr].concat();
-    let said = String::from_utf8_lossy(&said).into_owned();
-    let value = serde_json::from_str(&said).unwrap_or_else(|_| panic!("{words:?}: {said}"));
+    let output = [done.stdout, done.stderr].concat();
+    let output = String::from_utf8_lossy(&output).into_owned();
+    let value = serde_json::from_str(&output).unwrap_or_else(|_| panic!("{words:?}: {output}"));
     Some((done.status.code().unwrap(), value))
 }
 

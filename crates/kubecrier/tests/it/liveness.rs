@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::harness::{File, Http, HttpSession, Stream, kubeconfig};
 
-/// The next of our requests of that method.
+/// The next request of the server with that method.
 async fn asked(stream: &mut Stream, method: &str) -> Value {
     loop {
         let message = stream.anything().await;
@@ -64,10 +64,10 @@ async fn a_client_that_no_longer_answers_is_gone_and_no_other() {
     // Its first answer shows that it can; then it falls silent.
     let dying = http.another("2025-11-25").await;
     let mut dying_stream = dying.stream(None).await;
-    // It never answers: nothing is known of it.
+    // It never responds, so the server does not know whether it supports pings.
     let mute = http.another("2025-06-18").await;
     let mut mute_stream = mute.stream(None).await;
-    // It has no stream, so nobody asks.
+    // It has no stream, so the server cannot send it a ping.
     let without = http.another("2025-11-25").await;
     let mut stream = http.stream(None).await;
     let began = Instant::now();

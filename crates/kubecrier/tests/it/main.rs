@@ -1,4 +1,4 @@
-//! The server as its users meet it: a process, real clients, a real cluster.
+//! End-to-end tests: the real binary, real clients, a real cluster.
 
 #![expect(clippy::unwrap_used, reason = "tests and what helps them")]
 

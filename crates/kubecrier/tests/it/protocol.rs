@@ -12,15 +12,14 @@ async fn every_protocol_version_is_answered_on_stdio() {
         session.send(&initialize(version));
         let result = &session.receive()["result"];
         assert_eq!(result["protocolVersion"], version);
-        let told = if version > "2025-03-26" {
+        let list_changed = if version > "2025-03-26" {
             json!({"listChanged": true})
         } else {
             json!({})
         };
-        let mut resources = told.clone();
+        let mut resources = list_changed.clone();
         resources["subscribe"] = json!(true);
-        let mut declared =
-            json!({"tools": told, "resources": resources, "prompts": told, "logging": {}});
+        let mut declared = json!({"tools": list_changed, "resources": resources, "prompts": list_changed, "logging": {}});
         if version > "2024-11-05" {
             declared["completions"] = json!({});
         }

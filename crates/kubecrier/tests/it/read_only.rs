@@ -7,12 +7,12 @@ use testbed::{Cluster, LogScript, User, event, namespace, pod};
 
 use crate::{
     harness::{Http, Subscriber, one_context},
-    resources::{Ear, subscribe},
+    resources::{UpdateStream, subscribe},
 };
 
 const SPACE: &str = "read-only";
 
-/// Calls that make a tool ask the cluster for all it ever asks for.
+/// Calls that make a tool send every kind of request that it can send.
 fn calls(tool: &str) -> Vec<Value> {
     let here = json!({"namespace": SPACE});
     let pod = |more: Value| {
@@ -55,16 +55,16 @@ fn calls(tool: &str) -> Vec<Value> {
 /// Reads and follows resources, and fills in every prompt.
 async fn resources_and_prompts(http: &Http, cluster: &Cluster) {
     let other = http.another("2025-11-25").await;
-    let mut ear = Ear::of(&other).await;
+    let mut updates = UpdateStream::of(&other).await;
     for path in ["events", "pods/web/logs/app"] {
         let uri = format!("k8s://dev/{SPACE}/{path}");
         let read = http.rpc("resources/read", json!({"uri": uri})).await;
         assert!(read["result"].is_object(), "{read}");
         subscribe(&other, &uri).await;
-        ear.until("from here on").await;
+        updates.until("from here on").await;
     }
     cluster.node().append(&format!("{SPACE}/web/app"), "more");
-    ear.until("more").await;
+    updates.until("more").await;
     let prompts = http.rpc("prompts/list", json!({})).await;
     for prompt in prompts["result"]["prompts"].as_array().unwrap() {
         let mut given = json!({});
@@ -83,8 +83,8 @@ async fn resources_and_prompts(http: &Http, cluster: &Cluster) {
     }
 }
 
-/// The user may do everything, so whatever the server tries is let through and
-/// written down by the API server itself.
+/// The user may do everything, so that the API server permits and audits every request
+/// that the server makes.
 #[tokio::test]
 async fn whatever_is_asked_only_reads_reach_the_api_server() {
     let Some(bed) = testbed::shared() else { return };
@@ -131,7 +131,7 @@ async fn whatever_is_asked_only_reads_reach_the_api_server() {
     }
     resources_and_prompts(&http, cluster).await;
     let audit = cluster.audit().unwrap();
-    let mut seen = BTreeSet::new();
+    let mut requests = BTreeSet::new();
     for request in &audit {
         let verb = request["verb"].as_str().unwrap();
         let object = &request["objectRef"];
@@ -143,9 +143,9 @@ async fn whatever_is_asked_only_reads_reach_the_api_server() {
         let below = object["subresource"]
             .as_str()
             .map(|below| format!("/{below}"));
-        seen.insert(format!("{verb} {resource}{}", below.unwrap_or_default()));
+        requests.insert(format!("{verb} {resource}{}", below.unwrap_or_default()));
     }
-    // What was asked is there: the log is not empty for another reason.
+    // The expected reads are in the audit log, so it is complete.
     for expected in [
         "get pods",
         "get pods/log",
@@ -161,6 +161,6 @@ async fn whatever_is_asked_only_reads_reach_the_api_server() {
         "watch horizontalpodautoscalers",
         "watch pods",
     ] {
-        assert!(seen.contains(expected), "{expected}: {seen:?}");
+        assert!(requests.contains(expected), "{expected}: {requests:?}");
     }
 }

@@ -1,14 +1,14 @@
-//! Nothing that looks like a secret leaves the server, by any tool.
+//! No tool returns a text that has the form of a secret.
 
 use serde_json::{Value, json};
 use testbed::{Cluster, LogScript, User, event, namespace, pod};
 
 use crate::{
     harness::{Http, Subscriber, kubeconfig},
-    resources::{Ear, subscribe},
+    resources::{UpdateStream, subscribe},
 };
 
-/// What a workload has let slip, and the part that nobody may read.
+/// A text that a workload has leaked, and the part of it that must be redacted.
 fn planted() -> Vec<(String, String)> {
     let token = "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA1B2C";
     let github = ["gh", "p_", token].concat();
@@ -79,7 +79,7 @@ fn calls(tool: &str) -> Vec<(Value, &'static str)> {
         "faults_get" => vec![(json!({"faultId": "FAULT"}), "password=[redacted")],
         "namespaces_list" => vec![(json!({"labelSelector": "planted=yes"}), "planted")],
         "nodes_list" => vec![(json!({}), "node-1")],
-        // Nobody serves or grants it here; what it would answer has names and numbers.
+        // This cluster does not serve it; its response would have names and numbers only.
         "nodes_top" | "pods_top" => vec![(json!({}), "metrics.k8s.io")],
         "pods_get" => vec![
             (log(json!({})), "leaky"),
@@ -116,7 +116,7 @@ fn calls(tool: &str) -> Vec<(Value, &'static str)> {
                 log(json!({"previous": true})),
                 "before login with password=[redacted",
             ),
-            // Neither a cut nor a filter shows what is hidden otherwise.
+            // Neither truncation nor a filter reveals what is redacted otherwise.
             (log(json!({"limitBytes": 12})), "bytes later"),
             (log(json!({"include": "^MII"})), "0 lines"),
             (log(json!({"include": "swordfish"})), "0 lines"),
@@ -126,7 +126,7 @@ fn calls(tool: &str) -> Vec<(Value, &'static str)> {
     }
 }
 
-/// What happens from now on is told in three ways, and none lets anything out.
+/// New events are published in three ways, and all of them are redacted.
 async fn notifications_are_clean(http: &Http, cluster: &Cluster, texts: &[String]) {
     let mut client = Subscriber::new(http).await;
     let events = client.subscribe(json!({"namespace": "planted"})).await;
@@ -144,13 +144,16 @@ async fn notifications_are_clean(http: &Http, cluster: &Cluster, texts: &[String
         );
         cluster.create(&one).await.unwrap();
     }
-    let mut heard = String::new();
+    let mut received = String::new();
     for _ in 0..texts.len() * 2 {
-        heard.push_str(&client.message().await.to_string());
+        received.push_str(&client.message().await.to_string());
     }
-    assert!(heard.contains("login with password=[redacted"), "{heard}");
-    assert!(heard.contains("\"logs\":[{"), "{heard}");
-    is_clean("a notification", &heard);
+    assert!(
+        received.contains("login with password=[redacted"),
+        "{received}"
+    );
+    assert!(received.contains("\"logs\":[{"), "{received}");
+    is_clean("a notification", &received);
     let uri = format!("kubecrier://subscriptions/{events}");
     let read = http
         .rpc("resources/read", json!({"uri": uri}))
@@ -160,7 +163,7 @@ async fn notifications_are_clean(http: &Http, cluster: &Cluster, texts: &[String
     is_clean("a resource", &read);
 }
 
-/// Reads of resources, what is told of a log that grows, and prompts.
+/// Reads of resources, updates of a growing log, and prompts.
 async fn resources_are_clean(http: &Http, cluster: &Cluster, texts: &[String]) {
     let log = "k8s://dev/planted/pods/leaky/logs/app";
     for (uri, shows) in [
@@ -184,19 +187,22 @@ async fn resources_are_clean(http: &Http, cluster: &Cluster, texts: &[String]) {
         is_clean(&uri, &read);
         assert!(!read.contains("swordfish"), "{uri}: {read}");
     }
-    let mut ear = Ear::of(http).await;
+    let mut updates = UpdateStream::of(http).await;
     subscribe(http, log).await;
-    ear.until("followed from here on").await;
+    updates.until("followed from here on").await;
     let lines = texts.iter().flat_map(|text| text.lines());
     for line in lines.chain(["that was all"]) {
         cluster.node().append("planted/leaky/app", line);
     }
-    let mut told = String::new();
-    while !told.contains("that was all") {
-        told.push_str(&ear.update().await.1.to_string());
+    let mut received = String::new();
+    while !received.contains("that was all") {
+        received.push_str(&updates.update().await.1.to_string());
     }
-    assert!(told.contains("login with password=[redacted"), "{told}");
-    is_clean("an update of a log", &told);
+    assert!(
+        received.contains("login with password=[redacted"),
+        "{received}"
+    );
+    is_clean("an update of a log", &received);
     http.rpc("resources/unsubscribe", json!({"uri": log})).await;
     let faults = json!({"namespace": "planted"});
     let faults = http.call("faults_list", faults).await.ok();
@@ -220,7 +226,7 @@ async fn resources_are_clean(http: &Http, cluster: &Cluster, texts: &[String]) {
     }
 }
 
-/// A label may be a secret too: the graph shows it to whoever reads or hears.
+/// A label may be a secret too: the graph shows labels in reads and in updates.
 async fn the_graph_is_clean(http: &Http, cluster: &Cluster) {
     let uri = "k8s://dev/planted/graph";
     let session = http.another("2025-11-25").await;
@@ -233,17 +239,17 @@ async fn the_graph_is_clean(http: &Http, cluster: &Cluster) {
     assert!(read.contains("Pod:planted/leaky"), "{read}");
     is_clean("the graph", &read);
     let token = planted().swap_remove(4).1;
-    let mut heard = String::new();
-    while !heard.contains("\"modified\"") {
-        heard = stream.next().await.to_string();
-        is_clean("an update of the graph", &heard);
-        if heard.contains("followed from here on") {
+    let mut received = String::new();
+    while !received.contains("\"modified\"") {
+        received = stream.next().await.to_string();
+        is_clean("an update of the graph", &received);
+        if received.contains("followed from here on") {
             let labels = json!({"metadata": {"labels": {"token": "none", "another": token}}});
             let path = "/api/v1/namespaces/planted/pods/leaky";
             cluster.send("PATCH", path, &labels).await.unwrap();
         }
     }
-    assert!(heard.contains("another"), "{heard}");
+    assert!(received.contains("another"), "{received}");
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! A site's own tools, resources and prompts, and `list_changed` that never lies.
+//! A project's own tools, resources and prompts, and their `list_changed` notifications.
 
 use std::{
     fs::{self, FileTimes},
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::harness::{
-    HttpSession, MARKER, PATIENCE, Project, Stream, before_marker, changed, initialize,
+    HttpSession, MARKER, Project, Stream, TIMEOUT, before_marker, changed, initialize,
 };
 
 const TOOLS: &str = "notifications/tools/list_changed";
@@ -17,7 +17,7 @@ const RESOURCES: &str = "notifications/resources/list_changed";
 const PROMPTS: &str = "notifications/prompts/list_changed";
 const ALL: [&str; 3] = [PROMPTS, RESOURCES, TOOLS];
 
-async fn told(stream: &mut Stream, count: usize) -> Vec<String> {
+async fn changed_lists(stream: &mut Stream, count: usize) -> Vec<String> {
     let mut messages = Vec::new();
     for _ in 0..count {
         messages.push(stream.next().await);
@@ -28,12 +28,12 @@ async fn told(stream: &mut Stream, count: usize) -> Vec<String> {
 /// A session's stream after its first triplet.
 async fn settled(session: &HttpSession) -> Stream {
     let mut stream = session.stream(None).await;
-    assert_eq!(told(&mut stream, 3).await, ALL);
+    assert_eq!(changed_lists(&mut stream, 3).await, ALL);
     stream
 }
 
-/// The fast sequence: everything at once, as from a pipe. Then a resource comes, and
-/// its change ends what is heard.
+/// The fast sequence: all requests at once, as from a pipe. Then a resource is added, and
+/// its update ends the sequence.
 fn fast_sequence(project: &Project, version: &str) -> Vec<Value> {
     let mut session = project.stdio();
     session.send(&initialize(version));
@@ -66,7 +66,7 @@ fn fast_sequence(project: &Project, version: &str) -> Vec<Value> {
         if answer.get("result").is_some() {
             break;
         }
-        assert!(began.elapsed() < PATIENCE, "{answer}");
+        assert!(began.elapsed() < TIMEOUT, "{answer}");
     }
     let mut marks = 0;
     project.mark();
@@ -88,10 +88,10 @@ fn the_fast_sequence_gives_exactly_three() {
     let with_tool = Project::empty();
     with_tool.tool("test_tool", "echo ok");
     for project in [Project::empty(), with_tool] {
-        // A rerun is a new session: nothing is kept anywhere.
+        // A rerun is a new session: no state is kept.
         for _ in 0..2 {
-            let told = changed(&fast_sequence(&project, "2025-11-25"));
-            assert_eq!(told, [PROMPTS, RESOURCES, RESOURCES, TOOLS]);
+            let methods = changed(&fast_sequence(&project, "2025-11-25"));
+            assert_eq!(methods, [PROMPTS, RESOURCES, RESOURCES, TOOLS]);
         }
         let left: Vec<_> = fs::read_dir(project.path()).unwrap().collect();
         assert!(left.len() <= 1, "nothing was written: {left:?}");
@@ -133,37 +133,37 @@ async fn a_change_is_told_once_and_no_change_is_not() {
         .await;
     // A to B and back: two, each of the list that changed and of no other.
     project.tool("test_tool", "echo changed");
-    assert_eq!(told(&mut stream, 1).await, [TOOLS]);
+    assert_eq!(changed_lists(&mut stream, 1).await, [TOOLS]);
     project
         .expect_nothing_before_marker(&http, &mut stream)
         .await;
     project.tool("test_tool", "echo ok");
-    assert_eq!(told(&mut stream, 1).await, [TOOLS]);
+    assert_eq!(changed_lists(&mut stream, 1).await, [TOOLS]);
     project.prompt("ask", "And {{what}}?");
-    assert_eq!(told(&mut stream, 1).await, [PROMPTS]);
+    assert_eq!(changed_lists(&mut stream, 1).await, [PROMPTS]);
     project.write("resources/one.meta.json", "{\"name\": \"other\"}", 0o644);
-    assert_eq!(told(&mut stream, 1).await, [RESOURCES]);
+    assert_eq!(changed_lists(&mut stream, 1).await, [RESOURCES]);
     project
         .expect_nothing_before_marker(&http, &mut stream)
         .await;
     project.tool("another", "true");
     project.resource("another", "text");
     project.prompt("another", "text");
-    assert_eq!(told(&mut stream, 3).await, ALL);
+    assert_eq!(changed_lists(&mut stream, 3).await, ALL);
     project
         .expect_nothing_before_marker(&http, &mut stream)
         .await;
 }
 
 #[tokio::test]
-async fn a_change_is_seen_within_a_second() {
+async fn a_change_is_published_within_a_second() {
     let project = Project::new();
     let http = project.http(&[]).await;
     let mut stream = settled(&http).await;
     for round in 0.. {
         let began = Instant::now();
         project.tool("quick", &format!("echo {round}"));
-        assert_eq!(told(&mut stream, 1).await, [TOOLS]);
+        assert_eq!(changed_lists(&mut stream, 1).await, [TOOLS]);
         let took = began.elapsed();
         if took < Duration::from_secs(1) {
             break;
@@ -189,8 +189,8 @@ async fn rapid_saves_settle_into_one() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let took = began.elapsed();
-        assert_eq!(told(&mut stream, 1).await, [TOOLS]);
-        // Saves that a busy machine draws out are not rapid, and may be told apart.
+        assert_eq!(changed_lists(&mut stream, 1).await, [TOOLS]);
+        // On a busy machine the saves may be far apart and cause more than one notification.
         if took < Duration::from_millis(150) {
             break;
         }
@@ -209,7 +209,7 @@ async fn sessions_of_different_versions_go_by_their_own_rules() {
     let old = http.another("2025-03-26").await;
     let mut quiet = old.stream(None).await;
     let mut stream = settled(&http).await;
-    // The newest protocol hears only of what it asked for.
+    // A listener of the newest protocol gets only what it subscribed to.
     let only_tools = json!({"notifications": {
         "toolsListChanged": true, "resourceSubscriptions": [MARKER],
     }});
@@ -220,12 +220,12 @@ async fn sessions_of_different_versions_go_by_their_own_rules() {
         acknowledged.to_string().contains("acknowledged"),
         "{acknowledged}"
     );
-    assert_eq!(told(&mut listening, 2).await, [TOOLS]);
+    assert_eq!(changed_lists(&mut listening, 2).await, [TOOLS]);
     project.tool("another", "true");
     project.prompt("another", "text");
-    assert_eq!(told(&mut stream, 2).await, [PROMPTS, TOOLS]);
-    assert_eq!(told(&mut listening, 1).await, [TOOLS]);
-    // Nothing was used up for the others by the one that is not told.
+    assert_eq!(changed_lists(&mut stream, 2).await, [PROMPTS, TOOLS]);
+    assert_eq!(changed_lists(&mut listening, 1).await, [TOOLS]);
+    // The listener without the subscription has not consumed the change for the others.
     let late = http.another("2025-06-18").await;
     let mut settled = settled(&late).await;
     for session in [&late, &old, &http] {
@@ -254,7 +254,7 @@ async fn a_restart_forgets_what_was_told() {
 }
 
 #[tokio::test]
-async fn a_folder_that_goes_and_comes_back_is_told_twice() {
+async fn a_folder_that_is_removed_and_restored_is_two_changes() {
     let project = Project::empty();
     let (root, aside) = (project.path().join("p"), project.path().join("aside"));
     let inner = Project::new();
@@ -264,17 +264,17 @@ async fn a_folder_that_goes_and_comes_back_is_told_twice() {
     let before = before_marker(&root, &http, &mut stream).await;
     assert!(before.is_empty(), "{before:?}");
     fs::rename(&root, &aside).unwrap();
-    assert_eq!(told(&mut stream, 3).await, ALL);
+    assert_eq!(changed_lists(&mut stream, 3).await, ALL);
     let stats: Value = http.get("/stats").await.json().await.unwrap();
     assert_eq!(stats["project"]["refused"][0]["path"], ".");
     assert_eq!(stats["project"]["tools"], 0);
     fs::rename(&aside, &root).unwrap();
-    assert_eq!(told(&mut stream, 3).await, ALL);
+    assert_eq!(changed_lists(&mut stream, 3).await, ALL);
     let before = before_marker(&root, &http, &mut stream).await;
     assert!(before.is_empty(), "{before:?}");
-    // And it is followed as before.
+    // Further changes are noticed as before.
     fs::remove_dir_all(root.join("tools")).unwrap();
-    assert_eq!(told(&mut stream, 1).await, [TOOLS]);
+    assert_eq!(changed_lists(&mut stream, 1).await, [TOOLS]);
     fs::rename(&root, inner.path()).unwrap();
 }
 
@@ -415,7 +415,7 @@ async fn hundreds_of_tools_come_page_by_page() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    let stale = tokio::time::timeout(PATIENCE, refused)
+    let stale = tokio::time::timeout(TIMEOUT, refused)
         .await
         .expect("a cursor of a list that has changed is refused");
     assert_eq!(stale["error"]["code"], -32602, "{stale}");

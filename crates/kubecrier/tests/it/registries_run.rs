@@ -6,7 +6,7 @@ use std::{fs, path::Path, time::Duration};
 use serde_json::{Value, json};
 
 use crate::harness::{
-    Answer, File, Http, PATIENCE, Project, StdioSession, Stream, command, kubeconfig,
+    File, Http, Project, StdioSession, Stream, TIMEOUT, ToolResult, command, kubeconfig,
 };
 
 fn two_contexts() -> File {
@@ -30,7 +30,7 @@ async fn file_says(path: &Path) -> String {
             }
         }
     };
-    tokio::time::timeout(PATIENCE, written)
+    tokio::time::timeout(TIMEOUT, written)
         .await
         .expect("a file")
 }
@@ -54,7 +54,7 @@ async fn a_tool_gets_its_arguments_and_the_context_of_the_call() {
     project.tool("show", script);
     let http = http(&file, &project).await;
     let answer = http.call("show", json!({"pod": "a"})).await;
-    // The last command found nothing, and said so.
+    // The last command found nothing and exited with an error.
     assert!(answer.is_error);
     let folder = project.path().canonicalize().unwrap().join("tools/show");
     let expected = format!(
@@ -72,7 +72,7 @@ async fn a_tool_gets_its_arguments_and_the_context_of_the_call() {
 }
 
 #[tokio::test]
-async fn what_a_tool_says_reaches_the_client_as_it_runs() {
+async fn the_output_of_a_tool_reaches_the_client_as_it_runs() {
     let (file, project) = (two_contexts(), Project::empty());
     let script = "for n in 1 2 3; do echo $n/3 step $n >&$KUBECRIER_PROGRESS; sleep 0.3; done; \
                   echo careful >&2; echo done";
@@ -93,20 +93,20 @@ async fn what_a_tool_says_reaches_the_client_as_it_runs() {
             break message;
         }
     };
-    assert_eq!(Answer::read(&result).ok().text, "done");
+    assert_eq!(ToolResult::read(&result).ok().text, "done");
     assert!(!steps.is_empty() && steps.is_sorted(), "{steps:?}");
     assert!(
         steps.iter().all(|step| (1.0..=3.0).contains(step)),
         "{steps:?}"
     );
-    let said = loop {
+    let message = loop {
         let message = stream.next().await;
         if message["method"] == "notifications/message" {
             break message;
         }
     };
-    assert_eq!(said["params"]["logger"], "steps");
-    assert_eq!(said["params"]["data"], "careful");
+    assert_eq!(message["params"]["logger"], "steps");
+    assert_eq!(message["params"]["data"], "careful");
     http.server.wait_for("careful");
 }
 
@@ -171,7 +171,7 @@ async fn a_tool_that_misbehaves_is_an_answer_and_the_server_goes_on() {
     assert_eq!(http.call("linger", json!({})).await.ok().text, "left");
     let child = file_says(&project.path().join("tools/linger/child")).await;
     assert!(is_gone(&child).await);
-    // Rights that change after the folder was read count as well.
+    // Permissions that change after the folder was read count as well.
     let path = project.path().join("tools/linger/tool.sh");
     fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
     let refused = http
@@ -182,7 +182,7 @@ async fn a_tool_that_misbehaves_is_an_answer_and_the_server_goes_on() {
 }
 
 #[tokio::test]
-async fn a_subscriber_hears_when_a_file_changes() {
+async fn a_subscriber_is_notified_when_a_file_changes() {
     let (file, project) = (two_contexts(), Project::new());
     let http = http(&file, &project).await;
     let mut stream = http.stream(None).await;
@@ -201,7 +201,7 @@ async fn a_subscriber_hears_when_a_file_changes() {
     assert_eq!(update["params"]["uri"], uri);
     let read = http.rpc("resources/read", json!({"uri": uri})).await;
     assert_eq!(read["result"]["contents"][0]["text"], "news");
-    // Once: the list that changes next is told next.
+    // One notification only: the next one is about the next changed list.
     project.tool("marker", "true");
     let next = stream.next().await;
     assert_eq!(next["method"], "notifications/tools/list_changed", "{next}");

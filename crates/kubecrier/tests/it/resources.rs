@@ -12,12 +12,12 @@ use testbed::{Cluster, LogScript, User, namespace, pod};
 
 use crate::harness::{Http, HttpSession, Stream, kubeconfig, message, one_context};
 
-/// A stream, of which only updates are looked at.
-pub(crate) struct Ear(Stream);
+/// A stream of resource updates; other notifications are skipped.
+pub(crate) struct UpdateStream(Stream);
 
-// === impl Ear ===
+// === impl UpdateStream ===
 
-impl Ear {
+impl UpdateStream {
     /// The stream of a session.
     pub(crate) async fn of(session: &HttpSession) -> Self {
         Self(session.stream(None).await)
@@ -34,7 +34,7 @@ impl Ear {
         Self(stream)
     }
 
-    /// The next update: its URI, and what it says.
+    /// The next update: its URI and its content.
     pub(crate) async fn update(&mut self) -> (String, Value) {
         loop {
             let message = self.0.next().await;
@@ -50,7 +50,7 @@ impl Ear {
         }
     }
 
-    /// Updates up to the first that says this, with their URIs.
+    /// The updates up to the first with this text, with their URIs.
     pub(crate) async fn up_to(&mut self, words: &str) -> Vec<(String, Value)> {
         let mut all = Vec::new();
         loop {
@@ -63,14 +63,14 @@ impl Ear {
         }
     }
 
-    /// The first update that says this.
+    /// The first update with this text.
     pub(crate) async fn until(&mut self, words: &str) -> Value {
         self.up_to(words).await.pop().unwrap().1
     }
 }
 
-/// A namespace with a pod of two containers, of which one has a log.
-pub(crate) async fn stage(cluster: &Cluster, space: &str) {
+/// Creates a namespace with a pod of two containers, of which one has a log.
+pub(crate) async fn create_pod_with_log(cluster: &Cluster, space: &str) {
     cluster
         .create_cluster_wide(&namespace(space))
         .await
@@ -88,7 +88,7 @@ pub(crate) async fn subscribe(session: &HttpSession, uri: &str) {
     assert_eq!(answer["result"], json!({}), "{answer}");
 }
 
-/// What a read answers, in the newest protocol.
+/// Reads a resource with the newest protocol.
 pub(crate) async fn read_modern(session: &HttpSession, uri: &str) -> Value {
     let read = session.modern("resources/read", Some(uri), json!({"uri": uri}));
     message(&read.await.text().await.unwrap())
@@ -98,7 +98,7 @@ pub(crate) async fn read_modern(session: &HttpSession, uri: &str) -> Value {
 async fn templates_carry_discovery_and_are_completed_by_the_cluster() {
     let Some(bed) = testbed::shared() else { return };
     let cluster = bed.dev();
-    stage(cluster, "completed").await;
+    create_pod_with_log(cluster, "completed").await;
     let odd = "arn:aws:eks:eu-1:123:cluster/prod";
     let file = kubeconfig(|file| {
         file.context("dev", cluster, User::Reader)
@@ -160,10 +160,10 @@ async fn templates_carry_discovery_and_are_completed_by_the_cluster() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_said_in_the_words_of_each_era() {
+async fn a_missing_resource_is_the_error_of_each_era() {
     let Some(bed) = testbed::shared() else { return };
     let cluster = bed.dev();
-    stage(cluster, "absent").await;
+    create_pod_with_log(cluster, "absent").await;
     let file = one_context(cluster, User::Reader);
     let http = Http::start(&file.path, &[]).await;
     for (uri, says) in [

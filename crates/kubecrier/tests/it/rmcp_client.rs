@@ -1,4 +1,5 @@
-//! rmcp's own client: it connects, sets a level, subscribes and hears, in both eras.
+//! rmcp's own client: it connects, sets a level, subscribes and receives notifications, in
+//! both eras.
 
 #![expect(deprecated, reason = "the protocol versions with sessions have it")]
 
@@ -20,20 +21,20 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{fixtures, harness::PATIENCE};
+use crate::{fixtures, harness::TIMEOUT};
 
 const WATCHED: &str = "test://watched-resource";
 
-/// What the client was told, one word each.
-struct Ear(UnboundedSender<String>);
+/// Records each notification as one text.
+struct NotificationRecorder(UnboundedSender<String>);
 
-impl ClientHandler for Ear {
+impl ClientHandler for NotificationRecorder {
     async fn on_logging_message(
         &self,
         params: LoggingMessageNotificationParam,
         _context: NotificationContext<RoleClient>,
     ) {
-        let _nobody_waits = self.0.send(format!("log {}", params.data));
+        let _receiver_may_be_gone = self.0.send(format!("log {}", params.data));
     }
 
     async fn on_resource_updated(
@@ -41,11 +42,11 @@ impl ClientHandler for Ear {
         params: ResourceUpdatedNotificationParam,
         _context: NotificationContext<RoleClient>,
     ) {
-        let _nobody_waits = self.0.send(format!("updated {}", params.uri));
+        let _receiver_may_be_gone = self.0.send(format!("updated {}", params.uri));
     }
 
     async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {
-        let _nobody_waits = self.0.send("tools".to_owned());
+        let _receiver_may_be_gone = self.0.send("tools".to_owned());
     }
 }
 
@@ -54,24 +55,24 @@ async fn call(peer: &Peer<RoleClient>, tool: &'static str) {
     assert_ne!(answer.unwrap().is_error, Some(true), "{tool}");
 }
 
-async fn heard(ear: &mut UnboundedReceiver<String>) -> String {
-    timeout(PATIENCE, ear.recv()).await.unwrap().unwrap()
+async fn next_notification(received: &mut UnboundedReceiver<String>) -> String {
+    timeout(TIMEOUT, received.recv()).await.unwrap().unwrap()
 }
 
 async fn next(subscription: &mut Subscription) -> Option<ServerNotification> {
-    timeout(PATIENCE, subscription.next())
+    timeout(TIMEOUT, subscription.next())
         .await
         .unwrap()
         .unwrap()
 }
 
 #[tokio::test]
-async fn with_a_session_it_sets_a_level_subscribes_and_hears() {
+async fn with_a_session_it_sets_a_level_subscribes_and_is_notified() {
     let (_file, http) = fixtures::start().await;
-    let (tell, mut ear) = unbounded_channel();
+    let (sender, mut received) = unbounded_channel();
     let transport = StreamableHttpClientTransport::from_uri(format!("{}/mcp", http.base));
-    let client = Ear(tell).serve(transport).await.unwrap();
-    assert_eq!(heard(&mut ear).await, "tools");
+    let client = NotificationRecorder(sender).serve(transport).await.unwrap();
+    assert_eq!(next_notification(&mut received).await, "tools");
     let level = SetLevelRequestParams::new(LoggingLevel::Info);
     client.set_level(level).await.unwrap();
     client
@@ -81,33 +82,41 @@ async fn with_a_session_it_sets_a_level_subscribes_and_hears() {
     let unknown = SubscribeRequestParams::new("test://none");
     assert!(client.subscribe(unknown).await.is_err());
     call(&client, "test_trigger_resource_update").await;
-    assert_eq!(heard(&mut ear).await, format!("updated {WATCHED}"));
+    assert_eq!(
+        next_notification(&mut received).await,
+        format!("updated {WATCHED}")
+    );
     let read = ReadResourceRequestParams::new(WATCHED);
     let read = client.read_resource(read).await.unwrap();
     assert_eq!(read.contents.len(), 1);
     call(&client, "test_tool_with_logging").await;
     for word in ["started", "working", "done"] {
-        assert_eq!(heard(&mut ear).await, format!("log \"{word}\""));
+        assert_eq!(
+            next_notification(&mut received).await,
+            format!("log \"{word}\"")
+        );
     }
     call(&client, "test_trigger_tool_change").await;
-    assert_eq!(heard(&mut ear).await, "tools");
+    assert_eq!(next_notification(&mut received).await, "tools");
     let gone = UnsubscribeRequestParams::new(WATCHED);
     client.unsubscribe(gone).await.unwrap();
     call(&client, "test_trigger_resource_update").await;
     call(&client, "test_tool_with_logging").await;
-    assert_eq!(heard(&mut ear).await, "log \"started\"");
+    assert_eq!(next_notification(&mut received).await, "log \"started\"");
     client.cancel().await.unwrap();
 }
 
 #[tokio::test]
-async fn without_a_session_it_listens_hears_and_sees_a_graceful_end() {
+async fn without_a_session_it_listens_is_notified_and_ends_gracefully() {
     let (_file, http) = fixtures::start().await;
-    let (tell, _ear) = unbounded_channel();
+    let (sender, _received) = unbounded_channel();
     let transport = StreamableHttpClientTransport::from_uri(format!("{}/mcp", http.base));
     let modern = ClientLifecycleMode::Discover {
         preferred_versions: vec![ProtocolVersion::V_2026_07_28],
     };
-    let client = Ear(tell).serve_with_lifecycle(transport, modern).await;
+    let client = NotificationRecorder(sender)
+        .serve_with_lifecycle(transport, modern)
+        .await;
     let client = client.unwrap();
     let wanted = SubscriptionFilter::builder()
         .tools_list_changed()
@@ -121,7 +130,7 @@ async fn without_a_session_it_listens_hears_and_sees_a_graceful_end() {
     for _ in 0..2 {
         first.push(next(&mut subscription).await.unwrap());
     }
-    let is_update = |one: &ServerNotification| matches!(one, ServerNotification::ResourceUpdatedNotification(told) if told.params.uri == WATCHED);
+    let is_update = |one: &ServerNotification| matches!(one, ServerNotification::ResourceUpdatedNotification(notification) if notification.params.uri == WATCHED);
     assert_eq!(
         first.iter().filter(|one| is_update(one)).count(),
         1,

@@ -1,4 +1,4 @@
-//! Label selectors mean what they mean to the API server: it is asked.
+//! Label selectors match the same objects as in the API server, which is the oracle.
 
 use std::collections::BTreeMap;
 

@@ -155,7 +155,7 @@ async fn bad_usage_is_64_and_a_failure_is_1() {
     let port = taken.local_addr().unwrap().port().to_string();
     let (failed, server) = code(&["--port", &port]).await;
     assert_eq!(failed, Some(1));
-    let said = server.wait_for("cannot listen");
-    assert!(said.contains(&port), "{said}");
+    let line = server.wait_for("cannot listen");
+    assert!(line.contains(&port), "{line}");
     server.wait_for("choose one with --port");
 }

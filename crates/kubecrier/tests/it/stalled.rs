@@ -1,4 +1,5 @@
-//! A client that stops reading: nobody waits for it, and it is told what it missed.
+//! A client that stops reading: no other client waits for it, and it is notified of the
+//! messages that it missed.
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ const SUBSCRIPTIONS: usize = 300;
 const EVENTS: usize = 60;
 
 #[tokio::test]
-async fn a_client_that_stops_reading_delays_nobody_and_is_told_what_it_missed() {
+async fn a_client_that_stops_reading_delays_no_other_and_is_notified_of_the_gap() {
     let Some(bed) = testbed::shared() else { return };
     let space = "stalled";
     bed.dev()
@@ -44,15 +45,15 @@ async fn a_client_that_stops_reading_delays_nobody_and_is_told_what_it_missed() 
     let id = reader.subscribe(json!({"namespace": space})).await;
     let long = "x".repeat(900);
     for number in 0..EVENTS {
-        let told = event(
+        let new_event = event(
             space,
             &format!("Pod/web-{number}"),
             "Normal",
             "Started",
             &long,
         );
-        bed.dev().create(&told).await.unwrap();
-        // Whoever reads has it at once.
+        bed.dev().create(&new_event).await.unwrap();
+        // A client that reads receives it at once.
         let asked = Instant::now();
         reader.event(&id).await;
         assert!(
@@ -72,7 +73,7 @@ async fn a_client_that_stops_reading_delays_nobody_and_is_told_what_it_missed() 
         "{:?}",
         asked.elapsed()
     );
-    // Now it reads: what is there, and how many are not.
+    // Now it reads: the buffered messages, and the number of dropped ones.
     let mut stream = Stream::new(stalled);
     let (mut got, mut missing, mut gaps) = (0, 0, 0);
     while got + missing < SUBSCRIPTIONS * EVENTS {

@@ -19,33 +19,33 @@ async fn space(cluster: &Cluster, name: &str) {
 }
 
 async fn warn(cluster: &Cluster, space: &str, object: &str, reason: &str) -> Event {
-    let told = event(space, object, "Warning", reason, "it went wrong");
-    cluster.create(&told).await.unwrap()
+    let new_event = event(space, object, "Warning", reason, "it went wrong");
+    cluster.create(&new_event).await.unwrap()
 }
 
-/// Waits until the client's only subscription has seen so many.
-async fn until_seen(http: &Http, count: u64) {
-    let seen = async || {
+/// Waits until the client's only subscription has this last sequence number.
+async fn until_last_seq(http: &Http, count: u64) {
+    let last_seq = async || {
         let own = http.call("events_list_subscriptions", json!({})).await.ok();
         own.data["subscriptions"][0]["lastSeq"].clone()
     };
-    let all_seen = async {
-        while seen().await != count {
+    let all_received = async {
+        while last_seq().await != count {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(30), all_seen)
+    tokio::time::timeout(Duration::from_secs(30), all_received)
         .await
-        .expect("all are seen");
+        .expect("all events arrive");
 }
 
 /// Counts an event up, as a kubelet does.
-async fn again(cluster: &Cluster, mut seen: Event, count: i32) -> Event {
+async fn again(cluster: &Cluster, mut event: Event, count: i32) -> Event {
     let client = cluster.client(User::Admin).await.unwrap();
-    let api: Api<Event> = Api::namespaced(client, seen.metadata.namespace.as_deref().unwrap());
-    seen.count = Some(count);
-    let name = seen.metadata.name.clone().unwrap();
-    api.replace(&name, &PostParams::default(), &seen)
+    let api: Api<Event> = Api::namespaced(client, event.metadata.namespace.as_deref().unwrap());
+    event.count = Some(count);
+    let name = event.metadata.name.clone().unwrap();
+    api.replace(&name, &PostParams::default(), &event)
         .await
         .unwrap()
 }
@@ -60,7 +60,7 @@ async fn a_subscription_tells_what_document_3_says() {
     }))
     .unwrap();
     bed.dev().create(&labelled).await.unwrap();
-    // History is not told.
+    // Events from before the subscription are not sent.
     warn(bed.dev(), "sub-raw", "ConfigMap/settings", "Before").await;
     let file = one_context(bed.dev(), User::Admin);
     let http = Http::start(&file.path, &[]).await;
@@ -76,14 +76,14 @@ async fn a_subscription_tells_what_document_3_says() {
     let delivery = json!({"via": "notifications/message", "level": "info", "streamOpen": true});
     assert_eq!(answer["delivery"], delivery);
     assert_eq!(answer["warnings"], json!([]), "all is as it should be");
-    let told = event(
+    let new_event = event(
         "sub-raw",
         "ConfigMap/settings",
         "Normal",
         "Updated",
         "a new value",
     );
-    let created = bed.dev().create(&told).await.unwrap();
+    let created = bed.dev().create(&new_event).await.unwrap();
     let message = client.message().await;
     assert_eq!(message["level"], "info");
     assert_eq!(message["logger"], "kubernetes/events");
@@ -137,7 +137,7 @@ async fn a_subscription_tells_what_document_3_says() {
     client.event(&marker).await;
 }
 
-/// What is made anew under an old name has its own labels.
+/// An object that is recreated under an old name has its own labels.
 #[tokio::test]
 async fn labels_are_those_of_the_object_and_not_of_its_name() {
     let Some(bed) = testbed::shared() else { return };
@@ -147,7 +147,7 @@ async fn labels_are_those_of_the_object_and_not_of_its_name() {
     let mut client = Subscriber::new(&http).await;
     let blue = json!({"namespace": "sub-anew", "labelSelector": "colour=blue"});
     let blue = client.subscribe(blue).await;
-    // Shows that an event has been looked at, labels and all.
+    // Shows that an event was processed, with its labels.
     let all = client.subscribe(json!({"namespace": "sub-anew"})).await;
     let api: Api<ConfigMap> =
         Api::namespaced(bed.dev().client(User::Admin).await.unwrap(), "sub-anew");
@@ -162,10 +162,10 @@ async fn labels_are_those_of_the_object_and_not_of_its_name() {
         }))
         .unwrap();
         let made = bed.dev().create(&made).await.unwrap();
-        let mut told = event("sub-anew", "ConfigMap/paint", "Normal", reason, "dries");
-        told.involved_object.uid = made.metadata.uid;
-        bed.dev().create(&told).await.unwrap();
-        // What is told wrongly is told before the next one.
+        let mut new_event = event("sub-anew", "ConfigMap/paint", "Normal", reason, "dries");
+        new_event.involved_object.uid = made.metadata.uid;
+        bed.dev().create(&new_event).await.unwrap();
+        // A wrong notification would arrive before the next one.
         let mut expected = vec![&all];
         if colour == "blue" {
             expected.push(&blue);
@@ -194,7 +194,7 @@ async fn without_a_level_nothing_is_pushed_and_the_poll_has_it_all() {
     let warning = answer["warnings"][0].as_str().unwrap();
     assert!(warning.contains("logging/setLevel"), "{warning}");
     warn(bed.dev(), "sub-level", "Pod/web-0", "First").await;
-    until_seen(&http, 1).await;
+    until_last_seq(&http, 1).await;
     http.rpc("logging/setLevel", json!({"level": "info"})).await;
     warn(bed.dev(), "sub-level", "Pod/web-0", "Second").await;
     let pushed = client.event(id).await;
@@ -202,7 +202,7 @@ async fn without_a_level_nothing_is_pushed_and_the_poll_has_it_all() {
     http.rpc("logging/setLevel", json!({"level": "warning"}))
         .await;
     warn(bed.dev(), "sub-level", "Pod/web-0", "Third").await;
-    until_seen(&http, 3).await;
+    until_last_seq(&http, 3).await;
     http.rpc("logging/setLevel", json!({"level": "info"})).await;
     warn(bed.dev(), "sub-level", "Pod/web-0", "Fourth").await;
     assert_eq!(client.event(id).await["event"]["reason"], "Fourth");
@@ -251,7 +251,7 @@ async fn every_filter_is_enforced_in_both_modes() {
     let object = client
         .subscribe(json!({"namespace": "sub-test", "involvedName": "worker-0", "reason": "Fail"}))
         .await;
-    // Is told of the same faults of the same pods as `faults`, if that is told of them.
+    // Matches the same faults of the same pods as `faults`, if that matches them.
     let all = json!({"mode": "faults", "namespaceSelector": ["sub-prod-*", "sub-test"]});
     let all = client.subscribe(all).await;
     // Neither: another namespace, another label, another type, another kind.
@@ -276,8 +276,8 @@ async fn every_filter_is_enforced_in_both_modes() {
     warn(bed.dev(), "sub-prod-us", "Pod/payments-0", "BackOff").await;
     warn(bed.dev(), "sub-test", "Pod/worker-0", "FailedMount").await;
     // Faults of different pods come in any order.
-    let mut told = Vec::new();
-    let mut hear = async |count: usize| {
+    let mut received = Vec::new();
+    let mut receive = async |count: usize| {
         for _ in 0..count {
             let message = client.message().await;
             let data = &message["data"];
@@ -296,14 +296,14 @@ async fn every_filter_is_enforced_in_both_modes() {
             let event = &data["event"];
             let of = |field: &Value| field.as_str().unwrap().to_owned();
             let (space, pod) = (&event["namespace"], &event["involvedObject"]["name"]);
-            told.push([name.to_owned(), of(space), of(pod), of(&event["reason"])].join(" "));
+            received.push([name.to_owned(), of(space), of(pod), of(&event["reason"])].join(" "));
         }
     };
-    hear(7).await;
-    // Nothing was told of those pods to anyone else: it would come before this.
+    receive(7).await;
+    // No other subscription received events of those pods: they would arrive before this.
     warn(bed.dev(), "sub-prod-us", "Pod/payments-0", "Marker").await;
-    hear(2).await;
-    told.sort();
+    receive(2).await;
+    received.sort();
     let expected = [
         "all sub-prod-eu worker-0 BackOff",
         "all sub-prod-us payments-0 BackOff",
@@ -315,7 +315,7 @@ async fn every_filter_is_enforced_in_both_modes() {
         "faults sub-prod-us payments-0 Marker",
         "object sub-test worker-0 FailedMount",
     ];
-    assert_eq!(told, expected);
+    assert_eq!(received, expected);
 }
 
 /// S3-59, S3-60, S3-62.
@@ -342,7 +342,7 @@ async fn clusters_are_apart() {
         .await;
     let marked = json!({"cluster": "dev", "namespace": "sub-apart", "reason": "Marker"});
     let in_dev = client.subscribe(marked).await;
-    for (cluster, name, reasons, told) in [
+    for (cluster, name, reasons, expected) in [
         (bed.dev(), "dev", ["InDev", "Marker"], &["Marker"][..]),
         (
             bed.prod(),
@@ -356,7 +356,7 @@ async fn clusters_are_apart() {
             warn(cluster, "sub-apart", "Pod/web-0", reason).await;
         }
         let id = if name == "dev" { &in_dev } else { &id };
-        for reason in told {
+        for reason in expected {
             let data = client.event(id).await;
             assert_eq!(
                 (&data["cluster"], &data["event"]["reason"]),

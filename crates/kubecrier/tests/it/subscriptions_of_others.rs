@@ -1,5 +1,4 @@
-//! Whose subscriptions are whose, how many there may be, and what is left when they
-//! end.
+//! The owners of subscriptions, their limits, and the cleanup at their end.
 
 use std::time::Duration;
 
@@ -7,7 +6,7 @@ use serde_json::{Value, json};
 use testbed::{Options, User, event, namespace};
 
 use crate::{
-    harness::{Http, HttpSession, PATIENCE, Subscriber, one_context},
+    harness::{Http, HttpSession, Subscriber, TIMEOUT, one_context},
     upstream::{open_watches, until_watches},
 };
 
@@ -15,25 +14,25 @@ async fn stats(http: &Http) -> Value {
     http.get("/stats").await.json().await.unwrap()
 }
 
-/// Waits until the two subscriptions of a session have seen so many.
-async fn until_seen(session: &HttpSession, counts: [u64; 2]) {
-    let all_seen = async {
+/// Waits until the two subscriptions of a session have these last sequence numbers.
+async fn until_last_seq(session: &HttpSession, counts: [u64; 2]) {
+    let all_received = async {
         loop {
             let own = session.call("events_list_subscriptions", json!({})).await;
-            let mut seen: Vec<_> = own.ok().data["subscriptions"]
+            let mut last_seqs: Vec<_> = own.ok().data["subscriptions"]
                 .as_array()
                 .unwrap()
                 .iter()
                 .map(|one| one["lastSeq"].as_u64().unwrap())
                 .collect();
-            seen.sort_unstable();
-            if seen == counts {
+            last_seqs.sort_unstable();
+            if last_seqs == counts {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, all_seen)
+    tokio::time::timeout(TIMEOUT, all_received)
         .await
         .expect("both watches see it");
 }
@@ -51,7 +50,7 @@ async fn many_share_one_watch_and_none_is_left_when_they_go() {
         "500",
     ];
     let http = Http::start(&file.path, &arguments).await;
-    assert_eq!(open_watches(&cluster).await, 0, "nobody has asked yet");
+    assert_eq!(open_watches(&cluster).await, 0, "no subscription yet");
     let mut client = Subscriber::new(&http).await;
     let mut ids = Vec::new();
     for number in 0..300 {
@@ -72,27 +71,31 @@ async fn many_share_one_watch_and_none_is_left_when_they_go() {
         1,
         "no watch for what was refused"
     );
-    // Those without a filter, once each; one that is told too often comes before the second.
+    // One message for each without a filter; a duplicate would arrive before the second.
     let mut expected: Vec<_> = ids.iter().step_by(3).cloned().collect();
     expected.sort();
     for reason in ["Started", "Marker"] {
         let one = event("default", "Pod/web-0", "Normal", reason, "x");
         cluster.create(&one).await.unwrap();
-        let mut told = Vec::new();
-        while told.len() < expected.len() {
+        let mut notified = Vec::new();
+        while notified.len() < expected.len() {
             let data = client.message().await["data"].clone();
             assert_eq!(data["event"]["reason"], reason, "{data}");
-            told.push(data["subscriptionId"].as_str().unwrap().to_owned());
+            notified.push(data["subscriptionId"].as_str().unwrap().to_owned());
         }
-        told.sort();
-        assert_eq!(told, expected);
+        notified.sort();
+        assert_eq!(notified, expected);
     }
     for id in &ids[..299] {
         http.call("events_unsubscribe", json!({"subscriptionId": id}))
             .await
             .ok();
     }
-    assert_eq!(open_watches(&cluster).await, 1, "somebody still needs it");
+    assert_eq!(
+        open_watches(&cluster).await,
+        1,
+        "another subscription still needs it"
+    );
     http.call("events_unsubscribe", json!({"subscriptionId": ids[299]}))
         .await
         .ok();
@@ -116,7 +119,7 @@ async fn many_share_one_watch_and_none_is_left_when_they_go() {
     assert_eq!(stats(&http).await["watches"], json!([]));
 }
 
-/// S3-41, S3-45: a session that nobody ends is found out.
+/// S3-41, S3-45: a session without a DELETE expires.
 #[tokio::test]
 async fn a_session_that_idles_away_takes_its_subscriptions_along() {
     let Some(bed) = testbed::shared() else { return };
@@ -138,9 +141,9 @@ async fn a_session_that_idles_away_takes_its_subscriptions_along() {
         .expect("it is swept");
 }
 
-/// A watch that covers several namespaces of a subscription tells it once.
+/// A watch that covers several namespaces of a subscription sends each event once.
 #[tokio::test]
-async fn several_namespaces_in_one_watch_are_told_once() {
+async fn events_of_several_namespaces_in_one_watch_are_sent_once() {
     let Some(bed) = testbed::shared() else { return };
     for name in ["sub-one", "sub-two"] {
         bed.dev()
@@ -157,7 +160,7 @@ async fn several_namespaces_in_one_watch_are_told_once() {
         .subscribe(json!({"namespaces": ["sub-one", "sub-two"]}))
         .await;
     assert_eq!(stats(&http).await["watches"].as_array().unwrap().len(), 1);
-    // What is told twice comes before the next one.
+    // A duplicate would arrive before the next one.
     for (name, reason) in [
         ("sub-one", "First"),
         ("sub-two", "Second"),
@@ -167,16 +170,16 @@ async fn several_namespaces_in_one_watch_are_told_once() {
             .create(&event(name, "Pod/x", "Normal", reason, "x"))
             .await
             .unwrap();
-        let told = client.event(&id).await;
-        assert_eq!(told["event"]["namespace"], name);
-        assert_eq!(told["event"]["reason"], reason);
+        let received = client.event(&id).await;
+        assert_eq!(received["event"]["namespace"], name);
+        assert_eq!(received["event"]["reason"], reason);
     }
 }
 
-/// Somebody watches one of the namespaces, and somebody all of them: who names two is
-/// told once of each.
+/// With one watch of a single namespace and one of all namespaces, a subscription to two
+/// namespaces receives each event once.
 #[tokio::test]
-async fn watches_that_overlap_do_not_tell_twice() {
+async fn overlapping_watches_send_each_event_once() {
     let Some(bed) = testbed::shared() else { return };
     for name in ["sub-over", "sub-lap"] {
         let space = namespace(name);
@@ -193,19 +196,19 @@ async fn watches_that_overlap_do_not_tell_twice() {
     let mut client = Subscriber::new(&http).await;
     let both = json!({"namespaces": ["sub-lap", "sub-over"]});
     let id = client.subscribe(both).await;
-    // The second watch is done with an event before the next one is made: what it tells
-    // again comes before that.
-    for (name, message, seen) in [
+    // The second watch has processed an event before the next one is created, so that a
+    // duplicate would arrive before that.
+    for (name, message, last_seqs) in [
         ("sub-over", "first", [1, 1]),
         ("sub-lap", "second", [1, 2]),
         ("sub-over", "marker", [2, 3]),
     ] {
-        let told = event(name, "Pod/x", "Normal", "Overlapping", message);
-        bed.dev().create(&told).await.unwrap();
-        let told = client.event(&id).await;
-        assert_eq!(told["event"]["namespace"], name);
-        assert_eq!(told["event"]["message"], message);
-        until_seen(&other, seen).await;
+        let new_event = event(name, "Pod/x", "Normal", "Overlapping", message);
+        bed.dev().create(&new_event).await.unwrap();
+        let received = client.event(&id).await;
+        assert_eq!(received["event"]["namespace"], name);
+        assert_eq!(received["event"]["message"], message);
+        until_last_seq(&other, last_seqs).await;
     }
 }
 
@@ -235,7 +238,7 @@ async fn the_api_server_is_asked_for_no_more_than_is_needed() {
     .await
     .ok();
     let selector = "fieldSelector=involvedObject.kind%3DPod%2CinvolvedObject.name%3Dworker-0";
-    let seen = async {
+    let audited = async {
         loop {
             let text = std::fs::read_to_string(&log).unwrap_or_default();
             let asked: Vec<String> = text
@@ -258,7 +261,7 @@ async fn the_api_server_is_asked_for_no_more_than_is_needed() {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(30), seen)
+    tokio::time::timeout(Duration::from_secs(30), audited)
         .await
         .expect("both were asked for");
 }
@@ -301,8 +304,8 @@ async fn nobody_else_can_see_use_or_end_a_subscription() {
         .await
         .ok();
     assert_eq!(listed.data["total"], 0);
-    let told = event("sub-mine", "Pod/web-0", "Normal", "Started", "x");
-    bed.dev().create(&told).await.unwrap();
+    let new_event = event("sub-mine", "Pod/web-0", "Normal", "Started", "x");
+    bed.dev().create(&new_event).await.unwrap();
     mine.event(&id).await;
     let listed = http.call("events_list_subscriptions", json!({})).await.ok();
     assert_eq!(listed.data["subscriptions"][0]["subscriptionId"], id);
@@ -359,11 +362,11 @@ async fn caps_are_what_the_flags_say() {
     third.call("events_subscribe", json!({})).await.ok();
 }
 
-/// RBAC: narrower than asked is said, nothing at all is an error with the rule.
+/// RBAC: a narrower scope is reported; no permission at all is an error with the rule.
 #[tokio::test]
-async fn what_may_not_be_watched_is_said() {
+async fn a_forbidden_watch_is_reported() {
     let Some(bed) = testbed::shared() else { return };
-    let file = one_context(bed.dev(), User::Nobody);
+    let file = one_context(bed.dev(), User::Unprivileged);
     let http = Http::start(&file.path, &[]).await;
     let denied = http.call("events_subscribe", json!({})).await;
     denied.refused(
@@ -391,7 +394,8 @@ async fn what_may_not_be_watched_is_said() {
     assert_eq!(stats(&http).await["watches"].as_array().unwrap().len(), 1);
 }
 
-/// Where the whole cluster may not be watched, what may is, and the answer says so.
+/// Without permission for the whole cluster, the permitted namespaces are watched, and the
+/// result lists them.
 #[tokio::test]
 async fn a_cluster_that_may_be_read_in_part_is_watched_in_part() {
     let Some(bed) = testbed::shared() else { return };
@@ -411,14 +415,14 @@ async fn a_cluster_that_may_be_read_in_part_is_watched_in_part() {
     assert!(warnings.contains("only these 1 of"), "{warnings}");
     assert!(warnings.contains("team-a"), "{warnings}");
     for (space, message) in [("default", "not"), ("team-a", "told"), ("team-a", "marker")] {
-        let told = event(space, "Pod/x", "Normal", "InPart", message);
-        bed.dev().create(&told).await.unwrap();
+        let new_event = event(space, "Pod/x", "Normal", "InPart", message);
+        bed.dev().create(&new_event).await.unwrap();
     }
     let id = made.data["subscriptionId"].as_str().unwrap();
     for message in ["told", "marker"] {
         assert_eq!(client.event(id).await["event"]["message"], message);
     }
-    // What it asks for by name and may not read is an error.
+    // A namespace that is requested by name without permission is an error.
     let outside = json!({"namespaceSelector": ["kube-*"]});
     let outside = http.call("events_subscribe", outside).await;
     outside.refused("forbidden", &["verbs: [\"list\", \"watch\"]"]);

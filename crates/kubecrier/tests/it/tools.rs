@@ -314,7 +314,7 @@ async fn a_context_per_call_reaches_its_own_cluster() {
 #[tokio::test]
 async fn a_changed_kubeconfig_is_read_again() {
     let Some(bed) = testbed::shared() else { return };
-    let file = one_context(bed.dev(), User::Nobody);
+    let file = one_context(bed.dev(), User::Unprivileged);
     let http = Http::start(&file.path, &[]).await;
     http.call("namespaces_list", json!({}))
         .await

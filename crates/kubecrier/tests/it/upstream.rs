@@ -1,10 +1,10 @@
-//! What the API server itself sees of us.
+//! The requests of the server as the API server counts them.
 
 use std::time::Duration;
 
 use testbed::{Cluster, User};
 
-/// How many watches of events the API server itself sees.
+/// The number of event watches, from the metrics of the API server.
 pub(crate) async fn open_watches(cluster: &Cluster) -> usize {
     let client = cluster.client(User::Admin).await.unwrap();
     let request = http::Request::get("/metrics").body(Vec::new()).unwrap();

@@ -1,5 +1,5 @@
-//! What becomes of subscriptions when the API server restarts, freezes, forgets, or
-//! does not know us any more.
+//! Subscriptions while the API server restarts, freezes, compacts its history, or rejects
+//! the credentials.
 
 use std::time::Duration;
 
@@ -20,8 +20,8 @@ use crate::{
 };
 
 async fn started(cluster: &Cluster, reason: &str) {
-    let told = event("default", "Pod/web-0", "Normal", reason, "x");
-    cluster.create(&told).await.unwrap();
+    let new_event = event("default", "Pod/web-0", "Normal", reason, "x");
+    cluster.create(&new_event).await.unwrap();
 }
 
 async fn metric(http: &Http, name: &str) -> u64 {
@@ -46,8 +46,8 @@ fn reason(data: &Value) -> &str {
     data["event"]["reason"].as_str().unwrap_or_default()
 }
 
-/// The next event after the API server was away. Nobody is told of that, unless a busy
-/// machine takes so long for it that five attempts fail (after 15 s).
+/// The next event after an outage of the API server. Subscribers are not notified of the
+/// outage, unless five attempts fail on a busy machine (after 15 s).
 async fn event_after(client: &mut Subscriber<'_>, id: &str, away: Duration) -> Value {
     loop {
         let data = client.event(id).await;
@@ -91,8 +91,8 @@ async fn a_restart_of_the_api_server_loses_nothing_and_tells_nobody() {
     assert_eq!(reason(&client.event(&id).await), "Marker");
 }
 
-/// A cluster that is made anew at its address, or restored, counts from lower numbers
-/// than those that were seen: a watch at the old ones would hear nothing, for ever.
+/// A cluster that is recreated at its address, or restored, has lower resourceVersions than
+/// before: a watch from an old one would never receive anything.
 #[tokio::test]
 async fn a_cluster_made_anew_at_its_address_is_watched_from_its_beginning() {
     let Some(bed) = testbed::shared() else { return };
@@ -110,7 +110,7 @@ async fn a_cluster_made_anew_at_its_address_is_watched_from_its_beginning() {
     cluster.start_over().await.unwrap();
     let gap = loop {
         let message = client.message().await;
-        // It may take so long that it is told.
+        // The outage may take so long that subscribers are notified.
         if message["data"].get("degraded").is_none() {
             break message;
         }
@@ -134,8 +134,8 @@ async fn a_context_that_is_pointed_elsewhere_is_followed() {
         let space = namespace("moved-to");
         cluster.create_cluster_wide(&space).await.unwrap();
     }
-    let told = |reason: &str| event("moved-to", "Pod/web-0", "Normal", reason, "x");
-    bed.dev().create(&told("Here")).await.unwrap();
+    let moved = |reason: &str| event("moved-to", "Pod/web-0", "Normal", reason, "x");
+    bed.dev().create(&moved("Here")).await.unwrap();
     assert_eq!(reason(&client.event(&id).await), "Here");
     let began = Instant::now();
     let elsewhere = Kubeconfig::new().context("dev", bed.prod(), User::Reader);
@@ -145,18 +145,18 @@ async fn a_context_that_is_pointed_elsewhere_is_followed() {
     assert!(detail.contains("another cluster"), "{gap}");
     let took = began.elapsed();
     assert!(took < Duration::from_secs(40), "{took:?}");
-    bed.dev().create(&told("Here")).await.unwrap();
-    bed.prod().create(&told("There")).await.unwrap();
+    bed.dev().create(&moved("Here")).await.unwrap();
+    bed.prod().create(&moved("There")).await.unwrap();
     assert_eq!(reason(&client.event(&id).await), "There");
-    // The watch of the old cluster is gone, and what it may have told before comes first.
+    // The watch of the old cluster has ended, and its last events would arrive first.
     let stats: Value = http.get("/stats").await.json().await.unwrap();
     assert_eq!(stats["watches"].as_array().unwrap().len(), 1, "{stats}");
-    bed.prod().create(&told("Marker")).await.unwrap();
+    bed.prod().create(&moved("Marker")).await.unwrap();
     assert_eq!(reason(&client.event(&id).await), "Marker");
 }
 
-/// Whoever may write events may write a time that is none: the API server takes it, and
-/// it must not keep the others from being told.
+/// The API server accepts events with an invalid time. Such an event must not stop the
+/// delivery of others.
 #[tokio::test]
 async fn an_event_with_an_odd_time_is_told_like_any_other() {
     let Some(bed) = testbed::shared() else { return };
@@ -177,13 +177,13 @@ async fn an_event_with_an_odd_time_is_told_like_any_other() {
     .unwrap();
     let made = api.create(&PostParams::default(), &odd).await.unwrap();
     assert_eq!(made.data["lastTimestamp"], "9999-12-31T23:59:59Z");
-    let told = client.event(&id).await;
-    assert_eq!(reason(&told), "Odd");
-    let when = told["event"]["timestamp"].as_str().unwrap();
+    let received = client.event(&id).await;
+    assert_eq!(reason(&received), "Odd");
+    let when = received["event"]["timestamp"].as_str().unwrap();
     assert!(when.parse::<Timestamp>().is_ok(), "{when}");
     started(&cluster, "Next").await;
     assert_eq!(reason(&client.event(&id).await), "Next");
-    // And who comes later, or only looks.
+    // A later subscriber and a plain list work too.
     client.subscribe(json!({"namespace": "default"})).await;
     for tool in ["events_list", "faults_list"] {
         let shown = http.call(tool, json!({})).await.ok().text;
@@ -225,7 +225,7 @@ async fn a_cluster_that_stays_away_is_told_once_and_its_return_too() {
         1
     );
     assert!(metric(&http, "kubecrier_watch_restarts_total{reason=\"failed\"}").await >= 5);
-    // Who comes now is told so, and what it asks for is refused, not half done.
+    // A new subscription during the outage is refused with the reason.
     let late = http.call("events_subscribe", json!({})).await;
     late.refused("unreachable", &["cannot list events"]);
     cluster.start_api().await.unwrap();
@@ -239,7 +239,7 @@ async fn a_cluster_that_stays_away_is_told_once_and_its_return_too() {
     assert_eq!(metric(&http, "kubecrier_watches{state=\"live\"}").await, 1);
 }
 
-/// Half-open connections: nothing is heard, so the watch is made again.
+/// Half-open connections: without any data the watch is restarted.
 #[tokio::test]
 async fn a_frozen_api_server_is_noticed() {
     let Some(bed) = testbed::shared() else { return };
@@ -269,11 +269,11 @@ async fn a_frozen_api_server_is_noticed() {
 }
 
 /// S3-55's limit, C36, D3: the history is gone; what still exists is recovered, and
-/// the gap is told.
+/// subscribers are notified of the gap.
 #[tokio::test]
 async fn a_compacted_history_is_recovered_as_far_as_it_goes_and_the_gap_is_told() {
     let Some(bed) = testbed::shared() else { return };
-    // Without its cache the API server asks etcd, which has forgotten.
+    // Without its watch cache the API server reads from etcd, which has compacted it.
     let options = Options {
         api_server_args: vec!["--watch-cache-sizes=events#0".to_owned()],
     };
@@ -284,7 +284,7 @@ async fn a_compacted_history_is_recovered_as_far_as_it_goes_and_the_gap_is_told(
     let id = client.subscribe(json!({})).await;
     started(&cluster, "Before").await;
     assert_eq!(reason(&client.event(&id).await), "Before");
-    // The server sleeps; its watch ends; the world goes on.
+    // The server is stopped and its watch ends, while events go on.
     http.server.signal(Signal::STOP);
     until_watches(&cluster, 0).await;
     for reason in ["Missed", "MissedToo"] {
@@ -305,8 +305,8 @@ async fn a_compacted_history_is_recovered_as_far_as_it_goes_and_the_gap_is_told(
     );
     started(&cluster, "After").await;
     assert_eq!(reason(&client.event(&id).await), "After");
-    // A history that is forgotten while nothing happened is no gap. What else is
-    // written moves the versions on.
+    // A compaction without lost events is no gap. Other writes increase the
+    // resourceVersion.
     let gone = "kubecrier_watch_restarts_total{reason=\"gone\"}";
     let before = metric(&http, gone).await;
     for name in ["moves-on", "moves-on-too"] {
@@ -314,7 +314,7 @@ async fn a_compacted_history_is_recovered_as_far_as_it_goes_and_the_gap_is_told(
     }
     cluster.compact().await.unwrap();
     until(&http, gone, before + 1).await;
-    // The watch after that has come to its end: whatever the look before it found is told.
+    // A later watch has ended, so that the result of the relist before it was delivered.
     let closed = "kubecrier_watch_restarts_total{reason=\"closed\"}";
     until(&http, closed, metric(&http, closed).await + 1).await;
     started(&cluster, "Again").await;
@@ -323,7 +323,7 @@ async fn a_compacted_history_is_recovered_as_far_as_it_goes_and_the_gap_is_told(
 
 /// Expired tokens, and the kubeconfig that is read again.
 #[tokio::test]
-async fn credentials_that_end_are_told_and_renewed_ones_are_used() {
+async fn expired_credentials_are_reported_and_renewed_ones_are_used() {
     let Some(bed) = testbed::shared() else { return };
     let file = one_context(bed.prod(), User::Reader);
     let http = Http::start(&file.path, &["--watch-renewal-seconds", "1"]).await;

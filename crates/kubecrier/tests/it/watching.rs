@@ -1,4 +1,4 @@
-//! `kubecrier watch`, as somebody runs it beside a cluster.
+//! `kubecrier watch` against a server with a cluster.
 
 use std::{fs, process::Stdio};
 
@@ -9,7 +9,7 @@ use tokio::time::{Duration, Instant};
 use crate::harness::{Demo, Server, Watch, command, one_context};
 
 #[tokio::test]
-async fn a_watch_of_the_kubeconfig_tells_old_and_new_events_of_its_namespace() {
+async fn a_watch_of_the_kubeconfig_prints_old_and_new_events_of_its_namespace() {
     let Some(bed) = testbed::shared() else { return };
     for space in ["watch-me", "watch-not"] {
         bed.dev()
@@ -18,14 +18,14 @@ async fn a_watch_of_the_kubeconfig_tells_old_and_new_events_of_its_namespace() {
             .unwrap();
     }
     let warn = async |space: &str, reason: &str| {
-        let told = event(
+        let new_event = event(
             space,
             "ConfigMap/settings",
             "Warning",
             reason,
             "it went wrong",
         );
-        bed.dev().create(&told).await.unwrap();
+        bed.dev().create(&new_event).await.unwrap();
     };
     warn("watch-me", "Old").await;
     let file = one_context(bed.dev(), User::Reader);
@@ -71,8 +71,8 @@ async fn a_token_is_needed_where_one_is_asked_for() {
     let url = line.split("url=").nth(1).unwrap().trim().to_owned();
     let refused = command().args(["watch", "--url", &url]).output().unwrap();
     assert_eq!(refused.status.code(), Some(1));
-    let said = String::from_utf8(refused.stderr).unwrap();
-    assert!(said.contains("--token-file"), "{said}");
+    let stderr = String::from_utf8(refused.stderr).unwrap();
+    assert!(stderr.contains("--token-file"), "{stderr}");
     let watch = Watch::start(
         command()
             .args(["watch", "-A", "--url", &url])
@@ -86,7 +86,7 @@ async fn a_token_is_needed_where_one_is_asked_for() {
 }
 
 #[test]
-fn a_server_that_comes_back_is_watched_again_and_it_is_said() {
+fn a_restarted_server_is_watched_again_and_that_is_printed() {
     let first = Demo::start("0", "1");
     let mut watch = Watch::start(command().args(["watch", "-A", "--url", &first.url]));
     let port = first.port().to_owned();
@@ -133,15 +133,15 @@ async fn a_fault_starts_a_command_with_its_json_on_stdin() {
 }
 
 #[test]
-fn no_kubeconfig_is_said_once() {
+fn a_missing_kubeconfig_is_reported_once() {
     let done = command().arg("watch").output().unwrap();
     assert_eq!(done.status.code(), Some(1));
-    let said = String::from_utf8(done.stderr).unwrap();
-    let lines: Vec<_> = said.lines().collect();
+    let stderr = String::from_utf8(done.stderr).unwrap();
+    let lines: Vec<_> = stderr.lines().collect();
     assert!(
         matches!(lines[..], [error, hint] if error.starts_with("error: cannot reach any cluster")
             && hint.starts_with("hint: ")),
-        "{said}"
+        "{stderr}"
     );
 }
 
@@ -173,8 +173,8 @@ async fn forty_contexts_of_which_half_are_dead_are_watched_at_once() {
         took < Duration::from_secs(20),
         "one after the other takes a minute: {took:?}"
     );
-    let told = event(space, "ConfigMap/x", "Warning", "Forty", "look");
-    bed.dev().create(&told).await.unwrap();
+    let new_event = event(space, "ConfigMap/x", "Warning", "Forty", "look");
+    bed.dev().create(&new_event).await.unwrap();
     for _ in 0..20 {
         let line = watch.line();
         assert!(
@@ -185,15 +185,15 @@ async fn forty_contexts_of_which_half_are_dead_are_watched_at_once() {
 }
 
 #[test]
-fn nobody_there_is_an_error_at_once() {
+fn an_unreachable_server_is_an_error_at_once() {
     let done = command()
         .args(["watch", "--url", "http://127.0.0.1:1"])
         .output()
         .unwrap();
     assert_eq!(done.status.code(), Some(1));
-    let said = String::from_utf8(done.stderr).unwrap();
+    let stderr = String::from_utf8(done.stderr).unwrap();
     assert!(
-        said.starts_with("error: cannot reach http://127.0.0.1:1/mcp"),
-        "{said}"
+        stderr.starts_with("error: cannot reach http://127.0.0.1:1/mcp"),
+        "{stderr}"
     );
 }

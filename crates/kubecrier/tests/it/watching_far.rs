@@ -49,13 +49,13 @@ async fn run(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
         .unwrap()
 }
 
-fn said(done: &Output) -> String {
+fn output(done: &Output) -> String {
     let bytes = [&done.stdout[..], &done.stderr[..]].concat();
     String::from_utf8(bytes).unwrap()
 }
 
-/// What was on its way when the connection broke is told after it, once, and so is
-/// what happened meanwhile.
+/// Messages in flight when the connection broke are delivered after the reconnect, once,
+/// and so are those from the time in between.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stream_that_breaks_goes_on_where_it_broke() {
     let Some(bed) = testbed::shared() else { return };
@@ -65,8 +65,8 @@ async fn a_stream_that_breaks_goes_on_where_it_broke() {
         .await
         .unwrap();
     let happen = async |reason: &str| {
-        let told = event(space, "ConfigMap/settings", "Warning", reason, "look");
-        bed.dev().create(&told).await.unwrap();
+        let new_event = event(space, "ConfigMap/settings", "Warning", reason, "look");
+        bed.dev().create(&new_event).await.unwrap();
     };
     let file = one_context(bed.dev(), User::Reader);
     let http = Http::start(&file.path, &[]).await;
@@ -85,15 +85,15 @@ async fn a_stream_that_breaks_goes_on_where_it_broke() {
     proxy.mend();
     watch.server.wait_for("going on where the stream broke");
     happen("Last").await;
-    let told: Vec<Value> = (0..3).map(|_| watch.json()).collect();
-    let reasons: Vec<_> = told.iter().map(|one| &one["event"]["reason"]).collect();
+    let received: Vec<Value> = (0..3).map(|_| watch.json()).collect();
+    let reasons: Vec<_> = received.iter().map(|one| &one["event"]["reason"]).collect();
     assert_eq!(
         reasons,
         ["Lost", "Meanwhile", "Last"],
         "{}",
         watch.server.log()
     );
-    let seqs: Vec<_> = told.iter().map(|one| &one["seq"]).collect();
+    let seqs: Vec<_> = received.iter().map(|one| &one["seq"]).collect();
     assert_eq!(seqs, [2, 3, 4]);
     let log = watch.server.log();
     assert!(
@@ -130,12 +130,12 @@ async fn an_authority_of_ones_own_is_named_by_a_flag_or_by_the_environment() {
         &[],
     )
     .await;
-    assert_eq!(done.status.code(), Some(0), "{}", said(&done));
-    assert!(said(&done).contains("pushes arrive"), "{}", said(&done));
+    assert_eq!(done.status.code(), Some(0), "{}", output(&done));
+    assert!(output(&done).contains("pushes arrive"), "{}", output(&done));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_is_not_trusted_is_said_with_what_to_do() {
+async fn an_untrusted_certificate_is_reported_with_a_hint() {
     let demo = Demo::start("0", "1");
     let (trust, other) = (Trust::new("ours"), Trust::new("another"));
     let namesake = Trust::new("ours");
@@ -147,7 +147,7 @@ async fn who_is_not_trusted_is_said_with_what_to_do() {
     let empty = trust.dir.path().join("empty.pem");
     std::fs::write(&empty, "nothing\n").unwrap();
     let empty = empty.to_str().unwrap();
-    // The system's authorities are somebody's, but not ours.
+    // The system's authorities have not signed this certificate.
     let system = [("SSL_CERT_FILE", theirs)];
     for (arguments, environment, part) in [
         (
@@ -199,15 +199,15 @@ async fn who_is_not_trusted_is_said_with_what_to_do() {
         for command in ["watch", "doctor"] {
             let done = run(&[&[command][..], &arguments].concat(), environment).await;
             assert_eq!(done.status.code(), Some(1), "{command} {arguments:?}");
-            let said = said(&done);
+            let output = output(&done);
             assert!(
-                said.contains(part),
-                "{command} {arguments:?}: no {part}: {said}"
+                output.contains(part),
+                "{command} {arguments:?}: no {part}: {output}"
             );
-            assert!(!said.contains("panicked"), "{said}");
+            assert!(!output.contains("panicked"), "{output}");
         }
     }
     // What is only for an address needs one.
     let done = run(&["watch", "--certificate-authority", ours], &[]).await;
-    assert_eq!(done.status.code(), Some(64), "{}", said(&done));
+    assert_eq!(done.status.code(), Some(64), "{}", output(&done));
 }

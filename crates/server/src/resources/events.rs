@@ -3,7 +3,7 @@
 
 use std::{convert::Infallible, sync::Arc};
 
-use kubecrier_core::ResourceType;
+use kubecrier_core::{ResourceType, UpdateSummary};
 use parking_lot::Mutex;
 use rmcp::model::{Resource, ResourceContents, ResourceTemplate};
 use serde::Serialize;
@@ -12,7 +12,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     FollowGuard, ReadFuture, Requester, ResourceError, ResourceProvider, UpdatePublisher,
-    UpdateSummary,
     completion::{self, CompletionFuture, CompletionRequest},
     of_cluster,
     uri::{self, ClusterUri, EventsParams, Since, UriTarget},
@@ -400,13 +399,13 @@ impl Listener for EventsNotifier {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kubecrier_k8s::More;
+    use kubecrier_k8s::Remaining;
 
     #[test]
     fn an_incomplete_read_is_not_gone_on_from() {
         let mut page = Page {
             items: Vec::new(),
-            more: More::Exactly(0),
+            more: Remaining::Exactly(0),
             caveat: None,
         };
         assert_eq!(cursor_of(&page, Some(7)), Some(7));

@@ -3,7 +3,7 @@
 
 use std::{collections::HashSet, convert::Infallible, sync::Arc};
 
-use kubecrier_core::ResourceType;
+use kubecrier_core::{ResourceType, UpdateSummary};
 use parking_lot::Mutex;
 use rmcp::model::{Resource, ResourceContents, ResourceTemplate};
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     CheckFuture, FollowGuard, ReadFuture, Requester, ResourceError, ResourceProvider,
-    UpdatePublisher, UpdateSummary,
+    UpdatePublisher,
     completion::{self, CompletionFuture, CompletionRequest},
     of_cluster,
     uri::{self, ClusterUri, UriTarget},

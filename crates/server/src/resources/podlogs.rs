@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
-use kubecrier_core::ResourceType;
+use kubecrier_core::{ResourceType, UpdateSummary};
 use rmcp::model::{MetaObject, Resource, ResourceContents, ResourceTemplate};
 use serde::Serialize;
 use serde_json::json;
 
 use super::{
     CheckFuture, FollowGuard, ReadFuture, Requester, ResourceError, ResourceProvider,
-    UpdatePublisher, UpdateSummary,
+    UpdatePublisher,
     completion::{self, CompletionFuture, CompletionRequest},
     of_cluster,
     uri::{self, ClusterUri, LogParams, UriTarget},

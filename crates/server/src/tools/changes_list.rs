@@ -54,7 +54,7 @@ async fn call(context: ToolContext<'_>, args: ChangesListArgs) -> Result<Output,
     let wanted = &namespace(args.namespace)?;
     let request = |cluster: Cluster| async move {
         let query = ChangeQuery {
-            namespace: cluster.namespace_or_usual(wanted.as_ref())?,
+            namespace: cluster.namespace_or_default(wanted.as_ref())?,
             since,
             limit,
         };

@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use super::{Output, ToolContext, ToolEntry, ToolError, arguments, schema};
 use crate::output::Listing;
-use kubecrier_k8s::{ContextInfo, More, Page};
+use kubecrier_k8s::{ContextInfo, Page, Remaining};
 
 pub(super) const ENTRY: ToolEntry = ToolEntry {
     name: "configuration_contexts_list",
@@ -42,5 +42,8 @@ fn call(
     ConfigurationContextsListArgs {}: ConfigurationContextsListArgs,
 ) -> Result<Output, ToolError> {
     let items = context.contexts.list()?;
-    Ok(LISTING.show(Page::new(items, More::NONE), context.limits.output_bytes))
+    Ok(LISTING.show(
+        Page::new(items, Remaining::NONE),
+        context.limits.output_bytes,
+    ))
 }

@@ -8,7 +8,7 @@ use tokio::time::Duration;
 use super::{Output, ToolContext, ToolEntry, ToolError, arguments, limit, namespace, schema};
 use crate::output::{Listing, age};
 use kubecrier_core::duration;
-use kubecrier_k8s::{Cluster, More, Page};
+use kubecrier_k8s::{Cluster, Page, Remaining};
 
 pub(super) const ENTRY: ToolEntry = ToolEntry {
     name: "faults_list",
@@ -103,9 +103,9 @@ async fn call(context: ToolContext<'_>, args: FaultsListArgs) -> Result<Output, 
     };
     let rows: Vec<_> = open.faults.iter().take(limit).map(row).collect();
     let left = total - rows.len();
-    let mut page = Page::new(rows, More::Exactly(left));
+    let mut page = Page::new(rows, Remaining::Exactly(left));
     if open.cut {
-        page.more = More::AtLeast(left);
+        page.more = Remaining::AtLeast(left);
         page.caveat = Some(
             "there are more warnings than are looked at: name a namespace to see all of its faults"
                 .to_owned(),

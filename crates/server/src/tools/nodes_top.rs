@@ -67,7 +67,7 @@ async fn call(context: ToolContext<'_>, args: NodesTopArgs) -> Result<Output, To
 /// The example of its page: the demo has no metrics.
 #[cfg(test)]
 pub(super) fn example() -> Output {
-    use kubecrier_k8s::{More, Page, Usage};
+    use kubecrier_k8s::{Page, Remaining, Usage};
     let row = |name: &str, cpu_millicores, mebibytes: u64| NodeUsage {
         name: name.to_owned(),
         usage: Usage {
@@ -78,6 +78,6 @@ pub(super) fn example() -> Output {
         memory_percent: Some(mebibytes * 100 / 8192),
     };
     let rows = vec![row("node-2", 1480, 6144), row("node-1", 320, 2048)];
-    let page = Page::new(rows, More::Exactly(0));
+    let page = Page::new(rows, Remaining::Exactly(0));
     LISTING.show(page, 64 * 1024)
 }

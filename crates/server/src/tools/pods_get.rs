@@ -45,7 +45,7 @@ async fn call(context: ToolContext<'_>, args: PodsGetArgs) -> Result<Output, Too
             api_version: Some("v1".to_owned()),
         };
         let request = |cluster: Cluster| async move {
-            let space = cluster.namespace_or_usual(wanted.as_ref())?;
+            let space = cluster.namespace_or_default(wanted.as_ref())?;
             cluster.object_text(kind, Some(&space), name).await
         };
         let found = context.with_cluster(in_context, request).await?;
@@ -58,7 +58,7 @@ async fn call(context: ToolContext<'_>, args: PodsGetArgs) -> Result<Output, Too
         ));
     }
     let request = |cluster: Cluster| async move {
-        let space = cluster.namespace_or_usual(wanted.as_ref())?;
+        let space = cluster.namespace_or_default(wanted.as_ref())?;
         cluster.pod(&space, name).await
     };
     let pod = context.with_cluster(in_context, request).await?;

@@ -91,7 +91,7 @@ async fn call(context: ToolContext<'_>, args: PodsTopArgs) -> Result<Output, Too
 /// The example of its page: the demo has no metrics.
 #[cfg(test)]
 pub(super) fn example() -> Output {
-    use kubecrier_k8s::{More, Page};
+    use kubecrier_k8s::{Page, Remaining};
     let usage = |cpu_millicores, mebibytes: u64| Usage {
         cpu_millicores,
         memory_bytes: mebibytes << 20,
@@ -109,6 +109,6 @@ pub(super) fn example() -> Output {
         row("checkout-6d5f7c9b8-x2k4q", usage(192, 120), &parts),
         row("payment-7c9d5b6f4-9tqzv", usage(35, 61), &[]),
     ];
-    let page = Page::new(rows, More::Exactly(0));
+    let page = Page::new(rows, Remaining::Exactly(0));
     LISTING.show(page, 64 * 1024)
 }

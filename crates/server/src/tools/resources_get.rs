@@ -46,7 +46,7 @@ async fn call(context: ToolContext<'_>, args: ResourcesGetArgs) -> Result<Output
     let (in_context, bytes_max) = (args.context.as_deref(), context.limits.output_bytes);
     if let Some(OutputFormat::Yaml) = args.output {
         let request = |cluster: Cluster| async move {
-            let space = cluster.namespace_or_usual(wanted.as_ref())?;
+            let space = cluster.namespace_or_default(wanted.as_ref())?;
             cluster.object_text(kind, Some(&space), name).await
         };
         let found = context.with_cluster(in_context, request).await?;
@@ -58,7 +58,7 @@ async fn call(context: ToolContext<'_>, args: ResourcesGetArgs) -> Result<Output
         ));
     }
     let request = |cluster: Cluster| async move {
-        let space = cluster.namespace_or_usual(wanted.as_ref())?;
+        let space = cluster.namespace_or_default(wanted.as_ref())?;
         cluster.object(kind, Some(&space), name).await
     };
     let found = context.with_cluster(in_context, request).await?;

@@ -66,7 +66,7 @@ async fn call(context: ToolContext<'_>, args: ResourcesGraphArgs) -> Result<Outp
     let in_context = args.context.as_deref().filter(|name| !name.is_empty());
     let request = |cluster: Cluster| async move {
         let kind = cluster.graph_kind(word).await?;
-        Ok((kind, cluster.namespace_or_usual(wanted.as_ref())?))
+        Ok((kind, cluster.namespace_or_default(wanted.as_ref())?))
     };
     let (kind, space) = context.with_cluster(in_context, request).await?;
     // An object without a namespace may be related to objects of every namespace.

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fmt};
 
 use anyhow::{Result, ensure};
 
-/// How the scenarios of a revision went.
+/// The results of the scenarios of a revision.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
     all: BTreeSet<String>,
@@ -18,7 +18,7 @@ pub(crate) struct Verdict {
 // === impl Verdict ===
 
 impl Verdict {
-    /// Adds what one run of the suite printed, and whether it was content.
+    /// Adds the output of one run of the suite, and whether it succeeded.
     pub(crate) fn add(&mut self, output: &str, content: bool) -> Result<()> {
         let (_, summary) = output.split_once("=== SUMMARY ===").unwrap_or_default();
         let (scenarios, judged) = summary.split_once("\nTotal: ").unwrap_or_default();
@@ -28,13 +28,13 @@ impl Verdict {
             };
             let (name, checks) = name.split_once(':').unwrap_or((name, ""));
             self.all.insert(name.to_owned());
-            // A scenario whose checks were all skipped has a good mark too.
+            // A scenario whose checks were all skipped is marked as passed too.
             if mark == '✗' || checks.trim().starts_with("0 passed") {
                 self.not_passed.insert(name.to_owned());
             }
         }
         ensure!(!self.all.is_empty(), "no summary");
-        // The first line ends the total; the marks then stand for the baseline.
+        // The first such line ends the total; later marks are about the baseline.
         for line in judged.lines().filter(|line| line.starts_with("  ")) {
             match entry(line) {
                 Some(('~', name)) => self.expected.insert(name.to_owned()),
@@ -47,7 +47,7 @@ impl Verdict {
         Ok(())
     }
 
-    /// The suite's word counts, not our reading of its lines.
+    /// Whether the suite succeeded: its exit status counts, not the parsed lines.
     pub(crate) fn as_expected(&self) -> bool {
         !self.refused
     }

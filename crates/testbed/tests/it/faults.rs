@@ -36,7 +36,7 @@ async fn an_api_server_comes_back_on_the_same_port_with_the_same_data() {
 }
 
 #[tokio::test]
-async fn a_frozen_api_server_says_nothing_until_it_thaws() {
+async fn a_frozen_api_server_sends_nothing_until_it_thaws() {
     let Some(bed) = testbed::shared() else { return };
     let cluster = bed.fresh("frozen", Options::default());
     let namespaces: Api<Namespace> = Api::all(cluster.client(User::Admin).await.unwrap());
@@ -55,7 +55,7 @@ async fn a_frozen_api_server_says_nothing_until_it_thaws() {
 #[tokio::test]
 async fn a_compacted_version_is_really_gone() {
     let Some(bed) = testbed::shared() else { return };
-    // Without the watch cache the API server asks etcd, and etcd has forgotten.
+    // Without the watch cache the API server reads from etcd, which has compacted it.
     let args = vec!["--watch-cache-sizes=events#0".to_owned()];
     let cluster = bed.fresh(
         "compacted",

@@ -34,9 +34,9 @@ async fn a_killed_owner_leaves_nothing_behind() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let said = BufReader::new(owner.stderr.take().unwrap()).lines();
-    let mut said = said.map_while(Result::ok);
-    let ready = said.find(|line| line.contains("ready after"));
+    let log_lines = BufReader::new(owner.stderr.take().unwrap()).lines();
+    let mut log_lines = log_lines.map_while(Result::ok);
+    let ready = log_lines.find(|line| line.contains("ready after"));
     assert!(ready.is_some(), "the clusters did not start");
     let data = || {
         let names = fs::read_dir(scratch.path())

@@ -1,4 +1,4 @@
-//! The testbed itself, on the real thing.
+//! Tests of the testbed itself, with a real control plane.
 
 #![expect(clippy::unwrap_used, reason = "tests and what helps them")]
 

@@ -1,4 +1,4 @@
-//! Two clusters that share nothing, and users that may do only what they may.
+//! Isolation of the two clusters, and the permissions of users.
 
 use k8s_openapi::api::{
     apps::v1::Deployment,
@@ -39,7 +39,7 @@ async fn rbac_decides() {
     assert_eq!(list_pods(bed, User::Reader, "default").await, 0);
     assert_eq!(list_pods(bed, User::TeamA, "team-a").await, 0);
     assert_eq!(list_pods(bed, User::TeamA, "default").await, 403);
-    assert_eq!(list_pods(bed, User::Nobody, "default").await, 403);
+    assert_eq!(list_pods(bed, User::Unprivileged, "default").await, 403);
     assert_eq!(list_pods(bed, User::Unknown, "default").await, 401);
 }
 

@@ -16,14 +16,14 @@ use futures_util::{FutureExt, future::BoxFuture};
 use kubecrier_lifecycle::Lifecycle;
 
 #[derive(Default)]
-pub(in crate::subscriptions) struct Recorded(Mutex<Vec<(String, FeedUpdate)>>);
+pub(in crate::subscriptions) struct Recorded(Mutex<Vec<(String, UpdateSummary)>>);
 
 impl UpdateSink for Recorded {
     fn is_subscribed(&self, _uri: &str) -> bool {
         true
     }
 
-    fn notify_updated(&self, uri: &str, update: &FeedUpdate) {
+    fn notify_updated(&self, uri: &str, update: &UpdateSummary) {
         self.0.lock().push((uri.to_owned(), update.clone()));
     }
 }
@@ -268,7 +268,7 @@ async fn those_who_follow_the_resource_are_told_what_changed() {
     };
     let subscription = subscription(FilterRequest::default(), deps);
     take(&subscription, &Arc::new(event("shop", "Pod", "web-0")));
-    let expected = FeedUpdate {
+    let expected = UpdateSummary {
         seq: 1,
         count: 1,
         summary: "Warning BackOff pod/web-0: back-off restarting failed container".to_owned(),

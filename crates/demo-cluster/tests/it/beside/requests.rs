@@ -171,7 +171,7 @@ async fn the_demo_refuses_as_the_real_server_does() {
         "/apis/apps/v1/namespaces/beside-refusals/deployments/web",
         "/apis/nope/v1/x",
     ];
-    for user in [User::Nobody, User::NoLogs] {
+    for user in [User::Unprivileged, User::NoLogs] {
         let real = super::real(testbed.dev(), user).await;
         let demo = Client::new(pair.demo.service(), "default");
         let mut asked: Vec<_> = paths.into_iter().map(TestRequest::get).collect();

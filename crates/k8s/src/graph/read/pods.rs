@@ -1,16 +1,16 @@
-//! Pods, and what they name.
+//! Pods and their references.
 
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{Container, PodSpec, PodStatus};
 use serde::{Deserialize, de::IgnoredAny};
 
-use super::{Object, Shape, nullable, status_line};
+use super::{GraphObject, Object, nullable, status_line};
 use crate::pods;
 use kubecrier_topology::{Kind, ObjectId, Reference, Relation};
 
-/// Every pod has it, so it says nothing of any.
-const IN_EVERY_POD: &str = "kube-root-ca.crt";
+/// Every pod mounts it, so the reference carries no information.
+const ROOT_CA_CONFIG_MAP: &str = "kube-root-ca.crt";
 
 pub(in super::super) type Pod = Object<SlimPodSpec, PodStatus>;
 
@@ -25,7 +25,7 @@ pub(in super::super) struct SlimPodSpec {
     #[serde(deserialize_with = "nullable")]
     volumes: Vec<Volume>,
     #[serde(deserialize_with = "nullable")]
-    image_pull_secrets: Vec<Ref>,
+    image_pull_secrets: Vec<LocalObjectReference>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -35,35 +35,35 @@ struct SlimContainer {
     name: String,
     restart_policy: Option<String>,
     #[serde(deserialize_with = "nullable")]
-    env: Vec<Variable>,
+    env: Vec<EnvVar>,
     #[serde(deserialize_with = "nullable")]
-    env_from: Vec<Variables>,
+    env_from: Vec<EnvFromSource>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Variable {
-    value_from: Option<ValueFrom>,
+struct EnvVar {
+    value_from: Option<EnvVarSource>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct ValueFrom {
-    config_map_key_ref: Option<Ref>,
-    secret_key_ref: Option<Ref>,
+struct EnvVarSource {
+    config_map_key_ref: Option<LocalObjectReference>,
+    secret_key_ref: Option<LocalObjectReference>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Variables {
-    config_map_ref: Option<Ref>,
-    secret_ref: Option<Ref>,
+struct EnvFromSource {
+    config_map_ref: Option<LocalObjectReference>,
+    secret_ref: Option<LocalObjectReference>,
 }
 
-/// Something that is named.
+/// A reference to an object in the same namespace.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Ref {
+pub(super) struct LocalObjectReference {
     #[serde(deserialize_with = "nullable")]
     pub(super) name: String,
 }
@@ -73,7 +73,7 @@ pub(super) struct Ref {
 struct Volume {
     #[serde(deserialize_with = "nullable")]
     name: String,
-    config_map: Option<Ref>,
+    config_map: Option<LocalObjectReference>,
     secret: Option<SecretVolume>,
     persistent_volume_claim: Option<ClaimVolume>,
     ephemeral: Option<IgnoredAny>,
@@ -104,29 +104,34 @@ struct Projected {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct ProjectedSource {
-    config_map: Option<Ref>,
-    secret: Option<Ref>,
+    config_map: Option<LocalObjectReference>,
+    secret: Option<LocalObjectReference>,
 }
 
-impl Shape for Pod {
+impl GraphObject for Pod {
     fn status(&self) -> String {
-        // As pods_list says it, from as much of the spec as that looks at.
-        let plain = |one: &SlimContainer| Container {
+        // The same status as pods_list, from the fields of the spec that it depends on.
+        let to_container = |one: &SlimContainer| Container {
             name: one.name.clone(),
             restart_policy: one.restart_policy.clone(),
             ..Container::default()
         };
         let spec = PodSpec {
-            containers: self.spec.containers.iter().map(plain).collect(),
-            init_containers: Some(self.spec.init_containers.iter().map(plain).collect()),
+            containers: self.spec.containers.iter().map(to_container).collect(),
+            init_containers: Some(self.spec.init_containers.iter().map(to_container).collect()),
             ..PodSpec::default()
         };
         let deleting = self.metadata.deletion_timestamp.is_some();
-        let is = pods::summary(&spec, &self.status, deleting);
-        status_line::pod(&is.status, is.ready, is.containers, is.restarts)
+        let summary = pods::summary(&spec, &self.status, deleting);
+        status_line::pod(
+            &summary.status,
+            summary.ready,
+            summary.containers,
+            summary.restarts,
+        )
     }
 
-    fn claims(&self, namespace: &str) -> Vec<Reference> {
+    fn references(&self, namespace: &str) -> Vec<Reference> {
         let spec = &self.spec;
         let node = spec.node_name.as_deref().filter(|name| !name.is_empty());
         let node =
@@ -139,23 +144,23 @@ impl Shape for Pod {
 }
 
 impl Pod {
-    /// What its containers read or keep: volumes, variables, pull secrets.
+    /// The ConfigMaps, Secrets and claims of its volumes, variables and pull secrets.
     fn mounted(&self) -> BTreeSet<(Kind, String)> {
         let mut all = BTreeSet::new();
         let mut add = |kind: Kind, name: Option<&str>| {
-            let name = name.filter(|name| !name.is_empty() && *name != IN_EVERY_POD);
+            let name = name.filter(|name| !name.is_empty() && *name != ROOT_CA_CONFIG_MAP);
             all.extend(name.map(|name| (kind, name.to_owned())));
         };
-        let name = |one: &'_ Option<Ref>| one.as_ref().map(|one| one.name.clone());
+        let name = |one: &'_ Option<LocalObjectReference>| one.as_ref().map(|one| one.name.clone());
         for volume in &self.spec.volumes {
             add(Kind::ConfigMap, name(&volume.config_map).as_deref());
             let secret = volume.secret.as_ref().map(|one| one.secret_name.as_str());
             add(Kind::Secret, secret);
             let claim = volume.persistent_volume_claim.as_ref();
             let claim = claim.map(|one| one.claim_name.clone());
-            // What is made for the pod is called after it.
-            let own = || format!("{}-{}", self.metadata.name, volume.name);
-            let claim = claim.or_else(|| volume.ephemeral.map(|_| own()));
+            // The claim of an ephemeral volume has a generated name.
+            let generated_name = || format!("{}-{}", self.metadata.name, volume.name);
+            let claim = claim.or_else(|| volume.ephemeral.map(|_| generated_name()));
             add(Kind::PersistentVolumeClaim, claim.as_deref());
             for source in volume.projected.iter().flat_map(|one| &one.sources) {
                 add(Kind::ConfigMap, name(&source.config_map).as_deref());

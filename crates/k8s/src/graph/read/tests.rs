@@ -3,16 +3,16 @@ use serde_json::{Value, json};
 use super::*;
 use kubecrier_topology::Relation;
 
-fn facts<T: Shape + Named>(kind: Kind, object: Value) -> ObjectSummary {
+fn summary<T: GraphObject + DecodedObject>(kind: Kind, object: Value) -> ObjectSummary {
     let object: T = serde_json::from_value(object).unwrap();
-    object.facts(kind, &Redactor::new(&[]).unwrap(), &DeniedKinds::default())
+    object.into_summary(kind, &Redactor::new(&[]).unwrap(), &DeniedKinds::default())
 }
 
 #[track_caller]
-fn status<T: Shape + Named>(kind: Kind, spec: Value, status: Value, expected: &str) {
+fn status<T: GraphObject + DecodedObject>(kind: Kind, spec: Value, status: Value, expected: &str) {
     let metadata = json!({"name": "a", "namespace": "shop"});
     let object = json!({"metadata": metadata, "spec": spec, "status": status});
-    assert_eq!(&*facts::<T>(kind, object).status, expected);
+    assert_eq!(&*summary::<T>(kind, object).status, expected);
 }
 
 fn pod(spec: Value) -> ObjectSummary {
@@ -24,13 +24,13 @@ fn pod(spec: Value) -> ObjectSummary {
             {"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "name": "x", "uid": "y"},
         ],
     });
-    facts::<Pod>(Kind::Pod, json!({"metadata": metadata, "spec": spec}))
+    summary::<Pod>(Kind::Pod, json!({"metadata": metadata, "spec": spec}))
 }
 
-fn named(facts: &ObjectSummary) -> Vec<String> {
-    let references = facts.references.iter();
+fn references(summary: &ObjectSummary) -> Vec<String> {
+    let references = summary.references.iter();
     references
-        .map(|claim| format!("{} {}", claim.relation, claim.target))
+        .map(|reference| format!("{} {}", reference.relation, reference.target))
         .collect()
 }
 
@@ -64,7 +64,7 @@ fn a_pod_names_its_owner_its_node_and_what_it_reads() {
         ],
     }));
     assert_eq!(
-        named(&one),
+        references(&one),
         [
             "owns ReplicaSet:shop/web",
             "runs-on Node:node-1",
@@ -90,8 +90,8 @@ fn what_an_operator_denied_is_not_even_named() {
     });
     let one: Pod = serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap();
     let denied = DeniedKinds::new(&["Secret".to_owned()]).unwrap();
-    let one = one.facts(Kind::Pod, &Redactor::new(&[]).unwrap(), &denied);
-    assert_eq!(named(&one), ["mounts ConfigMap:shop/files"]);
+    let one = one.into_summary(Kind::Pod, &Redactor::new(&[]).unwrap(), &denied);
+    assert_eq!(references(&one), ["mounts ConfigMap:shop/files"]);
 }
 
 #[test]
@@ -105,19 +105,19 @@ fn how_things_are_fits_a_line() {
     let deployment = Kind::Deployment;
     let ready =
         |ready: i64, updated: i64| json!({"readyReplicas": ready, "updatedReplicas": updated});
-    status::<Replicated>(deployment, json!({"replicas": 3}), ready(3, 3), "3/3 ready");
+    status::<ReplicaWorkload>(deployment, json!({"replicas": 3}), ready(3, 3), "3/3 ready");
     let paused = json!({"replicas": 3, "paused": true, "strategy": {}});
-    status::<Replicated>(
+    status::<ReplicaWorkload>(
         deployment,
         paused,
         ready(2, 1),
         "2/3 ready, 1 updated, paused",
     );
-    status::<Replicated>(deployment, json!({"replicas": 0}), json!({}), "scaled to 0");
+    status::<ReplicaWorkload>(deployment, json!({"replicas": 0}), json!({}), "scaled to 0");
     let stuck = json!({"conditions": [
         {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"},
     ]});
-    status::<Replicated>(
+    status::<ReplicaWorkload>(
         deployment,
         json!({"replicas": 1}),
         stuck,
@@ -161,14 +161,14 @@ fn how_things_are_fits_a_line() {
 fn ways_in_name_where_they_lead() {
     let metadata = json!({"name": "web", "namespace": "shop"});
     let service = |spec: Value| {
-        facts::<Service>(
+        summary::<Service>(
             Kind::Service,
             json!({"metadata": metadata, "spec": spec, "status": {"loadBalancer": {}}}),
         )
     };
-    let plain = service(json!({"type": "ClusterIP", "selector": {"app": "web"}}));
+    let cluster_ip = service(json!({"type": "ClusterIP", "selector": {"app": "web"}}));
     assert_eq!(
-        (&*plain.status, plain.selector.get("app")),
+        (&*cluster_ip.status, cluster_ip.selector.get("app")),
         ("ClusterIP", Some("web"))
     );
     let waiting = service(json!({"type": "LoadBalancer"}));
@@ -177,7 +177,7 @@ fn ways_in_name_where_they_lead() {
     let other = service(other);
     assert_eq!(&*other.status, "ExternalName, x.io");
     assert!(other.selector.is_empty());
-    let ingress = facts::<Ingress>(
+    let ingress = summary::<Ingress>(
         Kind::Ingress,
         json!({
             "metadata": metadata,
@@ -196,10 +196,10 @@ fn ways_in_name_where_they_lead() {
     );
     assert_eq!(&*ingress.status, "* a.io, at 10.0.0.1");
     assert_eq!(
-        named(&ingress),
+        references(&ingress),
         ["routes Service:shop/fallback", "routes Service:shop/web"]
     );
-    let scaler = facts::<Autoscaler>(
+    let scaler = summary::<Autoscaler>(
         Kind::HorizontalPodAutoscaler,
         json!({
             "metadata": metadata,
@@ -212,7 +212,7 @@ fn ways_in_name_where_they_lead() {
     );
     assert_eq!(&*scaler.status, "3 of 2-10");
     assert_eq!(scaler.references[0].relation, Relation::Scales);
-    assert_eq!(named(&scaler), ["scales Deployment:shop/web"]);
+    assert_eq!(references(&scaler), ["scales Deployment:shop/web"]);
 }
 
 #[test]
@@ -221,19 +221,19 @@ fn what_an_object_says_is_bounded_and_clean() {
         .map(|n| json!({"configMap": {"name": format!("c-{n}")}}))
         .collect();
     let one = pod(json!({"volumes": many}));
-    assert_eq!(one.references.len(), CLAIMS_MAX);
+    assert_eq!(one.references.len(), REFERENCES_MAX);
     let labels: BTreeMap<_, _> = (0..2000).map(|n| (format!("l-{n}"), "x")).collect();
     let object = json!({
         "metadata": {"name": "a", "labels": labels},
         "status": {"phase": format!("\u{1b}[31mpassword=swordfish-1 {}", "x".repeat(1000))},
     });
-    let one = facts::<Namespace>(Kind::Namespace, object);
+    let one = summary::<Namespace>(Kind::Namespace, object);
     assert_eq!(one.labels.iter().count(), LABELS_MAX);
     assert!(one.status.chars().count() < 300 && !one.status.contains('\u{1b}'));
     assert!(!one.status.contains("swordfish"), "{}", one.status);
 }
 
-/// The API server writes some empty lists as `null`, so nothing may mind it anywhere.
+/// The API server sends some empty lists as `null`, so every list must accept it.
 #[test]
 fn what_is_null_is_as_good_as_not_written() {
     let one = pod(json!({
@@ -246,10 +246,10 @@ fn what_is_null_is_as_good_as_not_written() {
         ],
     }));
     let expected = ["owns ReplicaSet:shop/web", "mounts ConfigMap:shop/files"];
-    assert_eq!(named(&one), expected);
+    assert_eq!(references(&one), expected);
     let null = || json!({"spec": null, "status": null, "metadata": {"name": "a", "uid": null}});
-    assert_eq!(&*facts::<Namespace>(Kind::Namespace, null()).status, "");
-    assert_eq!(&*facts::<Job>(Kind::Job, null()).uid, "");
+    assert_eq!(&*summary::<Namespace>(Kind::Namespace, null()).status, "");
+    assert_eq!(&*summary::<Job>(Kind::Job, null()).uid, "");
     let nothing = json!({"type": "LoadBalancer", "selector": null});
     let status_of = json!({"loadBalancer": {"ingress": null}});
     status::<Service>(
@@ -262,7 +262,7 @@ fn what_is_null_is_as_good_as_not_written() {
     status::<Ingress>(Kind::Ingress, rules, json!({"loadBalancer": null}), "*");
     let conditions = json!({"conditions": null, "readyReplicas": null});
     let spec = json!({"replicas": 2, "paused": null});
-    status::<Replicated>(Kind::Deployment, spec, conditions, "0/2 ready");
+    status::<ReplicaWorkload>(Kind::Deployment, spec, conditions, "0/2 ready");
     let conditions = json!({"conditions": null});
     status::<Node>(
         Kind::Node,
@@ -274,25 +274,25 @@ fn what_is_null_is_as_good_as_not_written() {
 
 #[test]
 fn of_what_has_another_form_the_name_and_the_owners_are_known() {
-    let decoding = |spec: Value| {
+    let decode = |spec: Value| {
         let owners = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web"}]);
         let metadata = json!({"name": "a", "namespace": "shop", "ownerReferences": owners});
         let object = json!({"metadata": metadata, "spec": spec});
         serde_json::from_value::<Lenient<Pod>>(object).unwrap()
     };
-    assert!(decoding(json!({"containers": []})).is_whole());
-    let decoding = decoding(json!({"containers": "none"}));
-    assert!(!decoding.is_whole());
+    assert!(decode(json!({"containers": []})).is_complete());
+    let decoded = decode(json!({"containers": "none"}));
+    assert!(!decoded.is_complete());
     let redactor = Redactor::new(&[]).unwrap();
-    let one = decoding.facts(Kind::Pod, &redactor, &DeniedKinds::default());
+    let one = decoded.into_summary(Kind::Pod, &redactor, &DeniedKinds::default());
     assert_eq!(
         (one.id.to_string(), &*one.status),
         ("Pod:shop/a".to_owned(), "not understood")
     );
-    assert_eq!(named(&one), ["owns ReplicaSet:shop/web"]);
+    assert_eq!(references(&one), ["owns ReplicaSet:shop/web"]);
 }
 
-/// What reaches over the end of a line is not known for a secret by its first half.
+/// The first half of a secret would not be recognized.
 #[test]
 fn a_text_is_clean_before_it_is_cut() {
     let redactor = Redactor::new(&[]).unwrap();
@@ -306,6 +306,6 @@ fn a_text_is_clean_before_it_is_cut() {
     let long = "\u{fc}".repeat(5000);
     assert_eq!(
         clean(&long, 10_000, &redactor).chars().count(),
-        CLEANED_BYTES_MAX / 2
+        REDACTED_BYTES_MAX / 2
     );
 }

@@ -1,11 +1,11 @@
-//! What makes pods, and what makes more of them.
+//! Workloads and autoscalers.
 
 use serde::{Deserialize, de::IgnoredAny};
 
-use super::{Object, Owner, Shape, nullable, status_line};
+use super::{GraphObject, Object, OwnerRef, nullable, status_line};
 use kubecrier_topology::{Kind, ObjectId, Reference, Relation};
 
-pub(in super::super) type Replicated = Object<ReplicaSpec, ReplicaStatus>;
+pub(in super::super) type ReplicaWorkload = Object<ReplicaSpec, ReplicaStatus>;
 pub(in super::super) type DaemonSet = Object<IgnoredAny, DaemonStatus>;
 pub(in super::super) type Job = Object<JobSpec, JobStatus>;
 pub(in super::super) type CronJob = Object<CronSpec, IgnoredAny>;
@@ -84,7 +84,7 @@ pub(in super::super) struct CronSpec {
 #[serde(default, rename_all = "camelCase")]
 pub(in super::super) struct ScaleSpec {
     #[serde(deserialize_with = "nullable")]
-    scale_target_ref: Owner,
+    scale_target_ref: OwnerRef,
     min_replicas: Option<i64>,
     #[serde(deserialize_with = "nullable")]
     max_replicas: i64,
@@ -97,31 +97,32 @@ pub(in super::super) struct ScaleStatus {
     current_replicas: i64,
 }
 
-fn is_true<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition> {
+fn true_condition<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition> {
     let mut conditions = conditions.iter();
-    conditions.find(|one| one.kind == kind && one.status == "True")
+    conditions.find(|condition| condition.kind == kind && condition.status == "True")
 }
 
-impl Shape for Replicated {
+impl GraphObject for ReplicaWorkload {
     fn status(&self) -> String {
         let (spec, status) = (&self.spec, &self.status);
-        // The API server writes it down even where nobody did.
-        let wanted = spec.replicas.unwrap_or(1);
+        // The API server writes this default into the spec, too.
+        let desired = spec.replicas.unwrap_or(1);
         let mut conditions = status.conditions.iter();
-        let stuck = conditions.find(|one| one.kind == "Progressing" && one.status == "False");
-        // A revision replaces nothing; for what does, nothing said is none so far.
-        let replaces = spec.strategy.is_some() || spec.update_strategy.is_some();
+        let stalled = conditions
+            .find(|condition| condition.kind == "Progressing" && condition.status == "False");
+        // A ReplicaSet has no rollouts. For the other kinds, a missing count is 0.
+        let has_rollouts = spec.strategy.is_some() || spec.update_strategy.is_some();
         status_line::replicas(
             status.ready_replicas,
-            wanted,
-            replaces.then(|| status.updated_replicas.unwrap_or_default()),
+            desired,
+            has_rollouts.then(|| status.updated_replicas.unwrap_or_default()),
             spec.paused,
-            stuck.map(|one| one.reason.as_str()),
+            stalled.map(|condition| condition.reason.as_str()),
         )
     }
 }
 
-impl Shape for DaemonSet {
+impl GraphObject for DaemonSet {
     fn status(&self) -> String {
         let DaemonStatus {
             number_ready,
@@ -131,7 +132,7 @@ impl Shape for DaemonSet {
     }
 }
 
-impl Shape for Job {
+impl GraphObject for Job {
     fn status(&self) -> String {
         let JobStatus {
             active,
@@ -139,28 +140,28 @@ impl Shape for Job {
             failed,
             conditions,
         } = &self.status;
-        if let Some(failed) = is_true(conditions, "Failed") {
+        if let Some(failed) = true_condition(conditions, "Failed") {
             return status_line::with_reason("Failed", &failed.reason);
         }
-        let done = is_true(conditions, "Complete").is_some();
+        let done = true_condition(conditions, "Complete").is_some();
         status_line::job(done, self.spec.suspend, *active, *succeeded, *failed)
     }
 }
 
-impl Shape for CronJob {
+impl GraphObject for CronJob {
     fn status(&self) -> String {
         let suspended = if self.spec.suspend { ", suspended" } else { "" };
         format!("{}{suspended}", self.spec.schedule)
     }
 }
 
-impl Shape for Autoscaler {
+impl GraphObject for Autoscaler {
     fn status(&self) -> String {
-        let (least, most) = (self.spec.min_replicas.unwrap_or(1), self.spec.max_replicas);
-        format!("{} of {least}-{most}", self.status.current_replicas)
+        let (min, max) = (self.spec.min_replicas.unwrap_or(1), self.spec.max_replicas);
+        format!("{} of {min}-{max}", self.status.current_replicas)
     }
 
-    fn claims(&self, namespace: &str) -> Vec<Reference> {
+    fn references(&self, namespace: &str) -> Vec<Reference> {
         let target = &self.spec.scale_target_ref;
         let kind = Kind::exact(&target.kind, &target.api_version);
         let id = kind.map(|kind| ObjectId::new(kind, namespace, &target.name));

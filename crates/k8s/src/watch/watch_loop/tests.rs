@@ -1,4 +1,4 @@
-//! The whole life of a watch, on paused time, over a script.
+//! The life cycle of a watch over a scripted source, on paused time.
 
 mod another;
 mod pace;
@@ -25,26 +25,26 @@ use kubecrier_core::{
 
 const RENEWAL: Duration = Duration::from_mins(1);
 
-type Sent = Result<WatchFrame<Box<Event>>, WatchError>;
+type FrameResult = Result<WatchFrame<Box<Event>>, WatchError>;
 
-/// What the API server does with the next requests; when the script is at its end it
-/// refuses.
+/// The responses of the API server to the next requests; after the last one, requests are
+/// refused.
 #[derive(Default)]
 struct Script {
-    opens: Mutex<VecDeque<Result<mpsc::UnboundedReceiver<Sent>, WatchError>>>,
-    looks: Mutex<VecDeque<Result<RelistedEvents, ClusterError>>>,
-    /// Versions that a watch was asked for, and when.
-    asked: Mutex<Vec<(Duration, String)>>,
+    opens: Mutex<VecDeque<Result<mpsc::UnboundedReceiver<FrameResult>, WatchError>>>,
+    relists: Mutex<VecDeque<Result<RelistedEvents, ClusterError>>>,
+    /// Versions from which watches were opened, and when.
+    opened: Mutex<Vec<(Duration, String)>>,
     labels: Mutex<Option<Duration>>,
-    start: Mutex<Option<Instant>>,
-    moved: Notify,
-    /// How far the cluster is.
-    newest: Mutex<String>,
+    started_at: Mutex<Option<Instant>>,
+    kubeconfig_changed: Notify,
+    /// The latest resourceVersion of the cluster.
+    latest_version: Mutex<String>,
 }
 
-struct Scripted(Arc<Script>);
+struct ScriptedSource(Arc<Script>);
 
-fn frames(receiver: mpsc::UnboundedReceiver<Sent>) -> BoxStream<'static, Sent> {
+fn frames(receiver: mpsc::UnboundedReceiver<FrameResult>) -> BoxStream<'static, FrameResult> {
     futures_util::stream::unfold(receiver, |mut receiver| async move {
         let frame = receiver.recv().await?;
         Some((frame, receiver))
@@ -52,35 +52,35 @@ fn frames(receiver: mpsc::UnboundedReceiver<Sent>) -> BoxStream<'static, Sent> {
     .boxed()
 }
 
-impl WatchSource for Scripted {
+impl WatchSource for ScriptedSource {
     type Item = Box<Event>;
     type Relisted = RelistedEvents;
-    type Frames = BoxStream<'static, Sent>;
+    type Frames = BoxStream<'static, FrameResult>;
 
     async fn open(&self, version: &str) -> Result<Self::Frames, WatchError> {
-        let mut start = self.0.start.lock();
-        let since = start.get_or_insert_with(Instant::now).elapsed();
-        self.0.asked.lock().push((since, version.to_owned()));
+        let mut started_at = self.0.started_at.lock();
+        let since = started_at.get_or_insert_with(Instant::now).elapsed();
+        self.0.opened.lock().push((since, version.to_owned()));
         let next = self.0.opens.lock().pop_front();
         next.unwrap_or_else(|| Err(refused())).map(frames)
     }
 
     async fn relist(&self, _version: &str) -> Result<RelistedEvents, WatchError> {
-        let next = self.0.looks.lock().pop_front();
+        let next = self.0.relists.lock().pop_front();
         next.unwrap_or_else(|| Err(error()))
             .map_err(WatchError::Request)
     }
 
     async fn latest_version(&self) -> Result<String, WatchError> {
-        Ok(self.0.newest.lock().clone())
+        Ok(self.0.latest_version.lock().clone())
     }
 
-    fn version(look: &RelistedEvents) -> &str {
-        &look.version
+    fn version(listed: &RelistedEvents) -> &str {
+        &listed.version
     }
 
     async fn changed(&self) {
-        self.0.moved.notified().await;
+        self.0.kubeconfig_changed.notified().await;
     }
 
     fn redact(&self, text: &str) -> String {
@@ -88,7 +88,7 @@ impl WatchSource for Scripted {
     }
 }
 
-impl LabelLookup for Scripted {
+impl LabelLookup for ScriptedSource {
     fn labels(&self, object: &InvolvedObject) -> Lookup<Labels> {
         let labels: Labels = Arc::new([("of".to_owned(), object.name.clone())].into());
         match *self.0.labels.lock() {
@@ -114,15 +114,15 @@ fn refused() -> WatchError {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Heard {
+enum Received {
     Event(String, i32),
-    Change(WatchStatus),
+    Status(WatchStatus),
 }
 
 #[derive(Default)]
-struct Ears(Mutex<Vec<Heard>>);
+struct RecordingListener(Mutex<Vec<Received>>);
 
-impl Listener for Ears {
+impl Listener for RecordingListener {
     fn wants(&self, event: &Event) -> bool {
         event.reason != "Boring"
     }
@@ -132,19 +132,19 @@ impl Listener for Ears {
             assert_eq!(event.labels["of"], event.involved.name);
             self.0
                 .lock()
-                .push(Heard::Event(event.uid.clone(), event.count));
+                .push(Received::Event(event.uid.clone(), event.count));
         }
     }
 
     fn on_status(&self, _watch: u64, change: &WatchStatus) {
-        self.0.lock().push(Heard::Change(change.clone()));
+        self.0.lock().push(Received::Status(change.clone()));
     }
 }
 
-struct World {
+struct Fixture {
     script: Arc<Script>,
-    ears: Arc<Ears>,
-    status: Arc<WatchHealth>,
+    listener: Arc<RecordingListener>,
+    health: Arc<WatchHealth>,
     run: JoinHandle<ClusterError>,
 }
 
@@ -162,14 +162,14 @@ fn event(uid: &str, count: i32, version: u64) -> Box<Event> {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "as it is sent")]
-fn seen(uid: &str, count: i32, version: u64) -> Sent {
+fn item(uid: &str, count: i32, version: u64) -> FrameResult {
     Ok(WatchFrame::Item(
         event(uid, count, version),
         version.to_string(),
     ))
 }
 
-fn watch_of(script: &Arc<Script>) -> mpsc::UnboundedSender<Sent> {
+fn add_watch(script: &Arc<Script>) -> mpsc::UnboundedSender<FrameResult> {
     let (sender, receiver) = mpsc::unbounded_channel();
     script.opens.lock().push_back(Ok(receiver));
     sender
@@ -177,42 +177,42 @@ fn watch_of(script: &Arc<Script>) -> mpsc::UnboundedSender<Sent> {
 
 /// A watch that begins at version 100.
 #[expect(clippy::disallowed_methods, reason = "the test awaits the task itself")]
-fn world(script: Arc<Script>) -> World {
+fn fixture(script: Arc<Script>) -> Fixture {
     let subscribers = Arc::new(Subscribers::default());
-    let ears = Arc::new(Ears::default());
-    subscribers.add(1, 100, ears.clone());
-    let status = Arc::new(WatchHealth::new(WatchMetrics::default()));
-    let source = Scripted(Arc::clone(&script));
+    let listener = Arc::new(RecordingListener::default());
+    subscribers.add(1, 100, listener.clone());
+    let health = Arc::new(WatchHealth::new(WatchMetrics::default()));
+    let source = ScriptedSource(Arc::clone(&script));
     let watch_loop = WatchLoop::new(
         source,
         Dispatcher::new(subscribers, FlushClock::start()),
-        Arc::clone(&status),
+        Arc::clone(&health),
         RENEWAL,
         "100".to_owned(),
         "dev/*".to_owned(),
     );
-    World {
+    Fixture {
         script,
-        ears,
-        status,
+        listener,
+        health,
         run: tokio::spawn(watch_loop.run()),
     }
 }
 
-impl World {
-    fn heard(&self) -> Vec<Heard> {
-        self.ears.0.lock().clone()
+impl Fixture {
+    fn received(&self) -> Vec<Received> {
+        self.listener.0.lock().clone()
     }
 
-    fn asked(&self) -> Vec<(u64, String)> {
-        let asked = self.script.asked.lock();
-        asked
+    fn opened(&self) -> Vec<(u64, String)> {
+        let opened = self.script.opened.lock();
+        opened
             .iter()
             .map(|(when, version)| (when.as_secs(), version.clone()))
             .collect()
     }
 
-    /// Lets time pass in small steps, so that everything that is due happens.
+    /// Advances the time in small steps, so that every due timer fires.
     async fn pass(&self, seconds: u64) {
         for _ in 0..seconds * 4 {
             advance(Duration::from_millis(250)).await;
@@ -226,269 +226,272 @@ impl World {
 #[tokio::test(start_paused = true)]
 async fn events_are_told_in_order_once_and_only_news() {
     let script = Arc::new(Script::default());
-    let watch = watch_of(&script);
-    let world = world(script);
-    watch.send(seen("old", 1, 99)).unwrap();
-    watch.send(seen("a", 1, 101)).unwrap();
-    watch.send(seen("a", 1, 102)).unwrap();
-    watch.send(seen("a", 2, 103)).unwrap();
-    watch.send(seen("b", 1, 104)).unwrap();
-    world.pass(1).await;
-    let told = |uid: &str, count| Heard::Event(uid.to_owned(), count);
-    assert_eq!(world.heard(), [told("a", 1), told("a", 2), told("b", 1)]);
-    // After the window the same count is news again.
-    world.pass(5).await;
-    watch.send(seen("b", 1, 105)).unwrap();
-    world.pass(1).await;
-    assert_eq!(world.heard().len(), 4);
-    assert_eq!(world.status.state(), WatchState::Live);
+    let watch = add_watch(&script);
+    let fixture = fixture(script);
+    watch.send(item("old", 1, 99)).unwrap();
+    watch.send(item("a", 1, 101)).unwrap();
+    watch.send(item("a", 1, 102)).unwrap();
+    watch.send(item("a", 2, 103)).unwrap();
+    watch.send(item("b", 1, 104)).unwrap();
+    fixture.pass(1).await;
+    let event_of = |uid: &str, count| Received::Event(uid.to_owned(), count);
+    assert_eq!(
+        fixture.received(),
+        [event_of("a", 1), event_of("a", 2), event_of("b", 1)]
+    );
+    // After the window the same count is delivered again.
+    fixture.pass(5).await;
+    watch.send(item("b", 1, 105)).unwrap();
+    fixture.pass(1).await;
+    assert_eq!(fixture.received().len(), 4);
+    assert_eq!(fixture.health.state(), WatchState::Live);
 }
 
 /// D4: a quiet namespace outlives any number of ordinary closes.
 #[tokio::test(start_paused = true)]
 async fn a_clean_close_is_renewed_at_once_and_never_a_failure() {
     let script = Arc::new(Script::default());
-    let mut watches: VecDeque<_> = (0..20).map(|_| watch_of(&script)).collect();
-    let world = world(script);
-    world.pass(1).await;
+    let mut watches: VecDeque<_> = (0..20).map(|_| add_watch(&script)).collect();
+    let fixture = fixture(script);
+    fixture.pass(1).await;
     for _ in 0..19 {
-        world.pass(10).await;
+        fixture.pass(10).await;
         drop(watches.pop_front());
     }
-    world.pass(1).await;
-    assert_eq!(world.heard(), []);
-    assert_eq!(world.asked().len(), 20);
-    watches[0].send(seen("a", 1, 101)).unwrap();
-    world.pass(1).await;
-    assert_eq!(world.heard(), [Heard::Event("a".to_owned(), 1)]);
+    fixture.pass(1).await;
+    assert_eq!(fixture.received(), []);
+    assert_eq!(fixture.opened().len(), 20);
+    watches[0].send(item("a", 1, 101)).unwrap();
+    fixture.pass(1).await;
+    assert_eq!(fixture.received(), [Received::Event("a".to_owned(), 1)]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_resumes_where_it_was() {
     let script = Arc::new(Script::default());
-    let (first, second, third) = (watch_of(&script), watch_of(&script), watch_of(&script));
-    let world = world(script);
-    first.send(seen("a", 1, 110)).unwrap();
-    world.pass(2).await;
+    let (first, second, third) = (add_watch(&script), add_watch(&script), add_watch(&script));
+    let fixture = fixture(script);
+    first.send(item("a", 1, 110)).unwrap();
+    fixture.pass(2).await;
     first.send(Err(refused())).unwrap();
-    world.pass(2).await;
+    fixture.pass(2).await;
     second
         .send(Ok(WatchFrame::Bookmark("120".to_owned())))
         .unwrap();
-    world.pass(2).await;
+    fixture.pass(2).await;
     drop(second);
-    world.pass(2).await;
-    let versions: Vec<_> = world
-        .asked()
+    fixture.pass(2).await;
+    let versions: Vec<_> = fixture
+        .opened()
         .into_iter()
         .map(|(_, version)| version)
         .collect();
     assert_eq!(versions, ["100", "110", "120"]);
-    third.send(seen("b", 1, 121)).unwrap();
-    world.pass(1).await;
-    assert_eq!(world.heard().len(), 2);
+    third.send(item("b", 1, 121)).unwrap();
+    fixture.pass(1).await;
+    assert_eq!(fixture.received().len(), 2);
 }
 
 /// S3-47, S3-50, S3-54, C33, C35, D5.
 #[tokio::test(start_paused = true)]
 async fn five_failures_are_told_once_and_it_goes_on_trying() {
     let script = Arc::new(Script::default());
-    let first = watch_of(&script);
-    let world = world(script);
-    world.pass(10).await;
+    let first = add_watch(&script);
+    let fixture = fixture(script);
+    fixture.pass(10).await;
     drop(first);
-    world.pass(200).await;
-    let degraded = |heard: &[Heard]| {
-        heard
+    fixture.pass(200).await;
+    let degraded = |received: &[Received]| {
+        received
             .iter()
-            .filter(|one| matches!(one, Heard::Change(WatchStatus::Degraded { .. })))
+            .filter(|one| matches!(one, Received::Status(WatchStatus::Degraded { .. })))
             .count()
     };
-    assert_eq!(degraded(&world.heard()), 1);
-    let said = format!("{:?}", world.heard());
+    assert_eq!(degraded(&fixture.received()), 1);
+    let debug = format!("{:?}", fixture.received());
     assert!(
-        said.contains("[cleaned]") && !said.contains("refused"),
-        "{said}"
+        debug.contains("[cleaned]") && !debug.contains("refused"),
+        "{debug}"
     );
-    assert_eq!(world.heard().len(), 1);
-    assert_eq!(world.status.state(), WatchState::Degraded);
-    let times: Vec<_> = world.asked().iter().map(|(when, _)| *when).collect();
+    assert_eq!(fixture.received().len(), 1);
+    assert_eq!(fixture.health.state(), WatchState::Degraded);
+    let times: Vec<_> = fixture.opened().iter().map(|(when, _)| *when).collect();
     let waits: Vec<_> = times[1..]
         .windows(2)
         .map(|pair| pair[1] - pair[0])
         .collect();
     assert_eq!(waits, [1, 2, 4, 8, 16, 30, 30, 30, 30, 30]);
-    let back = watch_of(&world.script);
-    world.pass(31).await;
+    let back = add_watch(&fixture.script);
+    fixture.pass(31).await;
     assert_eq!(
-        world.heard().last(),
-        Some(&Heard::Change(WatchStatus::Recovered))
+        fixture.received().last(),
+        Some(&Received::Status(WatchStatus::Recovered))
     );
-    assert_eq!(world.heard().len(), 2);
-    assert_eq!(world.status.state(), WatchState::Live);
-    // The next episode is told again, after five failures of its own.
+    assert_eq!(fixture.received().len(), 2);
+    assert_eq!(fixture.health.state(), WatchState::Live);
+    // The next outage is reported again, after five failures of its own.
     drop(back);
-    world.pass(60).await;
-    assert_eq!(degraded(&world.heard()), 2);
+    fixture.pass(60).await;
+    assert_eq!(degraded(&fixture.received()), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn four_failures_are_nobodys_business() {
     let script = Arc::new(Script::default());
-    let first = watch_of(&script);
-    let world = world(Arc::clone(&script));
-    world.pass(10).await;
+    let first = add_watch(&script);
+    let fixture = fixture(Arc::clone(&script));
+    fixture.pass(10).await;
     for _ in 0..4 {
         script.opens.lock().push_back(Err(refused()));
     }
-    let back = watch_of(&script);
+    let back = add_watch(&script);
     drop(first);
-    world.pass(20).await;
-    assert_eq!(world.status.state(), WatchState::Live);
-    back.send(seen("a", 1, 101)).unwrap();
-    world.pass(1).await;
-    assert_eq!(world.heard(), [Heard::Event("a".to_owned(), 1)]);
+    fixture.pass(20).await;
+    assert_eq!(fixture.health.state(), WatchState::Live);
+    back.send(item("a", 1, 101)).unwrap();
+    fixture.pass(1).await;
+    assert_eq!(fixture.received(), [Received::Event("a".to_owned(), 1)]);
 }
 
-/// D3: the history is gone, as an answer or in the middle of a watch.
+/// D3: the history has expired, as a response or in the middle of a watch.
 #[tokio::test(start_paused = true)]
 async fn what_the_history_lost_is_looked_for_and_the_gap_is_told() {
     let script = Arc::new(Script::default());
-    let first = watch_of(&script);
-    let world = world(Arc::clone(&script));
-    first.send(seen("a", 1, 110)).unwrap();
-    world.pass(2).await;
-    script.looks.lock().push_back(Ok(RelistedEvents {
+    let first = add_watch(&script);
+    let fixture = fixture(Arc::clone(&script));
+    first.send(item("a", 1, 110)).unwrap();
+    fixture.pass(2).await;
+    script.relists.lock().push_back(Ok(RelistedEvents {
         version: "500".to_owned(),
         events: vec![(event("b", 1, 300), "300".to_owned())],
         complete: true,
     }));
-    let second = watch_of(&script);
+    let second = add_watch(&script);
     first.send(Err(WatchError::Expired)).unwrap();
-    world.pass(2).await;
-    let heard = world.heard();
-    assert_eq!(heard[1], Heard::Event("b".to_owned(), 1));
+    fixture.pass(2).await;
+    let received = fixture.received();
+    assert_eq!(received[1], Received::Event("b".to_owned(), 1));
     assert!(
-        matches!(&heard[2], Heard::Change(WatchStatus::Gap { detail, .. }) if detail.contains("1 events"))
+        matches!(&received[2], Received::Status(WatchStatus::Gap { detail, .. }) if detail.contains("1 events"))
     );
-    assert_eq!(world.asked()[1].1, "500");
-    // Nothing has happened since: nothing is missing, so nothing is said.
-    script.looks.lock().push_back(Ok(RelistedEvents {
+    assert_eq!(fixture.opened()[1].1, "500");
+    // No event since: nothing is missing, so no gap is reported.
+    script.relists.lock().push_back(Ok(RelistedEvents {
         version: "600".to_owned(),
         events: Vec::new(),
         complete: true,
     }));
     script.opens.lock().push_back(Err(WatchError::Expired));
-    let third = watch_of(&script);
+    let third = add_watch(&script);
     drop(second);
-    world.pass(2).await;
-    assert_eq!(world.heard().len(), 3);
-    assert_eq!(world.asked().last().unwrap().1, "600");
-    // Too many to look at: that is said even if nothing was found.
-    script.looks.lock().push_back(Ok(RelistedEvents {
+    fixture.pass(2).await;
+    assert_eq!(fixture.received().len(), 3);
+    assert_eq!(fixture.opened().last().unwrap().1, "600");
+    // Too many events to read: a gap is reported even if none was recovered.
+    script.relists.lock().push_back(Ok(RelistedEvents {
         version: "700".to_owned(),
         events: Vec::new(),
         complete: false,
     }));
-    let _fourth = watch_of(&script);
+    let _fourth = add_watch(&script);
     third.send(Err(WatchError::Expired)).unwrap();
-    world.pass(2).await;
+    fixture.pass(2).await;
     assert!(matches!(
-        world.heard().last(),
-        Some(Heard::Change(WatchStatus::Gap { .. }))
+        fixture.received().last(),
+        Some(Received::Status(WatchStatus::Gap { .. }))
     ));
-    assert_eq!(world.status.state(), WatchState::Live);
+    assert_eq!(fixture.health.state(), WatchState::Live);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_has_gone_silent_is_restarted() {
     let script = Arc::new(Script::default());
-    let (silent, second) = (watch_of(&script), watch_of(&script));
-    let world = world(script);
-    silent.send(seen("a", 1, 110)).unwrap();
-    world.pass(69).await;
-    assert_eq!(world.asked().len(), 1);
-    world.pass(3).await;
-    assert_eq!(world.asked()[1].1, "110");
-    // One that speaks is not silent, however late the server ends it.
+    let (silent, second) = (add_watch(&script), add_watch(&script));
+    let fixture = fixture(script);
+    silent.send(item("a", 1, 110)).unwrap();
+    fixture.pass(69).await;
+    assert_eq!(fixture.opened().len(), 1);
+    fixture.pass(3).await;
+    assert_eq!(fixture.opened()[1].1, "110");
+    // A watch with frames is not silent, however late the server ends it.
     for count in 2..30 {
-        second.send(seen("a", count, 110)).unwrap();
-        world.pass(9).await;
+        second.send(item("a", count, 110)).unwrap();
+        fixture.pass(9).await;
     }
-    assert_eq!(world.asked().len(), 2);
+    assert_eq!(fixture.opened().len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_never_stood_is_an_error() {
     let script = Arc::new(Script::default());
-    let world = world(script);
-    let error = world.run.await.unwrap();
+    let fixture = fixture(script);
+    let error = fixture.run.await.unwrap();
     assert_eq!(error.kind(), ErrorKind::Unreachable);
-    assert_eq!(*world.ears.0.lock(), []);
+    assert_eq!(*fixture.listener.0.lock(), []);
 }
 
 #[tokio::test(start_paused = true)]
 async fn slow_labels_keep_the_order_and_the_watch_going() {
     let script = Arc::new(Script::default());
-    let watch = watch_of(&script);
-    let world = world(Arc::clone(&script));
+    let watch = add_watch(&script);
+    let fixture = fixture(Arc::clone(&script));
     *script.labels.lock() = Some(Duration::from_millis(600));
-    watch.send(seen("slow", 1, 101)).unwrap();
-    world.pass(0).await;
+    watch.send(item("slow", 1, 101)).unwrap();
+    fixture.pass(0).await;
     tokio::task::yield_now().await;
     *script.labels.lock() = None;
-    watch.send(seen("quick", 1, 102)).unwrap();
+    watch.send(item("quick", 1, 102)).unwrap();
     drop(watch);
     for _ in 0..10 {
         tokio::task::yield_now().await;
     }
-    assert_eq!(world.heard(), []);
-    world.pass(2).await;
-    let told = |uid: &str| Heard::Event(uid.to_owned(), 1);
-    assert_eq!(world.heard(), [told("slow"), told("quick")]);
+    assert_eq!(fixture.received(), []);
+    fixture.pass(2).await;
+    let event_of = |uid: &str| Received::Event(uid.to_owned(), 1);
+    assert_eq!(fixture.received(), [event_of("slow"), event_of("quick")]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_nudge_ends_the_wait() {
     let script = Arc::new(Script::default());
-    let first = watch_of(&script);
-    let world = world(Arc::clone(&script));
-    world.pass(2).await;
+    let first = add_watch(&script);
+    let fixture = fixture(Arc::clone(&script));
+    fixture.pass(2).await;
     drop(first);
-    world.pass(100).await;
-    let _back = watch_of(&script);
-    world.status.wake();
-    // It has to hold for a moment.
-    world.pass(2).await;
-    assert_eq!(world.status.state(), WatchState::Live);
+    fixture.pass(100).await;
+    let _back = add_watch(&script);
+    fixture.health.wake();
+    // The watch has to stay open for a moment.
+    fixture.pass(2).await;
+    assert_eq!(fixture.health.state(), WatchState::Live);
 }
 
-/// The context has come to stand for another cluster, whose versions are lower.
+/// The context refers to another cluster now, whose versions are lower.
 #[tokio::test(start_paused = true)]
 async fn another_cluster_begins_anew_and_its_history_is_not_told() {
     let script = Arc::new(Script::default());
-    let first = watch_of(&script);
-    let world = world(Arc::clone(&script));
-    first.send(seen("a", 1, 110)).unwrap();
-    world.pass(2).await;
+    let first = add_watch(&script);
+    let fixture = fixture(Arc::clone(&script));
+    first.send(item("a", 1, 110)).unwrap();
+    fixture.pass(2).await;
     script
         .opens
         .lock()
         .push_back(Err(WatchError::ClusterReplaced));
-    script.looks.lock().push_back(Ok(RelistedEvents {
+    script.relists.lock().push_back(Ok(RelistedEvents {
         version: "50".to_owned(),
         events: vec![(event("old", 1, 40), "40".to_owned())],
         complete: true,
     }));
-    let second = watch_of(&script);
+    let second = add_watch(&script);
     drop(first);
-    world.pass(2).await;
-    assert_eq!(world.asked().last().unwrap().1, "50");
-    second.send(seen("b", 1, 51)).unwrap();
-    world.pass(1).await;
-    let heard = world.heard();
+    fixture.pass(2).await;
+    assert_eq!(fixture.opened().last().unwrap().1, "50");
+    second.send(item("b", 1, 51)).unwrap();
+    fixture.pass(1).await;
+    let received = fixture.received();
     assert!(
-        matches!(&heard[1], Heard::Change(WatchStatus::Gap { detail, .. }) if detail.contains("another cluster"))
+        matches!(&received[1], Received::Status(WatchStatus::Gap { detail, .. }) if detail.contains("another cluster"))
     );
-    assert_eq!(heard[2..], [Heard::Event("b".to_owned(), 1)]);
+    assert_eq!(received[2..], [Received::Event("b".to_owned(), 1)]);
 }

@@ -115,7 +115,7 @@ async fn changes_say_what_was_done_and_by_whom() {
         .await
         .ok();
     assert!(one.text.contains("more; narrow by since"), "{}", one.text);
-    // Whoever may not read everything is told what was left out.
+    // For a caller without all permissions, the result lists what was left out.
     let file = one_context(cluster, User::Reader);
     let http = Http::start(&file.path, &[]).await;
     let part = http

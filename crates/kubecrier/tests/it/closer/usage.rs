@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use testbed::User;
 
 use super::{CUSTOM, create, custom, patch, until_ok};
-use crate::harness::{Answer, Http, kubeconfig};
+use crate::harness::{Http, ToolResult, kubeconfig};
 
 #[tokio::test]
 async fn usage_is_shown_where_the_metrics_api_is_and_missed_clearly_where_not() {
@@ -66,7 +66,7 @@ async fn usage_is_shown_where_the_metrics_api_is_and_missed_clearly_where_not() 
         object("NodeMetrics", "node-1", usage),
     )
     .await;
-    let names = |answer: &Answer| -> Vec<String> {
+    let names = |answer: &ToolResult| -> Vec<String> {
         let pods = answer.data["pods"].as_array().unwrap().iter();
         pods.map(|pod| pod["name"].as_str().unwrap().to_owned())
             .collect()

@@ -1,4 +1,4 @@
-//! Every frame that a test reads is judged by the published schema of its version.
+//! Validates every frame that a test reads against the published schema of its version.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -13,59 +13,63 @@ use testbed::Suite;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients/frames.mjs");
 
-/// What the schema says to a frame.
+/// The result of the validation of a frame.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    Fits,
-    /// What is wrong with it.
-    Wrong(String),
-    /// Nobody is here who could tell.
-    Unjudged,
+pub(crate) enum Validation {
+    Valid,
+    /// The frame violates the schema, for this reason.
+    Invalid(String),
+    /// The schemas are not installed on this machine.
+    Unchecked,
 }
 
-/// A process that judges, one for all tests. It ends with them: its input does.
-struct Judge {
+/// A process that validates frames for all tests of the binary. It ends when its stdin is
+/// closed at the end of the tests.
+struct SchemaValidator {
     child: Child,
-    say: BufReader<ChildStdout>,
+    stdout: BufReader<ChildStdout>,
 }
 
-static JUDGE: OnceLock<Option<Mutex<Judge>>> = OnceLock::new();
+static VALIDATOR: OnceLock<Option<Mutex<SchemaValidator>>> = OnceLock::new();
 
-/// Judges a frame of the server, by the request it answers if it does.
-pub(crate) fn judge(version: &str, method: Option<&str>, frame: &Value) -> Verdict {
-    let judge = JUDGE.get_or_init(|| match Suite::script(Path::new(SCRIPT)) {
+/// Validates a frame of the server; `method` is the request that a response belongs to.
+pub(crate) fn validate(version: &str, method: Option<&str>, frame: &Value) -> Validation {
+    let validator = VALIDATOR.get_or_init(|| match Suite::script(Path::new(SCRIPT)) {
         Ok(mut command) => {
             let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
             let mut child = command.spawn().unwrap();
-            let say = BufReader::new(child.stdout.take().unwrap());
-            Some(Mutex::new(Judge { child, say }))
+            let stdout = BufReader::new(child.stdout.take().unwrap());
+            Some(Mutex::new(SchemaValidator { child, stdout }))
         }
         Err(missing) => {
             testbed::skip(&missing);
             None
         }
     });
-    let Some(judge) = judge else {
-        return Verdict::Unjudged;
+    let Some(validator) = validator else {
+        return Validation::Unchecked;
     };
-    let mut judge = judge.lock();
-    let asked = json!({"version": version, "method": method, "frame": frame});
-    writeln!(judge.child.stdin.as_mut().unwrap(), "{asked}").unwrap();
-    let mut said = String::new();
-    judge.say.read_line(&mut said).unwrap();
-    assert!(said.ends_with('\n'), "whoever judges frames has ended");
-    match said.trim() {
-        "" => Verdict::Fits,
-        wrong => Verdict::Wrong(wrong.to_owned()),
+    let mut validator = validator.lock();
+    let request = json!({"version": version, "method": method, "frame": frame});
+    writeln!(validator.child.stdin.as_mut().unwrap(), "{request}").unwrap();
+    let mut verdict = String::new();
+    validator.stdout.read_line(&mut verdict).unwrap();
+    assert!(
+        verdict.ends_with('\n'),
+        "the process that validates frames has ended"
+    );
+    match verdict.trim() {
+        "" => Validation::Valid,
+        wrong => Validation::Invalid(wrong.to_owned()),
     }
 }
 
-// === impl Verdict ===
+// === impl Validation ===
 
-impl Verdict {
+impl Validation {
     #[track_caller]
-    pub(crate) fn expect_fits(self, frame: &Value) {
-        if let Self::Wrong(why) = self {
+    pub(crate) fn expect_valid(self, frame: &Value) {
+        if let Self::Invalid(why) = self {
             panic!("a frame that the protocol does not have: {why}\n{frame}");
         }
     }

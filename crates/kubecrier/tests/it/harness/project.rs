@@ -1,4 +1,4 @@
-//! A project folder for a test, and counting what a session hears.
+//! A project folder for a test, and the notifications that a session receives for it.
 
 use std::{
     fs,
@@ -11,21 +11,22 @@ use serde_json::{Value, json};
 
 use super::{File, Http, HttpSession, StdioSession, Stream, command, kubeconfig};
 
-/// A resource of [`Project::new`], whose changes mark how far a session has heard.
+/// A resource of [`Project::new`]; an update of it shows that a session has received all
+/// earlier notifications.
 pub(crate) const MARKER: &str = "file://./resources/one.txt";
 
-/// A project folder that goes with its test.
+/// A project folder that is removed at the end of its test.
 pub(crate) struct Project {
     dir: tempfile::TempDir,
-    /// Of a cluster that nobody reaches. It stays as long as the server: one that
-    /// goes takes its context out of the lists, which is a change like any other.
+    /// The kubeconfig of an unreachable cluster. The file has to exist as long as the server
+    /// runs: its removal would change the lists of tools.
     kubeconfig: File,
 }
 
 // === impl Project ===
 
 impl Project {
-    /// With nothing in it.
+    /// An empty folder.
     pub(crate) fn empty() -> Self {
         Self {
             dir: tempfile::tempdir().unwrap(),
@@ -36,7 +37,7 @@ impl Project {
         }
     }
 
-    /// With one tool, one resource and one prompt.
+    /// A folder with one tool, one resource and one prompt.
     pub(crate) fn new() -> Self {
         let project = Self::empty();
         project.tool("test_tool", "echo ok");
@@ -71,7 +72,7 @@ impl Project {
         mark(self.path());
     }
 
-    /// What the session is told before the marker's change; see [`before_marker`].
+    /// The notifications before the update of the marker; see [`before_marker`].
     pub(crate) async fn before_marker(
         &self,
         session: &HttpSession,
@@ -80,7 +81,7 @@ impl Project {
         before_marker(self.path(), session, stream).await
     }
 
-    /// Nothing waits to be told to the session.
+    /// Checks that no notification is pending for the session.
     pub(crate) async fn expect_nothing_before_marker(
         &self,
         session: &HttpSession,
@@ -143,9 +144,10 @@ fn mark(root: &Path) {
     write(root.join("resources/one.txt"), &text, 0o644);
 }
 
-/// Everything that a session is told before two changes of the marker in the folder
-/// `root` are. Each is found by another pass over the folder, and lists and resources
-/// are told by different tasks: what the first pass finds is told before the second.
+/// All notifications of a session before two updates of the marker in the folder `root`.
+/// Two are needed because different tasks publish lists and resources: each update is found
+/// by another scan of the folder, and what the first scan finds is published before the
+/// second.
 pub(crate) async fn before_marker(
     root: &Path,
     session: &HttpSession,
@@ -178,7 +180,7 @@ fn copy(from: &Path, to: &Path) {
             copy(&entry, &target);
         } else {
             fs::copy(&entry, &target).unwrap();
-            // Whatever the umask of the checkout was.
+            // Independent of the umask of the checkout.
             let mode = fs::metadata(&entry).unwrap().permissions().mode() & 0o755;
             fs::set_permissions(&target, fs::Permissions::from_mode(mode)).unwrap();
         }

@@ -1,4 +1,4 @@
-//! What stands between a client and a server: it may speak TLS, and it may fail.
+//! A proxy between a client and a server, with TLS and with scripted failures.
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -22,38 +22,38 @@ use tokio_rustls::{
     },
 };
 
-/// A proxy on loopback. It ends with its handle.
+/// A proxy on loopback; ends on drop.
 pub(crate) struct Proxy {
     pub(crate) address: SocketAddr,
-    mood: watch::Sender<Mood>,
+    mode: watch::Sender<ProxyMode>,
     swallowed: Arc<Mutex<String>>,
     _tasks: JoinSet<()>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Mood {
-    /// Passes everything on.
-    Fair,
-    /// Takes what the server sends, and passes none of it on.
+enum ProxyMode {
+    /// Forwards everything.
+    Forwarding,
+    /// Reads what the server sends and discards it.
     Swallowing,
-    /// Every connection is cut, and none is taken.
+    /// Closes all connections and accepts no new ones.
     Cut,
 }
 
 // === impl Proxy ===
 
 impl Proxy {
-    /// In front of the server at this address, `http://127.0.0.1:8080` or longer.
+    /// Starts a proxy for the server at this URL; its path is ignored.
     pub(crate) async fn start(to: &str) -> Self {
         Self::at(Ipv4Addr::LOCALHOST, to, None).await
     }
 
-    /// The same, under another address of this host.
+    /// Starts a proxy at another loopback address.
     pub(crate) async fn start_at(host: Ipv4Addr, to: &str) -> Self {
         Self::at(host, to, None).await
     }
 
-    /// The same, with TLS.
+    /// Starts a proxy with TLS.
     pub(crate) async fn start_tls(to: &str, certificate: &Issued) -> Self {
         let chain = CertificateDer::pem_slice_iter(certificate.certificate.as_bytes());
         let key = PrivateKeyDer::from_pem_slice(certificate.key.as_bytes()).unwrap();
@@ -72,7 +72,7 @@ impl Proxy {
         let to: SocketAddr = to.parse().unwrap();
         let listener = TcpListener::bind((IpAddr::V4(host), 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (mood, seen) = watch::channel(Mood::Fair);
+        let (mode, current) = watch::channel(ProxyMode::Forwarding);
         let swallowed = Arc::new(Mutex::new(String::new()));
         let mut tasks = JoinSet::new();
         let drain = Arc::clone(&swallowed);
@@ -80,18 +80,18 @@ impl Proxy {
             let mut open = JoinSet::new();
             loop {
                 let (client, _) = listener.accept().await.unwrap();
-                if *seen.borrow() == Mood::Cut {
+                if *current.borrow() == ProxyMode::Cut {
                     continue;
                 }
-                let (tls, mood, drain) = (tls.clone(), seen.clone(), Arc::clone(&drain));
+                let (tls, mode, drain) = (tls.clone(), current.clone(), Arc::clone(&drain));
                 open.spawn(async move {
                     let server = TcpStream::connect(to).await.unwrap();
                     match tls {
-                        None => pass(client, server, mood, drain).await,
+                        None => pass(client, server, mode, drain).await,
                         Some(tls) => {
-                            // A client that does not trust us hangs up.
+                            // A client that does not trust the certificate disconnects.
                             if let Ok(client) = tls.accept(client).await {
-                                pass(client, server, mood, drain).await;
+                                pass(client, server, mode, drain).await;
                             }
                         }
                     }
@@ -100,52 +100,52 @@ impl Proxy {
         });
         Self {
             address,
-            mood,
+            mode,
             swallowed,
             _tasks: tasks,
         }
     }
 
-    /// From now on the server sends into the void.
+    /// Discards everything that the server sends from now on.
     pub(crate) fn swallow(&self) {
-        self.mood.send_replace(Mood::Swallowing);
+        self.mode.send_replace(ProxyMode::Swallowing);
     }
 
-    /// Waits until it has swallowed this text.
+    /// Waits until this text was discarded.
     pub(crate) async fn until_swallowed(&self, text: &str) {
         let gone = async {
             while !self.swallowed.lock().contains(text) {
                 tokio::time::sleep(std::time::Duration::from_millis(5)).await;
             }
         };
-        let waited = tokio::time::timeout(super::PATIENCE, gone).await;
+        let waited = tokio::time::timeout(super::TIMEOUT, gone).await;
         assert!(waited.is_ok(), "the server never sent `{text}`");
     }
 
-    /// Cuts all connections, and takes none.
+    /// Closes all connections and accepts no new ones.
     pub(crate) fn cut(&self) {
-        self.mood.send_replace(Mood::Cut);
+        self.mode.send_replace(ProxyMode::Cut);
     }
 
-    /// All is well again.
+    /// Forwards again.
     pub(crate) fn mend(&self) {
-        self.mood.send_replace(Mood::Fair);
+        self.mode.send_replace(ProxyMode::Forwarding);
     }
 }
 
 async fn pass(
     client: impl AsyncRead + AsyncWrite + Send,
     server: TcpStream,
-    mut mood: watch::Receiver<Mood>,
+    mut mode: watch::Receiver<ProxyMode>,
     swallowed: Arc<Mutex<String>>,
 ) {
     let (mut from_client, mut to_client) = split(client);
     let (mut from_server, mut to_server) = server.into_split();
-    let seen = mood.clone();
+    let current = mode.clone();
     let back = async {
         let mut buffer = [0; 8192];
         while let Ok(count @ 1..) = from_server.read(&mut buffer).await {
-            if *seen.borrow() == Mood::Swallowing {
+            if *current.borrow() == ProxyMode::Swallowing {
                 let text = String::from_utf8_lossy(&buffer[..count]);
                 swallowed.lock().push_str(&text);
             } else if to_client.write_all(&buffer[..count]).await.is_err()
@@ -158,6 +158,6 @@ async fn pass(
     tokio::select! {
         () = back => {}
         _ended = copy(&mut from_client, &mut to_server) => {}
-        _cut = mood.wait_for(|mood| *mood == Mood::Cut) => {}
+        _cut = mode.wait_for(|mode| *mode == ProxyMode::Cut) => {}
     }
 }

@@ -1,27 +1,27 @@
-//! Reads server-sent events as they come.
+//! Reads server-sent events.
 
 use serde_json::Value;
 
-use super::{PATIENCE, judge};
+use super::{TIMEOUT, validate};
 
 /// Server-sent events, one by one.
 pub(crate) struct Stream {
     response: reqwest::Response,
     version: String,
     buffer: String,
-    /// The ids seen so far.
+    /// The ids of the events so far.
     pub(crate) ids: Vec<String>,
 }
 
 // === impl Stream ===
 
 impl Stream {
-    /// Of the newest protocol.
+    /// A stream of the newest protocol version.
     pub(crate) fn new(response: reqwest::Response) -> Self {
         Self::at(response, "2026-07-28")
     }
 
-    /// Of some version of the protocol.
+    /// A stream of this protocol version.
     pub(crate) fn at(response: reqwest::Response, version: &str) -> Self {
         Self {
             response,
@@ -42,7 +42,7 @@ impl Stream {
     }
 
     async fn within(&mut self, read: impl AsyncFnOnce(&mut Self) -> Option<Value>) -> Value {
-        match tokio::time::timeout(PATIENCE, read(self)).await {
+        match tokio::time::timeout(TIMEOUT, read(self)).await {
             Ok(Some(message)) => message,
             Ok(None) => panic!("the stream ended: {:?}", self.buffer),
             Err(elapsed) => panic!("{elapsed}, no message; so far {:?}", self.buffer),
@@ -52,7 +52,7 @@ impl Stream {
     /// Everything until the stream ends.
     pub(crate) async fn rest(&mut self) -> String {
         let all = async { while self.read().await {} };
-        tokio::time::timeout(PATIENCE, all)
+        tokio::time::timeout(TIMEOUT, all)
             .await
             .expect("the stream ends");
         self.buffer.clone()
@@ -80,7 +80,7 @@ impl Stream {
                 let data = event.lines().find_map(|line| line.strip_prefix("data:"));
                 if let Some(data) = data.filter(|data| !data.trim().is_empty()) {
                     let message = serde_json::from_str(data).unwrap();
-                    judge(&self.version, None, &message).expect_fits(&message);
+                    validate(&self.version, None, &message).expect_valid(&message);
                     return Some(message);
                 }
             }

@@ -1,10 +1,10 @@
-//! A client that has set a level, reads its stream, and looks at messages only.
+//! A client that sets a log level and reads the log messages of its stream.
 
 use serde_json::{Value, json};
 
 use super::{HttpSession, Stream};
 
-/// A session, its stream, and what it hears.
+/// A session and its stream.
 pub(crate) struct Subscriber<'a> {
     pub(crate) session: &'a HttpSession,
     stream: Stream,
@@ -33,7 +33,7 @@ impl<'a> Subscriber<'a> {
         answer.data["subscriptionId"].as_str().unwrap().to_owned()
     }
 
-    /// The params of the next message; changed lists are not looked at.
+    /// The params of the next message; `list_changed` notifications are skipped.
     pub(crate) async fn message(&mut self) -> Value {
         loop {
             let message = self.stream.next().await;
@@ -45,7 +45,7 @@ impl<'a> Subscriber<'a> {
         }
     }
 
-    /// The next event's message, and that it is of this subscription.
+    /// The data of the next message; checks that it belongs to this subscription.
     pub(crate) async fn event(&mut self, id: &str) -> Value {
         let message = self.message().await;
         assert_eq!(message["data"]["subscriptionId"], id, "{message}");

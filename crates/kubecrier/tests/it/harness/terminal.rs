@@ -15,13 +15,13 @@ use rustix::{
 };
 use tokio::time::{Duration, Instant};
 
-use super::PATIENCE;
+use super::TIMEOUT;
 
-/// What a person would see.
+/// A terminal and the text on its screen so far.
 pub(crate) struct Terminal {
     child: Child,
     bytes: mpsc::Receiver<Vec<u8>>,
-    pub(crate) seen: String,
+    pub(crate) screen: String,
 }
 
 // === impl Terminal ===
@@ -53,13 +53,13 @@ impl Terminal {
             .stderr(open())
             .spawn()
             .unwrap();
-        let (tell, bytes) = mpsc::channel();
+        let (sender, bytes) = mpsc::channel();
         let mut ours = File::from(ours);
         thread::spawn(move || {
             let mut buffer = [0; 4096];
-            // At its end a terminal answers with an error.
+            // At the end a pseudo-terminal returns an error.
             while let Ok(count) = ours.read(&mut buffer) {
-                if count == 0 || tell.send(buffer[..count].to_vec()).is_err() {
+                if count == 0 || sender.send(buffer[..count].to_vec()).is_err() {
                     return;
                 }
             }
@@ -67,25 +67,25 @@ impl Terminal {
         Self {
             child,
             bytes,
-            seen: String::new(),
+            screen: String::new(),
         }
     }
 
-    /// Waits for a text, and how long that took.
+    /// Waits for a text; returns how long that took.
     pub(crate) fn wait_for(&mut self, text: &str) -> Duration {
         let began = Instant::now();
-        while !self.seen.contains(text) {
-            // It may go on saying other things for ever.
-            let left = PATIENCE.saturating_sub(began.elapsed());
+        while !self.screen.contains(text) {
+            // The process may print other lines without end.
+            let left = TIMEOUT.saturating_sub(began.elapsed());
             match self.bytes.recv_timeout(left) {
-                Ok(bytes) => self.seen.push_str(&String::from_utf8_lossy(&bytes)),
-                Err(error) => panic!("{error}, never saw `{text}`:\n{}", self.seen),
+                Ok(bytes) => self.screen.push_str(&String::from_utf8_lossy(&bytes)),
+                Err(error) => panic!("{error}, never saw `{text}`:\n{}", self.screen),
             }
         }
         began.elapsed()
     }
 
-    /// As ctrl-c.
+    /// Sends SIGINT, as ctrl-c does.
     pub(crate) fn interrupt(&mut self) -> ExitStatus {
         let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
         kill_process(pid, Signal::INT).unwrap();

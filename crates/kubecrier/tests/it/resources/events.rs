@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 use testbed::{User, event};
 
-use super::{Ear, read_modern, stage, subscribe};
+use super::{UpdateStream, create_pod_with_log, read_modern, subscribe};
 use crate::harness::{Http, HttpSession, one_context};
 
 async fn read(session: &HttpSession, uri: &str) -> Value {
@@ -26,7 +26,7 @@ fn messages(content: &Value) -> Vec<&str> {
 async fn a_read_shows_the_newest_and_how_to_go_on() {
     let Some(bed) = testbed::shared() else { return };
     let cluster = bed.dev();
-    stage(cluster, "newest").await;
+    create_pod_with_log(cluster, "newest").await;
     let now = Timestamp::now();
     for (kind, text, age) in [
         ("Normal", "one", 30),
@@ -60,23 +60,23 @@ async fn a_read_shows_the_newest_and_how_to_go_on() {
 async fn both_eras_are_told_once_of_each_event_through_one_watch() {
     let Some(bed) = testbed::shared() else { return };
     let cluster = bed.dev();
-    stage(cluster, "told").await;
-    stage(cluster, "untold").await;
+    create_pod_with_log(cluster, "told").await;
+    create_pod_with_log(cluster, "untold").await;
     let file = one_context(cluster, User::Reader);
     let http = Http::start(&file.path, &[]).await;
     let (all, warnings) = (
         "k8s://dev/told/events",
         "k8s://dev/told/events?types=Warning&reason=Back",
     );
-    let mut session = Ear::of(&http).await;
+    let mut session = UpdateStream::of(&http).await;
     subscribe(&http, all).await;
     subscribe(&http, warnings).await;
     for _uri in 0..2 {
         let (_, first) = session.update().await;
-        let said = first["summary"].as_str().unwrap();
-        assert!(said.contains("watched from here on"), "{first}");
+        let summary = first["summary"].as_str().unwrap();
+        assert!(summary.contains("watched from here on"), "{first}");
     }
-    let mut listen = Ear::listen(&http, &[all]).await;
+    let mut listen = UpdateStream::listen(&http, &[all]).await;
     let (uri, _) = listen.update().await;
     assert_eq!(uri, all, "what was before is not known");
     let happen = async |space: &str, kind: &str, reason: &str| {
@@ -95,10 +95,10 @@ async fn both_eras_are_told_once_of_each_event_through_one_watch() {
     uris.sort();
     assert_eq!(uris, [all, warnings], "each URI once");
     assert_eq!(listen.update().await.1["seq"], 3);
-    // Whoever reads now sees at least what was told.
+    // A read has at least the events of the updates so far.
     let content = read(&http, warnings).await;
     assert_eq!(messages(&content), ["it happened"]);
-    // Nothing twice: it would come before the next.
+    // No duplicate: it would arrive before the next update.
     happen("told", "Normal", "Pulled").await;
     let next = session.update().await;
     assert_eq!((&*next.0, &next.1["seq"]), (all, &json!(4)));

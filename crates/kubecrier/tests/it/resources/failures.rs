@@ -1,13 +1,13 @@
-//! What becomes of an update that cannot be delivered, seen from outside: a build for
-//! tests has a way to a client that fails on purpose.
+//! Updates that cannot be delivered: a build for tests has a transport that fails on
+//! purpose.
 
 use std::{fs, time::Duration};
 
 use serde_json::Value;
 use testbed::{Cluster, User, event, pod};
 
-use super::{Ear, stage};
-use crate::harness::{File, Http, PATIENCE, command, one_context};
+use super::{UpdateStream, create_pod_with_log};
+use crate::harness::{File, Http, TIMEOUT, command, one_context};
 
 /// A resource, and what makes it change.
 struct Case {
@@ -42,7 +42,7 @@ const CASES: &[Case] = &[
     },
 ];
 
-/// A server whose sends fail as a file says.
+/// A server whose sends fail as a file specifies.
 struct Bench {
     _file: File,
     dir: tempfile::TempDir,
@@ -54,7 +54,7 @@ struct Bench {
 
 impl Bench {
     async fn new(cluster: &Cluster, space: &str) -> Self {
-        stage(cluster, space).await;
+        create_pod_with_log(cluster, space).await;
         let file = one_context(cluster, User::Reader);
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("plan"), "").unwrap();
@@ -96,7 +96,7 @@ impl Bench {
         }
     }
 
-    /// Records of the log that say so.
+    /// The records of the log with this text.
     fn records(&self, says: &str) -> Vec<Value> {
         let log = self.http.server.log();
         let records = log.lines().map(|line| serde_json::from_str(line).unwrap());
@@ -105,19 +105,19 @@ impl Bench {
             .collect()
     }
 
-    /// Waits until that many records say so.
+    /// Waits until that many records have the text.
     async fn recorded(&self, says: &str, count: usize) -> Vec<Value> {
         let reached = async {
             while self.records(says).len() < count {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        let reached = tokio::time::timeout(PATIENCE, reached).await;
+        let reached = tokio::time::timeout(TIMEOUT, reached).await;
         assert!(reached.is_ok(), "{says}: {}", self.http.server.log());
         self.records(says)
     }
 
-    /// Waits until nobody listens: the session that asks is the only one.
+    /// Waits until no listener is left: only the session of this test.
     async fn alone(&self) {
         let reached = async {
             loop {
@@ -128,7 +128,7 @@ impl Bench {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        let reached = tokio::time::timeout(PATIENCE, reached).await;
+        let reached = tokio::time::timeout(TIMEOUT, reached).await;
         assert!(reached.is_ok(), "a listen that was left stays");
     }
 
@@ -176,15 +176,15 @@ async fn a_send_that_fails_for_a_moment_is_repeated_and_nobody_hears_of_it() {
     let bench = Bench::new(cluster, "transient").await;
     for case in CASES {
         let uri = bench.uri(case);
-        let mut ear = Ear::listen(&bench.http, &[&uri]).await;
-        ear.update().await;
+        let mut updates = UpdateStream::listen(&bench.http, &[&uri]).await;
+        updates.update().await;
         for (error, times) in [("network", 1), ("timeout", 3)] {
             let before = bench.records("a send fails on purpose").len();
             bench.plan(&format!("{} {error} {times}\n", case.resource_type));
             bench
                 .change(cluster, case, &format!("at-last-{error}"))
                 .await;
-            ear.until(&format!("at-last-{error}")).await;
+            updates.until(&format!("at-last-{error}")).await;
             let sends = bench.records("a send fails on purpose");
             assert_eq!(
                 sends.len() - before,
@@ -215,9 +215,9 @@ async fn a_send_that_fails_for_ever_is_one_record_and_one_count() {
             ("serialization", 1, 1),
             ("other", 1, 1),
         ] {
-            // Whom a failed connection has taken off the list listens anew.
-            let mut ear = Ear::listen(&bench.http, &[&uri]).await;
-            ear.update().await;
+            // A subscriber that was removed after a failed connection subscribes again.
+            let mut updates = UpdateStream::listen(&bench.http, &[&uri]).await;
+            updates.update().await;
             let before = bench.records("a send fails on purpose").len();
             assert_eq!(before, sends_so_far, "what was given up is not sent again");
             bench.plan(&format!("{resource_type} {error} ever\n"));
@@ -240,8 +240,8 @@ async fn a_send_that_fails_for_ever_is_one_record_and_one_count() {
             let (all, one) = bench.counted(resource_type, error).await;
             assert_eq!((all, one), (failures as u64, 1), "{resource_type} {error}");
             bench.plan("");
-            drop(ear);
-            // Else its sends would count for the next one.
+            drop(updates);
+            // Otherwise its sends would count for the next case.
             bench.alone().await;
         }
     }

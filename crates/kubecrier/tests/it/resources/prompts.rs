@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use testbed::{LogScript, User, event};
 
-use super::stage;
+use super::create_pod_with_log;
 use crate::harness::{Http, Project, one_context};
 
 async fn get(http: &Http, name: &str, arguments: Value) -> Value {
@@ -25,7 +25,7 @@ fn kinds(prompt: &Value) -> Vec<&str> {
 async fn every_prompt_comes_with_its_evidence() {
     let Some(bed) = testbed::shared() else { return };
     let cluster = bed.dev();
-    stage(cluster, "prompted").await;
+    create_pod_with_log(cluster, "prompted").await;
     let warning = event(
         "prompted",
         "Pod/web-0",
@@ -88,7 +88,7 @@ async fn every_prompt_comes_with_its_evidence() {
 async fn a_prompt_is_completed_and_refuses_what_makes_no_sense() {
     let Some(bed) = testbed::shared() else { return };
     let cluster = bed.dev();
-    stage(cluster, "filled").await;
+    create_pod_with_log(cluster, "filled").await;
     let warning = event("filled", "Pod/web-0", "Warning", "Failed", "again");
     cluster.create(&warning).await.unwrap();
     let file = one_context(cluster, User::Reader);

@@ -18,25 +18,25 @@ use tokio::{
     time::timeout,
 };
 
-use super::stage;
-use crate::harness::{Http, PATIENCE, one_context};
+use super::create_pod_with_log;
+use crate::harness::{Http, TIMEOUT, one_context};
 
-/// Which resources the client was told of: of an update in a session, the SDK's
-/// handler sees nothing else.
-struct Ear(UnboundedSender<String>);
+/// Records the URIs of resource updates: for an update in a session, the SDK passes nothing
+/// else to the handler.
+struct UpdateRecorder(UnboundedSender<String>);
 
-impl ClientHandler for Ear {
+impl ClientHandler for UpdateRecorder {
     async fn on_resource_updated(
         &self,
         params: ResourceUpdatedNotificationParam,
         _context: NotificationContext<RoleClient>,
     ) {
-        let _nobody_waits = self.0.send(params.uri);
+        let _receiver_may_be_gone = self.0.send(params.uri);
     }
 }
 
-async fn heard(ear: &mut UnboundedReceiver<String>) -> String {
-    timeout(PATIENCE, ear.recv()).await.unwrap().unwrap()
+async fn next_notification(received: &mut UnboundedReceiver<String>) -> String {
+    timeout(TIMEOUT, received.recv()).await.unwrap().unwrap()
 }
 
 fn text(contents: &[ResourceContents]) -> &str {
@@ -47,15 +47,15 @@ fn text(contents: &[ResourceContents]) -> &str {
 }
 
 #[tokio::test]
-async fn with_a_session_it_subscribes_is_told_and_reads_what_changed() {
+async fn with_a_session_it_subscribes_is_notified_and_reads_what_changed() {
     let Some(bed) = testbed::shared() else { return };
     let cluster = bed.dev();
-    stage(cluster, "sdk-legacy").await;
+    create_pod_with_log(cluster, "sdk-legacy").await;
     let file = one_context(cluster, User::Reader);
     let http = Http::start(&file.path, &[]).await;
-    let (tell, mut ear) = unbounded_channel();
+    let (sender, mut received) = unbounded_channel();
     let transport = StreamableHttpClientTransport::from_uri(format!("{}/mcp", http.base));
-    let client = Ear(tell).serve(transport).await.unwrap();
+    let client = UpdateRecorder(sender).serve(transport).await.unwrap();
     let events = "k8s://dev/sdk-legacy/events";
     let log = "k8s://dev/sdk-legacy/pods/web-0/logs/app";
     for uri in [events, log] {
@@ -63,13 +63,17 @@ async fn with_a_session_it_subscribes_is_told_and_reads_what_changed() {
             .subscribe(SubscribeRequestParams::new(uri))
             .await
             .unwrap();
-        assert_eq!(heard(&mut ear).await, uri, "followed from here on");
+        assert_eq!(
+            next_notification(&mut received).await,
+            uri,
+            "followed from here on"
+        );
     }
     let one = event("sdk-legacy", "Pod/web-0", "Warning", "BackOff", "once more");
     cluster.create(&one).await.unwrap();
-    assert_eq!(heard(&mut ear).await, events);
+    assert_eq!(next_notification(&mut received).await, events);
     cluster.node().append("sdk-legacy/web-0/app", "a new line");
-    assert_eq!(heard(&mut ear).await, log);
+    assert_eq!(next_notification(&mut received).await, log);
     for (uri, shows) in [(events, "once more"), (log, "ready\na new line\n")] {
         let read = ReadResourceRequestParams::new(uri);
         let read = client.read_resource(read).await.unwrap();
@@ -85,18 +89,20 @@ async fn with_a_session_it_subscribes_is_told_and_reads_what_changed() {
 }
 
 #[tokio::test]
-async fn without_a_session_it_listens_and_is_told_what_changed() {
+async fn without_a_session_it_listens_and_is_notified_of_changes() {
     let Some(bed) = testbed::shared() else { return };
     let cluster = bed.dev();
-    stage(cluster, "sdk-modern").await;
+    create_pod_with_log(cluster, "sdk-modern").await;
     let file = one_context(cluster, User::Reader);
     let http = Http::start(&file.path, &[]).await;
-    let (tell, _ear) = unbounded_channel();
+    let (sender, _received) = unbounded_channel();
     let transport = StreamableHttpClientTransport::from_uri(format!("{}/mcp", http.base));
     let modern = ClientLifecycleMode::Discover {
         preferred_versions: vec![ProtocolVersion::V_2026_07_28],
     };
-    let client = Ear(tell).serve_with_lifecycle(transport, modern).await;
+    let client = UpdateRecorder(sender)
+        .serve_with_lifecycle(transport, modern)
+        .await;
     let client = client.unwrap();
     let events = "k8s://dev/sdk-modern/events?types=Warning";
     let log = "k8s://dev/sdk-modern/pods/web-0/logs/app";
@@ -109,15 +115,16 @@ async fn without_a_session_it_listens_and_is_told_what_changed() {
     let acknowledged = subscription.acknowledged().resource_subscriptions.clone();
     let honoured = vec![events.to_owned(), log.to_owned()];
     assert_eq!(acknowledged, Some(honoured));
-    // Of each once, in any order.
+    // One update of each resource, in any order.
     let mut until = async |mut wanted: Vec<(&str, &str)>| {
         while !wanted.is_empty() {
-            let next = timeout(PATIENCE, subscription.next()).await.unwrap();
-            let Some(ServerNotification::ResourceUpdatedNotification(told)) = next.unwrap() else {
+            let next = timeout(TIMEOUT, subscription.next()).await.unwrap();
+            let Some(ServerNotification::ResourceUpdatedNotification(notification)) = next.unwrap()
+            else {
                 panic!("only updates were asked for");
             };
-            let text = serde_json::to_string(&told).unwrap();
-            wanted.retain(|(uri, words)| told.params.uri != *uri || !text.contains(words));
+            let text = serde_json::to_string(&notification).unwrap();
+            wanted.retain(|(uri, words)| notification.params.uri != *uri || !text.contains(words));
         }
     };
     until(vec![(events, ""), (log, "")]).await;

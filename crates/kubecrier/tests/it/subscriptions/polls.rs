@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use testbed::User;
 
-use super::{space, until_seen, warn};
+use super::{space, until_last_seq, warn};
 use crate::harness::{Http, StdioSession, Subscriber, command, one_context};
 
 /// S3-63 to S3-65, S3-72; C39: the poll takes the filters instead.
@@ -34,7 +34,8 @@ async fn on_stdio_one_polls() {
     );
 }
 
-/// Who polls by filters has one subscription for them, however many calls come first.
+/// Polls with the same filters share one subscription, also if the first calls are
+/// concurrent.
 #[tokio::test]
 async fn polls_that_begin_together_share_a_subscription() {
     let Some(bed) = testbed::shared() else { return };
@@ -59,7 +60,7 @@ async fn polls_that_begin_together_share_a_subscription() {
     assert_eq!(all["subscriptions"].as_array().unwrap().len(), 3, "{all}");
 }
 
-/// A feed forgets the oldest, and says how many.
+/// A feed drops the oldest events and reports how many.
 #[tokio::test]
 async fn a_poll_pages_waits_and_says_what_it_missed() {
     let Some(bed) = testbed::shared() else { return };
@@ -77,22 +78,22 @@ async fn a_poll_pages_waits_and_says_what_it_missed() {
         )
         .await;
     }
-    until_seen(&http, 8).await;
+    until_last_seq(&http, 8).await;
     let mut cursor = format!("{id}.0");
-    let mut seen = Vec::new();
+    let mut seqs = Vec::new();
     let mut missed = 0;
-    while seen.len() < 5 {
+    while seqs.len() < 5 {
         let arguments =
             json!({"subscriptionId": id, "cursor": cursor, "limit": 2, "waitSeconds": 10});
         let page = http.call("events_poll", arguments).await.ok().data;
         let events = page["events"].as_array().unwrap();
         assert!((1..=2).contains(&events.len()));
-        seen.extend(events.iter().map(|one| one["seq"].as_u64().unwrap()));
+        seqs.extend(events.iter().map(|one| one["seq"].as_u64().unwrap()));
         missed += page["missed"].as_u64().unwrap();
         assert_eq!(page["truncated"], page["missed"].as_u64().unwrap() > 0);
         cursor = page["cursor"].as_str().unwrap().to_owned();
     }
-    assert_eq!((missed, seen), (3, vec![4, 5, 6, 7, 8]));
+    assert_eq!((missed, seqs), (3, vec![4, 5, 6, 7, 8]));
     let bad = |arguments: Value| http.call("events_poll", arguments);
     let range = "must be from 0 to 25";
     for wait in [-1, 26] {
@@ -104,7 +105,7 @@ async fn a_poll_pages_waits_and_says_what_it_missed() {
     foreign.refused("invalid", &["another subscription"]);
     let both = bad(json!({"subscriptionId": id, "namespace": "x"})).await;
     both.refused("invalid", &["both given"]);
-    // Nothing is watched for a cursor that leads nowhere.
+    // An invalid cursor starts no watch.
     let had = http.call("events_list_subscriptions", json!({})).await.ok();
     bad(json!({"cursor": "junk", "namespace": "sub-poll"}))
         .await

@@ -1,4 +1,4 @@
-//! How often a server is asked that does not do what it should.
+//! The rate of requests to a server that misbehaves.
 
 use super::*;
 
@@ -6,90 +6,93 @@ use super::*;
 async fn a_server_that_accepts_and_drops_is_not_hammered() {
     let script = Arc::new(Script::default());
     for _ in 0..50 {
-        drop(watch_of(&script));
+        drop(add_watch(&script));
     }
-    let world = world(script);
-    world.pass(30).await;
+    let fixture = fixture(script);
+    fixture.pass(30).await;
     assert!(
-        (28..=31).contains(&world.asked().len()),
+        (28..=31).contains(&fixture.opened().len()),
         "{:?}",
-        world.asked().len()
+        fixture.opened().len()
     );
-    assert_eq!(world.heard(), []);
+    assert_eq!(fixture.received(), []);
 }
 
-/// A watch that opens and breaks, again and again, tells nothing: that is no watch.
+/// A watch that opens and breaks again and again delivers nothing.
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_breaks_at_once_counts_as_a_failure() {
     let script = Arc::new(Script::default());
     for _ in 0..8 {
-        watch_of(&script).send(Err(refused())).unwrap();
+        add_watch(&script).send(Err(refused())).unwrap();
     }
-    let world = world(Arc::clone(&script));
-    world.pass(100).await;
-    let times: Vec<_> = world.asked().iter().map(|(when, _)| *when).collect();
+    let fixture = fixture(Arc::clone(&script));
+    fixture.pass(100).await;
+    let times: Vec<_> = fixture.opened().iter().map(|(when, _)| *when).collect();
     assert_eq!(times[..7], [0, 1, 3, 7, 15, 31, 61]);
     let degraded = matches!(
-        world.heard()[..],
-        [Heard::Change(WatchStatus::Degraded { .. })]
+        fixture.received()[..],
+        [Received::Status(WatchStatus::Degraded { .. })]
     );
-    assert!(degraded, "once: {:?}", world.heard());
-    // One that says something is well, and one that says nothing but holds is, too.
-    let back = watch_of(&script);
-    world.pass(31).await;
-    back.send(seen("a", 1, 101)).unwrap();
-    world.pass(1).await;
+    assert!(degraded, "once: {:?}", fixture.received());
+    // A watch with frames has recovered, and so has a silent one that stays open.
+    let back = add_watch(&script);
+    fixture.pass(31).await;
+    back.send(item("a", 1, 101)).unwrap();
+    fixture.pass(1).await;
     let expected = [
-        Heard::Change(WatchStatus::Recovered),
-        Heard::Event("a".to_owned(), 1),
+        Received::Status(WatchStatus::Recovered),
+        Received::Event("a".to_owned(), 1),
     ];
-    assert_eq!(world.heard()[1..], expected);
-    let _next = watch_of(&script);
+    assert_eq!(fixture.received()[1..], expected);
+    let _next = add_watch(&script);
     back.send(Err(refused())).unwrap();
-    world.pass(1).await;
-    assert_eq!(world.status.state(), WatchState::Live);
-    assert_eq!(world.heard().len(), 3, "nobody needs to know");
+    fixture.pass(1).await;
+    assert_eq!(fixture.health.state(), WatchState::Live);
+    assert_eq!(fixture.received().len(), 3, "nobody needs to know");
 }
 
-/// One that is accepted and closed at once is not back.
+/// A watch that is accepted and closed at once has not recovered.
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_does_not_hold_has_not_recovered() {
     let script = Arc::new(Script::default());
-    let first = watch_of(&script);
-    let world = world(Arc::clone(&script));
-    world.pass(2).await;
+    let first = add_watch(&script);
+    let fixture = fixture(Arc::clone(&script));
+    fixture.pass(2).await;
     drop(first);
-    world.pass(40).await;
-    assert_eq!(world.status.state(), WatchState::Degraded);
+    fixture.pass(40).await;
+    assert_eq!(fixture.health.state(), WatchState::Degraded);
     for _ in 0..3 {
-        drop(watch_of(&script));
+        drop(add_watch(&script));
     }
-    world.pass(33).await;
-    assert_eq!(world.status.state(), WatchState::Degraded);
-    assert_eq!(world.heard().len(), 1, "degraded, and nothing else");
-    let _back = watch_of(&script);
-    world.pass(70).await;
-    assert_eq!(world.status.state(), WatchState::Live);
-    assert_eq!(world.heard()[1..], [Heard::Change(WatchStatus::Recovered)]);
+    fixture.pass(33).await;
+    assert_eq!(fixture.health.state(), WatchState::Degraded);
+    assert_eq!(fixture.received().len(), 1, "degraded, and nothing else");
+    let _back = add_watch(&script);
+    fixture.pass(70).await;
+    assert_eq!(fixture.health.state(), WatchState::Live);
+    assert_eq!(
+        fixture.received()[1..],
+        [Received::Status(WatchStatus::Recovered)]
+    );
 }
 
-/// D3: a server that says "gone" to everything is asked ever more rarely.
+/// D3: the backoff grows for a server that answers "gone" to every request.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_forgets_everything_is_not_hammered() {
     let script = Arc::new(Script::default());
-    let first = watch_of(&script);
-    let world = world(Arc::clone(&script));
-    world.pass(2).await;
+    let first = add_watch(&script);
+    let fixture = fixture(Arc::clone(&script));
+    fixture.pass(2).await;
     for _ in 0..100 {
         script.opens.lock().push_back(Err(WatchError::Expired));
-        script.looks.lock().push_back(Ok(RelistedEvents {
+        script.relists.lock().push_back(Ok(RelistedEvents {
             version: "500".to_owned(),
             events: Vec::new(),
             complete: true,
         }));
     }
     drop(first);
-    world.pass(120).await;
-    assert!(world.asked().len() < 12, "{:?}", world.asked());
-    assert_eq!(world.heard(), []);
+    fixture.pass(120).await;
+    assert!(fixture.opened().len() < 12, "{:?}", fixture.opened());
+    assert_eq!(fixture.received(), []);
 }

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
-use super::{LABELS_MAX, Object, Shape, nullable, pods::Ref, status_line};
+use super::{GraphObject, LABELS_MAX, Object, nullable, pods::LocalObjectReference, status_line};
 use kubecrier_topology::{Kind, Labels, ObjectId, Reference, Relation};
 
-pub(in super::super) type Service = Object<ServiceSpec, Balanced>;
-pub(in super::super) type Ingress = Object<IngressSpec, Balanced>;
+pub(in super::super) type Service = Object<ServiceSpec, LoadBalancedStatus>;
+pub(in super::super) type Ingress = Object<IngressSpec, LoadBalancedStatus>;
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -23,21 +23,21 @@ pub(in super::super) struct ServiceSpec {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(in super::super) struct Balanced {
+pub(in super::super) struct LoadBalancedStatus {
     #[serde(deserialize_with = "nullable")]
-    load_balancer: Balancer,
+    load_balancer: LoadBalancerStatus,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-struct Balancer {
+struct LoadBalancerStatus {
     #[serde(deserialize_with = "nullable")]
-    ingress: Vec<Address>,
+    ingress: Vec<LoadBalancerIngress>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-struct Address {
+struct LoadBalancerIngress {
     ip: Option<String>,
     hostname: Option<String>,
 }
@@ -45,46 +45,46 @@ struct Address {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(in super::super) struct IngressSpec {
-    default_backend: Option<Backend>,
+    default_backend: Option<IngressBackend>,
     #[serde(deserialize_with = "nullable")]
-    rules: Vec<Rule>,
+    rules: Vec<IngressRule>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-struct Rule {
+struct IngressRule {
     host: Option<String>,
-    http: Option<Paths>,
+    http: Option<HttpRule>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-struct Paths {
+struct HttpRule {
     #[serde(deserialize_with = "nullable")]
-    paths: Vec<Path>,
+    paths: Vec<HttpPath>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-struct Path {
+struct HttpPath {
     #[serde(deserialize_with = "nullable")]
-    backend: Backend,
+    backend: IngressBackend,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-struct Backend {
-    service: Option<Ref>,
+struct IngressBackend {
+    service: Option<LocalObjectReference>,
 }
 
-impl Balanced {
+impl LoadBalancedStatus {
     fn address(&self) -> Option<&str> {
         let first = self.load_balancer.ingress.first()?;
         first.ip.as_deref().or(first.hostname.as_deref())
     }
 }
 
-impl Shape for Service {
+impl GraphObject for Service {
     fn status(&self) -> String {
         let spec = &self.spec;
         let headless = spec.cluster_ip.as_deref() == Some("None");
@@ -99,7 +99,7 @@ impl Shape for Service {
     }
 
     fn selector(&self) -> Labels {
-        // An external name sends to no pod, whatever else it says.
+        // An ExternalName service sends traffic to no pod, whatever its selector.
         if self.spec.kind == "ExternalName" {
             return Labels::default();
         }
@@ -108,14 +108,14 @@ impl Shape for Service {
     }
 }
 
-impl Shape for Ingress {
+impl GraphObject for Ingress {
     fn status(&self) -> String {
         let hosts = self.spec.rules.iter().map(|rule| rule.host.as_deref());
         let hosts: BTreeSet<_> = hosts.map(|host| host.unwrap_or("*")).collect();
         status_line::ingress(&hosts, self.status.address())
     }
 
-    fn claims(&self, namespace: &str) -> Vec<Reference> {
+    fn references(&self, namespace: &str) -> Vec<Reference> {
         let paths = self.spec.rules.iter().filter_map(|rule| rule.http.as_ref());
         let backends = paths.flat_map(|http| http.paths.iter().map(|path| &path.backend));
         let backends = backends.chain(&self.spec.default_backend);

@@ -1,4 +1,4 @@
-//! The commands for people, run as a person runs them.
+//! The interactive commands of the binary, run as child processes.
 
 use std::{
     io::{BufRead, BufReader},
@@ -9,17 +9,17 @@ use std::{
 
 use serde_json::Value;
 
-use super::{PATIENCE, Server, command};
+use super::{Server, TIMEOUT, command};
 
-/// A watch whose lines are read.
+/// A running `kubecrier watch` and its output.
 pub(crate) struct Watch {
     pub(crate) server: Server,
     lines: mpsc::Receiver<String>,
-    /// What it said first.
+    /// The first note on stderr.
     pub(crate) note: String,
 }
 
-/// A demo that only serves, and where.
+/// A running `kubecrier demo --no-client` and its URL.
 pub(crate) struct Demo {
     child: Child,
     pub(crate) url: String,
@@ -28,14 +28,14 @@ pub(crate) struct Demo {
 // === impl Watch ===
 
 impl Watch {
-    /// Started, and subscribed.
+    /// Starts the command and waits until it has subscribed.
     pub(crate) fn start(command: &mut Command) -> Self {
         let mut server = Server::start(command.stdin(Stdio::null()).stdout(Stdio::piped()));
         let stdout = BufReader::new(server.stdout());
-        let (tell, lines) = mpsc::channel();
+        let (sender, lines) = mpsc::channel();
         thread::spawn(move || {
             for line in stdout.lines().map_while(Result::ok) {
-                let _nobody_reads = tell.send(line);
+                let _receiver_may_be_gone = sender.send(line);
             }
         });
         let note = server.wait_for("-- watching");
@@ -47,7 +47,7 @@ impl Watch {
     }
 
     pub(crate) fn line(&mut self) -> String {
-        let line = self.lines.recv_timeout(PATIENCE);
+        let line = self.lines.recv_timeout(TIMEOUT);
         line.unwrap_or_else(|error| panic!("{error}, no line: {}", self.server.log()))
     }
 

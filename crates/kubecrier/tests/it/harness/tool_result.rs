@@ -1,18 +1,18 @@
-//! What a tool answered.
+//! The result of a tool call.
 
 use serde_json::Value;
 
-/// What a tool answered.
+/// The result of a tool call.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct ToolResult {
     pub(crate) is_error: bool,
     pub(crate) text: String,
     pub(crate) data: Value,
 }
 
-// === impl Answer ===
+// === impl ToolResult ===
 
-impl Answer {
+impl ToolResult {
     pub(crate) fn read(message: &Value) -> Self {
         let result = message
             .get("result")
@@ -24,14 +24,14 @@ impl Answer {
         }
     }
 
-    /// The text of a success.
+    /// Checks that the call succeeded.
     #[track_caller]
     pub(crate) fn ok(self) -> Self {
         assert!(!self.is_error, "{}", self.text);
         self
     }
 
-    /// The text of a failure that says all of this.
+    /// Checks that the call failed with this kind of error, and that its text has all words.
     #[track_caller]
     pub(crate) fn refused(self, kind: &str, words: &[&str]) -> Self {
         assert!(self.is_error, "not an error: {}", self.text);
