@@ -68,13 +68,6 @@ impl Grant {
         }
     }
 
-    /// Moves the grant to another API group.
-    #[must_use]
-    pub fn of_group(mut self, group: &str) -> Self {
-        self.groups = vec![group.to_owned()];
-        self
-    }
-
     /// Limits the grant to a namespace.
     #[must_use]
     pub fn within(mut self, namespace: &str) -> Self {

@@ -221,17 +221,6 @@ impl DemoCluster {
         self.changed();
     }
 
-    /// Removes the current and the previous log of a container.
-    pub fn clear_logs(&self, namespace: &str, pod: &str, container: &str) {
-        let mut state = self.shared.lock();
-        let mut key = log_key(namespace, pod, container);
-        state.logs.clear(&key);
-        key.previous = true;
-        state.logs.clear(&key);
-        drop(state);
-        self.changed();
-    }
-
     // --- authorization ---
 
     /// Sets the grants of a user. A user without grants may do everything.

@@ -106,10 +106,6 @@ impl Logs {
         self.0.insert(previous, log);
     }
 
-    pub(crate) fn clear(&mut self, key: &LogKey) {
-        self.0.remove(key);
-    }
-
     pub(crate) fn forget_pod(&mut self, namespace: &str, pod: &str) {
         self.0
             .retain(|key, _| key.namespace != namespace || key.pod != pod);

@@ -284,16 +284,3 @@ impl Cluster {
         Ok(reviewed.status.is_some_and(|status| status.allowed))
     }
 }
-
-// === impl Granted ===
-
-impl GrantedScope {
-    /// Whether the permission is granted in at least one namespace.
-    pub fn is_granted_anywhere(&self) -> bool {
-        match self {
-            Self::Everywhere => true,
-            Self::Only(namespaces) => !namespaces.is_empty(),
-            Self::Unknown(_) => false,
-        }
-    }
-}

@@ -222,7 +222,7 @@ impl Contexts {
     }
 
     /// Drops the client of a context: its credentials are not accepted any more.
-    pub fn forget(&self, name: &str) {
+    fn forget(&self, name: &str) {
         self.state.lock().clients.remove(name);
     }
 

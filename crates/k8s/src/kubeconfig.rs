@@ -41,7 +41,7 @@ pub(super) struct KubeconfigPaths {
     named: bool,
 }
 
-// === impl Places ===
+// === impl KubeconfigPaths ===
 
 impl KubeconfigPaths {
     /// The named file, else `KUBECONFIG`, else `~/.kube/config`.

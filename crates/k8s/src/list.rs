@@ -79,7 +79,7 @@ impl<T> Page<T> {
     }
 }
 
-// === impl More ===
+// === impl Remaining ===
 
 impl Remaining {
     /// Nothing left out.

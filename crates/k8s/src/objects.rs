@@ -332,7 +332,7 @@ fn list_request(path: &str, params: &ListParams) -> kube::Result<Request<Vec<u8>
         .map_err(kube::Error::BuildRequest)
 }
 
-// === impl Answer ===
+// === impl TableResponse ===
 
 impl TableResponse {
     /// The columns of `kubectl get` and the rows, with a column for the namespace if the

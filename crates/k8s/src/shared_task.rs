@@ -36,8 +36,7 @@ use crate::error::ClusterError;
 /// The delay before a join that failed is tried again.
 const JOIN_BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
 
-/// Shared tasks by key; each entry has a value that its task and its leases share. A
-/// clone is the same.
+/// Shared tasks by key; each entry has a value that its task and its leases share.
 pub(crate) struct SharedTasks<K, T> {
     inner: Arc<Inner<K, T>>,
 }
@@ -102,14 +101,6 @@ where
         Entries {
             tasks: self,
             entries: self.inner.entries.lock(),
-        }
-    }
-}
-
-impl<K, T> Clone for SharedTasks<K, T> {
-    fn clone(&self) -> Self {
-        Self {
-            inner: Arc::clone(&self.inner),
         }
     }
 }

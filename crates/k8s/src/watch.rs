@@ -82,7 +82,6 @@ struct Shared {
 }
 
 /// What the task of a watch shares with its subscribers.
-#[derive(Clone)]
 struct WatchTask {
     subscribers: Arc<Subscribers>,
     health: Arc<WatchHealth>,

@@ -48,7 +48,7 @@ impl LogPosition {
     }
 }
 
-// === impl Reopened ===
+// === impl ReplayFilter ===
 
 impl ReplayFilter {
     /// Whether a line with this timestamp was not read before.

@@ -44,7 +44,7 @@ struct Fixture {
     subscriber: Arc<RecordingSubscriber>,
 }
 
-// === impl World ===
+// === impl Fixture ===
 
 impl Fixture {
     /// A pod of a replica set, on a node, behind a service, in the namespace `shop`.

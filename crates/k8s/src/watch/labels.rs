@@ -160,7 +160,7 @@ async fn fetch(cluster: Cluster, kinds: &Kinds, key: &Key) -> Result<Option<Labe
     });
     let found = match found {
         Lookup::Ready(found) => found,
-        Lookup::Pending(request, _) => request.await,
+        Lookup::Pending(request, stale) => request.await.or(stale),
     };
     let Some((resource, namespaced)) = found else {
         return Ok(None);
