@@ -1,7 +1,8 @@
-//! Failure reports: one log record and one count per abandoned notification.
+//! Failure reports: one log record and one count per abandoned notification; for
+//! notifications that a full outbox dropped one count each, and a record that sums up.
 
 use crate::metrics::Metrics;
-use crate::notification::Notification;
+use crate::notification::{Notification, ResourceRef};
 use crate::retry::attempt_number;
 use crate::session::Session;
 use crate::sink::SendError;
@@ -56,10 +57,7 @@ impl FailureReport {
         if let (Some(resource_type), false) = (resource.resource_type, counted_elsewhere) {
             self.metrics.failed(resource_type, error.class().error_type);
         }
-        let resource_type = resource
-            .resource_type
-            .map_or(UNSPECIFIED, |known| known.as_str());
-        let uri = &*resource.uri;
+        let (resource_type, uri) = (type_name(resource), &*resource.uri);
         tracing::error!(
             resource_type,
             uri,
@@ -89,4 +87,62 @@ impl FailureReport {
             "notification will be sent again"
         );
     }
+}
+
+/// A log record of notifications that a full outbox dropped: at ERROR with the fields of
+/// an abandoned notification if one of them was about a resource, else at WARN. `dropped`
+/// counts all of them since the reader fell behind.
+#[derive(Debug)]
+pub(crate) struct DroppedRecord {
+    example: Notification,
+    dropped: u64,
+    error_message: &'static str,
+}
+
+// === impl DroppedRecord ===
+
+impl DroppedRecord {
+    pub(crate) fn new(example: &Notification, dropped: u64, error_message: &'static str) -> Self {
+        Self {
+            example: example.clone(),
+            dropped,
+            error_message,
+        }
+    }
+
+    pub(crate) fn log(&self, session: &str) {
+        let Self {
+            example,
+            dropped,
+            error_message,
+        } = self;
+        // Nothing that was dropped is tried again.
+        let attempt_number = attempt_number(0);
+        if let Some(resource) = example.resource() {
+            tracing::error!(
+                session,
+                resource_type = type_name(resource),
+                uri = &*resource.uri,
+                error_message,
+                attempt_number,
+                dropped,
+                "notifications dropped"
+            );
+        } else {
+            tracing::warn!(
+                session,
+                method = example.method().as_str(),
+                error_message,
+                attempt_number,
+                dropped,
+                "notifications dropped"
+            );
+        }
+    }
+}
+
+fn type_name(resource: &ResourceRef) -> &'static str {
+    resource
+        .resource_type
+        .map_or(UNSPECIFIED, |known| known.as_str())
 }

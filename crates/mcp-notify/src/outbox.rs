@@ -19,6 +19,7 @@
 //! counts of [`OutboxStats`] always add up.
 
 mod lanes;
+mod overflow;
 mod reader;
 
 use std::fmt;
@@ -28,8 +29,10 @@ use std::task::Waker;
 use parking_lot::Mutex;
 
 use self::lanes::Lanes;
+use self::overflow::{EpisodeEnd, Overflow};
 use self::reader::Lease;
 pub use self::reader::{OutboxBatch, OutboxReader, ReadEnd};
+use crate::failure::DroppedRecord;
 use crate::metrics::{ErrorType, Metrics};
 use crate::notification::{Notification, Priority};
 
@@ -144,8 +147,8 @@ struct State {
     wake_half_full: bool,
     /// The waker of a reader that waits until another one takes over.
     takeover: Option<Waker>,
-    /// The overflow is logged already: a gap was begun and nothing was taken since.
-    overflow_logged: bool,
+    /// The current episode of drops, for its log records.
+    overflow: Option<Overflow>,
 }
 
 // === impl Outbox ===
@@ -168,7 +171,7 @@ impl Outbox {
             waker: None,
             wake_half_full: false,
             takeover: None,
-            overflow_logged: false,
+            overflow: None,
         };
         Self(Arc::new(Shared {
             config,
@@ -219,17 +222,14 @@ impl Outbox {
             dropped.extend(evicted);
             on_outcome(outcome);
         }
-        let first_drop =
-            !dropped.is_empty() && !std::mem::replace(&mut state.overflow_logged, true);
+        let record = Overflow::on_dropped(&mut state.overflow, &dropped);
         let wake = !state.lanes.is_empty() && (!state.wake_half_full || state.lanes.half_full());
         let waker = if wake { state.waker.take() } else { None };
         drop(state);
         if let Some(waker) = waker {
             waker.wake();
         }
-        if !dropped.is_empty() {
-            self.0.report(&dropped, first_drop);
-        }
+        self.0.report(&dropped, record);
     }
 
     /// Takes over as the reader. An outbox has one reader: an earlier one ends with
@@ -240,12 +240,13 @@ impl Outbox {
         state.epoch += 1;
         let epoch = state.epoch;
         let evicted = state.reclaim();
+        let record = Overflow::on_dropped(&mut state.overflow, &evicted);
         let wakers = [state.waker.take(), state.takeover.take()];
         drop(state);
         for waker in wakers.into_iter().flatten() {
             waker.wake();
         }
-        self.0.report(&evicted, !evicted.is_empty());
+        self.0.report(&evicted, record);
         OutboxReader::new(Arc::clone(&self.0), epoch)
     }
 
@@ -259,9 +260,11 @@ impl Outbox {
         state.closed = true;
         state.dropped += state.lanes.messages() as u64;
         let pending = std::mem::replace(&mut state.lanes, Lanes::new(self.0.config.limits));
+        let record = Overflow::on_end(&mut state.overflow, EpisodeEnd::Closed);
         let waker = state.waker.take();
         drop(state);
         drop(pending);
+        self.0.report(&[], record);
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -312,8 +315,8 @@ impl fmt::Debug for Outbox {
 // === impl Shared ===
 
 impl Shared {
-    /// Counts each dropped notification, and logs the first one since the last read.
-    fn report(&self, dropped: &[Notification], first: bool) {
+    /// Counts each dropped notification, and logs the record that is due.
+    fn report(&self, dropped: &[Notification], record: Option<DroppedRecord>) {
         for notification in dropped {
             if let Some(resource_type) = notification
                 .resource()
@@ -322,12 +325,8 @@ impl Shared {
                 self.config.metrics.failed(resource_type, ErrorType::Other);
             }
         }
-        if first {
-            let session = self.config.owner.as_deref().unwrap_or_default();
-            tracing::warn!(
-                session,
-                "an outbox is full: its oldest notifications are dropped"
-            );
+        if let Some(record) = record {
+            record.log(self.config.owner.as_deref().unwrap_or_default());
         }
     }
 }

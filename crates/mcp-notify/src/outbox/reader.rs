@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 use thiserror::Error;
 
 use super::lanes::Taken;
+use super::overflow::{EpisodeEnd, Overflow};
 use super::{Gap, OutboxItem, Shared, State};
 use crate::notification::{Notification, Priority};
 
@@ -151,14 +152,19 @@ impl OutboxReader {
             // this crate.
             state.wake_half_full = false;
             let old = state.waker.replace(cx.waker().clone());
+            // A reader that asks for more and holds nothing has caught up.
+            let caught_up = state.in_flight == 0;
+            let record = caught_up
+                .then(|| Overflow::on_end(&mut state.overflow, EpisodeEnd::CaughtUp))
+                .flatten();
             drop(state);
             drop(old);
+            self.shared.report(&[], record);
             return Poll::Pending;
         }
         let mut items = Vec::with_capacity(state.lanes.slots());
         state.in_flight += state.lanes.messages() as u64;
         state.lanes.take(&mut items);
-        state.overflow_logged = false;
         state.last_lease += 1;
         let id = state.last_lease;
         let remaining = Remaining {
@@ -293,12 +299,13 @@ impl Drop for OutboxBatch {
             return;
         };
         let evicted = state.put_back(&remaining);
+        let record = Overflow::on_dropped(&mut state.overflow, &evicted);
         let waker = state.waker.take();
         drop(state);
         if let Some(waker) = waker {
             waker.wake();
         }
-        self.shared.report(&evicted, !evicted.is_empty());
+        self.shared.report(&evicted, record);
     }
 }
 

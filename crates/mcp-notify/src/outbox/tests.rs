@@ -333,7 +333,7 @@ async fn a_newer_reader_takes_over_and_the_older_one_is_told() {
 }
 
 #[test]
-fn drops_are_counted_as_other_and_logged_once_until_somebody_reads() {
+fn drops_are_counted_as_other_and_logged_once_per_episode() {
     let log = Log::capture();
     let (counted, metrics) = Counted::new();
     let limits = OutboxLimits {
@@ -345,7 +345,7 @@ fn drops_are_counted_as_other_and_logged_once_until_somebody_reads() {
         let _ = outbox.push(updated(FileResource::Folder, uri));
     }
     assert_eq!(counted.all(), [("folder", "other", 2)]);
-    assert_eq!(log.at(LogLevel::WARN).len(), 1);
+    assert_eq!(log.at(LogLevel::ERROR).len(), 1);
     outbox.close();
     assert_eq!(
         counted.all(),

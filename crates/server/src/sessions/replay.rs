@@ -10,6 +10,11 @@ use mcp_notify::Notification;
 const MESSAGES_MAX: usize = 256;
 const BYTES_MAX: usize = 512 * 1024;
 
+/// Announcements of gaps that are no longer kept, and whose counts are. Beyond that the
+/// oldest two are added up, so that a client that saw the first of them is announced too
+/// many rather than too few.
+const FORGOTTEN_GAPS_MAX: usize = 64;
+
 /// The last messages of a session's stream by id. Their content is shared with other
 /// sessions.
 #[derive(Debug)]
@@ -18,6 +23,9 @@ pub(super) struct Replay {
     /// Their ids are the last ones before the next.
     sent: VecDeque<SentMessage>,
     bytes: usize,
+    /// Gaps among the messages that are no longer kept: an id, and the number of
+    /// notifications that its gap announced.
+    forgotten_gaps: VecDeque<(u64, u64)>,
 }
 
 /// A message that was sent.
@@ -27,12 +35,20 @@ pub(super) enum SentMessage {
     Notification(Notification),
     /// A request of the server.
     Request(Bytes),
+    /// The announcement that notifications are missing at this point.
+    Gap {
+        /// The announcement.
+        notification: Notification,
+        /// How many are missing.
+        missing: u64,
+    },
 }
 
 /// The messages after an id that the client has seen.
 #[derive(Debug)]
 pub(super) struct MissedMessages<'a> {
-    /// No longer there.
+    /// Number of notifications that are no longer there. A gap among them counts as what
+    /// it announced.
     pub(super) lost: u64,
     /// Still there.
     pub(super) messages: Vec<(u64, &'a SentMessage)>,
@@ -44,6 +60,7 @@ impl Default for Replay {
             next_id: 1,
             sent: VecDeque::new(),
             bytes: 0,
+            forgotten_gaps: VecDeque::new(),
         }
     }
 }
@@ -61,8 +78,23 @@ impl Replay {
                 break;
             };
             self.bytes -= oldest.len();
+            if let SentMessage::Gap { missing, .. } = oldest {
+                let oldest_id = self.next_id - self.sent.len() as u64 - 1;
+                self.forget_gap(oldest_id, missing);
+            }
         }
         id
+    }
+
+    fn forget_gap(&mut self, id: u64, missing: u64) {
+        self.forgotten_gaps.push_back((id, missing));
+        if self.forgotten_gaps.len() > FORGOTTEN_GAPS_MAX
+            && let Some((_, oldest)) = self.forgotten_gaps.pop_front()
+            && let Some((_, next)) = self.forgotten_gaps.front_mut()
+        {
+            // The announcement itself is no missing notification.
+            *next = (*next + oldest).saturating_sub(1);
+        }
     }
 
     /// Everything after an id, which the client has. An id that was never given
@@ -70,8 +102,13 @@ impl Replay {
     pub(super) fn after(&self, seen: u64) -> MissedMessages<'_> {
         let oldest = self.next_id - self.sent.len() as u64;
         let messages = (oldest..).zip(&self.sent).filter(|(id, _)| *id > seen);
+        let lost = oldest.saturating_sub(seen.saturating_add(1));
+        let gaps = self.forgotten_gaps.iter().filter(|(id, _)| *id > seen);
         MissedMessages {
-            lost: oldest.saturating_sub(seen.saturating_add(1)),
+            // Each gap is one of the lost messages, and stands for those it announced.
+            lost: gaps.fold(lost, |lost, (_, missing)| {
+                (lost + missing).saturating_sub(1)
+            }),
             messages: messages.collect(),
         }
     }
@@ -83,7 +120,9 @@ impl SentMessage {
     /// The frame; what has none was never sent.
     pub(super) fn pieces(&self) -> [&[u8]; 4] {
         match self {
-            Self::Notification(notification) => notification.pieces().unwrap_or_default(),
+            Self::Notification(notification) | Self::Gap { notification, .. } => {
+                notification.pieces().unwrap_or_default()
+            }
             Self::Request(frame) => [frame, &[], &[], &[]],
         }
     }
@@ -130,22 +169,72 @@ mod tests {
         }
     }
 
+    /// A message of that size, or a gap with that number of missing notifications.
+    fn messages() -> impl Strategy<Value = Vec<Result<usize, u64>>> {
+        let message =
+            prop_oneof![9 => (0..4000_usize).prop_map(Ok), 1 => (1..500_u64).prop_map(Err)];
+        prop::collection::vec(message, 0..900)
+    }
+
+    fn sent(message: &Result<usize, u64>) -> SentMessage {
+        match *message {
+            Ok(size) => frame(size).into(),
+            Err(missing) => SentMessage::Gap {
+                notification: Notification::custom(
+                    mcp_notify::CustomMethod::new("notifications/stream/gap").unwrap(),
+                    &serde_json::json!({"missing": missing}),
+                ),
+                missing,
+            },
+        }
+    }
+
+    /// The notifications that a message stands for.
+    fn weight(message: &SentMessage) -> u64 {
+        match message {
+            SentMessage::Gap { missing, .. } => *missing,
+            SentMessage::Notification(_) | SentMessage::Request(_) => 1,
+        }
+    }
+
     proptest! {
         #[test]
         fn lost_and_kept_are_everything_after_the_last_seen(
-            sizes in prop::collection::vec(0..4000_usize, 0..600), seen in 0..700_u64,
+            messages in messages(), seen in 0..1000_u64,
         ) {
             let mut replay = Replay::default();
-            for size in &sizes {
-                replay.record(frame(*size));
+            for message in &messages {
+                replay.record(sent(message));
             }
             let missed = replay.after(seen);
-            let expected = (sizes.len() as u64).saturating_sub(seen);
-            prop_assert_eq!(missed.lost + missed.messages.len() as u64, expected);
+            let kept: u64 = missed.messages.iter().map(|(_, sent)| weight(sent)).sum();
+            let after = messages.iter().skip(usize::try_from(seen).unwrap());
+            let expected: u64 = after.map(|message| weight(&sent(message))).sum();
+            let gaps = messages.iter().filter(|message| message.is_err()).count();
+            if gaps <= FORGOTTEN_GAPS_MAX {
+                prop_assert_eq!(missed.lost + kept, expected);
+            } else {
+                prop_assert!(missed.lost + kept >= expected);
+            }
+            prop_assert!(replay.forgotten_gaps.len() <= FORGOTTEN_GAPS_MAX);
             prop_assert!(missed.messages.len() <= MESSAGES_MAX);
             prop_assert!(missed.messages.iter().map(|(_, sent)| sent.len()).sum::<usize>() <= BYTES_MAX);
-            let last = missed.messages.last().map_or(sizes.len() as u64, |(id, _)| *id);
-            prop_assert!(missed.messages.is_empty() || last == sizes.len() as u64);
+            let count = messages.len() as u64;
+            let last = missed.messages.last().map_or(count, |(id, _)| *id);
+            prop_assert!(missed.messages.is_empty() || last == count);
+        }
+
+        #[test]
+        fn a_client_that_saw_nothing_is_announced_every_forgotten_notification(
+            gaps in prop::collection::vec(1..500_u64, 0..600),
+        ) {
+            let mut replay = Replay::default();
+            for missing in &gaps {
+                replay.record(sent(&Err(*missing)));
+            }
+            let missed = replay.after(0);
+            let kept: u64 = missed.messages.iter().map(|(_, sent)| weight(sent)).sum();
+            prop_assert_eq!(missed.lost + kept, gaps.iter().sum::<u64>());
         }
     }
 }

@@ -22,7 +22,7 @@ use tokio::time::{Duration, Instant, Sleep, sleep};
 use super::{
     http_session::{ActivityGuard, ActivityKind, HttpSession},
     manager::Sessions,
-    replay::Replay,
+    replay::{Replay, SentMessage},
 };
 
 /// Proxies cut connections that are silent for a minute.
@@ -289,11 +289,12 @@ fn write_batch(chunk: &mut BytesMut, batch: &mut OutboxBatch, replay: &mut Repla
             },
             // A gap has an id too: a client that loses it learns of it again.
             OutboxItem::Gap(missing) => {
-                let gap = gap(missing.dropped);
-                match gap.pieces() {
-                    Ok(pieces) => write_event(chunk, replay.record(gap.clone()), &pieces),
-                    Err(_) => broken = true,
-                }
+                let gap = SentMessage::Gap {
+                    notification: gap(missing.dropped),
+                    missing: missing.dropped,
+                };
+                let frame = gap.pieces().concat();
+                write_event(chunk, replay.record(gap), &[&frame]);
             }
             _ => broken = true,
         }

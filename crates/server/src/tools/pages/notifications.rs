@@ -73,8 +73,8 @@ Publishing never waits, and other sessions are not touched. Updates of one `reso
 - **The stream breaks.** The client opens it again with `Last-Event-ID`, and it goes on where it broke. On a session's \
 stream there is nothing to send again: what was not taken is still there.
 - **The outbox is full.** The oldest makes room. It is counted in \
-`mcp_notification_failures_total{resource_type=\"events\",error_type=\"other\"}`, said once in the log at WARN (\"an \
-outbox is full\"), and announced in the stream where it would have stood: `notifications/stream/gap` with `missing`. \
+`mcp_notification_failures_total{resource_type=\"events\",error_type=\"other\"}`, summed up in the log (\"notifications \
+dropped\" at ERROR, when it begins, every minute, and when the client has caught up), and announced in the stream where it would have stood: `notifications/stream/gap` with `missing`. \
 The `seq` of the events around it shows which are gone.
 - **A send fails** (`subscriptions/listen` of 2026-07-28). A network error or a timeout (2 s) is sent again after 100, 200 \
 and 400 ms; a payload that cannot be serialised, refused parameters and a session that has ended are not. What is given \
