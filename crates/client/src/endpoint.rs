@@ -150,7 +150,15 @@ impl Endpoint {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => {
                 let mut reason = root_cause(&error);
-                if let Some(hint) = tls::hint(&error, self.certificate_authority.as_deref()) {
+                let hint = match &self.client {
+                    HttpClient::Tls(_) => tls::hint(&error, self.certificate_authority.as_deref()),
+                    HttpClient::Plain(_) => not_http(&error).then(|| {
+                        "what is there does not speak plain HTTP: if it has a certificate, write \
+                         https://"
+                            .to_owned()
+                    }),
+                };
+                if let Some(hint) = hint {
                     reason.push_str(&format!("\nhint: {hint}"));
                 }
                 return Err(unreachable(reason));
@@ -205,6 +213,13 @@ async fn read(response: Response<Incoming>) -> Result<Bytes, String> {
         Ok(Err(error)) => Err(error.to_string()),
         Err(_elapsed) => Err("the answer did not end in time".to_owned()),
     }
+}
+
+/// Whether the answer was not one of HTTP.
+fn not_http(error: &(dyn std::error::Error + 'static)) -> bool {
+    std::iter::successors(Some(error), |&error| error.source())
+        .filter_map(|error| error.downcast_ref::<hyper::Error>())
+        .any(hyper::Error::is_parse)
 }
 
 /// The text of the innermost error: the layers above it only say where it happened.

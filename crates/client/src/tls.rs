@@ -83,8 +83,8 @@ pub(crate) fn hint(
                 .to_owned(),
         ),
         (rustls::Error::InvalidMessage(_), _) => Some(
-            "what is there does not speak TLS: write http://, as kubecrier itself does, or the \
-             address of the proxy in front of it"
+            "what is there does not speak TLS: write http://, give the server a certificate \
+             (--tls-cert), or write the address of the proxy in front of it"
                 .to_owned(),
         ),
         _ => None,

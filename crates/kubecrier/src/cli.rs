@@ -5,6 +5,7 @@
 
 mod color;
 mod commands;
+mod layers;
 mod ranges;
 
 use std::{ops::RangeInclusive, path::PathBuf};
@@ -123,6 +124,43 @@ pub struct Settings {
     #[arg(num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
     #[arg(hide_short_help = true)]
     pub allow_unauthenticated: Option<bool>,
+
+    /// Serve other users of this machine without a token on a loopback address
+    #[arg(long, env = "KUBECRIER_ALLOW_OTHER_USERS", help_heading = "Server")]
+    #[arg(num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
+    #[arg(hide_short_help = true)]
+    pub allow_other_users: Option<bool>,
+
+    /// Header in which --trusted-proxies name the caller, e.g. X-Forwarded-User
+    #[arg(long, env = "KUBECRIER_TRUSTED_USER_HEADER", value_name = "NAME")]
+    #[arg(help_heading = "Server", hide_short_help = true)]
+    pub trusted_user_header: Option<String>,
+
+    /// Networks of the proxies that authenticate callers, e.g. 10.0.0.0/8
+    #[arg(
+        long,
+        env = "KUBECRIER_TRUSTED_PROXIES",
+        value_name = "CIDR,...",
+        value_delimiter = ','
+    )]
+    #[arg(action = ArgAction::Append, help_heading = "Server")]
+    #[arg(hide_short_help = true)]
+    pub trusted_proxies: Option<Vec<String>>,
+
+    /// Certificate to serve HTTPS with (PEM, the chain included); read again when it changes
+    #[arg(long, env = "KUBECRIER_TLS_CERT", value_name = "FILE")]
+    #[arg(help_heading = "Server")]
+    pub tls_cert: Option<PathBuf>,
+
+    /// Private key of --tls-cert (PEM)
+    #[arg(long, env = "KUBECRIER_TLS_KEY", value_name = "FILE")]
+    #[arg(help_heading = "Server")]
+    pub tls_key: Option<PathBuf>,
+
+    /// Address for /metrics and /stats, without a token [default: with /mcp, and as open]
+    #[arg(long, env = "KUBECRIER_ADMIN_ADDRESS", value_name = "IP:PORT")]
+    #[arg(help_heading = "Server", hide_short_help = true)]
+    pub admin_address: Option<String>,
 
     /// Maximum number of concurrent requests [default: 512]
     #[arg(long, env = "KUBECRIER_MAX_CONCURRENT_REQUESTS", value_name = "N")]
@@ -392,76 +430,4 @@ pub enum LogFormat {
     Plain,
     /// One JSON object per line.
     Json,
-}
-
-// === impl Settings ===
-
-impl Settings {
-    /// These settings, and those of `fallback` where these are absent.
-    #[must_use]
-    pub fn or(self, fallback: Self) -> Self {
-        Self {
-            port: self.port.or(fallback.port),
-            bind_address: self.bind_address.or(fallback.bind_address),
-            auth_token_file: self.auth_token_file.or(fallback.auth_token_file),
-            allow_unauthenticated: self
-                .allow_unauthenticated
-                .or(fallback.allow_unauthenticated),
-            max_concurrent_requests: self
-                .max_concurrent_requests
-                .or(fallback.max_concurrent_requests),
-            allowed_hosts: self.allowed_hosts.or(fallback.allowed_hosts),
-            allowed_origins: self.allowed_origins.or(fallback.allowed_origins),
-            drain_timeout_seconds: self
-                .drain_timeout_seconds
-                .or(fallback.drain_timeout_seconds),
-            session_idle_timeout: self.session_idle_timeout.or(fallback.session_idle_timeout),
-            heartbeat_interval: self.heartbeat_interval.or(fallback.heartbeat_interval),
-            max_sessions: self.max_sessions.or(fallback.max_sessions),
-            max_sessions_per_caller: self
-                .max_sessions_per_caller
-                .or(fallback.max_sessions_per_caller),
-            max_session_rate: self.max_session_rate.or(fallback.max_session_rate),
-            kubeconfig: self.kubeconfig.or(fallback.kubeconfig),
-            context: self.context.or(fallback.context),
-            request_timeout_seconds: self
-                .request_timeout_seconds
-                .or(fallback.request_timeout_seconds),
-            denied_kinds: self.denied_kinds.or(fallback.denied_kinds),
-            toolsets: self.toolsets.or(fallback.toolsets),
-            disabled_tools: self.disabled_tools.or(fallback.disabled_tools),
-            max_subscriptions_per_session: self
-                .max_subscriptions_per_session
-                .or(fallback.max_subscriptions_per_session),
-            max_subscriptions_global: self
-                .max_subscriptions_global
-                .or(fallback.max_subscriptions_global),
-            max_feed_events: self.max_feed_events.or(fallback.max_feed_events),
-            watch_renewal_seconds: self
-                .watch_renewal_seconds
-                .or(fallback.watch_renewal_seconds),
-            max_log_captures_per_cluster: self
-                .max_log_captures_per_cluster
-                .or(fallback.max_log_captures_per_cluster),
-            max_log_captures_global: self
-                .max_log_captures_global
-                .or(fallback.max_log_captures_global),
-            max_log_bytes_per_container: self
-                .max_log_bytes_per_container
-                .or(fallback.max_log_bytes_per_container),
-            max_containers_per_notification: self
-                .max_containers_per_notification
-                .or(fallback.max_containers_per_notification),
-            max_output_bytes: self.max_output_bytes.or(fallback.max_output_bytes),
-            redact: self.redact.or(fallback.redact),
-            project_root: self.project_root.or(fallback.project_root),
-            allow_register_hook: self.allow_register_hook.or(fallback.allow_register_hook),
-            project_ttl: self.project_ttl.or(fallback.project_ttl),
-            register_hook_ttl: self.register_hook_ttl.or(fallback.register_hook_ttl),
-            max_tool_processes: self.max_tool_processes.or(fallback.max_tool_processes),
-            tool_env: self.tool_env.or(fallback.tool_env),
-            log_level: self.log_level.or(fallback.log_level),
-            log_format: self.log_format.or(fallback.log_format),
-        }
-    }
 }

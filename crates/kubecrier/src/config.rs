@@ -1,5 +1,6 @@
 //! Validates flags, environment variables and the configuration file into one [`Config`].
 
+mod access;
 mod choices;
 mod environment;
 
@@ -100,12 +101,27 @@ pub enum ConfigError {
     /// The address is reachable for others, and there is no authentication.
     #[error(
         "`bind-address` is `{address}`, which others can reach, and there is no authentication\n\
-         hint: name tokens with --auth-token-file, or say --allow-unauthenticated if something in \
-         front asks"
+         hint: name tokens with --auth-token-file, or the header of a proxy that authenticates with \
+         --trusted-user-header; --allow-unauthenticated opens it to everyone"
     )]
     Unauthenticated {
         /// The address to listen on.
         address: IpAddr,
+    },
+    /// Every user of the machine could run the executables of the project.
+    #[error(
+        "`project-root` is served to every user of this machine: this system does not tell which \
+         user connects, and there is no authentication\n\
+         hint: name tokens with --auth-token-file, or say --allow-other-users"
+    )]
+    ProjectForAll,
+    /// A setting is useless without another one.
+    #[error("`{given}` needs `{missing}` as well")]
+    Incomplete {
+        /// The setting that is there.
+        given: &'static str,
+        /// The setting that is not.
+        missing: &'static str,
     },
     /// A setting has a value that is not allowed.
     #[error("{origin}`{key}` is `{value}`, but must be {expected}")]
@@ -173,6 +189,11 @@ impl Invocation {
             settings.port = Some(0);
             settings.bind_address = None;
             settings.auth_token_file = None;
+            settings.trusted_user_header = None;
+            settings.trusted_proxies = None;
+            settings.tls_cert = None;
+            settings.tls_key = None;
+            settings.admin_address = None;
         }
         let kubeconfig = match &self.command {
             Some(Command::Watch(watch)) => watch.kubeconfig.clone(),
@@ -193,6 +214,12 @@ impl TryFrom<Settings> for Config {
             bind_address,
             auth_token_file,
             allow_unauthenticated,
+            allow_other_users,
+            trusted_user_header,
+            trusted_proxies,
+            tls_cert,
+            tls_key,
+            admin_address,
             max_concurrent_requests,
             allowed_hosts,
             allowed_origins,
@@ -260,21 +287,36 @@ impl TryFrom<Settings> for Config {
                 Some(text) => heartbeat(text)?,
             },
         };
-        let unauthenticated = auth_token_file.is_none() && allow_unauthenticated != Some(true);
-        if port.is_some() && !address.is_loopback() && unauthenticated {
-            return Err(ConfigError::Unauthenticated { address });
+        let user_header = access::user_header(trusted_user_header, trusted_proxies)?;
+        let access = access::Access {
+            is_authenticated: auth_token_file.is_some() || user_header.is_some(),
+            allow_unauthenticated: allow_unauthenticated.unwrap_or_default(),
+            allow_other_users: allow_other_users.unwrap_or_default(),
+            has_project: project_root.is_some(),
+            knows_users: kubecrier_server::PEER_USERS_ARE_KNOWN,
+        };
+        let tls = access::tls(tls_cert, tls_key)?;
+        let admin = access::admin_address(admin_address)?;
+        if port.is_some() {
+            access.check(address)?;
         }
         let transport = match port {
             None => kubecrier_server::Transport::Stdio,
-            Some(port) => kubecrier_server::Transport::Http(kubecrier_server::HttpConfig {
-                listen: SocketAddr::new(address, u16::try_from(port).unwrap_or_default()),
-                allowed_hosts: allowed_hosts.unwrap_or_default(),
-                allowed_origins: allowed_origins.unwrap_or_default(),
-                sessions,
-                auth_token_file,
-                own_token: None,
-                requests_max: count(max_concurrent_requests, REQUESTS_MAX),
-            }),
+            Some(port) => {
+                kubecrier_server::Transport::Http(Box::new(kubecrier_server::HttpConfig {
+                    listen: SocketAddr::new(address, u16::try_from(port).unwrap_or_default()),
+                    allowed_hosts: allowed_hosts.unwrap_or_default(),
+                    allowed_origins: allowed_origins.unwrap_or_default(),
+                    sessions,
+                    auth_token_file,
+                    own_token: None,
+                    allow_other_users: access.allow_other_users,
+                    user_header,
+                    tls,
+                    admin,
+                    requests_max: count(max_concurrent_requests, REQUESTS_MAX),
+                }))
+            }
         };
         let captures = CaptureLimits::default();
         let redactor = Redactor::new(&redact.unwrap_or_default())?;

@@ -4,8 +4,7 @@
 mod clients;
 mod manifest;
 mod report;
-
-use std::{io, net::TcpListener, path::Path};
+mod settings;
 
 use anyhow::Result;
 use futures_util::{StreamExt, stream};
@@ -13,6 +12,7 @@ use futures_util::{StreamExt, stream};
 use self::{
     clients::SearchPaths,
     report::{Finding, Report, Section},
+    settings::check_settings,
 };
 use crate::{
     cli::{DoctorArgs, OutputFormat, Settings},
@@ -21,7 +21,6 @@ use crate::{
 };
 use kubecrier_client::{ClientError, Endpoint, Probe, Screen};
 use kubecrier_k8s::{Checkup, Cluster, Contexts, GrantedScope, Name, PermissionReview};
-use kubecrier_server::Transport;
 
 /// Contexts that are checked at once, so that unreachable clusters time out side by side.
 const CONTEXT_CONCURRENCY: usize = 64;
@@ -102,49 +101,6 @@ async fn check_connection(url: &str, endpoint: Result<Endpoint, ClientError>) ->
         findings.push(Finding::error(&error.to_string()));
     }
     Section::new(about, findings)
-}
-
-/// Checks whether a server with these settings could listen.
-fn check_settings(settings: &Settings) -> Section {
-    let mut findings = Vec::new();
-    match Config::try_from(settings.clone()).map(|config| config.transport) {
-        Err(error) => findings.push(Finding::fail(error.to_string())),
-        Ok(Transport::Stdio) => findings.push(Finding::ok(
-            "no port is set: it serves on stdio, where agents poll (events_poll); set --port for pushes",
-        )),
-        Ok(Transport::Http(http)) => {
-            let listen = http.listen;
-            findings.push(match TcpListener::bind(listen) {
-                Ok(_free) => Finding::ok(format!("{listen} is free to listen on")),
-                Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                    Finding::note(format!("{listen} is taken")).hint(format!(
-                        "if that is a kubecrier, check it with `kubecrier doctor --url http://{listen}/mcp`"
-                    ))
-                }
-                Err(error) => Finding::fail(format!("cannot listen on {listen}: {error}")),
-            });
-            if !listen.ip().is_loopback() && http.allowed_hosts.is_empty() {
-                findings.push(
-                    Finding::note("requests must name an address of loopback as their host")
-                        .hint("name the hosts that clients use with --allowed-hosts"),
-                );
-            }
-            if let Some(path) = &http.auth_token_file {
-                findings.push(check_token_file(path));
-            }
-        }
-    }
-    Section::new("settings", findings)
-}
-
-fn check_token_file(path: &Path) -> Finding {
-    match std::fs::read_to_string(path) {
-        Ok(_) => Finding::ok(format!("the token file `{}` can be read", path.display())),
-        Err(error) => Finding::fail(format!(
-            "the token file `{}` cannot be read: {error}",
-            path.display()
-        )),
-    }
 }
 
 async fn check_clusters(args: &DoctorArgs, config: Config) -> Vec<Section> {

@@ -85,13 +85,7 @@ pub async fn start(config: Config) -> Result<RunningServer> {
         server: server.clone(),
         started: Instant::now(),
     };
-    let serving = kubecrier_server::start(
-        transport,
-        server,
-        kubecrier_server::admin::router(admin),
-        &lifecycle,
-    )
-    .await?;
+    let serving = kubecrier_server::start(transport, server, admin, &lifecycle).await?;
     Ok(RunningServer {
         lifecycle,
         serving,

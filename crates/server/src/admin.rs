@@ -1,11 +1,14 @@
 //! `/healthz`, `/readyz`, `/metrics` and `/stats`: the pages for operators.
+//!
+//! The first two have no content and are for everyone. The others are for who may call the
+//! server, or have a listener of their own.
 
 use axum::{Json, Router, extract::State, http::StatusCode, response::IntoResponse, routing::get};
 use http::header::CONTENT_TYPE;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-use crate::Server;
+use crate::{Caller, Server};
 use kubecrier_core::metrics::Metrics;
 use kubecrier_k8s::Contexts;
 use kubecrier_lifecycle::{InFlight, Lifecycle};
@@ -25,13 +28,32 @@ pub struct Admin {
     pub started: tokio::time::Instant,
 }
 
-/// The four routes.
-pub fn router(admin: Admin) -> Router {
+/// Whose sessions, subscriptions and watches `/stats` shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StatsScope {
+    /// Those of all callers.
+    Everyone,
+    /// Those of the caller of the request.
+    Caller,
+}
+
+/// The pages without content.
+pub(super) fn health(admin: Admin) -> Router {
     Router::new()
         .route("/healthz", get(async || "ok\n"))
         .route("/readyz", get(readyz))
+        .with_state(admin)
+}
+
+/// The pages with content.
+pub(super) fn pages(admin: Admin, scope: StatsScope) -> Router {
+    let stats = match scope {
+        StatsScope::Everyone => get(stats),
+        StatsScope::Caller => get(stats_of_caller),
+    };
+    Router::new()
         .route("/metrics", get(metrics))
-        .route("/stats", get(stats))
+        .route("/stats", stats)
         .with_state(admin)
 }
 
@@ -72,5 +94,19 @@ async fn stats(State(admin): State<Admin>) -> Json<Value> {
         "contexts": contexts,
         "clientsConnected": admin.contexts.connected(),
         "project": admin.server.project_stats(),
+    }))
+}
+
+/// What one of several callers may know: nothing of the others, and nothing of the machine.
+async fn stats_of_caller(State(admin): State<Admin>) -> Json<Value> {
+    let caller = Caller::current();
+    let own = admin.server.usage_of(&caller);
+    Json(json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "uptimeSeconds": admin.started.elapsed().as_secs(),
+        "ready": admin.lifecycle.is_ready(),
+        "caller": caller.to_string(),
+        "sessions": own.sessions,
+        "subscriptions": own.subscriptions,
     }))
 }

@@ -1,12 +1,22 @@
 //! The caller of a request: the one module that establishes its identity.
 //!
+//! - `tokens`: the callers of a file of bearer tokens;
+//! - `trusted_user`: the callers that a proxy names in a header;
+//! - `revocation`: the end of what a caller has under way when its token is revoked.
+//!
 //! The caller travels as a task-local of the HTTP request. rmcp makes a handler inside
 //! of that request and runs it on another task, so the handler takes the caller with it
 //! when it is made.
 
+mod revocation;
 mod tokens;
+mod trusted_user;
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    hash::{Hash, Hasher},
+    sync::Arc,
+};
 
 use axum::{
     extract::{Request, State},
@@ -14,68 +24,203 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use http::{HeaderMap, StatusCode, header};
+use tokio_util::sync::CancellationToken;
 
 pub(super) use self::tokens::Tokens;
+use self::trusted_user::UserHeaderError;
+pub use self::{
+    tokens::{TokenFileError, check_token_file},
+    trusted_user::TrustedUserHeader,
+};
+use crate::{
+    log_limit::LogLimit,
+    peer::{OtherUser, Peer},
+};
 
 tokio::task_local! {
     static CALLER: Caller;
 }
 
-/// A caller, by name. Without authentication all are the same one.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Caller(Option<Arc<str>>);
+/// Stands before the name of a caller that a proxy has named. The name of a token cannot
+/// have a colon, so nobody can be both.
+const PROXY_PREFIX: &str = "user:";
 
-/// How callers are told apart.
-#[derive(Debug)]
-pub(super) enum Identity {
-    /// All callers are the same one.
-    Anonymous,
+/// A caller, by name. Without authentication all are the same one.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    name: Option<Arc<str>>,
+    /// Cancelled when the token that the caller has presented is revoked. No part of the
+    /// identity: a name with a new token is the same caller.
+    revoked: Option<CancellationToken>,
+}
+
+/// How callers are told apart. With neither, all callers are the same one.
+#[derive(Debug, Default)]
+pub(super) struct Identity {
     /// By the bearer token they present.
-    Tokens(Tokens),
+    pub(super) tokens: Option<Arc<Tokens>>,
+    /// By the header that a proxy sends.
+    pub(super) user_header: Option<TrustedUserHeader>,
+    pub(super) log_limit: LogLimit,
+}
+
+/// Why a request has no caller.
+#[derive(Debug)]
+enum Unidentified {
+    /// It presents nothing.
+    Missing { has_tokens: bool },
+    /// Its token is not known.
+    InvalidToken,
+    /// Its header is not acceptable.
+    UserHeader(UserHeaderError),
+    /// It has no token, and belongs to another user of this machine.
+    OtherUser(OtherUser),
 }
 
 // === impl Caller ===
 
 impl Caller {
     /// The caller where there is no authentication.
-    pub(crate) const ANONYMOUS: Self = Self(None);
+    pub(crate) const ANONYMOUS: Self = Self {
+        name: None,
+        revoked: None,
+    };
 
     /// The caller of the request under way.
     pub(crate) fn current() -> Self {
         CALLER.try_with(Clone::clone).unwrap_or(Self::ANONYMOUS)
     }
 
+    fn with_token(name: &str, revoked: CancellationToken) -> Self {
+        Self {
+            name: Some(name.into()),
+            revoked: Some(revoked),
+        }
+    }
+
+    fn named_by_proxy(user: &str) -> Self {
+        Self {
+            name: Some(format!("{PROXY_PREFIX}{user}").into()),
+            revoked: None,
+        }
+    }
+
     #[cfg(test)]
     pub(crate) fn named(name: &str) -> Self {
-        Self(Some(name.into()))
+        Self {
+            name: Some(name.into()),
+            revoked: None,
+        }
+    }
+
+    fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// Whether the token that was presented is not accepted any more.
+    pub(crate) fn is_revoked(&self) -> bool {
+        let revoked = self.revoked.as_ref();
+        revoked.is_some_and(CancellationToken::is_cancelled)
+    }
+
+    /// Waits until the token that was presented is revoked. Cancel-safe.
+    pub(crate) async fn revoked(&self) {
+        match &self.revoked {
+            Some(revoked) => revoked.cancelled().await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl PartialEq for Caller {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Caller {}
+
+impl Hash for Caller {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
     }
 }
 
 impl fmt::Display for Caller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0.as_deref().unwrap_or("anonymous"))
+        f.write_str(self.name().unwrap_or("anonymous"))
     }
 }
 
 // === impl Identity ===
 
 impl Identity {
-    /// Returns the caller, or the `WWW-Authenticate` challenge of the answer.
-    fn establish(&self, headers: &HeaderMap) -> Result<Caller, &'static str> {
-        let Self::Tokens(tokens) = self else {
-            return Ok(Caller::ANONYMOUS);
+    /// Whether callers have to say who they are.
+    pub(super) fn is_required(&self) -> bool {
+        self.tokens.is_some() || self.user_header.is_some()
+    }
+
+    /// The caller of a request that came from a peer.
+    fn establish(&self, peer: Option<&Peer>, headers: &HeaderMap) -> Result<Caller, Unidentified> {
+        let Self {
+            tokens,
+            user_header,
+            ..
+        } = self;
+        let from = peer.map(|peer| peer.address);
+        // Everything but a token says nothing about another user of the same machine.
+        let without_token = |caller| match peer.and_then(|peer| peer.other_user) {
+            None => Ok(caller),
+            Some(other) => Err(Unidentified::OtherUser(other)),
         };
-        let Some(given) = headers.get(header::AUTHORIZATION) else {
-            return Err("Bearer realm=\"kubecrier\"");
+        if let Some(trusted) = user_header
+            && let Some(user) = trusted
+                .user(from, headers)
+                .map_err(Unidentified::UserHeader)?
+        {
+            return without_token(Caller::named_by_proxy(user));
+        }
+        match (tokens, headers.get(header::AUTHORIZATION)) {
+            (Some(tokens), Some(given)) => {
+                let text = given.to_str().unwrap_or_default();
+                text.split_once(' ')
+                    .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
+                    .and_then(|(_, token)| tokens.caller_of(token.trim()))
+                    .ok_or(Unidentified::InvalidToken)
+            }
+            (None, _) if !self.is_required() => without_token(Caller::ANONYMOUS),
+            (tokens, _) => Err(Unidentified::Missing {
+                has_tokens: tokens.is_some(),
+            }),
+        }
+    }
+}
+
+// === impl Unidentified ===
+
+impl IntoResponse for Unidentified {
+    fn into_response(self) -> Response {
+        const REALM: &str = "Bearer realm=\"kubecrier\"";
+        const INVALID: &str = "Bearer realm=\"kubecrier\", error=\"invalid_token\"";
+        const PRESENT: &str =
+            "present a token of --auth-token-file as `Authorization: Bearer TOKEN`\n";
+        const PROXY: &str = "call through the proxy that authenticates (--trusted-user-header)\n";
+        let challenge = |challenge: &'static str, text: &'static str| {
+            let head = [(header::WWW_AUTHENTICATE, challenge)];
+            (StatusCode::UNAUTHORIZED, head, text).into_response()
         };
-        let text = given.to_str().unwrap_or_default();
-        let known = text
-            .split_once(' ')
-            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
-            .and_then(|(_, token)| tokens.name_of(token.trim()));
-        match known {
-            Some(name) => Ok(Caller(Some(name))),
-            None => Err("Bearer realm=\"kubecrier\", error=\"invalid_token\""),
+        match self {
+            Self::Missing { has_tokens: true } => challenge(REALM, PRESENT),
+            Self::Missing { has_tokens: false } => challenge(REALM, PROXY),
+            Self::InvalidToken => challenge(INVALID, PRESENT),
+            Self::OtherUser(other) => other.into_response(),
+            Self::UserHeader(error) => {
+                let status = match &error {
+                    UserHeaderError::NotFromProxy { .. } => StatusCode::FORBIDDEN,
+                    UserHeaderError::Invalid { .. } => StatusCode::BAD_REQUEST,
+                };
+                (status, format!("{error}\n")).into_response()
+            }
         }
     }
 }
@@ -86,23 +231,32 @@ pub(super) async fn identify(
     request: Request,
     next: Next,
 ) -> Response {
-    match identity.establish(request.headers()) {
-        Ok(caller) => CALLER.scope(caller, next.run(request)).await,
-        Err(challenge) => {
-            let text = "present a token of --auth-token-file as `Authorization: Bearer TOKEN`\n";
-            (
-                StatusCode::UNAUTHORIZED,
-                [(header::WWW_AUTHENTICATE, challenge)],
-                text,
-            )
-                .into_response()
+    let peer = request.extensions().get::<Peer>();
+    match identity.establish(peer, request.headers()) {
+        Ok(caller) => {
+            let revoked = caller.revoked.clone();
+            let answering = CALLER.scope(caller, next.run(request));
+            match revoked {
+                None => answering.await,
+                Some(revoked) => revocation::until_revoked(&revoked, answering)
+                    .await
+                    .unwrap_or_else(|| Unidentified::InvalidToken.into_response()),
+            }
+        }
+        Err(unidentified) => {
+            if let Unidentified::UserHeader(error) = &unidentified
+                && identity.log_limit.allows()
+            {
+                tracing::warn!(%error, "request refused");
+            }
+            unidentified.into_response()
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
+    use http::{HeaderName, HeaderValue};
     use proptest::prelude::*;
 
     use super::*;
@@ -135,18 +289,113 @@ mod tests {
         prop_oneof![1 => anything, 3 => close]
     }
 
+    fn tokens() -> Arc<Tokens> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), FILE).unwrap();
+        Arc::new(Tokens::read(file.path()).unwrap().0)
+    }
+
+    fn user_header() -> TrustedUserHeader {
+        TrustedUserHeader {
+            header: HeaderName::from_static("x-user"),
+            proxies: vec!["10.0.0.0/8".parse().unwrap()],
+        }
+    }
+
     proptest! {
         #[test]
         fn fuzz_no_header_but_the_right_one_is_a_caller((bytes, expected) in authorization()) {
-            let file = tempfile::NamedTempFile::new().unwrap();
-            std::fs::write(file.path(), FILE).unwrap();
-            let identity = Identity::Tokens(Tokens::read(file.path()).unwrap());
+            let identity = Identity { tokens: Some(tokens()), ..Identity::default() };
             let mut headers = HeaderMap::new();
             if let Ok(value) = HeaderValue::from_bytes(&bytes) {
                 headers.insert(header::AUTHORIZATION, value);
             }
-            let caller = identity.establish(&headers).ok();
+            let caller = identity.establish(None, &headers).ok();
             prop_assert_eq!(caller, expected.map(Caller::named));
         }
+
+        #[test]
+        fn fuzz_a_name_of_the_proxy_is_no_name_of_a_token(
+            name in prop_oneof!["(ann|bob)", "[a-z:]{1,8}"],
+        ) {
+            let identity = Identity { tokens: Some(tokens()), user_header: Some(user_header()), ..Identity::default() };
+            let mut headers = HeaderMap::new();
+            headers.insert("x-user", HeaderValue::from_str(&name).unwrap());
+            let proxy = Peer::at([10, 0, 0, 1].into());
+            let caller = identity.establish(Some(&proxy), &headers).unwrap();
+            prop_assert_eq!(caller.to_string(), format!("user:{name}"));
+            for token in ["ann", "bob"] {
+                prop_assert_ne!(&caller, &Caller::named(token));
+            }
+        }
+    }
+
+    /// The name of the caller, or the status of the answer.
+    fn status(identity: &Identity, peer: Peer, headers: &[(&'static str, &str)]) -> String {
+        let headers = headers.iter().map(|(name, value)| {
+            let name = HeaderName::from_static(name);
+            (name, HeaderValue::from_str(value).unwrap())
+        });
+        match identity.establish(Some(&peer), &headers.collect()) {
+            Ok(caller) => caller.to_string(),
+            Err(error) => error.into_response().status().as_str().to_owned(),
+        }
+    }
+
+    #[test]
+    fn another_user_of_the_machine_needs_a_token() {
+        let (same, other) = (Peer::at([10, 1, 2, 3].into()), Peer::of_other_user());
+        let user = ("x-user", "ann");
+        let token = ("authorization", "Bearer 0123456789abcdef-bob");
+        let neither = Identity::default();
+        assert_eq!(status(&neither, same, &[]), "anonymous");
+        assert_eq!(status(&neither, other, &[]), "403");
+        assert_eq!(status(&neither, other, &[user, token]), "403");
+        let both = Identity {
+            tokens: Some(tokens()),
+            user_header: Some(user_header()),
+            ..Identity::default()
+        };
+        assert_eq!(status(&both, same, &[user]), "user:ann");
+        assert_eq!(
+            status(&both, other, &[user]),
+            "403",
+            "anyone can write a header"
+        );
+        assert_eq!(status(&both, other, &[token]), "bob");
+        assert_eq!(status(&both, other, &[]), "401");
+    }
+
+    #[test]
+    fn who_comes_past_the_proxy_needs_a_token() {
+        let (proxy, other) = (
+            Peer::at([10, 1, 2, 3].into()),
+            Peer::at([192, 0, 2, 1].into()),
+        );
+        let user = ("x-user", "ann");
+        let token = ("authorization", "Bearer 0123456789abcdef-bob");
+        let wrong = ("authorization", "Bearer 0123456789abcdef-eve");
+        let only = Identity {
+            user_header: Some(user_header()),
+            ..Identity::default()
+        };
+        assert_eq!(status(&only, proxy, &[user]), "user:ann");
+        assert_eq!(status(&only, proxy, &[]), "401");
+        assert_eq!(status(&only, proxy, &[token]), "401");
+        assert_eq!(status(&only, other, &[]), "401");
+        assert_eq!(status(&only, other, &[user]), "403");
+        let both = Identity {
+            tokens: Some(tokens()),
+            user_header: Some(user_header()),
+            ..Identity::default()
+        };
+        assert_eq!(status(&both, proxy, &[user, wrong]), "user:ann");
+        assert_eq!(status(&both, proxy, &[token]), "bob");
+        assert_eq!(status(&both, proxy, &[]), "401");
+        assert_eq!(status(&both, other, &[token]), "bob");
+        assert_eq!(status(&both, other, &[wrong]), "401");
+        assert_eq!(status(&both, other, &[user, token]), "403");
+        let neither = Identity::default();
+        assert_eq!(status(&neither, other, &[user, wrong]), "anonymous");
     }
 }

@@ -1,21 +1,35 @@
 //! Serving HTTP/1.1: sockets that notice a dead peer, clients that must be quick
 //! with their headers, and an end that lets answers out.
+//!
+//! A connection passes, in this order: the lookup of its peer, TLS, and then its requests,
+//! each with the [`Peer`] as an extension.
 
 use std::{io, time::Duration};
 
 use axum::Router;
-use hyper::server::conn::http1;
+use hyper::{
+    Request,
+    body::Incoming,
+    server::conn::http1,
+    service::{Service, service_fn},
+};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
-    server::graceful::GracefulShutdown,
+    server::graceful::{GracefulShutdown, Watcher},
     service::TowerToHyperService,
 };
 use rustix::net::sockopt;
 use tokio::{
+    io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
     task::JoinSet,
 };
 use tokio_util::sync::CancellationToken;
+
+use super::{
+    peer::{Peer, PeerPolicy},
+    tls::Certificate,
+};
 
 /// The deadline for headers. It also ends a connection that stays idle between two
 /// requests.
@@ -31,9 +45,33 @@ const SEND_BUFFER_BYTES: usize = 64 * 1024;
 /// The kernel is out of something; it has it again in a moment.
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
+/// A port, and what a connection to it must pass.
+pub(super) struct Listener {
+    pub(super) socket: TcpListener,
+    /// Whose connections are served.
+    pub(super) peers: PeerPolicy,
+    /// The certificate; without one, connections are in clear text.
+    pub(super) certificate: Option<Certificate>,
+}
+
+/// A connection that was accepted.
+struct Connection {
+    stream: TcpStream,
+    peers: PeerPolicy,
+    certificate: Option<Certificate>,
+    router: Router,
+    watcher: Watcher,
+    stop: CancellationToken,
+}
+
 /// Serves until `stop`, then until the last connection has closed.
-pub(super) async fn serve(listener: TcpListener, router: Router, stop: CancellationToken) {
-    if let Err(error) = sockopt::set_socket_send_buffer_size(&listener, SEND_BUFFER_BYTES) {
+pub(super) async fn serve(listener: Listener, router: Router, stop: CancellationToken) {
+    let Listener {
+        socket,
+        peers,
+        certificate,
+    } = listener;
+    if let Err(error) = sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER_BYTES) {
         tracing::debug!(%error, "cannot set the send buffer");
     }
     let graceful = GracefulShutdown::new();
@@ -43,7 +81,7 @@ pub(super) async fn serve(listener: TcpListener, router: Router, stop: Cancellat
             () = stop.cancelled() => break,
             // Ended connections are removed as they end.
             Some(_ended) = connections.join_next() => continue,
-            accepted = listener.accept() => accepted,
+            accepted = socket.accept() => accepted,
         };
         let stream = match accepted {
             Ok((stream, _peer)) => stream,
@@ -55,22 +93,67 @@ pub(super) async fn serve(listener: TcpListener, router: Router, stop: Cancellat
                 continue;
             }
         };
-        prepare(&stream);
-        let service = TowerToHyperService::new(router.clone());
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(HEADERS_WITHIN)
-            .serve_connection(TokioIo::new(stream), service);
-        let watched = graceful.watch(connection);
+        let connection = Connection {
+            stream,
+            peers: peers.clone(),
+            certificate: certificate.clone(),
+            router: router.clone(),
+            watcher: graceful.watcher(),
+            stop: stop.clone(),
+        };
         connections.spawn(async move {
-            if let Err(error) = watched.await {
+            if let Err(error) = connection.run().await {
                 tracing::debug!(%error, "connection ended");
             }
         });
     }
-    drop(listener);
+    drop(socket);
     graceful.shutdown().await;
     while connections.join_next().await.is_some() {}
+}
+
+// === impl Connection ===
+
+impl Connection {
+    async fn run(self) -> io::Result<()> {
+        let Self {
+            stream,
+            peers,
+            certificate,
+            router,
+            watcher,
+            stop,
+        } = self;
+        prepare(&stream);
+        let peer = peers.identify(&stream).await?;
+        let Some(certificate) = certificate else {
+            return serve_requests(stream, peer, router, watcher).await;
+        };
+        // A stop does not wait for who has not said anything yet.
+        let accepted = stop.run_until_cancelled(certificate.accept(stream)).await;
+        match accepted {
+            Some(stream) => serve_requests(stream?, peer, router, watcher).await,
+            None => Ok(()),
+        }
+    }
+}
+
+async fn serve_requests(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    peer: Peer,
+    router: Router,
+    watcher: Watcher,
+) -> io::Result<()> {
+    let router = TowerToHyperService::new(router);
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(peer);
+        router.call(request)
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADERS_WITHIN)
+        .serve_connection(TokioIo::new(stream), service);
+    watcher.watch(connection).await.map_err(io::Error::other)
 }
 
 fn prepare(stream: &TcpStream) {

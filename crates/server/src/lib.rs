@@ -4,12 +4,14 @@
 //!
 //! ```text
 //!  http ─▶ origin ─▶ caller ─▶ body ─▶ exchange ─▶ sessions::limiter ─▶ rmcp ─▶ server::Handler
-//!  sockets Host and  tokens    size,   counted     caps                        ├▶ tools, project
-//!          Origin              JSON    to its end                              ├▶ resources
+//!  peer,   Host and  token,    size,   counted     caps                        ├▶ tools, project
+//!  tls     Origin    header    JSON    to its end                              ├▶ resources
 //!                                                                              └▶ prompts
 //! ```
 //!
-//! - `transport` wires stdio and HTTP; `admin` has the pages for operators;
+//! - `transport` wires stdio and HTTP; `admin` has the pages for operators; `peer` knows
+//!   whose a connection is; `file_poll` reads certificate and tokens again when they change;
+//!   `log_limit` bounds what refusals write into the log;
 //! - `server` is what rmcp calls; `capabilities` is what it declares; `list_changes`
 //!   notifies of changed lists; `reporter` reports progress and logs of a request;
 //! - `tools` are the built-in tools, `tool_filter` is the operator's choice of them,
@@ -25,12 +27,15 @@ mod body;
 mod caller;
 mod capabilities;
 mod exchange;
+mod file_poll;
 #[cfg(feature = "conformance-fixtures")]
 mod fixtures;
 mod http;
 mod list_changes;
+mod log_limit;
 mod origin;
 mod output;
+mod peer;
 mod project;
 mod prompts;
 mod reporter;
@@ -40,14 +45,16 @@ mod server;
 mod sessions;
 mod subscriptions;
 mod table;
+mod tls;
 mod tool_filter;
 mod tool_provider;
 mod tools;
 mod transport;
 
 pub use self::{
-    caller::Caller,
+    caller::{Caller, TokenFileError, TrustedUserHeader, check_token_file},
     output::{Output, ToolError},
+    peer::PEER_USERS_ARE_KNOWN,
     resources::{
         CheckFuture, CompletionFuture, CompletionRequest, FollowGuard, ProtocolEra, ReadFuture,
         Requester, ResourceError, ResourceProvider, UpdatePublisher,
@@ -55,6 +62,7 @@ pub use self::{
     server::{Server, Setup, SubscriptionStats, ToolLimits},
     sessions::SessionLimits,
     subscriptions::SubscriptionSettings,
+    tls::{TlsFileError, TlsFiles},
     tool_filter::{InvalidToolFilter, ToolFilter},
     transport::{HttpConfig, ListenError, Serving, Transport, start},
 };

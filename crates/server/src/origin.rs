@@ -2,7 +2,8 @@
 //!
 //! A page in a browser can send requests to any address, with the name of its own site
 //! in Host (after rebinding that name to 127.0.0.1) or in Origin. Both are checked, for
-//! every method.
+//! every method. The address that a connection has reached is always welcome as Host: a
+//! name can be rebound, an address cannot.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -13,6 +14,8 @@ use axum::{
 };
 use http::{HeaderMap, StatusCode, Uri, header, uri::Authority};
 
+use crate::{log_limit::LogLimit, peer::Peer};
+
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
 /// The hosts and origins that are welcome.
@@ -20,34 +23,31 @@ const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 pub(super) struct OriginPolicy {
     hosts: Vec<String>,
     origins: Vec<String>,
+    log_limit: LogLimit,
 }
 
 // === impl OriginPolicy ===
 
 impl OriginPolicy {
-    /// Loopback, the address that is listened on, and what is named besides: `host` or `host:port`, and
-    /// `scheme://host` or `scheme://host:port`.
-    pub(super) fn new(bound: IpAddr, hosts: &[String], origins: &[String]) -> Self {
-        let bound = match bound {
-            IpAddr::V4(address) => address.to_string(),
-            IpAddr::V6(address) => format!("[{address}]"),
-        };
+    /// Loopback, and what is named besides: `host` or `host:port`, and `scheme://host` or
+    /// `scheme://host:port`.
+    pub(super) fn new(hosts: &[String], origins: &[String]) -> Self {
         let loopback = LOOPBACK.iter().map(ToString::to_string);
         let pages = LOOPBACK
             .iter()
             .flat_map(|host| [format!("http://{host}"), format!("https://{host}")]);
         Self {
             hosts: loopback
-                .chain([bound])
                 .chain(hosts.iter().map(|host| host.to_lowercase()))
                 .collect(),
             origins: pages
                 .chain(origins.iter().map(|origin| origin.to_lowercase()))
                 .collect(),
+            log_limit: LogLimit::default(),
         }
     }
 
-    fn refuses(&self, uri: &Uri, headers: &HeaderMap) -> Option<String> {
+    fn refuses(&self, reached: Option<IpAddr>, uri: &Uri, headers: &HeaderMap) -> Option<String> {
         let host = match headers.get(header::HOST) {
             Some(host) => host
                 .to_str()
@@ -58,7 +58,8 @@ impl OriginPolicy {
         let Some(host) = host else {
             return Some("the request names no host".to_owned());
         };
-        if !self.hosts.iter().any(|known| admits(known, &host, None)) {
+        let is_reached = || reached.is_some_and(|reached| ip(&host) == Some(reached));
+        if !self.hosts.iter().any(|known| admits(known, &host, None)) && !is_reached() {
             return Some(format!(
                 "host `{host}` is not allowed; name it with --allowed-hosts"
             ));
@@ -108,16 +109,29 @@ fn admits(known: &str, given: &Authority, usual_port: Option<u16>) -> bool {
             .is_none_or(|port| Some(port) == given.port_u16().or(usual_port))
 }
 
+/// The address that an authority is, if it is one and not a name.
+fn ip(authority: &Authority) -> Option<IpAddr> {
+    let host = authority.host();
+    let bare = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'));
+    let ip: IpAddr = bare.unwrap_or(host).parse().ok()?;
+    Some(ip.to_canonical())
+}
+
 /// Middleware: turns strangers away.
 pub(super) async fn check(
     State(guard): State<Arc<OriginPolicy>>,
     request: Request,
     next: Next,
 ) -> Response {
-    match guard.refuses(request.uri(), request.headers()) {
+    let reached = request.extensions().get::<Peer>().map(|peer| peer.reached);
+    match guard.refuses(reached, request.uri(), request.headers()) {
         None => next.run(request).await,
         Some(why) => {
-            tracing::warn!(why, "request turned away");
+            if guard.log_limit.allows() {
+                tracing::warn!(why, "request turned away");
+            }
             (StatusCode::FORBIDDEN, format!("{why}\n")).into_response()
         }
     }
@@ -131,7 +145,6 @@ mod tests {
 
     fn check(host: Option<&str>, origin: Option<&str>, welcome: bool) {
         let guard = OriginPolicy::new(
-            [192, 0, 2, 7].into(),
             &["mcp.example".to_owned(), "other.example:8443".to_owned()],
             &[
                 "https://ui.example".to_owned(),
@@ -145,7 +158,11 @@ mod tests {
         if let Some(origin) = origin {
             headers.insert(header::ORIGIN, origin.parse().unwrap());
         }
-        let refused = guard.refuses(&"/mcp".parse().unwrap(), &headers);
+        let refused = guard.refuses(
+            Some([192, 0, 2, 7].into()),
+            &"/mcp".parse().unwrap(),
+            &headers,
+        );
         assert_eq!(
             refused.is_none(),
             welcome,
@@ -161,6 +178,8 @@ mod tests {
         check(Some("[::1]:8080"), None, true);
         check(Some("mcp.example:80"), None, true);
         check(Some("192.0.2.7:8080"), None, true);
+        check(Some("192.0.2.8:8080"), None, false);
+        check(Some("192.0.2.7.evil.example"), None, false);
         check(Some("other.example:8443"), None, true);
         check(Some("other.example:80"), None, false);
         check(Some("evil.example"), None, false);
@@ -195,12 +214,12 @@ mod tests {
             ],
             origin in "(https?|file)?:?/{0,3}[a-z.@]{0,4}(localhost)?[.a-z@:0-9]{0,8}",
         ) {
-            let guard = OriginPolicy::new([127, 0, 0, 1].into(), &[], &[]);
+            let guard = OriginPolicy::new(&[], &[]);
             let mut headers = HeaderMap::new();
             if let Ok(host) = http::HeaderValue::from_bytes(&host) {
                 headers.insert(header::HOST, host);
             }
-            let welcome = guard.refuses(&Uri::from_static("/mcp"), &headers).is_none();
+            let welcome = guard.refuses(None, &Uri::from_static("/mcp"), &headers).is_none();
             let plain = ["localhost", "127.0.0.1", "[::1]"];
             let text = String::from_utf8_lossy(&host).to_lowercase();
             let (_, name) = text.rsplit_once('@').unwrap_or(("", &text));

@@ -240,6 +240,11 @@ impl Subscriptions {
         if let Some(session) = &requester.session {
             self.end_with(session, &owner);
         }
+        if requester.caller.is_revoked() {
+            // The token was revoked while the watch was being started.
+            self.inner.ledger.end(&owner, one.id().as_str());
+            return Err(ToolError::NotFound("the token is revoked".to_owned()));
+        }
         Ok(CreatedSubscription {
             subscription: one,
             warnings,
@@ -262,6 +267,21 @@ impl Subscriptions {
             // run.
             self.inner.ledger.end_owner(owner);
         }
+    }
+
+    /// The number of subscriptions of a caller; `is_own` knows its sessions.
+    pub(super) fn count_of(&self, caller: &Caller, is_own: impl Fn(&str) -> bool) -> usize {
+        let own = |owner: &Owner| match owner {
+            Owner::Session(id) => is_own(id),
+            Owner::Caller(other) => **other == *name(caller),
+        };
+        let all = self.inner.ledger.all();
+        all.iter().filter(|(owner, _)| own(owner)).count()
+    }
+
+    /// Ends what a caller has subscribed to without a session.
+    pub(super) fn end_caller(&self, caller: &Caller) {
+        self.inner.ledger.end_owner(&Owner::Caller(name(caller)));
     }
 
     /// One of the requester's own subscriptions.

@@ -1,5 +1,7 @@
 //! The transports: stdio, or Streamable HTTP at `/mcp`.
 
+mod exposure;
+
 use std::{io, net::SocketAddr, path::PathBuf, sync::Arc};
 
 use anyhow::{Context, Result};
@@ -16,12 +18,18 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    admin::{self, Admin, StatsScope},
     body::{self, RequestLimit},
-    caller::{self, Identity, Tokens},
-    exchange, http, list_changes,
+    caller::{self, Identity, Tokens, TrustedUserHeader},
+    exchange,
+    file_poll::FilePoll,
+    http::{self, Listener},
+    list_changes,
+    log_limit::LogLimit,
     origin::{self, OriginPolicy},
     server::{Handler, Server},
     sessions::{self, SessionLimits, Sessions},
+    tls::{Certificate, TlsFiles},
 };
 use kubecrier_lifecycle::Lifecycle;
 
@@ -31,7 +39,7 @@ pub enum Transport {
     /// The client is the parent process.
     Stdio,
     /// Clients connect to a port.
-    Http(HttpConfig),
+    Http(Box<HttpConfig>),
 }
 
 /// Settings of the HTTP transport.
@@ -49,6 +57,14 @@ pub struct HttpConfig {
     pub auth_token_file: Option<PathBuf>,
     /// The one token of the one client that has started this server for itself.
     pub own_token: Option<String>,
+    /// Whether other users of this machine are served on loopback without a token.
+    pub allow_other_users: bool,
+    /// The header in which a proxy names the caller.
+    pub user_header: Option<TrustedUserHeader>,
+    /// The certificate; without it, connections are in clear text.
+    pub tls: Option<TlsFiles>,
+    /// Where `/metrics` and `/stats` are served instead, without authentication.
+    pub admin: Option<SocketAddr>,
     /// Requests that are worked on at once.
     pub requests_max: usize,
 }
@@ -59,7 +75,7 @@ pub struct HttpConfig {
 pub struct ListenError {
     address: SocketAddr,
     error: io::Error,
-    hint: &'static str,
+    hint: String,
 }
 
 /// A transport that has been started.
@@ -93,7 +109,7 @@ impl Serving {
 pub async fn start(
     transport: Transport,
     server: Server,
-    admin: Router,
+    admin: Admin,
     lifecycle: &Lifecycle,
 ) -> Result<Serving> {
     match transport {
@@ -138,15 +154,21 @@ fn start_stdio(server: &Server, lifecycle: &Lifecycle) -> Serving {
 async fn start_http(
     config: &HttpConfig,
     server: &Server,
-    admin: Router,
+    pages: Admin,
     lifecycle: &Lifecycle,
 ) -> Result<Serving> {
     let ready = lifecycle.readiness_gate();
     let mut serving = Serving::default();
-    let listener = TcpListener::bind(config.listen)
-        .await
-        .map_err(|error| ListenError::new(config, error))?;
-    let address = listener
+    let (identity, token_poll) = identity(config)?;
+    let (certificate, certificate_poll) = match &config.tls {
+        None => (None, None),
+        Some(files) => {
+            let (certificate, poll) = Certificate::read(files)?;
+            (Some(certificate), Some(poll))
+        }
+    };
+    let socket = bind(config.listen, "--port", "--bind-address").await?;
+    let address = socket
         .local_addr()
         .context("cannot tell the listener's address")?;
     serving.address = Some(address);
@@ -157,29 +179,78 @@ async fn start_http(
     ));
     let handler = server.handler_for_sessions(Arc::clone(&sessions));
     spawn_tasks(server, &serving.close, lifecycle);
+    if let (Some(tokens), Some(poll)) = (identity.tokens.clone(), token_poll) {
+        let (server, sessions) = (server.clone(), Arc::clone(&sessions));
+        let on_change = move |contents| {
+            let revoked = tokens.replace(contents);
+            sessions.end_revoked();
+            for caller in &revoked {
+                server.subscriptions().end_caller(caller);
+            }
+        };
+        lifecycle.spawn("tokens", poll.run(serving.close.clone(), on_change));
+    }
+    if let (Some(certificate), Some(poll)) = (certificate.clone(), certificate_poll) {
+        let on_change = move |contents| certificate.replace(contents);
+        lifecycle.spawn("certificate", poll.run(serving.close.clone(), on_change));
+    }
     let origins = Arc::new(OriginPolicy::new(
-        address.ip(),
         &config.allowed_hosts,
         &config.allowed_origins,
     ));
-    // Context names and counters are nothing for a web page either.
-    let identity = Arc::new(match (&config.own_token, &config.auth_token_file) {
-        (Some(token), _) => Identity::Tokens(Tokens::single(token)),
-        (None, Some(path)) => Identity::Tokens(Tokens::read(path)?),
-        (None, None) => Identity::Anonymous,
-    });
-    let limit = Arc::new(RequestLimit::new(config.requests_max));
-    let router = mcp_router(handler, &sessions, &serving.close, lifecycle)
-        .layer(middleware::from_fn_with_state(limit, body::check))
-        .layer(middleware::from_fn_with_state(identity, caller::identify))
-        .merge(admin)
-        .layer(middleware::from_fn_with_state(origins, origin::check));
-    if address.ip().is_unspecified() && config.allowed_hosts.is_empty() {
-        tracing::warn!(
-            "requests must name this host by an address of loopback; name others with \
-             --allowed-hosts"
+    if let Some(listen) = config.admin {
+        let socket = bind(listen, "--admin-address", "--admin-address").await?;
+        let address = socket.local_addr().unwrap_or(listen);
+        // The operator has chosen the address: nobody else is asked who they are.
+        let router = admin::pages(pages.clone(), StatsScope::Everyone)
+            .layer(middleware::from_fn_with_state(
+                Arc::new(Identity::default()),
+                caller::identify,
+            ))
+            .merge(admin::health(pages.clone()))
+            .layer(middleware::from_fn_with_state(
+                Arc::clone(&origins),
+                origin::check,
+            ));
+        let listener = Listener {
+            socket,
+            peers: exposure::peers(config, address, &Identity::default()),
+            certificate: certificate.clone(),
+        };
+        let scheme = scheme(certificate.as_ref());
+        tracing::info!(url = %format_args!("{scheme}://{address}/metrics"), "serving pages for operators");
+        lifecycle.spawn(
+            "admin",
+            http::serve(listener, router, lifecycle.draining().clone()),
         );
     }
+    for warning in exposure::warnings(config, address, &identity) {
+        tracing::warn!("{warning}");
+    }
+    let listener = Listener {
+        socket,
+        peers: exposure::peers(config, address, &identity),
+        certificate,
+    };
+    let limit = Arc::new(RequestLimit::new(config.requests_max));
+    let scope = if identity.is_required() {
+        StatsScope::Caller
+    } else {
+        StatsScope::Everyone
+    };
+    let mut router = mcp_router(handler, &sessions, &serving.close, lifecycle)
+        .layer(middleware::from_fn_with_state(limit, body::check));
+    if config.admin.is_none() {
+        router = router.merge(admin::pages(pages.clone(), scope));
+    }
+    // Context names and counters are nothing for a web page either.
+    let router = router
+        .layer(middleware::from_fn_with_state(
+            Arc::new(identity),
+            caller::identify,
+        ))
+        .merge(admin::health(pages))
+        .layer(middleware::from_fn_with_state(origins, origin::check));
     let close = serving.close.clone();
     let heartbeats = Arc::clone(&sessions);
     lifecycle.spawn("sessions", async move {
@@ -192,9 +263,10 @@ async fn start_http(
     });
     let draining = lifecycle.draining().clone();
     let ended = serving.ended.clone();
+    let scheme = scheme(listener.certificate.as_ref());
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
-        url = %format_args!("http://{address}/mcp"),
+        url = %format_args!("{scheme}://{address}/mcp"),
         "serving MCP over HTTP"
     );
     drop(ready);
@@ -203,6 +275,55 @@ async fn start_http(
         ended.cancel();
     });
     Ok(serving)
+}
+
+/// How callers are told apart, and the file of tokens to poll.
+fn identity(config: &HttpConfig) -> Result<(Identity, Option<FilePoll>)> {
+    let (tokens, poll) = match (&config.own_token, &config.auth_token_file) {
+        (Some(token), _) => (Some(Tokens::single(token)), None),
+        (None, Some(path)) => {
+            let (tokens, poll) = Tokens::read(path)?;
+            (Some(tokens), Some(poll))
+        }
+        (None, None) => (None, None),
+    };
+    let identity = Identity {
+        tokens: tokens.map(Arc::new),
+        user_header: config.user_header.clone(),
+        log_limit: LogLimit::default(),
+    };
+    Ok((identity, poll))
+}
+
+fn scheme(certificate: Option<&Certificate>) -> &'static str {
+    certificate.map_or("http", |_| "https")
+}
+
+async fn bind(
+    address: SocketAddr,
+    port_flag: &'static str,
+    address_flag: &'static str,
+) -> Result<TcpListener, ListenError> {
+    let bound = TcpListener::bind(address).await;
+    bound.map_err(|error| {
+        let hint = match error.kind() {
+            io::ErrorKind::AddrInUse => {
+                format!("\nhint: another program has the port; choose one with {port_flag}")
+            }
+            io::ErrorKind::PermissionDenied => {
+                "\nhint: ports below 1024 need privileges".to_owned()
+            }
+            io::ErrorKind::AddrNotAvailable => {
+                format!("\nhint: {address_flag} must be an address of this host")
+            }
+            _ => String::new(),
+        };
+        ListenError {
+            address,
+            error,
+            hint,
+        }
+    })
 }
 
 /// `/mcp`: rmcp serves the requests, `sessions` the stream and the end of a session.
@@ -258,24 +379,6 @@ fn spawn_tasks(server: &Server, close: &CancellationToken, lifecycle: &Lifecycle
 // === impl ListenError ===
 
 impl ListenError {
-    fn new(config: &HttpConfig, error: io::Error) -> Self {
-        let hint = match error.kind() {
-            io::ErrorKind::AddrInUse => {
-                "\nhint: another program has the port; choose one with --port"
-            }
-            io::ErrorKind::PermissionDenied => "\nhint: ports below 1024 need privileges",
-            io::ErrorKind::AddrNotAvailable => {
-                "\nhint: --bind-address must be an address of this host"
-            }
-            _ => "",
-        };
-        Self {
-            address: config.listen,
-            error,
-            hint,
-        }
-    }
-
     /// Whether another program listens on the port.
     pub fn is_address_in_use(&self) -> bool {
         self.error.kind() == io::ErrorKind::AddrInUse

@@ -52,13 +52,13 @@ pub(super) async fn start() -> Result<(SocketAddr, Ours)> {
         captures: config.captures,
         project: None,
     });
-    let pages = admin::router(admin::Admin {
+    let pages = admin::Admin {
         lifecycle: lifecycle.clone(),
         metrics,
         contexts,
         server: server.clone(),
         started: Instant::now(),
-    });
+    };
     let serving =
         kubecrier_server::start(config.transport, server.clone(), pages, &lifecycle).await?;
     let address = serving.address().context("HTTP has an address")?;

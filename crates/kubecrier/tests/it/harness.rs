@@ -6,6 +6,7 @@ mod frames;
 mod kubeconfigs;
 mod project;
 mod proxy;
+mod signed;
 mod stream;
 mod subscriber;
 mod terminal;
@@ -197,11 +198,12 @@ impl Http {
         Self { server, client }
     }
 
-    fn launch(command: &mut Command) -> (Server, String) {
+    /// Starts a server; the second is its URL without the path.
+    pub(crate) fn launch(command: &mut Command) -> (Server, String) {
         let server = Server::start(command.args(["--port", "0"]).stdin(Stdio::null()));
         let line = server.wait_for("serving MCP over HTTP");
         // The log line may be text or JSON.
-        let url = &line[line.find("http://").unwrap()..];
+        let url = &line[line.find("http").unwrap()..];
         let base = url.split("/mcp").next().unwrap().to_owned();
         (server, base)
     }

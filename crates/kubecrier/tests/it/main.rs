@@ -21,6 +21,7 @@ mod harness;
 #[cfg(feature = "conformance-fixtures")]
 mod inspector;
 mod liveness;
+mod other_users;
 mod pod_status;
 mod protocol;
 mod read_only;
@@ -36,7 +37,10 @@ mod shutdown;
 mod stalled;
 mod subscriptions;
 mod subscriptions_of_others;
+mod tls;
+mod tokens;
 mod tools;
+mod trusted_proxies;
 mod upstream;
 mod watches;
 mod watching;

@@ -1,43 +1,53 @@
 //! Named bearer tokens in a file, one a line: `name:token`.
+//!
+//! What the file says is what counts, also while the server runs: a name that is removed,
+//! or whose token changes, may not call any more, and everything that it has open ends. A
+//! line that cannot be read gives nobody access, and neither does a file that is empty or
+//! gone.
 
 use std::{
-    fs, io,
+    collections::HashMap,
+    io,
     path::{Path, PathBuf},
-    sync::Arc,
-    time::SystemTime,
 };
 
-use parking_lot::Mutex;
+use parking_lot::RwLock;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
+use tokio_util::sync::CancellationToken;
+
+use super::Caller;
+use crate::file_poll::{Contents, FilePoll};
 
 /// Shorter tokens can be guessed.
 const TOKEN_BYTES_MIN: usize = 16;
 
-/// The tokens of a file, as it is now.
+/// The tokens that are accepted now.
 #[derive(Debug)]
 pub(crate) struct Tokens {
     path: PathBuf,
-    // A lock because the file is read again by whichever request sees it changed.
-    state: Mutex<TokenState>,
-}
-
-#[derive(Debug)]
-struct TokenState {
-    stamp: Option<(SystemTime, u64)>,
-    known: Vec<TokenDigest>,
+    // A lock because a changed file replaces what every request reads.
+    known: RwLock<Vec<KnownToken>>,
 }
 
 /// A name and what its token hashes to; the token itself is not kept.
 #[derive(Debug)]
-struct TokenDigest {
-    name: Arc<str>,
+struct KnownToken {
+    caller: Caller,
+    digest: [u8; 32],
+    revoked: CancellationToken,
+}
+
+/// A line of the file.
+struct TokenLine<'a> {
+    name: &'a str,
     digest: [u8; 32],
 }
 
 /// Why a file of tokens cannot be used. Never shows a token.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum TokenFileError {
+#[non_exhaustive]
+pub enum TokenFileError {
     /// The file cannot be read.
     #[error("cannot read the token file `{}`: {source}", path.display())]
     Read {
@@ -64,206 +74,169 @@ pub(crate) enum TokenFileError {
 // === impl Tokens ===
 
 impl Tokens {
-    pub(crate) fn read(path: &Path) -> Result<Self, TokenFileError> {
-        let stamp = stamp(path);
-        let known = parse(path)?;
-        Ok(Self {
+    /// Reads a file for the first time. Nothing may be wrong with it: a server that does not
+    /// start is noticed.
+    pub(crate) fn read(path: &Path) -> Result<(Self, FilePoll), TokenFileError> {
+        let (poll, mut contents) = FilePoll::open(&[path]);
+        let text = text(path, contents.pop())?;
+        let (lines, errors) = parse(path, &text);
+        if let Some(error) = errors.into_iter().next() {
+            return Err(error);
+        }
+        if lines.is_empty() {
+            return Err(TokenFileError::Empty(path.to_owned()));
+        }
+        let tokens = Self {
             path: path.to_owned(),
-            state: Mutex::new(TokenState { stamp, known }),
-        })
+            known: RwLock::new(lines.iter().map(KnownToken::new).collect()),
+        };
+        Ok((tokens, poll))
     }
 
     /// A single token that comes from no file.
     pub(crate) fn single(token: &str) -> Self {
-        let known = TokenDigest {
-            name: "owner".into(),
+        let line = TokenLine {
+            name: "owner",
             digest: digest(token),
         };
         Self {
             path: PathBuf::new(),
-            // No path has no stamp, now and later, so there is nothing to read again.
-            state: Mutex::new(TokenState {
-                stamp: None,
-                known: vec![known],
-            }),
+            known: RwLock::new(vec![KnownToken::new(&line)]),
         }
     }
 
-    /// The name of a token's caller. Every known token is compared, each in constant
-    /// time.
-    pub(super) fn name_of(&self, token: &str) -> Option<Arc<str>> {
+    /// The caller with this token. Every known token is compared, each in constant time.
+    pub(super) fn caller_of(&self, token: &str) -> Option<Caller> {
         let digest = digest(token);
-        let mut state = self.state.lock();
-        self.refresh(&mut state);
         let mut found = None;
-        for known in &state.known {
+        for known in &*self.known.read() {
             if bool::from(known.digest.ct_eq(&digest)) {
-                found = Some(Arc::clone(&known.name));
+                found = Some(known.caller.clone());
             }
         }
         found
     }
 
-    /// Reads the file again if it has changed. A file that cannot be used is reported
-    /// and the previous tokens stay: a typing error must not lock every caller out.
-    fn refresh(&self, state: &mut TokenState) {
-        let now = stamp(&self.path);
-        if now == state.stamp {
-            return;
-        }
-        state.stamp = now;
-        match parse(&self.path) {
-            Ok(known) => {
-                tracing::info!(tokens = known.len(), "token file read again");
-                state.known = known;
+    /// Takes the changed content of the file. Returns the callers whose tokens are not
+    /// accepted any more.
+    pub(crate) fn replace(&self, mut contents: Contents) -> Vec<Caller> {
+        let text = match text(&self.path, contents.pop()) {
+            Ok(text) => text,
+            Err(error) => {
+                tracing::error!(%error, "without the token file nobody may call: bring it back");
+                String::new()
             }
-            Err(error) => tracing::error!(%error, "the tokens of before stay in force"),
+        };
+        let (lines, errors) = parse(&self.path, &text);
+        for error in errors {
+            tracing::error!(%error, "the line gives nobody access: correct it");
         }
+        let mut known = self.known.write();
+        let mut before = std::mem::take(&mut *known);
+        for line in &lines {
+            let is_same = |one: &KnownToken| one.name() == line.name && one.digest == line.digest;
+            let kept = before.iter().position(is_same);
+            known.push(kept.map_or_else(|| KnownToken::new(line), |at| before.swap_remove(at)));
+        }
+        drop(known);
+        let revoked: Vec<_> = before.iter().map(|one| one.caller.clone()).collect();
+        for one in before {
+            one.revoked.cancel();
+        }
+        tracing::info!(
+            tokens = lines.len(),
+            revoked = revoked.len(),
+            "token file read again"
+        );
+        revoked
     }
 }
 
-fn stamp(path: &Path) -> Option<(SystemTime, u64)> {
-    let meta = fs::metadata(path).ok()?;
-    Some((meta.modified().ok()?, meta.len()))
+/// Checks whether a server would start with the file; the number of its tokens.
+pub fn check_token_file(path: &Path) -> Result<usize, TokenFileError> {
+    let (tokens, _poll) = Tokens::read(path)?;
+    let count = tokens.known.read().len();
+    Ok(count)
+}
+
+// === impl KnownToken ===
+
+impl KnownToken {
+    fn new(line: &TokenLine<'_>) -> Self {
+        let revoked = CancellationToken::new();
+        Self {
+            caller: Caller::with_token(line.name, revoked.clone()),
+            digest: line.digest,
+            revoked,
+        }
+    }
+
+    fn name(&self) -> &str {
+        self.caller.name().unwrap_or_default()
+    }
 }
 
 fn digest(token: &str) -> [u8; 32] {
     Sha256::digest(token.as_bytes()).into()
 }
 
-fn parse(path: &Path) -> Result<Vec<TokenDigest>, TokenFileError> {
-    let text = fs::read_to_string(path).map_err(|source| TokenFileError::Read {
+fn text(path: &Path, content: Option<io::Result<Vec<u8>>>) -> Result<String, TokenFileError> {
+    let content = content.unwrap_or_else(|| Err(io::ErrorKind::NotFound.into()));
+    let bytes = content.map_err(|source| TokenFileError::Read {
         path: path.to_owned(),
         source,
     })?;
-    parse_text(path, &text)
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-fn parse_text(path: &Path, text: &str) -> Result<Vec<TokenDigest>, TokenFileError> {
-    let mut known = Vec::new();
+/// The lines that count, and what is wrong with the others. Of a name that is there twice no
+/// line counts: it cannot be told which one was to be replaced.
+fn parse<'a>(path: &Path, text: &'a str) -> (Vec<TokenLine<'a>>, Vec<TokenFileError>) {
+    let mut lines = Vec::new();
+    let mut errors = Vec::new();
+    let mut times = HashMap::new();
     for (index, line) in text.lines().enumerate() {
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        let wrong = |what| TokenFileError::Line {
-            path: path.to_owned(),
-            line: index + 1,
-            what,
-        };
-        let (name, token) = line
-            .split_once(':')
-            .ok_or_else(|| wrong("is not of the form `name:token`"))?;
-        let (name, token) = (name.trim(), token.trim());
-        if name.is_empty() {
-            return Err(wrong("has no name"));
-        }
-        if token.len() < TOKEN_BYTES_MIN {
-            return Err(wrong("has a token of fewer than 16 characters"));
-        }
-        if known.iter().any(|one: &TokenDigest| &*one.name == name) {
-            return Err(wrong("has a name that was there before"));
-        }
-        known.push(TokenDigest {
-            name: name.into(),
-            digest: digest(token),
+        let parsed = parse_line(line).and_then(|line| {
+            let count = times.entry(line.name).or_insert(0);
+            *count += 1;
+            match count {
+                1 => Ok(line),
+                _ => Err("has a name that was there before"),
+            }
         });
+        match parsed {
+            Ok(line) => lines.push(line),
+            Err(what) => errors.push(TokenFileError::Line {
+                path: path.to_owned(),
+                line: index + 1,
+                what,
+            }),
+        }
     }
-    if known.is_empty() {
-        return Err(TokenFileError::Empty(path.to_owned()));
+    lines.retain(|line| times.get(line.name) == Some(&1));
+    (lines, errors)
+}
+
+fn parse_line(line: &str) -> Result<TokenLine<'_>, &'static str> {
+    let (name, token) = line
+        .split_once(':')
+        .ok_or("is not of the form `name:token`")?;
+    let (name, token) = (name.trim(), token.trim());
+    if name.is_empty() {
+        return Err("has no name");
     }
-    Ok(known)
+    if token.len() < TOKEN_BYTES_MIN {
+        return Err("has a token of fewer than 16 characters");
+    }
+    Ok(TokenLine {
+        name,
+        digest: digest(token),
+    })
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn file(content: &str) -> tempfile::NamedTempFile {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        fs::write(file.path(), content).unwrap();
-        file
-    }
-
-    const ANN: &str = "0123456789abcdef-ann";
-    const BOB: &str = "0123456789abcdef-bob";
-
-    #[test]
-    fn a_token_names_its_caller() {
-        let file = file(&format!("# people\nann:{ANN}\n\n bob : {BOB} \n"));
-        let tokens = Tokens::read(file.path()).unwrap();
-        assert_eq!(tokens.name_of(ANN).as_deref(), Some("ann"));
-        assert_eq!(tokens.name_of(BOB).as_deref(), Some("bob"));
-        for wrong in ["", "ann", "0123456789abcdef-an", "0123456789abcdef-annn"] {
-            assert_eq!(tokens.name_of(wrong), None, "{wrong}");
-        }
-    }
-
-    #[test]
-    fn a_changed_file_counts_at_once_and_a_broken_one_not_at_all() {
-        let file = file(&format!("ann:{ANN}\n"));
-        let tokens = Tokens::read(file.path()).unwrap();
-        fs::write(file.path(), format!("bob:{BOB}\n# longer\n")).unwrap();
-        assert_eq!(tokens.name_of(ANN), None);
-        assert_eq!(tokens.name_of(BOB).as_deref(), Some("bob"));
-        fs::write(file.path(), "nonsense").unwrap();
-        assert_eq!(tokens.name_of(BOB).as_deref(), Some("bob"));
-        fs::remove_file(file.path()).unwrap();
-        assert_eq!(tokens.name_of(BOB).as_deref(), Some("bob"));
-    }
-
-    #[test]
-    fn a_file_that_makes_no_sense_is_named_without_its_tokens() {
-        let check = |content: &str, words: &str| {
-            let error = Tokens::read(file(content).path()).unwrap_err().to_string();
-            assert!(
-                error.contains(words) && !error.contains("0123456789"),
-                "{error}"
-            );
-        };
-        check("", "has no token");
-        check("# only a comment", "has no token");
-        check("ann 0123456789abcdef", "line 1");
-        check(":0123456789abcdef", "has no name");
-        check("ann:short", "fewer than 16");
-        check("ann:0123456789abcdef\nann:0123456789abcdeg", "line 2");
-        let gone = Tokens::read(Path::new("/no/such/tokens"))
-            .unwrap_err()
-            .to_string();
-        assert!(gone.contains("/no/such/tokens"), "{gone}");
-    }
-
-    proptest! {
-        #[test]
-        fn fuzz_a_right_file_names_the_owner_of_each_token(
-            right in prop::collection::btree_map("[a-z]{1,3}", "[A-Z0-9:#]{16,20}", 1..5),
-            (between, space) in ("(\r?\n|# [a-z]{0,9}:[A-Z]{0,20}\n){0,3}", " {0,2}"),
-        ) {
-            let mut text = String::new();
-            for (name, token) in &right {
-                text += &format!("{between}{space}{name}{space}:{space}{token}{space}\n");
-            }
-            let known = parse_text(Path::new("tokens"), &text).unwrap();
-            let known: Vec<_> = known.iter().map(|one| (&*one.name, one.digest)).collect();
-            let right: Vec<_> = right.iter().map(|(name, token)| (&**name, digest(token))).collect();
-            prop_assert_eq!(known, right);
-        }
-
-        #[test]
-        fn fuzz_any_file_is_read_or_refused_without_its_tokens(
-            text in prop_oneof![any::<String>(), "([a-z#: ]{0,4}:?[A-Z0-9]{14,20}\r?\n){0,5}"],
-        ) {
-            match parse_text(Path::new("tokens"), &text) {
-                Ok(known) => prop_assert!(!known.is_empty() && known.len() <= text.lines().count()),
-                Err(error) => {
-                    let error = error.to_string();
-                    for word in text.split([':', '\n', '\r', ' ']).filter(|word| word.len() >= 14) {
-                        prop_assert!(!error.contains(word), "{}", error);
-                    }
-                }
-            }
-        }
-    }
-}
+mod tests;

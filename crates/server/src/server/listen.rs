@@ -61,6 +61,7 @@ impl Handler {
         }
         tokio::select! {
             () = context.cancelled() => {}
+            () = self.caller.revoked() => {}
             // Returning is the graceful end: the client gets its result.
             () = self.server.shared.lifecycle.draining().cancelled() => {}
             end = self.server.delivery(DefaultSink).run(&session) => tracing::debug!(%end, "listen ended"),

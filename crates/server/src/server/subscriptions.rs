@@ -3,7 +3,7 @@
 use tokio::time::Duration;
 
 use super::Server;
-use crate::subscriptions::Subscriptions;
+use crate::{caller::Caller, subscriptions::Subscriptions};
 use kubecrier_k8s::WatchInfo;
 
 /// The subscriptions, and the watches under them.
@@ -15,6 +15,13 @@ pub struct SubscriptionStats {
     pub watches: Vec<WatchInfo>,
     /// The longest time that a watch has received nothing.
     pub silence: Duration,
+}
+
+/// What one caller has open.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CallerUsage {
+    pub(crate) sessions: usize,
+    pub(crate) subscriptions: usize,
 }
 
 impl Server {
@@ -30,6 +37,16 @@ impl Server {
             subscriptions: all.count(),
             watches: all.watches().list(),
             silence: all.watches().longest_silence(),
+        }
+    }
+
+    /// What a caller has open now.
+    pub(crate) fn usage_of(&self, caller: &Caller) -> CallerUsage {
+        let sessions = self.shared.sessions.get();
+        let is_own = |id: &str| sessions.is_some_and(|sessions| sessions.is_of(id, caller));
+        CallerUsage {
+            sessions: sessions.map_or(0, |sessions| sessions.count_of(caller)),
+            subscriptions: self.subscriptions().count_of(caller, is_own),
         }
     }
 }

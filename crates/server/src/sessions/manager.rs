@@ -161,6 +161,32 @@ impl Sessions {
         entry.release();
     }
 
+    /// The number of sessions of a caller.
+    pub(crate) fn count_of(&self, caller: &Caller) -> usize {
+        let entries = self.entries.read();
+        entries.values().filter(|one| one.caller == *caller).count()
+    }
+
+    /// Whether a session is one of the caller.
+    pub(crate) fn is_of(&self, id: &str, caller: &Caller) -> bool {
+        let entries = self.entries.read();
+        entries.get(id).is_some_and(|one| one.caller == *caller)
+    }
+
+    /// Ends the sessions that were opened with a token that is revoked.
+    pub(crate) fn end_revoked(&self) {
+        let revoked: Vec<_> = self
+            .entries
+            .read()
+            .iter()
+            .filter(|(_, entry)| entry.caller.is_revoked())
+            .map(|(id, _)| id.clone())
+            .collect();
+        for id in revoked {
+            self.end(&id, "the token of its caller is revoked");
+        }
+    }
+
     /// Ends every session.
     pub(crate) fn end_all(&self) {
         let ids: Vec<_> = self.entries.read().keys().cloned().collect();
@@ -229,6 +255,12 @@ impl SessionManager for Sessions {
             .build(id.clone());
         let entry = Arc::new(HttpSession::new(session, permit, sender, self.flush_clock));
         self.entries.write().insert(id.clone(), Arc::clone(&entry));
+        // Revoked since the request was let in, and those that are ended may have been
+        // looked up before.
+        if entry.caller.is_revoked() {
+            self.end(&id, "the token of its caller is revoked");
+            return Err(SessionError::Ended);
+        }
         Ok((id, SessionTransport { entry, inbound }))
     }
 

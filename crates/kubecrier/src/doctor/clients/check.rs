@@ -175,7 +175,8 @@ fn check_arguments(name: &str, args: &[String], env: &[(String, String)]) -> Fin
         ))
         .hint(format!(
             "leave the port out; or start it yourself, and have the client connect to \
-             http://{}/mcp",
+             {}://{}/mcp",
+            http.tls.as_ref().map_or("http", |_| "https"),
             http.listen
         )),
     }
@@ -208,6 +209,10 @@ fn rejected(name: &str, error: &ConfigError) -> Finding {
         ConfigError::Unauthenticated { .. } => {
             "it would listen for others without asking who they are".to_owned()
         }
+        ConfigError::ProjectForAll => {
+            "every user of this machine could run the project's executables".to_owned()
+        }
+        ConfigError::Incomplete { given, missing } => format!("--{given} needs --{missing}"),
         ConfigError::Value { key, expected, .. } => format!("--{key} must be {expected}"),
     };
     Finding::fail(format!("`{name}` ends at once: {what}"))

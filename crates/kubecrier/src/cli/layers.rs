@@ -1,0 +1,79 @@
+//! The layers of settings: flags and variables over the configuration file.
+
+use super::Settings;
+
+impl Settings {
+    /// These settings, and those of `fallback` where these are absent.
+    #[must_use]
+    pub fn or(self, fallback: Self) -> Self {
+        Self {
+            port: self.port.or(fallback.port),
+            bind_address: self.bind_address.or(fallback.bind_address),
+            auth_token_file: self.auth_token_file.or(fallback.auth_token_file),
+            allow_unauthenticated: self
+                .allow_unauthenticated
+                .or(fallback.allow_unauthenticated),
+            allow_other_users: self.allow_other_users.or(fallback.allow_other_users),
+            trusted_user_header: self.trusted_user_header.or(fallback.trusted_user_header),
+            trusted_proxies: self.trusted_proxies.or(fallback.trusted_proxies),
+            tls_cert: self.tls_cert.or(fallback.tls_cert),
+            tls_key: self.tls_key.or(fallback.tls_key),
+            admin_address: self.admin_address.or(fallback.admin_address),
+            max_concurrent_requests: self
+                .max_concurrent_requests
+                .or(fallback.max_concurrent_requests),
+            allowed_hosts: self.allowed_hosts.or(fallback.allowed_hosts),
+            allowed_origins: self.allowed_origins.or(fallback.allowed_origins),
+            drain_timeout_seconds: self
+                .drain_timeout_seconds
+                .or(fallback.drain_timeout_seconds),
+            session_idle_timeout: self.session_idle_timeout.or(fallback.session_idle_timeout),
+            heartbeat_interval: self.heartbeat_interval.or(fallback.heartbeat_interval),
+            max_sessions: self.max_sessions.or(fallback.max_sessions),
+            max_sessions_per_caller: self
+                .max_sessions_per_caller
+                .or(fallback.max_sessions_per_caller),
+            max_session_rate: self.max_session_rate.or(fallback.max_session_rate),
+            kubeconfig: self.kubeconfig.or(fallback.kubeconfig),
+            context: self.context.or(fallback.context),
+            request_timeout_seconds: self
+                .request_timeout_seconds
+                .or(fallback.request_timeout_seconds),
+            denied_kinds: self.denied_kinds.or(fallback.denied_kinds),
+            toolsets: self.toolsets.or(fallback.toolsets),
+            disabled_tools: self.disabled_tools.or(fallback.disabled_tools),
+            max_subscriptions_per_session: self
+                .max_subscriptions_per_session
+                .or(fallback.max_subscriptions_per_session),
+            max_subscriptions_global: self
+                .max_subscriptions_global
+                .or(fallback.max_subscriptions_global),
+            max_feed_events: self.max_feed_events.or(fallback.max_feed_events),
+            watch_renewal_seconds: self
+                .watch_renewal_seconds
+                .or(fallback.watch_renewal_seconds),
+            max_log_captures_per_cluster: self
+                .max_log_captures_per_cluster
+                .or(fallback.max_log_captures_per_cluster),
+            max_log_captures_global: self
+                .max_log_captures_global
+                .or(fallback.max_log_captures_global),
+            max_log_bytes_per_container: self
+                .max_log_bytes_per_container
+                .or(fallback.max_log_bytes_per_container),
+            max_containers_per_notification: self
+                .max_containers_per_notification
+                .or(fallback.max_containers_per_notification),
+            max_output_bytes: self.max_output_bytes.or(fallback.max_output_bytes),
+            redact: self.redact.or(fallback.redact),
+            project_root: self.project_root.or(fallback.project_root),
+            allow_register_hook: self.allow_register_hook.or(fallback.allow_register_hook),
+            project_ttl: self.project_ttl.or(fallback.project_ttl),
+            register_hook_ttl: self.register_hook_ttl.or(fallback.register_hook_ttl),
+            max_tool_processes: self.max_tool_processes.or(fallback.max_tool_processes),
+            tool_env: self.tool_env.or(fallback.tool_env),
+            log_level: self.log_level.or(fallback.log_level),
+            log_format: self.log_format.or(fallback.log_format),
+        }
+    }
+}

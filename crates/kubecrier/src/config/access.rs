@@ -1,0 +1,218 @@
+//! Who may call the server over HTTP, and over what.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+};
+
+use ipnet::IpNet;
+use kubecrier_server::{TlsFiles, TrustedUserHeader};
+
+use super::ConfigError;
+
+/// The settings that decide who may call.
+#[derive(Clone, Copy, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a setting, or a fact"
+)]
+pub(super) struct Access {
+    /// Whether callers have to present something.
+    pub(super) is_authenticated: bool,
+    pub(super) allow_unauthenticated: bool,
+    pub(super) allow_other_users: bool,
+    /// Whether callers can run executables.
+    pub(super) has_project: bool,
+    /// Whether the system tells the user of a connection.
+    pub(super) knows_users: bool,
+}
+
+// === impl Access ===
+
+impl Access {
+    /// Refuses to listen where everyone could call by accident.
+    pub(super) fn check(self, address: IpAddr) -> Result<(), ConfigError> {
+        if self.is_authenticated {
+            return Ok(());
+        }
+        if !address.to_canonical().is_loopback() {
+            return if self.allow_unauthenticated {
+                Ok(())
+            } else {
+                Err(ConfigError::Unauthenticated { address })
+            };
+        }
+        let is_open = !self.knows_users && !self.allow_other_users;
+        if is_open && self.has_project {
+            return Err(ConfigError::ProjectForAll);
+        }
+        Ok(())
+    }
+}
+
+/// The header in which a proxy names the caller.
+pub(super) fn user_header(
+    header: Option<String>,
+    proxies: Option<Vec<String>>,
+) -> Result<Option<TrustedUserHeader>, ConfigError> {
+    let (header, proxies) = match (header, proxies.unwrap_or_default()) {
+        (None, proxies) if proxies.is_empty() => return Ok(None),
+        (Some(_), proxies) if proxies.is_empty() => {
+            return Err(ConfigError::Incomplete {
+                given: "trusted-user-header",
+                missing: "trusted-proxies",
+            });
+        }
+        (None, _) => {
+            return Err(ConfigError::Incomplete {
+                given: "trusted-proxies",
+                missing: "trusted-user-header",
+            });
+        }
+        (Some(header), proxies) => (header, proxies),
+    };
+    let network = |text: String| {
+        let text = text.trim();
+        // A bare address is a network of one.
+        let network = text.parse::<IpAddr>().map(IpNet::from);
+        network.or_else(|_| text.parse()).map_err(|_| {
+            let expected = "networks such as 10.0.0.0/8, 192.0.2.7 or fd00::/8";
+            value("trusted-proxies", text.to_owned(), expected)
+        })
+    };
+    Ok(Some(TrustedUserHeader {
+        header: header.parse().map_err(|_| {
+            let expected = "the name of a header, such as X-Forwarded-User";
+            value("trusted-user-header", header, expected)
+        })?,
+        proxies: proxies.into_iter().map(network).collect::<Result<_, _>>()?,
+    }))
+}
+
+/// The files of the certificate.
+pub(super) fn tls(
+    certificate: Option<PathBuf>,
+    key: Option<PathBuf>,
+) -> Result<Option<TlsFiles>, ConfigError> {
+    match (certificate, key) {
+        (None, None) => Ok(None),
+        (Some(certificate), Some(key)) => Ok(Some(TlsFiles { certificate, key })),
+        (Some(_), None) => Err(ConfigError::Incomplete {
+            given: "tls-cert",
+            missing: "tls-key",
+        }),
+        (None, Some(_)) => Err(ConfigError::Incomplete {
+            given: "tls-key",
+            missing: "tls-cert",
+        }),
+    }
+}
+
+/// The address of the pages for operators.
+pub(super) fn admin_address(text: Option<String>) -> Result<Option<SocketAddr>, ConfigError> {
+    let Some(text) = text else { return Ok(None) };
+    match text.parse() {
+        Ok(address) => Ok(Some(address)),
+        Err(_) => {
+            let expected = "an IP address and a port, such as 127.0.0.1:9090 or [::1]:9090";
+            Err(value("admin-address", text, expected))
+        }
+    }
+}
+
+fn value(key: &'static str, value: String, expected: &str) -> ConfigError {
+    ConfigError::Value {
+        origin: String::new(),
+        key,
+        value,
+        expected: expected.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn address() -> impl Strategy<Value = IpAddr> {
+        const KNOWN: [&str; 6] = [
+            "127.0.0.1",
+            "127.9.9.9",
+            "::1",
+            "::ffff:127.0.0.1",
+            "0.0.0.0",
+            "::",
+        ];
+        prop_oneof![
+            prop::sample::select(&KNOWN[..]).prop_map(|text| text.parse().unwrap()),
+            any::<IpAddr>(),
+        ]
+    }
+
+    proptest! {
+        /// Nobody can call without a token or a user that is known, unless a flag says so.
+        #[test]
+        fn nothing_is_open_by_accident(
+            address in address(),
+            [is_authenticated, allow_unauthenticated, allow_other_users] in any::<[bool; 3]>(),
+            [has_project, knows_users] in any::<[bool; 2]>(),
+        ) {
+            let access = Access {
+                is_authenticated,
+                allow_unauthenticated,
+                allow_other_users,
+                has_project,
+                knows_users,
+            };
+            let starts = access.check(address).is_ok();
+            if address.to_canonical().is_loopback() {
+                let runs_for_all = has_project && !is_authenticated && !knows_users;
+                prop_assert_eq!(starts, !runs_for_all || allow_other_users);
+            } else {
+                prop_assert_eq!(starts, is_authenticated || allow_unauthenticated);
+            }
+        }
+    }
+
+    #[test]
+    fn a_header_needs_proxies_and_proxies_are_networks() {
+        let header = |name: Option<&str>, proxies: &[&str]| {
+            let proxies = proxies.iter().map(ToString::to_string).collect();
+            user_header(name.map(str::to_owned), Some(proxies))
+        };
+        assert_eq!(header(None, &[]).unwrap(), None);
+        let both = header(Some("X-User"), &["10.0.0.0/8", " fd00::/8", "192.0.2.7"]);
+        let both = both.unwrap().unwrap();
+        assert_eq!(both.header, "x-user");
+        assert_eq!(both.proxies[2], "192.0.2.7/32".parse().unwrap());
+        let refused = |name, proxies: &[&str]| header(name, proxies).unwrap_err().to_string();
+        assert!(refused(Some("X-User"), &[]).contains("`trusted-proxies`"));
+        assert!(refused(None, &["10.0.0.0/8"]).contains("`trusted-user-header`"));
+        assert!(refused(Some("X-User"), &["10.0.0.0/33"]).contains("10.0.0.0/33"));
+        assert!(refused(Some("X-User"), &["proxy.example"]).contains("proxy.example"));
+        assert!(refused(Some("X User"), &["::1"]).contains("X User"));
+    }
+
+    #[test]
+    fn a_certificate_needs_its_key() {
+        let path = || Some(PathBuf::from("x"));
+        assert!(tls(None, None).unwrap().is_none());
+        assert!(tls(path(), path()).unwrap().is_some());
+        let error = tls(path(), None).unwrap_err().to_string();
+        assert!(error.contains("`tls-cert` needs `tls-key`"), "{error}");
+        assert!(tls(None, path()).is_err());
+    }
+
+    #[test]
+    fn an_admin_address_has_a_port() {
+        let parse = |text: &str| admin_address(Some(text.to_owned()));
+        assert_eq!(parse("[::1]:9090").unwrap(), "[::1]:9090".parse().ok());
+        for text in ["9090", ":9090", "localhost:9090", "127.0.0.1"] {
+            assert!(
+                parse(text).unwrap_err().to_string().contains(text),
+                "{text}"
+            );
+        }
+    }
+}
