@@ -52,6 +52,7 @@ impl ServerProcess {
             .args(["--port", "0", "--max-session-rate", "10000"])
             .args(["--max-sessions-per-caller", "10000"])
             .args(["--max-subscriptions-global", "1000"])
+            .args(["--caller-share", "100"])
             .args(arguments)
             .arg("--kubeconfig")
             .arg(kubeconfig)

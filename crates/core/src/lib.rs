@@ -4,6 +4,7 @@
 //! - `filters`: what a subscription asks for, and whether an event matches
 //! - `subscriptions`: feeds with cursors, owners and limits
 //! - `faults`: the pipeline from a warning to a report with evidence
+//! - `shares`: limits, and the part of each that one caller may take
 //! - `metrics`: everything on `/metrics`
 //! - `flush_clock`, `backoff`, `ttl_cache`, `duration`: time
 //! - `resource_type`, `update`: what notifications about resources have in common
@@ -16,6 +17,7 @@ pub mod filters;
 pub mod flush_clock;
 pub mod metrics;
 mod resource_type;
+pub mod shares;
 pub mod subscriptions;
 pub mod ttl_cache;
 mod update;

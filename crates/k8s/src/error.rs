@@ -3,6 +3,7 @@
 use std::{error::Error as StdError, fmt};
 
 use kube::client::AuthError;
+use kubecrier_core::shares::LimitReached;
 use serde::Serialize;
 
 use super::{connect::auth_error, read_only::RefusedRequest};
@@ -40,7 +41,7 @@ pub enum ErrorKind {
     NotFound,
     /// The request is not valid.
     Invalid,
-    /// The API server limits the rate of requests.
+    /// The API server limits the rate of requests, or this server has a limit.
     Throttled,
     /// Any other failure of the API server or the connection.
     Other,
@@ -164,6 +165,17 @@ impl ClusterError {
         let hint = hint.map(str::to_owned);
         let (action, reason) = (operation.to_string(), refused.to_string());
         Self::new(ErrorKind::Forbidden, action, reason, hint)
+    }
+
+    /// The error of a limit of this server.
+    pub(super) fn limit(action: &str, reached: &LimitReached) -> Self {
+        let hint = if reached.is_callers() {
+            "end a subscription that is not needed any more"
+        } else {
+            "try again when others have ended theirs, or ask for one that is there already"
+        };
+        let (reason, hint) = (reached.to_string(), hint.to_owned());
+        Self::new(ErrorKind::Throttled, action, reason, Some(hint))
     }
 
     /// The same error with another hint.

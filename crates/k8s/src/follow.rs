@@ -31,13 +31,16 @@ use self::{follower::LogFollower, source::ContainerLogSource};
 use super::{
     contexts::Contexts,
     name::Name,
-    shared_task::{Lease, SharedTasks},
+    shared_task::{Lease, SharedTasks, TaskLimits},
 };
-use kubecrier_core::metrics::FollowMetrics;
+use kubecrier_core::{
+    metrics::FollowMetrics,
+    shares::{Claim, Claims, LimitName, LimitReached, ShareKey},
+};
 use kubecrier_lifecycle::Lifecycle;
 
-/// Logs that are followed at once; each is a connection to a kubelet.
-pub(super) const FOLLOWS_MAX: usize = 100;
+/// The words of the limit; each of them is a connection to a kubelet.
+const LIMIT: LimitName = LimitName::new("followed logs", "--max-followed-logs");
 
 /// A log without subscribers is followed this much longer: the next one may come at once.
 const LINGER: Duration = Duration::from_secs(2);
@@ -71,6 +74,7 @@ struct Shared {
     contexts: Arc<Contexts>,
     metrics: FollowMetrics,
     keys: AtomicU64,
+    claims: Claims<LogKey>,
     tasks: SharedTasks<LogKey, Arc<LogSubscribers>>,
 }
 
@@ -88,42 +92,52 @@ pub struct LogLease {
     key: u64,
 }
 
-/// The limit of followed logs is reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{FOLLOWS_MAX} logs are followed already, which is the most there may be; read it instead")]
-pub struct TooManyFollows;
+/// A followed log that a caller needs, counted until this is dropped.
+#[derive(Debug)]
+pub struct LogClaim {
+    _claim: Claim<LogKey>,
+}
 
 // === impl LogFollows ===
 
 impl LogFollows {
     /// No log is followed yet.
-    pub fn new(contexts: Arc<Contexts>, lifecycle: Lifecycle, metrics: FollowMetrics) -> Self {
+    pub fn new(
+        contexts: Arc<Contexts>,
+        lifecycle: Lifecycle,
+        metrics: FollowMetrics,
+        limits: TaskLimits,
+    ) -> Self {
         Self {
             shared: Arc::new(Shared {
                 contexts,
                 metrics,
                 keys: AtomicU64::new(0),
-                tasks: SharedTasks::new("log", LINGER, lifecycle),
+                claims: Claims::new(LIMIT, limits.per_caller_max),
+                tasks: SharedTasks::new("log", LINGER, (LIMIT, limits.total_max), lifecycle),
             }),
         }
     }
 
-    /// Whether this log could be followed now.
-    pub fn has_room(&self, key: &LogKey) -> Result<(), TooManyFollows> {
-        let tasks = self.shared.tasks.lock();
-        if tasks.len() < FOLLOWS_MAX || tasks.contains(key) {
-            return Ok(());
-        }
-        Err(TooManyFollows)
+    /// Counts a followed log for a caller.
+    pub fn claim(&self, caller: &ShareKey, key: &LogKey) -> Result<LogClaim, LimitReached> {
+        let claim = self.shared.claims.claim(caller, vec![key.clone()])?;
+        Ok(LogClaim { _claim: claim })
+    }
+
+    /// Makes sure that this log could be followed now.
+    pub fn make_room(&self, key: &LogKey) -> Result<(), LimitReached> {
+        self.shared.tasks.lock().make_room(key, None)
     }
 
     /// Follows a log for the listener, until the lease is dropped. The first update
-    /// comes when following has begun, or at once if it had before.
+    /// comes when following has begun, or at once if it had before. Whoever needs it holds a
+    /// [claim](LogFollows::claim) meanwhile.
     pub fn join(
         &self,
         key: &LogKey,
         listener: Arc<dyn LogListener>,
-    ) -> Result<LogLease, TooManyFollows> {
+    ) -> Result<LogLease, LimitReached> {
         let shared = &self.shared;
         let id = shared.keys.fetch_add(1, Ordering::Relaxed);
         let mut tasks = shared.tasks.lock();
@@ -136,9 +150,7 @@ impl LogFollows {
             }
             return Ok(LogLease { log, key: id });
         }
-        if tasks.len() >= FOLLOWS_MAX {
-            return Err(TooManyFollows);
-        }
+        tasks.make_room(key, None)?;
         let subscribers = Arc::<LogSubscribers>::default();
         subscribers.all.lock().push((id, listener));
         let (source, redactor) = (
@@ -154,7 +166,7 @@ impl LogFollows {
             let never = LogFollower::new(source, redactor, metrics, notify);
             match never.run().await {}
         };
-        let log = tasks.start(key.clone(), subscribers, follow, |_, _| {});
+        let log = tasks.start(key.clone(), subscribers, None, follow, |_, _| {});
         Ok(LogLease { log, key: id })
     }
 

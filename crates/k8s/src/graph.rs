@@ -34,9 +34,12 @@ use super::{
     contexts::Contexts,
     error::{ClusterError, ErrorKind},
     name::Name,
-    shared_task::{Lease, SharedTasks, TaskEnd},
+    shared_task::{Lease, SharedTasks, TaskEnd, TaskLimits},
 };
-use kubecrier_core::metrics::{GraphMetrics, WatchMetrics};
+use kubecrier_core::{
+    metrics::{GraphMetrics, WatchMetrics},
+    shares::{Claim, Claims, LimitName, LimitReached, ShareKey},
+};
 use kubecrier_lifecycle::Lifecycle;
 use kubecrier_topology::{
     Graph, GraphSubscriber, Kind, KindFilter, Neighbourhood, ObjectId, Snapshot,
@@ -46,8 +49,8 @@ use kubecrier_topology::{
 /// for an API server.
 const LINGER: Duration = Duration::from_mins(1);
 
-/// Graphs at once, of all clusters.
-const GRAPHS_MAX: usize = 16;
+/// The words of the limit.
+const LIMIT: LimitName = LimitName::new("graphs", "--max-graphs");
 
 /// Objects of one graph.
 const OBJECTS_MAX: usize = 100_000;
@@ -64,7 +67,16 @@ pub struct Graphs {
 struct Shared {
     deps: GraphDeps,
     keys: AtomicU64,
+    claims: Claims<Scope>,
     tasks: SharedTasks<Scope, Arc<GraphWatcher>>,
+}
+
+/// A graph that a caller needs, counted until this is dropped.
+#[derive(Debug)]
+pub struct GraphClaim {
+    _claim: Claim<Scope>,
+    caller: ShareKey,
+    scope: Scope,
 }
 
 /// What one graph covers.
@@ -79,6 +91,8 @@ pub struct GraphView {
     watcher: Lease<Arc<GraphWatcher>>,
     scope: Scope,
     key: u64,
+    /// Of the caller that reads it. Those who follow it have their own.
+    _claim: Option<GraphClaim>,
 }
 
 /// The result of reading a graph.
@@ -103,6 +117,7 @@ impl Graphs {
         watches: WatchMetrics,
         metrics: GraphMetrics,
         renewal: Duration,
+        limits: TaskLimits,
     ) -> Self {
         let deps = GraphDeps {
             contexts,
@@ -114,29 +129,53 @@ impl Graphs {
             shared: Arc::new(Shared {
                 deps,
                 keys: AtomicU64::new(0),
-                tasks: SharedTasks::new("graph", LINGER, lifecycle),
+                claims: Claims::new(LIMIT, limits.per_caller_max),
+                tasks: SharedTasks::new("graph", LINGER, (LIMIT, limits.total_max), lifecycle),
             }),
         }
     }
 
-    /// The graph of a namespace, or of a whole cluster. When it returns, every kind
-    /// that may be read has been listed, and a follower is notified of later changes.
-    pub async fn join(
+    /// Counts the graph of a namespace, or of a whole cluster, for a caller.
+    pub fn claim(
+        &self,
+        caller: &ShareKey,
+        context: Option<&str>,
+        namespace: Option<&Name>,
+    ) -> Result<GraphClaim, ClusterError> {
+        let scope = self.scope(context, namespace)?;
+        let claim = self.shared.claims.claim(caller, vec![scope.clone()]);
+        Ok(GraphClaim {
+            _claim: claim.map_err(|reached| limit(&scope, &reached))?,
+            caller: caller.clone(),
+            scope,
+        })
+    }
+
+    /// The graph of a namespace, or of a whole cluster, for a caller. When it returns, every
+    /// kind that may be read has been listed.
+    pub async fn read(
+        &self,
+        caller: &ShareKey,
+        context: Option<&str>,
+        namespace: Option<&Name>,
+    ) -> Result<GraphView, ClusterError> {
+        let claim = self.claim(caller, context, namespace)?;
+        let scope = claim.scope.clone();
+        self.ready_view(scope, Some(claim)).await
+    }
+
+    /// The graph of a namespace, or of a whole cluster, as [`Graphs::read`] gives it; the
+    /// follower is notified of later changes. Whoever needs it holds a
+    /// [claim](Graphs::claim) meanwhile.
+    pub async fn follow(
         &self,
         context: Option<&str>,
         namespace: Option<&Name>,
-        follower: Option<Arc<dyn GraphSubscriber>>,
+        follower: Arc<dyn GraphSubscriber>,
     ) -> Result<GraphView, ClusterError> {
-        let scope = Scope {
-            context: self.shared.deps.contexts.resolve(context)?,
-            namespace: namespace.map(|name| name.as_str().to_owned()),
-        };
-        let view = self.view(scope)?;
-        let ready = timeout(ACQUIRE_TIMEOUT, view.watcher.ready()).await;
-        ready.map_err(|_elapsed| slow(&view.scope))??;
-        if let Some(follower) = follower {
-            view.watcher.add(view.key, follower);
-        }
+        let scope = self.scope(context, namespace)?;
+        let view = self.ready_view(scope, None).await?;
+        view.watcher.add(view.key, follower);
         Ok(view)
     }
 
@@ -150,38 +189,55 @@ impl Graphs {
         self.len() == 0
     }
 
-    fn view(&self, scope: Scope) -> Result<GraphView, ClusterError> {
+    fn scope(
+        &self,
+        context: Option<&str>,
+        namespace: Option<&Name>,
+    ) -> Result<Scope, ClusterError> {
+        Ok(Scope {
+            context: self.shared.deps.contexts.resolve(context)?,
+            namespace: namespace.map(|name| name.as_str().to_owned()),
+        })
+    }
+
+    async fn ready_view(
+        &self,
+        scope: Scope,
+        claim: Option<GraphClaim>,
+    ) -> Result<GraphView, ClusterError> {
+        let view = self.view(scope, claim)?;
+        let ready = timeout(ACQUIRE_TIMEOUT, view.watcher.ready()).await;
+        ready.map_err(|_elapsed| slow(&view.scope))??;
+        Ok(view)
+    }
+
+    fn view(&self, scope: Scope, claim: Option<GraphClaim>) -> Result<GraphView, ClusterError> {
         let key = self.shared.keys.fetch_add(1, Ordering::Relaxed);
         let mut tasks = self.shared.tasks.lock();
         let running = tasks.lease(&scope).filter(|one| !one.has_failed());
-        if let Some(watcher) = running {
-            return Ok(GraphView {
-                watcher,
-                scope,
-                key,
-            });
-        }
-        let full = tasks.len() >= GRAPHS_MAX && !tasks.contains(&scope);
-        if full && !tasks.evict_unused() {
-            return Err(ClusterError::new(
-                ErrorKind::Throttled,
-                format!("cannot follow the graph of {scope}"),
-                format!("{GRAPHS_MAX} graphs are followed already, which is the most there may be"),
-                Some("end a subscription to one, or ask for one that is followed".to_owned()),
-            ));
-        }
-        let watcher = Arc::new(GraphWatcher::new(&scope, self.shared.deps.metrics.clone()));
-        let run = Arc::clone(&watcher).run(scope.clone(), self.shared.deps.clone());
-        let stopped = stopped(&scope);
-        let watcher = tasks.start(scope.clone(), watcher, run, |watcher, end| match end {
-            TaskEnd::Failed(error) => watcher.fail_startup(error),
-            TaskEnd::Draining => watcher.fail_startup(stopped),
-            TaskEnd::Unused => {}
-        });
+        let watcher = match running {
+            Some(watcher) => watcher,
+            None => {
+                let caller = claim.as_ref().map(|claim| &claim.caller);
+                let room = tasks.make_room(&scope, caller);
+                room.map_err(|reached| limit(&scope, &reached))?;
+                let deps = &self.shared.deps;
+                let watcher = Arc::new(GraphWatcher::new(&scope, deps.metrics.clone()));
+                let run = Arc::clone(&watcher).run(scope.clone(), deps.clone());
+                let stopped = stopped(&scope);
+                let on_end = |watcher: &Arc<GraphWatcher>, end| match end {
+                    TaskEnd::Failed(error) => watcher.fail_startup(error),
+                    TaskEnd::Draining => watcher.fail_startup(stopped),
+                    TaskEnd::Unused => {}
+                };
+                tasks.start(scope.clone(), watcher, caller, run, on_end)
+            }
+        };
         Ok(GraphView {
             watcher,
             scope,
             key,
+            _claim: claim,
         })
     }
 }
@@ -193,6 +249,10 @@ impl fmt::Debug for Graphs {
             .entries(tasks.iter().map(|(scope, _)| scope))
             .finish()
     }
+}
+
+fn limit(scope: &Scope, reached: &LimitReached) -> ClusterError {
+    ClusterError::limit(&format!("cannot follow the graph of {scope}"), reached)
 }
 
 fn slow(scope: &Scope) -> ClusterError {

@@ -58,8 +58,8 @@ pub use self::{
     error::{ClusterError, ErrorKind, Operation},
     events::{EventQuery, EventRow},
     faults::{OpenFault, OpenFaults},
-    follow::{LogFollows, LogKey, LogLease, LogListener, LogState, LogUpdate, TooManyFollows},
-    graph::{GraphRead, GraphView, Graphs},
+    follow::{LogClaim, LogFollows, LogKey, LogLease, LogListener, LogState, LogUpdate},
+    graph::{GraphClaim, GraphRead, GraphView, Graphs},
     list::{ListQuery, Page, Remaining},
     logs::{LogQuery, LogText},
     name::Name,
@@ -68,9 +68,9 @@ pub use self::{
     objects::{KindQuery, ObjectTable, ObjectText},
     pods::{PodDetail, PodRow},
     read_only::DeniedKinds,
-    shared_task::hold_lease,
+    shared_task::{TaskLimits, hold_lease},
     usage::{NodeUsage, PodUsage, Usage, UsageOrder},
-    watch::{JoinedWatch, WatchInfo, WatchLease, Watches},
+    watch::{JoinedWatch, WatchClaim, WatchInfo, WatchLease, Watches},
 };
 
 /// Log directive for the client library, which logs whole bodies that it cannot decode, and

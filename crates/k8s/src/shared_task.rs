@@ -23,7 +23,10 @@ use std::{
     },
 };
 
-use kubecrier_core::Backoff;
+use kubecrier_core::{
+    Backoff,
+    shares::{CallerShare, LimitName, LimitReached, ShareKey},
+};
 use kubecrier_lifecycle::Lifecycle;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::{
@@ -36,6 +39,15 @@ use crate::error::ClusterError;
 /// The delay before a join that failed is tried again.
 const JOIN_BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
 
+/// How many tasks of one kind there may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskLimits {
+    /// In all.
+    pub total_max: usize,
+    /// That one caller may have a part in.
+    pub per_caller_max: usize,
+}
+
 /// Shared tasks by key; each entry has a value that its task and its leases share.
 pub(crate) struct SharedTasks<K, T> {
     inner: Arc<Inner<K, T>>,
@@ -45,6 +57,7 @@ struct Inner<K, T> {
     name: &'static str,
     /// How long a task goes on without a lease: the next one may come at once.
     linger: Duration,
+    limit: (LimitName, usize),
     lifecycle: Lifecycle,
     // Leases are taken on many tasks; held for map operations.
     entries: Mutex<HashMap<K, Arc<Entry<T>>>>,
@@ -52,6 +65,7 @@ struct Inner<K, T> {
 
 struct Entry<T> {
     value: T,
+    started_by: Option<ShareKey>,
     leases: AtomicUsize,
     released: Notify,
     evicted: Notify,
@@ -79,6 +93,18 @@ pub(crate) enum TaskEnd {
     Draining,
 }
 
+// === impl TaskLimits ===
+
+impl TaskLimits {
+    /// A number in all, and a share of it for each caller.
+    pub fn new(total_max: usize, share: CallerShare) -> Self {
+        Self {
+            total_max,
+            per_caller_max: share.of(total_max),
+        }
+    }
+}
+
 // === impl SharedTasks ===
 
 impl<K, T> SharedTasks<K, T>
@@ -86,11 +112,18 @@ where
     K: Clone + Eq + Hash + Send + Sync + 'static,
     T: Send + Sync + 'static,
 {
-    pub(crate) fn new(name: &'static str, linger: Duration, lifecycle: Lifecycle) -> Self {
+    /// No task yet, and room for as many as the limit says.
+    pub(crate) fn new(
+        name: &'static str,
+        linger: Duration,
+        limit: (LimitName, usize),
+        lifecycle: Lifecycle,
+    ) -> Self {
         Self {
             inner: Arc::new(Inner {
                 name,
                 linger,
+                limit,
                 lifecycle,
                 entries: Mutex::default(),
             }),
@@ -129,11 +162,13 @@ where
         self.entries.get(key).map(Lease::new)
     }
 
-    /// Starts the task of this key, in the place of one that may be there.
+    /// Starts the task of this key, in the place of one that may be there. The caller for
+    /// whom it is started is remembered.
     pub(crate) fn start<F>(
         &mut self,
         key: K,
         value: T,
+        started_by: Option<&ShareKey>,
         task: F,
         on_end: impl FnOnce(&T, TaskEnd) + Send + 'static,
     ) -> Lease<T>
@@ -142,6 +177,7 @@ where
     {
         let entry = Arc::new(Entry {
             value,
+            started_by: started_by.cloned(),
             leases: AtomicUsize::new(0),
             released: Notify::new(),
             evicted: Notify::new(),
@@ -171,10 +207,30 @@ where
         lease
     }
 
-    /// Ends a task that has no lease; answers whether there was one.
-    pub(crate) fn evict_unused(&mut self) -> bool {
+    /// Makes room for a task of this key: there is some, or one without a lease has to end.
+    ///
+    /// # Errors
+    /// If all that there may be are in use.
+    pub(crate) fn make_room(
+        &mut self,
+        key: &K,
+        caller: Option<&ShareKey>,
+    ) -> Result<(), LimitReached> {
+        let (name, max) = self.tasks.inner.limit;
+        let used = self.entries.len();
+        if used < max || self.contains(key) || self.evict_unused(caller) {
+            return Ok(());
+        }
+        Err(LimitReached::Total { name, used, max })
+    }
+
+    /// Ends a task that has no lease, one of the caller's own if there is one; answers
+    /// whether there was any.
+    fn evict_unused(&mut self, caller: Option<&ShareKey>) -> bool {
         let unused = |entry: &Arc<Entry<T>>| entry.leases.load(Ordering::Acquire) == 0;
-        let found = self.entries.iter().find(|(_, entry)| unused(entry));
+        let found = (self.entries.iter())
+            .filter(|(_, entry)| unused(entry))
+            .max_by_key(|(_, entry)| caller.is_some() && entry.started_by.as_ref() == caller);
         let Some(key) = found.map(|(key, _)| key.clone()) else {
             return false;
         };

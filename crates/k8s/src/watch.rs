@@ -11,9 +11,11 @@
 //! - `bound_context`: the cluster that a watch belongs to, while its kubeconfig may change
 //! - `dispatcher`: labels, orders and batches events; `subscribers`: who gets which
 //! - `labels`: the labels of involved objects; `health`: how a watch does
+//! - `claims`: which callers need which watches, within their shares
 //! - `partial`: which namespaces are watched where the whole cluster may not be
 
 pub(super) mod bound_context;
+mod claims;
 mod dispatcher;
 pub(super) mod health;
 mod labels;
@@ -34,7 +36,9 @@ use std::{
 use futures_util::future::join_all;
 use tokio::time::{Duration, Instant};
 
+pub use self::claims::WatchClaim;
 use self::{
+    claims::WatchNeed,
     dispatcher::Dispatcher,
     health::WatchHealth,
     labels::LabelSource,
@@ -46,12 +50,13 @@ use self::{
 use super::{
     contexts::Contexts,
     error::{ClusterError, ErrorKind},
-    shared_task::{Entries, Lease, SharedTasks, TaskEnd},
+    shared_task::{Entries, Lease, SharedTasks, TaskEnd, TaskLimits},
 };
 use kubecrier_core::{
     filters::Filters,
     flush_clock::FlushClock,
     metrics::{WatchMetrics, WatchState},
+    shares::{Claims, LimitReached},
     subscriptions::Listener,
 };
 use kubecrier_lifecycle::Lifecycle;
@@ -78,6 +83,7 @@ struct Shared {
     renewal: Duration,
     flush_clock: FlushClock,
     keys: AtomicU64,
+    claims: Claims<WatchNeed>,
     tasks: SharedTasks<Scope, WatchTask>,
 }
 
@@ -136,6 +142,7 @@ impl Watches {
         metrics: WatchMetrics,
         renewal: Duration,
         flush_clock: FlushClock,
+        limits: TaskLimits,
     ) -> Self {
         let labels = Arc::new(LabelSource::new(Arc::clone(&contexts), lifecycle.clone()));
         Self {
@@ -146,7 +153,13 @@ impl Watches {
                 renewal,
                 flush_clock,
                 keys: AtomicU64::new(0),
-                tasks: SharedTasks::new("watch", LINGER, lifecycle),
+                claims: Claims::new(claims::LIMIT, limits.per_caller_max),
+                tasks: SharedTasks::new(
+                    "watch",
+                    LINGER,
+                    (claims::LIMIT, limits.total_max),
+                    lifecycle,
+                ),
             }),
         }
     }
@@ -158,6 +171,8 @@ impl Watches {
 
     /// Watches what these filters need, for the listener. When it returns, the watch is
     /// established: later events are not missed, and earlier ones are not delivered.
+    ///
+    /// Whoever needs it holds a [claim](Watches::claim) meanwhile.
     pub async fn join(
         &self,
         context: &str,
@@ -165,6 +180,8 @@ impl Watches {
         listener: Arc<dyn Listener>,
     ) -> Result<JoinedWatch, ClusterError> {
         let scopes = Scope::of(context, filters);
+        let room = self.make_room(&scopes);
+        room.map_err(|reached| ClusterError::limit("cannot watch events", &reached))?;
         let mut warnings = Vec::new();
         let starts = match (self.probe_all(&scopes).await, scopes.as_slice()) {
             (Err(error), [whole])
@@ -175,11 +192,14 @@ impl Watches {
             }
             (starts, _) => starts?,
         };
+        self.resolve_claims(&scopes, &starts, filters)?;
         self.missing_namespaces(context, filters, &mut warnings)
             .await;
         let counts = starts.iter().map(|(_, start)| start.count);
         let events: Option<usize> = counts.sum();
-        let shares = self.subscribe(starts, &listener);
+        let subscribed = self.subscribe(starts, &listener);
+        let shares =
+            subscribed.map_err(|reached| ClusterError::limit("cannot watch events", &reached))?;
         for started in join_all(shares.iter().map(|share| share.watch.health.started())).await {
             started.map_err(with_rule)?;
         }
@@ -227,6 +247,17 @@ impl Watches {
         silences.max().unwrap_or_default()
     }
 
+    /// Makes sure that the scopes could be watched, before anything is asked of a cluster.
+    fn make_room(&self, scopes: &[Scope]) -> Result<(), LimitReached> {
+        let mut tasks = self.shared.tasks.lock();
+        let working = working(&tasks);
+        for scope in scopes {
+            let scope = covering(&tasks, &working, scope.clone());
+            tasks.make_room(&scope, None)?;
+        }
+        Ok(())
+    }
+
     async fn probe_all(&self, scopes: &[Scope]) -> Result<Vec<(Scope, WatchStart)>, ClusterError> {
         let probe = |scope: Scope| async move {
             let start = source::probe(&self.shared.contexts, &scope).await?;
@@ -243,7 +274,7 @@ impl Watches {
         &self,
         starts: Vec<(Scope, WatchStart)>,
         listener: &Arc<dyn Listener>,
-    ) -> Vec<Share> {
+    ) -> Result<Vec<Share>, LimitReached> {
         let mut tasks = self.shared.tasks.lock();
         let working = working(&tasks);
         // A watch of all namespaces replaces all others: a second one beside it would
@@ -272,6 +303,7 @@ impl Watches {
                 subscribe(&running);
                 running
             } else {
+                tasks.make_room(&scope, None)?;
                 let task = WatchTask {
                     subscribers: Arc::default(),
                     health: Arc::new(WatchHealth::new(self.shared.metrics.clone())),
@@ -282,7 +314,7 @@ impl Watches {
             };
             shares.push(Share { watch, key });
         }
-        shares
+        Ok(shares)
     }
 
     fn start(
@@ -312,7 +344,7 @@ impl Watches {
             tracing::debug!(watch = name, "a watch starts");
             Box::pin(watch_loop.run()).await
         };
-        tasks.start(scope, task, run, |task, end| match end {
+        tasks.start(scope, task, None, run, |task, end| match end {
             TaskEnd::Failed(error) => task.health.fail_startup(error),
             TaskEnd::Draining => {
                 let doing = "cannot watch events";

@@ -27,6 +27,16 @@ pub use self::{
 pub(crate) const PORT: RangeInclusive<u64> = 0..=65_535;
 /// Concurrent requests; each may hold a body of up to 4 MiB.
 pub(crate) const REQUESTS: RangeInclusive<u64> = 1..=100_000;
+/// Connections; one for each stream, and one for each request that runs.
+pub(crate) const CONNECTIONS: RangeInclusive<u64> = 2..=1_000_000;
+/// Percent of a limit.
+pub(crate) const SHARE: RangeInclusive<u64> = 1..=100;
+/// Calls that read from clusters at a time; each may hold an answer of tens of MiB.
+pub(crate) const READS: RangeInclusive<u64> = 1..=10_000;
+/// Watches and followed logs; each is a connection to a cluster.
+pub(crate) const WATCHES: RangeInclusive<u64> = 1..=10_000;
+/// Graphs; each is a dozen watches, and up to 100,000 objects in memory.
+pub(crate) const GRAPHS: RangeInclusive<u64> = 1..=1_000;
 /// Sessions in total, sessions per caller, and new sessions per second.
 pub(crate) const SESSIONS: RangeInclusive<u64> = 1..=1_000_000;
 /// Long enough for a slow link, short enough for a caller that waits.
@@ -162,7 +172,19 @@ pub struct Settings {
     #[arg(help_heading = "Server", hide_short_help = true)]
     pub admin_address: Option<String>,
 
-    /// Maximum number of concurrent requests [default: 512]
+    /// Part of every limit that one caller may take, in percent [default: 50; on stdio: 100]
+    #[arg(long, env = "KUBECRIER_CALLER_SHARE", value_name = "PERCENT")]
+    #[arg(value_parser = within(SHARE), help_heading = "Server")]
+    #[arg(hide_short_help = true)]
+    pub caller_share: Option<u64>,
+
+    /// Maximum number of connections [default: 20000, or what the limit of open files allows]
+    #[arg(long, env = "KUBECRIER_MAX_CONNECTIONS", value_name = "N")]
+    #[arg(value_parser = within(CONNECTIONS), help_heading = "Server")]
+    #[arg(hide_short_help = true)]
+    pub max_connections: Option<u64>,
+
+    /// Maximum number of requests that run at once [default: 512]
     #[arg(long, env = "KUBECRIER_MAX_CONCURRENT_REQUESTS", value_name = "N")]
     #[arg(value_parser = within(REQUESTS), help_heading = "Server")]
     #[arg(hide_short_help = true)]
@@ -207,7 +229,7 @@ pub struct Settings {
     #[arg(hide_short_help = true)]
     pub max_sessions: Option<u64>,
 
-    /// Maximum number of sessions per caller [default: 1000]
+    /// Maximum number of sessions per caller [default: 1000, or its share of --max-sessions]
     #[arg(long, env = "KUBECRIER_MAX_SESSIONS_PER_CALLER", value_name = "N")]
     #[arg(value_parser = within(SESSIONS), help_heading = "Server")]
     #[arg(hide_short_help = true)]
@@ -252,6 +274,24 @@ pub struct Settings {
     #[arg(value_parser = within(REQUEST_TIMEOUT_SECONDS), help_heading = "Clusters")]
     #[arg(hide_short_help = true)]
     pub request_timeout_seconds: Option<u64>,
+
+    /// Maximum number of requests that read from clusters at once; others wait [default: 32]
+    #[arg(long, env = "KUBECRIER_MAX_CLUSTER_READS", value_name = "N")]
+    #[arg(value_parser = within(READS), help_heading = "Clusters")]
+    #[arg(hide_short_help = true)]
+    pub max_cluster_reads: Option<u64>,
+
+    /// Maximum number of graphs that are kept up to date [default: 16]
+    #[arg(long, env = "KUBECRIER_MAX_GRAPHS", value_name = "N", value_parser = within(GRAPHS))]
+    #[arg(help_heading = "Clusters")]
+    #[arg(hide_short_help = true)]
+    pub max_graphs: Option<u64>,
+
+    /// Maximum number of logs that are followed [default: 100]
+    #[arg(long, env = "KUBECRIER_MAX_FOLLOWED_LOGS", value_name = "N")]
+    #[arg(value_parser = within(WATCHES), help_heading = "Clusters")]
+    #[arg(hide_short_help = true)]
+    pub max_followed_logs: Option<u64>,
 
     /// Kinds that cannot be read through this server, e.g. Secret,ingresses
     #[arg(
@@ -301,6 +341,12 @@ pub struct Settings {
     #[arg(value_parser = within(SUBSCRIPTIONS), help_heading = "Events")]
     #[arg(hide_short_help = true)]
     pub max_subscriptions_global: Option<u64>,
+
+    /// Maximum number of watches of events [default: 200]
+    #[arg(long, env = "KUBECRIER_MAX_WATCHES", value_name = "N", value_parser = within(WATCHES))]
+    #[arg(help_heading = "Events")]
+    #[arg(hide_short_help = true)]
+    pub max_watches: Option<u64>,
 
     /// Maximum number of events that a subscription keeps for events_poll [default: 1000]
     #[arg(long, env = "KUBECRIER_MAX_FEED_EVENTS", value_name = "N")]

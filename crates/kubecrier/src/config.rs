@@ -3,6 +3,7 @@
 mod access;
 mod choices;
 mod environment;
+mod limits;
 
 use std::{
     ffi::OsString,
@@ -14,22 +15,18 @@ use std::{
 
 use clap::FromArgMatches;
 
+use self::limits::count;
 use crate::{
     cli::{Args, Command, Settings},
     log::LogConfig,
 };
-use kubecrier_core::{
-    duration,
-    faults::CaptureLimits,
-    subscriptions::{FeedLimits, SubscriptionLimits},
-};
+use kubecrier_core::{duration, faults::CaptureLimits, subscriptions::FeedLimits};
 use kubecrier_redact::{BadPattern, Redactor};
 
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// A call to an unreachable cluster is answered within 5 s, so the request gets less.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(4);
 const MAX_OUTPUT_BYTES: usize = 64 * 1024;
-const REQUESTS_MAX: usize = 512;
 const PROCESSES_MAX: usize = 16;
 const PROJECT_TTL: Duration = Duration::from_secs(5);
 
@@ -40,6 +37,8 @@ pub struct Config {
     pub log: LogConfig,
     /// How clients connect.
     pub transport: kubecrier_server::Transport,
+    /// The limits of what callers can have the server do.
+    pub work: kubecrier_server::WorkLimits,
     /// The limits of results.
     pub tools: kubecrier_server::ToolLimits,
     /// Which tools are offered.
@@ -220,6 +219,8 @@ impl TryFrom<Settings> for Config {
             tls_cert,
             tls_key,
             admin_address,
+            caller_share,
+            max_connections,
             max_concurrent_requests,
             allowed_hosts,
             allowed_origins,
@@ -232,11 +233,15 @@ impl TryFrom<Settings> for Config {
             kubeconfig,
             context,
             request_timeout_seconds,
+            max_cluster_reads,
+            max_graphs,
+            max_followed_logs,
             denied_kinds,
             toolsets,
             disabled_tools,
             max_subscriptions_per_session,
             max_subscriptions_global,
+            max_watches,
             max_feed_events,
             watch_renewal_seconds,
             max_log_captures_per_cluster,
@@ -265,19 +270,34 @@ impl TryFrom<Settings> for Config {
         };
         let defaults = kubecrier_server::SessionLimits::default();
         let watching = kubecrier_server::SubscriptionSettings::default();
-        let kubecrier_server::SubscriptionSettings { caps, feed, .. } = watching;
-        let count = |given: Option<u64>, default| {
-            given.map_or(default, |count| {
-                usize::try_from(count).unwrap_or(usize::MAX)
-            })
+        let kubecrier_server::SubscriptionSettings { feed, .. } = watching;
+        let share = limits::share(caller_share, port.is_some());
+        let work = kubecrier_server::WorkLimits::default();
+        let work = kubecrier_server::WorkLimits {
+            share,
+            calls_max: count(max_concurrent_requests, work.calls_max),
+            reads_max: count(max_cluster_reads, work.reads_max),
+            watches_max: count(max_watches, work.watches_max),
+            graphs_max: count(max_graphs, work.graphs_max),
+            followed_logs_max: count(max_followed_logs, work.followed_logs_max),
         };
+        let captures = CaptureLimits::default();
+        let captures = CaptureLimits {
+            per_cluster: count(max_log_captures_per_cluster, captures.per_cluster),
+            in_all: count(max_log_captures_global, captures.in_all),
+            log_bytes: count(max_log_bytes_per_container, captures.log_bytes),
+            containers: count(max_containers_per_notification, captures.containers),
+        };
+        let processes_max = count(max_tool_processes, PROCESSES_MAX);
+        let sessions_max = count(max_sessions, defaults.sessions_max);
         let sessions = kubecrier_server::SessionLimits {
-            sessions_max: count(max_sessions, defaults.sessions_max),
+            sessions_max,
             sessions_per_caller_max: count(
                 max_sessions_per_caller,
-                defaults.sessions_per_caller_max,
+                defaults.sessions_per_caller_max.min(share.of(sessions_max)),
             ),
             rate_per_second: count(max_session_rate, defaults.rate_per_second),
+            share,
             idle_timeout: match session_idle_timeout {
                 None => defaults.idle_timeout,
                 Some(text) => idle_timeout(text)?,
@@ -314,11 +334,15 @@ impl TryFrom<Settings> for Config {
                     user_header,
                     tls,
                     admin,
-                    requests_max: count(max_concurrent_requests, REQUESTS_MAX),
+                    connections_max: count(max_connections, limits::CONNECTIONS_MAX),
+                    descriptors_reserved: limits::descriptors_reserved(
+                        &work,
+                        captures.in_all,
+                        processes_max,
+                    ),
                 }))
             }
         };
-        let captures = CaptureLimits::default();
         let redactor = Redactor::new(&redact.unwrap_or_default())?;
         Ok(Self {
             log: LogConfig::new(
@@ -327,6 +351,7 @@ impl TryFrom<Settings> for Config {
                 redactor.clone(),
             )?,
             transport,
+            work,
             tools: kubecrier_server::ToolLimits {
                 output_bytes: max_output_bytes.map_or(MAX_OUTPUT_BYTES, |bytes| {
                     usize::try_from(bytes).unwrap_or(usize::MAX)
@@ -347,17 +372,13 @@ impl TryFrom<Settings> for Config {
                 denied: choices::denied(&denied_kinds.unwrap_or_default())?,
             },
             redactor,
-            captures: CaptureLimits {
-                per_cluster: count(max_log_captures_per_cluster, captures.per_cluster),
-                in_all: count(max_log_captures_global, captures.in_all),
-                log_bytes: count(max_log_bytes_per_container, captures.log_bytes),
-                containers: count(max_containers_per_notification, captures.containers),
-            },
+            captures,
             subscriptions: kubecrier_server::SubscriptionSettings {
-                caps: SubscriptionLimits {
-                    per_session_max: count(max_subscriptions_per_session, caps.per_session_max),
-                    global_max: count(max_subscriptions_global, caps.global_max),
-                },
+                caps: limits::subscriptions(
+                    max_subscriptions_per_session,
+                    max_subscriptions_global,
+                    share,
+                ),
                 feed: FeedLimits {
                     entries_max: count(max_feed_events, feed.entries_max),
                     ..feed
@@ -373,7 +394,7 @@ impl TryFrom<Settings> for Config {
                     allow_hook: allow_register_hook.unwrap_or_default(),
                     ttl: ttl("project-ttl", project_ttl)?,
                     hook_ttl: ttl("register-hook-ttl", register_hook_ttl)?,
-                    processes_max: count(max_tool_processes, PROCESSES_MAX),
+                    processes_max,
                     passed: tool_env.unwrap_or_default(),
                 }),
             },

@@ -53,6 +53,7 @@ pub async fn start(config: Config) -> Result<RunningServer> {
     let Config {
         log: _,
         transport,
+        work,
         tools,
         tool_filter,
         cluster,
@@ -70,6 +71,7 @@ pub async fn start(config: Config) -> Result<RunningServer> {
         metrics: metrics.clone(),
         lifecycle: lifecycle.clone(),
         limits: tools,
+        work,
         tool_filter,
         subscriptions,
         redactor,

@@ -84,8 +84,21 @@ struct Index {
 /// The subscribers of one URI, and the guard that is held for them.
 #[derive(Default)]
 struct Subscribers {
-    sessions: HashMap<SessionKey, WeakSession>,
+    sessions: HashMap<SessionKey, Subscriber>,
     guard: Guard,
+}
+
+/// One subscriber, and what is held for it alone.
+struct Subscriber {
+    session: WeakSession,
+    _held: Box<dyn Send + Sync>,
+}
+
+/// What a removal leaves to be dropped, outside of the lock.
+#[derive(Default)]
+struct Removed {
+    _subscriber: Option<Subscriber>,
+    _last: Option<Subscribers>,
 }
 
 /// The guard that [`ResourceSubscriptions::subscribe_with`] creates. The first
@@ -109,7 +122,7 @@ impl ResourceSubscriptions {
     /// # Errors
     /// [`SubscribeError`] if a limit is reached or the session is closed.
     pub fn subscribe(&self, session: &Session, uri: &str) -> Result<bool, SubscribeError> {
-        self.insert(session, uri).map(|(added, _guard)| added)
+        self.insert(session, uri, ()).map(|(added, _guard)| added)
     }
 
     /// Subscribes the session, and holds a guard for as long as the URI has a
@@ -130,17 +143,43 @@ impl ResourceSubscriptions {
         uri: &str,
         start: impl FnOnce() -> G,
     ) -> Result<bool, SubscribeError> {
-        let (added, guard) = self.insert(session, uri)?;
+        self.subscribe_holding(session, uri, (), start)
+    }
+
+    /// Subscribes the session as [`subscribe_with`](Self::subscribe_with) does, and holds
+    /// `held` (a permit, for example) for as long as this session is subscribed. If it was
+    /// before, what is held for it already stays and `held` is dropped.
+    ///
+    /// # Errors
+    /// [`SubscribeError`] if a limit is reached or the session is closed.
+    pub fn subscribe_holding<H: Send + Sync + 'static, G: Send + Sync + 'static>(
+        &self,
+        session: &Session,
+        uri: &str,
+        held: H,
+        start: impl FnOnce() -> G,
+    ) -> Result<bool, SubscribeError> {
+        let (added, guard) = self.insert(session, uri, held)?;
         let _held = guard.get_or_init(|| Box::new(start()));
         Ok(added)
     }
 
-    fn insert(&self, session: &Session, uri: &str) -> Result<(bool, Guard), SubscribeError> {
+    fn insert(
+        &self,
+        session: &Session,
+        uri: &str,
+        held: impl Send + Sync + 'static,
+    ) -> Result<(bool, Guard), SubscribeError> {
         if uri.is_empty() || uri.len() > self.limits.uri_bytes_max {
             return Err(SubscribeError::Uri(uri.len()));
         }
         let key = session.key();
-        let inserted = self.indexes.0.lock().insert(session, uri, &self.limits)?;
+        // What is not needed is dropped without the lock: its drop may do anything.
+        let mut held: Option<Box<dyn Send + Sync>> = Some(Box::new(held));
+        let mut index = self.indexes.0.lock();
+        let inserted = index.insert(session, uri, &mut held, &self.limits);
+        drop(index);
+        let inserted = inserted?;
         let registry: Arc<dyn Detach> = Arc::clone(&self.indexes) as _;
         if !session.attach(&registry, DetachOn::Prune) {
             registry.detach(key);
@@ -228,7 +267,8 @@ impl ResourceSubscriptions {
             return Vec::new();
         };
         let mut subscribers = Vec::with_capacity(sessions.len());
-        subscribers.extend(sessions.values().filter_map(WeakSession::upgrade_unowned));
+        let sessions = sessions.values().map(|one| &one.session);
+        subscribers.extend(sessions.filter_map(WeakSession::upgrade_unowned));
         subscribers
     }
 }
@@ -327,6 +367,7 @@ impl Index {
         &mut self,
         session: &Session,
         uri: &str,
+        held: &mut Option<Box<dyn Send + Sync>>,
         limits: &SubscriptionLimits,
     ) -> Result<(bool, Guard), SubscribeError> {
         let key = session.key();
@@ -347,7 +388,11 @@ impl Index {
             None => uri.into(),
         };
         let subscribers = self.by_uri.entry(Arc::clone(&uri)).or_default();
-        subscribers.sessions.insert(key, session.downgrade());
+        let subscriber = Subscriber {
+            session: session.downgrade(),
+            _held: held.take().unwrap_or_else(|| Box::new(())),
+        };
+        subscribers.sessions.insert(key, subscriber);
         let guard = Arc::clone(&subscribers.guard);
         self.by_session.entry(key).or_default().insert(uri);
         self.total += 1;
@@ -356,12 +401,12 @@ impl Index {
 
     /// Whether there was such a subscription, and what is to be dropped outside of the
     /// lock.
-    fn remove(&mut self, key: SessionKey, uri: &str) -> (bool, Option<Subscribers>) {
+    fn remove(&mut self, key: SessionKey, uri: &str) -> (bool, Removed) {
         let Some(uris) = self.by_session.get_mut(&key) else {
-            return (false, None);
+            return (false, Removed::default());
         };
         if !uris.remove(uri) {
-            return (false, None);
+            return (false, Removed::default());
         }
         if uris.is_empty() {
             self.by_session.remove(&key);
@@ -370,18 +415,25 @@ impl Index {
         (true, self.remove_subscriber(key, uri))
     }
 
-    /// Removes the session from the URI. Returns the entry if it was the last one.
-    fn remove_subscriber(&mut self, key: SessionKey, uri: &str) -> Option<Subscribers> {
+    /// Removes the session from the URI, and the URI if it was the last one.
+    fn remove_subscriber(&mut self, key: SessionKey, uri: &str) -> Removed {
         self.total -= 1;
-        let found = self.by_uri.get_mut(uri)?;
-        found.sessions.remove(&key);
-        if !found.sessions.is_empty() {
+        let Some(found) = self.by_uri.get_mut(uri) else {
+            return Removed::default();
+        };
+        let subscriber = found.sessions.remove(&key);
+        let last = if found.sessions.is_empty() {
+            let last = self.by_uri.remove(uri);
+            shrink_sparse(&mut self.by_uri);
+            last
+        } else {
             shrink_sparse(&mut found.sessions);
-            return None;
+            None
+        };
+        Removed {
+            _subscriber: subscriber,
+            _last: last,
         }
-        let last = self.by_uri.remove(uri);
-        shrink_sparse(&mut self.by_uri);
-        last
     }
 }
 
@@ -391,7 +443,7 @@ impl Detach for Indexes {
         let uris = index.by_session.remove(&session).unwrap_or_default();
         let unused: Vec<_> = uris
             .iter()
-            .filter_map(|uri| index.remove_subscriber(session, uri))
+            .map(|uri| index.remove_subscriber(session, uri))
             .collect();
         shrink_sparse(&mut index.by_session);
         drop(index);

@@ -1,5 +1,13 @@
-//! The body of a POST: one JSON object within the size limit and the deadline. Every
-//! other body is refused with an answer that gives the reason.
+//! The body of a POST: one JSON object within the size limit and the deadline, and a permit
+//! for the work that it asks for. Every other body is refused with an answer that gives the
+//! reason.
+//!
+//! A permit lives as long as the work: in the parts of the request, which rmcp hands to the
+//! handler, and in the answer until the client has taken it (`exchange`). A session's call
+//! goes on when its client disconnects, as the protocol wants, and keeps its permit; a call
+//! of the protocol without sessions is cancelled by rmcp.
+
+mod json;
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
@@ -11,14 +19,30 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use bytes::{Bytes, BytesMut};
-use http::{Method, StatusCode, header::RETRY_AFTER};
+use http::{HeaderMap, Method, StatusCode, header::RETRY_AFTER};
 use http_body_util::BodyExt;
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::json;
-use tokio::{sync::Semaphore, time::timeout};
+use tokio::time::timeout;
+
+use self::json::{INVALID_REQUEST, PARSE_ERROR, check_json, first};
+use crate::{caller::Caller, sessions::Sessions, share};
+use kubecrier_core::shares::{CallerShare, LimitName, LimitReached, Permit, ShareKey, SharedLimit};
 
 /// No MCP request is longer.
 const BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// What begins a session or a stream is kept for as long as that, so it has to be small.
+const LASTING_BYTES_MAX: usize = 128 * 1024;
+
+/// All messages that are being read or worked on, with what they become in memory.
+const BODIES_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// What a value of a message takes in memory, about, besides its bytes.
+const VALUE_BYTES: usize = 64;
+
+/// No MCP request has more values.
+const VALUES_MAX: usize = 100_000;
 
 /// An honest client does not send more after its request was too large.
 const DISCARDED_BYTES_MAX: usize = 256 * 1024 * 1024;
@@ -26,18 +50,19 @@ const DISCARDED_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// A body that takes longer is not on its way.
 const BODY_WITHIN: Duration = Duration::from_secs(30);
 
-/// JSON-RPC's own codes.
-const PARSE_ERROR: i32 = -32700;
-const INVALID_REQUEST: i32 = -32600;
-
-/// The limit on concurrent requests.
+/// Reads messages and counts what they ask for.
 #[derive(Debug)]
-pub(super) struct RequestLimit(Semaphore);
+pub(super) struct RequestGate {
+    calls: SharedLimit,
+    bodies: SharedLimit,
+    sessions: Arc<Sessions>,
+}
 
-impl RequestLimit {
-    pub(super) fn new(requests_max: usize) -> Self {
-        Self(Semaphore::new(requests_max))
-    }
+/// What a request holds until its work is done and its answer is taken. An extension of the
+/// request.
+#[derive(Clone, Debug)]
+pub(super) struct RequestPermit {
+    _held: Arc<[Permit]>,
 }
 
 /// Whether a request is `initialize`, which begins a session. An extension of the
@@ -49,54 +74,132 @@ pub(super) struct IsInitialize(pub(super) bool);
 struct MessageHead<'a> {
     #[serde(borrow, default)]
     method: Option<Cow<'a, str>>,
+    #[serde(default)]
+    id: Option<IgnoredAny>,
 }
 
-fn is_initialize(body: &[u8]) -> IsInitialize {
-    // A struct is read from an array too, and `["initialize"]` is no message.
-    if first(body) != Some(b'{') {
-        return IsInitialize(false);
+/// What a message asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MessageKind {
+    /// A session.
+    Initialize,
+    /// A stream of the protocol without sessions.
+    Listen,
+    /// Any other request.
+    Call,
+    /// An answer, or a notification such as that a call is cancelled.
+    Reply,
+}
+
+// === impl RequestGate ===
+
+impl RequestGate {
+    pub(super) fn new(calls: SharedLimit, share: CallerShare, sessions: Arc<Sessions>) -> Self {
+        let name = LimitName::new("bytes of messages", "");
+        Self {
+            calls,
+            bodies: SharedLimit::new(name, BODIES_BYTES_MAX, share),
+            sessions,
+        }
     }
-    let head = serde_json::from_slice::<MessageHead<'_>>(body);
-    IsInitialize(head.is_ok_and(|head| head.method.as_deref() == Some("initialize")))
+
+    /// For whom a request counts. A session that is not the caller's own is none.
+    fn key(&self, headers: &HeaderMap) -> ShareKey {
+        let id = headers
+            .get("mcp-session-id")
+            .and_then(|id| id.to_str().ok());
+        let session = id.and_then(|id| self.sessions.find(id));
+        let id = session.as_ref().map(|session| session.session().id());
+        share::key(&Caller::current(), share::current_peer(), id)
+    }
+}
+
+// === impl MessageKind ===
+
+impl MessageKind {
+    fn of(body: &[u8]) -> Self {
+        // A struct is read from an array too, and `["initialize"]` is no message.
+        if first(body) != Some(b'{') {
+            return Self::Call;
+        }
+        // What cannot be read here may still be a request for rmcp.
+        let Ok(head) = serde_json::from_slice::<MessageHead<'_>>(body) else {
+            return Self::Call;
+        };
+        match (head.method.as_deref(), head.id) {
+            (Some("initialize"), _) => Self::Initialize,
+            (Some("subscriptions/listen"), Some(_)) => Self::Listen,
+            (Some(_), Some(_)) => Self::Call,
+            (None, _) | (_, None) => Self::Reply,
+        }
+    }
+
+    fn bytes_max(self) -> usize {
+        match self {
+            Self::Initialize | Self::Listen => LASTING_BYTES_MAX,
+            Self::Call | Self::Reply => BODY_BYTES_MAX,
+        }
+    }
 }
 
 /// Middleware: reads and checks the body of a POST.
 pub(super) async fn check(
-    State(limit): State<Arc<RequestLimit>>,
+    State(gate): State<Arc<RequestGate>>,
     request: Request,
     next: Next,
 ) -> Response {
     if request.method() != Method::POST {
         return next.run(request).await;
     }
-    let Ok(_permit) = limit.0.try_acquire() else {
-        let text = "too many requests at once (--max-concurrent-requests); try again\n";
-        return (StatusCode::SERVICE_UNAVAILABLE, [(RETRY_AFTER, "1")], text).into_response();
-    };
+    let key = gate.key(request.headers());
     let (parts, body) = request.into_parts();
-    match read(body).await {
-        Ok(body) => {
-            let begins = is_initialize(&body);
-            let mut request = Request::from_parts(parts, Body::from(body));
-            request.extensions_mut().insert(begins);
+    let (body, message) = match read(body, &gate.bodies, &key).await {
+        Ok(read) => read,
+        Err(refused) => return refused,
+    };
+    let kind = MessageKind::of(&body);
+    if body.len() > kind.bytes_max() {
+        return too_large(kind.bytes_max());
+    }
+    let mut held = vec![message];
+    // An answer or a cancellation makes room, so there is always room for it.
+    if kind != MessageKind::Reply {
+        match gate.calls.acquire(&key) {
+            Ok(call) => held.push(call),
+            Err(reached) => return busy(&reached),
+        }
+    }
+    let permit = RequestPermit { _held: held.into() };
+    let mut request = Request::from_parts(parts, Body::from(body));
+    let extensions = request.extensions_mut();
+    extensions.insert(IsInitialize(kind == MessageKind::Initialize));
+    match kind {
+        // What lasts counts as a session; as a call, only until it has begun.
+        MessageKind::Initialize | MessageKind::Listen => {
+            let begun = next.run(request).await;
+            drop(permit);
+            begun
+        }
+        MessageKind::Call | MessageKind::Reply => {
+            extensions.insert(permit);
             next.run(request).await
         }
-        Err(refused) => refused,
     }
 }
 
-async fn read(body: Body) -> Result<Bytes, Response> {
-    let collected = match timeout(BODY_WITHIN, collect(body)).await {
-        Ok(Ok(Some(collected))) => collected,
-        Ok(Ok(None)) => {
-            let text = format!("a request has at most {BODY_BYTES_MAX} bytes");
-            return Err(refuse(
-                StatusCode::PAYLOAD_TOO_LARGE,
-                INVALID_REQUEST,
-                &text,
-            ));
-        }
-        Ok(Err(error)) => {
+async fn read(
+    body: Body,
+    bodies: &SharedLimit,
+    key: &ShareKey,
+) -> Result<(Bytes, Permit), Response> {
+    let mut permit = bodies
+        .acquire_many(key, 0)
+        .map_err(|reached| busy(&reached))?;
+    let collected = match timeout(BODY_WITHIN, collect(body, &mut permit)).await {
+        Ok(Ok(collected)) => collected,
+        Ok(Err(BodyError::TooLarge)) => return Err(too_large(BODY_BYTES_MAX)),
+        Ok(Err(BodyError::Limit(reached))) => return Err(busy(&reached)),
+        Ok(Err(BodyError::Transport(error))) => {
             let text = format!("the body could not be read: {error}");
             return Err(refuse(StatusCode::BAD_REQUEST, PARSE_ERROR, &text));
         }
@@ -104,50 +207,71 @@ async fn read(body: Body) -> Result<Bytes, Response> {
             return Err((StatusCode::REQUEST_TIMEOUT, "the body did not come\n").into_response());
         }
     };
-    check_json(&collected).map_err(|(code, text)| refuse(StatusCode::BAD_REQUEST, code, &text))?;
-    Ok(collected)
+    let values = check_json(&collected)
+        .map_err(|(code, text)| refuse(StatusCode::BAD_REQUEST, code, &text))?;
+    if values > VALUES_MAX {
+        let text = format!("a request has at most {VALUES_MAX} values");
+        let status = StatusCode::PAYLOAD_TOO_LARGE;
+        return Err(refuse(status, INVALID_REQUEST, &text));
+    }
+    let grown = permit.grow(values * VALUE_BYTES);
+    grown.map_err(|reached| busy(&reached))?;
+    Ok((collected, permit))
 }
 
-/// The body, or nothing if it is too large. What is too much is read and thrown
-/// away: a client that is still writing when the connection closes never sees why.
-async fn collect(mut body: Body) -> Result<Option<Bytes>, axum::Error> {
+enum BodyError {
+    TooLarge,
+    Limit(LimitReached),
+    Transport(axum::Error),
+}
+
+/// The body. What is too much is read and thrown away: a client that is still writing when
+/// the connection closes never sees why.
+async fn collect(mut body: Body, permit: &mut Permit) -> Result<Bytes, BodyError> {
     let mut kept = BytesMut::new();
     let mut seen = 0;
+    let mut refused = None;
     while let Some(frame) = body.frame().await {
-        let Ok(data) = frame?.into_data() else {
+        let Ok(data) = frame.map_err(BodyError::Transport)?.into_data() else {
             continue;
         };
         seen += data.len();
-        if seen <= BODY_BYTES_MAX {
-            kept.extend_from_slice(&data);
-        } else if seen > DISCARDED_BYTES_MAX {
+        if seen > DISCARDED_BYTES_MAX {
             break;
-        } else {
-            kept = BytesMut::new();
+        }
+        if refused.is_none() {
+            refused = if seen > BODY_BYTES_MAX {
+                Some(BodyError::TooLarge)
+            } else {
+                permit.grow(data.len()).err().map(BodyError::Limit)
+            };
+        }
+        match refused {
+            None => kept.extend_from_slice(&data),
+            Some(_) => kept = BytesMut::new(),
         }
     }
-    Ok((seen <= BODY_BYTES_MAX).then(|| kept.freeze()))
+    match refused {
+        None => Ok(kept.freeze()),
+        Some(refused) => Err(refused),
+    }
 }
 
-fn first(body: &[u8]) -> Option<u8> {
-    body.iter()
-        .copied()
-        .find(|byte| !byte.is_ascii_whitespace())
+fn too_large(bytes_max: usize) -> Response {
+    let text = format!("a request has at most {bytes_max} bytes");
+    refuse(StatusCode::PAYLOAD_TOO_LARGE, INVALID_REQUEST, &text)
 }
 
-/// Checks that a body is one JSON object.
-fn check_json(body: &[u8]) -> Result<(), (i32, String)> {
-    if let Err(error) = serde_json::from_slice::<IgnoredAny>(body) {
-        return Err((PARSE_ERROR, format!("not JSON: {error}")));
-    }
-    match first(body) {
-        Some(b'{') => Ok(()),
-        Some(b'[') => Err((
-            INVALID_REQUEST,
-            "batches are not taken: send one message a request".to_owned(),
-        )),
-        _ => Err((INVALID_REQUEST, "a message is a JSON object".to_owned())),
-    }
+/// A limit is reached: the caller's own, or the server's.
+fn busy(reached: &LimitReached) -> Response {
+    let status = if reached.is_callers() {
+        StatusCode::TOO_MANY_REQUESTS
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    };
+    tracing::debug!(%reached, caller = %Caller::current(), "request refused");
+    let text = format!("{reached}; try again when some have been answered\n");
+    (status, [(RETRY_AFTER, "1")], text).into_response()
 }
 
 fn refuse(status: StatusCode, code: i32, message: &str) -> Response {
@@ -156,65 +280,4 @@ fn refuse(status: StatusCode, code: i32, message: &str) -> Response {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    #[test]
-    fn what_begins_a_session_is_known() {
-        let begins = |body: &str| is_initialize(body.as_bytes()).0;
-        assert!(begins(r#"{"id":1,"method":"initialize","params":{}}"#));
-        assert!(begins(r#"{"id":1,"method":"initial\u0069ze"}"#));
-        assert!(!begins(r#"{"id":1,"method":"tools/list"}"#));
-        assert!(!begins(r#"{"params":{"method":"initialize"}}"#));
-        assert!(!begins(r#"["initialize"]"#));
-    }
-
-    #[test]
-    fn only_one_json_object_is_a_message() {
-        let code = |body: &str| check_json(body.as_bytes()).err().map(|(code, _)| code);
-        assert_eq!(code(r#" {"jsonrpc":"2.0"}"#), None);
-        assert_eq!(code(r#"[{"jsonrpc":"2.0"}]"#), Some(INVALID_REQUEST));
-        assert_eq!(code("3"), Some(INVALID_REQUEST));
-        for broken in ["", "{", "{]", "{} {}", "\u{feff}{}", "nul"] {
-            assert_eq!(code(broken), Some(PARSE_ERROR), "{broken}");
-        }
-        // Deep nesting is an error, not a crash.
-        assert_eq!(code(&"[".repeat(100_000)), Some(PARSE_ERROR));
-    }
-
-    /// The quick check agrees with a full parse.
-    fn check_against_a_full_parse(body: &[u8]) -> Result<(), TestCaseError> {
-        let parsed = serde_json::from_slice::<serde_json::Value>(body);
-        let answer = check_json(body);
-        let is_object = parsed.as_ref().is_ok_and(serde_json::Value::is_object);
-        // A number may be too large for the full parser and yet be JSON.
-        if parsed.is_ok() || answer.is_err() {
-            prop_assert_eq!(answer.is_ok(), is_object);
-        }
-        if let Err((_, text)) = &answer {
-            prop_assert!(!text.is_empty() && text.len() < 300, "{}", text);
-        }
-        if is_initialize(body).0
-            && let Ok(parsed) = parsed
-        {
-            prop_assert_eq!(&parsed["method"], "initialize");
-        }
-        Ok(())
-    }
-
-    proptest! {
-        #[test]
-        fn fuzz_any_bytes_are_answered(body in prop::collection::vec(any::<u8>(), 0..200)) {
-            check_against_a_full_parse(&body)?;
-        }
-
-        #[test]
-        fn fuzz_what_looks_like_a_message_is_answered(
-            body in r#"[ \n]{0,2}[\[{]{0,3}("(method|id|params)":)?("initialize"|\[|\{|null|-?[0-9e.]{1,30}|"\\\\u[0-9a-f]{0,4}")?,?[}\]]{0,3}"#,
-        ) {
-            check_against_a_full_parse(body.as_bytes())?;
-        }
-    }
-}
+mod tests;

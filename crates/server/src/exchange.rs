@@ -15,6 +15,7 @@ use axum::{
 use http::Method;
 use http_body::{Frame, SizeHint};
 
+use crate::body::RequestPermit;
 use kubecrier_lifecycle::{InFlight, InFlightGuard, Lifecycle};
 
 /// Middleware for the MCP endpoint. A GET is a stream without a last byte, so a stop
@@ -28,15 +29,22 @@ pub(super) async fn count(
         return next.run(request).await;
     }
     let busy = lifecycle.begin(InFlight::HttpExchange);
-    next.run(request)
-        .await
-        .map(|body| Body::new(CountedBody { body, _busy: busy }))
+    let permit = request.extensions().get::<RequestPermit>().cloned();
+    next.run(request).await.map(|body| {
+        Body::new(CountedBody {
+            body,
+            _busy: busy,
+            _permit: permit,
+        })
+    })
 }
 
 /// A body that is work until it is dropped.
 struct CountedBody {
     body: Body,
     _busy: InFlightGuard,
+    /// An answer that the client has not taken is memory, as the work for it was.
+    _permit: Option<RequestPermit>,
 }
 
 impl http_body::Body for CountedBody {

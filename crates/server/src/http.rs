@@ -1,10 +1,10 @@
 //! Serving HTTP/1.1: sockets that notice a dead peer, clients that must be quick
 //! with their headers, and an end that lets answers out.
 //!
-//! A connection passes, in this order: the lookup of its peer, TLS, and then its requests,
+//! A connection passes, in this order: the limit of connections, the lookup of its peer, TLS, and then its requests,
 //! each with the [`Peer`] as an extension.
 
-use std::{io, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
 use axum::Router;
 use hyper::{
@@ -27,6 +27,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    connections::{Connections, Refusal},
     peer::{Peer, PeerPolicy},
     tls::Certificate,
 };
@@ -42,12 +43,18 @@ const PEER_GONE_AFTER: Duration = Duration::from_secs(30);
 /// that a stalled reader is noticed.
 const SEND_BUFFER_BYTES: usize = 64 * 1024;
 
+/// The buffers of a connection in this process: the headers of a request, and a chunk of a
+/// stream with what is around it.
+const BUFFER_BYTES: usize = 128 * 1024;
+
 /// The kernel is out of something; it has it again in a moment.
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
 /// A port, and what a connection to it must pass.
 pub(super) struct Listener {
     pub(super) socket: TcpListener,
+    /// How many connections there may be, at all ports together.
+    pub(super) limit: Arc<Connections>,
     /// Whose connections are served.
     pub(super) peers: PeerPolicy,
     /// The certificate; without one, connections are in clear text.
@@ -68,6 +75,7 @@ struct Connection {
 pub(super) async fn serve(listener: Listener, router: Router, stop: CancellationToken) {
     let Listener {
         socket,
+        limit,
         peers,
         certificate,
     } = listener;
@@ -83,8 +91,8 @@ pub(super) async fn serve(listener: Listener, router: Router, stop: Cancellation
             Some(_ended) = connections.join_next() => continue,
             accepted = socket.accept() => accepted,
         };
-        let stream = match accepted {
-            Ok((stream, _peer)) => stream,
+        let (stream, peer) = match accepted {
+            Ok((stream, peer)) => (stream, peer.ip()),
             Err(error) => {
                 if !is_the_peers(&error) {
                     tracing::warn!(%error, "cannot accept a connection");
@@ -92,6 +100,13 @@ pub(super) async fn serve(listener: Listener, router: Router, stop: Cancellation
                 }
                 continue;
             }
+        };
+        let refusal = match certificate {
+            None => Refusal::ClearText,
+            Some(_) => Refusal::Close,
+        };
+        let Some(permit) = limit.admit(&stream, peer, refusal) else {
+            continue;
         };
         let connection = Connection {
             stream,
@@ -102,6 +117,7 @@ pub(super) async fn serve(listener: Listener, router: Router, stop: Cancellation
             stop: stop.clone(),
         };
         connections.spawn(async move {
+            let _permit = permit;
             if let Err(error) = connection.run().await {
                 tracing::debug!(%error, "connection ended");
             }
@@ -152,6 +168,7 @@ async fn serve_requests(
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADERS_WITHIN)
+        .max_buf_size(BUFFER_BYTES)
         .serve_connection(TokioIo::new(stream), service);
     watcher.watch(connection).await.map_err(io::Error::other)
 }

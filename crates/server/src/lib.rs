@@ -5,10 +5,11 @@
 //! ```text
 //!  http ─▶ origin ─▶ caller ─▶ body ─▶ exchange ─▶ sessions::limiter ─▶ rmcp ─▶ server::Handler
 //!  peer,   Host and  token,    size,   counted     caps                        ├▶ tools, project
-//!  tls     Origin    header    JSON    to its end                              ├▶ resources
+//!  tls     Origin    header    permit  to its end                              ├▶ resources
 //!                                                                              └▶ prompts
 //! ```
 //!
+//! - `connections` are those that are accepted; `share` says for whom a request counts;
 //! - `transport` wires stdio and HTTP; `admin` has the pages for operators; `peer` knows
 //!   whose a connection is; `file_poll` reads certificate and tokens again when they change;
 //!   `log_limit` bounds what refusals write into the log;
@@ -26,6 +27,7 @@ pub mod admin;
 mod body;
 mod caller;
 mod capabilities;
+mod connections;
 mod exchange;
 mod file_poll;
 #[cfg(feature = "conformance-fixtures")]
@@ -43,6 +45,7 @@ mod resources;
 mod schema;
 mod server;
 mod sessions;
+mod share;
 mod subscriptions;
 mod table;
 mod tls;
@@ -59,7 +62,7 @@ pub use self::{
         CheckFuture, CompletionFuture, CompletionRequest, FollowGuard, ProtocolEra, ReadFuture,
         Requester, ResourceError, ResourceProvider, UpdatePublisher,
     },
-    server::{Server, Setup, SubscriptionStats, ToolLimits},
+    server::{Server, Setup, SubscriptionStats, ToolLimits, WorkLimits},
     sessions::SessionLimits,
     subscriptions::SubscriptionSettings,
     tls::{TlsFileError, TlsFiles},

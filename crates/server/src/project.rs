@@ -257,6 +257,10 @@ impl ResourceProvider for ProjectProvider {
         self.project.has(uri)
     }
 
+    fn is_executed(&self) -> bool {
+        true
+    }
+
     fn list(&self, _requester: &Requester) -> Vec<Resource> {
         let now = self.project.current();
         let all = now.resources.iter();

@@ -46,7 +46,10 @@ pub use self::{
         ResourceProvider,
     },
 };
-use kubecrier_core::{ResourceType, UpdateSummary};
+use kubecrier_core::{
+    ResourceType, UpdateSummary,
+    shares::{CallerShare, LimitName, LimitReached, SharedLimit},
+};
 use kubecrier_k8s::{ClusterError, ErrorKind};
 
 /// The most URIs of one listen. The SDK's client gives a subscription up when 64
@@ -60,6 +63,7 @@ pub(super) const META: &str = "kubecrier/update";
 pub(super) struct Resources {
     providers: Vec<Box<dyn ResourceProvider>>,
     updates: UpdatePublisher,
+    subscriptions: SharedLimit,
 }
 
 /// Publishes changes of resources. A clone publishes to the same subscribers.
@@ -69,11 +73,13 @@ pub struct UpdatePublisher(ResourceSubscriptions);
 // === impl Resources ===
 
 impl Resources {
-    pub(super) fn new(providers: Vec<Box<dyn ResourceProvider>>) -> Self {
-        let subscriptions = ResourceSubscriptions::new(SubscriptionLimits::default());
+    pub(super) fn new(providers: Vec<Box<dyn ResourceProvider>>, share: CallerShare) -> Self {
+        let limits = SubscriptionLimits::default();
+        let name = LimitName::new("subscriptions to resources", "");
         Self {
             providers,
-            updates: UpdatePublisher(subscriptions),
+            updates: UpdatePublisher(ResourceSubscriptions::new(limits)),
+            subscriptions: SharedLimit::new(name, limits.total_max, share),
         }
     }
 
@@ -99,6 +105,11 @@ impl Resources {
     pub(super) fn templates(&self) -> Vec<ResourceTemplate> {
         let providers = self.providers.iter();
         providers.flat_map(|family| family.templates()).collect()
+    }
+
+    /// Whether a read of the URI may run an executable.
+    pub(super) fn is_executed(&self, uri: &str) -> bool {
+        self.family(uri).is_ok_and(ResourceProvider::is_executed)
     }
 
     pub(super) async fn read(
@@ -142,8 +153,11 @@ impl Resources {
     ) -> Result<bool, ResourceError> {
         let family = self.family(uri)?;
         family.may_subscribe(uri, requester)?;
+        let refused = |reached: LimitReached| ResourceError::Refused(reached.to_string());
+        let permit = self.subscriptions.acquire(&requester.share_key());
+        let held = (permit.map_err(refused)?, family.claim(uri, requester)?);
         let mut begun = false;
-        self.updates.0.subscribe_with(session, uri, || {
+        self.updates.0.subscribe_holding(session, uri, held, || {
             begun = true;
             family.follow(uri, &self.updates)
         })?;
@@ -223,7 +237,7 @@ impl fmt::Debug for Resources {
         f.debug_struct("Resources")
             .field("families", &self.providers.len())
             .field("updates", &self.updates)
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 

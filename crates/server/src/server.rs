@@ -4,6 +4,7 @@
 //! - `handler` is what rmcp calls, one per session or request, and these answer its
 //!   requests: `calls` (`tools/call`), `listen` (`subscriptions/listen`), `prompts`
 //!   (with completion), `resources`, `level` (`logging/setLevel`);
+//! - `work` limits what runs at a time;
 //! - `lists` makes the lists that clients page through;
 //! - `subscriptions` shows operators what is watched.
 
@@ -16,11 +17,13 @@ mod prompts;
 mod resources;
 mod setup;
 mod subscriptions;
+mod work;
 
-pub(crate) use self::handler::Handler;
+pub(crate) use self::{handler::Handler, work::Work};
 pub use self::{
     setup::{Setup, ToolLimits},
     subscriptions::SubscriptionStats,
+    work::WorkLimits,
 };
 
 use std::sync::{Arc, OnceLock};
@@ -54,6 +57,7 @@ struct Shared {
     metrics: Metrics,
     lifecycle: Lifecycle,
     limits: ToolLimits,
+    work: Work,
     tool_filter: ToolFilter,
     redactor: Redactor,
     logging: LoggingService,
@@ -87,6 +91,11 @@ impl Server {
     pub(super) fn handler_for_sessions(&self, sessions: Arc<Sessions>) -> Handler {
         let sessions = self.shared.sessions.get_or_init(|| sessions).clone();
         Handler::for_sessions(self.clone(), sessions)
+    }
+
+    /// The work that callers ask for.
+    pub(super) fn work(&self) -> &Work {
+        &self.shared.work
     }
 
     /// Delivers through a sink, and counts what fails.

@@ -1,7 +1,7 @@
 //! Event subscriptions: subscribing, polling, ending.
 //!
-//! The order of steps matters. First a slot under the caps, so that a refused request
-//! costs the cluster nothing; then the watch; then the entry in the ledger, which holds
+//! The order of steps matters. First a slot and a claim under the caps, so that a refused
+//! request costs the cluster nothing; then the watch; then the entry in the ledger, which holds
 //! the watch's lease. A failure or cancellation on the way releases all of it.
 
 use std::{fmt, sync::Arc};
@@ -192,11 +192,16 @@ impl Subscriptions {
             // delivered.
             return Err(ToolError::NotFound("the session has ended".to_owned()));
         }
-        let owner = owner(requester);
+        let (owner, caller) = (owner(requester), requester.share_key());
         let slot = ledger
-            .reserve(&owner)
+            .reserve(&owner, &caller)
             .map_err(|refused| ToolError::Limit(refused.to_string()))?;
         let context = watches.context(context)?;
+        let claim = watches.claim(&caller, &context, &filters).map_err(|reached| {
+            ToolError::Limit(format!(
+                "{reached}: end a subscription with events_unsubscribe, or name fewer namespaces"
+            ))
+        })?;
         let push_to = match used {
             SubscriptionUse::Named(session) => session,
             SubscriptionUse::Polled => None,
@@ -233,7 +238,7 @@ impl Subscriptions {
             matches!(used, SubscriptionUse::Polled) && is_polled(other, &context, &filters)
         };
         let created = Arc::clone(&one);
-        let one = slot.insert_unless(polled, one, Box::new(joined.lease));
+        let one = slot.insert_unless(polled, one, Box::new((joined.lease, claim)));
         if !Arc::ptr_eq(&created, &one) {
             created.end();
         }
@@ -413,6 +418,7 @@ mod tests {
 
     use super::*;
     use crate::resources::{Resources, tests::Notes};
+    use kubecrier_core::shares::CallerShare;
 
     #[test]
     fn an_update_of_a_feed_that_is_lost_counts_as_events() {
@@ -424,10 +430,12 @@ mod tests {
         };
         let outbox = OutboxConfig::default().limits(limits).metrics(metrics);
         let session = Session::builder().outbox(outbox).build("slow");
-        let resources = Resources::new(vec![Box::new(Notes::default())]);
+        let notes = vec![Box::new(Notes::default()) as _];
+        let resources = Resources::new(notes, CallerShare::default());
         let requester = Requester {
             session: Some(session.clone()),
             caller: Caller::current(),
+            peer: None,
             era: ProtocolEra::Legacy,
         };
         let notifier = FeedNotifier(resources.updates().clone());

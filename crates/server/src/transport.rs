@@ -19,8 +19,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     admin::{self, Admin, StatsScope},
-    body::{self, RequestLimit},
+    body::{self, RequestGate},
     caller::{self, Identity, Tokens, TrustedUserHeader},
+    connections::Connections,
     exchange,
     file_poll::FilePoll,
     http::{self, Listener},
@@ -29,6 +30,7 @@ use super::{
     origin::{self, OriginPolicy},
     server::{Handler, Server},
     sessions::{self, SessionLimits, Sessions},
+    share,
     tls::{Certificate, TlsFiles},
 };
 use kubecrier_lifecycle::Lifecycle;
@@ -65,8 +67,10 @@ pub struct HttpConfig {
     pub tls: Option<TlsFiles>,
     /// Where `/metrics` and `/stats` are served instead, without authentication.
     pub admin: Option<SocketAddr>,
-    /// Requests that are worked on at once.
-    pub requests_max: usize,
+    /// Connections at once.
+    pub connections_max: usize,
+    /// Descriptors that connections leave for those to clusters.
+    pub descriptors_reserved: usize,
 }
 
 /// The address cannot be listened on.
@@ -198,6 +202,14 @@ async fn start_http(
         &config.allowed_hosts,
         &config.allowed_origins,
     ));
+    let share = config.sessions.share;
+    let proxies = config.user_header.as_ref();
+    let connections = Arc::new(Connections::new(
+        config.connections_max,
+        config.descriptors_reserved,
+        share,
+        proxies.map_or_else(Vec::new, |header| header.proxies.clone()),
+    ));
     if let Some(listen) = config.admin {
         let socket = bind(listen, "--admin-address", "--admin-address").await?;
         let address = socket.local_addr().unwrap_or(listen);
@@ -214,6 +226,7 @@ async fn start_http(
             ));
         let listener = Listener {
             socket,
+            limit: Arc::clone(&connections),
             peers: exposure::peers(config, address, &Identity::default()),
             certificate: certificate.clone(),
         };
@@ -229,17 +242,18 @@ async fn start_http(
     }
     let listener = Listener {
         socket,
+        limit: connections,
         peers: exposure::peers(config, address, &identity),
         certificate,
     };
-    let limit = Arc::new(RequestLimit::new(config.requests_max));
+    let gate = RequestGate::new(server.work().calls().clone(), share, Arc::clone(&sessions));
     let scope = if identity.is_required() {
         StatsScope::Caller
     } else {
         StatsScope::Everyone
     };
     let mut router = mcp_router(handler, &sessions, &serving.close, lifecycle)
-        .layer(middleware::from_fn_with_state(limit, body::check));
+        .layer(middleware::from_fn_with_state(Arc::new(gate), body::check));
     if config.admin.is_none() {
         router = router.merge(admin::pages(pages.clone(), scope));
     }
@@ -249,6 +263,7 @@ async fn start_http(
             Arc::new(identity),
             caller::identify,
         ))
+        .layer(middleware::from_fn(share::note_peer))
         .merge(admin::health(pages))
         .layer(middleware::from_fn_with_state(origins, origin::check));
     let close = serving.close.clone();

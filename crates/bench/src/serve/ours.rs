@@ -15,7 +15,7 @@ use super::Publisher;
 use crate::message;
 
 /// The default settings, with caps that a benchmark does not reach.
-const ARGUMENTS: [&str; 13] = [
+const ARGUMENTS: [&str; 17] = [
     "kubecrier",
     "--port",
     "0",
@@ -29,6 +29,10 @@ const ARGUMENTS: [&str; 13] = [
     "100000",
     "--max-concurrent-requests",
     "10000",
+    "--max-connections",
+    "100000",
+    "--caller-share",
+    "100",
 ];
 
 pub(super) struct Ours {
@@ -46,6 +50,7 @@ pub(super) async fn start() -> Result<(SocketAddr, Ours)> {
         metrics: metrics.clone(),
         lifecycle: lifecycle.clone(),
         limits: config.tools,
+        work: config.work,
         tool_filter: config.tool_filter,
         subscriptions: config.subscriptions,
         redactor: config.redactor,

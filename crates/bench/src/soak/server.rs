@@ -39,6 +39,7 @@ impl SoakServer {
             .env("NO_COLOR", "1")
             .args(["--port", "0", "--max-session-rate", "10000"])
             .args(["--max-sessions-per-caller", "10000"])
+            .args(["--caller-share", "100"])
             .arg(format!(
                 "--session-idle-timeout={}s",
                 IDLE_TIMEOUT.as_secs()

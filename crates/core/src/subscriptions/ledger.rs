@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use thiserror::Error;
 
 use super::subscription::Subscription;
+use crate::shares::{self, LimitName, Permit, ShareKey, SharedLimit};
 
 /// Ids of ended subscriptions that an owner may end once more without an error.
 const TOMBSTONES_MAX: usize = 256;
@@ -18,8 +19,11 @@ const TOMBSTONES_MAX: usize = 256;
 /// Limits of the number of subscriptions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SubscriptionLimits {
-    /// Of one owner.
+    /// Of one owner. An owner that several callers are, because none of them has a name, may
+    /// have so many for each.
     pub per_session_max: usize,
+    /// Of one caller, in all of its sessions.
+    pub per_caller_max: usize,
     /// Of all owners together.
     pub global_max: usize,
 }
@@ -41,6 +45,8 @@ pub struct SubscriptionId(Arc<str>);
 #[derive(Debug)]
 pub struct Ledger {
     caps: SubscriptionLimits,
+    /// Active and reserved ones.
+    limit: SharedLimit,
     // A lock because sessions come and go on many tasks; held for map operations,
     // and never while something is dropped that may take another lock.
     inner: Mutex<Inner>,
@@ -49,23 +55,23 @@ pub struct Ledger {
 #[derive(Debug, Default)]
 struct Inner {
     owners: HashMap<Owner, Owned>,
-    /// Active and reserved ones.
-    total: usize,
 }
 
 #[derive(Debug, Default)]
 struct Owned {
     active: HashMap<SubscriptionId, Active>,
-    reserved: usize,
+    /// The caller of each.
+    reserved: Vec<ShareKey>,
     tombstones: VecDeque<SubscriptionId>,
     /// Whether the owner's cleanup is registered.
     claimed: bool,
 }
 
-/// A subscription with the lease that ends with it.
+/// A subscription with what ends with it.
 struct Active {
     subscription: Arc<Subscription>,
     _lease: Box<dyn Any + Send + Sync>,
+    permit: Permit,
 }
 
 /// Room for one more subscription; released when dropped unused.
@@ -73,7 +79,8 @@ struct Active {
 pub struct Reservation {
     ledger: Arc<Ledger>,
     owner: Owner,
-    filled: bool,
+    /// Until there is a subscription that has it.
+    permit: Option<Permit>,
 }
 
 /// Why there is no room for another subscription.
@@ -86,6 +93,16 @@ pub enum LimitReached {
          events_list_subscriptions shows them"
     )]
     PerSession {
+        /// The limit.
+        max: usize,
+    },
+    /// The caller has the maximum number, in all of its sessions.
+    #[error(
+        "this caller has {max} subscriptions in all its sessions, which is the most it may have \
+         (--caller-share of --max-subscriptions-global): end one with events_unsubscribe, or a \
+         session that is not used any more"
+    )]
+    PerCaller {
         /// The limit.
         max: usize,
     },
@@ -111,12 +128,24 @@ pub enum UnsubscribeOutcome {
     Unknown,
 }
 
+// === impl LimitReached ===
+
+impl From<shares::LimitReached> for LimitReached {
+    fn from(reached: shares::LimitReached) -> Self {
+        match reached {
+            shares::LimitReached::Caller { max, .. } => Self::PerCaller { max },
+            shares::LimitReached::Total { max, .. } => Self::Global { max },
+        }
+    }
+}
+
 // === impl SubscriptionLimits ===
 
 impl Default for SubscriptionLimits {
     fn default() -> Self {
         Self {
             per_session_max: 10,
+            per_caller_max: 50,
             global_max: 100,
         }
     }
@@ -161,8 +190,10 @@ impl serde::Serialize for SubscriptionId {
 impl Ledger {
     /// An empty ledger.
     pub fn new(caps: SubscriptionLimits) -> Arc<Self> {
+        let name = LimitName::new("subscriptions", "--max-subscriptions-global");
         Arc::new(Self {
             caps,
+            limit: SharedLimit::with_per_caller(name, caps.global_max, caps.per_caller_max),
             inner: Mutex::default(),
         })
     }
@@ -172,24 +203,25 @@ impl Ledger {
         self.caps
     }
 
-    /// Reserves room for one more subscription.
-    pub fn reserve(self: &Arc<Self>, owner: &Owner) -> Result<Reservation, LimitReached> {
+    /// Reserves room for one more subscription, which counts for its owner and for its caller.
+    pub fn reserve(
+        self: &Arc<Self>,
+        owner: &Owner,
+        caller: &ShareKey,
+    ) -> Result<Reservation, LimitReached> {
         let mut inner = self.inner.lock();
-        let has = (inner.owners.get(owner)).map_or(0, |owned| owned.active.len() + owned.reserved);
+        let has = (inner.owners.get(owner)).map_or(0, |owned| owned.count(caller));
         if has >= self.caps.per_session_max {
             let max = self.caps.per_session_max;
             return Err(LimitReached::PerSession { max });
         }
-        if inner.total >= self.caps.global_max {
-            let max = self.caps.global_max;
-            return Err(LimitReached::Global { max });
-        }
-        inner.total += 1;
-        inner.owners.entry(owner.clone()).or_default().reserved += 1;
+        let permit = self.limit.acquire(caller)?;
+        let owned = inner.owners.entry(owner.clone()).or_default();
+        owned.reserved.push(caller.clone());
         Ok(Reservation {
             ledger: Arc::clone(self),
             owner: owner.clone(),
-            filled: false,
+            permit: Some(permit),
         })
     }
 
@@ -235,7 +267,7 @@ impl Ledger {
 
     /// Number of subscriptions, with reserved ones.
     pub fn len(&self) -> usize {
-        self.inner.lock().total
+        self.limit.used()
     }
 
     /// Whether there is no subscription.
@@ -263,7 +295,6 @@ impl Ledger {
             owned.tombstones.pop_front();
         }
         owned.tombstones.push_back(id);
-        inner.total -= 1;
         drop(inner);
         active.subscription.end();
         UnsubscribeOutcome::Ended
@@ -276,8 +307,7 @@ impl Ledger {
             return 0;
         };
         let active = std::mem::take(&mut owned.active);
-        inner.total -= active.len();
-        if owned.reserved > 0 {
+        if !owned.reserved.is_empty() {
             owned.tombstones.clear();
             inner.owners.insert(owner.clone(), owned);
         }
@@ -286,6 +316,23 @@ impl Ledger {
             one.subscription.end();
         }
         active.len()
+    }
+}
+
+// === impl Owned ===
+
+impl Owned {
+    /// The subscriptions of a caller, with those to come.
+    fn count(&self, caller: &ShareKey) -> usize {
+        let active = self.active.values().map(|active| active.permit.key());
+        let all = active.chain(&self.reserved);
+        all.filter(|one| *one == caller).count()
+    }
+
+    fn remove_reserved(&mut self, caller: &ShareKey) {
+        if let Some(at) = self.reserved.iter().position(|one| one == caller) {
+            self.reserved.swap_remove(at);
+        }
     }
 }
 
@@ -306,35 +353,38 @@ impl Reservation {
         subscription: Arc<Subscription>,
         lease: Box<dyn Any + Send + Sync>,
     ) -> Arc<Subscription> {
+        let Some(permit) = self.permit.take() else {
+            return subscription;
+        };
         let mut inner = self.ledger.inner.lock();
         let owned = inner.owners.entry(self.owner.clone()).or_default();
         let mut there = owned.active.values().map(|active| &active.subscription);
         if let Some(other) = there.find(|other| equivalent(other)) {
+            self.permit = Some(permit);
             return Arc::clone(other);
         }
-        owned.reserved = owned.reserved.saturating_sub(1);
+        owned.remove_reserved(permit.key());
         let id = subscription.id().clone();
         let active = Active {
             subscription: Arc::clone(&subscription),
             _lease: lease,
+            permit,
         };
         owned.active.insert(id, active);
         drop(inner);
-        self.filled = true;
         subscription
     }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        if self.filled {
+        let Some(permit) = &self.permit else {
             return;
-        }
+        };
         let mut inner = self.ledger.inner.lock();
-        inner.total -= 1;
         if let Some(owned) = inner.owners.get_mut(&self.owner) {
-            owned.reserved = owned.reserved.saturating_sub(1);
-            if owned.reserved == 0 && owned.active.is_empty() && owned.tombstones.is_empty() {
+            owned.remove_reserved(permit.key());
+            if owned.reserved.is_empty() && owned.active.is_empty() && owned.tombstones.is_empty() {
                 inner.owners.remove(&self.owner);
             }
         }

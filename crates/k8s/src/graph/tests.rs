@@ -10,6 +10,8 @@ use super::*;
 use kubecrier_core::metrics::Metrics;
 use kubecrier_topology::{GraphChange, Relation};
 
+mod limits;
+
 const RENEWAL: Duration = Duration::from_mins(1);
 
 /// Kinds that are watched.
@@ -97,7 +99,14 @@ impl Fixture {
         let metrics = Metrics::new();
         let (watch, graph) = (metrics.watch().clone(), metrics.graph().clone());
         Self {
-            graphs: Graphs::new(contexts, Lifecycle::default(), watch, graph, RENEWAL),
+            graphs: Graphs::new(
+                contexts,
+                Lifecycle::default(),
+                watch,
+                graph,
+                RENEWAL,
+                limits::LIMITS,
+            ),
             cluster,
             subscriber: Arc::default(),
         }
@@ -106,7 +115,7 @@ impl Fixture {
     async fn join(&self) -> Result<GraphView, ClusterError> {
         let shop = Name::label("namespace", "shop").unwrap();
         let subscriber = Arc::clone(&self.subscriber) as _;
-        self.graphs.join(None, Some(&shop), Some(subscriber)).await
+        self.graphs.follow(None, Some(&shop), subscriber).await
     }
 
     fn label(&self, value: &str) {
@@ -422,23 +431,6 @@ async fn a_graph_that_cannot_be_followed_says_so_and_when_it_can_again() {
     fixture.pass(Duration::from_mins(1)).await;
     assert_eq!(fixture.subscriber.summaries(), [" []"]);
     assert!(view.snapshot(&KindFilter::all()).notes.is_empty());
-}
-
-#[tokio::test(start_paused = true)]
-async fn more_graphs_than_there_may_be_are_refused_unless_one_is_unused() {
-    let fixture = Fixture::new();
-    let mut views = Vec::new();
-    for n in 0..GRAPHS_MAX {
-        let name = Name::label("namespace", &format!("ns-{n}")).unwrap();
-        views.push(fixture.graphs.join(None, Some(&name), None).await.unwrap());
-    }
-    let notes = views[0].snapshot(&KindFilter::all()).notes;
-    assert_eq!(notes, ["there is no namespace `ns-0` yet"]);
-    let error = fixture.join().await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Throttled);
-    views.pop();
-    let view = fixture.join().await.unwrap();
-    assert_eq!((ids(&view).len(), fixture.graphs.len()), (7, GRAPHS_MAX));
 }
 
 /// One object of an unexpected form loses only its own details.

@@ -4,6 +4,8 @@ use super::*;
 use crate::{error::ErrorKind, startup::Startup};
 
 const LINGER: Duration = Duration::from_secs(5);
+const LIMIT: LimitName = LimitName::new("tasks", "--max-tasks");
+const TASKS_MAX: usize = 3;
 
 struct Fixture {
     tasks: SharedTasks<u32, u32>,
@@ -15,13 +17,23 @@ impl Fixture {
     fn new() -> Self {
         let lifecycle = Lifecycle::default();
         Self {
-            tasks: SharedTasks::new("test", LINGER, lifecycle.clone()),
+            tasks: SharedTasks::new("test", LINGER, (LIMIT, TASKS_MAX), lifecycle.clone()),
             lifecycle,
             ends: Arc::default(),
         }
     }
 
     fn start(&self, key: u32, value: u32, fails_after: Option<Duration>) -> Lease<u32> {
+        self.start_for(None, key, value, fails_after)
+    }
+
+    fn start_for(
+        &self,
+        caller: Option<&ShareKey>,
+        key: u32,
+        value: u32,
+        fails_after: Option<Duration>,
+    ) -> Lease<u32> {
         let task = async move {
             match fails_after {
                 Some(after) => sleep(after).await,
@@ -32,7 +44,7 @@ impl Fixture {
         let ends = Arc::clone(&self.ends);
         self.tasks
             .lock()
-            .start(key, value, task, move |value, end| {
+            .start(key, value, caller, task, move |value, end| {
                 let end = match end {
                     TaskEnd::Failed(_) => "failed",
                     TaskEnd::Unused => "unused",
@@ -95,14 +107,35 @@ async fn a_task_that_failed_leaves_the_one_that_took_its_key() {
 #[tokio::test(start_paused = true)]
 async fn only_a_task_without_a_lease_makes_room() {
     let fixture = Fixture::new();
-    let held = fixture.start(1, 10, None);
-    assert!(!fixture.tasks.lock().evict_unused());
-    drop(fixture.start(2, 20, None));
-    assert!(fixture.tasks.lock().evict_unused());
+    let _held = [1, 2].map(|key| fixture.start(key, key, None));
+    fixture.tasks.lock().make_room(&3, None).unwrap();
+    let third = fixture.start(3, 30, None);
+    let refused = fixture.tasks.lock().make_room(&4, None).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "the server has 3 tasks, and may have 3 (--max-tasks)"
+    );
+    fixture.tasks.lock().make_room(&3, None).unwrap();
+    drop(third);
+    fixture.tasks.lock().make_room(&4, None).unwrap();
     fixture.pass(Duration::from_millis(1)).await;
-    assert_eq!(fixture.ends(), ["20 unused"]);
-    assert_eq!(fixture.tasks.lock().len(), 1);
-    drop(held);
+    assert_eq!(fixture.ends(), ["30 unused"]);
+    assert_eq!(fixture.tasks.lock().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_needs_room_gives_up_its_own_unused_task_first() {
+    let fixture = Fixture::new();
+    let (greedy, modest) = (
+        ShareKey::Caller("greedy".into()),
+        ShareKey::Caller("modest".into()),
+    );
+    drop(fixture.start_for(Some(&modest), 1, 10, None));
+    for key in 2..20 {
+        fixture.tasks.lock().make_room(&key, Some(&greedy)).unwrap();
+        drop(fixture.start_for(Some(&greedy), key, key, None));
+        assert!(fixture.tasks.lock().contains(&1), "{key}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

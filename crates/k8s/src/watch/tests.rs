@@ -7,9 +7,9 @@ use tokio::time::advance;
 use parking_lot::Mutex;
 
 use super::*;
-use kubecrier_core::{Event, filters::FilterRequest, subscriptions::WatchStatus};
+use kubecrier_core::{Event, filters::FilterRequest, shares::ShareKey, subscriptions::WatchStatus};
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct RecordingListener(Mutex<Vec<WatchStatus>>);
 
 impl Listener for RecordingListener {
@@ -31,6 +31,13 @@ struct Fixture {
 
 impl Fixture {
     fn new() -> Self {
+        Self::with_limits(TaskLimits {
+            total_max: 200,
+            per_caller_max: 100,
+        })
+    }
+
+    fn with_limits(limits: TaskLimits) -> Self {
         let cluster = DemoCluster::default();
         let contexts = Contexts::of_demo(&cluster);
         let watches = Watches::new(
@@ -39,17 +46,24 @@ impl Fixture {
             WatchMetrics::default(),
             Duration::from_mins(1),
             FlushClock::start(),
+            limits,
         );
         Self { cluster, watches }
     }
 
     async fn join(&self, request: FilterRequest) -> (Arc<RecordingListener>, JoinedWatch) {
+        self.try_join(request).await.unwrap()
+    }
+
+    async fn try_join(
+        &self,
+        request: FilterRequest,
+    ) -> Result<(Arc<RecordingListener>, JoinedWatch), ClusterError> {
         let listener = Arc::new(RecordingListener::default());
         let filters = Filters::try_from(request).unwrap();
         let context = self.watches.context(None).unwrap();
         let joining = self.watches.join(&context, &filters, listener.clone());
-        let joined = joining.await.unwrap();
-        (listener, joined)
+        Ok((listener, joining.await?))
     }
 
     async fn pass(&self, seconds: u32) {
@@ -119,4 +133,84 @@ async fn rights_in_one_of_very_many_namespaces_are_found() {
         .collect();
     assert_eq!(scopes.len(), 1);
     assert!(scopes[0].ends_with("/team-666"), "{scopes:?}");
+}
+
+fn of_namespace(name: &str) -> FilterRequest {
+    FilterRequest {
+        namespace: Some(name.to_owned()),
+        ..FilterRequest::default()
+    }
+}
+
+/// A greedy caller beside a modest one: each has its share of watches, also where one
+/// subscription needs many of them.
+#[tokio::test(start_paused = true)]
+async fn a_caller_has_its_share_of_watches_and_others_keep_theirs() {
+    let fixture = Fixture::with_limits(TaskLimits {
+        total_max: 6,
+        per_caller_max: 3,
+    });
+    let (greedy, modest) = (
+        ShareKey::Caller("greedy".into()),
+        ShareKey::Caller("modest".into()),
+    );
+    let claim = |caller: &ShareKey, request: FilterRequest| {
+        let filters = Filters::try_from(request).unwrap();
+        fixture.watches.claim(caller, "demo", &filters)
+    };
+    let mut held = Vec::new();
+    for number in 0..10 {
+        let request = of_namespace(&format!("made-up-{number}"));
+        match claim(&greedy, request.clone()) {
+            Ok(claim) => held.push((claim, fixture.join(request).await)),
+            Err(reached) => assert!(reached.to_string().contains("--max-watches"), "{reached}"),
+        }
+    }
+    assert_eq!(held.len(), 3);
+    for number in 0..3 {
+        let request = of_namespace(&format!("modest-{number}"));
+        let claim = claim(&modest, request.clone()).unwrap();
+        held.push((claim, fixture.join(request).await));
+    }
+    assert_eq!(fixture.watches.list().len(), 6);
+    // The server is full; what is there already can still be shared.
+    let third = ShareKey::Caller("third".into());
+    let _claim = claim(&third, of_namespace("more")).unwrap();
+    let refused = fixture.try_join(of_namespace("more")).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Throttled);
+    assert!(refused.to_string().contains("--max-watches"), "{refused}");
+    let _shared = fixture.join(of_namespace("modest-0")).await;
+}
+
+/// A watch of the whole cluster that becomes one per namespace counts as all of them.
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_becomes_many_counts_as_many() {
+    let fixture = Fixture::with_limits(TaskLimits {
+        total_max: 100,
+        per_caller_max: 3,
+    });
+    let mut grants = vec![Grant::reading(["namespaces"])];
+    for number in 0..4 {
+        let name = format!("team-{number}");
+        let namespace =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        fixture.cluster.put(namespace).unwrap();
+        grants.push(Grant::reading(["events"]).within(&name));
+    }
+    fixture.cluster.grant("demo", grants);
+    let caller = ShareKey::Caller("greedy".into());
+    let context = fixture.watches.context(None).unwrap();
+    let filters = Filters::try_from(FilterRequest::default()).unwrap();
+    let _claim = fixture.watches.claim(&caller, &context, &filters).unwrap();
+    let refused = fixture
+        .try_join(FilterRequest::default())
+        .await
+        .unwrap_err();
+    assert!(
+        refused
+            .to_string()
+            .contains("has 4 watches, and may have 3"),
+        "{refused}"
+    );
+    assert!(fixture.watches.list().is_empty());
 }

@@ -19,6 +19,8 @@ impl Settings {
             tls_cert: self.tls_cert.or(fallback.tls_cert),
             tls_key: self.tls_key.or(fallback.tls_key),
             admin_address: self.admin_address.or(fallback.admin_address),
+            caller_share: self.caller_share.or(fallback.caller_share),
+            max_connections: self.max_connections.or(fallback.max_connections),
             max_concurrent_requests: self
                 .max_concurrent_requests
                 .or(fallback.max_concurrent_requests),
@@ -39,6 +41,9 @@ impl Settings {
             request_timeout_seconds: self
                 .request_timeout_seconds
                 .or(fallback.request_timeout_seconds),
+            max_cluster_reads: self.max_cluster_reads.or(fallback.max_cluster_reads),
+            max_graphs: self.max_graphs.or(fallback.max_graphs),
+            max_followed_logs: self.max_followed_logs.or(fallback.max_followed_logs),
             denied_kinds: self.denied_kinds.or(fallback.denied_kinds),
             toolsets: self.toolsets.or(fallback.toolsets),
             disabled_tools: self.disabled_tools.or(fallback.disabled_tools),
@@ -48,6 +53,7 @@ impl Settings {
             max_subscriptions_global: self
                 .max_subscriptions_global
                 .or(fallback.max_subscriptions_global),
+            max_watches: self.max_watches.or(fallback.max_watches),
             max_feed_events: self.max_feed_events.or(fallback.max_feed_events),
             watch_renewal_seconds: self
                 .watch_renewal_seconds

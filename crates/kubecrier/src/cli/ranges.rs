@@ -3,17 +3,23 @@
 use std::ops::RangeInclusive;
 
 use super::{
-    CAPTURES, CONTAINERS, DRAIN_TIMEOUT_SECONDS, FEED_EVENTS, LOG_BYTES, MAX_OUTPUT_BYTES, PORT,
-    PROCESSES, REQUEST_TIMEOUT_SECONDS, REQUESTS, SESSIONS, SUBSCRIPTIONS, Settings,
-    WATCH_RENEWAL_SECONDS,
+    CAPTURES, CONNECTIONS, CONTAINERS, DRAIN_TIMEOUT_SECONDS, FEED_EVENTS, GRAPHS, LOG_BYTES,
+    MAX_OUTPUT_BYTES, PORT, PROCESSES, READS, REQUEST_TIMEOUT_SECONDS, REQUESTS, SESSIONS, SHARE,
+    SUBSCRIPTIONS, Settings, WATCH_RENEWAL_SECONDS, WATCHES,
 };
 
 impl Settings {
     /// The numeric settings with their ranges. clap checks flags and environment variables
     /// itself; the configuration file is checked with these.
-    pub(crate) fn numbers(&self) -> [(&'static str, Option<u64>, RangeInclusive<u64>); 17] {
+    pub(crate) fn numbers(&self) -> [(&'static str, Option<u64>, RangeInclusive<u64>); 23] {
         [
             ("port", self.port, PORT),
+            ("caller_share", self.caller_share, SHARE),
+            ("max_connections", self.max_connections, CONNECTIONS),
+            ("max_cluster_reads", self.max_cluster_reads, READS),
+            ("max_graphs", self.max_graphs, GRAPHS),
+            ("max_followed_logs", self.max_followed_logs, WATCHES),
+            ("max_watches", self.max_watches, WATCHES),
             (
                 "max_concurrent_requests",
                 self.max_concurrent_requests,

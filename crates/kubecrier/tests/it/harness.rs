@@ -221,10 +221,28 @@ impl std::ops::Deref for Http {
 
 impl HttpSession {
     async fn begin(base: &str, version: &str, token: Option<&str>) -> Self {
+        Self::begin_with(reqwest::Client::new(), base, version, token).await
+    }
+
+    /// Begins a session whose every request is of the caller with this token.
+    pub(crate) async fn begin_as(base: &str, token: &str) -> Self {
+        let bearer = format!("Bearer {token}").parse().unwrap();
+        let headers = [(reqwest::header::AUTHORIZATION, bearer)];
+        let client = reqwest::Client::builder().default_headers(headers.into_iter().collect());
+        Self::begin_with(client.build().unwrap(), base, "2025-11-25", Some(token)).await
+    }
+
+    /// Begins a session of a client.
+    pub(crate) async fn begin_with(
+        client: reqwest::Client,
+        base: &str,
+        version: &str,
+        token: Option<&str>,
+    ) -> Self {
         let mut session = Self {
             base: base.to_owned(),
             version: version.to_owned(),
-            client: reqwest::Client::new(),
+            client,
             session: String::new(),
             next: AtomicU64::new(1),
         };

@@ -33,6 +33,7 @@ mod resources;
 mod rmcp_client;
 mod selectors;
 mod sessions;
+mod shares;
 mod shutdown;
 mod stalled;
 mod subscriptions;

@@ -207,3 +207,27 @@ proptest! {
         index_is_consistent(&subscriptions);
     }
 }
+
+/// What is held for one subscriber goes with it, however it goes, and with nobody else.
+#[test]
+fn what_is_held_for_a_subscriber_is_dropped_with_it() {
+    let subscriptions = ResourceSubscriptions::default();
+    let held: [Arc<()>; 4] = Default::default();
+    let count = |n: usize| Arc::strong_count(&held[n]) - 1;
+    let [a, b, closed] = ["a", "b", "c"].map(Session::new);
+    let subscribe = |session: &Session, n: usize| {
+        subscriptions.subscribe_holding(session, "x:a", Arc::clone(&held[n]), || ())
+    };
+    assert_eq!(subscribe(&a, 0), Ok(true));
+    assert_eq!(subscribe(&b, 1), Ok(true));
+    assert_eq!(subscribe(&a, 2), Ok(false), "the first one stays");
+    assert_eq!([0, 1, 2].map(count), [1, 1, 0]);
+    subscriptions.unsubscribe(&a, "x:a");
+    assert_eq!([0, 1].map(count), [0, 1]);
+    b.close(CloseReason::Requested);
+    assert_eq!(count(1), 0);
+    closed.close(CloseReason::Requested);
+    assert_eq!(subscribe(&closed, 3), Err(SubscribeError::Closed));
+    assert_eq!(count(3), 0);
+    index_is_consistent(&subscriptions);
+}

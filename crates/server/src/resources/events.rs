@@ -219,6 +219,18 @@ impl ResourceProvider for EventResources {
         context.map(drop).map_err(|error| of_cluster(uri, &error))
     }
 
+    fn claim(&self, uri: &str, requester: &Requester) -> Result<FollowGuard, ResourceError> {
+        let address = ClusterUri::read(uri)?;
+        let UriTarget::Events(wanted) = &address.target else {
+            return Err(ResourceError::not_found(uri));
+        };
+        let filters = wanted.filters(address.namespace.as_ref())?;
+        let caller = requester.share_key();
+        let claim = self.watches.claim(&caller, &address.context, &filters);
+        let refused = |reached| ResourceError::Refused(format!("{reached}; unsubscribe from some"));
+        claim.map(FollowGuard::new).map_err(refused)
+    }
+
     fn follow(&self, uri: &str, updates: &UpdatePublisher) -> FollowGuard {
         let Ok(address) = ClusterUri::read(uri) else {
             return FollowGuard::none();

@@ -16,7 +16,7 @@ use super::{
     of_cluster,
     uri::{self, ClusterUri, UriTarget},
 };
-use kubecrier_k8s::{Contexts, GraphRead, GraphView, Graphs, Name, hold_lease};
+use kubecrier_k8s::{ClusterError, Contexts, GraphRead, GraphView, Graphs, Name, hold_lease};
 use kubecrier_lifecycle::Lifecycle;
 use kubecrier_redact::Redactor;
 use kubecrier_topology::{GraphChange, GraphSubscriber, GraphUpdate, Kind, KindFilter, Snapshot};
@@ -76,10 +76,16 @@ impl GraphRequest {
 // === impl GraphResources ===
 
 impl GraphResources {
-    async fn join(&self, uri: &str, request: &GraphRequest) -> Result<GraphView, ResourceError> {
+    async fn view(
+        &self,
+        uri: &str,
+        request: &GraphRequest,
+        requester: &Requester,
+    ) -> Result<GraphView, ResourceError> {
         let (context, namespace) = (Some(request.context.as_str()), request.namespace.as_ref());
-        let joined = self.graphs.join(context, namespace, None).await;
-        joined.map_err(|error| of_cluster(uri, &error))
+        let caller = requester.share_key();
+        let view = self.graphs.read(&caller, context, namespace).await;
+        view.map_err(|error| of_cluster(uri, &error))
     }
 }
 
@@ -126,10 +132,10 @@ impl ResourceProvider for GraphResources {
         ]
     }
 
-    fn read<'a>(&'a self, uri: &'a str, _requester: &'a Requester) -> ReadFuture<'a> {
+    fn read<'a>(&'a self, uri: &'a str, requester: &'a Requester) -> ReadFuture<'a> {
         Box::pin(async move {
             let request = GraphRequest::read(uri)?;
-            let view = self.join(uri, &request).await?;
+            let view = self.view(uri, &request, requester).await?;
             let seen = view.snapshot(&request.kinds);
             let content = content(&request, seen, self.bytes_max);
             let text = ResourceContents::text(content.to_string(), uri);
@@ -143,13 +149,23 @@ impl ResourceProvider for GraphResources {
         context.map(drop).map_err(|error| of_cluster(uri, &error))
     }
 
-    fn check<'a>(&'a self, uri: &'a str, _requester: &'a Requester) -> CheckFuture<'a> {
+    fn check<'a>(&'a self, uri: &'a str, requester: &'a Requester) -> CheckFuture<'a> {
         Box::pin(async move {
             let request = GraphRequest::read(uri)?;
             // The graph is kept for a while, so a subscription that follows need not
             // list again.
-            self.join(uri, &request).await.map(drop)
+            self.view(uri, &request, requester).await.map(drop)
         })
+    }
+
+    fn claim(&self, uri: &str, requester: &Requester) -> Result<FollowGuard, ResourceError> {
+        let request = GraphRequest::read(uri)?;
+        let (context, namespace) = (Some(request.context.as_str()), request.namespace.as_ref());
+        let claim = self
+            .graphs
+            .claim(&requester.share_key(), context, namespace);
+        let refused = |error: ClusterError| ResourceError::Refused(error.to_string());
+        claim.map(FollowGuard::new).map_err(refused)
     }
 
     fn follow(&self, uri: &str, updates: &UpdatePublisher) -> FollowGuard {
@@ -201,7 +217,7 @@ async fn follow(
 ) -> Infallible {
     let (context, namespace) = (Some(request.context.as_str()), request.namespace.as_ref());
     hold_lease(
-        || graphs.join(context, namespace, Some(Arc::clone(notifier) as _)),
+        || graphs.follow(context, namespace, Arc::clone(notifier) as _),
         |view: &GraphView| notifier.publish_start(&view.count()),
         |error| {
             let hint = error.hint().map(|hint| format!("; {hint}"));

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use kubecrier_core::{ResourceType, UpdateSummary};
+use kubecrier_core::{ResourceType, UpdateSummary, shares::LimitReached};
 use rmcp::model::{MetaObject, Resource, ResourceContents, ResourceTemplate};
 use serde::Serialize;
 use serde_json::json;
@@ -106,6 +106,12 @@ impl LogResources {
     }
 }
 
+fn refused(reached: LimitReached) -> ResourceError {
+    ResourceError::Refused(format!(
+        "{reached}; unsubscribe from some, or read the log instead"
+    ))
+}
+
 fn shown(uri: &str, log: LogText) -> ResourceContents {
     let about = json!({
         "container": log.container,
@@ -173,8 +179,13 @@ impl ResourceProvider for LogResources {
                     .to_owned(),
             ));
         }
-        let room = self.follows.has_room(&key);
-        room.map_err(|error| ResourceError::Refused(error.to_string()))
+        self.follows.make_room(&key).map_err(refused)
+    }
+
+    fn claim(&self, uri: &str, requester: &Requester) -> Result<FollowGuard, ResourceError> {
+        let (key, _) = self.find(uri)?;
+        let claim = self.follows.claim(&requester.share_key(), &key);
+        claim.map(FollowGuard::new).map_err(refused)
     }
 
     fn check<'a>(&'a self, uri: &'a str, _requester: &'a Requester) -> CheckFuture<'a> {

@@ -1,6 +1,6 @@
 //! The provider of resources: the trait that everything readable by URI implements.
 
-use std::{fmt, future::Future, pin::Pin};
+use std::{fmt, future::Future, net::IpAddr, pin::Pin};
 
 use kubecrier_core::ResourceType;
 use mcp_notify::Session;
@@ -14,7 +14,8 @@ use super::{
     UpdatePublisher,
     completion::{CompletionFuture, CompletionRequest},
 };
-use crate::caller::Caller;
+use crate::{caller::Caller, share};
+use kubecrier_core::shares::ShareKey;
 
 /// A provider of resources, which it recognises by their URIs.
 pub trait ResourceProvider: Send + Sync + 'static {
@@ -25,6 +26,11 @@ pub trait ResourceProvider: Send + Sync + 'static {
     /// The metrics label of failed updates; `None` if they are not counted by type.
     fn resource_type(&self) -> Option<ResourceType> {
         None
+    }
+
+    /// Whether a read may run an executable, instead of reading from a cluster.
+    fn is_executed(&self) -> bool {
+        false
     }
 
     /// The resources of `resources/list`. A session's own resources are shown only to
@@ -65,6 +71,15 @@ pub trait ResourceProvider: Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(())))
     }
 
+    /// Counts a URI for a subscriber under the limits that callers share, until the guard is
+    /// dropped. Must not block.
+    ///
+    /// # Errors
+    /// If the subscriber has its share.
+    fn claim(&self, _uri: &str, _requester: &Requester) -> Result<FollowGuard, ResourceError> {
+        Ok(FollowGuard::none())
+    }
+
     /// Whether the provider publishes an update when following has begun. If it does
     /// not, a listen gets one at once: it cannot know what changed before.
     fn notifies_on_start(&self) -> bool {
@@ -83,7 +98,8 @@ pub trait ResourceProvider: Send + Sync + 'static {
     }
 }
 
-/// Keeps a URI followed; dropped with its last subscriber.
+/// Keeps a URI followed, or counted; dropped with its last subscriber, or with the one that
+/// it is counted for.
 #[must_use]
 pub struct FollowGuard(
     #[expect(dead_code, reason = "to hold it is all it is for")] Box<dyn Send + Sync>,
@@ -103,6 +119,8 @@ pub struct Requester {
     pub session: Option<Session>,
     /// The authenticated caller.
     pub caller: Caller,
+    /// The address that it came from, over HTTP.
+    pub peer: Option<IpAddr>,
     /// The protocol era of the request.
     pub era: ProtocolEra,
 }
@@ -143,17 +161,24 @@ pub enum ResourceError {
 
 impl Requester {
     /// A caller without a session, as every request of the newest protocol has it.
-    pub(crate) fn stateless(caller: Caller) -> Self {
+    pub(crate) fn stateless(caller: Caller, peer: Option<IpAddr>) -> Self {
         Self {
             session: None,
             caller,
+            peer,
             era: ProtocolEra::Modern,
         }
     }
 
     /// The requester of the lists that every client sees.
     pub(crate) fn anonymous() -> Self {
-        Self::stateless(Caller::ANONYMOUS)
+        Self::stateless(Caller::ANONYMOUS, None)
+    }
+
+    /// For whom the request counts under the limits that callers share.
+    pub(crate) fn share_key(&self) -> ShareKey {
+        let session = self.session.as_ref().map(Session::id);
+        share::key(&self.caller, self.peer, session)
     }
 }
 

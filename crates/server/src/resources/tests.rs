@@ -77,6 +77,7 @@ fn requester(session: Option<&Session>) -> Requester {
     Requester {
         session: session.cloned(),
         caller: Caller::current(),
+        peer: None,
         era: ProtocolEra::Legacy,
     }
 }
@@ -87,7 +88,7 @@ fn code(error: ResourceError) -> i32 {
 
 #[tokio::test]
 async fn a_uri_is_read_by_its_family_and_an_unknown_one_is_not_found() {
-    let resources = Resources::new(vec![Box::new(Notes::default())]);
+    let resources = Resources::new(vec![Box::new(Notes::default())], CallerShare::default());
     let session = Session::new("a");
     let own = resources
         .read("note:///own/a", &requester(Some(&session)))
@@ -113,7 +114,7 @@ async fn a_uri_is_read_by_its_family_and_an_unknown_one_is_not_found() {
 #[test]
 fn a_uri_is_followed_while_anybody_is_subscribed_and_its_updates_are_one() {
     let notes = Notes::default();
-    let resources = Resources::new(vec![Box::new(notes.clone())]);
+    let resources = Resources::new(vec![Box::new(notes.clone())], CallerShare::default());
     let (a, b) = (Session::new("a"), Session::new("b"));
     for session in [&a, &b, &a] {
         let asked = resources.subscribe(session, "note:///shared", &requester(Some(session)));
@@ -149,7 +150,7 @@ fn a_uri_is_followed_while_anybody_is_subscribed_and_its_updates_are_one() {
 
 #[test]
 fn a_listen_gets_what_there_is_once_each_and_no_more_than_a_client_holds() {
-    let resources = Resources::new(vec![Box::new(Notes::default())]);
+    let resources = Resources::new(vec![Box::new(Notes::default())], CallerShare::default());
     let mut uris = vec![
         "note:///a".to_owned(),
         "other:///x".to_owned(),
@@ -169,11 +170,41 @@ fn a_listen_gets_what_there_is_once_each_and_no_more_than_a_client_holds() {
 #[test]
 fn a_listen_goes_on_without_what_was_refused_since() {
     let notes = Notes::default();
-    let resources = Resources::new(vec![Box::new(notes.clone())]);
+    let resources = Resources::new(vec![Box::new(notes.clone())], CallerShare::default());
     let session = Session::new("listen");
     let uris = ["note:///a", "note:///own/other", "note:///b"].map(str::to_owned);
     resources.listen(&session, &uris, &requester(None));
     assert_eq!(session.outbox().stats().pushed, 3, "told of each");
     assert_eq!(notes.followed.load(Ordering::Relaxed), 2);
     assert!(!resources.updates().is_subscribed("note:///own/other"));
+}
+
+/// Subscriptions to resources count for their caller, in all its sessions.
+#[test]
+fn a_caller_has_its_share_of_subscriptions_to_resources() {
+    let mut resources = Resources::new(vec![Box::new(Notes::default())], CallerShare::default());
+    let name = LimitName::new("subscriptions to resources", "");
+    resources.subscriptions = SharedLimit::new(name, 4, CallerShare::HALF);
+    let subscribe = |caller: &str, n: usize| {
+        let session = Session::new("any");
+        let requester = Requester {
+            caller: Caller::named(caller),
+            ..requester(Some(&session))
+        };
+        let subscribed = resources.subscribe(&session, &format!("note:///{n}"), &requester);
+        subscribed.map(|_| session)
+    };
+    let greedy: Vec<_> = (0..4).map(|n| subscribe("greedy", n)).collect();
+    let granted = greedy.iter().filter(|one| one.is_ok()).count();
+    assert_eq!(granted, 2);
+    let modest: Vec<_> = (0..2).map(|n| subscribe("modest", n)).collect();
+    assert!(modest.iter().all(Result::is_ok));
+    for session in greedy.into_iter().flatten() {
+        session.close(mcp_notify::CloseReason::Requested);
+    }
+    assert_eq!(
+        resources.subscriptions.used(),
+        2,
+        "what was refused or has ended"
+    );
 }

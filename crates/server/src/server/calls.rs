@@ -33,6 +33,8 @@ impl Handler {
         context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let _busy = self.server.shared.lifecycle.begin(InFlight::ToolCall);
+        let requester = self.requester(context);
+        let _call = self.call_permit(&requester)?;
         let (name, tool_filter) = (&*request.name, &self.server.shared.tool_filter);
         let built_in = tools::find(name);
         if built_in.is_some_and(|entry| !tool_filter.includes(entry)) || !tool_filter.allows(name) {
@@ -51,6 +53,11 @@ impl Handler {
             .with_reporter(context, async |reporter| {
                 let mut providers = self.server.shared.tool_providers.iter();
                 let call = providers.find_map(|one| one.call(&request, &reporter, context))?;
+                let _process = tokio::select! {
+                    permit = self.server.shared.work.process_permit(&requester) => Some(permit),
+                    // The call itself ends then.
+                    () = context.ct.cancelled() => None,
+                };
                 Some(call.await)
             })
             .await?;
@@ -136,7 +143,14 @@ impl Handler {
             reporter,
             draining: shared.lifecycle.draining(),
         };
-        let call = (entry.call)(tool_context, request.arguments.unwrap_or_default());
+        let call = async {
+            let _read = match entry.name {
+                // They wait, for events or for a graph, and hold no large answer meanwhile.
+                "events_poll" | "resources_graph" => None,
+                _ => Some(shared.work.read_permit(&client.requester).await),
+            };
+            (entry.call)(tool_context, request.arguments.unwrap_or_default()).await
+        };
         // rmcp would swallow a panic, and leave the client waiting.
         let call = AssertUnwindSafe(call).catch_unwind();
         let outcome = tokio::select! {

@@ -1,7 +1,7 @@
 //! The handler that rmcp calls: one per session, or per request where there are no
 //! sessions. A handler is a cheap clone.
 
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 use http::request::Parts;
 use mcp_notify::{ListKind, ProtocolVersion, Session};
@@ -25,6 +25,7 @@ use crate::{
     capabilities::{self, ServedFeatures},
     output::cleaned_contents,
     sessions::Sessions,
+    share,
 };
 
 const INSTRUCTIONS: &str = "Reads Kubernetes clusters; changes nothing. Start with events_list \
@@ -41,6 +42,8 @@ pub(crate) struct Handler {
     /// The caller of every request that this handler answers: a session belongs to the
     /// caller that opened it.
     pub(super) caller: Caller,
+    /// The address that the caller came from, over HTTP.
+    pub(super) peer: Option<IpAddr>,
 }
 
 /// How the session of a request is found.
@@ -61,6 +64,7 @@ impl Handler {
             server,
             sessions: SessionLookup::Single(session),
             caller: Caller::ANONYMOUS,
+            peer: None,
         }
     }
 
@@ -70,6 +74,7 @@ impl Handler {
             server,
             sessions: SessionLookup::ByHeader(sessions),
             caller: Caller::ANONYMOUS,
+            peer: None,
         }
     }
 
@@ -77,6 +82,7 @@ impl Handler {
     pub(crate) fn for_current_caller(&self) -> Self {
         Self {
             caller: Caller::current(),
+            peer: share::current_peer(),
             ..self.clone()
         }
     }
@@ -227,7 +233,16 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         let requester = self.requester(&context);
-        let reading = self.server.shared.resources.read(&request.uri, &requester);
+        let _call = self.call_permit(&requester)?;
+        let reading = async {
+            let (resources, work) = (&self.server.shared.resources, &self.server.shared.work);
+            let _permit = if resources.is_executed(&request.uri) {
+                work.process_permit(&requester).await
+            } else {
+                work.read_permit(&requester).await
+            };
+            resources.read(&request.uri, &requester).await
+        };
         tokio::select! {
             biased;
             () = context.ct.cancelled() => {
@@ -267,9 +282,21 @@ impl ServerHandler for Handler {
     async fn complete(
         &self,
         request: CompleteRequestParams,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
-        Ok(self.completion(&request).await)
+        let requester = self.requester(&context);
+        let _call = self.call_permit(&requester)?;
+        let completing = async {
+            let _read = self.server.shared.work.read_permit(&requester).await;
+            self.completion(&request).await
+        };
+        tokio::select! {
+            biased;
+            () = context.ct.cancelled() => {
+                Err(ErrorData::internal_error("the request was cancelled", None))
+            }
+            completed = completing => Ok(completed),
+        }
     }
 
     #[expect(deprecated, reason = "the protocol versions with sessions have it")]

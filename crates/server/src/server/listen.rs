@@ -11,7 +11,7 @@ impl Handler {
     pub(super) fn accepted_filter(&self, requested: &SubscriptionFilter) -> SubscriptionFilter {
         let mut accepted = requested.clone();
         accepted.resource_subscriptions = requested.resource_subscriptions.as_ref().map(|uris| {
-            let requester = Requester::stateless(self.caller.clone());
+            let requester = Requester::stateless(self.caller.clone(), self.peer);
             self.server.shared.resources.listenable(uris, &requester)
         });
         accepted
@@ -53,7 +53,7 @@ impl Handler {
         let lists = &self.server.shared.list_changes;
         lists.subscribe(&session, &wanted, &snapshot);
         if let Some(uris) = resource_subscriptions {
-            let requester = Requester::stateless(self.caller.clone());
+            let requester = Requester::stateless(self.caller.clone(), self.peer);
             self.server
                 .shared
                 .resources
@@ -74,7 +74,7 @@ impl Handler {
         let SessionLookup::ByHeader(sessions) = &self.sessions else {
             return Ok(None);
         };
-        match sessions.acquire(&self.caller) {
+        match sessions.acquire(&self.caller, self.peer) {
             Ok(permit) => Ok(Some(permit)),
             Err(refused) => Err(ErrorData::internal_error(refused.to_string(), None)),
         }

@@ -45,8 +45,13 @@ impl Handler {
         request: &GetPromptRequestParams,
         context: &RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
+        let requester = self.requester(context);
+        let _call = self.call_permit(&requester)?;
         if let Some(entry) = prompts::find(&request.name) {
-            let rendering = self.render(entry, request, context);
+            let rendering = async {
+                let _read = self.server.shared.work.read_permit(&requester).await;
+                self.render(entry, request, context).await
+            };
             return tokio::select! {
                 biased;
                 () = context.ct.cancelled() => {

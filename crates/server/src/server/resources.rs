@@ -21,6 +21,7 @@ impl Handler {
         Requester {
             session,
             caller: self.caller.clone(),
+            peer: self.peer,
             era,
         }
     }
@@ -60,8 +61,16 @@ impl Handler {
         self.ensure_subscribable("resources/subscribe")?;
         let session = self.require_session(context)?;
         let requester = self.requester(context);
+        let _call = self.call_permit(&requester)?;
         let resources = &self.server.shared.resources;
-        let checked = resources.check(uri, &requester).await;
+        let checking = resources.check(uri, &requester);
+        let checked = tokio::select! {
+            biased;
+            () = context.ct.cancelled() => {
+                return Err(ErrorData::internal_error("the request was cancelled", None));
+            }
+            checked = checking => checked,
+        };
         let subscribed = checked.and_then(|()| resources.subscribe(&session, uri, &requester));
         subscribed.map(drop).map_err(|error| self.refusal(error))
     }

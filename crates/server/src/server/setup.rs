@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use mcp_notify::{Delivery, LoggingService, OutboxSink};
 
-use super::{Server, Shared};
+use super::{Server, Shared, Work, WorkLimits};
 use crate::{
     list_changes::ListChanges,
     project,
@@ -46,6 +46,8 @@ pub struct Setup {
     pub lifecycle: Lifecycle,
     /// Limits of a tool's answer.
     pub limits: ToolLimits,
+    /// Limits of what callers can have the server do.
+    pub work: WorkLimits,
     /// The tools that clients may call.
     pub tool_filter: ToolFilter,
     /// Limits and times of subscriptions.
@@ -90,18 +92,21 @@ impl Server {
             metrics,
             lifecycle,
             limits,
+            work,
             tool_filter,
             subscriptions: settings,
             redactor,
             captures,
-            project: _,
+            project,
         } = setup;
+        let processes_max = project.map_or(usize::MAX, |project| project.processes_max);
         let graphs = Graphs::new(
             Arc::clone(&contexts),
             lifecycle.clone(),
             metrics.watch().clone(),
             metrics.graph().clone(),
             settings.watch_renewal,
+            work.graphs(),
         );
         let flush_clock = FlushClock::start();
         let ledger = Ledger::new(settings.caps);
@@ -113,11 +118,17 @@ impl Server {
             metrics.watch().clone(),
             settings.watch_renewal,
             flush_clock,
+            work.watches(),
         );
         let (bytes_max, own) = (limits.output_bytes, Arc::clone(&contexts));
         providers.resources.push(Box::new(LogResources {
             contexts: Arc::clone(&contexts),
-            follows: LogFollows::new(own, lifecycle.clone(), metrics.follows()),
+            follows: LogFollows::new(
+                own,
+                lifecycle.clone(),
+                metrics.follows(),
+                work.followed_logs(),
+            ),
             bytes_max,
         }));
         providers.resources.push(Box::new(GraphResources {
@@ -135,7 +146,7 @@ impl Server {
             redactor: redactor.clone(),
             bytes_max,
         }));
-        let resources = Resources::new(providers.resources);
+        let resources = Resources::new(providers.resources, work.share);
         let evidence = Arc::new(ClusterEvidence::new(Arc::clone(&contexts)));
         let faults = FaultQueue::new(evidence, captures, metrics.captures(), lifecycle.clone());
         let updates = resources.updates().clone();
@@ -145,6 +156,7 @@ impl Server {
             metrics,
             lifecycle,
             limits,
+            work: Work::new(&work, processes_max),
             tool_filter,
             redactor,
             // Publishing only ever puts into outboxes; each transport empties its own.

@@ -42,6 +42,7 @@ impl Client {
             limits: ToolLimits {
                 output_bytes: 10_000,
             },
+            work: WorkLimits::default(),
             tool_filter: ToolFilter::default(),
             subscriptions: SubscriptionSettings::default(),
             redactor: Redactor::new(&[]).unwrap(),

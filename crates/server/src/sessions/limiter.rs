@@ -1,7 +1,7 @@
 //! Limits on sessions: in all, per caller and per second. A session beyond them is
 //! refused before anything is allocated for it.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{net::IpAddr, sync::Arc};
 
 use axum::{
     extract::{Request, State},
@@ -10,120 +10,79 @@ use axum::{
 };
 use http::{StatusCode, header::RETRY_AFTER};
 use parking_lot::Mutex;
-use tokio::time::{Duration, Instant};
+use tokio::time::Duration;
 
-use super::{manager::SessionLimits, manager::Sessions};
-use crate::{body::IsInitialize, caller::Caller};
+use super::manager::{SessionLimits, Sessions};
+use crate::{body::IsInitialize, caller::Caller, share};
+use kubecrier_core::shares::{LimitName, LimitReached, Permit, SharedLimit, SharedRate};
 
 tokio::task_local! {
     /// The permit that a request has acquired, for the session it may begin.
     static RESERVED: Mutex<Option<SessionPermit>>;
 }
 
+/// The words of the limits.
+const SESSIONS: LimitName = LimitName {
+    what: "sessions",
+    flag: "--max-sessions",
+    share_flag: "--max-sessions-per-caller",
+};
+const RATE: LimitName = LimitName::new("new sessions a second", "--max-session-rate");
+
 /// Counts sessions.
 #[derive(Debug)]
 pub(super) struct SessionLimiter {
-    limits: SessionLimits,
-    counts: Mutex<SessionCounts>,
-}
-
-#[derive(Debug)]
-struct SessionCounts {
-    all: usize,
-    by_caller: HashMap<Caller, usize>,
-    /// A bucket that fills at the rate and holds a second's worth.
-    tokens: f64,
-    filled: Instant,
+    sessions: SharedLimit,
+    rate: SharedRate,
 }
 
 /// The permit of a session; released when dropped.
 #[derive(Debug)]
 pub(crate) struct SessionPermit {
-    limiter: Arc<SessionLimiter>,
     caller: Caller,
+    _permit: Permit,
 }
 
 /// The limit that refused a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum SessionRefused {
-    #[error("the server has {0} sessions, which is all it may have (--max-sessions)")]
-    Full(usize),
-    #[error("this caller has {0} sessions, which is all it may have (--max-sessions-per-caller)")]
-    CallerFull(usize),
-    #[error("more than {0} sessions a second are asked for (--max-session-rate)")]
-    TooFast(usize),
-}
+#[error("{0}")]
+pub(crate) struct SessionRefused(LimitReached);
 
 // === impl SessionLimiter ===
 
 impl SessionLimiter {
     pub(super) fn new(limits: SessionLimits) -> Self {
-        #[expect(clippy::cast_precision_loss, reason = "a rate is small")]
-        let tokens = limits.rate_per_second as f64;
-        let counts = SessionCounts {
-            all: 0,
-            by_caller: HashMap::new(),
-            tokens,
-            filled: Instant::now(),
-        };
-        Self {
-            limits,
-            counts: Mutex::new(counts),
-        }
-    }
-
-    /// Acquires a permit.
-    pub(super) fn acquire(
-        self: &Arc<Self>,
-        caller: &Caller,
-    ) -> Result<SessionPermit, SessionRefused> {
-        let mut counts = self.counts.lock();
         let SessionLimits {
             sessions_max,
             sessions_per_caller_max,
             rate_per_second,
+            share,
             ..
-        } = self.limits;
-        if counts.all >= sessions_max {
-            return Err(SessionRefused::Full(sessions_max));
+        } = limits;
+        Self {
+            sessions: SharedLimit::with_per_caller(SESSIONS, sessions_max, sessions_per_caller_max),
+            rate: SharedRate::new(RATE, rate_per_second, share),
         }
-        if counts
-            .by_caller
-            .get(caller)
-            .is_some_and(|count| *count >= sessions_per_caller_max)
-        {
-            return Err(SessionRefused::CallerFull(sessions_per_caller_max));
-        }
-        if !counts.take_token(rate_per_second) {
-            return Err(SessionRefused::TooFast(rate_per_second));
-        }
-        counts.all += 1;
-        *counts.by_caller.entry(caller.clone()).or_default() += 1;
+    }
+
+    /// Acquires a permit for the caller of the request under way, which counts by its name
+    /// or its address.
+    pub(super) fn acquire(
+        &self,
+        caller: &Caller,
+        peer: Option<IpAddr>,
+    ) -> Result<SessionPermit, SessionRefused> {
+        let key = share::key(caller, peer, None);
+        let permit = self.sessions.acquire(&key).map_err(SessionRefused)?;
+        self.rate.take(&key).map_err(SessionRefused)?;
         Ok(SessionPermit {
-            limiter: Arc::clone(self),
             caller: caller.clone(),
+            _permit: permit,
         })
     }
 
     pub(super) fn count(&self) -> usize {
-        self.counts.lock().all
-    }
-}
-
-// === impl SessionCounts ===
-
-impl SessionCounts {
-    #[expect(clippy::cast_precision_loss, reason = "a rate is small")]
-    fn take_token(&mut self, rate: usize) -> bool {
-        let now = Instant::now();
-        let earned = now.duration_since(self.filled).as_secs_f64() * rate as f64;
-        self.tokens = (self.tokens + earned).min(rate as f64);
-        self.filled = now;
-        let granted = self.tokens >= 1.0;
-        if granted {
-            self.tokens -= 1.0;
-        }
-        granted
+        self.sessions.used()
     }
 }
 
@@ -144,27 +103,20 @@ impl SessionPermit {
     }
 }
 
-impl Drop for SessionPermit {
-    fn drop(&mut self) {
-        let mut counts = self.limiter.counts.lock();
-        counts.all -= 1;
-        if let Some(count) = counts.by_caller.get_mut(&self.caller) {
-            *count -= 1;
-            if *count == 0 {
-                counts.by_caller.remove(&self.caller);
-            }
-        }
-    }
-}
-
 // === impl SessionRefused ===
 
 impl IntoResponse for SessionRefused {
     fn into_response(self) -> Response {
-        let (status, wait) = match self {
-            Self::Full(_) => (StatusCode::SERVICE_UNAVAILABLE, Duration::from_secs(30)),
-            Self::CallerFull(_) => (StatusCode::TOO_MANY_REQUESTS, Duration::from_secs(30)),
-            Self::TooFast(_) => (StatusCode::TOO_MANY_REQUESTS, Duration::from_secs(1)),
+        let (status, wait) = match self.0 {
+            LimitReached::Caller { name, .. } | LimitReached::Total { name, .. }
+                if name == RATE =>
+            {
+                (StatusCode::TOO_MANY_REQUESTS, Duration::from_secs(1))
+            }
+            LimitReached::Total { .. } => {
+                (StatusCode::SERVICE_UNAVAILABLE, Duration::from_secs(30))
+            }
+            LimitReached::Caller { .. } => (StatusCode::TOO_MANY_REQUESTS, Duration::from_secs(30)),
         };
         let text = format!("{self}; try again later, or end sessions with DELETE\n");
         (status, [(RETRY_AFTER, wait.as_secs().to_string())], text).into_response()
@@ -180,14 +132,14 @@ pub(crate) async fn admit(
     if request.extensions().get() != Some(&IsInitialize(true)) {
         return next.run(request).await;
     }
-    match sessions.limiter().acquire(&Caller::current()) {
+    match sessions.acquire_current() {
         Ok(permit) => {
             RESERVED
                 .scope(Mutex::new(Some(permit)), next.run(request))
                 .await
         }
         Err(refused) => {
-            tracing::warn!(%refused, caller = %Caller::current(), "no new session");
+            tracing::debug!(%refused, caller = %Caller::current(), "no new session");
             refused.into_response()
         }
     }
@@ -196,65 +148,63 @@ pub(crate) async fn admit(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kubecrier_core::shares::CallerShare;
 
-    fn limiter(sessions_max: usize, per_caller: usize, rate: usize) -> Arc<SessionLimiter> {
-        Arc::new(SessionLimiter::new(SessionLimits {
+    fn limiter(sessions_max: usize, per_caller: usize, rate: usize) -> SessionLimiter {
+        SessionLimiter::new(SessionLimits {
             sessions_max,
             sessions_per_caller_max: per_caller,
             rate_per_second: rate,
+            share: CallerShare::HALF,
             ..SessionLimits::default()
-        }))
+        })
+    }
+
+    fn text(refused: Result<SessionPermit, SessionRefused>) -> String {
+        refused.unwrap_err().to_string()
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_place_is_given_back_when_its_session_ends() {
         let limiter = limiter(2, 2, 100);
         let caller = Caller::current();
-        let (one, _two) = (
-            limiter.acquire(&caller).unwrap(),
-            limiter.acquire(&caller).unwrap(),
-        );
-        assert_eq!(
-            limiter.acquire(&caller).unwrap_err(),
-            SessionRefused::Full(2)
-        );
+        let acquire = || limiter.acquire(&caller, None);
+        let (one, _two) = (acquire().unwrap(), acquire().unwrap());
+        assert!(text(acquire()).contains("has 2 sessions, and may have 2 (--max-sessions)"));
         drop(one);
-        let _three = limiter.acquire(&caller).unwrap();
+        let _three = acquire().unwrap();
         assert_eq!(limiter.count(), 2);
     }
 
     #[tokio::test(start_paused = true)]
     async fn one_caller_cannot_take_all_places() {
         let limiter = limiter(10, 1, 100);
-        let _ann = limiter.acquire(&Caller::named("ann")).unwrap();
-        assert_eq!(
-            limiter.acquire(&Caller::named("ann")).unwrap_err(),
-            SessionRefused::CallerFull(1)
-        );
-        let _bob = limiter.acquire(&Caller::named("bob")).unwrap();
+        let (ann, bob) = (Caller::named("ann"), Caller::named("bob"));
+        let _ann = limiter.acquire(&ann, None).unwrap();
+        assert!(text(limiter.acquire(&ann, None)).contains("--max-sessions-per-caller"));
+        let _bob = limiter.acquire(&bob, None).unwrap();
+        // Callers without a name count by their address.
+        let (near, far) = ("192.0.2.1".parse().ok(), "192.0.2.2".parse().ok());
+        let anonymous = Caller::ANONYMOUS;
+        let _near = limiter.acquire(&anonymous, near).unwrap();
+        assert!(limiter.acquire(&anonymous, near).is_err());
+        let _far = limiter.acquire(&anonymous, far).unwrap();
     }
 
     #[tokio::test(start_paused = true)]
-    async fn sessions_are_made_no_faster_than_the_rate() {
-        let limiter = limiter(1000, 1000, 5);
-        let caller = Caller::current();
-        let first: Vec<_> = (0..5).map(|_| limiter.acquire(&caller).unwrap()).collect();
-        assert_eq!(
-            limiter.acquire(&caller).unwrap_err(),
-            SessionRefused::TooFast(5)
-        );
+    async fn one_caller_gets_half_of_the_rate_and_a_refusal_takes_no_place() {
+        let limiter = limiter(1000, 1000, 10);
+        let (ann, bob) = (Caller::named("ann"), Caller::named("bob"));
+        let acquired = |caller: &Caller| -> Vec<_> {
+            (0..20)
+                .map_while(|_| limiter.acquire(caller, None).ok())
+                .collect()
+        };
+        let (of_ann, of_bob) = (acquired(&ann), acquired(&bob));
+        assert_eq!((of_ann.len(), of_bob.len()), (5, 5));
+        assert!(text(limiter.acquire(&ann, None)).contains("--max-session-rate"));
+        assert_eq!(limiter.count(), 10);
         tokio::time::advance(Duration::from_millis(200)).await;
-        let _sixth = limiter.acquire(&caller).unwrap();
-        assert!(limiter.acquire(&caller).is_err());
-        tokio::time::advance(Duration::from_hours(1)).await;
-        let later: Vec<_> = (0..10)
-            .map_while(|_| limiter.acquire(&caller).ok())
-            .collect();
-        assert_eq!(
-            later.len(),
-            5,
-            "a long silence earns no more than a second's worth"
-        );
-        drop(first);
+        assert_eq!(acquired(&ann).len(), 1);
     }
 }

@@ -1,6 +1,6 @@
 //! All sessions: made, found, swept, ended.
 
-use std::{collections::HashMap, fmt, sync::Arc};
+use std::{collections::HashMap, fmt, net::IpAddr, sync::Arc};
 
 use futures_util::{Stream, StreamExt, stream};
 use mcp_notify::{CloseReason, HeartbeatConfig, Notification, OutboxConfig, Session};
@@ -22,8 +22,8 @@ use super::{
     limiter::{SessionLimiter, SessionPermit, SessionRefused},
     transport::SessionTransport,
 };
-use crate::caller::Caller;
-use kubecrier_core::flush_clock::FlushClock;
+use crate::{caller::Caller, share};
+use kubecrier_core::{flush_clock::FlushClock, shares::CallerShare};
 
 /// Messages from a client that the service has not taken yet.
 const INBOUND_CAPACITY: usize = 64;
@@ -40,6 +40,8 @@ pub struct SessionLimits {
     pub sessions_per_caller_max: usize,
     /// New ones in a second.
     pub rate_per_second: usize,
+    /// The part of the rate that one caller may use.
+    pub share: CallerShare,
     /// Without a stream and without a request, a session ends after this.
     pub idle_timeout: Duration,
     /// A client with an open stream is pinged after this much silence; `None` is never.
@@ -50,7 +52,7 @@ pub struct SessionLimits {
 pub(crate) struct Sessions {
     limits: SessionLimits,
     outbox: OutboxConfig,
-    limiter: Arc<SessionLimiter>,
+    limiter: SessionLimiter,
     heartbeats: HeartbeatQueue,
     flush_clock: FlushClock,
     // A lock for lookups by id; held for one map operation.
@@ -78,6 +80,7 @@ impl Default for SessionLimits {
             sessions_max: 10_000,
             sessions_per_caller_max: 1_000,
             rate_per_second: 200,
+            share: CallerShare::HALF,
             idle_timeout: Duration::from_mins(5),
             heartbeat: Some(HeartbeatConfig::default().interval),
         }
@@ -92,7 +95,7 @@ impl Sessions {
         metrics: mcp_notify::Metrics,
         flush_clock: FlushClock,
     ) -> Self {
-        let limiter = Arc::new(SessionLimiter::new(limits));
+        let limiter = SessionLimiter::new(limits);
         let outbox = OutboxConfig::default().metrics(metrics);
         Self {
             limits,
@@ -105,12 +108,17 @@ impl Sessions {
     }
 
     /// Acquires a permit for something that lives as long as a session.
-    pub(crate) fn acquire(&self, caller: &Caller) -> Result<SessionPermit, SessionRefused> {
-        self.limiter.acquire(caller)
+    pub(crate) fn acquire(
+        &self,
+        caller: &Caller,
+        peer: Option<IpAddr>,
+    ) -> Result<SessionPermit, SessionRefused> {
+        self.limiter.acquire(caller, peer)
     }
 
-    pub(super) fn limiter(&self) -> &Arc<SessionLimiter> {
-        &self.limiter
+    /// The same for the caller of the request under way.
+    pub(super) fn acquire_current(&self) -> Result<SessionPermit, SessionRefused> {
+        self.acquire(&Caller::current(), share::current_peer())
     }
 
     pub(super) fn heartbeats(&self) -> &HeartbeatQueue {
@@ -246,7 +254,7 @@ impl SessionManager for Sessions {
     async fn create_session(&self) -> Result<(SessionId, SessionTransport), SessionError> {
         let permit = match SessionPermit::reserved() {
             Some(permit) => permit,
-            None => self.limiter.acquire(&Caller::current())?,
+            None => self.acquire_current()?,
         };
         let id: SessionId = uuid::Uuid::new_v4().to_string().into();
         let (sender, inbound) = mpsc::channel(INBOUND_CAPACITY);

@@ -76,7 +76,11 @@ async fn call(context: ToolContext<'_>, args: ResourcesGraphArgs) -> Result<Outp
     };
     let view = context
         .graphs
-        .join(in_context, scope.as_ref(), None)
+        .read(
+            &context.client.requester.share_key(),
+            in_context,
+            scope.as_ref(),
+        )
         .await?;
     let id = ObjectId::new(kind, space.as_str(), name.as_str());
     let form = args.output.unwrap_or_default();

@@ -6,15 +6,14 @@ use serde_json::json;
 
 use super::*;
 use crate::{
-    caller::Caller,
-    reporter::LogTarget,
-    resources::{ProtocolEra, Resources},
+    caller::Caller, reporter::LogTarget, resources::Resources, server::WorkLimits,
     subscriptions::SubscriptionSettings,
 };
 use kubecrier_core::{
     faults::{CaptureLimits, FaultQueue},
     flush_clock::FlushClock,
     metrics::Metrics,
+    shares::CallerShare,
     subscriptions::Ledger,
 };
 use kubecrier_k8s::{ClusterEvidence, Graphs, Watches};
@@ -126,6 +125,7 @@ pub(super) fn graphs(contexts: &Arc<Contexts>) -> Graphs {
         metrics.watch().clone(),
         metrics.graph().clone(),
         SubscriptionSettings::default().watch_renewal,
+        WorkLimits::default().graphs(),
     )
 }
 
@@ -137,9 +137,12 @@ pub(super) fn subscriptions(contexts: &Arc<Contexts>) -> Subscriptions {
         Metrics::new().watch().clone(),
         settings.watch_renewal,
         FlushClock::start(),
+        WorkLimits::default().watches(),
     );
     let ledger = Ledger::new(settings.caps);
-    let updates = Resources::new(Vec::new()).updates().clone();
+    let updates = Resources::new(Vec::new(), CallerShare::default())
+        .updates()
+        .clone();
     let faults = FaultQueue::new(
         Arc::new(ClusterEvidence::new(Arc::clone(contexts))),
         CaptureLimits::default(),
@@ -179,7 +182,7 @@ proptest! {
         let subscriptions = subscriptions(&contexts);
         let graphs = graphs(&contexts);
         let client = ToolClient {
-            requester: Requester { session: None, caller: Caller::current(), era: ProtocolEra::Modern },
+            requester: Requester::stateless(Caller::current(), None),
             pushes: true,
             stream_open: false,
         };

@@ -81,7 +81,8 @@ mod tests {
             user_header: None,
             tls: None,
             admin: None,
-            requests_max: 1,
+            connections_max: 1,
+            descriptors_reserved: 0,
         }
     }
 

@@ -27,6 +27,7 @@ impl World {
         Self {
             ledger: Ledger::new(SubscriptionLimits {
                 per_session_max,
+                per_caller_max: global_max,
                 global_max,
             }),
             held: Arc::default(),
@@ -34,7 +35,11 @@ impl World {
     }
 
     fn subscribe(&self, owner: &Owner) -> Result<String, LimitReached> {
-        let reservation = self.ledger.reserve(owner)?;
+        self.subscribe_as(owner, &anybody())
+    }
+
+    fn subscribe_as(&self, owner: &Owner, caller: &ShareKey) -> Result<String, LimitReached> {
+        let reservation = self.ledger.reserve(owner, caller)?;
         let filters = Filters::try_from(FilterRequest::default()).unwrap();
         let one = Subscription::new(filters, "dev", deps(None), FeedLimits::default());
         let id = one.id().to_string();
@@ -47,6 +52,10 @@ impl World {
     fn held(&self) -> usize {
         self.held.load(Ordering::Relaxed)
     }
+}
+
+fn anybody() -> ShareKey {
+    ShareKey::Process
 }
 
 fn session(name: &str) -> Owner {
@@ -76,10 +85,53 @@ fn caps_are_kept_and_named() {
 }
 
 #[test]
+fn a_caller_has_its_share_in_all_its_sessions_together() {
+    let world = World {
+        ledger: Ledger::new(SubscriptionLimits {
+            per_session_max: 2,
+            per_caller_max: 3,
+            global_max: 6,
+        }),
+        held: Arc::default(),
+    };
+    let greedy = ShareKey::Caller("greedy".into());
+    let taken: Vec<_> = (0..10)
+        .map(|number| world.subscribe_as(&session(&number.to_string()), &greedy))
+        .collect();
+    assert_eq!(taken.iter().filter(|one| one.is_ok()).count(), 3);
+    let refused = taken[9].clone().unwrap_err();
+    assert_eq!(refused, LimitReached::PerCaller { max: 3 });
+    assert!(refused.to_string().contains("--caller-share"));
+    let modest = ShareKey::Caller("modest".into());
+    for number in 0..3 {
+        let own = session(&format!("modest {number}"));
+        world.subscribe_as(&own, &modest).unwrap();
+    }
+    world.ledger.end_owner(&session("0"));
+    world.subscribe_as(&session("11"), &greedy).unwrap();
+}
+
+#[test]
+fn callers_without_a_name_have_a_session_s_worth_each() {
+    let world = World::new(1, 10);
+    let (near, far) = (
+        ShareKey::address([192, 0, 2, 1].into()),
+        ShareKey::address([192, 0, 2, 2].into()),
+    );
+    let anonymous = Owner::Caller("anonymous".into());
+    world.subscribe_as(&anonymous, &near).unwrap();
+    assert!(world.ledger.reserve(&anonymous, &near).is_err());
+    let pending = world.ledger.reserve(&anonymous, &far).unwrap();
+    assert!(world.ledger.reserve(&anonymous, &far).is_err());
+    drop(pending);
+    world.subscribe_as(&anonymous, &far).unwrap();
+}
+
+#[test]
 fn a_place_that_is_not_filled_is_given_back() {
     let world = World::new(1, 1);
-    let reservation = world.ledger.reserve(&session("a")).unwrap();
-    assert!(world.ledger.reserve(&session("b")).is_err());
+    let reservation = world.ledger.reserve(&session("a"), &anybody()).unwrap();
+    assert!(world.ledger.reserve(&session("b"), &anybody()).is_err());
     drop(reservation);
     assert!(world.ledger.is_empty());
     world.subscribe(&session("b")).unwrap();
@@ -109,7 +161,7 @@ fn nobody_else_can_see_or_end_a_subscription() {
 fn a_subscription_that_came_too_late_can_still_be_ended() {
     let world = World::new(2, 4);
     let a = session("a");
-    let reservation = world.ledger.reserve(&a).unwrap();
+    let reservation = world.ledger.reserve(&a, &anybody()).unwrap();
     assert_eq!(world.ledger.end_owner(&a), 0);
     let filters = Filters::try_from(FilterRequest::default()).unwrap();
     let late = Subscription::new(filters, "dev", deps(None), FeedLimits::default());
@@ -129,7 +181,9 @@ fn where_one_will_do_it_stays_alone() {
         let lease = Box::new(Held(Arc::clone(&world.held)));
         reservation.insert_unless(|other| other.cluster() == context, Arc::new(one), lease)
     };
-    let slots: Vec<_> = (0..3).map(|_| world.ledger.reserve(&a).unwrap()).collect();
+    let slots: Vec<_> = (0..3)
+        .map(|_| world.ledger.reserve(&a, &anybody()).unwrap())
+        .collect();
     let contexts = ["dev", "dev", "prod"];
     let stand: Vec<_> = (slots.into_iter().zip(contexts))
         .map(|(reservation, context)| fill(reservation, context))
@@ -142,7 +196,7 @@ fn where_one_will_do_it_stays_alone() {
     world.ledger.end_owner(&a);
     world.subscribe(&a).unwrap();
     let b = session("b");
-    let other = fill(world.ledger.reserve(&b).unwrap(), "dev");
+    let other = fill(world.ledger.reserve(&b, &anybody()).unwrap(), "dev");
     assert_eq!(world.ledger.list(&b)[0].id(), other.id());
 }
 

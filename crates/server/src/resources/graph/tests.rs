@@ -2,6 +2,7 @@ use mcp_notify::Session;
 
 use super::*;
 use crate::resources::Resources;
+use kubecrier_core::shares::CallerShare;
 use kubecrier_topology::{Graph, GraphScope, ObjectId, ObjectSummary, Reference, Relation};
 
 /// A graph of some pods, and a node that all of them run on.
@@ -67,7 +68,9 @@ fn kinds_are_read_however_they_are_spelled_and_others_refused() {
 
 /// A notifier of pods for a session.
 fn notifier(session: &Session) -> GraphNotifier {
-    let updates = Resources::new(Vec::new()).updates().clone();
+    let updates = Resources::new(Vec::new(), CallerShare::default())
+        .updates()
+        .clone();
     let uri = "k8s://dev/shop/graph".to_owned();
     updates.0.subscribe(session, &uri).unwrap();
     GraphNotifier {

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::{caller::Caller, sessions::SessionLimits};
+use crate::sessions::SessionLimits;
 use kubecrier_core::flush_clock::{FLUSH_INTERVAL, FlushClock};
 
 fn entry(messages_max: usize) -> Arc<HttpSession> {
@@ -22,7 +22,7 @@ fn entry(messages_max: usize) -> Arc<HttpSession> {
     let session = Session::builder()
         .outbox(OutboxConfig::default().limits(limits))
         .build("s");
-    let permit = sessions.limiter().acquire(&Caller::current()).unwrap();
+    let permit = sessions.acquire_current().unwrap();
     Arc::new(HttpSession::new(
         session,
         permit,

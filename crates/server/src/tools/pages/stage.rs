@@ -96,6 +96,7 @@ impl Stage {
                 requester: Requester {
                     session: Some(session),
                     caller: Caller::current(),
+                    peer: None,
                     era: ProtocolEra::Legacy,
                 },
                 pushes: true,

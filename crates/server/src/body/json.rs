@@ -1,0 +1,91 @@
+//! Whether a body is one JSON object, and of how many values.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+/// JSON-RPC's own codes.
+pub(super) const PARSE_ERROR: i32 = -32700;
+pub(super) const INVALID_REQUEST: i32 = -32600;
+
+/// Counts values, and names of values, without keeping any.
+struct ValueCount<'a>(&'a mut usize);
+
+/// The first byte that means something.
+pub(super) fn first(body: &[u8]) -> Option<u8> {
+    body.iter()
+        .copied()
+        .find(|byte| !byte.is_ascii_whitespace())
+}
+
+/// Checks that a body is one JSON object. Returns the number of its values.
+pub(super) fn check_json(body: &[u8]) -> Result<usize, (i32, String)> {
+    let mut values = 0;
+    let mut reader = serde_json::Deserializer::from_slice(body);
+    let read = ValueCount(&mut values).deserialize(&mut reader);
+    if let Err(error) = read.and_then(|()| reader.end()) {
+        return Err((PARSE_ERROR, format!("not JSON: {error}")));
+    }
+    match first(body) {
+        Some(b'{') => Ok(values),
+        Some(b'[') => Err((
+            INVALID_REQUEST,
+            "batches are not taken: send one message a request".to_owned(),
+        )),
+        _ => Err((INVALID_REQUEST, "a message is a JSON object".to_owned())),
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for ValueCount<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        *self.0 += 1;
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for ValueCount<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any value")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_bool<E: Error>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E: Error>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E: Error>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E: Error>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_str<E: Error>(self, _: &str) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        while items.next_element_seed(ValueCount(self.0))?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
+        while entries.next_key::<IgnoredAny>()?.is_some() {
+            *self.0 += 1;
+            entries.next_value_seed(ValueCount(self.0))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,134 @@
+use proptest::prelude::*;
+
+use super::*;
+
+#[test]
+fn what_begins_a_session_is_known() {
+    let begins = |body: &str| MessageKind::of(body.as_bytes()) == MessageKind::Initialize;
+    assert!(begins(r#"{"id":1,"method":"initialize","params":{}}"#));
+    assert!(begins(r#"{"id":1,"method":"initial\u0069ze"}"#));
+    assert!(!begins(r#"{"id":1,"method":"tools/list"}"#));
+    assert!(!begins(r#"{"params":{"method":"initialize"}}"#));
+    assert!(!begins(r#"["initialize"]"#));
+}
+
+#[test]
+fn what_asks_for_work_is_known_however_it_is_written() {
+    let kind = |body: &str| MessageKind::of(body.as_bytes());
+    assert_eq!(kind(r#"{"id":1,"method":"tools/call"}"#), MessageKind::Call);
+    let twice = r#"{"id":1,"method":"x","method":"tools/call"}"#;
+    assert_eq!(kind(twice), MessageKind::Call);
+    assert_eq!(kind(r#"{"id":[],"method":3}"#), MessageKind::Call);
+    let listen = r#"{"id":1,"method":"subscriptions/listen"}"#;
+    assert_eq!(kind(listen), MessageKind::Listen);
+    for reply in [
+        r#"{"method":"notifications/cancelled","params":{"requestId":1}}"#,
+        r#"{"id":1,"result":{}}"#,
+        r#"{"id":1,"error":{"code":1,"message":""}}"#,
+    ] {
+        assert_eq!(kind(reply), MessageKind::Reply, "{reply}");
+    }
+}
+
+#[test]
+fn values_are_counted_with_their_names() {
+    let count = |body: &str| check_json(body.as_bytes()).unwrap();
+    assert_eq!(count("{}"), 1);
+    assert_eq!(count(r#"{"a":1}"#), 3);
+    assert_eq!(count(r#"{"a":[1,-2,0.5,null,true,"x",[]]}"#), 10);
+}
+
+fn body(chunks: Vec<Vec<u8>>) -> Body {
+    let chunks = chunks
+        .into_iter()
+        .map(|chunk| Ok::<_, axum::Error>(Bytes::from(chunk)));
+    Body::from_stream(futures_util::stream::iter(chunks))
+}
+
+/// A message of so many bytes that is one string.
+fn long(bytes: usize) -> Vec<u8> {
+    let frame = br#"{"a":""}"#.len();
+    format!(r#"{{"a":"{}"}}"#, "x".repeat(bytes - frame)).into_bytes()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_counts_with_what_it_becomes_in_memory_until_it_is_dropped() {
+    let bodies = SharedLimit::new(LimitName::new("bytes", ""), 10_000, CallerShare::HALF);
+    let (greedy, modest) = (ShareKey::Process, ShareKey::Caller("modest".into()));
+    let (_, held) = read(body(vec![long(3000)]), &bodies, &greedy)
+        .await
+        .unwrap();
+    assert_eq!(bodies.used(), 3000 + 3 * VALUE_BYTES);
+    let refused = read(body(vec![long(1000), long(1000)]), &bodies, &greedy).await;
+    assert_eq!(refused.unwrap_err().status(), StatusCode::TOO_MANY_REQUESTS);
+    // Few bytes, but many values.
+    let many = format!(r#"{{"a":[{}0]}}"#, "0,".repeat(40)).into_bytes();
+    let refused = read(body(vec![many]), &bodies, &greedy).await;
+    assert_eq!(refused.unwrap_err().status(), StatusCode::TOO_MANY_REQUESTS);
+    let other = read(body(vec![long(4000)]), &bodies, &modest)
+        .await
+        .unwrap();
+    drop((held, other));
+    assert_eq!(bodies.used(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_body_counts_only_for_what_has_come_and_ends_in_time() {
+    let bodies = SharedLimit::new(LimitName::new("bytes", ""), 10_000, CallerShare::HALF);
+    let stuck = futures_util::stream::iter([Ok::<_, axum::Error>(Bytes::from_static(b"{"))]);
+    let stuck = futures_util::StreamExt::chain(stuck, futures_util::stream::pending());
+    let mut reading =
+        tokio_test::task::spawn(read(Body::from_stream(stuck), &bodies, &ShareKey::Process));
+    tokio_test::assert_pending!(reading.poll());
+    assert_eq!(bodies.used(), 1);
+    let refused = reading.await.unwrap_err();
+    assert_eq!(refused.status(), StatusCode::REQUEST_TIMEOUT);
+    assert_eq!(bodies.used(), 0);
+}
+
+#[test]
+fn only_one_json_object_is_a_message() {
+    let code = |body: &str| check_json(body.as_bytes()).err().map(|(code, _)| code);
+    assert_eq!(code(r#" {"jsonrpc":"2.0"}"#), None);
+    assert_eq!(code(r#"[{"jsonrpc":"2.0"}]"#), Some(INVALID_REQUEST));
+    assert_eq!(code("3"), Some(INVALID_REQUEST));
+    for broken in ["", "{", "{]", "{} {}", "\u{feff}{}", "nul"] {
+        assert_eq!(code(broken), Some(PARSE_ERROR), "{broken}");
+    }
+    // Deep nesting is an error, not a crash.
+    assert_eq!(code(&"[".repeat(100_000)), Some(PARSE_ERROR));
+}
+
+/// The quick check agrees with a full parse.
+fn check_against_a_full_parse(body: &[u8]) -> Result<(), TestCaseError> {
+    let parsed = serde_json::from_slice::<serde_json::Value>(body);
+    let answer = check_json(body);
+    let is_object = parsed.as_ref().is_ok_and(serde_json::Value::is_object);
+    // A number may be too large for the full parser and yet be JSON.
+    if parsed.is_ok() || answer.is_err() {
+        prop_assert_eq!(answer.is_ok(), is_object);
+    }
+    if let Err((_, text)) = &answer {
+        prop_assert!(!text.is_empty() && text.len() < 300, "{}", text);
+    }
+    if MessageKind::of(body) == MessageKind::Initialize
+        && let Ok(parsed) = parsed
+    {
+        prop_assert_eq!(&parsed["method"], "initialize");
+    }
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn fuzz_any_bytes_are_answered(body in prop::collection::vec(any::<u8>(), 0..200)) {
+        check_against_a_full_parse(&body)?;
+    }
+
+    #[test]
+    fn fuzz_what_looks_like_a_message_is_answered(
+        body in r#"[ \n]{0,2}[\[{]{0,3}("(method|id|params)":)?("initialize"|\[|\{|null|-?[0-9e.]{1,30}|"\\\\u[0-9a-f]{0,4}")?,?[}\]]{0,3}"#,
+    ) {
+        check_against_a_full_parse(body.as_bytes())?;
+    }
+}
