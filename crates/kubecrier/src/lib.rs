@@ -78,6 +78,10 @@ pub async fn start(config: Config) -> Result<RunningServer> {
         captures,
         project,
     });
+    lifecycle.spawn(
+        "orphans",
+        kubecrier_lifecycle::reap_orphans(lifecycle.draining().clone()),
+    );
     // Before the first client connects, so that its first lists have the project's items.
     server.follow_project().await;
     let admin = kubecrier_server::admin::Admin {

@@ -8,6 +8,11 @@
 //! - [`Lifecycle`] spawns the tasks and carries the drain signal and the failure.
 //! - [`InFlightGuard`] holds a shutdown back while a request is in flight.
 //! - [`ReadinessGate`] holds `/readyz` back until a part of the server has started.
+//! - [`reap_orphans`] waits for processes that nobody else waits for.
+
+mod orphans;
+
+pub use self::orphans::reap_orphans;
 
 use std::{
     future::Future,

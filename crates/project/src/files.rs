@@ -14,6 +14,8 @@ use std::{
 
 use sha2::{Digest, Sha256};
 
+use super::checked_path::TrustedOwners;
+
 /// The resolution of file times, which is two seconds on some file systems. A file that
 /// changed that shortly before it was read could change again without new times.
 const CLOCK_TICK: Duration = Duration::from_secs(2);
@@ -155,7 +157,12 @@ impl FileCache {
         }
         self.reads += 1;
         let mut file = File::open(path)?;
-        let before = FileStamp::of(&file.metadata()?);
+        let opened = file.metadata()?;
+        // What was checked is not always what was opened.
+        TrustedOwners::current()
+            .check(&opened)
+            .map_err(io::Error::other)?;
+        let before = FileStamp::of(&opened);
         let now = SystemTime::now();
         let content = Arc::new(load(&mut file)?);
         let after = FileStamp::of(&file.metadata()?);
@@ -296,6 +303,21 @@ mod tests {
         let meta = fs::metadata(&path).unwrap();
         let error = FileCache::default().read(&path, &meta, 100).unwrap_err();
         assert!(error.to_string().contains("101 bytes"), "{error}");
+    }
+
+    #[test]
+    fn a_file_that_took_the_place_of_the_checked_one_is_checked() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        fs::write(&path, "mine").unwrap();
+        let meta = fs::metadata(&path).unwrap();
+        fs::write(dir.path().join("b"), "theirs").unwrap();
+        fs::rename(dir.path().join("b"), &path).unwrap();
+        assert!(FileCache::default().digest(&path, &meta).is_ok());
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+        let error = FileCache::default().digest(&path, &meta).unwrap_err();
+        assert!(error.to_string().contains("chmod go-w"), "{error}");
     }
 
     #[test]

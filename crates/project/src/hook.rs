@@ -6,7 +6,8 @@ use std::{fs, path::Path, sync::Arc, time::Duration};
 use bytes::Bytes;
 
 use super::{
-    item::Rejection,
+    executable::Executable,
+    item::{Program, Rejection},
     process::{ProcessSpec, describe_exit},
     project::Project,
     registration::Registration,
@@ -51,8 +52,8 @@ pub(super) async fn run(project: &Project) -> HookResult {
     if file.symlink_metadata().is_err() || root.join("server.d/register.json").exists() {
         return HookResult::default();
     }
-    let result = match check(root) {
-        Ok(()) => execute(project).await,
+    let result = match open(root) {
+        Ok(program) => execute(project, program).await,
         Err(rejection) => Err(rejection),
     };
     let (registration, rejection) = match result {
@@ -65,23 +66,25 @@ pub(super) async fn run(project: &Project) -> HookResult {
     }
 }
 
-fn check(root: &Path) -> Result<(), Rejection> {
+fn open(root: &Path) -> Result<Executable, Rejection> {
     let checker = PathChecker::new(root)?;
-    checker.check(&root.join("server.d"))?;
-    let file = root.join(FILE);
-    let is_link = fs::symlink_metadata(&file).is_ok_and(|meta| meta.file_type().is_symlink());
+    let path = root.join(FILE);
+    let is_link = fs::symlink_metadata(&path).is_ok_and(|meta| meta.file_type().is_symlink());
     if is_link {
-        return Err(checker.rejection(&file, "it is a link; it must be the file itself"));
+        return Err(checker.rejection(&path, "it is a link; it must be the file itself"));
     }
-    checker.check(&file).map(|_there| ())
+    checker.open_program(&Program {
+        path,
+        folder: root.join("server.d"),
+        file: FILE.to_owned(),
+        digest: String::new(),
+    })
 }
 
-async fn execute(project: &Project) -> Result<Registration, Rejection> {
+async fn execute(project: &Project, program: Executable) -> Result<Registration, Rejection> {
     let reject = |why: String| Rejection::new(FILE, why);
-    let root = &project.config().root;
     let spec = ProcessSpec {
-        program: root.join(FILE),
-        working_dir: root.join("server.d"),
+        program,
         arguments: Vec::new(),
         stdin: Bytes::new(),
         environment: project.environment(),

@@ -6,7 +6,7 @@ use mcp_notify::ContentHash;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
-use super::template::Template;
+use super::{arguments::InputSchema, template::Template};
 
 /// Tells the kinds of items apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -52,6 +52,9 @@ pub struct ToolItem {
     pub timeout: Duration,
     /// The author's advice for a call that timed out.
     pub timeout_hint: Option<String>,
+    /// The compiled `inputSchema` of the definition.
+    #[serde(skip)]
+    pub input: InputSchema,
 }
 
 /// Says where the content of a resource comes from.

@@ -6,23 +6,30 @@
 //! ```text
 //!  folder_watch ──▶ Project::refresh ──▶ Scanner ──▶ Snapshot ──▶ subscribers
 //!                        │ └── hook (register.sh)
-//!                        └── call: ProcessSpec ──▶ Runner ──▶ ProcessEvents, ProcessOutput
+//!                        └── call, read: Executable ──▶ Runner ──▶ ProcessEvents, ProcessOutput
 //! ```
 //!
 //! - `project`: the snapshot that is served, and when the folder is scanned again
 //! - `folder_watch`: file-system events, or polling
 //! - `scan`: one pass over the folder: items, hashes, rejections
 //! - `safety`: owner and permissions of each file
+//! - `checked_path`: opens a path folder by folder, each checked on its descriptor
+//! - `executable`: an open, checked executable, which runs by its descriptors
 //! - `files`: content of files, read again only when a file may have changed
 //! - `meta`, `registration`, `template`, `prompt`: the formats of the files
 //! - `item`: what a pass finds, as plain data
 //! - `hook`: runs `server.d/register.sh`
 //! - `process`: runs an executable and ends it
-//! - `call`: calls of tools, reads of resources
+//! - `call`: calls of tools
+//! - `arguments`: the schema of a tool's arguments, and their environment variables
+//! - `read`: reads of resources
 //! - `page`: pages of a list, and their cursors
 //! - `init`: writes an example project
 
+mod arguments;
 mod call;
+mod checked_path;
+mod executable;
 mod files;
 mod folder_watch;
 mod hook;
@@ -33,23 +40,27 @@ mod page;
 mod process;
 mod project;
 mod prompt;
+mod read;
 mod registration;
 mod safety;
 mod scan;
 mod template;
 
 pub use self::{
-    call::{Call, CallError, CallTarget, ReadError, ResourceBody, ToolAnswer},
+    arguments::InputSchema,
+    call::{Call, CallError, CallTarget, ToolAnswer},
     folder_watch::watch_folder,
     init::{InitError, init},
     item::{
         ContentSource, ItemKind, ListHashes, Program, PromptArgument, PromptItem, Rejection,
         ResourceItem, Snapshot, TemplateItem, ToolItem,
     },
+    meta::parse_meta,
     page::{CursorError, PAGE_DEFAULT, Page, page},
     process::{ProcessEvent, Progress, RunError},
     project::{Config, Project},
     prompt::{PromptError, render},
+    read::{ReadError, ResourceBody},
     scan::ReservedNames,
     template::Template,
 };

@@ -6,7 +6,11 @@ use std::time::Duration;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 
-use super::item::PromptArgument;
+use super::{
+    arguments::{self, InputSchema},
+    item::{ItemKind, PromptArgument},
+    template::{self, Template},
+};
 
 /// The default timeout of a tool.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
@@ -62,6 +66,50 @@ pub(super) struct PromptMeta {
     /// The text, relative to `prompts/`.
     pub(super) path: Option<String>,
     icons: Option<Vec<Value>>,
+}
+
+/// Parses a meta file, and makes of it what clients would see: the definition of the item.
+/// Nothing else of the project is read.
+pub fn parse_meta(kind: ItemKind, bytes: &[u8]) -> Result<Value, String> {
+    match kind {
+        ItemKind::Tool => {
+            let about: ToolMeta = read(bytes)?;
+            let name = about.name.as_deref().unwrap_or("tool");
+            tool_name(name)?;
+            about.timeout()?;
+            let definition = about.definition(name)?;
+            InputSchema::compile(&definition["inputSchema"])?;
+            Ok(definition)
+        }
+        ItemKind::Resource => {
+            let about: ResourceMeta = read(bytes)?;
+            let uri = about.uri.as_deref().unwrap_or("file://./resource");
+            check_uri(uri)?;
+            check_optional_path(about.path.as_deref())?;
+            Ok(about.definition(about.name.as_deref().unwrap_or(uri), "uri", uri))
+        }
+        ItemKind::ResourceTemplate => {
+            let about: ResourceMeta = read(bytes)?;
+            let text = about.uri_template.as_deref().unwrap_or_default();
+            check_uri(text.split('{').next().unwrap_or_default())?;
+            check_optional_path(about.path.as_deref())?;
+            let template = Template::parse(text).map_err(|error| error.to_string())?;
+            arguments::check_clashes(template.names())?;
+            Ok(about.definition(about.name.as_deref().unwrap_or(text), "uriTemplate", text))
+        }
+        ItemKind::Prompt => {
+            let about: PromptMeta = read(bytes)?;
+            let name = about.name.as_deref().unwrap_or("prompt");
+            plain_name(name)?;
+            about.role()?;
+            let arguments = about.arguments()?.unwrap_or_default();
+            Ok(about.definition(name, &arguments))
+        }
+    }
+}
+
+fn check_optional_path(path: Option<&str>) -> Result<(), String> {
+    path.map_or(Ok(()), template::check_path)
 }
 
 /// Parses a meta file; the error names the field that does not fit.
@@ -339,6 +387,36 @@ mod tests {
         assert_eq!(arguments(list), Ok(Some(expected)));
         assert_eq!(arguments(Value::Null), Ok(None));
         assert!(arguments(json!("who")).is_err());
+    }
+
+    const KINDS: [ItemKind; 4] = [
+        ItemKind::Tool,
+        ItemKind::Resource,
+        ItemKind::ResourceTemplate,
+        ItemKind::Prompt,
+    ];
+
+    proptest::proptest! {
+        #[test]
+        fn fuzz_a_meta_file_is_parsed_or_refused(
+            text in r#"\{("(name|uri|uriTemplate|arguments|inputSchema|path|role|icons)":("[a-z:/{}+.]{0,9}"|\[\]|\{\}|null|7),?){0,4}\}"#,
+            bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..40),
+        ) {
+            for kind in KINDS {
+                let _either = (parse_meta(kind, text.as_bytes()), parse_meta(kind, &bytes));
+            }
+        }
+    }
+
+    #[test]
+    fn each_kind_of_meta_file_becomes_a_definition() {
+        let all = br#"{"name": "a", "uri": "x://a", "uriTemplate": "x://{b}", "description": "d"}"#;
+        for kind in KINDS {
+            let definition = parse_meta(kind, all).unwrap();
+            assert_eq!(definition["name"], "a", "{kind:?}");
+            assert!(parse_meta(kind, b"{").is_err());
+        }
+        assert!(parse_meta(ItemKind::ResourceTemplate, b"{}").is_err());
     }
 
     #[test]

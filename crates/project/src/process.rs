@@ -7,7 +7,6 @@ use std::{
     ffi::OsString,
     io,
     os::unix::process::ExitStatusExt,
-    path::PathBuf,
     process::{ExitStatus, Stdio},
     sync::Arc,
     time::Duration,
@@ -27,6 +26,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use self::lines::{LINES_MAX, forward_lines};
 pub use self::lines::{ProcessEvent, Progress};
+use super::executable::Executable;
 use kubecrier_lifecycle::Lifecycle;
 
 /// The file descriptor on which a tool writes its progress.
@@ -43,13 +43,12 @@ const BUSY_PAUSE: Duration = Duration::from_millis(25);
 const EVENTS_MAX: usize = 256;
 /// The length of an environment variable. Linux refuses to start a process with one of
 /// twice that length.
-const VARIABLE_MAX: usize = 64 * 1024;
+pub(super) const VARIABLE_MAX: usize = 64 * 1024;
 
 /// Specifies a process to run.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct ProcessSpec {
-    pub(super) program: PathBuf,
-    pub(super) working_dir: PathBuf,
+    pub(super) program: Executable,
     pub(super) arguments: Vec<OsString>,
     pub(super) stdin: Bytes,
     pub(super) environment: Environment,
@@ -72,6 +71,12 @@ pub enum RunError {
     /// The executable could not be started.
     #[error("cannot start it: {0}")]
     Start(#[source] io::Error),
+    /// Arguments and environment are larger than the system allows.
+    #[error(
+        "cannot start it: its arguments and environment variables are too large for the system; \
+         pass less, or shorten what --tool-env passes on"
+    )]
+    EnvironmentTooLarge,
     /// The process ran longer than its timeout and was stopped.
     #[error("it did not end within {} s, and was stopped", .0.as_secs())]
     Timeout(Duration),
@@ -200,7 +205,10 @@ async fn supervise(
     _permit: OwnedSemaphorePermit,
 ) -> Result<ProcessOutput, RunError> {
     let deadline = Instant::now() + spec.timeout;
-    let (mut child, progress) = start(&spec).await.map_err(RunError::Start)?;
+    let (mut child, progress) = start(&spec).await.map_err(|error| match error.kind() {
+        io::ErrorKind::ArgumentListTooLong => RunError::EnvironmentTooLarge,
+        _ => RunError::Start(error),
+    })?;
     let id = child.id().and_then(|id| i32::try_from(id).ok());
     let group = ProcessGroup(id.and_then(Pid::from_raw));
     let mut stdin = child.stdin.take();
@@ -299,10 +307,9 @@ async fn start(spec: &ProcessSpec) -> io::Result<(Child, Option<pipe::Receiver>)
 fn spawn(spec: &ProcessSpec) -> io::Result<(Child, Option<pipe::Receiver>)> {
     let (sender, receiver) = pipe::pipe()?;
     let writer = sender.into_blocking_fd()?;
-    let mut command = std::process::Command::new(&spec.program);
+    let mut command = spec.program.command();
     command
         .args(&spec.arguments)
-        .current_dir(&spec.working_dir)
         .env_clear()
         .envs(spec.environment.0.iter().map(|(name, value)| (name, value)))
         .env("KUBECRIER_PROGRESS", PROGRESS_FD.to_string())

@@ -2,20 +2,22 @@
 //! is not served, let alone run.
 
 use std::{
-    fs::{self, Metadata},
+    fs::{self, File, Metadata},
     io,
-    os::unix::fs::MetadataExt,
     path::{Component, Path, PathBuf},
 };
 
-use super::{files::FileCache, item::Rejection};
+use super::{
+    checked_path::{self, CheckedPath, OpenError, TrustedOwners},
+    executable::Executable,
+    files::FileCache,
+    item::{Program, Rejection},
+};
 
 /// The number of files below the folder of a tool; more is a mistake, such as a checkout.
 const ENTRIES_MAX: usize = 2_000;
 /// The nesting of folders of a tool.
 const DEPTH_MAX: usize = 8;
-/// Write permission of the group or of others.
-const OTHERS_WRITE: u32 = 0o022;
 
 /// Checks paths below one root.
 #[derive(Clone, Debug)]
@@ -24,8 +26,7 @@ pub(super) struct PathChecker {
     root: PathBuf,
     /// With links resolved.
     real: PathBuf,
-    /// The effective user of the server.
-    user: u32,
+    owners: TrustedOwners,
 }
 
 /// An entry of a folder that has passed the checks.
@@ -39,26 +40,36 @@ pub(super) struct Entry {
 // === impl PathChecker ===
 
 impl PathChecker {
-    /// A checker of paths below a root, which has to pass the checks too.
+    /// A checker of paths below a root, which has to pass the checks too, and so have the
+    /// folders above it: who can rename one of them can put another folder in its place.
     pub(super) fn new(root: &Path) -> Result<Self, Rejection> {
-        Self::for_user(root, rustix::process::geteuid().as_raw())
+        Self::with_owners(root, TrustedOwners::current())
     }
 
-    fn for_user(root: &Path, user: u32) -> Result<Self, Rejection> {
-        let reject = |error: io::Error| Rejection::new(".", explain(&error));
-        let checker = Self {
-            root: root.to_owned(),
-            real: root.canonicalize().map_err(reject)?,
-            user,
-        };
-        let meta = fs::metadata(&checker.real).map_err(reject)?;
-        if !meta.is_dir() {
-            return Err(Rejection::new(".", "it is not a folder"));
+    fn with_owners(root: &Path, owners: TrustedOwners) -> Result<Self, Rejection> {
+        let reject = |why: String| Rejection::new(".", why);
+        let opened = std::path::absolute(root)
+            .map_err(OpenError::Io)
+            .and_then(|root| checked_path::open(&root, owners, None))
+            .map_err(|error| match error {
+                OpenError::NotFound => reject("there is no such folder".to_owned()),
+                OpenError::NotAFile => reject("it is not a folder".to_owned()),
+                above @ OpenError::Untrusted { .. } => reject(format!(
+                    "the way to it is not safe, so nothing of it is served: {above}"
+                )),
+                error @ OpenError::Io(_) => reject(error.to_string()),
+            })?;
+        if !opened.is_folder() {
+            return Err(reject("it is not a folder".to_owned()));
         }
-        checker
-            .check_owner(&meta)
-            .map_err(|why| Rejection::new(".", why))?;
-        Ok(checker)
+        opened
+            .check_folder(owners)
+            .map_err(|error| reject(error.to_string()))?;
+        Ok(Self {
+            root: root.to_owned(),
+            real: opened.real,
+            owners,
+        })
     }
 
     /// The path as messages show it: relative to the root.
@@ -105,7 +116,7 @@ impl PathChecker {
                 .take_while(|one| one.starts_with(&self.real))
             {
                 let meta = fs::metadata(folder).map_err(|error| explain(&error))?;
-                self.check_owner(&meta).map_err(|why| {
+                self.owners.check(&meta).map_err(|why| {
                     format!(
                         "it is a link through `{}`: {why}",
                         self.display_path(folder)
@@ -114,29 +125,11 @@ impl PathChecker {
             }
             meta = fs::metadata(&real).map_err(|error| explain(&error))?;
         }
-        self.check_owner(&meta)?;
+        self.owners.check(&meta)?;
         if !meta.is_file() && !meta.is_dir() {
             return Err("it is neither a file nor a folder".to_owned());
         }
         Ok(Some(meta))
-    }
-
-    fn check_owner(&self, meta: &Metadata) -> Result<(), String> {
-        // Files of the superuser are as trustworthy as the server's own.
-        if meta.uid() != self.user && meta.uid() != 0 {
-            return Err(format!(
-                "it belongs to user {} and the server runs as user {}; chown it",
-                meta.uid(),
-                self.user
-            ));
-        }
-        if meta.mode() & OTHERS_WRITE != 0 {
-            return Err(format!(
-                "others may write it (mode {:03o}); run `chmod go-w` on it",
-                meta.mode() & 0o777
-            ));
-        }
-        Ok(())
     }
 
     /// Resolves a path from a file of the project, and checks every part of it.
@@ -234,22 +227,43 @@ impl PathChecker {
         Ok(())
     }
 
-    /// Resolves a path that contains a client's input, and checks that it stays below the
-    /// root. The file has to be opened by the returned path.
-    pub(super) fn resolve_inside(&self, path: &Path) -> Result<PathBuf, Rejection> {
-        let gone = || self.rejection(path, "there is no such file");
-        let real = path.canonicalize().map_err(|_| gone())?;
-        if !real.starts_with(&self.real) {
-            // The answer must not reveal what exists outside of the root.
-            return Err(gone());
+    /// Opens a file below a folder of the project, and nowhere else, through descriptors
+    /// that were checked. The path may contain a client's input.
+    pub(super) fn open_file(&self, folder: &Path, path: &Path) -> Result<File, OpenError> {
+        let confined = self.open(&self.root.join(folder))?.real;
+        let opened = self.open(&self.root.join(folder).join(path))?;
+        if !opened.real.starts_with(&confined) {
+            // The answer must not reveal what exists elsewhere.
+            return Err(OpenError::NotFound);
         }
-        for part in real
-            .ancestors()
-            .take_while(|one| one.starts_with(&self.real))
-        {
-            self.check(part)?;
+        opened.open_file(self.owners)
+    }
+
+    /// Opens an executable right before it runs: its permissions may have changed since the
+    /// scan.
+    pub(super) fn open_program(&self, program: &Program) -> Result<Executable, Rejection> {
+        let open = || {
+            let folder = self.open(&program.folder)?;
+            let file = self.open(&program.path)?;
+            let real = file.real.clone();
+            let file = file.open_file(self.owners)?;
+            let folder = (folder.real.clone(), folder.into_folder());
+            Ok(Executable::new(program, (real, file), folder)?)
+        };
+        open().map_err(|error: OpenError| match error {
+            OpenError::Untrusted { path, why } => self.rejection(&path, why),
+            other => self.rejection(&program.path, other.to_string()),
+        })
+    }
+
+    fn open(&self, path: &Path) -> Result<CheckedPath, OpenError> {
+        let path = std::path::absolute(path)?;
+        let opened = checked_path::open(&path, self.owners, Some(&self.real))?;
+        if opened.real.starts_with(&self.real) {
+            Ok(opened)
+        } else {
+            Err(OpenError::NotFound)
         }
-        Ok(real)
     }
 }
 
@@ -268,150 +282,4 @@ fn explain(error: &io::Error) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::os::unix::fs::{PermissionsExt, chown, symlink};
-
-    use super::*;
-
-    fn root() -> (tempfile::TempDir, PathChecker) {
-        let dir = tempfile::tempdir().unwrap();
-        let checker = PathChecker::new(dir.path()).unwrap();
-        (dir, checker)
-    }
-
-    fn user() -> u32 {
-        rustix::process::geteuid().as_raw()
-    }
-
-    fn entry(checker: &PathChecker, path: &Path) -> Entry {
-        Entry {
-            path: path.to_owned(),
-            name: String::new(),
-            meta: checker.check(path).unwrap().unwrap(),
-        }
-    }
-
-    fn set_mode(path: &Path, mode: u32) {
-        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
-    }
-
-    #[test]
-    fn a_file_that_others_may_write_is_rejected() {
-        let (dir, checker) = root();
-        let file = dir.path().join("a");
-        fs::write(&file, "x").unwrap();
-        for mode in [0o644, 0o755, 0o600] {
-            set_mode(&file, mode);
-            assert!(checker.check(&file).unwrap().is_some());
-        }
-        for mode in [0o664, 0o646, 0o777] {
-            set_mode(&file, mode);
-            let rejection = checker.check(&file).unwrap_err();
-            assert_eq!(rejection.path, "a");
-            assert!(
-                rejection.reason.contains("chmod go-w"),
-                "{}",
-                rejection.reason
-            );
-        }
-        set_mode(dir.path(), 0o777);
-        assert_eq!(PathChecker::new(dir.path()).unwrap_err().path, ".");
-    }
-
-    #[test]
-    fn a_file_of_another_user_is_rejected() {
-        let (dir, checker) = root();
-        let file = dir.path().join("a");
-        fs::write(&file, "x").unwrap();
-        // Without the right to change the owner, check as another user instead.
-        if chown(&file, Some(4242), None).is_ok() {
-            let rejection = checker.check(&file).unwrap_err();
-            assert!(
-                rejection.reason.contains("user 4242"),
-                "{}",
-                rejection.reason
-            );
-        } else {
-            assert!(PathChecker::for_user(dir.path(), user() + 1).is_err());
-        }
-    }
-
-    #[test]
-    fn a_link_may_stay_inside_and_not_leave() {
-        let (dir, checker) = root();
-        let outside = tempfile::tempdir().unwrap();
-        fs::write(outside.path().join("secret"), "x").unwrap();
-        fs::create_dir(dir.path().join("sub")).unwrap();
-        fs::write(dir.path().join("sub/real"), "x").unwrap();
-        symlink("sub/real", dir.path().join("fine")).unwrap();
-        symlink(outside.path().join("secret"), dir.path().join("leak")).unwrap();
-        symlink(outside.path(), dir.path().join("leaks")).unwrap();
-        symlink("nowhere", dir.path().join("dangling")).unwrap();
-        assert!(checker.check(&dir.path().join("fine")).unwrap().is_some());
-        for bad in ["leak", "leaks", "dangling"] {
-            assert!(checker.check(&dir.path().join(bad)).is_err(), "{bad}");
-        }
-        let mut rejections = Vec::new();
-        let root = entry(&checker, dir.path());
-        let names: Vec<_> = checker
-            .entries(&root, &mut FileCache::default(), &mut rejections)
-            .into_iter()
-            .map(|entry| entry.name)
-            .collect();
-        assert_eq!(names, ["fine", "sub"]);
-        assert_eq!(rejections.len(), 3);
-        assert!(
-            checker
-                .resolve_inside(&dir.path().join("leaks/secret"))
-                .is_err()
-        );
-        assert!(
-            checker
-                .resolve_inside(&dir.path().join("sub/../sub/real"))
-                .is_ok()
-        );
-    }
-
-    #[test]
-    fn a_link_through_a_folder_that_others_may_write_is_rejected() {
-        let (dir, checker) = root();
-        let open = dir.path().join("open");
-        fs::create_dir(&open).unwrap();
-        fs::write(open.join("file"), "x").unwrap();
-        symlink("open/file", dir.path().join("link")).unwrap();
-        set_mode(&open, 0o777);
-        let rejection = checker.check(&dir.path().join("link")).unwrap_err();
-        assert!(
-            rejection.reason.contains("through `open`"),
-            "{}",
-            rejection.reason
-        );
-    }
-
-    #[test]
-    fn a_configured_path_stays_below_the_root() {
-        let (dir, checker) = root();
-        fs::write(dir.path().join("a"), "x").unwrap();
-        assert!(checker.resolve(dir.path(), "./a").is_ok());
-        for bad in ["../a", "/etc/passwd", "", "b", "a/../a"] {
-            assert!(checker.resolve(dir.path(), bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn every_file_beside_a_tool_is_checked() {
-        let (dir, checker) = root();
-        let deep = dir.path().join("tool/lib/more");
-        fs::create_dir_all(&deep).unwrap();
-        fs::write(deep.join("helper"), "x").unwrap();
-        let tool = entry(&checker, &dir.path().join("tool"));
-        checker
-            .check_tree(&tool, &mut FileCache::default())
-            .unwrap();
-        set_mode(&deep.join("helper"), 0o666);
-        let rejection = checker
-            .check_tree(&tool, &mut FileCache::default())
-            .unwrap_err();
-        assert_eq!(rejection.path, "tool/lib/more/helper");
-    }
-}
+mod tests;

@@ -17,8 +17,8 @@
 //!   notifies of changed lists; `reporter` reports progress and logs of a request;
 //! - `tools` are the built-in tools, `tool_filter` is the operator's choice of them,
 //!   `schema` and `output` are their two ends, `table` is text in columns;
-//! - `tool_provider` is the trait for more tools and prompts: of a `project` folder, or
-//!   the conformance suite's `fixtures`;
+//! - `tool_provider` is the trait for more tools and prompts: of a `project` folder, whose
+//!   `content` is cleaned, or the conformance suite's `fixtures`;
 //! - `resources` are read and subscribed to by URI, `prompts` are built in with their
 //!   evidence, `subscriptions` are the event subscriptions of all clients;
 //! - `sessions` are those over HTTP, from a request to the bytes of its stream.
@@ -28,6 +28,7 @@ mod body;
 mod caller;
 mod capabilities;
 mod connections;
+mod content;
 mod exchange;
 mod file_poll;
 #[cfg(feature = "conformance-fixtures")]

@@ -7,7 +7,7 @@ use rmcp::model::{CallToolResult, ContentBlock, ReadResourceResult, ResourceCont
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::table::Table;
+use crate::{content, table::Table};
 use kubecrier_core::duration::ParseDurationError;
 use kubecrier_k8s::{ClusterError, ErrorKind, Page, Remaining};
 use kubecrier_redact::Redactor;
@@ -259,10 +259,13 @@ fn rest(more: Remaining, narrow: &str, caveat: Option<&str>) -> String {
 /// its secrets or its control characters.
 pub(super) fn cleaned(redactor: &Redactor, mut result: CallToolResult) -> CallToolResult {
     for block in &mut result.content {
-        if let ContentBlock::Text(content) = block
-            && let Cow::Owned(clean) = redactor.workload(&content.text)
-        {
-            content.text = clean;
+        match block {
+            ContentBlock::Text(content) => {
+                if let Cow::Owned(clean) = redactor.workload(&content.text) {
+                    content.text = clean;
+                }
+            }
+            other => content::clean(redactor, other),
         }
     }
     if let Some(data) = &mut result.structured_content {

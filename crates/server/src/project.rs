@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use base64::{Engine, engine::general_purpose::STANDARD};
 use mcp_notify::{ContentHash, Level};
 use rmcp::{
     ErrorData, RoleServer,
@@ -19,7 +18,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    output::cleaned,
+    content,
+    output::{ToolError, cleaned},
     reporter::RequestReporter,
     resources::{
         FollowGuard, ReadFuture, Requester, ResourceError, ResourceProvider, UpdatePublisher,
@@ -29,7 +29,7 @@ use super::{
     tools::{self, DefinitionCache},
 };
 use kubecrier_core::metrics::Metrics;
-use kubecrier_k8s::Contexts;
+use kubecrier_k8s::{ClusterError, Contexts};
 use kubecrier_lifecycle::Lifecycle;
 use kubecrier_project::{
     self, CallError, CallTarget, ItemKind, ListHashes, ProcessEvent, Project, ReadError,
@@ -52,8 +52,16 @@ pub(super) struct ProjectProvider {
     lifecycle: Lifecycle,
     metrics: Metrics,
     redactor: Redactor,
-    /// The tools of the folder, by the hash of their list.
-    definitions: Arc<DefinitionCache<ContentHash>>,
+    definitions: Arc<Definitions>,
+}
+
+/// The lists of the folder as clients see them, each by the hash of its content.
+#[derive(Debug, Default)]
+struct Definitions {
+    tools: DefinitionCache<ContentHash>,
+    resources: DefinitionCache<ContentHash, Resource>,
+    templates: DefinitionCache<ContentHash, ResourceTemplate>,
+    prompts: DefinitionCache<ContentHash, Prompt>,
 }
 
 /// Whether the protocol can express a definition. The scan asks, so that a definition
@@ -71,33 +79,33 @@ fn accepts(kind: ItemKind, definition: &Value) -> Result<(), String> {
     }
 }
 
-/// An accepted definition as rmcp's type.
-pub(super) fn shown<T: DeserializeOwned>(definition: &Value) -> Option<T> {
-    serde_json::from_value(definition.clone()).ok()
-}
-
-/// The cluster of a call: the context it names, else the default one.
-pub(super) fn call_target(contexts: &Contexts, arguments: &JsonObject) -> CallTarget {
+/// The cluster of a call: the context it names, which has to exist, else the default one.
+pub(super) fn call_target(
+    contexts: &Contexts,
+    arguments: &JsonObject,
+) -> Result<CallTarget, ClusterError> {
     let named = arguments.get("context").and_then(Value::as_str);
-    let usual = || {
-        let all = contexts.list().ok()?;
-        Some(all.into_iter().find(|one| one.default)?.name)
+    let context = match named.filter(|name| !name.is_empty()) {
+        Some(name) => Some(contexts.resolve(Some(name))?),
+        None => default_context(contexts),
     };
-    CallTarget {
+    Ok(CallTarget {
         kubeconfig: contexts.kubeconfig(),
-        context: named
-            .filter(|name| !name.is_empty())
-            .map(str::to_owned)
-            .or_else(usual),
-    }
+        context,
+    })
 }
 
-/// The result of a tool's answer.
-pub(super) fn result(answer: ToolAnswer) -> CallToolResult {
-    let block = |value: Value| {
-        // A value that looks like content and is none is shown as text.
-        serde_json::from_value(value.clone())
-            .unwrap_or_else(|_| ContentBlock::text(value.to_string()))
+/// The default context; none if there is no kubeconfig, which not every tool needs.
+fn default_context(contexts: &Contexts) -> Option<String> {
+    let all = contexts.list().ok()?;
+    Some(all.into_iter().find(|one| one.default)?.name)
+}
+
+/// The result of a tool's answer, cleaned.
+pub(super) fn result(redactor: &Redactor, answer: ToolAnswer) -> CallToolResult {
+    let block = |mut value: Value| {
+        content::clean_block(redactor, &mut value);
+        content::to_block(value)
     };
     let content = answer.content.into_iter().map(block).collect();
     let mut result = if answer.is_error {
@@ -105,13 +113,24 @@ pub(super) fn result(answer: ToolAnswer) -> CallToolResult {
     } else {
         CallToolResult::success(content)
     };
-    result.structured_content = answer.structured;
+    result.structured_content = answer.structured.map(|mut data| {
+        redactor.json(&mut data);
+        data
+    });
     result
 }
 
 /// Why it did not.
 pub(super) fn failure(error: &CallError) -> CallToolResult {
     CallToolResult::error(vec![ContentBlock::text(error.to_string())])
+}
+
+/// Cleans on a thread of its own: an answer may have megabytes.
+async fn cleaning<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, String> {
+    let cleaned = tokio::task::spawn_blocking(work).await;
+    cleaned.map_err(|error| error.to_string())
 }
 
 // === impl ProjectProvider ===
@@ -138,21 +157,23 @@ impl ProjectProvider {
         &self.project
     }
 
+    /// An accepted definition as rmcp's type, cleaned.
+    fn shown<T: DeserializeOwned>(&self, definition: &Value) -> Option<T> {
+        serde_json::from_value(content::clean_definition(&self.redactor, definition)).ok()
+    }
+
     /// Runs a tool. Its stderr goes to the log and to the client, its progress to a
     /// client that asked for progress.
     async fn run(
         &self,
         tool: Arc<ToolItem>,
         arguments: &JsonObject,
+        target: &CallTarget,
         reporter: &RequestReporter,
     ) -> Result<ToolAnswer, CallError> {
-        let call_target = call_target(&self.contexts, arguments);
         let name = tool.name.clone();
-        let mut call = self
-            .project
-            .start_call(tool, arguments, &call_target)
-            .await?;
-        let mut lines = self.redactor.lines();
+        let mut call = self.project.start_call(tool, arguments, target).await?;
+        let (mut lines, mut steps) = (self.redactor.lines(), self.redactor.lines());
         while let Some(said) = call.next_event().await {
             match said {
                 ProcessEvent::Log(line) => {
@@ -161,7 +182,8 @@ impl ProjectProvider {
                     reporter.log(Level::Info, &name, &line).await;
                 }
                 ProcessEvent::Progress(far) => {
-                    reporter.progress(far.progress, far.total, far.message.as_deref());
+                    let text = far.message.as_deref().map(|text| steps.clean(text));
+                    reporter.progress(far.progress, far.total, text.as_deref());
                 }
             }
         }
@@ -172,9 +194,10 @@ impl ProjectProvider {
 impl ToolProvider for ProjectProvider {
     fn tools(&self) -> Arc<[Tool]> {
         let now = self.project.current();
-        self.definitions.get(now.hashes.tools.clone(), |_hash| {
+        let cache = &self.definitions.tools;
+        cache.get(now.hashes.tools.clone(), |_hash| {
             let all = now.tools.iter();
-            all.filter_map(|one| shown(&one.definition)).collect()
+            all.filter_map(|one| self.shown(&one.definition)).collect()
         })
     }
 
@@ -189,26 +212,40 @@ impl ToolProvider for ProjectProvider {
             let began = Instant::now();
             let none = JsonObject::new();
             let arguments = request.arguments.as_ref().unwrap_or(&none);
+            let target = match call_target(&self.contexts, arguments) {
+                Ok(target) => target,
+                Err(error) => {
+                    let error = ToolError::from(error);
+                    let seconds = began.elapsed().as_secs_f64();
+                    self.metrics.called(FILE_TOOL, "invalid", seconds);
+                    return Ok(cleaned(&self.redactor, error.into_result()).into());
+                }
+            };
             let outcome = tokio::select! {
                 biased;
                 // Dropping the call ends the process.
                 () = context.ct.cancelled() => None,
-                outcome = self.run(tool, arguments, reporter) => Some(outcome),
+                outcome = self.run(tool, arguments, &target, reporter) => Some(outcome),
             };
             let seconds = began.elapsed().as_secs_f64();
             let label = match &outcome {
                 None => "cancelled",
                 Some(Ok(answer)) if !answer.is_error => "ok",
-                Some(Err(CallError::Missing(_))) => "invalid",
+                Some(Err(CallError::Arguments(_))) => "invalid",
                 Some(_) => "failed",
             };
             self.metrics.called(FILE_TOOL, label, seconds);
             tracing::debug!(tool = %request.name, seconds, label, "tool of the project ended");
             match outcome {
                 None => Err(ErrorData::internal_error("the call was cancelled", None)),
-                Some(Ok(answer)) => Ok(cleaned(&self.redactor, result(answer)).into()),
+                Some(Ok(answer)) => {
+                    let redactor = self.redactor.clone();
+                    let clean = cleaning(move || result(&redactor, answer)).await;
+                    let clean = clean.map_err(|error| ErrorData::internal_error(error, None))?;
+                    Ok(clean.into())
+                }
                 Some(Err(error)) => {
-                    if !matches!(error, CallError::Missing(_)) {
+                    if !matches!(error, CallError::Arguments(_)) {
                         tracing::warn!(tool = %request.name, seconds, %error, "tool of the project failed");
                     }
                     Ok(cleaned(&self.redactor, failure(&error)).into())
@@ -219,8 +256,12 @@ impl ToolProvider for ProjectProvider {
 
     fn prompts(&self) -> Vec<Prompt> {
         let now = self.project.current();
-        let all = now.prompts.iter();
-        all.filter_map(|one| shown(&one.definition)).collect()
+        let cache = &self.definitions.prompts;
+        let prompts = cache.get(now.hashes.prompts.clone(), |_hash| {
+            let all = now.prompts.iter();
+            all.filter_map(|one| self.shown(&one.definition)).collect()
+        });
+        prompts.to_vec()
     }
 
     fn prompt(
@@ -233,8 +274,10 @@ impl ToolProvider for ProjectProvider {
         let filled = kubecrier_project::render(&prompt, given)
             .map_err(|error| ErrorData::invalid_params(error.to_string(), None));
         Some(filled.and_then(|text| {
+            let text = self.redactor.workload(&text);
+            let definition = content::clean_definition(&self.redactor, &prompt.definition);
             let result = json!({
-                "description": prompt.definition.get("description"),
+                "description": definition.get("description"),
                 "messages": [{"role": prompt.role, "content": {"type": "text", "text": text}}],
             });
             serde_json::from_value(result)
@@ -263,32 +306,42 @@ impl ResourceProvider for ProjectProvider {
 
     fn list(&self, _requester: &Requester) -> Vec<Resource> {
         let now = self.project.current();
-        let all = now.resources.iter();
-        all.filter_map(|one| shown(&one.definition)).collect()
+        let cache = &self.definitions.resources;
+        let resources = cache.get(now.hashes.resources.clone(), |_hash| {
+            let all = now.resources.iter();
+            all.filter_map(|one| self.shown(&one.definition)).collect()
+        });
+        resources.to_vec()
     }
 
     fn templates(&self) -> Vec<ResourceTemplate> {
         let now = self.project.current();
-        let all = now.templates.iter();
-        all.filter_map(|one| shown(&one.definition)).collect()
+        let cache = &self.definitions.templates;
+        let templates = cache.get(now.hashes.resources.clone(), |_hash| {
+            let all = now.templates.iter();
+            all.filter_map(|one| self.shown(&one.definition)).collect()
+        });
+        templates.to_vec()
     }
 
     fn read<'a>(&'a self, uri: &'a str, _requester: &'a Requester) -> ReadFuture<'a> {
         Box::pin(async move {
-            let call_target = call_target(&self.contexts, &JsonObject::new());
-            let body = self.project.read(uri, &call_target).await;
+            let target = CallTarget {
+                kubeconfig: self.contexts.kubeconfig(),
+                context: default_context(&self.contexts),
+            };
+            let body = self.project.read(uri, &target).await;
             let body = body.map_err(|error| match error {
                 ReadError::NotFound => ResourceError::not_found(uri),
+                ReadError::Uri(why) => ResourceError::Invalid(why),
                 other => ResourceError::Unavailable(format!("`{uri}`: {other}")),
             })?;
-            let content = match String::from_utf8(body.bytes) {
-                Ok(text) => ("text", self.redactor.workload(&text).into_owned()),
-                Err(not_text) => ("blob", STANDARD.encode(not_text.into_bytes())),
+            let (redactor, name) = (self.redactor.clone(), uri.to_owned());
+            let clean = move || {
+                let mime_type = body.mime_type.as_deref();
+                content::contents(&redactor, &name, &body.bytes, mime_type)
             };
-            let mut contents = json!({"uri": uri, content.0: content.1});
-            if let Some(mime_type) = body.mime_type {
-                contents["mimeType"] = mime_type.into();
-            }
+            let contents = cleaning(clean).await.map_err(ResourceError::Unavailable)?;
             let contents: ResourceContents = serde_json::from_value(contents)
                 .map_err(|error| ResourceError::Unavailable(error.to_string()))?;
             Ok(vec![contents])

@@ -23,6 +23,7 @@ mod inspector;
 mod liveness;
 mod other_users;
 mod pod_status;
+mod project_exits;
 mod protocol;
 mod read_only;
 mod redaction;

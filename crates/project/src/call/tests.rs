@@ -3,7 +3,7 @@
 use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
 
 use super::*;
-use crate::{Config, ReservedNames};
+use crate::{Config, ReadError, ReservedNames};
 use kubecrier_lifecycle::Lifecycle;
 
 struct Bench {
@@ -159,6 +159,14 @@ async fn a_failure_has_status_stderr_and_hint() {
         .await
         .unwrap_err();
     assert_eq!(missing.to_string(), "the argument `pod` is missing");
+    let meta = json!({"inputSchema": {"properties": {"pod": {"type": "string"}}}});
+    let number = bench
+        .call("true", meta, json!({"pod": 3}))
+        .await
+        .unwrap_err();
+    assert!(matches!(number, CallError::Arguments(_)), "{number}");
+    let nul = bench.call("true", json!({}), json!({"pod": "\0"})).await;
+    assert!(matches!(nul, Err(CallError::Arguments(_))), "{nul:?}");
 }
 
 #[tokio::test]
@@ -172,6 +180,15 @@ async fn resources_are_read_and_nothing_outside_is() {
         r#"{"uri": "file://./resources/a.txt"}"#,
     );
     bench.write("resources/books/full disk.md", "clean up");
+    bench.write("resources/b.txt", "B");
+    for secret in [
+        "README.md",
+        ".env",
+        "resources/.git/config",
+        "resources/books/.secret.md",
+    ] {
+        bench.write(secret, "never served");
+    }
     bench.write(
         "resources/book.meta.json",
         r#"{"name": "b", "uriTemplate": "book://{name}", "path": "books/{name}.md"}"#,
@@ -193,15 +210,29 @@ async fn resources_are_read_and_nothing_outside_is() {
     for gone in [
         "up://db/none".to_owned(),
         "book://none".to_owned(),
-        "book://..%2F..%2F..%2Fetc%2Fpasswd%00".to_owned(),
         format!("file://{}", secret.display()),
         "file:///etc/passwd".to_owned(),
-        "file://../../etc/passwd".to_owned(),
         "other://x".to_owned(),
     ] {
         let read = bench.read(&gone).await;
         assert!(matches!(read, Err(ReadError::NotFound)), "{gone}: {read:?}");
     }
+    for (refused, why) in [
+        ("book://..%2F..%2F..%2Fetc%2Fpasswd%00", "NUL"),
+        ("book://..%2F..%2FREADME", "`/` is not allowed"),
+        ("file://../../etc/passwd", "`..`"),
+        ("file://./README.md", "in `resources/` only"),
+        ("file://./.env", "hidden"),
+        ("file://./resources/.git/config", "hidden"),
+        ("book://.secret", "hidden"),
+        ("up://..%2F/x", "`/` is not allowed"),
+    ] {
+        let error = bench.read(refused).await.unwrap_err();
+        assert!(matches!(error, ReadError::Uri(_)), "{refused}: {error}");
+        assert!(error.to_string().contains(why), "{refused}: {error}");
+        assert_eq!(bench.project.stamp(refused), None, "{refused}");
+    }
+    assert_eq!(bench.read("file://./resources/b.txt").await.unwrap(), "B");
     let failed = bench.read("up://db/bad").await.unwrap_err().to_string();
     assert!(failed.contains("exit code 5: no"), "{failed}");
     std::os::unix::fs::symlink(&secret, bench.dir.path().join("resources/books/link.md")).unwrap();

@@ -3,6 +3,7 @@
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
 use super::*;
+use crate::{item::Program, safety::PathChecker};
 
 const OUTPUT_MAX: usize = 64 * 1024;
 
@@ -20,12 +21,18 @@ impl Bench {
     }
 
     fn spec(&self, script: &str, timeout: Duration) -> ProcessSpec {
-        let program = self.dir.path().join("tool");
-        fs::write(&program, format!("#!/bin/bash\n{script}\n")).unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let path = self.dir.path().join("tool");
+        fs::write(&path, format!("#!/bin/bash\n{script}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        let checker = PathChecker::new(self.dir.path()).unwrap();
+        let program = Program {
+            path,
+            folder: self.dir.path().to_owned(),
+            file: "tool".to_owned(),
+            digest: String::new(),
+        };
         ProcessSpec {
-            program,
-            working_dir: self.dir.path().to_owned(),
+            program: checker.open_program(&program).unwrap(),
             arguments: vec!["first".into()],
             stdin: Bytes::from_static(b"{\"a\": 1}"),
             environment: Environment::inherited(&[]).with("KUBECRIER_ARG_A", "1"),
@@ -115,8 +122,8 @@ async fn the_exit_status_is_described() {
         describe_exit(killed.unwrap().status),
         "it was ended by signal 11"
     );
-    let mut spec = bench.spec("", Duration::from_secs(5));
-    spec.program = bench.dir.path().join("nothing");
+    let spec = bench.spec("", Duration::from_secs(5));
+    fs::remove_file(bench.dir.path().join("tool")).unwrap();
     let running = bench.runner.start(spec).await.unwrap();
     assert!(matches!(
         running.wait_with(|_| {}).await,
@@ -196,6 +203,21 @@ async fn the_number_of_processes_is_limited() {
     assert!(matches!(refused, Err(RunError::TooManyProcesses(1))));
     drop(first);
     assert!(bench.run("true").await.0.is_ok());
+}
+
+#[tokio::test]
+async fn an_environment_that_is_too_large_is_named() {
+    let bench = Bench::new(1);
+    let mut spec = bench.spec("true", Duration::from_secs(5));
+    for number in 0..60 {
+        let name = format!("KUBECRIER_ARG_{number}");
+        spec.environment = spec.environment.with(name, "x".repeat(VARIABLE_MAX));
+    }
+    // The limit follows the size of the stack, which a machine may set to any value.
+    match bench.runner.start(spec).await.unwrap().wait().await {
+        Ok(output) => assert!(output.status.success()),
+        Err(error) => assert!(error.to_string().contains("--tool-env"), "{error}"),
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::Pass;
 use crate::{
+    arguments::InputSchema,
     item::{ItemKind, Program, PromptItem, Rejection, ToolItem},
     meta::{self, PromptMeta, ToolMeta},
     prompt,
@@ -324,6 +325,7 @@ fn tool(
     let definition = about.definition(&name)?;
     validate(ItemKind::Tool, &definition)?;
     Ok(ToolItem {
+        input: InputSchema::compile(&definition["inputSchema"])?,
         definition,
         program,
         timeout: about.timeout()?,

@@ -9,11 +9,11 @@ use super::{
     discover::{Entries, Found, META, META_MAX, NOT_EXECUTABLE, is_beside, is_executable, needs},
 };
 use crate::{
-    file_of,
+    arguments, file_of,
     item::{ContentSource, ItemKind, Program, Rejection, ResourceItem, TemplateItem},
     meta::{self, ResourceMeta},
     safety::Entry,
-    template::Template,
+    template::{self, Template},
 };
 
 /// Declares a resource or a template, in a meta file or a registration.
@@ -128,8 +128,10 @@ impl Pass<'_> {
             None => {
                 let root = self.root.to_owned();
                 let file = if let Some(path) = &about.path {
+                    template::check_path(path).map_err(reject)?;
                     self.checker.resolve(&root.join("resources"), path)?
                 } else if let Some(path) = file_of(self.root, &uri) {
+                    template::check_path(&path).map_err(reject)?;
                     self.checker.resolve(&root, &path)?
                 } else if let Some(file) = beside {
                     file
@@ -180,7 +182,10 @@ impl Pass<'_> {
         let backing = match self.provider(about.provider.as_deref())? {
             Some(program) => ContentSource::Command(program),
             None => match &about.path {
-                Some(path) => ContentSource::File(Some(format!("resources/{path}"))),
+                Some(path) => {
+                    template::check_path(path).map_err(reject)?;
+                    ContentSource::File(Some(format!("resources/{path}")))
+                }
                 None if text.starts_with("file://") => ContentSource::File(None),
                 None => {
                     let why = "its URIs are no files of the project: say `path` or `provider`";
@@ -195,6 +200,9 @@ impl Pass<'_> {
             let name = about.name.clone().ok_or_else(|| needs("name"))?;
             meta::plain_name(&name)?;
             let template = Template::parse(&text).map_err(|error| error.to_string())?;
+            if matches!(backing, ContentSource::Command(_)) {
+                arguments::check_clashes(template.names())?;
+            }
             let definition = about.definition(&name, "uriTemplate", &text);
             validate(ItemKind::ResourceTemplate, &definition)?;
             Ok(TemplateItem {

@@ -1,5 +1,7 @@
 //! Discovery, rejection, and that no item is ever lost.
 
+mod refused;
+
 use std::{
     collections::BTreeSet,
     fs,

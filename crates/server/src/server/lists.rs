@@ -47,9 +47,12 @@ impl Server {
         }
     }
 
-    /// What is served of the project folder, for operators.
+    /// What is served of the project folder, for operators. The reason of a refusal may
+    /// contain what a program has printed.
     pub fn project_stats(&self) -> Option<serde_json::Value> {
-        self.project().map(Project::stats)
+        let mut stats = self.project().map(Project::stats)?;
+        self.shared.redactor.json(&mut stats);
+        Some(stats)
     }
 
     /// Scans the project folder before a list is answered, and polls it once more after

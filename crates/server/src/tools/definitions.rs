@@ -13,9 +13,9 @@ use kubecrier_k8s::Contexts;
 
 /// The definitions that were made last, and what they were made of.
 #[derive(Debug)]
-pub(crate) struct DefinitionCache<K> {
+pub(crate) struct DefinitionCache<K, T = Tool> {
     // A lock because requests come from many tasks; nothing is awaited under it.
-    last: Mutex<Option<(K, Arc<[Tool]>)>>,
+    last: Mutex<Option<(K, Arc<[T]>)>>,
 }
 
 /// The contexts that a call may name: all that the built-in definitions depend on
@@ -28,16 +28,16 @@ pub(crate) struct ContextChoice {
 
 // === impl DefinitionCache ===
 
-impl<K: PartialEq> DefinitionCache<K> {
+impl<K: PartialEq, T> DefinitionCache<K, T> {
     /// The definitions for `key`, made only if the last ones were for another.
-    pub(crate) fn get(&self, key: K, make: impl FnOnce(&K) -> Vec<Tool>) -> Arc<[Tool]> {
+    pub(crate) fn get(&self, key: K, make: impl FnOnce(&K) -> Vec<T>) -> Arc<[T]> {
         let mut last = self.last.lock();
         if let Some((made_of, tools)) = &*last
             && *made_of == key
         {
             return Arc::clone(tools);
         }
-        let tools: Arc<[Tool]> = make(&key).into();
+        let tools: Arc<[T]> = make(&key).into();
         *last = Some((key, Arc::clone(&tools)));
         tools
     }
@@ -55,7 +55,7 @@ impl DefinitionCache<ContextChoice> {
     }
 }
 
-impl<K> Default for DefinitionCache<K> {
+impl<K, T> Default for DefinitionCache<K, T> {
     fn default() -> Self {
         Self {
             last: Mutex::new(None),
