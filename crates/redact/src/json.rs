@@ -2,7 +2,11 @@
 
 use serde_json::{Map, Value};
 
-use super::{Redactor, key_values};
+use super::{
+    Redactor,
+    names::{self, Class, Name},
+    pairs,
+};
 
 /// Replaces a value whose key names a secret.
 const MARK: &str = "[redacted secret]";
@@ -28,7 +32,7 @@ impl Redactor {
     fn object(&self, fields: &mut Map<String, Value>) {
         let text = |key: &str| fields.get(key).and_then(Value::as_str);
         let is_secret = text("kind") == Some("Secret");
-        let is_variable = text("name").is_some_and(key_values::is_secret_name);
+        let variable = text("name").and_then(names::classify);
         let dirty = |key: &String| self.workload(key) != key.as_str();
         if fields.keys().any(dirty) {
             *fields = std::mem::take(fields)
@@ -40,21 +44,33 @@ impl Redactor {
             match key.as_str() {
                 "data" | "stringData" if is_secret => hide(value),
                 LAST_APPLIED => hide(value),
-                "value" if is_variable => hide(value),
-                name if key_values::is_secret_name(name) => self.secret(value),
-                _ => self.json(value),
+                "value" if let Some(name) = variable => self.secret(strict(name), value),
+                key => match names::classify(key) {
+                    Some(name) => self.secret(name, value),
+                    None => self.json(value),
+                },
             }
         }
     }
 
     /// Hides the value of a key that names a secret.
-    fn secret(&self, value: &mut Value) {
+    fn secret(&self, name: Name, value: &mut Value) {
         match value {
-            Value::String(text) if !key_values::is_placeholder(text) => hide(value),
-            Value::Array(items) => items.iter_mut().for_each(|item| self.secret(item)),
+            Value::String(text) if pairs::hides(name, text, None) => hide(value),
+            Value::Number(_) if name.class == Class::Password && !name.bare_pass => hide(value),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.secret(name, item)),
             other => self.json(other),
         }
     }
+}
+
+/// A variable whose name is a secret's has a secret in it, whatever that looks like.
+fn strict(name: Name) -> Name {
+    let class = match name.class {
+        Class::Weak | Class::Session => name.class,
+        _ => Class::Password,
+    };
+    Name { class, ..name }
 }
 
 /// Hides every value and keeps the keys, which tell a reader what exists.

@@ -2,35 +2,50 @@
 //! characters that would drive a reader's terminal.
 //!
 //! Every output passes through here: tool results, errors, notifications, captured logs
-//! and the server's own log. One search finds where a secret may begin; the kinds of
-//! secrets that need more than a pattern compute their own extent. Each of them reads only
-//! what it then replaces, or a bounded piece of text, so that no input makes it slow.
+//! and the server's own log. One search finds where a secret may begin; the rule for what
+//! was found reads on from there. What spans lines is held in a state between them.
 //!
-//! - `rules`: the table of patterns and the search
-//! - `key_values`: `password=...`, `"token": "..."`, `--api-key ...`
-//! - `pem`: private keys in PEM, whole or cut off
-//! - `urls`: credentials in a URL
+//! - `lines`: a text or a stream, line by line
+//! - `state`: what one line says about the next ones
+//! - `scan`: the search in one line
+//! - `pairs`: `password=...`, `"token": "..."`, `--api-key ...`
+//! - `names`: the words that make a name one of a secret
+//! - `values`: what a value looks like
+//! - `tokens`: tokens of well-known services, by their shape
+//! - `keys`: private keys, whole or in parts
+//! - `urls`: credentials in addresses
+//! - `commands`: passwords among the arguments of commands
 //! - `manifest`: printed Secret objects
-//! - `rewriter`: replaces ranges of a text by marks
+//! - `encoded`: text inside of text: JSON, addresses, base64
+//! - `finds`: the ranges that were found, and the marks in their place
+//! - `custom`: patterns of the operator
 //! - `json`: structured payloads
-//! - `lines`: a stream of lines, where a key spans several of them
 //! - `controls`: terminal sequences and invisible characters
+//! - `work`: counts what the rules look at
 
+mod commands;
 mod controls;
+mod custom;
+mod encoded;
+mod finds;
 mod json;
-mod key_values;
+mod keys;
 mod lines;
 mod manifest;
-mod pem;
-mod rewriter;
-mod rules;
+mod names;
+mod pairs;
+mod scan;
+mod state;
+mod tokens;
 mod urls;
+mod values;
+mod work;
 
 use std::{borrow::Cow, sync::Arc};
 
 use regex::{Regex, RegexBuilder};
 
-use self::rewriter::Rewriter;
+use self::state::State;
 pub use self::{controls::neutralise, lines::LineRedactor};
 
 /// The memory that one compiled pattern of the operator may take.
@@ -65,13 +80,7 @@ impl Redactor {
 
     /// The text with a mark in the place of every secret.
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let mut clean = Cow::Borrowed(text);
-        pass(&mut clean, manifest::redact);
-        pass(&mut clean, rules::redact);
-        for pattern in &*self.custom {
-            pass(&mut clean, |text| rules::redact_custom(pattern, text));
-        }
-        clean
+        self.custom(lines::text(&mut State::default(), text))
     }
 
     /// Text of a workload without control characters and secrets. Control characters go
@@ -83,18 +92,15 @@ impl Redactor {
         }
     }
 
-    /// A redactor for a stream of lines, where a private key may span several of them.
+    /// A redactor for a stream of lines, where a secret may span several of them.
     pub fn lines(&self) -> LineRedactor {
         LineRedactor::new(self.clone())
     }
-}
 
-/// Runs one pass over the text, from its beginning to its end.
-fn pass(clean: &mut Cow<'_, str>, redact: impl FnOnce(&mut Rewriter<'_>)) {
-    let mut rewriter = Rewriter::new(clean);
-    redact(&mut rewriter);
-    if let Some(rewritten) = rewriter.finish() {
-        *clean = Cow::Owned(rewritten);
+    /// Hides what the patterns of the operator find.
+    fn custom<'a>(&self, text: Cow<'a, str>) -> Cow<'a, str> {
+        let patterns = self.custom.iter();
+        patterns.fold(text, |text, pattern| custom::redact(pattern, text))
     }
 }
 

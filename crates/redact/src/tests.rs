@@ -182,7 +182,7 @@ fn tokens_are_known_by_their_shape() {
     );
     assert_eq!(
         clean(&sas),
-        "https://x.blob.core/y?sv=1&sig=[redacted azure key]&se=2"
+        "https://x.blob.core/y?sv=1&sig=[redacted token]&se=2"
     );
 }
 
@@ -257,13 +257,14 @@ fn private_keys_are_hidden_whole_and_cut() {
     let body = key_lines(4).join("\n");
     let whole =
         format!("a\n-----BEGIN RSA PRIVATE KEY-----\n{body}\n-----END RSA PRIVATE KEY-----\nb");
-    assert_eq!(clean(&whole), "a\n[redacted private key]\nb");
+    let marks = |lines: usize| vec!["[redacted private key]"; lines].join("\n");
+    assert_eq!(clean(&whole), format!("a\n{}\nb", marks(6)));
     let prefixed = whole.replace("\nMII", "\n12:00 app MII");
-    assert_eq!(clean(&prefixed), "a\n[redacted private key]\nb");
+    assert!(!clean(&prefixed).contains("MII"), "{}", clean(&prefixed));
     let cut = format!("a\n-----BEGIN PRIVATE KEY-----\n{body}");
-    assert_eq!(clean(&cut), "a\n[redacted private key]");
+    assert_eq!(clean(&cut), format!("a\n{}", marks(5)));
     let cut = format!("a\n-----BEGIN PRIVATE KEY-----\n{body}\nand then it went on");
-    assert_eq!(clean(&cut), "a\n[redacted private key]and then it went on");
+    assert_eq!(clean(&cut), format!("a\n{}\nand then it went on", marks(5)));
     let beheaded = format!("{body}\nAb3=\n-----END PRIVATE KEY-----\nb");
     let headless = clean(&beheaded);
     assert!(
@@ -429,9 +430,14 @@ fn control_characters_lose_their_power() {
         ("nul\0 bell\u{7} del\u{7f}", "nul\\x00 bell\\x07 del\\x7f"),
         ("a\u{202e}b\u{200b}c\u{e0041}d\u{feff}", "abcd"),
         (
-            "tab\tand 日本語 👩\u{200d}💻",
-            "tab\tand 日本語 👩\u{200d}💻",
+            "tab\tand 日本語 👩\u{200d}💻 ❤\u{fe0f}",
+            "tab\tand 日本語 👩💻 ❤",
         ),
+        (
+            "so\u{ad}ft hy\u{200c}phen \u{3164}\u{ffa0}\u{115f}filler",
+            "soft hyphen filler",
+        ),
+        ("\u{9d}0;title\u{9c}a\u{90}b\u{9c}c\u{9e}open", "acopen"),
     ] {
         assert_eq!(neutralise(text), expected, "{text:?}");
         assert_eq!(neutralise(expected), expected);

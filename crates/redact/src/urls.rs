@@ -1,6 +1,8 @@
-//! Credentials in a URL: `scheme://user:password@host`.
+//! Credentials in addresses: `scheme://user:password@host`, `user:password@tcp(host)`.
 
 use std::ops::Range;
+
+use super::{values, work::examined};
 
 /// The length of the part of a URL that may hold credentials.
 const AUTHORITY_MAX: usize = 512;
@@ -8,37 +10,179 @@ const AUTHORITY_MAX: usize = 512;
 /// User information that is shorter is a user name rather than a token.
 const TOKEN_MIN: usize = 20;
 
-/// The secret in a URL whose `://` ends at `from`.
-pub(super) fn secret(text: &str, from: usize) -> Option<Range<usize>> {
-    let bytes = &text.as_bytes()[from..];
-    let bytes = &bytes[..bytes.len().min(AUTHORITY_MAX)];
-    let until = |ends: fn(u8) -> bool| {
-        let end = bytes.iter().position(|byte| ends(*byte));
-        &bytes[..end.unwrap_or(bytes.len())]
-    };
-    let authority = until(|byte| is_outside(byte) || matches!(byte, b'/' | b'?' | b'#'));
-    let colon = authority.iter().position(|byte| *byte == b':');
-    let at = authority.iter().rposition(|byte| *byte == b'@');
-    let range = match (colon, at) {
-        (Some(colon), Some(at)) if colon < at => colon + 1..at,
-        (_, Some(at)) if at >= TOKEN_MIN => 0..at,
-        // A password with a slash that was not percent-encoded.
-        (Some(colon), None) if !is_port(&authority[colon + 1..]) => {
-            let at = until(is_outside).iter().rposition(|byte| *byte == b'@')?;
-            colon + 1..at
+/// The length of `user:password` where nothing says where it begins.
+const CREDENTIALS_MAX: usize = 128;
+
+/// The part of a host that is looked at.
+const HOST_MAX: usize = 64;
+
+/// Finds credentials, and reads each word of the text only once.
+#[derive(Debug, Default)]
+pub(super) struct Urls {
+    /// The end of the word that was read last, and the last `@` in it.
+    word: Option<(usize, Option<usize>)>,
+}
+
+// === impl Urls ===
+
+impl Urls {
+    /// The secret in a URL whose `://` ends at `from`. The offsets have to grow from call to
+    /// call.
+    pub(super) fn secret(&mut self, text: &str, from: usize) -> Option<Range<usize>> {
+        let at = self.last_at(text, from)?;
+        let user = &text.as_bytes()[from..at];
+        let range = match user.iter().position(|byte| *byte == b':') {
+            Some(colon) => from + colon + 1..at,
+            None if at - from >= TOKEN_MIN => from..at,
+            None => return None,
+        };
+        (!values::is_placeholder(&text[range.clone()])).then_some(range)
+    }
+
+    /// The `@` before the host of the address at `from`.
+    fn last_at(&mut self, text: &str, from: usize) -> Option<usize> {
+        if let Some((end, at)) = self.word
+            && from < end
+        {
+            return at.filter(|at| *at > from);
         }
-        _ => return None,
+        let bytes = &text.as_bytes()[from..];
+        let bytes = &bytes[..bytes.len().min(AUTHORITY_MAX)];
+        let web = is_web(&text[..from]);
+        let (mut last, mut path, mut read) = (None, false, bytes.len());
+        let (mut colon, mut password) = (None, false);
+        for (nth, byte) in bytes.iter().enumerate() {
+            let ends = match byte {
+                b'@' => {
+                    // On the web an `@` in a path is common; elsewhere a password with a slash
+                    // that was not encoded is.
+                    let host = is_host(&text[from + nth + 1..]);
+                    if !path || !web && host && password {
+                        last = Some(from + nth);
+                    }
+                    false
+                }
+                b'/' | b'#' => {
+                    // What stands before is more than a host and its port.
+                    password |= !path && colon.is_some_and(|colon| colon + 1 < nth);
+                    path = true;
+                    web && last.is_some()
+                }
+                b'?' => {
+                    path = true;
+                    last.is_some()
+                }
+                // A quote ends an address, unless it is a part of the password.
+                b'"' | b'\'' | b'`' | b'<' | b'>' | b'\\' => {
+                    last.is_some()
+                        && !bytes[nth + 1..].starts_with(b"@")
+                        && !is_host(text[from + nth + 1..].trim_start_matches('@'))
+                        || web
+                }
+                b',' => last.is_some() && web,
+                b':' => {
+                    colon = colon.or(Some(nth));
+                    nth > 0 && bytes[nth..].starts_with(b"://")
+                }
+                other => other.is_ascii_whitespace(),
+            };
+            if ends {
+                read = nth;
+                break;
+            }
+        }
+        examined(read);
+        self.word = Some((from + read, last));
+        last
+    }
+}
+
+/// Whether a text begins like a host: a name, and a port, a path or the end of the address.
+fn is_host(text: &str) -> bool {
+    let text = text.strip_prefix(['\'', '"']).unwrap_or(text);
+    let text = &text[..text.floor_char_boundary(HOST_MAX)];
+    let name =
+        text.find(|one: char| !(one.is_ascii_alphanumeric() || matches!(one, '.' | '-' | '_')));
+    let name = name.unwrap_or(text.len());
+    let ends = [':', '/', '?', '"', '\'', ' ', ',', ')', '}', '\\', '(', ']'];
+    name > 0 && (name == text.len() || text[name..].starts_with(ends))
+}
+
+/// Whether the scheme that ends a text is that of the web, where an `@` in a path is common.
+fn is_web(before: &str) -> bool {
+    let before = before.strip_suffix("://").unwrap_or(before);
+    before.ends_with("http")
+        || before.ends_with("https")
+        || before.ends_with("ws")
+        || before.ends_with("wss")
+}
+
+/// The password before an `@` that no scheme goes before: `user:password@tcp(host)`,
+/// `user:password@host:5432/app`. `from` is where unread text begins.
+pub(super) fn before_at(text: &str, from: usize, at: usize) -> Option<Range<usize>> {
+    let bytes = text.as_bytes();
+    if !bytes
+        .get(at + 1)
+        .is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'(')
+    {
+        return None;
+    }
+    let near = from.max(text.ceil_char_boundary(at.saturating_sub(CREDENTIALS_MAX)));
+    let outside = |byte: &u8| {
+        byte.is_ascii_whitespace()
+            || matches!(
+                byte,
+                b'"' | b'\'' | b'`' | b'=' | b'<' | b'>' | b'(' | b'{' | b'[' | b',' | b';'
+            )
     };
-    // Both ends stand beside ASCII, so the range is text.
-    let range = from + range.start..from + range.end;
-    (!text[range.clone()].starts_with("[redacted")).then_some(range)
+    let start = bytes[near..at]
+        .iter()
+        .rposition(outside)
+        .map_or(near, |found| near + found + 1);
+    examined(at - near);
+    let colon = start + bytes[start..at].iter().position(|byte| *byte == b':')?;
+    let after = &text[at + 1..];
+    let driver = ["tcp(", "unix(", "tcp6(", "(", "cloudsql("]
+        .iter()
+        .any(|driver| after.starts_with(driver));
+    let port = || {
+        let name =
+            after.find(|one: char| !(one.is_ascii_alphanumeric() || matches!(one, '.' | '-')));
+        let rest = &after[name.unwrap_or(after.len())..];
+        let digits = rest
+            .strip_prefix(':')
+            .map(|rest| rest.bytes().take_while(u8::is_ascii_digit).count());
+        name.is_some_and(|name| name > 0)
+            && (digits.is_some_and(|digits| (2..=5).contains(&digits)) || rest.starts_with('/'))
+    };
+    let user = &text[start..colon];
+    let password = &text[colon + 1..at];
+    // An image has a tag before its digest, and a package a version.
+    let image = after.starts_with("sha256:") || after.starts_with("sha512:") || user.contains('/');
+    let shaped = !user.is_empty()
+        && !password.is_empty()
+        && user
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'%'))
+        && !password.starts_with("//")
+        && !values::is_placeholder(password);
+    let start = colon + 1;
+    (shaped && !image && (driver || port() && !password.contains('/'))).then_some(start..at)
 }
 
-/// Whether a byte cannot be in a URL.
-fn is_outside(byte: u8) -> bool {
-    byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | b'<' | b'>' | b'`' | b'\\')
-}
-
-fn is_port(text: &[u8]) -> bool {
-    text.iter().all(u8::is_ascii_digit)
+/// The password after a prefix that a user and a slash follow: `oracle:thin:scott/tiger@`.
+pub(super) fn after_slash(text: &str, from: usize) -> Option<Range<usize>> {
+    let bytes = text.as_bytes();
+    let bytes = &bytes[from..bytes.len().min(from + CREDENTIALS_MAX)];
+    let end = bytes
+        .iter()
+        .position(u8::is_ascii_whitespace)
+        .unwrap_or(bytes.len());
+    examined(end);
+    let slash = bytes[..end].iter().position(|byte| *byte == b'/')?;
+    let at = bytes[..end].iter().rposition(|byte| *byte == b'@')?;
+    let user = bytes[..slash]
+        .iter()
+        .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'$' | b'#'));
+    (slash > 0 && slash + 1 < at && user).then(|| from + slash + 1..from + at)
 }

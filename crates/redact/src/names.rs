@@ -1,0 +1,185 @@
+//! Decides by the words of a name whether its value is a secret: `dbPassword`,
+//! `AWS_SECRET_ACCESS_KEY`, `spring.datasource.password`, `x-api-key`.
+//!
+//! A name is split into words, and read from its end. The last word that stands for a
+//! secret decides the class; the words after it may take that back (`token_count`,
+//! `secretName`), or say nothing (`TOKEN_VALUE`).
+
+mod words;
+
+use self::words::{
+    CARRIERS, DESCRIPTIVE, EXTENSIONS, KEYS, KEYS_OF_VENDORS, NOT_PASS, OBJECTS, Words, has,
+};
+
+/// What the value of a name has to look like to be taken for a secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Class {
+    /// Like anything but a placeholder.
+    Password,
+    /// Like anything but a placeholder, a count, a date, an address or a word of prose.
+    Secret,
+    /// The same, unless it can be the name of an object of Kubernetes: the value of `secret`
+    /// is the one or the other.
+    Object,
+    /// Like something that nobody would write by hand.
+    Weak,
+    /// The header `Authorization`: a scheme and what follows it.
+    Header,
+    /// Cookies: pairs of names and values.
+    Cookie,
+    /// The identifier of a session: long, and not that of a trace.
+    Session,
+}
+
+/// A name whose value may be a secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Name {
+    pub(super) class: Class,
+    /// The kind in the mark.
+    pub(super) kind: &'static str,
+    /// The name is `pass`, which is also an outcome of tests.
+    pub(super) bare_pass: bool,
+    /// The name is `pwd`, which is also the working directory.
+    pub(super) folder: bool,
+}
+
+/// The longest name that is read.
+pub(super) const NAME_MAX: usize = 64;
+
+#[rustfmt::skip]
+const PASSWORDS: &[&str] = &[
+    "password", "passwd", "passphrase", "passcode", "passwort", "pwd", "psw", "masterauth", "pword",
+];
+
+/// What the value of a name may be; `None` if it is no secret.
+pub(super) fn classify(name: &str) -> Option<Name> {
+    let words = Words::of(name);
+    let (all, count) = words.all();
+    let all = &all[..count];
+    for nth in (0..all.len()).rev() {
+        let Some(head) = head(all, nth) else {
+            continue;
+        };
+        let after = &all[nth + 1..];
+        return follow(head, all, after);
+    }
+    None
+}
+
+/// What a word stands for, with the words before it.
+fn head(all: &[&str], nth: usize) -> Option<Name> {
+    let word = all[nth].trim_end_matches(|one: char| one.is_ascii_digit());
+    let before = nth.checked_sub(1).map(|at| all[at]);
+    let name = |class, kind| {
+        Some(Name {
+            class,
+            kind,
+            bare_pass: false,
+            folder: false,
+        })
+    };
+    let ends = |stem: &str| word.ends_with(stem);
+    if PASSWORDS.iter().any(|stem| ends(stem)) {
+        return Some(Name {
+            class: Class::Password,
+            kind: "password",
+            bare_pass: false,
+            folder: ends("pwd"),
+        });
+    }
+    if ends("pass") && !has(NOT_PASS, word) || ends("pw") && word.len() <= 8 {
+        return Some(Name {
+            class: Class::Password,
+            kind: "password",
+            bare_pass: word == "pass",
+            folder: false,
+        });
+    }
+    // One word of two: apikey, secretaccesskey.
+    if let Some(stem) = word.strip_suffix("key").or(word.strip_suffix("keys")) {
+        let qualifier = if stem.is_empty() { before? } else { stem };
+        let any = |list: &[&str]| list.iter().any(|one| qualifier.ends_with(one));
+        let plural = word.ends_with('s');
+        return match () {
+            () if any(KEYS) && !plural => name(Class::Secret, "secret"),
+            () if any(KEYS) => name(Class::Weak, "secret"),
+            () if has(KEYS_OF_VENDORS, qualifier) && !plural => name(Class::Weak, "secret"),
+            () => None,
+        };
+    }
+    match word {
+        "secret" => {
+            let object = before.is_none_or(|before| has(OBJECTS, before));
+            let class = if object { Class::Object } else { Class::Secret };
+            name(class, "secret")
+        }
+        "auth" | "credential" | "credentials" | "cred" | "creds" | "salt" | "secrets" => {
+            name(Class::Weak, "secret")
+        }
+        "tokens" | "pat" | "sig" | "signature" | "samlresponse" | "otp" | "pats" => {
+            name(Class::Weak, "token")
+        }
+        "mnemonic" | "psk" | "accountkey" => name(Class::Secret, "secret"),
+        "phrase" if matches!(before, Some("seed" | "recovery" | "mnemonic" | "secret")) => {
+            name(Class::Password, "secret")
+        }
+        "authorization" => name(Class::Header, "token"),
+        "bearer" | "jwt" => name(Class::Secret, "token"),
+        "cookie" => name(Class::Cookie, "token"),
+        "cookies" => name(Class::Weak, "token"),
+        "session" | "sessionid" | "sid" | "phpsessid" | "jsessionid" | "sessid"
+        | "sessiontoken" => name(Class::Session, "token"),
+        "id" if matches!(before, Some("session" | "sess")) => name(Class::Session, "token"),
+        "id" if before == Some("secret") => name(Class::Secret, "secret"),
+        _ if ends("secret") => name(Class::Secret, "secret"),
+        _ if ends("token") => name(Class::Secret, "token"),
+        // secretvalue, tokendata
+        _ => ["secret", "token"].into_iter().find_map(|stem| {
+            let rest = word.strip_prefix(stem)?;
+            let carrier = has(CARRIERS, rest);
+            carrier.then(|| name(Class::Secret, "secret")).flatten()
+        }),
+    }
+}
+
+/// What is left of a name's meaning after the words that follow.
+fn follow(head: Name, all: &[&str], after: &[&str]) -> Option<Name> {
+    let digits = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
+    let plain = |word: &&str| has(CARRIERS, word) || digits(word);
+    // The key of an entry that holds it: `adminPasswordKey: postgres-password`.
+    if head.class == Class::Password && after.contains(&"key") {
+        return None;
+    }
+    if after.iter().all(plain) {
+        return Some(Name {
+            bare_pass: head.bare_pass && all.len() == 1,
+            ..head
+        });
+    }
+    if after.iter().any(|word| has(DESCRIPTIVE, word)) {
+        return None;
+    }
+    // Extensions say what a file is.
+    if after.last().is_some_and(|word| has(EXTENSIONS, word)) {
+        return None;
+    }
+    // Words that say nothing known: the value decides.
+    let class = match head.class {
+        Class::Password if !head.bare_pass && head.kind == "password" => Class::Secret,
+        Class::Secret => Class::Secret,
+        Class::Object
+        | Class::Weak
+        | Class::Session
+        | Class::Password
+        | Class::Header
+        | Class::Cookie => Class::Weak,
+    };
+    Some(Name {
+        class,
+        bare_pass: false,
+        ..head
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,200 @@
+//! A name and its value in two fields: `{Name:DB_PASSWORD Value:...}`, or on two lines.
+
+use super::{
+    Context,
+    extent::quoted_end,
+    separator::{self, Sep},
+    value,
+    verdict::hides,
+};
+use crate::{
+    names::{Class, Name},
+    scan::Scan,
+    state::Pending,
+    work::examined,
+};
+
+/// Whether the name is itself the value of `name` or `key`; then the value of `value` is the
+/// secret.
+pub(super) fn names_a_value(scan: &mut Scan<'_>, start: usize, end: usize, name: Name) -> bool {
+    let text = scan.text;
+    let Some(open) = value_of_name(text, start) else {
+        return false;
+    };
+    let Some(rest) = text.get(end..) else {
+        return false;
+    };
+    // `"name": "password"` and not `name: password: x`.
+    let close = rest.trim_start_matches(['"', '\'', '\\', '`']);
+    if close.starts_with(['=', ':']) && !close.starts_with("=\"") {
+        return false;
+    }
+    if let Some((key, value)) = value_key(text, end, 200) {
+        scan.names_until = scan.names_until.max(key);
+        let context = Context {
+            sep: Sep::Assign,
+            spaced: false,
+            prose: false,
+            alone: false,
+            before: None,
+            enclosing: None,
+            escapes: 0,
+            tight: false,
+            column: start,
+        };
+        value::read(scan, strict(name), value, &context);
+        return true;
+    }
+    // `<entry key="password">x</entry>`
+    if let Some(found) = separator::after(text, end)
+        && found.sep == Sep::Tag
+    {
+        let context = super::context(text, start, &found);
+        value::read(scan, strict(name), found.at, &context);
+        return true;
+    }
+    // `"value": "x", "name": "password"`
+    let near = &text[text.floor_char_boundary(open.saturating_sub(160))..open];
+    let object = near.rfind(['{', '}', '<']).map_or(0, |at| at + 1);
+    let base = open - near.len();
+    if let Some((_, value)) = value_key(text, base + object, open - base - object)
+        && value < open
+        && value >= scan.done_until
+    {
+        let quote = text.as_bytes()[value];
+        if matches!(quote, b'"' | b'\'') {
+            let end = quoted_end(text, value + 1, quote, 0).min(open);
+            if hides(strict(name), &text[value + 1..end], None) {
+                scan.find_before(value + 1..end, name.kind);
+            }
+        }
+        return true;
+    }
+    let near = &close[..close.floor_char_boundary(16)];
+    let last =
+        near.len() == close.len() && near.trim().trim_end_matches([',', '/', '>']).is_empty();
+    if last || close.starts_with("</") {
+        scan.next.pending = Some(Pending::Value {
+            name: strict(name),
+            lines: 3,
+        });
+    }
+    true
+}
+
+/// A variable whose name is a secret's has a secret in it, and not the name of an object.
+pub(super) fn strict(name: Name) -> Name {
+    let class = match name.class {
+        Class::Object | Class::Header | Class::Cookie => Class::Secret,
+        other => other,
+    };
+    Name { class, ..name }
+}
+
+/// Where the key begins whose value begins at `start`, if the key is `name` or the like.
+fn value_of_name(text: &str, start: usize) -> Option<usize> {
+    let near = &text[text.floor_char_boundary(start.saturating_sub(24))..start];
+    let before = near.trim_end_matches(['"', '\'', '\\', '`', ' ', '\t', '&', '$']);
+    let before = before.trim_end_matches(['=', ':', '>']);
+    let key = before.trim_end_matches(['"', '\'', '\\', '`', ' ', '\t', ']']);
+    let word = key.len()
+        - key
+            .trim_end_matches(|one: char| one.is_ascii_alphanumeric() || one == '_')
+            .len();
+    let written = &key[key.len() - word..];
+    let lower = written.to_ascii_lowercase();
+    let separated = near
+        .trim_end_matches(['"', '\'', '\\', '`', ' ', '\t'])
+        .ends_with(['=', ':', '>']);
+    let names = matches!(
+        lower.as_str(),
+        "name"
+            | "key"
+            | "variable"
+            | "var"
+            | "param"
+            | "parameter"
+            | "parametername"
+            | "parameterkey"
+            | "field"
+            | "property"
+            | "setting"
+            | "option"
+            | "header"
+            | "env"
+            | "envname"
+            | "n"
+            | "k"
+            | "id"
+    );
+    (separated && names).then(|| start - near.len() + key.len() - word)
+}
+
+/// The key `value` within the next characters, and where its value begins.
+fn value_key(text: &str, from: usize, length: usize) -> Option<(usize, usize)> {
+    let until = text.floor_char_boundary((from + length).min(text.len()));
+    let near = text.get(from..until)?;
+    examined(near.len());
+    let bytes = near.as_bytes();
+    // Another object has another value.
+    let object = near.find(['}', '{']).unwrap_or(near.len());
+    let mut at = 0;
+    while let Some(found) = memchr::memchr2(b'v', b'V', &bytes[at..object]) {
+        let key = at + found;
+        at = key + 1;
+        let word = near.get(key..key + 5)?;
+        // Value, paramValue, but not evaluation.
+        let alone = key == 0
+            || !bytes[key - 1].is_ascii_alphanumeric()
+            || bytes[key] == b'V' && bytes[key - 1].is_ascii_lowercase();
+        if !alone || !word.eq_ignore_ascii_case("value") {
+            continue;
+        }
+        let mut end = key + 5;
+        // parameterValue, stringValue, ValueString
+        while bytes.get(end).is_some_and(u8::is_ascii_alphanumeric) {
+            end += 1;
+        }
+        if near[key + 5..end].eq_ignore_ascii_case("from")
+            || near[key + 5..end].eq_ignore_ascii_case("s")
+        {
+            return None;
+        }
+        let separator = separator::after(text, from + end)?;
+        if matches!(separator.sep, Sep::Assign | Sep::Colon | Sep::Tag) && separator.at < text.len()
+        {
+            return Some((from + key, separator.at));
+        }
+    }
+    None
+}
+
+/// The value of the key `value` in a line that follows one with its name.
+pub(crate) fn value_line(scan: &mut Scan<'_>, name: Name) -> bool {
+    let default = || {
+        let start = scan.text.len() - scan.text.trim_start().len();
+        let end = start + "default".len();
+        let key = scan.text.get(start..end).filter(|key| *key == "default");
+        key.and_then(|_| separator::after(scan.text, end))
+            .map(|found| (start, found.at))
+    };
+    let Some((_, value)) = value_key(scan.text, 0, 200).or_else(default) else {
+        return false;
+    };
+    if value >= scan.text.len() {
+        return false;
+    }
+    let context = Context {
+        sep: Sep::Colon,
+        spaced: true,
+        prose: false,
+        alone: true,
+        before: None,
+        enclosing: None,
+        escapes: 0,
+        tight: false,
+        column: 0,
+    };
+    value::read(scan, name, value, &context);
+    true
+}

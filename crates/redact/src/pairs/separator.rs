@@ -1,0 +1,80 @@
+//! What stands between a name and its value.
+
+use crate::work::examined;
+
+/// The spaces around a separator, as in aligned columns.
+const GAP_MAX: usize = 48;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sep {
+    /// `=`, `:=`, `=>`, `->`
+    Assign,
+    Colon,
+    /// `, ` between the parts of a tuple or of a command.
+    Comma,
+    /// `>` of a tag.
+    Tag,
+    /// `|` of a table.
+    Pipe,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Separator {
+    pub(super) sep: Sep,
+    /// Where the value begins.
+    pub(super) at: usize,
+    /// A space or tab stands before the value.
+    pub(super) spaced: bool,
+    /// The number of quotes and brackets that close the name.
+    pub(super) closers: usize,
+}
+
+/// The separator after a name that ends at `end`.
+pub(super) fn after(text: &str, end: usize) -> Option<Separator> {
+    let bytes = text.as_bytes();
+    let closes = |byte: &&u8| matches!(byte, b'"' | b'\'' | b'`' | b'\\' | b']' | b')' | b'*');
+    let closers = bytes[end..].iter().take(12).take_while(closes).count();
+    let gap = gap(&bytes[end + closers..]);
+    let rest = &bytes[end + closers + gap..];
+    let (sep, length) = match rest {
+        [b'=', b'=', b'=', ..] => (Sep::Assign, 3),
+        [b'=', b'>' | b'=', ..] | [b':', b'=', ..] | [b'-', b'>', ..] => (Sep::Assign, 2),
+        [b'=', b'~' | b'?', ..] | [b':', b':', ..] | [b':', b'/', b'/', ..] | [b'|', b'|', ..] => {
+            return None;
+        }
+        [b'=', ..] => (Sep::Assign, 1),
+        [b':', ..] => (Sep::Colon, 1),
+        [b',', ..] if gap == 0 => (Sep::Comma, 1),
+        [b'>', ..] if gap == 0 => (Sep::Tag, 1),
+        [b'|', ..] if gap > 0 => (Sep::Pipe, 1),
+        [0xe2, 0x94, 0x82, ..] if gap > 0 => (Sep::Pipe, 3),
+        // `<password type="plain">x</password>`
+        [b't' | b'e' | b'x' | b'i', ..]
+            if gap == 1 && bytes[end.saturating_sub(40)..end].contains(&b'<') =>
+        {
+            let close = rest.iter().take(64).position(|byte| *byte == b'>')?;
+            if rest[..close].contains(&b'<')
+                || rest[close - 1] == b'/'
+                || !rest[..close].contains(&b'=')
+            {
+                return None;
+            }
+            (Sep::Tag, close + 1)
+        }
+        _ => return None,
+    };
+    let at = end + closers + gap + length;
+    let space = self::gap(&bytes[at..]);
+    examined(closers + gap + space + 3);
+    Some(Separator {
+        sep,
+        at: at + space,
+        spaced: space > 0,
+        closers,
+    })
+}
+
+fn gap(bytes: &[u8]) -> usize {
+    let space = |byte: &&u8| matches!(byte, b' ' | b'\t');
+    bytes.iter().take(GAP_MAX).take_while(space).count()
+}

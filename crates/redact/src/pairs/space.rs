@@ -1,0 +1,273 @@
+//! Values that only a space separates from their name: flags, lines of settings, SQL, and
+//! sentences.
+
+use std::ops::Range;
+
+use super::{
+    Context,
+    extent::{bare, quoted_end},
+    separator::Sep,
+    verdict::{How, hides},
+};
+use crate::{
+    names::{Class, Name},
+    scan::Scan,
+    state::Pending,
+    values,
+    work::examined,
+};
+
+/// The value after a name and a space, if it is a secret.
+pub(super) fn value(
+    scan: &mut Scan<'_>,
+    name: Name,
+    ident: Range<usize>,
+    flag: bool,
+) -> Option<Range<usize>> {
+    let text = scan.text;
+    let bytes = text.as_bytes();
+    let end = ident.end;
+    let closes = |byte: &&u8| matches!(byte, b'"' | b'\'' | b'\\' | b'`');
+    let closers = bytes[end..].iter().take(4).take_while(closes).count();
+    let gap = bytes[end + closers..]
+        .iter()
+        .take(16)
+        .take_while(|byte| matches!(byte, b' ' | b'\t'))
+        .count();
+    let at = end + closers + gap;
+    let rest = &text[at..];
+    let begins = ident.start == 0 || !bytes[ident.start - 1].is_ascii_alphanumeric();
+    let flag = flag && begins;
+    if rest.is_empty() || rest == "\\" {
+        if flag
+            && matches!(
+                name.class,
+                Class::Password | Class::Secret | Class::Object | Class::Weak
+            )
+        {
+            scan.next.pending = Some(Pending::Word {
+                name: Name {
+                    class: Class::Password,
+                    ..name
+                },
+                lines: 1,
+            });
+        }
+        return None;
+    }
+    let context = Context {
+        sep: Sep::Assign,
+        spaced: true,
+        prose: !flag,
+        alone: false,
+        before: None,
+        enclosing: None,
+        escapes: 0,
+        tight: false,
+        column: ident.start,
+    };
+    // PASSWORD('x')
+    let call = gap == 0 && rest.starts_with("('");
+    let quote_at = if call { at + 1 } else { at };
+    let escapes = bytes[quote_at..]
+        .iter()
+        .take(4)
+        .take_while(|byte| **byte == b'\\')
+        .count();
+    let quote = bytes
+        .get(quote_at + escapes)
+        .filter(|byte| matches!(byte, b'"' | b'\'' | b'`'));
+    if let Some(quote) = quote.filter(|_| gap > 0 || call) {
+        let start = quote_at + escapes + 1;
+        let end = quoted_end(text, start, *quote, escapes);
+        let given = &text[start..end];
+        let how = How {
+            context,
+            quoted: true,
+            more: false,
+        };
+        let strict = flag || call || name.class == Class::Password && closers == 0;
+        let redis = closers > 0
+            && bytes[ident.start..ident.end]
+                .iter()
+                .all(u8::is_ascii_uppercase)
+            && name.class == Class::Weak;
+        let shown = strict && hides(name, given, Some(how))
+            || redis && !values::is_placeholder(given)
+            || values::is_random(given) && given.len() >= 16;
+        // AUTH "user" "x"
+        let end = if redis {
+            text.trim_end().trim_end_matches('"').len().max(end)
+        } else {
+            end
+        };
+        return (shown && !given.contains("](")).then_some(start..end);
+    }
+    if gap == 0
+        || closers > 0 && !flag
+        || rest.starts_with(['-', '|', '>', '<', '&', '(', '=', '{', '#']) && !flag
+        || rest.starts_with('-')
+    {
+        return None;
+    }
+    let end = bare(text, at, text.len().min(at + values::SEEN_MAX), &context);
+    let word = &text[at..end];
+    let how = How {
+        context,
+        quoted: false,
+        more: false,
+    };
+    let whole = |end: usize| {
+        at..if end + 4 > at + values::SEEN_MAX {
+            bare(text, at, text.len(), &context)
+        } else {
+            end
+        }
+    };
+    if flag {
+        let shown = match name.class {
+            Class::Cookie | Class::Header => word.contains('=') || values::is_secretish(word),
+            _ => hides(name, word, Some(how)),
+        };
+        return shown.then(|| whole(end));
+    }
+    said(text, name, &ident, word, end)
+        .then(|| whole(end))
+        .or_else(|| after_is(text, name, at))
+}
+
+/// Whether a word after a name is its value: in a line of settings, in `.netrc`, of a
+/// variable, or in a sentence that says so.
+fn said(text: &str, name: Name, ident: &Range<usize>, word: &str, end: usize) -> bool {
+    if values::is_placeholder(word) || values::is_status(word) {
+        return false;
+    }
+    // A word of a sentence is the value of nothing but a password.
+    if name.class != Class::Password && values::is_word(word) {
+        return false;
+    }
+    let written = &text[ident.clone()];
+    let before = &text[text.floor_char_boundary(ident.start.saturating_sub(96))..ident.start];
+    examined(before.len());
+    let after = text[end..].trim_start_matches(['.', ';', ',', ' ', '}', ')', '\\']);
+    let last = after.is_empty() || after.starts_with(['"', '\'', '`', '\r']);
+    let word = word.trim_end_matches(['.', ',', ';']);
+    let password = name.class == Class::Password;
+    let lower = written.to_ascii_lowercase();
+    let plain = matches!(
+        lower.as_str(),
+        "password" | "pass" | "passwd" | "passphrase" | "passcode" | "pwd"
+    );
+    // A string of JSON is a line of its own.
+    let line = before
+        .rsplit(['"', '\'', '`'])
+        .next()
+        .unwrap_or_default()
+        .trim();
+    let alone = matches!(line, "" | "-" | "#" | ">" | "+");
+    let secretish = values::is_secretish(word);
+    // requirepass x, bindpw x, auth_pass x
+    if password && !plain && alone && last {
+        return true;
+    }
+    if ["requirepass", "masterauth", "bindpw"].contains(&lower.as_str()) {
+        return secretish || last;
+    }
+    let netrc = before.contains("login ")
+        && (before.contains("machine ")
+            || before.trim_start().starts_with("login ")
+            || before.contains("default "));
+    if password && netrc {
+        return true;
+    }
+    let variable = written.contains('_') && !written.bytes().any(|byte| byte.is_ascii_lowercase());
+    if variable {
+        return values::is_random(word)
+            || password && secretish && !values::is_identifier(word)
+            || secretish
+                && ["ENV", "ARG", "setenv", "-x", "-gx", "-Ux", "set"]
+                    .iter()
+                    .any(|word| before.trim_end().ends_with(word));
+    }
+    if password && plain {
+        let announced = [
+            "with", "using", "and", "the", "new", "user", "old", "is", ">", "<", "wrong", "bad",
+            "invalid",
+        ]
+        .iter()
+        .any(|word| before.trim_end().ends_with(word));
+        let ftp = written == "PASS" && last && !word.contains(['/', ':']);
+        let algorithm = [
+            "sha", "md5", "aes", "v1", "v2", "v3", "oauth", "pbkdf", "argon", "base64", "utf",
+            "x509", "bcrypt", "http",
+        ]
+        .iter()
+        .any(|start| word.to_ascii_lowercase().starts_with(start));
+        return secretish
+            && !algorithm
+            && (alone && last || announced || ftp || values::is_random(word));
+    }
+    if password {
+        return values::is_random(word);
+    }
+    let strong = matches!(name.class, Class::Secret) && values::is_random(word) && word.len() >= 12;
+    // stats auth joe:x
+    if lower == "auth" && before.trim_end().ends_with("stats") && word.contains(':') {
+        return true;
+    }
+    // AUTH hunter2, as a client of Redis says it
+    let auth = written == "AUTH" && secretish && last;
+    strong || auth
+}
+
+/// The word after `is` or `set to`: `the password is x`.
+fn after_is(text: &str, name: Name, at: usize) -> Option<Range<usize>> {
+    if !matches!(name.class, Class::Password | Class::Secret) {
+        return None;
+    }
+    let rest = &text[at..];
+    let verb = [
+        "is set to ",
+        "was set to ",
+        "set to ",
+        "changed to ",
+        "reset to ",
+        "is: ",
+        "is now ",
+        "is ",
+        "was ",
+        "to ",
+    ]
+    .iter()
+    .find(|verb| rest.starts_with(**verb))?;
+    let start = at
+        + verb.len()
+        + (rest[verb.len()..].len()
+            - rest[verb.len()..]
+                .trim_start_matches(['"', '\'', '`', '\\'])
+                .len())
+        .min(4);
+    let context = Context {
+        sep: Sep::Assign,
+        spaced: true,
+        prose: true,
+        alone: false,
+        before: None,
+        enclosing: None,
+        escapes: 0,
+        tight: false,
+        column: at,
+    };
+    let end = bare(
+        text,
+        start,
+        text.len().min(start + values::SEEN_MAX),
+        &context,
+    );
+    let word = text[start..end].trim_end_matches(['.', ',', ';']);
+    let quoted = start > at + verb.len();
+    let shown = values::is_random(word)
+        || name.class == Class::Password
+            && (values::is_secretish(word) || quoted && !values::is_status(word));
+    (shown && !values::is_placeholder(word)).then(|| start..start + word.len())
+}

@@ -1,0 +1,406 @@
+//! The value after a separator: what stands around it, and what it is made of.
+
+use std::ops::Range;
+
+use super::{
+    Context,
+    extent::{bare, line_end, phrase, quoted_end},
+    separator::Sep,
+    verdict::{How, hides, is_scheme},
+};
+use crate::{
+    finds::MARK,
+    names::{Class, Name},
+    scan::Scan,
+    state::Pending,
+    values::{self, SEEN_MAX},
+    work::examined,
+};
+
+/// Wrappers of a value that are looked into: `[`, `Some(`, `b"`.
+const WRAPPERS_MAX: usize = 4;
+
+/// Reads the value that begins at `at`, and notes what of it is a secret.
+pub(super) fn read(scan: &mut Scan<'_>, name: Name, at: usize, context: &Context) {
+    let text = scan.text;
+    let bytes = text.as_bytes();
+    if let Some(range) = second_of_tuple(text, name, at) {
+        scan.find(range, name.kind);
+        return;
+    }
+    let (mut at, mut list) = (at, false);
+    for _ in 0..WRAPPERS_MAX {
+        match wrapper(text, at) {
+            Some(length) => {
+                list |= bytes[at] == b'[';
+                at += length;
+            }
+            None => break,
+        }
+    }
+    at = after_type(text, at);
+    if text[at..].starts_with(MARK) || is_object(&bytes[at..]) {
+        return;
+    }
+    if context.sep == Sep::Colon && is_block(&text[at..]) {
+        scan.next.pending = Some(Pending::Block {
+            column: context.column,
+            deeper: None,
+        });
+        return;
+    }
+    // Each element of a list.
+    let mut from = at;
+    loop {
+        let Some((value, quoted, close)) = one(text, name, from, list, context) else {
+            return;
+        };
+        if let Some(range) = value {
+            scan.find(range, name.kind);
+        }
+        scan.names_until = scan.names_until.max(from);
+        let next = &text[close..];
+        // `"old" -> "new"`
+        if quoted && let Some(new) = next.strip_prefix(" -> ").filter(|new| new.starts_with('"')) {
+            from = text.len() - new.len();
+            continue;
+        }
+        let gap = next.len() - next.trim_start_matches([',', ' ']).len();
+        if !list || !quoted || !next.starts_with(',') || !next[gap..].starts_with(['"', '\'']) {
+            return;
+        }
+        from = close + gap;
+    }
+}
+
+/// The password of `auth=('joe', 'x')`.
+fn second_of_tuple(text: &str, name: Name, at: usize) -> Option<Range<usize>> {
+    let bytes = text.as_bytes();
+    let quote = bytes
+        .get(at + 1)
+        .copied()
+        .filter(|byte| matches!(byte, b'"' | b'\''))?;
+    if name.class != Class::Weak || !matches!(bytes[at], b'(' | b'[') {
+        return None;
+    }
+    let first = quoted_end(text, at + 2, quote, 0);
+    let rest = text.get(first + 1..)?;
+    let value = rest
+        .strip_prefix(',')?
+        .trim_start()
+        .strip_prefix(char::from(quote))?;
+    let start = text.len() - value.len();
+    let end = quoted_end(text, start, quote, 0);
+    (!values::is_placeholder(&text[start..end])).then_some(start..end)
+}
+
+/// One value: the secret in it, whether it is quoted, and where it ends.
+fn one(
+    text: &str,
+    name: Name,
+    at: usize,
+    list: bool,
+    context: &Context,
+) -> Option<(Option<Range<usize>>, bool, usize)> {
+    let bytes = text.as_bytes();
+    if is_reference(&text[at..], context)
+        || text[at..]
+            .bytes()
+            .next()
+            .is_some_and(|byte| byte.is_ascii_digit())
+            && is_size(&text[at..])
+    {
+        return None;
+    }
+    let escapes = bytes[at..]
+        .iter()
+        .take(8)
+        .take_while(|byte| **byte == b'\\')
+        .count();
+    if let Some(quote @ (b'"' | b'\'' | b'`')) = bytes.get(at + escapes) {
+        let mut start = at + escapes + 1;
+        // It closes the text that the name stands in: `"msg":"password="`.
+        if matches!(
+            bytes.get(start),
+            None | Some(b',' | b'}' | b']' | b':' | b')')
+        ) {
+            return None;
+        }
+        let triple = escapes == 0 && bytes[start..].starts_with(&[*quote, *quote]);
+        start += if triple { 2 } else { 0 };
+        if triple
+            && matches!(
+                bytes.get(start),
+                None | Some(b',' | b'}' | b']' | b':' | b')')
+            )
+        {
+            return None;
+        }
+        let end = quoted_end(text, start, *quote, escapes);
+        let how = How {
+            context: *context,
+            quoted: true,
+            more: false,
+        };
+        let given = &text[start..end];
+        let close = (end + escapes + 1).min(text.len());
+        let close = if text.is_char_boundary(close) {
+            close
+        } else {
+            end
+        };
+        let secret = hides(name, given, Some(how)).then_some(start..end);
+        return Some((secret, true, close));
+    }
+    let end = match name.class {
+        Class::Header | Class::Cookie => {
+            return Some((header(text, name, at, list, context), false, at));
+        }
+        _ => bare(text, at, text.len().min(at + SEEN_MAX), context),
+    };
+    let word = &text[at..end];
+    let after = &text[end..];
+    let more = after
+        .trim_start_matches([' ', '\t'])
+        .starts_with(|one: char| one.is_ascii_alphanumeric());
+    let how = How {
+        context: *context,
+        quoted: false,
+        more,
+    };
+    // `token: Bearer x`
+    if is_scheme(word) && after.starts_with(' ') {
+        let next = end + 1;
+        let end = bare(text, next, text.len(), context);
+        let shown = !values::is_word(&text[next..end]) && !values::is_placeholder(&text[next..end]);
+        return Some((shown.then_some(at..end), false, end));
+    }
+    if !hides(name, word, Some(how)) {
+        return Some((None, false, end));
+    }
+    let end = if end + 4 > at + SEEN_MAX {
+        bare(text, at, text.len(), context)
+    } else {
+        end
+    };
+    let end = phrase(text, name, end, context);
+    let end = at + text[at..end].trim_end().len();
+    Some((Some(at..end), false, end))
+}
+
+/// Whether a value refers to another one: `${NAME}`, `$(cat file)`, `{{ name }}`, or is code.
+fn is_reference(rest: &str, context: &Context) -> bool {
+    let seen = &rest[..rest.floor_char_boundary(SEEN_MAX)];
+    let enclosed = [
+        ("${", '}'),
+        ("$(", ')'),
+        ("{{", '}'),
+        ("#{", '}'),
+        ("%{", '}'),
+    ];
+    if enclosed
+        .iter()
+        .any(|(open, close)| seen.starts_with(open) && seen.contains(*close))
+    {
+        return true;
+    }
+    if !context.spaced || context.sep == Sep::Colon && !context.alone {
+        return false;
+    }
+    // `password = self.client.get(name)`, `password = password`
+    let inside = |byte: &u8| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'.' | b':');
+    let word = seen.bytes().take_while(|byte| inside(byte)).count();
+    let path = &seen[..word];
+    let call = seen[word..].starts_with('(') && seen.contains(')') && word > 2;
+    let lower = path.bytes().any(|byte| byte.is_ascii_lowercase());
+    let wraps =
+        path.starts_with(|one: char| one.is_ascii_uppercase()) && !path.contains(['.', ':']);
+    let member = path.contains('.')
+        && [
+            "self.",
+            "this.",
+            "os.",
+            "process.",
+            "config.",
+            "settings.",
+            "env.",
+            "args.",
+            "opts.",
+            "options.",
+            "params.",
+            "cfg.",
+            "req.",
+            "request.",
+            "var.",
+            "local.",
+            "data.",
+            "module.",
+            "props.",
+            "ctx.",
+            "app.",
+        ]
+        .iter()
+        .any(|root| path.starts_with(root));
+    let ends = !seen[word..].starts_with(|one: char| {
+        one.is_ascii_alphanumeric()
+            || matches!(
+                one,
+                '!' | '@' | '#' | '$' | '%' | '^' | '&' | '*' | '+' | '=' | '~' | '-' | '?'
+            )
+    });
+    let same =
+        context.sep == Sep::Assign && ends && crate::names::classify(path).is_some() && lower;
+    call && lower && !wraps || member && ends || same
+}
+
+/// Whether a value is a size: `24 bytes`.
+fn is_size(rest: &str) -> bool {
+    let digits = rest.bytes().take(12).take_while(u8::is_ascii_digit).count();
+    [" bytes", " Bytes", " B", " chars", " characters"]
+        .iter()
+        .any(|unit| rest[digits..].starts_with(unit))
+}
+
+/// The length of what stands around a value: `[`, `(`, `<<`, `Some(`, `b"`.
+fn wrapper(text: &str, at: usize) -> Option<usize> {
+    if text[at..].starts_with(MARK) {
+        return None;
+    }
+    match &text.as_bytes()[at..] {
+        [b'<', b'<', b'"', ..] => Some(2),
+        [b'<', b'!', rest @ ..] if rest.starts_with(b"[CDATA[") => Some(9),
+        [b'[' | b'(', ..]
+        | [
+            b'b' | b'u' | b'r' | b'f' | b'B' | b'U' | b'R' | b'@' | b'$' | b'L' | b'&' | b'N',
+            b'"' | b'\'',
+            ..,
+        ] => Some(1),
+        bytes => {
+            let word = bytes
+                .iter()
+                .take(24)
+                .take_while(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'.' | b':' | b'_'))
+                .count();
+            let call = word > 0 && bytes.get(word) == Some(&b'(');
+            let inner = bytes.get(word + 1);
+            let wraps = matches!(inner, Some(b'"' | b'\''))
+                && bytes[0].is_ascii_uppercase()
+                && !bytes[..word].contains(&b'.')
+                || matches!(&bytes[..word], b"Some" | b"Ok" | b"Just" | b"Optional");
+            (call && wraps && !bytes.starts_with(b"ENC")).then_some(word + 1)
+        }
+    }
+}
+
+/// Skips a type: `password: str = "x"`.
+fn after_type(text: &str, at: usize) -> usize {
+    let rest = &text[at..];
+    let word = rest
+        .bytes()
+        .take(16)
+        .take_while(u8::is_ascii_alphabetic)
+        .count();
+    if !matches!(
+        &rest[..word],
+        "str" | "string" | "String" | "SecretStr" | "bytes" | "Text" | "any"
+    ) {
+        return at;
+    }
+    let assign = rest[word..].trim_start_matches(' ').strip_prefix('=');
+    assign.map_or(at, |value| text.len() - value.trim_start_matches(' ').len())
+}
+
+/// Whether a value is a map, whose fields have names of their own; `{SSHA}...` is not.
+fn is_object(bytes: &[u8]) -> bool {
+    let Some(rest) = bytes.strip_prefix(b"{") else {
+        return bytes.starts_with(b"map[") || bytes.starts_with(b"&{") || bytes.starts_with(b"#<");
+    };
+    let word = rest
+        .iter()
+        .take(16)
+        .take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'-')
+        .count();
+    !(word > 0
+        && rest.get(word) == Some(&b'}')
+        && rest.get(word + 1).is_some_and(u8::is_ascii_alphanumeric))
+}
+
+/// Whether a value is the indicator of a block scalar of YAML.
+fn is_block(rest: &str) -> bool {
+    let rest = rest.trim_end();
+    let rest = rest
+        .strip_prefix("!!binary ")
+        .or(rest.strip_prefix("!vault "))
+        .unwrap_or(rest);
+    let Some(more) = rest.strip_prefix(['|', '>']) else {
+        return false;
+    };
+    more.split(" #").next().is_some_and(|more| {
+        more.len() <= 2
+            && more
+                .bytes()
+                .all(|byte| matches!(byte, b'+' | b'-' | b'0'..=b'9'))
+    })
+}
+
+/// The value of `Authorization` or of a cookie without quotes.
+fn header(
+    text: &str,
+    name: Name,
+    at: usize,
+    list: bool,
+    context: &Context,
+) -> Option<Range<usize>> {
+    let bytes = text.as_bytes();
+    let stop = || {
+        let stop = line_end(text, at, context);
+        let close = bytes[at..stop]
+            .iter()
+            .position(|byte| list && *byte == b']');
+        let stop = close.map_or(stop, |close| at + close);
+        examined(stop - at);
+        let value = text[at..stop].trim_end();
+        at + value.trim_end_matches(['"', '\'']).len()
+    };
+    let word_end = bare(text, at, text.len().min(at + SEEN_MAX), context);
+    let word = &text[at..word_end];
+    if name.class == Class::Cookie {
+        let pairs = word.contains('=') && !values::is_placeholder(word);
+        return match context.sep {
+            Sep::Colon if pairs => Some(at..stop()),
+            _ if pairs || values::is_random(word) => Some(at..bare(text, at, text.len(), context)),
+            _ => None,
+        };
+    }
+    let second = text[word_end..].strip_prefix(' ').map(|_| {
+        let next = word_end + 1;
+        next..bare(text, next, text.len(), context)
+    });
+    match second {
+        Some(next) if !next.is_empty() => {
+            let given = text[next.clone()].trim_matches(['<', '>']);
+            if values::is_placeholder(&text[next.clone()]) || word.is_empty() {
+                return None;
+            }
+            if is_scheme(word) {
+                let third = text[next.end..]
+                    .trim_start_matches(' ')
+                    .starts_with(|one: char| one.is_ascii_alphabetic());
+                let prose = values::is_word(given) && third;
+                return (!prose && !values::is_status(given)).then_some(at..next.end);
+            }
+            // Digest username="joe", ...; AWS4-HMAC-SHA256 Credential=...
+            let scheme = word
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+            let parts = scheme && text[next].contains('=');
+            (parts || values::is_random(word)).then(|| at..stop())
+        }
+        _ => {
+            let opaque = values::is_random(word)
+                || values::is_secretish(word) && !values::is_identifier(word);
+            (opaque && !values::is_status(word) || values::is_uuid(word))
+                .then(|| at..bare(text, at, text.len(), context))
+        }
+    }
+}

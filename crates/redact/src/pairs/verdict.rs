@@ -1,0 +1,132 @@
+//! Whether a value of a name is a secret.
+
+use super::{Context, separator::Sep};
+use crate::{
+    names::{Class, Name},
+    values::{self, SEEN_MAX},
+};
+
+/// Schemes of the header `Authorization` that one word follows.
+#[rustfmt::skip]
+const SCHEMES: &[&str] = &[
+    "bearer", "basic", "token", "apikey", "negotiate", "ssws", "splunk", "bot", "jwt", "key",
+    "ntlm", "apitoken", "api-key", "flyv1",
+];
+
+/// How a value is written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct How {
+    pub(super) context: Context,
+    pub(super) quoted: bool,
+    /// Other words follow in the line.
+    pub(super) more: bool,
+}
+
+pub(super) fn is_scheme(word: &str) -> bool {
+    word.len() <= 10
+        && SCHEMES
+            .iter()
+            .any(|scheme| scheme.eq_ignore_ascii_case(word))
+}
+
+/// Whether a value of this name is a secret. Without `how` it is a value by itself, as in a
+/// payload.
+pub(crate) fn hides(name: Name, value: &str, how: Option<How>) -> bool {
+    let value = value.trim();
+    if values::is_placeholder(value) {
+        return false;
+    }
+    let seen = &value[..value.floor_char_boundary(SEEN_MAX)];
+    let first = seen.split([' ', '\t']).next().unwrap_or_default();
+    let phrase = first.len() < seen.len();
+    let quoted = how.is_none_or(|how| how.quoted);
+    let bare = how.filter(|how| !how.quoted);
+    let colon = bare.filter(|how| how.context.sep == Sep::Colon && how.context.spaced);
+    let pipe = how.is_some_and(|how| how.context.sep == Sep::Pipe);
+    // `invalid password: cipher: message authentication failed`
+    let chain = colon.is_some_and(|how| how.more && first.ends_with(':'));
+    let status = values::is_status(first) || chain;
+    match name.class {
+        Class::Password => {
+            let folder = name.folder && (seen.starts_with('/') || values::is_location(seen));
+            let tests = name.bare_pass
+                && (values::is_measure(first)
+                    || first
+                        .get(..4)
+                        .is_some_and(|four| four.eq_ignore_ascii_case("test"))
+                    || colon.is_some_and(|_| !values::is_secretish(first))
+                    || first.contains(".test.")
+                    || first.contains("::"));
+            let prose =
+                colon.is_some_and(|how| how.context.prose && how.more && values::is_word(first));
+            let table = pipe && values::is_word(first);
+            !(folder
+                || tests
+                || prose
+                || table
+                || status && (bare.is_some() || !phrase || first.len() > 3))
+        }
+        Class::Secret | Class::Object => {
+            if status || values::is_measure(seen) || values::is_location(seen) {
+                return false;
+            }
+            if name.class == Class::Object
+                && (values::is_object_name(seen)
+                    || seen.contains('/') && values::is_kubernetes_name(seen))
+            {
+                return false;
+            }
+            if let Some(how) = colon {
+                let word = values::is_word(first)
+                    && !(how.context.alone && !how.more && first.len() >= 16);
+                let sentence =
+                    how.context.prose && !values::is_secretish(first) && !values::is_uuid(first);
+                if word || sentence || how.more && how.context.prose && values::is_identifier(first)
+                {
+                    return false;
+                }
+            }
+            if pipe {
+                return values::is_random(first);
+            }
+            // A sentence about it.
+            !(quoted
+                && phrase
+                && values::is_word(first)
+                && seen.split(' ').filter(|word| values::is_word(word)).count() >= 4)
+        }
+        Class::Weak => {
+            values::is_random(seen)
+                || is_pair(seen) && (quoted || colon.is_none_or(|how| !how.more))
+        }
+        Class::Session => seen.len() >= 16 && values::is_random(seen) && !seen.starts_with("0x"),
+        Class::Header => {
+            let rest = seen[first.len()..].trim_start();
+            let placeholder = values::is_placeholder(rest);
+            if rest.is_empty() {
+                values::is_random(first)
+                    || values::is_uuid(first)
+                    || values::is_secretish(first) && !values::is_identifier(first)
+            } else {
+                !placeholder
+                    && (is_scheme(first) && !(values::is_word(rest) && values::is_status(rest))
+                        || rest.contains('=')
+                        || values::is_random(first))
+            }
+        }
+        Class::Cookie => seen.contains('=') || values::is_random(seen),
+    }
+}
+
+/// Whether a value is `user:password` in base64.
+fn is_pair(value: &str) -> bool {
+    if value.len() < 8
+        || !value
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'='))
+    {
+        return false;
+    }
+    let decoded = crate::encoded::decode_base64(value.as_bytes());
+    decoded.contains(&b':') && decoded.iter().all(|byte| matches!(byte, b' '..=b'~'))
+}

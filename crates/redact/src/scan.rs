@@ -1,0 +1,469 @@
+//! The search in one line. One pass finds where a secret may begin; the rule for what was
+//! found there reads on. Each rule reads what it then replaces, a bounded piece of text, or
+//! a stretch that is remembered as read, so that no line makes the search slow.
+
+mod triggers;
+
+use std::ops::Range;
+
+use self::triggers::{SEARCH, TRIGGERS, Trigger};
+use super::{
+    commands,
+    encoded::{self, Content, View},
+    finds::{self, Finds, MARK},
+    keys::{self, Block},
+    manifest,
+    names::Name,
+    pairs,
+    state::{Next, Pending},
+    tokens::{self, Runs, SHAPES},
+    urls::{self, Urls},
+    values,
+    work::examined,
+};
+
+/// How deep text inside of text is looked at.
+pub(super) const DEPTH_MAX: u8 = 3;
+
+/// The search in one line, and what it remembers on its way.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent facts, and all combinations happen"
+)]
+#[derive(Debug)]
+pub(super) struct Scan<'a> {
+    pub(super) text: &'a str,
+    finds: &'a mut Finds,
+    /// What the next lines have to know.
+    pub(super) next: Next,
+    /// Names before this offset were read.
+    pub(super) names_until: usize,
+    /// Secrets before this offset were found.
+    pub(super) done_until: usize,
+    /// A mark ends here.
+    marks_until: usize,
+    /// Where the line ends without spaces.
+    pub(super) end: usize,
+    jwts_until: usize,
+    urls: Urls,
+    runs: Runs,
+    ends: EndMarkers,
+    has_command: bool,
+    has_token: bool,
+    has_aws_id: bool,
+    has_web_key: bool,
+    is_public: bool,
+}
+
+/// What earlier lines say about a line.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent facts, and all combinations happen"
+)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LineContext {
+    /// An id of an AWS key is near.
+    pub(super) aws: bool,
+    /// An earlier line spoke of a token.
+    pub(super) token: bool,
+    /// A JSON Web Key has begun.
+    pub(super) web_key: bool,
+    /// It is a line of a certificate or another public block.
+    pub(super) public: bool,
+    /// An earlier line has the name of a value.
+    pub(super) pending: Option<(Name, u8)>,
+}
+
+/// Finds the secrets of a line, and what the lines after it have to know.
+pub(super) fn line(text: &str, finds: &mut Finds, context: &LineContext, depth: u8) -> Next {
+    let mut scan = Scan {
+        text,
+        finds,
+        next: Next::default(),
+        names_until: 0,
+        done_until: 0,
+        marks_until: 0,
+        end: text.trim_end().len(),
+        jwts_until: 0,
+        urls: Urls::default(),
+        runs: Runs::default(),
+        ends: EndMarkers::default(),
+        has_command: false,
+        has_token: context.token,
+        has_aws_id: context.aws,
+        has_web_key: context.web_key,
+        is_public: context.public,
+    };
+    examined(text.len());
+    if let Some((name, lines)) = context.pending
+        && !pairs::value_line(&mut scan, name)
+        && lines > 1
+    {
+        let lines = lines - 1;
+        scan.next.pending = Some(Pending::Value { name, lines });
+    }
+    let mut quiet = true;
+    for hit in SEARCH.find_overlapping_iter(text) {
+        quiet = false;
+        scan.trigger(TRIGGERS[hit.pattern().as_usize()], hit.start(), hit.end());
+    }
+    scan.whole_line();
+    // Where nothing was found, text inside of text hides nothing either.
+    quiet &= !scan.base64(depth) && !has_letters(text);
+    let mut next = std::mem::take(&mut scan.next);
+    let is_public = scan.is_public;
+    if depth < DEPTH_MAX
+        && !is_public
+        && !quiet
+        && let Some(view) = View::of(text)
+    {
+        inner(&view, finds, depth, &mut next);
+    }
+    next
+}
+
+/// Looks at decoded text, which may have several lines.
+fn inner(view: &View, finds: &mut Finds, depth: u8, next: &mut Next) {
+    let mut state = super::state::State::default();
+    let mut found = Finds::default();
+    let mut from = 0;
+    for line in view.text.split('\n') {
+        state.line(line, &mut found, depth + 1);
+        for find in found.iter() {
+            let range = from + find.range.start..from + find.range.end;
+            finds.add(view.origin(&range), find.kind);
+        }
+        found.clear();
+        from += line.len() + 1;
+    }
+    // A key that a string of JSON cuts off goes on in the next record.
+    if next.block.is_none() && view.text.contains("PRIVATE KEY") {
+        next.block = state.private_block();
+    }
+}
+
+// === impl Scan ===
+
+impl Scan<'_> {
+    /// Notes a secret; what was read up to its end is not read again.
+    pub(super) fn find(&mut self, range: Range<usize>, kind: &'static str) {
+        self.done_until = self.done_until.max(range.end);
+        self.finds.add(range, kind);
+    }
+
+    /// Notes a secret that stands before what was read.
+    pub(super) fn find_before(&mut self, range: Range<usize>, kind: &'static str) {
+        self.finds.add(range, kind);
+    }
+
+    fn trigger(&mut self, trigger: Trigger, start: usize, end: usize) {
+        let text = self.text;
+        if start < self.marks_until {
+            return;
+        }
+        // What is found inside a secret belongs to it.
+        if start < self.done_until && !matches!(trigger, Trigger::Begin | Trigger::End) {
+            return;
+        }
+        match trigger {
+            Trigger::Mark => {
+                if let Some(length) = finds::mark_length(&text[start..]) {
+                    self.marks_until = start + length;
+                }
+            }
+            Trigger::Nothing => {}
+            Trigger::Name => {
+                let token = text.as_bytes()[start..end].eq_ignore_ascii_case(b"token");
+                self.has_token |= token;
+                self.next.token |= token;
+                pairs::at(self, start);
+            }
+            Trigger::Shape(nth) => {
+                let shape = &SHAPES[nth];
+                if let Some(range) = tokens::shaped(text, start, shape, &mut self.runs) {
+                    self.has_aws_id |= shape.kind == "aws key";
+                    self.next.aws |= shape.kind == "aws key";
+                    // A prefix that is a word stays.
+                    let from = if shape.prefix.contains('/') && shape.kind == "webhook" {
+                        range.start + shape.prefix.len()
+                    } else {
+                        range.start
+                    };
+                    self.find(from..range.end, shape.kind);
+                }
+            }
+            Trigger::Url => {
+                let secret = self.urls.secret(text, end);
+                self.found(secret, "password");
+            }
+            Trigger::At => {
+                let secret = urls::before_at(text, self.done_until, start);
+                self.found(secret, "password");
+            }
+            Trigger::Slash => self.found(urls::after_slash(text, end), "password"),
+            Trigger::Begin => self.begin(start),
+            Trigger::End => self.end(start),
+            Trigger::Jwt => self.jwt(start),
+            Trigger::Scheme => self.scheme(start, end),
+            Trigger::Hash => self.found(tokens::hash(text, start), "password"),
+            Trigger::Telegram => self.found(tokens::telegram(text, start), "token"),
+            Trigger::TelegramAddress => self.found(tokens::telegram_address(text, end), "token"),
+            Trigger::Terraform => self.found(tokens::terraform(text, start), "token"),
+            Trigger::Azure => self.found(tokens::azure(text, start), "azure key"),
+            Trigger::NewRelic => self.found(tokens::new_relic(text, start), "token"),
+            Trigger::Mailchimp => self.found(tokens::mailchimp(text, start), "token"),
+            Trigger::Command => self.has_command = true,
+            Trigger::Identified => self.found(commands::identified(text, end), "password"),
+            Trigger::WebKey => {
+                self.has_web_key = true;
+                self.next.web_key = true;
+            }
+            Trigger::Putty => {
+                let digits = text[end..].trim_start();
+                let digits = &digits[..digits
+                    .bytes()
+                    .take(4)
+                    .take_while(u8::is_ascii_digit)
+                    .count()];
+                if let Some(lines) = digits.parse().ok().filter(|lines| *lines > 0) {
+                    self.next.block = Some(Block::Counted { lines });
+                }
+            }
+            Trigger::Mac => {
+                let gap = text[end..]
+                    .bytes()
+                    .take_while(|byte| *byte == b' ')
+                    .count()
+                    .min(4);
+                let length = tokens::Alphabet::Hex.run(&text.as_bytes()[end + gap..]);
+                self.find(end + gap..end + gap + length, "private key");
+            }
+            Trigger::PassFile => self.found(password_file(text, start), "password"),
+            Trigger::Object => self.next.object = true,
+        }
+    }
+
+    fn found(&mut self, secret: Option<Range<usize>>, kind: &'static str) {
+        if let Some(range) = secret {
+            self.find(range, kind);
+        }
+    }
+
+    /// A block that begins in this line.
+    fn begin(&mut self, start: usize) {
+        let Some(marker) = keys::marker(self.text, start) else {
+            return;
+        };
+        let end = self.ends.after(self.text, marker.range.end);
+        if !marker.private {
+            self.is_public = true;
+            if end.is_none() {
+                self.next.block = Some(Block::Public);
+            }
+            return;
+        }
+        match end {
+            Some(end) => {
+                let close = keys::marker(self.text, end).map_or(end + 8, |marker| marker.range.end);
+                self.find(
+                    marker.range.start..close.min(self.text.len()),
+                    "private key",
+                );
+            }
+            None => {
+                let end = keys::material_end(self.text, marker.range.end);
+                self.find(marker.range.start..end, "private key");
+                self.next.block = Some(Block::Private { strangers: 0 });
+            }
+        }
+    }
+
+    /// A block that ends in this line and began in none that is known.
+    fn end(&mut self, start: usize) {
+        let Some(marker) = keys::marker(self.text, start) else {
+            return;
+        };
+        if start < self.done_until || !marker.private {
+            return;
+        }
+        let from = keys::material_start(self.text, self.done_until, start);
+        self.next.block = None;
+        self.find(from..marker.range.end, "private key");
+    }
+
+    fn jwt(&mut self, start: usize) {
+        let text = self.text;
+        if start < self.jwts_until || !text[start..].starts_with("eyJ") {
+            return;
+        }
+        let before = start.checked_sub(1).map(|at| text.as_bytes()[at]);
+        if before.is_some_and(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+            return;
+        }
+        let (end, read) = tokens::jwt(text, start);
+        self.jwts_until = read;
+        self.found(end.map(|end| start..end), "jwt");
+    }
+
+    /// A token after `Bearer ` or `Basic `.
+    fn scheme(&mut self, start: usize, end: usize) {
+        let text = self.text;
+        if start > 0 && text.as_bytes()[start - 1].is_ascii_alphanumeric() {
+            return;
+        }
+        let gap = text[end..]
+            .bytes()
+            .take(4)
+            .take_while(|byte| *byte == b' ')
+            .count();
+        let at = end + gap;
+        let inside = |byte: &u8| {
+            byte.is_ascii_alphanumeric()
+                || matches!(byte, b'.' | b'_' | b'~' | b'+' | b'/' | b'-' | b'=' | b':')
+        };
+        let length = text[at..].bytes().take_while(|byte| inside(byte)).count();
+        examined(length);
+        let token = text[at..at + length].trim_end_matches(['.', ':']);
+        self.jwts_until = self.jwts_until.max(at);
+        if token.len() < 8 {
+            return;
+        }
+        let seen = &token[..token.len().min(values::SEEN_MAX)];
+        let digit = seen.bytes().any(|byte| byte.is_ascii_digit());
+        let capital = seen.bytes().skip(1).any(|byte| byte.is_ascii_uppercase())
+            && seen.bytes().any(|byte| byte.is_ascii_lowercase());
+        let opaque = digit || token.ends_with('=') || capital || token.len() >= 32;
+        if opaque
+            && !values::is_location(seen)
+            && !values::is_measure(seen)
+            && !values::is_kubernetes_name(seen)
+        {
+            self.find(at..at + token.len(), "token");
+        }
+    }
+
+    /// What needs the whole line, once.
+    fn whole_line(&mut self) {
+        let text = self.text;
+        let finds = &mut *self.finds;
+        if self.has_command {
+            commands::arguments(text, |range| finds.add(range, "password"));
+        }
+        if self.has_token {
+            tokens::bootstrap_tokens(text, |range| finds.add(range, "token"));
+        }
+        if self.has_aws_id {
+            tokens::aws_secrets(text, |range| finds.add(range, "aws key"));
+        }
+        if self.has_web_key {
+            commands::web_key(text, |range| finds.add(range, "private key"));
+        }
+        if self.next.secret_kind {
+            manifest::in_line(text, finds);
+        }
+    }
+
+    /// Text and keys in base64.
+    fn base64(&mut self, depth: u8) -> bool {
+        if self.is_public || depth >= DEPTH_MAX {
+            return false;
+        }
+        let text = self.text;
+        let finds = &mut *self.finds;
+        let mut any = false;
+        encoded::runs(text, |range| {
+            // Shorter ones are paths and names more often than a part of wrapped text.
+            any |= range.len() >= 40;
+            if let Some(range) = tokens::discord(text, &range) {
+                finds.add(range, "token");
+                return;
+            }
+            let kind = match encoded::content(&text[range.clone()]) {
+                Some(Content::PrivateKey) => "private key",
+                Some(Content::Text(inner)) if has_secret(&inner, depth + 1) => "secret",
+                _ => return,
+            };
+            finds.add(range, kind);
+        });
+        any
+    }
+}
+
+/// Whether a text has letters as escapes: `\u0070assword`.
+fn has_letters(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let escape = |at: usize| {
+        matches!(
+            &bytes[at..],
+            [b'\\', b'u', b'0', b'0', b'4'..=b'7', ..]
+                | [b'\\', b'x', b'4'..=b'7', ..]
+                | [b'%', b'4'..=b'7', ..]
+        )
+    };
+    memchr::memchr2_iter(b'\\', b'%', bytes).any(escape)
+}
+
+/// Whether a decoded text has a secret.
+pub(super) fn has_secret(text: &str, depth: u8) -> bool {
+    let mut state = super::state::State::default();
+    let mut found = Finds::default();
+    for line in text.split('\n') {
+        state.line(line, &mut found, depth);
+    }
+    !found.is_empty() || text.contains(MARK)
+}
+
+/// The last of five fields, as in `.pgpass`: `host:5432:database:user:password`.
+fn password_file(text: &str, at: usize) -> Option<Range<usize>> {
+    let near = text.floor_char_boundary(at.saturating_sub(80));
+    let outside = |one: char| one.is_ascii_whitespace() || matches!(one, '"' | '\'' | '`');
+    let start = text[near..at]
+        .rfind(outside)
+        .map_or(near, |space| near + space + 1);
+    let until = text.floor_char_boundary((at + 160).min(text.len()));
+    let end = text[at..until]
+        .find(outside)
+        .map_or(until, |space| at + space);
+    examined(end - start);
+    let mut fields = text[start..end].splitn(5, ':');
+    let whole = fields
+        .by_ref()
+        .take(4)
+        .all(|field| !field.is_empty() && !field.contains('/'));
+    let password = fields.next().filter(|password| password.len() > 2)?;
+    let port = text[start..end]
+        .split(':')
+        .nth(1)
+        .is_some_and(|port| port == "*" || port.bytes().all(|byte| byte.is_ascii_digit()));
+    (whole && port && !values::is_placeholder(password) && !values::is_status(password))
+        .then(|| end - password.len()..end)
+}
+
+/// Finds end markers of keys, and searches each stretch of text only once.
+#[derive(Debug, Default)]
+enum EndMarkers {
+    #[default]
+    NotSearched,
+    /// The first marker after the last requested offset.
+    At(usize),
+    NoMore,
+}
+
+// === impl EndMarkers ===
+
+impl EndMarkers {
+    /// The first marker from an offset on. The offsets have to grow from call to call.
+    fn after(&mut self, text: &str, from: usize) -> Option<usize> {
+        match *self {
+            Self::NoMore => return None,
+            Self::At(at) if at >= from => return Some(at),
+            Self::At(_) | Self::NotSearched => {}
+        }
+        let five = memchr::memmem::find(&text.as_bytes()[from..], b"-----END");
+        let four = || memchr::memmem::find(&text.as_bytes()[from..], b"---- END");
+        let found = five.or_else(four).map(|at| from + at);
+        examined(found.unwrap_or(text.len()) - from);
+        *self = found.map_or(Self::NoMore, Self::At);
+        found
+    }
+}
