@@ -1,5 +1,7 @@
 //! What kinds and objects are called: in paths, in `apiVersion`, in RBAC rules.
 
+use crate::BuiltinKind;
+
 /// `v1`, or `apps/v1`: how `apiVersion` is written. The core group is empty.
 pub fn group_version(group: &str, version: &str) -> String {
     if group.is_empty() {
@@ -39,6 +41,45 @@ pub fn collection_path(
     }
 }
 
+/// The plural of a short name, as kubectl resolves those of built-in kinds; another word is
+/// returned as it is. It is in lower case.
+pub fn full_name(word: &str) -> &str {
+    // Built-in kinds that are not in the table of kinds.
+    const OTHERS: [(&str, &str); 11] = [
+        ("crd", "customresourcedefinitions"),
+        ("crds", "customresourcedefinitions"),
+        ("cs", "componentstatuses"),
+        ("csr", "certificatesigningrequests"),
+        ("limits", "limitranges"),
+        ("netpol", "networkpolicies"),
+        ("pc", "priorityclasses"),
+        ("quota", "resourcequotas"),
+        ("rc", "replicationcontrollers"),
+        ("sc", "storageclasses"),
+        ("vac", "volumeattributesclasses"),
+    ];
+    let builtin = BuiltinKind::of_word(word).map(|kind| kind.plural);
+    let other = OTHERS.iter().find(|(short, _)| *short == word);
+    builtin.or(other.map(|(_, plural)| *plural)).unwrap_or(word)
+}
+
+/// The group in `v1.apps`, as kubectl accepts it after the name of a resource.
+pub fn without_version(group: &str) -> &str {
+    let is_version = |text: &str| {
+        let rest = text.strip_prefix('v').unwrap_or_default();
+        let number =
+            |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let parts = rest.split_once("alpha").or_else(|| rest.split_once("beta"));
+        parts.map_or(number(rest), |(major, minor)| {
+            number(major) && number(minor)
+        })
+    };
+    match group.split_once('.') {
+        Some((version, group)) if is_version(version) => group,
+        _ => group,
+    }
+}
+
 /// Whether `plural` is the regular plural of `singular`: `pods`, `ingresses`, `policies`.
 /// Both are in lower case.
 pub fn is_plural_of(plural: &str, singular: &str) -> bool {
@@ -68,6 +109,21 @@ fn is_dns_part(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn kubectl_spellings_are_resolved() {
+        for (word, plural) in [("po", "pods"), ("deploy", "deployments"), ("pod", "pods")] {
+            assert_eq!(full_name(word), plural);
+        }
+        assert_eq!(full_name("netpol"), "networkpolicies");
+        assert_eq!(full_name("certificate"), "certificate");
+        for group in ["apps", "v1.apps", "v1beta1.apps", "v2alpha10.apps"] {
+            assert_eq!(without_version(group), "apps");
+        }
+        assert_eq!(without_version("vault.io"), "vault.io");
+        assert_eq!(without_version("v1"), "v1");
+        assert_eq!(without_version("x.v1.io"), "x.v1.io");
+    }
 
     #[test]
     fn the_core_group_is_left_out() {

@@ -14,11 +14,13 @@ use kube::{Api, api::LogParams};
 use tokio::time::Instant;
 
 use super::{
+    allowed::ReadScope,
     client::Cluster,
     contexts::Contexts,
     error::{ClusterError, ErrorKind, Operation},
     logs::{container_names, read},
     name::Name,
+    termination::hide_log_tails_of,
 };
 use kubecrier_core::faults::{
     CaptureError, Condition, ContainerContext, ContainerFacts, Detector, EvidenceProvider,
@@ -124,10 +126,13 @@ impl PodReader {
         }
         let (api, name) = self.api(&fault.key.namespace, &fault.key.pod)?;
         let operation = self.operation("get", "pods", &key);
-        let pod = self
+        let mut pod = self
             .cluster
             .request(&operation, api.get(name.as_str()))
             .await?;
+        if self.cluster.scope().hides_logs {
+            hide_log_tails_of(&mut pod);
+        }
         let owners = self.owners(&fault.key.namespace, &pod).await;
         let facts = Arc::new(facts(pod, owners, self.cluster.redactor()));
         self.cache.pods.insert(key, Arc::clone(&facts));
@@ -135,6 +140,9 @@ impl PodReader {
     }
 
     async fn read_log(&self, request: &LogRequest) -> Result<LogSample, CaptureError> {
+        if self.cluster.scope().hides_logs {
+            return Err(CaptureError::SwitchedOff);
+        }
         let (sample, cut) = self.read(request, TAIL_LINES).await?;
         if !cut {
             return Ok(sample);
@@ -188,7 +196,8 @@ impl PodReader {
     /// The owner of the pod and the owner of that. The nearest is known from the pod, also
     /// without the right to read owners.
     async fn owners(&self, namespace: &str, pod: &Pod) -> Vec<PodOwner> {
-        let Some(nearest) = controller(pod.metadata.owner_references.as_deref()) else {
+        let scope = self.cluster.scope();
+        let Some(nearest) = controller(pod.metadata.owner_references.as_deref(), scope) else {
             return Vec::new();
         };
         if nearest.kind != "ReplicaSet" {
@@ -209,7 +218,7 @@ impl PodReader {
                 let Ok(set) = answer.await else {
                     return vec![nearest];
                 };
-                let above = controller(set.metadata.owner_references.as_deref());
+                let above = controller(set.metadata.owner_references.as_deref(), scope);
                 self.cache.owners.insert(key, above.clone());
                 above
             }
@@ -302,13 +311,16 @@ impl From<ClusterError> for CaptureError {
     }
 }
 
-/// The controller of an object, else its first owner.
-pub(super) fn controller(owners: Option<&[OwnerReference]>) -> Option<PodOwner> {
+/// The controller of an object, else its first owner; none if it is of a denied kind.
+pub(super) fn controller(owners: Option<&[OwnerReference]>, scope: &ReadScope) -> Option<PodOwner> {
     let owners = owners?;
     let owner = owners
         .iter()
         .find(|owner| owner.controller == Some(true))
         .or(owners.first())?;
+    if scope.denied.denies_object(&owner.api_version, &owner.kind) {
+        return None;
+    }
     Some(PodOwner {
         kind: owner.kind.clone(),
         name: owner.name.clone(),

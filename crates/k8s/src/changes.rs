@@ -161,7 +161,14 @@ impl Cluster {
             ("events", self.scale_events(query, REASONS[1]).boxed()),
         ];
         let (names, scans): (Vec<_>, Vec<_>) = scans.into_iter().unzip();
-        let scans = future::join_all(scans).await;
+        let mut scans = future::join_all(scans).await;
+        // A ReplicaSet tells of its Deployment, which may be of a denied kind.
+        for scan in scans.iter_mut().flatten() {
+            let kind = |row: &ChangeRow| row.object.split('/').next().map(str::to_owned);
+            let denied = &self.scope().denied;
+            scan.rows
+                .retain(|row| !denied.denies_object("", &kind(row).unwrap_or_default()));
+        }
         merge(&names, scans, query.limit)
     }
 

@@ -6,10 +6,10 @@ use kube::{Client, api::ListParams};
 use kubecrier_k8s_api::{BuiltinKind, names::is_plural_of};
 
 use super::{
+    allowed::{ObjectRef, ReadScope},
     error::{ClusterError, Operation},
     kinds::DiscoveryCache,
     name::Name,
-    read_only::DeniedKinds,
 };
 use kubecrier_redact::Redactor;
 
@@ -25,7 +25,7 @@ pub struct Cluster {
     namespace: Arc<str>,
     timeout: Duration,
     redactor: Redactor,
-    denied: DeniedKinds,
+    scope: ReadScope,
     discovery: Arc<DiscoveryCache>,
 }
 
@@ -65,19 +65,28 @@ impl Cluster {
             namespace: namespace.into(),
             timeout,
             redactor: Redactor::default(),
-            denied: DeniedKinds::default(),
+            scope: ReadScope::default(),
             discovery: Arc::default(),
         }
     }
 
-    /// The same cluster with these kinds denied.
-    pub(super) fn with_denied_kinds(mut self, denied: DeniedKinds) -> Self {
-        self.denied = denied;
+    /// The same cluster, of which only this may be read.
+    pub(super) fn with_scope(mut self, scope: ReadScope) -> Self {
+        if let Some(namespace) = scope.default_namespace(&self.namespace) {
+            self.namespace = namespace.into();
+        }
+        self.scope = scope;
         self
     }
 
-    pub(super) fn denied(&self) -> &DeniedKinds {
-        &self.denied
+    /// What may be read of the cluster.
+    pub(super) fn scope(&self) -> &ReadScope {
+        &self.scope
+    }
+
+    /// Whether an object that another one names must not be shown.
+    pub(super) fn hides(&self, object: ObjectRef<'_>) -> bool {
+        self.scope.hides(object)
     }
 
     /// The cache of discovery.

@@ -14,11 +14,11 @@ use kube::{
 use tokio::runtime::Handle;
 
 use super::{
+    allowed::ReadScope,
     client::Cluster,
     error::{ClusterError, ErrorKind},
     kubeconfig::{Source, redacted_message},
-    proxy,
-    read_only::{self, DeniedKinds},
+    proxy, read_only,
 };
 
 /// Added to the timeouts of the client library: the deadline of a request ends first, and its
@@ -37,12 +37,12 @@ pub(super) fn start(
     source: Arc<Source>,
     context: &str,
     timeout: Duration,
-    denied: DeniedKinds,
+    scope: ReadScope,
 ) -> ClusterFuture {
     let name = context.to_owned();
     // kube runs credential plugins synchronously and blocks the thread.
     let work = tokio::task::spawn_blocking(move || {
-        Handle::current().block_on(connect(&source, &name, timeout, denied))
+        Handle::current().block_on(connect(&source, &name, timeout, scope))
     });
     let name = context.to_owned();
     async move {
@@ -70,13 +70,13 @@ async fn connect(
     source: &Source,
     name: &str,
     timeout: Duration,
-    denied: DeniedKinds,
+    scope: ReadScope,
 ) -> Result<Cluster, ClusterError> {
     let mut config = match source {
         Source::InCluster => {
             kube::Config::incluster().map_err(|error| failed(name, error.to_string()))?
         }
-        Source::Demo(demo) => return Ok(demo.connect(timeout, denied)),
+        Source::Demo(demo) => return Ok(demo.connect(timeout, scope)),
         Source::File(file) => {
             let options = KubeConfigOptions {
                 context: Some(name.to_owned()),
@@ -99,8 +99,8 @@ async fn connect(
     let server = config.cluster_url.to_string();
     let client =
         ClientBuilder::try_from(config).map_err(|error| failed(name, client_error(&error)))?;
-    let client = client.with_layer(&read_only::layer(denied.clone())).build();
-    Ok(Cluster::new(name, client, server, namespace, timeout).with_denied_kinds(denied))
+    let client = client.with_layer(&read_only::layer(scope.clone())).build();
+    Ok(Cluster::new(name, client, server, namespace, timeout).with_scope(scope))
 }
 
 fn no_proxy() -> String {

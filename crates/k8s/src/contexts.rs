@@ -11,13 +11,15 @@ use serde::Serialize;
 use tokio::{sync::watch, time::interval};
 
 use super::{
+    allowed::{Allowed, ReadScope},
     client::Cluster,
     connect::{self, ClusterFuture},
     demo::Demo,
-    error::{ClusterError, ErrorKind},
+    error::{ClusterError, ErrorKind, Operation},
     kubeconfig::{
         ContentHash, FileStamps, IN_CLUSTER, KubeconfigPaths, Source, content_hash, file_stamps,
     },
+    name::Name,
     read_only::DeniedKinds,
 };
 use kubecrier_redact::Redactor;
@@ -42,6 +44,8 @@ pub struct Config {
     pub demo: Option<Demo>,
     /// Kinds that must not be read.
     pub denied: DeniedKinds,
+    /// Contexts and namespaces that may be read.
+    pub allowed: Allowed,
 }
 
 /// The error of a request to a cluster.
@@ -137,23 +141,33 @@ impl Contexts {
         there.then(|| std::env::join_paths(&kubeconfig.paths).ok())?
     }
 
-    /// Every context, in the order of the file.
+    /// Every context that callers may use, in the order of the file.
     pub fn list(&self) -> Result<Vec<ContextInfo>, ClusterError> {
         let source = self.source()?;
-        let default = self.default_name(&source);
-        if let Source::Demo(_) = &*source {
-            return Ok(vec![Demo::info()]);
+        let (default, scope) = (self.default_name(&source), self.scope());
+        let mut contexts = Self::describe(&source, default.as_deref());
+        contexts.retain(|one| self.config.allowed.contexts.allows(&one.name));
+        for one in &mut contexts {
+            let namespace = scope.default_namespace(&one.namespace);
+            one.namespace = namespace.unwrap_or_default().to_owned();
         }
-        let Source::File(file) = &*source else {
+        Ok(contexts)
+    }
+
+    fn describe(source: &Source, default: Option<&str>) -> Vec<ContextInfo> {
+        if let Source::Demo(_) = source {
+            return vec![Demo::info()];
+        }
+        let Source::File(file) = source else {
             let here = kube::Config::incluster().ok();
-            return Ok(vec![ContextInfo {
+            return vec![ContextInfo {
                 name: IN_CLUSTER.to_owned(),
                 server: here
                     .as_ref()
                     .map_or_else(String::new, |one| one.cluster_url.to_string()),
                 namespace: here.map_or_else(String::new, |one| one.default_namespace),
                 default: true,
-            }]);
+            }];
         };
         let server = |cluster: &str| {
             let named = file.clusters.iter().find(|named| named.name == cluster)?;
@@ -167,9 +181,9 @@ impl Contexts {
             namespace: (named.context.as_ref())
                 .and_then(|context| context.namespace.clone())
                 .unwrap_or_else(|| "default".to_owned()),
-            default: default.as_deref() == Some(named.name.as_str()),
+            default: default == Some(named.name.as_str()),
         };
-        Ok(file.contexts.iter().map(info).collect())
+        file.contexts.iter().map(info).collect()
     }
 
     /// The cluster behind a context, or behind the default one. Sends no request;
@@ -216,6 +230,29 @@ impl Contexts {
         self.choose(&source, name)
     }
 
+    /// Refuses a namespace that the operator does not allow, before anything is asked for.
+    pub fn check_namespace(&self, context: &str, namespace: &Name) -> Result<(), ClusterError> {
+        let operation = Operation {
+            verb: "read",
+            resource: "objects",
+            name: None,
+            namespace: Some(namespace.as_str()),
+            context,
+        };
+        let checked = self.scope().check_namespace(namespace.as_str());
+        checked.map_err(|refused| ClusterError::refused(&operation, &refused))
+    }
+
+    /// Whether a server is confined to some namespaces.
+    pub fn is_confined(&self) -> bool {
+        self.config.allowed.namespaces.is_restricted()
+    }
+
+    /// Kinds that must not be read.
+    pub fn denied_kinds(&self) -> &DeniedKinds {
+        &self.config.denied
+    }
+
     /// What must not leave.
     pub(super) fn redactor(&self) -> &Redactor {
         &self.config.redactor
@@ -247,18 +284,35 @@ impl Contexts {
         if let Some(known) = state.clients.get(name).filter(|setup| !expired(setup)) {
             return known.clone();
         }
-        let Config {
-            request_timeout,
-            denied,
-            ..
-        } = &self.config;
-        let setup = connect::start(Arc::clone(source), name, *request_timeout, denied.clone());
+        let timeout = self.config.request_timeout;
+        let setup = connect::start(Arc::clone(source), name, timeout, self.scope());
         state.clients.insert(name.to_owned(), setup.clone());
         setup
     }
 
+    /// What may be read of each cluster.
+    fn scope(&self) -> ReadScope {
+        ReadScope {
+            denied: self.config.denied.clone(),
+            namespaces: self.config.allowed.namespaces.clone(),
+            hides_logs: self.config.allowed.hides_logs,
+        }
+    }
+
+    /// The contexts that exist for callers.
+    fn names<'a>(&self, source: &'a Source) -> Vec<&'a str> {
+        let mut names = source.names();
+        names.retain(|name| self.config.allowed.contexts.allows(name));
+        names
+    }
+
     fn choose(&self, source: &Source, name: Option<&str>) -> Result<String, ClusterError> {
-        let known = source.names();
+        let known = self.names(source);
+        let shown = if self.config.allowed.hides_contexts {
+            "(not shown: the list of contexts is switched off)".to_owned()
+        } else {
+            or_none(&known)
+        };
         let Some(name) = name
             .map(str::to_owned)
             .or_else(|| self.default_name(source))
@@ -268,9 +322,8 @@ impl Contexts {
                 "cannot choose a cluster",
                 "the kubeconfig has no current context",
                 Some(format!(
-                    "pass `context` with one of: {}; or start with --context, or run `kubectl \
+                    "pass `context` with one of: {shown}; or start with --context, or run `kubectl \
                      config use-context NAME`",
-                    or_none(&known)
                 )),
             ));
         };
@@ -281,7 +334,7 @@ impl Contexts {
             ErrorKind::Context,
             format!("cannot use context `{name}`"),
             "the kubeconfig has no context of that name",
-            Some(format!("contexts are: {}", or_none(&known))),
+            Some(format!("contexts are: {shown}")),
         ))
     }
 
@@ -289,12 +342,14 @@ impl Contexts {
         if let Some(name) = &self.config.context {
             return Some(name.clone());
         }
+        let allowed = &self.config.allowed.contexts;
         let current = match source {
             Source::InCluster | Source::Demo(_) => None,
-            Source::File(file) => file.current_context.clone().filter(|name| !name.is_empty()),
+            Source::File(file) => (file.current_context.clone())
+                .filter(|name| !name.is_empty() && allowed.allows(name)),
         };
         // Where there is no choice, none has to be made.
-        current.or_else(|| match source.names().as_slice() {
+        current.or_else(|| match self.names(source).as_slice() {
             [only] => Some((*only).to_owned()),
             _ => None,
         })
@@ -365,6 +420,7 @@ impl Contexts {
             redactor: Redactor::default(),
             demo: Some(Demo::new(cluster)),
             denied: DeniedKinds::default(),
+            allowed: Allowed::default(),
         }))
     }
 }
@@ -386,79 +442,4 @@ fn or_none(names: &[&str]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::{fs, time::SystemTime};
-
-    use super::*;
-
-    /// Watches are opened anew for each change, so what is none must not count.
-    #[test]
-    fn a_kubeconfig_counts_as_changed_when_something_else_is_in_it() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("config");
-        let mut turn = 0;
-        let mut write = |context: &str| {
-            let text = format!("contexts: [{{name: {context}, context: {{cluster: c}}}}]");
-            fs::write(&path, text).unwrap();
-            turn += 1;
-            let time = SystemTime::UNIX_EPOCH + Duration::from_secs(turn);
-            let times = fs::FileTimes::new().set_modified(time);
-            let file = fs::File::options().write(true).open(&path).unwrap();
-            file.set_times(times).unwrap();
-        };
-        write("one");
-        let contexts = Contexts::new(Config {
-            kubeconfig: Some(path.clone()),
-            context: None,
-            request_timeout: Duration::from_secs(1),
-            redactor: Redactor::default(),
-            demo: None,
-            denied: DeniedKinds::default(),
-        });
-        let now = |name: &str| {
-            assert_eq!(contexts.list().unwrap()[0].name, name);
-            contexts.generation()
-        };
-        assert_eq!(now("one"), 0);
-        write("one");
-        assert_eq!(now("one"), 0);
-        write("two");
-        assert_eq!(now("two"), 1);
-        write("two");
-        write("two");
-        assert_eq!((now("two"), now("two")), (1, 1));
-        fs::remove_file(&path).unwrap();
-        assert!(contexts.list().is_err());
-        assert_eq!(contexts.generation(), 2);
-        write("two");
-        assert_eq!(now("two"), 3, "it can be read again");
-    }
-
-    /// Nothing asks for a context here: the poll alone has to notice.
-    #[tokio::test(start_paused = true)]
-    async fn a_changed_kubeconfig_is_noticed_without_a_request() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("config");
-        let contexts = Contexts::new(Config {
-            kubeconfig: Some(path.clone()),
-            context: None,
-            request_timeout: Duration::from_secs(1),
-            redactor: Redactor::default(),
-            demo: None,
-            denied: DeniedKinds::default(),
-        });
-        assert!(contexts.list().is_err(), "there is no file yet");
-        let noticed = async {
-            fs::write(&path, "contexts: [{name: one, context: {cluster: c}}]").unwrap();
-            contexts.changed_since(0).await;
-            fs::write(&path, "contexts: [{name: another, context: {cluster: c}}]").unwrap();
-            contexts.changed_since(1).await;
-        };
-        tokio::select! {
-            _never = contexts.watch_kubeconfig() => {}
-            () = noticed => {}
-        }
-        assert_eq!(contexts.list().unwrap()[0].name, "another");
-        assert_eq!(contexts.generation(), 2, "the list found no further change");
-    }
-}
+mod tests;

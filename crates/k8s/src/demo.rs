@@ -6,11 +6,7 @@ use std::{fmt, time::Duration};
 use demo_cluster::DemoCluster;
 use kube::client::ClientBuilder;
 
-use super::{
-    client::Cluster,
-    contexts::ContextInfo,
-    read_only::{self, DeniedKinds},
-};
+use super::{allowed::ReadScope, client::Cluster, contexts::ContextInfo, read_only};
 
 /// The name of the one context.
 pub(super) const CONTEXT: &str = "demo";
@@ -43,9 +39,9 @@ impl Demo {
         }
     }
 
-    pub(super) fn connect(&self, timeout: Duration, denied: DeniedKinds) -> Cluster {
+    pub(super) fn connect(&self, timeout: Duration, scope: ReadScope) -> Cluster {
         let client = ClientBuilder::new(self.cluster.service(), NAMESPACE);
-        let client = client.with_layer(&read_only::layer(denied.clone())).build();
+        let client = client.with_layer(&read_only::layer(scope.clone())).build();
         let cluster = Cluster::new(
             CONTEXT,
             client,
@@ -53,7 +49,7 @@ impl Demo {
             NAMESPACE.to_owned(),
             timeout,
         );
-        cluster.with_denied_kinds(denied)
+        cluster.with_scope(scope)
     }
 }
 

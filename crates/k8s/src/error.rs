@@ -156,7 +156,12 @@ impl ClusterError {
     pub(super) fn refused(operation: &Operation<'_>, refused: &RefusedRequest) -> Self {
         let hint = match refused {
             RefusedRequest::NotReadOnly(_) => None,
-            RefusedRequest::Denied(_) => Some("whoever runs this server decides what it may read"),
+            RefusedRequest::Denied(_) | RefusedRequest::Namespace(_) | RefusedRequest::Logs => {
+                Some("whoever runs this server decides what it may read")
+            }
+            RefusedRequest::ClusterWide(_) => Some(
+                "name a namespace that is allowed; whoever runs this server decides what it may read",
+            ),
             RefusedRequest::Secret => Some(
                 "resources_list shows names, types and how many keys there are; values are read \
                  with kubectl",

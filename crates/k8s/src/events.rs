@@ -20,7 +20,9 @@ use serde::{Serialize, Serializer};
 
 pub(super) use self::wire::WireEvent;
 use super::{
+    allowed::{ObjectRef, ReadScope},
     client::{Cluster, ObjectName, list_params},
+    each_namespace::Answers,
     error::{ClusterError, Operation},
     list::{PAGE_SIZE, Page, Remaining, page_params},
     name::Name,
@@ -68,14 +70,39 @@ impl Cluster {
         &self,
         query: &EventQuery,
     ) -> Result<(Page<EventRow>, Option<u64>), ClusterError> {
+        let ask = async |namespace| self.events_in(namespace, query).await;
+        let Answers { mut all, caveat } =
+            self.each_namespace(query.namespace.as_ref(), ask).await?;
+        if all.len() == 1 && caveat.is_none() {
+            return Ok(all.remove(0));
+        }
+        // The oldest: a list that continues after it misses nothing.
+        let version = (all.iter().map(|(_, version)| *version)).min().flatten();
+        let pages = Answers {
+            all: all.into_iter().map(|(page, _)| page).collect(),
+            caveat,
+        };
+        let mut page = pages.into_page(usize::MAX);
+        page.items
+            .sort_by_key(|EventRow(event)| Reverse(event.timestamp));
+        page.more = page.more.plus(page.items.len().saturating_sub(query.limit));
+        page.items.truncate(query.limit);
+        Ok((page, version))
+    }
+
+    async fn events_in(
+        &self,
+        namespace: Option<Name>,
+        query: &EventQuery,
+    ) -> Result<(Page<EventRow>, Option<u64>), ClusterError> {
         let operation = Operation {
             verb: "list",
             resource: "events",
             name: None,
-            namespace: query.namespace.as_ref().map(Name::as_str),
+            namespace: namespace.as_ref().map(Name::as_str),
             context: self.context(),
         };
-        let api: Api<WireEvent> = match &query.namespace {
+        let api: Api<WireEvent> = match &namespace {
             Some(namespace) => Api::namespaced(self.client(), namespace.as_str()),
             None => Api::all(self.client()),
         };
@@ -103,6 +130,7 @@ impl Cluster {
                 if query.is_after(&event)
                     && oldest.is_none_or(|oldest| last_seen >= oldest)
                     && query.matches(&event)
+                    && !event.is_hidden(self.scope())
                 {
                     newest.offer(last_seen, event);
                 }
@@ -176,6 +204,22 @@ impl EventQuery {
 /// A field of an event that may be missing.
 fn text(field: Option<&String>) -> &str {
     field.map_or("", String::as_str)
+}
+
+// === impl WireEvent ===
+
+impl WireEvent {
+    /// Whether it is about an object that must not be shown.
+    pub(super) fn is_hidden(&self, scope: &ReadScope) -> bool {
+        let about = &self.involved_object;
+        scope.hides_some()
+            && scope.hides(ObjectRef {
+                api_version: text(about.api_version.as_ref()),
+                kind: text(about.kind.as_ref()),
+                namespace: text(about.namespace.as_ref()),
+                name: text(about.name.as_ref()),
+            })
+    }
 }
 
 // === impl EventRow ===

@@ -4,6 +4,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use kube::Api;
+use kubecrier_k8s_api::kinds::POD;
 
 use super::{
     client::{Cluster, list_params},
@@ -11,6 +12,7 @@ use super::{
     events::{self, SCAN_MAX, WireEvent},
     list::{PAGE_SIZE, page_params},
     name::Name,
+    read_only::RefusedRequest,
 };
 use kubecrier_core::{Event, faults::Fault};
 
@@ -43,6 +45,32 @@ impl Cluster {
         namespace: Option<&Name>,
         since: Duration,
     ) -> Result<OpenFaults, ClusterError> {
+        if self.scope().denied.denies_resource(POD.group, POD.plural) {
+            let refused = RefusedRequest::Denied("Pod".to_owned());
+            return Err(self.refusal("read", namespace.map(Name::as_str), &refused));
+        }
+        let ask = async |namespace: Option<Name>| self.faults_in(namespace.as_ref(), since).await;
+        let answers = self.each_namespace(namespace, ask).await?;
+        let mut open = OpenFaults {
+            faults: Vec::new(),
+            cut: answers.caveat.is_some(),
+        };
+        for one in answers.all {
+            open.faults.extend(one.faults);
+            open.cut |= one.cut;
+        }
+        open.faults.sort_by(|a, b| {
+            let newest = b.event.timestamp.cmp(&a.event.timestamp);
+            newest.then_with(|| a.fault_id.cmp(&b.fault_id))
+        });
+        Ok(open)
+    }
+
+    async fn faults_in(
+        &self,
+        namespace: Option<&Name>,
+        since: Duration,
+    ) -> Result<OpenFaults, ClusterError> {
         let operation = Operation {
             verb: "list",
             resource: "events",
@@ -64,6 +92,7 @@ impl Cluster {
             let list = self.request(&operation, api.list(&params)).await?;
             scanned += list.items.len();
             let events = list.items.into_iter();
+            let events = events.filter(|event| !event.is_hidden(self.scope()));
             for event in events.map(|event| events::to_event(event, self.redactor())) {
                 if event.timestamp >= oldest {
                     add(&mut faults_by_id, self.context(), event);
@@ -78,11 +107,7 @@ impl Cluster {
                 next => continue_token = next,
             }
         }
-        let mut faults: Vec<_> = faults_by_id.into_values().collect();
-        faults.sort_by(|a, b| {
-            let newest = b.event.timestamp.cmp(&a.event.timestamp);
-            newest.then_with(|| a.fault_id.cmp(&b.fault_id))
-        });
+        let faults = faults_by_id.into_values().collect();
         Ok(OpenFaults { faults, cut })
     }
 }

@@ -179,6 +179,33 @@ impl Graphs {
         Ok(view)
     }
 
+    /// Whether there can be such a graph. Sends no request.
+    pub fn check(
+        &self,
+        context: Option<&str>,
+        namespace: Option<&Name>,
+    ) -> Result<(), ClusterError> {
+        self.scope(context, namespace).map(drop)
+    }
+
+    fn scope(
+        &self,
+        context: Option<&str>,
+        namespace: Option<&Name>,
+    ) -> Result<Scope, ClusterError> {
+        let contexts = &self.shared.deps.contexts;
+        let scope = Scope {
+            context: contexts.resolve(context)?,
+            namespace: namespace.map(|name| name.as_str().to_owned()),
+        };
+        match namespace {
+            Some(name) => contexts.check_namespace(&scope.context, name)?,
+            None if contexts.is_confined() => return Err(confined(&scope)),
+            None => {}
+        }
+        Ok(scope)
+    }
+
     /// The number of graphs.
     pub fn len(&self) -> usize {
         self.shared.tasks.lock().len()
@@ -187,17 +214,6 @@ impl Graphs {
     /// Whether there is no graph.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    fn scope(
-        &self,
-        context: Option<&str>,
-        namespace: Option<&Name>,
-    ) -> Result<Scope, ClusterError> {
-        Ok(Scope {
-            context: self.shared.deps.contexts.resolve(context)?,
-            namespace: namespace.map(|name| name.as_str().to_owned()),
-        })
     }
 
     async fn ready_view(
@@ -253,6 +269,13 @@ impl fmt::Debug for Graphs {
 
 fn limit(scope: &Scope, reached: &LimitReached) -> ClusterError {
     ClusterError::limit(&format!("cannot follow the graph of {scope}"), reached)
+}
+
+fn confined(scope: &Scope) -> ClusterError {
+    let doing = format!("cannot read the graph of {scope}");
+    let reason = "--allowed-namespaces excludes the graph of a whole cluster";
+    let hint = "name a namespace that is allowed".to_owned();
+    ClusterError::new(ErrorKind::Forbidden, doing, reason, Some(hint))
 }
 
 fn slow(scope: &Scope) -> ClusterError {

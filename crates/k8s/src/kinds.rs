@@ -7,7 +7,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResource;
 use kube::core::discovery::v2::{APIGroupDiscovery, APIResourceDiscovery};
 
 use kubecrier_core::ttl_cache::{CacheLimits, TtlCache};
-use kubecrier_k8s_api::{kinds::SECRET, names};
+use kubecrier_k8s_api::{
+    BuiltinKind,
+    kinds::{EVENT, EVENTS_K8S_IO_EVENT, NAMESPACE, SECRET},
+    names,
+};
 
 use super::{
     client::Cluster,
@@ -73,6 +77,16 @@ impl ApiKind {
         names::collection_path(&self.group, &self.version, &self.plural, namespace)
     }
 
+    pub(super) fn is_namespace(&self) -> bool {
+        NAMESPACE.is_resource(&self.group, &self.plural)
+    }
+
+    /// Whether it is Event, of either group.
+    pub(super) fn is_event(&self) -> bool {
+        let is = |kind: &BuiltinKind| kind.is_resource(&self.group, &self.plural);
+        is(&EVENT) || is(&EVENTS_K8S_IO_EVENT)
+    }
+
     pub(super) fn is_secret(&self) -> bool {
         (self.group.as_str(), self.kind.as_str()) == (SECRET.group, SECRET.kind)
     }
@@ -131,7 +145,7 @@ impl Cluster {
 
     fn check_not_denied(&self, kind: ApiKind) -> Result<ApiKind, ClusterError> {
         let names: Vec<_> = kind.names().collect();
-        if !self.denied().denies(&kind.group, names) {
+        if !self.scope().denied.denies(&kind.group, names) {
             return Ok(kind);
         }
         let operation = Operation {

@@ -4,7 +4,8 @@
 //! - `contexts`: the contexts of the kubeconfig, read again when it changes; every request
 //!   goes through [`Contexts::with_cluster`]
 //! - `kubeconfig`, `connect`, `proxy`: files, clients (made once per context), proxies
-//! - `read_only`: the layer under each client that lets only reads out
+//! - `read_only`: the layer under each client that lets only reads out; `allowed`: and only
+//!   of what the operator allows; `each_namespace`: lists of several namespaces as one
 //! - `client`: [`Cluster`], one cluster with a deadline for each request
 //! - `demo`: a cluster in memory; `checkup`: latency, clock skew and permissions
 //!
@@ -12,12 +13,13 @@
 //! - `pods`, `namespaces`, `nodes`, `events`, `logs`, `usage` (the metrics API), `objects`
 //!   (any kind, as a table or YAML), `changes` (recent changes, by the traces they left)
 //! - `kinds` (discovery), `list` (pages), `raw` (responses up to a limit), `name` (names that
-//!   are valid in a path), `error` (errors with hints)
+//!   are valid in a path), `error` (errors with hints), `termination` (messages that are log lines)
 //!
 //! Background tasks, each shared by all its users (`shared_task`)
 //! - `watch`: events; `graph`: the graph of objects; `follow`: logs
 //! - `capture`, `faults`: the evidence of faults
 
+mod allowed;
 mod capture;
 mod changes;
 mod checkup;
@@ -25,6 +27,7 @@ mod client;
 mod connect;
 mod contexts;
 mod demo;
+mod each_namespace;
 mod error;
 mod events;
 mod faults;
@@ -45,10 +48,12 @@ mod raw;
 mod read_only;
 mod shared_task;
 mod startup;
+mod termination;
 mod usage;
 mod watch;
 
 pub use self::{
+    allowed::{Allowed, AllowedNames},
     capture::ClusterEvidence,
     changes::{ChangeKind, ChangeQuery, ChangeRow},
     checkup::{Checkup, GrantedScope, Permission, PermissionReview, permissions},
@@ -65,7 +70,7 @@ pub use self::{
     name::Name,
     namespaces::NamespaceRow,
     nodes::NodeRow,
-    objects::{KindQuery, ObjectTable, ObjectText},
+    objects::{KindQuery, ObjectTable, ObjectText, RefusedKind},
     pods::{PodDetail, PodRow},
     read_only::DeniedKinds,
     shared_task::{TaskLimits, hold_lease},

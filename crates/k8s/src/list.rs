@@ -90,6 +90,13 @@ impl Remaining {
         self == Self::NONE
     }
 
+    /// The number that is known.
+    pub(super) fn count(self) -> usize {
+        match self {
+            Self::Exactly(count) | Self::AtLeast(count) => count,
+        }
+    }
+
     /// The sum with `count` more objects.
     #[must_use]
     pub fn plus(self, count: usize) -> Self {

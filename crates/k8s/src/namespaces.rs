@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::{
     client::Cluster,
+    each_namespace::gather,
     error::{ClusterError, Operation},
     list::{ListQuery, PAGE_SIZE, Page},
 };
@@ -32,9 +33,12 @@ impl Cluster {
             namespace: None,
             context: self.context(),
         };
-        let api: Api<Namespace> = Api::all(self.client());
-        let page = self.list(&operation, &api, query).await?;
-        Ok(page.map(row))
+        let (operation, api) = (&operation, &Api::<Namespace>::all(self.client()));
+        let queries = self.namespace_queries(query).await?;
+        let label = |query: &ListQuery| query.field_selector.clone().unwrap_or_default();
+        let ask = async |query: ListQuery| self.list(operation, api, &query).await;
+        let pages = gather(queries, label, ask).await?;
+        Ok(pages.into_page(query.limit).map(row))
     }
 
     /// The names of all namespaces, up to one page.
@@ -42,11 +46,16 @@ impl Cluster {
         Ok(self.first_namespace_names(PAGE_SIZE).await?.0)
     }
 
-    /// The names of the first namespaces, and the number of namespaces beyond `max`.
+    /// The names of the first namespaces, and the number of namespaces beyond `max`. Where
+    /// only some are allowed, names are taken as they are written, and patterns are compared.
     pub(super) async fn first_namespace_names(
         &self,
         max: u32,
     ) -> Result<(Vec<String>, usize), ClusterError> {
+        let allowed = &self.scope().namespaces;
+        if let Some(names) = allowed.literal() {
+            return Ok((names.into_iter().map(str::to_owned).collect(), 0));
+        }
         let api: Api<Namespace> = Api::all(self.client());
         let params = ListParams::default().limit(max);
         let operation = Operation {
@@ -61,7 +70,10 @@ impl Cluster {
         let names = page
             .items
             .into_iter()
-            .filter_map(|namespace| namespace.metadata.name);
+            .filter_map(|namespace| namespace.metadata.name)
+            .filter(|name| allowed.allows(name));
+        // How many others there are is nothing for those who may not see them.
+        let rest = if allowed.is_restricted() { 0 } else { rest };
         Ok((names.collect(), usize::try_from(rest).unwrap_or_default()))
     }
 

@@ -1,17 +1,22 @@
 //! Objects of any kind: in the API server's own columns, or whole, as YAML.
 
+mod table;
+
 use http::Request;
 use kube::api::ListParams;
-use serde::Deserialize;
 use serde_json::Value;
 
+use self::table::TableResponse;
 use super::{
+    allowed::ObjectRef,
     client::{Cluster, list_params},
-    error::{ClusterError, Operation},
+    each_namespace::Answers,
+    error::{ClusterError, ErrorKind, Operation},
     kinds::ApiKind,
     list::{ListQuery, PAGE_SIZE, Page, Remaining, page_params},
     name::Name,
     read_only::RefusedRequest,
+    termination,
 };
 use kubecrier_redact::Redactor;
 
@@ -20,11 +25,6 @@ const JSON: &str = "application/json";
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 /// An aggregated API server without tables returns the objects, and their names are shown.
 const TABLE_OR_OBJECTS: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
-
-/// Limits on columns and cells: the author of a custom resource defines its columns.
-const COLUMNS_MAX: usize = 20;
-const COLUMN_CHARS_MAX: usize = 40;
-const CELL_CHARS_MAX: usize = 200;
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
@@ -35,6 +35,19 @@ pub struct KindQuery {
     pub kind: String,
     /// Group and version, if the caller names them.
     pub api_version: Option<String>,
+    /// Kinds that the caller may not name.
+    pub refused: Vec<RefusedKind>,
+}
+
+/// A kind that is not shown, and why.
+#[derive(Clone, Debug)]
+pub struct RefusedKind {
+    /// API group; empty for the core group.
+    pub group: &'static str,
+    /// As paths spell it.
+    pub plural: &'static str,
+    /// Why it is not shown.
+    pub reason: String,
 }
 
 /// Objects as a table.
@@ -57,49 +70,6 @@ pub struct ObjectText {
     pub documents: Page<String>,
 }
 
-/// The response to a request for a table; an aggregated API server without tables returns
-/// the objects.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct TableResponse {
-    column_definitions: Vec<ColumnDefinition>,
-    rows: Vec<TableRow>,
-    items: Vec<Value>,
-    kind: String,
-    metadata: ResponseMeta,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct ColumnDefinition {
-    name: String,
-    priority: i32,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct TableRow {
-    cells: Vec<Value>,
-    object: PartialObject,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct PartialObject {
-    metadata: ResponseMeta,
-}
-
-/// Metadata of a list or of an object: the fields of both.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct ResponseMeta {
-    #[serde(rename = "continue")]
-    next: Option<String>,
-    remaining_item_count: Option<usize>,
-    namespace: Option<String>,
-    name: Option<String>,
-}
-
 // === impl Cluster ===
 
 impl Cluster {
@@ -109,26 +79,49 @@ impl Cluster {
         kind: &KindQuery,
         query: &ListQuery,
     ) -> Result<ObjectTable, ClusterError> {
-        let kind = self.kind(&kind.kind, kind.api_version.as_deref()).await?;
+        let kind = self.queried_kind(kind).await?;
+        let with_namespace = kind.namespaced && query.namespace.is_none();
+        let kind = &kind;
+        let ask = async |query: ListQuery| self.table(kind, &query, with_namespace).await;
+        let mut tables = self.each_query(kind, query, ask).await?;
+        let columns = (tables.all.iter_mut()).map(|(columns, _)| std::mem::take(columns));
+        let columns = columns.max_by_key(Vec::len).unwrap_or_default();
+        let pages = Answers {
+            all: tables.all.into_iter().map(|(_, rows)| rows).collect(),
+            caveat: tables.caveat,
+        };
+        Ok(ObjectTable {
+            resource: kind.full_name(),
+            columns,
+            rows: pages.into_page(query.limit),
+        })
+    }
+
+    /// The columns and the rows of one list.
+    async fn table(
+        &self,
+        kind: &ApiKind,
+        query: &ListQuery,
+        with_namespace: bool,
+    ) -> Result<(Vec<String>, Page<Vec<String>>), ClusterError> {
         let mut columns = Vec::new();
         let accept = if kind.is_secret() {
             TABLE
         } else {
             TABLE_OR_OBJECTS
         };
-        let with_namespace = kind.namespaced && query.namespace.is_none();
         let rows = self
-            .list_pages(&kind, query, accept, |response: &mut TableResponse| {
+            .list_pages(kind, query, accept, |response: &mut TableResponse| {
+                if kind.is_event() {
+                    response.rows.retain(|row| !self.hides_event(&row.object));
+                    response.items.retain(|item| !self.hides_event(item));
+                }
                 let (names, rows) = std::mem::take(response).into_rows(with_namespace);
                 columns = names;
                 rows
             })
             .await?;
-        Ok(ObjectTable {
-            resource: kind.full_name(),
-            columns,
-            rows,
-        })
+        Ok((columns, rows))
     }
 
     /// Objects of a kind, as YAML.
@@ -138,26 +131,37 @@ impl Cluster {
         query: &ListQuery,
     ) -> Result<ObjectText, ClusterError> {
         let kind = self.readable_kind(kind, None).await?;
-        let (api_version, name) = (kind.api_version(), kind.kind.clone());
-        let documents = self
-            .list_pages(&kind, query, JSON, |response: &mut TableResponse| {
-                let items = std::mem::take(&mut response.items).into_iter();
-                // Objects in a list have no apiVersion and kind.
-                let named = items.map(|item| match item {
-                    Value::Object(mut fields) => {
-                        fields.insert("apiVersion".to_owned(), api_version.clone().into());
-                        fields.insert("kind".to_owned(), name.clone().into());
-                        Value::Object(fields)
-                    }
-                    other => other,
-                });
-                named.map(|item| yaml(item, self.redactor())).collect()
-            })
-            .await?;
+        let kind = &kind;
+        let ask = async |query: ListQuery| self.documents(kind, &query).await;
+        let pages = self.each_query(kind, query, ask).await?;
         Ok(ObjectText {
             resource: kind.full_name(),
-            documents,
+            documents: pages.into_page(query.limit),
         })
+    }
+
+    /// The objects of one list, as YAML.
+    async fn documents(
+        &self,
+        kind: &ApiKind,
+        query: &ListQuery,
+    ) -> Result<Page<String>, ClusterError> {
+        let (api_version, name) = (kind.api_version(), kind.kind.clone());
+        self.list_pages(kind, query, JSON, |response: &mut TableResponse| {
+            let items = std::mem::take(&mut response.items).into_iter();
+            let items = items.filter(|item| !(kind.is_event() && self.hides_event(item)));
+            // Objects in a list have no apiVersion and kind.
+            let named = items.map(|item| match item {
+                Value::Object(mut fields) => {
+                    fields.insert("apiVersion".to_owned(), api_version.clone().into());
+                    fields.insert("kind".to_owned(), name.clone().into());
+                    Value::Object(fields)
+                }
+                other => other,
+            });
+            named.map(|item| self.yaml(item)).collect()
+        })
+        .await
     }
 
     /// One object, in the columns of `kubectl get`.
@@ -167,7 +171,7 @@ impl Cluster {
         namespace: Option<&Name>,
         name: &Name,
     ) -> Result<ObjectTable, ClusterError> {
-        let kind = self.kind(&kind.kind, kind.api_version.as_deref()).await?;
+        let kind = self.queried_kind(kind).await?;
         let accept = if kind.is_secret() {
             TABLE
         } else {
@@ -176,10 +180,7 @@ impl Cluster {
         let response: Value = self.get_object(&kind, namespace, name, accept).await?;
         let response = match response.get("kind").and_then(Value::as_str) {
             Some("Table") => serde_json::from_value(response).unwrap_or_default(),
-            _ => TableResponse {
-                items: vec![response],
-                ..TableResponse::default()
-            },
+            _ => TableResponse::of_object(response),
         };
         let (columns, rows) = response.into_rows(false);
         Ok(ObjectTable {
@@ -200,8 +201,24 @@ impl Cluster {
         let object: Value = self.get_object(&kind, namespace, name, JSON).await?;
         Ok(ObjectText {
             resource: kind.full_name(),
-            documents: Page::new(vec![yaml(object, self.redactor())], Remaining::NONE),
+            documents: Page::new(vec![self.yaml(object)], Remaining::NONE),
         })
+    }
+
+    /// Resolves a kind that the caller may name.
+    async fn queried_kind(&self, query: &KindQuery) -> Result<ApiKind, ClusterError> {
+        let kind = self.kind(&query.kind, query.api_version.as_deref()).await?;
+        let is_kind = |one: &&RefusedKind| (one.group, one.plural) == (&*kind.group, &*kind.plural);
+        let Some(refused) = query.refused.iter().find(is_kind) else {
+            return Ok(kind);
+        };
+        let (resource, context) = (kind.full_name(), self.context());
+        Err(ClusterError::new(
+            ErrorKind::Forbidden,
+            format!("cannot read `{resource}` of context `{context}`"),
+            &refused.reason,
+            None,
+        ))
     }
 
     /// Resolves a kind whose objects may be shown whole: not Secrets.
@@ -210,7 +227,7 @@ impl Cluster {
         kind: &KindQuery,
         name: Option<&Name>,
     ) -> Result<ApiKind, ClusterError> {
-        let kind = self.kind(&kind.kind, kind.api_version.as_deref()).await?;
+        let kind = self.queried_kind(kind).await?;
         if !kind.is_secret() {
             return Ok(kind);
         }
@@ -241,14 +258,59 @@ impl Cluster {
             context: self.context(),
         };
         let path = format!("{}/{name}", kind.path(namespace));
+        let hint = format!("names are exact; list them with resources_list, kind {resource}");
+        let hint = |error: ClusterError| error.if_not_found(&hint);
+        if kind.is_event() && self.scope().hides_some() {
+            // A table does not say what an event is about.
+            let event: Value = self
+                .raw(&operation, get_request(&path), JSON)
+                .await
+                .map_err(hint)?;
+            if self.hides_event(&event) {
+                let (kind, action) = (ErrorKind::NotFound, operation.to_string());
+                return Err(hint(ClusterError::new(
+                    kind,
+                    action,
+                    "there is none of that name",
+                    None,
+                )));
+            }
+        }
         let request = get_request(&path);
-        self.raw(&operation, request, accept)
-            .await
-            .map_err(|error| {
-                let hint =
-                    format!("names are exact; list them with resources_list, kind {resource}");
-                error.if_not_found(&hint)
+        self.raw(&operation, request, accept).await.map_err(hint)
+    }
+
+    /// Whether an event is about an object that must not be shown.
+    fn hides_event(&self, event: &Value) -> bool {
+        // The two groups of events have different names for it.
+        let about = match &event["involvedObject"] {
+            Value::Null => &event["regarding"],
+            involved => involved,
+        };
+        let text = |field: &str| about[field].as_str().unwrap_or_default();
+        self.scope().hides_some()
+            && self.hides(ObjectRef {
+                api_version: text("apiVersion"),
+                kind: text("kind"),
+                namespace: text("namespace"),
+                name: text("name"),
             })
+    }
+
+    /// The object as YAML, without owners of denied kinds.
+    fn yaml(&self, mut object: Value) -> String {
+        if let Some(Value::Array(owners)) = object.pointer_mut("/metadata/ownerReferences") {
+            let text = |owner: &Value, field: &str| owner[field].as_str().map(str::to_owned);
+            owners.retain(|owner| {
+                let (api_version, kind) = (text(owner, "apiVersion"), text(owner, "kind"));
+                let denied = &self.scope().denied;
+                !denied.denies_object(&api_version.unwrap_or_default(), &kind.unwrap_or_default())
+            });
+        }
+        if self.scope().hides_logs {
+            termination::hide_log_tails(&mut object);
+        }
+        yaml(object, self.redactor())
     }
 
     /// Lists page by page up to the limit.
@@ -277,8 +339,12 @@ impl Cluster {
         let more = loop {
             let missing = u32::try_from(query.limit - items.len()).unwrap_or(PAGE_SIZE);
             let params = page_params(&selected, missing.min(PAGE_SIZE), continue_token.take());
-            let request = list_request(&kind.path(namespace), &params)
+            let mut request = list_request(&kind.path(namespace), &params)
                 .map_err(|error| ClusterError::from_kube(&operation, &error))?;
+            if kind.is_event() && self.scope().hides_some() {
+                // Metadata alone does not say what an event is about.
+                include_objects(&mut request);
+            }
             let mut response: TableResponse = match self.raw(&operation, request, accept).await {
                 Ok(response) => response,
                 Err(error) if items.is_empty() => return Err(error),
@@ -332,70 +398,11 @@ fn list_request(path: &str, params: &ListParams) -> kube::Result<Request<Vec<u8>
         .map_err(kube::Error::BuildRequest)
 }
 
-// === impl TableResponse ===
-
-impl TableResponse {
-    /// The columns of `kubectl get` and the rows, with a column for the namespace if the
-    /// objects come from several.
-    fn into_rows(self, with_namespace: bool) -> (Vec<String>, Vec<Vec<String>>) {
-        let is_table = self.kind == "Table" || !self.column_definitions.is_empty();
-        let shown: Vec<usize> = (self.column_definitions.iter().enumerate())
-            .filter(|(_, column)| column.priority == 0)
-            .map(|(index, _)| index)
-            .take(COLUMNS_MAX)
-            .collect();
-        let mut columns = vec!["NAME".to_owned()];
-        if is_table {
-            let names = shown
-                .iter()
-                .map(|index| &self.column_definitions[*index].name);
-            let names = names.map(|name| truncated(name.trim(), COLUMN_CHARS_MAX).to_uppercase());
-            columns = names.collect();
-        }
-        let table_rows = self.rows.into_iter().map(|row| {
-            let cell = |index: &usize| cell(row.cells.get(*index));
-            let cells = shown.iter().map(cell).collect();
-            (row.object.metadata.namespace, cells)
-        });
-        let listed_objects = self.items.into_iter().map(|item| {
-            let named: PartialObject = serde_json::from_value(item).unwrap_or_default();
-            let name = named.metadata.name.unwrap_or_default();
-            (
-                named.metadata.namespace,
-                vec![truncated(&name, CELL_CHARS_MAX)],
-            )
-        });
-        let width = columns.len();
-        let rows = table_rows
-            .chain(listed_objects)
-            .map(|(namespace, mut cells): (_, Vec<_>)| {
-                cells.resize(width, String::new());
-                if with_namespace {
-                    cells.insert(0, truncated(&namespace.unwrap_or_default(), CELL_CHARS_MAX));
-                }
-                cells
-            });
-        let rows = rows.collect();
-        if with_namespace {
-            columns.insert(0, "NAMESPACE".to_owned());
-        }
-        (columns, rows)
-    }
-}
-
-fn cell(value: Option<&Value>) -> String {
-    match value {
-        None | Some(Value::Null) => String::new(),
-        Some(Value::String(text)) => truncated(text, CELL_CHARS_MAX),
-        Some(other) => truncated(&other.to_string(), CELL_CHARS_MAX),
-    }
-}
-
-fn truncated(text: &str, chars_max: usize) -> String {
-    match text.char_indices().nth(chars_max) {
-        None => text.to_owned(),
-        Some((at, _)) => format!("{}...", &text[..at]),
-    }
+/// Asks for whole objects beside the cells of a table.
+fn include_objects(request: &mut Request<Vec<u8>>) {
+    let uri = request.uri();
+    let uri = format!("{uri}&includeObject=Object").parse();
+    *request.uri_mut() = uri.expect("a list request has a query, to which a word is added");
 }
 
 /// The object as YAML for a person: without `managedFields`, without the

@@ -16,6 +16,7 @@ use super::{
     error::{ClusterError, Operation},
     list::{ListQuery, PAGE_SIZE, Page},
     name::Name,
+    termination::hide_log_tails_of,
 };
 use kubecrier_core::faults::PodContext;
 
@@ -67,8 +68,11 @@ impl Cluster {
             context: self.context(),
         };
         let api: Api<Pod> = Api::namespaced(self.client(), namespace.as_str());
-        let pod = self.request(&operation, api.get(name.as_str())).await?;
-        let owner = controller(pod.metadata.owner_references.as_deref());
+        let mut pod = self.request(&operation, api.get(name.as_str())).await?;
+        if self.scope().hides_logs {
+            hide_log_tails_of(&mut pod);
+        }
+        let owner = controller(pod.metadata.owner_references.as_deref(), self.scope());
         Ok(PodDetail {
             ip: pod.status.as_ref().and_then(|status| status.pod_ip.clone()),
             labels: pod.metadata.labels.clone().unwrap_or_default(),
@@ -110,14 +114,24 @@ impl Cluster {
 
     /// The pods of a namespace, or of all.
     pub async fn pods(&self, query: &ListQuery) -> Result<Page<PodRow>, ClusterError> {
+        let ask = async |namespace| self.pods_in(namespace, query).await;
+        let pages = self.each_namespace(query.namespace.as_ref(), ask).await?;
+        Ok(pages.into_page(query.limit))
+    }
+
+    async fn pods_in(
+        &self,
+        namespace: Option<Name>,
+        query: &ListQuery,
+    ) -> Result<Page<PodRow>, ClusterError> {
         let operation = Operation {
             verb: "list",
             resource: "pods",
             name: None,
-            namespace: query.namespace.as_ref().map(Name::as_str),
+            namespace: namespace.as_ref().map(Name::as_str),
             context: self.context(),
         };
-        let api: Api<Pod> = match &query.namespace {
+        let api: Api<Pod> = match &namespace {
             Some(namespace) => Api::namespaced(self.client(), namespace.as_str()),
             None => Api::all(self.client()),
         };

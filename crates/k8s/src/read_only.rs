@@ -8,8 +8,13 @@
 use std::sync::Arc;
 
 use http::{HeaderMap, Method, Request, Uri, header::ACCEPT};
-use kubecrier_k8s_api::{kinds, names::is_plural_of};
+use kubecrier_k8s_api::{
+    BuiltinKind, kinds,
+    names::{self, is_plural_of},
+};
 use tower::{BoxError, filter::FilterLayer};
+
+use super::allowed::ReadScope;
 
 /// A request that was not sent, and why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -23,6 +28,15 @@ pub(super) enum RefusedRequest {
     /// Its response would have the values of Secrets.
     #[error("this server does not read the content of Secrets")]
     Secret,
+    /// The operator does not allow the namespace.
+    #[error("namespace `{0}` is not among --allowed-namespaces")]
+    Namespace(String),
+    /// It is not for one namespace, and the operator allows only some.
+    #[error("`{0}` belongs to the whole cluster, and --allowed-namespaces excludes that")]
+    ClusterWide(String),
+    /// The operator has switched logs off.
+    #[error("logs are switched off by --disabled-tools or --toolsets")]
+    Logs,
 }
 
 /// Kinds that must not be read through this server. Cheap to clone.
@@ -63,11 +77,19 @@ impl DeniedKinds {
                 return Err(entry.clone());
             }
             Ok(KindPattern {
-                word: word.to_owned(),
-                group: group.map(str::to_owned),
+                word: names::full_name(word).to_owned(),
+                // Events of both groups are the same objects.
+                group: (group.map(names::without_version))
+                    .filter(|group| *group != kinds::EVENTS_K8S_IO_EVENT.group)
+                    .map(str::to_owned),
             })
         });
         Ok(Self(patterns.collect::<Result<_, _>>()?))
+    }
+
+    /// Whether nothing is denied.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// Whether a kind of that group is denied under one of its names.
@@ -83,6 +105,23 @@ impl DeniedKinds {
                 .is_none_or(|denied_group| denied_group == group);
             is_group_match && names.clone().into_iter().any(|name| pattern.matches(name))
         })
+    }
+
+    /// Whether an object is of a denied kind. Without an `apiVersion` its group is not known,
+    /// so that of a pattern does not count.
+    pub(super) fn denies_object(&self, api_version: &str, kind: &str) -> bool {
+        if api_version.is_empty() {
+            return self.0.iter().any(|pattern| pattern.matches(kind));
+        }
+        let (group, _version) = names::split_group_version(api_version);
+        // Whoever writes an event chooses its apiVersion: a built-in kind is known by its own.
+        let own = BuiltinKind::of_kind(kind).map(|builtin| builtin.group);
+        self.denies(group, [kind]) || own.is_some_and(|group| self.denies(group, [kind]))
+    }
+
+    /// Whether a resource is denied, by its plural.
+    pub fn denies_resource(&self, group: &str, plural: &str) -> bool {
+        self.denies(group, [plural])
     }
 }
 
@@ -124,10 +163,11 @@ impl<'a> RequestTarget<'a> {
 
 /// The layer of a client.
 pub(super) fn layer<B>(
-    denied: DeniedKinds,
+    scope: ReadScope,
 ) -> FilterLayer<impl Fn(Request<B>) -> Result<Request<B>, BoxError> + Clone> {
     FilterLayer::new(move |request: Request<B>| {
-        check(&denied, &request)?;
+        check(&scope.denied, &request)?;
+        scope.check(&request)?;
         Ok(request)
     })
 }
@@ -169,7 +209,7 @@ fn is_review(method: &Method, target: &RequestTarget<'_>) -> bool {
         kinds::SELF_SUBJECT_REVIEW,
         kinds::SELF_SUBJECT_ACCESS_REVIEW,
     ];
-    let is_target = |kind: &kinds::BuiltinKind| kind.is_resource(target.group, target.resource);
+    let is_target = |kind: &BuiltinKind| kind.is_resource(target.group, target.resource);
     method == Method::POST && target.subresource.is_none() && reviews.iter().any(is_target)
 }
 
@@ -183,6 +223,13 @@ fn is_partial(headers: &HeaderMap, uri: &Uri) -> bool {
         let mut forms = accepts.split(',');
         forms.all(|form| form.contains("as=Table") || form.contains("as=PartialObjectMetadata"))
     }) && !whole_objects
+}
+
+/// Whether every accepted media type is metadata alone.
+pub(super) fn is_metadata_only(headers: &HeaderMap) -> bool {
+    let accepts = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
+    let is_metadata = |form: &str| form.contains("as=PartialObjectMetadata");
+    accepts.is_some_and(|accepts| accepts.split(',').all(is_metadata))
 }
 
 #[cfg(test)]

@@ -104,18 +104,21 @@ impl Cluster {
         query: &ListQuery,
         order: UsageOrder,
     ) -> Result<Page<PodUsage>, ClusterError> {
-        let namespace = query.namespace.as_ref();
-        let path = match namespace {
-            Some(namespace) => format!("{METRICS_PATH}/namespaces/{namespace}/pods"),
-            None => format!("{METRICS_PATH}/pods"),
+        let ask = async |namespace: Option<Name>| {
+            let path = match &namespace {
+                Some(namespace) => format!("{METRICS_PATH}/namespaces/{namespace}/pods"),
+                None => format!("{METRICS_PATH}/pods"),
+            };
+            self.metrics("pods.metrics.k8s.io", &path, namespace.as_ref(), query)
+                .await
         };
-        let metrics = self
-            .metrics("pods.metrics.k8s.io", &path, namespace, query)
-            .await?;
-        let pods = metrics.into_iter().map(pod_usage).collect();
-        Ok(top(pods, query.limit, |pod: &PodUsage| {
+        let answers = self.each_namespace(query.namespace.as_ref(), ask).await?;
+        let pods = answers.all.into_iter().flatten().map(pod_usage).collect();
+        let mut page = top(pods, query.limit, |pod: &PodUsage| {
             pod.usage.sort_key(order)
-        }))
+        });
+        page.caveat = answers.caveat;
+        Ok(page)
     }
 
     /// The nodes with the highest usage.

@@ -179,10 +179,12 @@ impl Watches {
         filters: &Filters,
         listener: Arc<dyn Listener>,
     ) -> Result<JoinedWatch, ClusterError> {
-        let scopes = Scope::of(context, filters);
+        let asked = Scope::of(context, filters);
+        let mut warnings = Vec::new();
+        let confined = self.confined(context, filters, &mut warnings).await?;
+        let scopes = confined.unwrap_or_else(|| asked.clone());
         let room = self.make_room(&scopes);
         room.map_err(|reached| ClusterError::limit("cannot watch events", &reached))?;
-        let mut warnings = Vec::new();
         let starts = match (self.probe_all(&scopes).await, scopes.as_slice()) {
             (Err(error), [whole])
                 if error.kind() == ErrorKind::Forbidden && whole.namespace.is_none() =>
@@ -192,7 +194,7 @@ impl Watches {
             }
             (starts, _) => starts?,
         };
-        self.resolve_claims(&scopes, &starts, filters)?;
+        self.resolve_claims(&asked, &starts, filters)?;
         self.missing_namespaces(context, filters, &mut warnings)
             .await;
         let counts = starts.iter().map(|(_, start)| start.count);

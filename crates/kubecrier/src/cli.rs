@@ -147,13 +147,8 @@ pub struct Settings {
     pub trusted_user_header: Option<String>,
 
     /// Networks of the proxies that authenticate callers, e.g. 10.0.0.0/8
-    #[arg(
-        long,
-        env = "KUBECRIER_TRUSTED_PROXIES",
-        value_name = "CIDR,...",
-        value_delimiter = ','
-    )]
-    #[arg(action = ArgAction::Append, help_heading = "Server")]
+    #[arg(long, env = "KUBECRIER_TRUSTED_PROXIES", value_name = "CIDR,...")]
+    #[arg(value_delimiter = ',', action = ArgAction::Append, help_heading = "Server")]
     #[arg(hide_short_help = true)]
     pub trusted_proxies: Option<Vec<String>>,
 
@@ -303,6 +298,28 @@ pub struct Settings {
     #[arg(action = ArgAction::Append, help_heading = "Clusters")]
     #[arg(hide_short_help = true)]
     pub denied_kinds: Option<Vec<String>>,
+
+    /// Contexts that exist for clients: names or patterns, e.g. dev,stage-* [default: all]
+    #[arg(
+        long,
+        env = "KUBECRIER_ALLOWED_CONTEXTS",
+        value_name = "NAME,...",
+        value_delimiter = ','
+    )]
+    #[arg(action = ArgAction::Append, help_heading = "Clusters")]
+    #[arg(hide_short_help = true)]
+    pub allowed_contexts: Option<Vec<String>>,
+
+    /// Namespaces that can be read: names or patterns, e.g. shop,team-a-* [default: all]
+    #[arg(
+        long,
+        env = "KUBECRIER_ALLOWED_NAMESPACES",
+        value_name = "NAME,...",
+        value_delimiter = ','
+    )]
+    #[arg(action = ArgAction::Append, help_heading = "Clusters")]
+    #[arg(hide_short_help = true)]
+    pub allowed_namespaces: Option<Vec<String>>,
 
     /// Sets of tools to offer: config, core, events, faults [default: all]
     #[arg(

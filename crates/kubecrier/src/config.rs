@@ -237,6 +237,8 @@ impl TryFrom<Settings> for Config {
             max_graphs,
             max_followed_logs,
             denied_kinds,
+            allowed_contexts,
+            allowed_namespaces,
             toolsets,
             disabled_tools,
             max_subscriptions_per_session,
@@ -343,6 +345,15 @@ impl TryFrom<Settings> for Config {
                 }))
             }
         };
+        let exclusions = choices::Exclusions {
+            toolsets,
+            disabled_tools,
+            denied_kinds,
+            allowed_contexts,
+            allowed_namespaces,
+        };
+        let has_project = project_root.is_some();
+        let (tool_filter, denied, allowed) = exclusions.read(context.as_deref(), has_project)?;
         let redactor = Redactor::new(&redact.unwrap_or_default())?;
         Ok(Self {
             log: LogConfig::new(
@@ -357,11 +368,6 @@ impl TryFrom<Settings> for Config {
                     usize::try_from(bytes).unwrap_or(usize::MAX)
                 }),
             },
-            tool_filter: kubecrier_server::ToolFilter::new(
-                toolsets,
-                disabled_tools.unwrap_or_default(),
-                project_root.is_some(),
-            )?,
             cluster: kubecrier_k8s::Config {
                 kubeconfig,
                 context,
@@ -369,8 +375,10 @@ impl TryFrom<Settings> for Config {
                     .map_or(REQUEST_TIMEOUT, Duration::from_secs),
                 redactor: redactor.clone(),
                 demo: None,
-                denied: choices::denied(&denied_kinds.unwrap_or_default())?,
+                denied,
+                allowed,
             },
+            tool_filter,
             redactor,
             captures,
             subscriptions: kubecrier_server::SubscriptionSettings {

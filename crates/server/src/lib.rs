@@ -16,7 +16,8 @@
 //! - `server` is what rmcp calls; `capabilities` is what it declares; `list_changes`
 //!   notifies of changed lists; `reporter` reports progress and logs of a request;
 //! - `tools` are the built-in tools, `tool_filter` is the operator's choice of them,
-//!   `schema` and `output` are their two ends, `table` is text in columns;
+//!   `doors` what else is off with a tool, `schema` and `output` are their two ends, `table`
+//!   is text in columns;
 //! - `tool_provider` is the trait for more tools and prompts: of a `project` folder, whose
 //!   `content` is cleaned, or the conformance suite's `fixtures`;
 //! - `resources` are read and subscribed to by URI, `prompts` are built in with their
@@ -29,6 +30,7 @@ mod caller;
 mod capabilities;
 mod connections;
 mod content;
+mod doors;
 mod exchange;
 mod file_poll;
 #[cfg(feature = "conformance-fixtures")]

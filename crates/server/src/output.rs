@@ -7,7 +7,7 @@ use rmcp::model::{CallToolResult, ContentBlock, ReadResourceResult, ResourceCont
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::{content, table::Table};
+use crate::{content, doors::SwitchedOff, table::Table};
 use kubecrier_core::duration::ParseDurationError;
 use kubecrier_k8s::{ClusterError, ErrorKind, Page, Remaining};
 use kubecrier_redact::Redactor;
@@ -37,6 +37,9 @@ pub enum ToolError {
     /// Not on this connection.
     #[error("{0}")]
     Unsupported(String),
+    /// The operator has switched it off.
+    #[error("{0}")]
+    SwitchedOff(String),
     /// A bug of the server.
     #[error("the tool failed on a bug of the server, which ends now; its log says more")]
     Bug,
@@ -83,6 +86,7 @@ impl ToolError {
             Self::NotFound(_) => ErrorKind::NotFound.as_str(),
             Self::Limit(_) => "limit",
             Self::Unsupported(_) => "unsupported",
+            Self::SwitchedOff(_) => "switched_off",
             Self::Bug => "bug",
             Self::Cluster(error) => error.kind().as_str(),
         }
@@ -95,6 +99,7 @@ impl ToolError {
             | Self::NotFound(_)
             | Self::Limit(_)
             | Self::Unsupported(_)
+            | Self::SwitchedOff(_)
             | Self::Bug => None,
             Self::Cluster(error) => error.hint(),
         }
@@ -104,7 +109,11 @@ impl ToolError {
     /// the server has to be mended first.
     pub(super) fn is_client_error(&self) -> bool {
         match self {
-            Self::Arguments(_) | Self::NotFound(_) | Self::Limit(_) | Self::Unsupported(_) => true,
+            Self::Arguments(_)
+            | Self::NotFound(_)
+            | Self::Limit(_)
+            | Self::Unsupported(_)
+            | Self::SwitchedOff(_) => true,
             Self::Bug => false,
             Self::Cluster(error) => {
                 matches!(
@@ -128,6 +137,12 @@ impl ToolError {
         let mut result = CallToolResult::error(vec![ContentBlock::text(text)]);
         result.structured_content = Some(data);
         result
+    }
+}
+
+impl From<SwitchedOff> for ToolError {
+    fn from(off: SwitchedOff) -> Self {
+        Self::SwitchedOff(off.to_string())
     }
 }
 

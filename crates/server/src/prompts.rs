@@ -18,6 +18,7 @@ use rmcp::{
 use serde_json::Value;
 
 pub(super) use self::evidence::{EvidenceCollector, PromptContent};
+use crate::{doors::SwitchedOff, tool_filter::ToolFilter};
 
 /// Every built-in prompt, in the order clients see.
 pub(super) const PROMPTS: &[PromptEntry] = &[
@@ -35,6 +36,8 @@ pub(super) struct PromptEntry {
     title: &'static str,
     pub(super) description: &'static str,
     arguments: &'static [PromptParam],
+    /// The tools without which there is nothing to it.
+    needs: &'static [&'static str],
     pub(super) render: for<'a> fn(&'a EvidenceCollector<'a>, PromptArguments) -> PromptFuture<'a>,
 }
 
@@ -79,6 +82,14 @@ const NAMESPACE: PromptParam = PromptParam {
     value_kind: Some(ValueKind::Namespace),
 };
 
+/// The definitions of the prompts that the operator has left on.
+pub(super) fn definitions(tool_filter: &ToolFilter) -> Vec<Prompt> {
+    let open = PROMPTS
+        .iter()
+        .filter(|entry| entry.check(tool_filter).is_ok());
+    open.map(PromptEntry::definition).collect()
+}
+
 /// The prompt of that name.
 pub(super) fn find(name: &str) -> Option<&'static PromptEntry> {
     PROMPTS.iter().find(|entry| entry.name == name)
@@ -87,6 +98,11 @@ pub(super) fn find(name: &str) -> Option<&'static PromptEntry> {
 // === impl PromptEntry ===
 
 impl PromptEntry {
+    /// Whether the operator has left on what the prompt is made of.
+    pub(super) fn check(&self, tool_filter: &ToolFilter) -> Result<(), SwitchedOff> {
+        tool_filter.check_all(&format!("prompt `{}` is", self.name), self.needs)
+    }
+
     /// The definition that clients see.
     pub(super) fn definition(&self) -> Prompt {
         let argument = |one: &PromptParam| {
@@ -192,6 +208,14 @@ mod tests {
         sorted.sort_unstable();
         assert_eq!(names, sorted);
         for entry in PROMPTS {
+            assert!(
+                entry
+                    .needs
+                    .iter()
+                    .all(|tool| crate::tools::find(tool).is_some()),
+                "{}",
+                entry.name
+            );
             let shown = serde_json::to_value(entry.definition()).unwrap();
             for argument in shown["arguments"].as_array().unwrap() {
                 assert!(argument["description"].is_string(), "{shown}");

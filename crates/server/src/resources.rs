@@ -11,8 +11,10 @@
 //! - `provider`: the trait that each provider implements;
 //! - `uri`: the one type of `k8s://` URIs, with `events`, `podlogs` and `graph` as their
 //!   providers; `subscriptions`: the feeds under `kubecrier://`;
+//! - `closed`: what the operator has switched off;
 //! - `completion`: values that a cluster can complete.
 
+mod closed;
 mod completion;
 mod events;
 mod graph;
@@ -32,6 +34,7 @@ use serde::Serialize;
 #[cfg(feature = "conformance-fixtures")]
 pub(super) use self::completion::matching;
 pub(super) use self::{
+    closed::ClosedResources,
     completion::complete_from_cluster,
     events::EventResources,
     graph::GraphResources,
@@ -90,7 +93,7 @@ impl Resources {
 
     /// Whether there are resources at all.
     pub(super) fn any(&self) -> bool {
-        !self.providers.is_empty()
+        self.providers.iter().any(|family| family.is_open())
     }
 
     /// The answer of `resources/list` to `requester`.

@@ -7,6 +7,8 @@ use rmcp::{
 };
 use serde_json::{Value, json};
 
+use super::tools::ContextChoice;
+
 /// More contexts than this are not listed in the schema; configuration_contexts_list
 /// lists them.
 const CONTEXTS_LISTED_MAX: usize = 15;
@@ -30,7 +32,12 @@ pub(super) fn of<T: JsonSchema>() -> JsonObject {
 }
 
 /// Lists the contexts in a schema, or removes the argument where there is no choice.
-pub(super) fn with_contexts(schema: &mut JsonObject, names: &[String], default: Option<&str>) {
+pub(super) fn with_contexts(schema: &mut JsonObject, contexts: &ContextChoice) {
+    let ContextChoice {
+        names,
+        default,
+        hidden,
+    } = contexts;
     let Some(Value::Object(properties)) = schema.get_mut("properties") else {
         return;
     };
@@ -38,14 +45,15 @@ pub(super) fn with_contexts(schema: &mut JsonObject, names: &[String], default: 
         properties.remove("context");
         return;
     }
-    let Some(Value::Object(context)) = properties.get_mut("context") else {
+    let context = properties.get_mut("context").filter(|_| !hidden);
+    let Some(Value::Object(context)) = context else {
         return;
     };
     if names.len() <= CONTEXTS_LISTED_MAX {
         context.insert("enum".to_owned(), json!(names));
     }
     if let Some(default) = default {
-        context.insert("default".to_owned(), default.into());
+        context.insert("default".to_owned(), default.as_str().into());
     }
 }
 

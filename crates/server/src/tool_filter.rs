@@ -1,6 +1,11 @@
-//! The operator's filter of tools: toolsets and disabled tools.
+//! The operator's filter of tools: toolsets and disabled tools, and those that cannot work
+//! with what else is excluded. `doors` has what is off with them.
 
-use super::tools::{self, ToolEntry};
+use super::{
+    doors::{self, Door, ReadVerb, Setting, SwitchedOff},
+    tools::{self, ToolEntry},
+};
+use kubecrier_k8s::{DeniedKinds, RefusedKind};
 
 /// Tools that belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +32,8 @@ const TOOLSETS: [(&str, Toolset); 4] = [
 pub struct ToolFilter {
     toolsets: Option<Vec<Toolset>>,
     disabled: Vec<String>,
+    /// Tools that other settings leave nothing to give.
+    unusable: Vec<(&'static str, Setting)>,
 }
 
 /// A choice that means nothing.
@@ -73,13 +80,100 @@ impl ToolFilter {
         Ok(Self {
             toolsets: toolsets.transpose()?,
             disabled,
+            unusable: Vec::new(),
         })
+    }
+
+    /// Excludes the tools that have nothing to give where kinds are denied, or where the
+    /// server is confined to some namespaces.
+    #[must_use]
+    pub fn within(mut self, denied: &DeniedKinds, is_confined: bool) -> Self {
+        let without_kinds = doors::without_kinds(denied).into_iter();
+        self.unusable
+            .extend(without_kinds.map(|tool| (tool, Setting::DeniedKinds)));
+        if is_confined {
+            let cluster_wide = doors::CLUSTER_WIDE.into_iter();
+            self.unusable
+                .extend(cluster_wide.map(|tool| (tool, Setting::AllowedNamespaces)));
+        }
+        self
+    }
+
+    /// Whether logs may be read.
+    pub fn shows_logs(&self) -> bool {
+        self.check(Door::FaultLogs).is_ok()
+    }
+
+    /// Whether the names of contexts may be listed.
+    pub fn shows_contexts(&self) -> bool {
+        self.check(Door::ContextNames).is_ok()
     }
 
     /// Whether a built-in tool may be called.
     pub(super) fn includes(&self, entry: &ToolEntry) -> bool {
-        let chosen = |sets: &Vec<Toolset>| sets.contains(&toolset(entry.name));
-        self.toolsets.as_ref().is_none_or(chosen) && self.allows(entry.name)
+        self.excluded_by(entry.name).is_none()
+    }
+
+    /// Why a tool may not be called, built in or not.
+    pub(super) fn check_tool(&self, name: &str) -> Result<(), SwitchedOff> {
+        match self.excluded_by(name) {
+            None => Ok(()),
+            Some(setting) => Err(SwitchedOff {
+                what: format!("tool `{name}` is"),
+                tool: name.to_owned(),
+                setting,
+            }),
+        }
+    }
+
+    /// Whether a door is open: one of the tools that give the same is on.
+    pub(super) fn check(&self, door: Door) -> Result<(), SwitchedOff> {
+        self.check_any(door.what(), door.tools())
+    }
+
+    /// Whether all tools are on that something needs.
+    pub(super) fn check_all(&self, what: &str, tools: &[&'static str]) -> Result<(), SwitchedOff> {
+        tools
+            .iter()
+            .try_for_each(|tool| self.check_any(what, &[tool]))
+    }
+
+    /// The kinds that generic tools refuse: their own tools are off.
+    pub(super) fn refused_kinds(&self, verb: ReadVerb) -> Vec<RefusedKind> {
+        doors::refused_kinds(verb, |tool| self.check_any("the kind is", &[tool]).err())
+    }
+
+    fn check_any(&self, what: &str, tools: &[&'static str]) -> Result<(), SwitchedOff> {
+        let mut excluded = None;
+        for tool in tools {
+            match self.excluded_by(tool) {
+                None => return Ok(()),
+                Some(setting) => excluded = excluded.or(Some((*tool, setting))),
+            }
+        }
+        let Some((tool, setting)) = excluded else {
+            return Ok(());
+        };
+        Err(SwitchedOff {
+            what: what.to_owned(),
+            tool: tool.to_owned(),
+            setting,
+        })
+    }
+
+    /// The setting that excludes a tool. Those of a project belong to no set.
+    fn excluded_by(&self, name: &str) -> Option<Setting> {
+        let is_left_out = |sets: &Vec<Toolset>| !sets.contains(&toolset(name));
+        let is_built_in = tools::find(name).is_some();
+        if !self.allows(name) {
+            return Some(Setting::DisabledTools);
+        }
+        if is_built_in && self.toolsets.as_ref().is_some_and(is_left_out) {
+            return Some(Setting::Toolsets);
+        }
+        let mut unusable = self.unusable.iter();
+        let found = unusable.find(|(tool, _)| *tool == name);
+        found.map(|(_, setting)| *setting)
     }
 
     /// Whether a tool of that name may be called, built in or not.
@@ -130,6 +224,83 @@ mod tests {
         assert!(core.contains(&"pods_list") && !core.contains(&"pods_log"));
         let every = offered(Some(&["config", "core", "events", "faults"]), &[]);
         assert_eq!(every.len(), tools::TOOLS.len());
+    }
+
+    fn filter(toolsets: Option<&[&str]>, disabled: &[&str]) -> ToolFilter {
+        let words = |words: &[&str]| words.iter().map(ToString::to_string).collect();
+        ToolFilter::new(toolsets.map(words), words(disabled), false).unwrap()
+    }
+
+    /// Each door is shut when all tools that give the same are off, whatever setting does it,
+    /// and its refusal names the setting.
+    #[test]
+    fn a_door_is_open_as_long_as_a_tool_gives_the_same() {
+        for door in Door::ALL {
+            let tools = door.tools();
+            assert!(
+                tools.iter().all(|tool| tools::find(tool).is_some()),
+                "{door:?}"
+            );
+            assert!(filter(None, &[]).check(door).is_ok());
+            let refused = filter(None, tools).check(door).unwrap_err();
+            assert_eq!(refused.setting, Setting::DisabledTools, "{door:?}");
+            assert!(
+                refused.to_string().contains("--disabled-tools"),
+                "{refused}"
+            );
+            for tool in tools {
+                let others: Vec<_> = tools.iter().filter(|one| *one != tool).copied().collect();
+                assert!(filter(None, &others).check(door).is_ok(), "{door:?}");
+            }
+            let set = toolset_name(tools[0]);
+            assert!(filter(Some(&[set]), &[]).check(door).is_ok(), "{door:?}");
+            let other = if set == "config" { "core" } else { "config" };
+            let refused = filter(Some(&[other]), &[]).check(door).unwrap_err();
+            assert!(refused.to_string().contains("--toolsets"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn tools_that_have_nothing_to_give_are_not_offered() {
+        let off = |kinds: &[&str], confined: bool| {
+            let kinds: Vec<_> = kinds.iter().map(ToString::to_string).collect();
+            let denied = DeniedKinds::new(&kinds).unwrap();
+            let filter = filter(None, &[]).within(&denied, confined);
+            let off = tools::TOOLS.iter().filter(|entry| !filter.includes(entry));
+            off.map(|entry| entry.name).collect::<Vec<_>>()
+        };
+        assert_eq!(off(&[], false), Vec::<&str>::new());
+        assert_eq!(off(&[], true), ["nodes_list", "nodes_top"]);
+        assert_eq!(off(&["no"], false), ["nodes_list", "nodes_top"]);
+        assert_eq!(off(&["Secret", "ns"], false), ["namespaces_list"]);
+        let pods = off(&["po"], false);
+        let expected = [
+            "faults_get",
+            "faults_list",
+            "pods_get",
+            "pods_list",
+            "pods_log",
+            "pods_top",
+        ];
+        assert_eq!(pods, expected);
+        let events = off(&["events.events.k8s.io"], false);
+        assert!(events.contains(&"events_list") && events.contains(&"faults_get"));
+        assert_eq!(off(&["pods.metrics.k8s.io"], false), ["pods_top"]);
+    }
+
+    #[test]
+    fn a_generic_tool_refuses_what_has_a_tool_of_its_own_that_is_off() {
+        let refused = |disabled: &[&str], verb| {
+            let refused = filter(None, disabled).refused_kinds(verb);
+            let names = refused.iter().map(|one| (one.group, one.plural));
+            names.collect::<Vec<_>>()
+        };
+        assert_eq!(refused(&[], ReadVerb::List), []);
+        let events = [("", "events"), ("events.k8s.io", "events")];
+        assert_eq!(refused(&["events_list"], ReadVerb::List), events);
+        assert_eq!(refused(&["events_list"], ReadVerb::Get), events);
+        assert_eq!(refused(&["pods_get"], ReadVerb::List), []);
+        assert_eq!(refused(&["pods_get"], ReadVerb::Get), [("", "pods")]);
     }
 
     #[test]

@@ -48,6 +48,7 @@ use super::{
     schema,
     server::ToolLimits,
     subscriptions::Subscriptions,
+    tool_filter::ToolFilter,
 };
 use kubecrier_k8s::{Cluster, ClusterError, Contexts, Graphs, Name};
 
@@ -89,6 +90,7 @@ pub(super) struct ToolEntry {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ToolContext<'a> {
     pub(super) contexts: &'a Contexts,
+    pub(super) tool_filter: &'a ToolFilter,
     pub(super) limits: ToolLimits,
     pub(super) subscriptions: &'a Subscriptions,
     pub(super) graphs: &'a Graphs,
@@ -123,8 +125,7 @@ impl ToolEntry {
     /// The definition that clients see.
     pub(super) fn definition(&self, contexts: &ContextChoice) -> Tool {
         let mut schema = (self.schema)();
-        let ContextChoice { names, default } = contexts;
-        schema::with_contexts(&mut schema, names, default.as_deref());
+        schema::with_contexts(&mut schema, contexts);
         // No tool changes a cluster.
         let hints = ToolAnnotations::with_title(self.title)
             .read_only(true)

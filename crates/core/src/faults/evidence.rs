@@ -73,6 +73,8 @@ pub enum CaptureError {
     Throttled,
     /// The node or the API server cannot answer now.
     Unavailable,
+    /// The operator has switched logs off.
+    SwitchedOff,
     /// Anything else.
     Unknown,
 }
@@ -175,6 +177,7 @@ impl CaptureError {
             Self::Timeout => "timeout",
             Self::Throttled => "throttled",
             Self::Unavailable => "unavailable",
+            Self::SwitchedOff => "switched_off",
             Self::Unknown => "unknown",
         }
     }

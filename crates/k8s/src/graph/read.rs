@@ -20,7 +20,10 @@ pub(super) use self::{
     workloads::{Autoscaler, CronJob, DaemonSet, Job, ReplicaWorkload},
 };
 use super::status_line;
-use crate::{nodes, read_only::DeniedKinds};
+use crate::{
+    allowed::{ObjectRef, ReadScope},
+    nodes,
+};
 use kubecrier_redact::Redactor;
 use kubecrier_topology::{Kind, Labels, ObjectId, ObjectSummary, Reference};
 
@@ -102,7 +105,7 @@ pub(super) trait GraphObject: Clone + DeserializeOwned + Send + Sync + 'static {
 pub(super) trait DecodedObject {
     fn id(&self, kind: Kind) -> ObjectId;
     fn version(&self) -> &str;
-    fn into_summary(self, kind: Kind, redactor: &Redactor, denied: &DeniedKinds) -> ObjectSummary;
+    fn into_summary(self, kind: Kind, redactor: &Redactor, scope: &ReadScope) -> ObjectSummary;
 
     /// Whether `spec` and `status` were decoded.
     fn is_complete(&self) -> bool {
@@ -126,6 +129,17 @@ where
     Option::deserialize(from).map(Option::unwrap_or_default)
 }
 
+/// Whether an object that another one refers to must not be shown.
+fn hides(scope: &ReadScope, id: &ObjectId) -> bool {
+    scope.hides_some()
+        && scope.hides(ObjectRef {
+            api_version: &id.kind.resource().api_version(),
+            kind: id.kind.as_str(),
+            namespace: &id.namespace,
+            name: &id.name,
+        })
+}
+
 // === impl Object ===
 
 impl<S, T> DecodedObject for Object<S, T>
@@ -141,8 +155,8 @@ where
         &self.metadata.resource_version
     }
 
-    /// The redacted summary, without references to denied kinds.
-    fn into_summary(self, kind: Kind, redactor: &Redactor, denied: &DeniedKinds) -> ObjectSummary {
+    /// The redacted summary, without references to what must not be shown.
+    fn into_summary(self, kind: Kind, redactor: &Redactor, scope: &ReadScope) -> ObjectSummary {
         let id = self.id(kind);
         let status = self.status();
         let owners = self.metadata.owner_references.iter().flatten();
@@ -153,10 +167,7 @@ where
         });
         let references = owners
             .chain(self.references(&id.namespace))
-            .filter(|reference| {
-                let kind = reference.target.kind;
-                !denied.denies(kind.group(), [kind.as_str(), kind.plural()])
-            });
+            .filter(|reference| !hides(scope, &reference.target));
         let labels = self.metadata.labels.clone().unwrap_or_default();
         let references: Vec<_> = references.take(REFERENCES_MAX).collect();
         let mut summary = ObjectSummary::new(id).with_references(references);
@@ -197,10 +208,10 @@ impl<T: DecodedObject> DecodedObject for Lenient<T> {
         }
     }
 
-    fn into_summary(self, kind: Kind, redactor: &Redactor, denied: &DeniedKinds) -> ObjectSummary {
+    fn into_summary(self, kind: Kind, redactor: &Redactor, scope: &ReadScope) -> ObjectSummary {
         match self {
-            Self::Full(object) => object.into_summary(kind, redactor, denied),
-            Self::MetadataOnly(object) => object.into_summary(kind, redactor, denied),
+            Self::Full(object) => object.into_summary(kind, redactor, scope),
+            Self::MetadataOnly(object) => object.into_summary(kind, redactor, scope),
         }
     }
 

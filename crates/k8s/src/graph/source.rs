@@ -153,7 +153,7 @@ impl<T: GraphObject + DecodedObject> KindSource<T> {
             let summarize = |object: I| {
                 self.decoding
                     .inspect(&object, self.kind, self.bound.context());
-                object.into_summary(self.kind, cluster.redactor(), cluster.denied())
+                object.into_summary(self.kind, cluster.redactor(), cluster.scope())
             };
             listed.objects.extend(items.map(summarize));
             next = page.metadata.next.filter(|token| !token.is_empty());
@@ -165,7 +165,12 @@ impl<T: GraphObject + DecodedObject> KindSource<T> {
 
     async fn latest_version_of(&self, cluster: Cluster) -> Result<String, ClusterError> {
         let operation = self.operation("list");
-        let request = self.request().list(&ListParams::default().limit(1));
+        let params = ListParams {
+            field_selector: self.selector(),
+            limit: Some(1),
+            ..ListParams::default()
+        };
+        let request = self.request().list(&params);
         let request = request.map_err(|error| build_error(&operation, error))?;
         let page: ListResponse<IgnoredAny> = cluster.raw(&operation, request, JSON).await?;
         Ok(page.metadata.resource_version)
@@ -240,7 +245,7 @@ impl<T: GraphObject + DecodedObject> KindSource<T> {
                 Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)) => {
                     decoding.inspect(&object, kind, &context);
                     let version = object.version().to_owned();
-                    let summary = object.into_summary(kind, cluster.redactor(), cluster.denied());
+                    let summary = object.into_summary(kind, cluster.redactor(), cluster.scope());
                     Ok(item(ObjectChange::Applied(summary), &version))
                 }
                 Ok(WatchEvent::Deleted(object)) => Ok(item(

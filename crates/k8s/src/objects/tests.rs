@@ -1,7 +1,10 @@
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::*;
+use super::{
+    table::{CELL_CHARS_MAX, COLUMN_CHARS_MAX, COLUMNS_MAX},
+    *,
+};
 
 fn read(answer: Value, with_namespace: bool) -> (Vec<String>, Vec<Vec<String>>) {
     serde_json::from_value::<TableResponse>(answer)

@@ -8,7 +8,7 @@ use super::{
     scope::{self, Scope},
     source::{self, WatchStart},
 };
-use crate::{client::Cluster, error::ClusterError};
+use crate::{client::Cluster, error::ClusterError, name::Name};
 use kubecrier_core::filters::Filters;
 
 /// Namespaces that are watched one by one where the whole cluster may not be.
@@ -23,6 +23,60 @@ const TRIED_AT_ONCE: usize = 20;
 const LISTED_MAX: u32 = 5000;
 
 impl Watches {
+    /// One scope for each namespace that the filters and the operator allow; `None` where the
+    /// operator allows all.
+    pub(super) async fn confined(
+        &self,
+        context: &str,
+        filters: &Filters,
+        warnings: &mut Vec<String>,
+    ) -> Result<Option<Vec<Scope>>, ClusterError> {
+        let contexts = &self.shared.contexts;
+        if !contexts.is_confined() {
+            return Ok(None);
+        }
+        let names: Vec<Name> = match filters.exact_namespaces() {
+            Some(named) => {
+                let named = named.into_iter().map(|name| {
+                    let name = Name::label("namespace", name)?;
+                    contexts.check_namespace(context, &name).map(|()| name)
+                });
+                named.collect::<Result<_, _>>()?
+            }
+            None => {
+                let list = async |cluster: Cluster| cluster.namespaces_to_ask(None).await;
+                let listed = contexts.with_cluster(Some(context), list).await?;
+                listed.unwrap_or_default()
+            }
+        };
+        let names = names.iter().map(Name::as_str);
+        let names: Vec<_> = names
+            .filter(|name| filters.admits_namespace(name))
+            .collect();
+        if names.is_empty() || names.len() > FALLBACK_MAX {
+            let count = names.len();
+            return Err(ClusterError::invalid(
+                format!("cannot watch events of context `{context}`"),
+                format!(
+                    "of the namespaces that --allowed-namespaces names, the filters match {count}, \
+                     but must match 1 to {FALLBACK_MAX}"
+                ),
+                "name namespaces that are allowed",
+            ));
+        }
+        if filters.exact_namespaces().is_none() {
+            warnings.push(format!(
+                "only the namespaces are watched that --allowed-namespaces names, and none that is \
+                 made later: {}",
+                names.join(", ")
+            ));
+        }
+        let whole = Scope::whole(context, filters);
+        Ok(Some(
+            names.into_iter().map(|name| whole.within(name)).collect(),
+        ))
+    }
+
     /// The namespaces that may be watched, where the whole cluster may not.
     pub(super) async fn allowed_namespaces(
         &self,

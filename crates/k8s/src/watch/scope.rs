@@ -21,6 +21,17 @@ pub(super) struct Scope {
 impl Scope {
     /// What has to be watched for these filters.
     pub(super) fn of(context: &str, filters: &Filters) -> Vec<Self> {
+        let whole = Self::whole(context, filters);
+        match filters.exact_namespaces() {
+            Some(names) if names.len() <= NAMESPACES_MAX => {
+                names.into_iter().map(|name| whole.within(name)).collect()
+            }
+            _ => vec![whole],
+        }
+    }
+
+    /// All namespaces, with the selection of these filters.
+    pub(super) fn whole(context: &str, filters: &Filters) -> Self {
         let (kind, name) = filters.involved();
         let kind = kind.map(|kind| format!("involvedObject.kind={kind}"));
         let name = name.map(|name| format!("involvedObject.name={name}"));
@@ -28,16 +39,10 @@ impl Scope {
             .into_iter()
             .chain(name)
             .reduce(|a, b| format!("{a},{b}"));
-        let scope = |namespace: Option<&str>| Self {
+        Self {
             context: context.to_owned(),
-            namespace: namespace.map(str::to_owned),
-            selector: selector.clone(),
-        };
-        match filters.exact_namespaces() {
-            Some(names) if names.len() <= NAMESPACES_MAX => {
-                names.into_iter().map(|name| scope(Some(name))).collect()
-            }
-            _ => vec![scope(None)],
+            namespace: None,
+            selector,
         }
     }
 

@@ -183,7 +183,11 @@ impl EventSource {
                 caught.version = page.metadata.resource_version.unwrap_or_default();
             }
             scanned += page.items.len();
-            let newer = page.items.into_iter().map(|one| plain(one, cluster.redactor())).filter(|(event, _)| {
+            let shown = page
+                .items
+                .into_iter()
+                .filter(|one| !one.is_hidden(cluster.scope()));
+            let newer = shown.map(|one| plain(one, cluster.redactor())).filter(|(event, _)| {
                 matches!((event.version, after), (Some(is), Some(after)) if is > after)
             });
             caught.events.extend(newer);
@@ -209,11 +213,11 @@ impl WatchSource for EventSource {
     async fn open(&self, version: &str) -> Result<Self::Frames, WatchError> {
         let open = |cluster: Cluster| async move {
             let frames = self.watch(&cluster, version).await?;
-            Ok::<_, WatchError>((frames, cluster.redactor().clone()))
+            Ok::<_, WatchError>((frames, cluster))
         };
-        let (frames, redactor) = self.bound.open(open).await?;
+        let (frames, cluster) = self.bound.open(open).await?;
         let scope = self.scope.clone();
-        let frames = frames.map(move |event| frame(&scope, &redactor, event));
+        let frames = frames.map(move |event| frame(&scope, &cluster, event));
         Ok(frames.boxed())
     }
 
@@ -292,12 +296,18 @@ fn plain(event: WireEvent, redactor: &Redactor) -> (Box<Event>, String) {
 
 fn frame(
     scope: &Scope,
-    redactor: &Redactor,
+    cluster: &Cluster,
     event: kube::Result<WatchEvent<WireEvent>>,
 ) -> Result<WatchFrame<Box<Event>>, WatchError> {
     match event {
+        Ok(WatchEvent::Added(event) | WatchEvent::Modified(event))
+            if event.is_hidden(cluster.scope()) =>
+        {
+            let version = event.metadata.resource_version;
+            Ok(WatchFrame::Skipped(version.unwrap_or_default()))
+        }
         Ok(WatchEvent::Added(event) | WatchEvent::Modified(event)) => {
-            let (event, version) = plain(event, redactor);
+            let (event, version) = plain(event, cluster.redactor());
             Ok(WatchFrame::Item(event, version))
         }
         // The event has expired.

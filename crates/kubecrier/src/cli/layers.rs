@@ -45,6 +45,8 @@ impl Settings {
             max_graphs: self.max_graphs.or(fallback.max_graphs),
             max_followed_logs: self.max_followed_logs.or(fallback.max_followed_logs),
             denied_kinds: self.denied_kinds.or(fallback.denied_kinds),
+            allowed_contexts: self.allowed_contexts.or(fallback.allowed_contexts),
+            allowed_namespaces: self.allowed_namespaces.or(fallback.allowed_namespaces),
             toolsets: self.toolsets.or(fallback.toolsets),
             disabled_tools: self.disabled_tools.or(fallback.disabled_tools),
             max_subscriptions_per_session: self

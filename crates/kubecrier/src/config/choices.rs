@@ -1,6 +1,73 @@
-//! Kinds and tools that an operator excludes.
+//! What an operator excludes: tools, kinds, contexts and namespaces.
 
 use super::ConfigError;
+use kubecrier_k8s::{Allowed, AllowedNames, DeniedKinds};
+use kubecrier_server::ToolFilter;
+
+/// The settings that exclude something.
+pub(super) struct Exclusions {
+    pub(super) toolsets: Option<Vec<String>>,
+    pub(super) disabled_tools: Option<Vec<String>>,
+    pub(super) denied_kinds: Option<Vec<String>>,
+    pub(super) allowed_contexts: Option<Vec<String>>,
+    pub(super) allowed_namespaces: Option<Vec<String>>,
+}
+
+// === impl Exclusions ===
+
+impl Exclusions {
+    /// What they leave to tools, and to requests to clusters.
+    pub(super) fn read(
+        self,
+        context: Option<&str>,
+        has_project: bool,
+    ) -> Result<(ToolFilter, DeniedKinds, Allowed), ConfigError> {
+        let disabled = self.disabled_tools.unwrap_or_default();
+        let tool_filter = ToolFilter::new(self.toolsets, disabled, has_project)?;
+        let denied = denied(&self.denied_kinds.unwrap_or_default())?;
+        let contexts = match self.allowed_contexts {
+            None => AllowedNames::default(),
+            Some(entries) => AllowedNames::contexts(&entries).map_err(|value| {
+                invalid(
+                    "allowed-contexts",
+                    value,
+                    "names or patterns such as dev,stage-*",
+                )
+            })?,
+        };
+        if let Some(context) = context.filter(|name| !contexts.allows(name)) {
+            let expected = "one of those that --allowed-contexts names";
+            return Err(invalid("context", context.to_owned(), expected));
+        }
+        let namespaces = match self.allowed_namespaces {
+            None => AllowedNames::default(),
+            Some(entries) => AllowedNames::namespaces(&entries).map_err(|value| {
+                invalid(
+                    "allowed-namespaces",
+                    value,
+                    "names or patterns such as shop,team-a-*",
+                )
+            })?,
+        };
+        let tool_filter = tool_filter.within(&denied, namespaces.is_restricted());
+        let allowed = Allowed {
+            contexts,
+            namespaces,
+            hides_contexts: !tool_filter.shows_contexts(),
+            hides_logs: !tool_filter.shows_logs(),
+        };
+        Ok((tool_filter, denied, allowed))
+    }
+}
+
+fn invalid(key: &'static str, value: String, expected: &str) -> ConfigError {
+    ConfigError::Value {
+        origin: String::new(),
+        key,
+        value,
+        expected: expected.to_owned(),
+    }
+}
 
 impl From<kubecrier_server::InvalidToolFilter> for ConfigError {
     fn from(bad: kubecrier_server::InvalidToolFilter) -> Self {
@@ -19,11 +86,9 @@ impl From<kubecrier_server::InvalidToolFilter> for ConfigError {
 }
 
 /// Kinds that cannot be read.
-pub(super) fn denied(kinds: &[String]) -> Result<kubecrier_k8s::DeniedKinds, ConfigError> {
-    kubecrier_k8s::DeniedKinds::new(kinds).map_err(|value| ConfigError::Value {
-        origin: String::new(),
-        key: "denied-kinds",
-        value,
-        expected: "a kind such as Secret, configmaps or certificates.cert-manager.io".to_owned(),
+fn denied(kinds: &[String]) -> Result<DeniedKinds, ConfigError> {
+    DeniedKinds::new(kinds).map_err(|value| {
+        let expected = "a kind such as Secret, configmaps or certificates.cert-manager.io";
+        invalid("denied-kinds", value, expected)
     })
 }

@@ -125,6 +125,11 @@ drain_timeout_seconds = 1
 kubeconfig = "a"
 context = "a"
 request_timeout_seconds = 1
+denied_kinds = ["a"]
+allowed_contexts = ["a"]
+allowed_namespaces = ["a"]
+toolsets = ["a"]
+disabled_tools = ["a"]
 max_log_captures_per_cluster = 1
 max_log_captures_global = 1
 max_log_bytes_per_container = 1
@@ -134,6 +139,40 @@ redact = ["a"]
 log_level = "a"
 log_format = "plain"
 "#;
+
+#[test]
+fn what_is_allowed_can_mean_something() {
+    for (flag, value) in [
+        ("--allowed-namespaces", ""),
+        ("--allowed-namespaces", "Shop"),
+        ("--allowed-namespaces", "a,,b"),
+        ("--allowed-contexts", ""),
+    ] {
+        let error = refused(&[flag, value], &[]);
+        assert!(
+            error.contains(&flag[2..]) && error.contains("must be"),
+            "{error}"
+        );
+    }
+    let error = refused(&["--context", "prod", "--allowed-contexts", "dev-*"], &[]);
+    assert!(
+        error.contains("`prod`") && error.contains("--allowed-contexts"),
+        "{error}"
+    );
+    let config = load(
+        &[
+            "--allowed-namespaces",
+            "a,b-*",
+            "--disabled-tools",
+            "pods_log",
+        ],
+        &[],
+    );
+    let allowed = config.unwrap().cluster.allowed;
+    assert!(allowed.namespaces.allows("b-1") && !allowed.namespaces.allows("b"));
+    assert!(allowed.hides_logs && !allowed.hides_contexts);
+    assert!(!load(&[], &[]).unwrap().cluster.allowed.hides_logs);
+}
 
 #[test]
 fn a_heartbeat_has_a_range_and_can_be_none() {

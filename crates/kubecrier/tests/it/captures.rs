@@ -9,7 +9,7 @@ use kubecrier_core::{
     },
     metrics::Metrics,
 };
-use kubecrier_k8s::{ClusterEvidence, Config, Contexts, DeniedKinds};
+use kubecrier_k8s::{Allowed, ClusterEvidence, Config, Contexts, DeniedKinds};
 use kubecrier_redact::Redactor;
 use serde_json::{Value, json};
 use testbed::{LogScript, User, deployment, namespace, pod};
@@ -32,6 +32,7 @@ async fn fixture(user: User, limits: CaptureLimits) -> Option<CaptureFixture> {
         redactor: Redactor::default(),
         demo: None,
         denied: DeniedKinds::default(),
+        allowed: Allowed::default(),
     });
     let context = contexts.resolve(None).unwrap();
     let evidence = ClusterEvidence::new(Arc::new(contexts));

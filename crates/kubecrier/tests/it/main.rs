@@ -11,6 +11,7 @@ mod configuration;
 mod demo;
 mod doctor;
 mod doctor_clients;
+mod doors;
 mod faults;
 #[cfg(feature = "conformance-fixtures")]
 mod fixtures;

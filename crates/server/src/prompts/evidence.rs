@@ -13,7 +13,6 @@ use super::PromptEntry;
 use crate::{
     output::{Output, ToolError, cleaned_contents},
     resources::{ClusterUri, Resources},
-    tool_filter::ToolFilter,
     tools::{self, ToolContext},
 };
 use kubecrier_redact::Redactor;
@@ -22,7 +21,6 @@ use kubecrier_redact::Redactor;
 pub(crate) struct EvidenceCollector<'a> {
     pub(crate) tools: ToolContext<'a>,
     pub(crate) resources: &'a Resources,
-    pub(crate) tool_filter: &'a ToolFilter,
     pub(crate) redactor: &'a Redactor,
     /// Whether the client's protocol version has resource links.
     pub(crate) links: bool,
@@ -54,12 +52,15 @@ impl EvidenceCollector<'_> {
 
     /// Calls a tool. Its text is redacted.
     pub(super) async fn tool(&self, name: &str, arguments: Value) -> Result<Output, EvidenceError> {
-        let entry = tools::find(name).filter(|entry| self.tool_filter.includes(entry));
-        let Some(entry) = entry.filter(|_| self.tool_filter.allows(name)) else {
-            return Err(EvidenceError {
-                text: "it is switched off by the server's operator".to_owned(),
-                is_client_error: false,
-            });
+        let off = |text: String| EvidenceError {
+            text,
+            is_client_error: false,
+        };
+        if let Err(why) = self.tools.tool_filter.check_tool(name) {
+            return Err(off(why.to_string()));
+        }
+        let Some(entry) = tools::find(name) else {
+            return Err(off("there is no such tool".to_owned()));
         };
         let arguments: JsonObject = match arguments {
             Value::Object(given) => given,
@@ -106,6 +107,27 @@ impl EvidenceCollector<'_> {
                 }
             }
             Err(why) => prompt.text(format!("`{address}` is not to be had: {why}")),
+        }
+    }
+
+    /// Adds which of the tools that the prompt names are off.
+    pub(crate) fn add_switched_off(&self, prompt: &mut PromptContent) {
+        let texts = prompt
+            .messages
+            .iter()
+            .filter_map(|one| one.content.as_text());
+        let texts: Vec<_> = texts.map(|text| text.text.as_str()).collect();
+        let is_named = |tool: &str| texts.iter().any(|text| text.contains(tool));
+        let off: Vec<_> = tools::TOOLS
+            .iter()
+            .filter(|entry| !self.tools.tool_filter.includes(entry) && is_named(entry.name))
+            .map(|entry| entry.name)
+            .collect();
+        if !off.is_empty() {
+            prompt.text(format!(
+                "Switched off by the server's operator, so go without: {}",
+                off.join(", ")
+            ));
         }
     }
 

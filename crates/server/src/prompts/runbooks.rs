@@ -40,6 +40,7 @@ pub(super) const CRASH_LOOP: PromptEntry = PromptEntry {
     title: "Runbook: crash loop",
     description: "A pod's container ends again and again: why, and what to do",
     arguments: &[NAMESPACE, POD, CONTEXT],
+    needs: &["pods_get"],
     render: |evidence, given| Box::pin(crash_loop(evidence, given)),
 };
 
@@ -48,6 +49,7 @@ pub(super) const PENDING: PromptEntry = PromptEntry {
     title: "Runbook: pending pod",
     description: "A pod does not get a node: what it asks for, and what there is",
     arguments: &[NAMESPACE, POD, CONTEXT],
+    needs: &["pods_get"],
     render: |evidence, given| Box::pin(pending(evidence, given)),
 };
 
@@ -56,6 +58,7 @@ pub(super) const IMAGE_PULL: PromptEntry = PromptEntry {
     title: "Runbook: image cannot be pulled",
     description: "A container waits for its image: which one, from where, and why it does not come",
     arguments: &[NAMESPACE, POD, CONTEXT],
+    needs: &["pods_get"],
     render: |evidence, given| Box::pin(image_pull(evidence, given)),
 };
 
@@ -64,6 +67,7 @@ pub(super) const NO_ENDPOINTS: PromptEntry = PromptEntry {
     title: "Runbook: service without endpoints",
     description: "Nothing answers behind a service: does it select any pod, and are they ready",
     arguments: &[NAMESPACE, SERVICE, CONTEXT],
+    needs: &["resources_get", "resources_list"],
     render: |evidence, given| Box::pin(no_endpoints(evidence, given)),
 };
 

@@ -28,6 +28,7 @@ pub(super) const TRIAGE_FAULT: PromptEntry = PromptEntry {
         },
         CONTEXT,
     ],
+    needs: &["faults_get"],
     render: |evidence, given| Box::pin(triage_fault(evidence, given)),
 };
 
@@ -36,6 +37,7 @@ pub(super) const CLUSTER_HEALTH_CHECK: PromptEntry = PromptEntry {
     title: "Check a cluster's health",
     description: "Look over a whole cluster: its nodes, its faults and the warnings of late",
     arguments: &[CONTEXT],
+    needs: &["faults_list"],
     render: |evidence, given| Box::pin(cluster_health_check(evidence, given)),
 };
 

@@ -3,6 +3,7 @@
 
 use std::{future::Future, pin::Pin, time::Duration};
 
+use crate::{doors::Door, tool_filter::ToolFilter};
 use kubecrier_k8s::{Cluster, Contexts, Name};
 
 /// A person waits for the completion while typing.
@@ -31,14 +32,23 @@ pub(crate) fn matching<'a>(values: Vec<String>, given: &str) -> CompletionFuture
 }
 
 /// Values from a cluster; `None` if the variable does not name an object of a cluster.
+/// What the operator has switched off completes nothing.
 /// A cluster that does not answer completes nothing.
 pub(crate) fn complete_from_cluster<'a>(
     contexts: &'a Contexts,
+    tool_filter: &'a ToolFilter,
     asked: CompletionRequest<'a>,
 ) -> Option<CompletionFuture<'a>> {
-    let of_a_cluster = ["context", "namespace", "pod", "service", "container"];
-    if !of_a_cluster.contains(&asked.variable) {
-        return None;
+    let door = match asked.variable {
+        "context" => Door::ContextNames,
+        "namespace" => Door::NamespaceNames,
+        "pod" => Door::PodNames,
+        "service" => Door::ServiceNames,
+        "container" => Door::ContainerNames,
+        _ => return None,
+    };
+    if tool_filter.check(door).is_err() {
+        return Some(matching(Vec::new(), asked.given));
     }
     Some(Box::pin(async move {
         let found = tokio::time::timeout(COMPLETION_TIMEOUT, query_cluster(contexts, asked)).await;

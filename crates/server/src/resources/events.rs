@@ -16,6 +16,7 @@ use super::{
     of_cluster,
     uri::{self, ClusterUri, EventsParams, Since, UriTarget},
 };
+use crate::tool_filter::ToolFilter;
 use kubecrier_core::{
     Event,
     filters::{EventType, FilterRequest, Filters},
@@ -33,6 +34,8 @@ pub(crate) struct EventResources {
     pub(crate) watches: Watches,
     pub(crate) lifecycle: Lifecycle,
     pub(crate) redactor: Redactor,
+    /// What the operator has switched off.
+    pub(crate) tool_filter: ToolFilter,
     /// The most that a read answers.
     pub(crate) bytes_max: usize,
 }
@@ -216,7 +219,11 @@ impl ResourceProvider for EventResources {
         };
         wanted.filters(address.namespace.as_ref())?;
         let context = self.contexts.resolve(Some(&address.context));
-        context.map(drop).map_err(|error| of_cluster(uri, &error))
+        let checked = context.and_then(|context| match &address.namespace {
+            Some(namespace) => self.contexts.check_namespace(&context, namespace),
+            None => Ok(()),
+        });
+        checked.map_err(|error| of_cluster(uri, &error))
     }
 
     fn claim(&self, uri: &str, requester: &Requester) -> Result<FollowGuard, ResourceError> {
@@ -270,7 +277,7 @@ impl ResourceProvider for EventResources {
                 vec!["Warning".to_owned(), "Normal".to_owned()],
                 asked.given,
             )),
-            _ => completion::complete_from_cluster(&self.contexts, asked),
+            _ => completion::complete_from_cluster(&self.contexts, &self.tool_filter, asked),
         }
     }
 }

@@ -16,6 +16,7 @@ use super::{
     of_cluster,
     uri::{self, ClusterUri, UriTarget},
 };
+use crate::tool_filter::ToolFilter;
 use kubecrier_k8s::{ClusterError, Contexts, GraphRead, GraphView, Graphs, Name, hold_lease};
 use kubecrier_lifecycle::Lifecycle;
 use kubecrier_redact::Redactor;
@@ -30,6 +31,8 @@ pub(crate) struct GraphResources {
     pub(crate) graphs: Graphs,
     pub(crate) lifecycle: Lifecycle,
     pub(crate) redactor: Redactor,
+    /// What the operator has switched off.
+    pub(crate) tool_filter: ToolFilter,
     /// The most that a read answers.
     pub(crate) bytes_max: usize,
 }
@@ -106,15 +109,18 @@ impl ResourceProvider for GraphResources {
     fn list(&self, _requester: &Requester) -> Vec<Resource> {
         let contexts = self.contexts.list().unwrap_or_default();
         let usual = contexts.into_iter().find(|one| one.default);
-        let entry = usual.map(|usual| {
+        let entry = usual.and_then(|usual| {
             let namespace = Name::label("namespace", &usual.namespace).ok();
+            let context = Some(usual.name.as_str());
+            self.graphs.check(context, namespace.as_ref()).ok()?;
             let address = ClusterUri::graph(&usual.name, namespace);
-            Resource::new(address.to_string(), "graph")
+            let entry = Resource::new(address.to_string(), "graph")
                 .with_description(
                     "What there is in the usual namespace and what ties it together; subscribe to \
                      be notified of changes",
                 )
-                .with_mime_type("application/json")
+                .with_mime_type("application/json");
+            Some(entry)
         });
         entry.into_iter().collect()
     }
@@ -145,8 +151,9 @@ impl ResourceProvider for GraphResources {
 
     fn may_subscribe(&self, uri: &str, _requester: &Requester) -> Result<(), ResourceError> {
         let request = GraphRequest::read(uri)?;
-        let context = self.contexts.resolve(Some(&request.context));
-        context.map(drop).map_err(|error| of_cluster(uri, &error))
+        let (context, namespace) = (Some(request.context.as_str()), request.namespace.as_ref());
+        let checked = self.graphs.check(context, namespace);
+        checked.map_err(|error| of_cluster(uri, &error))
     }
 
     fn check<'a>(&'a self, uri: &'a str, requester: &'a Requester) -> CheckFuture<'a> {
@@ -198,13 +205,17 @@ impl ResourceProvider for GraphResources {
             return None;
         }
         if asked.variable != "kinds" {
-            return completion::complete_from_cluster(&self.contexts, asked);
+            return completion::complete_from_cluster(&self.contexts, &self.tool_filter, asked);
         }
         // The last of several.
         let before = asked.given.rfind(',').map_or(0, |at| at + 1);
         let begin = &asked.given[..before];
-        let kinds = Kind::ALL.map(|kind| format!("{begin}{kind}"));
-        Some(completion::matching(kinds.into(), asked.given))
+        let denied = self.contexts.denied_kinds();
+        let kinds = Kind::ALL
+            .into_iter()
+            .filter(|kind| !denied.denies_resource(kind.group(), kind.plural()))
+            .map(|kind| format!("{begin}{kind}"));
+        Some(completion::matching(kinds.collect(), asked.given))
     }
 }
 

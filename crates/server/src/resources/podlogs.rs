@@ -15,6 +15,7 @@ use super::{
     of_cluster,
     uri::{self, ClusterUri, LogParams, UriTarget},
 };
+use crate::tool_filter::ToolFilter;
 use kubecrier_k8s::{
     Cluster, Contexts, LogFollows, LogKey, LogListener, LogQuery, LogState, LogText, LogUpdate,
 };
@@ -26,6 +27,8 @@ const META: &str = "kubecrier/log";
 pub(crate) struct LogResources {
     pub(crate) contexts: Arc<Contexts>,
     pub(crate) follows: LogFollows,
+    /// What the operator has switched off.
+    pub(crate) tool_filter: ToolFilter,
     /// The most that a read answers.
     pub(crate) bytes_max: usize,
 }
@@ -56,6 +59,11 @@ impl LogResources {
             return Err(ResourceError::not_found(uri));
         };
         let context = self.contexts.resolve(Some(&address.context));
+        let allowed = |context: String| {
+            let checked = self.contexts.check_namespace(&context, &namespace);
+            checked.map(|()| context)
+        };
+        let context = context.and_then(allowed);
         let key = LogKey {
             context: context.map_err(|error| of_cluster(uri, &error))?,
             namespace,
@@ -225,7 +233,7 @@ impl ResourceProvider for LogResources {
                 vec!["false".to_owned(), "true".to_owned()],
                 asked.given,
             )),
-            _ => completion::complete_from_cluster(&self.contexts, asked),
+            _ => completion::complete_from_cluster(&self.contexts, &self.tool_filter, asked),
         }
     }
 }

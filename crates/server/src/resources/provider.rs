@@ -23,6 +23,11 @@ pub trait ResourceProvider: Send + Sync + 'static {
     /// own a URI the first one serves it.
     fn owns(&self, uri: &str) -> bool;
 
+    /// Whether anything is served: the operator may have switched it off.
+    fn is_open(&self) -> bool {
+        true
+    }
+
     /// The metrics label of failed updates; `None` if they are not counted by type.
     fn resource_type(&self) -> Option<ResourceType> {
         None

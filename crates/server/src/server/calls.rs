@@ -37,9 +37,8 @@ impl Handler {
         let _call = self.call_permit(&requester)?;
         let (name, tool_filter) = (&*request.name, &self.server.shared.tool_filter);
         let built_in = tools::find(name);
-        if built_in.is_some_and(|entry| !tool_filter.includes(entry)) || !tool_filter.allows(name) {
-            let text = format!("tool `{name}` is switched off by the server's operator");
-            return Err(ErrorData::invalid_params(text, None));
+        if let Err(off) = tool_filter.check_tool(name) {
+            return Err(ErrorData::invalid_params(off.to_string(), None));
         }
         if let Some(entry) = built_in {
             return self
@@ -136,6 +135,7 @@ impl Handler {
         let client = self.client(context);
         let tool_context = ToolContext {
             contexts: &shared.contexts,
+            tool_filter: &shared.tool_filter,
             limits: shared.limits,
             subscriptions: &shared.subscriptions,
             graphs: &shared.graphs,

@@ -11,10 +11,7 @@ use serde::Serialize;
 
 use super::Server;
 use crate::{
-    list_changes::ListSnapshot,
-    prompts::{self, PromptEntry},
-    resources::Requester,
-    tool_provider::ToolProvider,
+    list_changes::ListSnapshot, prompts, resources::Requester, tool_provider::ToolProvider,
 };
 use kubecrier_project::{self, PAGE_DEFAULT, Project};
 
@@ -73,10 +70,7 @@ impl Server {
             tools: self.built_in_tools().to_vec(),
             resources: self.shared.resources.list(&Requester::anonymous()),
             templates: self.shared.resources.templates(),
-            prompts: prompts::PROMPTS
-                .iter()
-                .map(PromptEntry::definition)
-                .collect(),
+            prompts: prompts::definitions(&self.shared.tool_filter),
             files: None,
         };
         for provider in &self.shared.tool_providers {

@@ -10,8 +10,9 @@ use rmcp::{
     service::RequestContext,
 };
 
-use super::{Server, ToolLimits, handler::Handler};
+use super::{Server, Shared, ToolLimits, handler::Handler};
 use crate::{
+    doors::Door,
     prompts::{self, EvidenceCollector, PromptEntry, ValueKind},
     reporter::{LogTarget, RequestReporter},
     resources::{CompletionRequest, ProtocolEra, complete_from_cluster},
@@ -28,10 +29,7 @@ const FAULTS_SINCE: std::time::Duration = std::time::Duration::from_hours(1);
 impl Server {
     /// Every prompt, the built-in ones first: a file of the same name does not hide them.
     pub(super) fn prompts(&self) -> Vec<Prompt> {
-        let mut all: Vec<_> = prompts::PROMPTS
-            .iter()
-            .map(PromptEntry::definition)
-            .collect();
+        let mut all = prompts::definitions(&self.shared.tool_filter);
         let providers = self.shared.tool_providers.iter();
         let more = providers.flat_map(|one| one.prompts());
         all.extend(more.filter(|prompt| prompts::find(&prompt.name).is_none()));
@@ -48,6 +46,9 @@ impl Handler {
         let requester = self.requester(context);
         let _call = self.call_permit(&requester)?;
         if let Some(entry) = prompts::find(&request.name) {
+            if let Err(off) = entry.check(&self.server.shared.tool_filter) {
+                return Err(ErrorData::invalid_params(off.to_string(), None));
+            }
             let rendering = async {
                 let _read = self.server.shared.work.read_permit(&requester).await;
                 self.render(entry, request, context).await
@@ -92,6 +93,7 @@ impl Handler {
         let evidence = EvidenceCollector {
             tools: ToolContext {
                 contexts: &shared.contexts,
+                tool_filter: &shared.tool_filter,
                 limits: ToolLimits {
                     output_bytes: shared.limits.output_bytes / PARTS,
                 },
@@ -102,11 +104,11 @@ impl Handler {
                 draining: shared.lifecycle.draining(),
             },
             resources: &shared.resources,
-            tool_filter: &shared.tool_filter,
             redactor: &shared.redactor,
             links: client.requester.era == ProtocolEra::Modern || has_links,
         };
-        let content = (entry.render)(&evidence, given).await?;
+        let mut content = (entry.render)(&evidence, given).await?;
+        evidence.add_switched_off(&mut content);
         Ok(content.under(entry))
     }
 
@@ -146,7 +148,14 @@ impl Handler {
                 providers.find_map(|one| one.complete(asked.template, asked.variable, asked.given));
             return found.unwrap_or_default();
         };
-        let contexts = &self.server.shared.contexts;
+        let Shared {
+            contexts,
+            tool_filter,
+            ..
+        } = &*self.server.shared;
+        if entry.check(tool_filter).is_err() {
+            return Vec::new();
+        }
         let variable = match entry.value_kind(asked.variable) {
             None => return Vec::new(),
             Some(ValueKind::Context) => "context",
@@ -155,7 +164,11 @@ impl Handler {
             Some(ValueKind::Service) => "service",
             Some(ValueKind::Fault) => return self.complete_fault(asked).await,
         };
-        let values = complete_from_cluster(contexts, CompletionRequest { variable, ..asked });
+        let values = complete_from_cluster(
+            contexts,
+            tool_filter,
+            CompletionRequest { variable, ..asked },
+        );
         match values {
             Some(values) => values.await,
             None => Vec::new(),
@@ -163,7 +176,11 @@ impl Handler {
     }
 
     async fn complete_fault(&self, asked: CompletionRequest<'_>) -> Vec<String> {
-        let contexts = &self.server.shared.contexts;
+        let shared = &self.server.shared;
+        if shared.tool_filter.check(Door::FaultIds).is_err() {
+            return Vec::new();
+        }
+        let contexts = &shared.contexts;
         let chosen = |name: &str| (asked.chosen)(name).filter(|value| !value.is_empty());
         let Ok(context) = contexts.resolve(chosen("context").as_deref()) else {
             return Vec::new();

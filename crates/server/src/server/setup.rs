@@ -6,10 +6,11 @@ use mcp_notify::{Delivery, LoggingService, OutboxSink};
 
 use super::{Server, Shared, Work, WorkLimits};
 use crate::{
+    doors::Door,
     list_changes::ListChanges,
     project,
     resources::{
-        EventResources, GraphResources, LogResources, ResourceProvider, Resources,
+        ClosedResources, EventResources, GraphResources, LogResources, ResourceProvider, Resources,
         SubscriptionFeeds,
     },
     subscriptions::{SubscriptionSettings, Subscriptions},
@@ -110,8 +111,14 @@ impl Server {
         );
         let flush_clock = FlushClock::start();
         let ledger = Ledger::new(settings.caps);
+        let door = |door: Door, provider: Box<dyn ResourceProvider>| match tool_filter.check(door) {
+            Ok(()) => provider,
+            Err(why) => Box::new(ClosedResources::new(provider, why)),
+        };
         let feeds = SubscriptionFeeds(Arc::clone(&ledger));
-        providers.resources.push(Box::new(feeds));
+        providers
+            .resources
+            .push(door(Door::FeedResource, Box::new(feeds)));
         let watches = Watches::new(
             Arc::clone(&contexts),
             lifecycle.clone(),
@@ -121,7 +128,7 @@ impl Server {
             work.watches(),
         );
         let (bytes_max, own) = (limits.output_bytes, Arc::clone(&contexts));
-        providers.resources.push(Box::new(LogResources {
+        let logs = LogResources {
             contexts: Arc::clone(&contexts),
             follows: LogFollows::new(
                 own,
@@ -129,23 +136,35 @@ impl Server {
                 metrics.follows(),
                 work.followed_logs(),
             ),
+            tool_filter: tool_filter.clone(),
             bytes_max,
-        }));
-        providers.resources.push(Box::new(GraphResources {
+        };
+        providers
+            .resources
+            .push(door(Door::LogResource, Box::new(logs)));
+        let graph = GraphResources {
             contexts: Arc::clone(&contexts),
             graphs: graphs.clone(),
             lifecycle: lifecycle.clone(),
             redactor: redactor.clone(),
+            tool_filter: tool_filter.clone(),
             bytes_max,
-        }));
+        };
+        providers
+            .resources
+            .push(door(Door::GraphResource, Box::new(graph)));
         // The last one: it owns every URI of its scheme that no other provider owns.
-        providers.resources.push(Box::new(EventResources {
+        let events = EventResources {
             contexts: Arc::clone(&contexts),
             watches: watches.clone(),
             lifecycle: lifecycle.clone(),
             redactor: redactor.clone(),
+            tool_filter: tool_filter.clone(),
             bytes_max,
-        }));
+        };
+        providers
+            .resources
+            .push(door(Door::EventsResource, Box::new(events)));
         let resources = Resources::new(providers.resources, work.share);
         let evidence = Arc::new(ClusterEvidence::new(Arc::clone(&contexts)));
         let faults = FaultQueue::new(evidence, captures, metrics.captures(), lifecycle.clone());

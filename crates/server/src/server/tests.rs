@@ -34,6 +34,7 @@ impl Client {
             redactor: Redactor::new(&[]).unwrap(),
             demo: None,
             denied: cluster::DeniedKinds::default(),
+            allowed: cluster::Allowed::default(),
         };
         let setup = Setup {
             contexts: Arc::new(Contexts::new(contexts)),

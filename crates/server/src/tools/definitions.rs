@@ -22,8 +22,10 @@ pub(crate) struct DefinitionCache<K, T = Tool> {
 /// besides the operator's filter, which never changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ContextChoice {
-    pub(super) names: Vec<String>,
-    pub(super) default: Option<String>,
+    pub(crate) names: Vec<String>,
+    pub(crate) default: Option<String>,
+    /// Whether the names are not listed.
+    pub(crate) hidden: bool,
 }
 
 // === impl DefinitionCache ===
@@ -46,7 +48,11 @@ impl<K: PartialEq, T> DefinitionCache<K, T> {
 impl DefinitionCache<ContextChoice> {
     /// The built-in tools that the operator's filter includes.
     pub(crate) fn built_in(&self, contexts: &Contexts, filter: &ToolFilter) -> Arc<[Tool]> {
-        self.get(ContextChoice::of(contexts), |choice| {
+        let choice = ContextChoice {
+            hidden: !filter.shows_contexts(),
+            ..ContextChoice::of(contexts)
+        };
+        self.get(choice, |choice| {
             let included = TOOLS.iter().filter(|entry| filter.includes(entry));
             included
                 .map(|entry: &ToolEntry| entry.definition(choice))
@@ -76,6 +82,7 @@ impl ContextChoice {
                 .find(|one| one.default)
                 .map(|one| one.name.clone()),
             names: all.into_iter().map(|one| one.name).collect(),
+            hidden: false,
         }
     }
 }
@@ -91,7 +98,7 @@ mod tests {
         let mut get = |names: &[&str]| {
             let choice = ContextChoice {
                 names: names.iter().map(ToString::to_string).collect(),
-                default: None,
+                ..ContextChoice::default()
             };
             cache.get(choice, |choice| {
                 made += 1;

@@ -9,8 +9,9 @@ use serde_json::{Map, Value, json};
 use tokio::time::Duration;
 
 use super::{
-    Output, ToolContext, ToolEntry, ToolError, arguments, events_subscribe::FilterArgs, limit,
-    schema,
+    Output, ToolContext, ToolEntry, ToolError, arguments,
+    events_subscribe::{FilterArgs, check_mode},
+    limit, schema,
 };
 use crate::subscriptions;
 use kubecrier_core::subscriptions::{Cursor, CursorError, FeedPage, Payload, Subscription};
@@ -93,6 +94,7 @@ async fn call(context: ToolContext<'_>, given: JsonObject) -> Result<Output, Too
         None => {
             let name = filters.context().map(str::to_owned);
             let filters = filters.filters()?;
+            check_mode(&context, &filters)?;
             let after: Option<Cursor> = match &cursor {
                 Some(cursor) => Some(cursor.parse().map_err(stale)?),
                 None => None,

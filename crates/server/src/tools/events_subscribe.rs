@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{Output, ToolContext, ToolEntry, ToolError, arguments, schema};
-use crate::resources::ProtocolEra;
+use crate::{doors::Door, resources::ProtocolEra};
 use kubecrier_core::{
     filters::{EventType, FilterRequest, Filters, Mode},
     subscriptions::Subscription,
@@ -160,6 +160,7 @@ async fn call(context: ToolContext<'_>, args: FilterArgs) -> Result<Output, Tool
     }
     let name = args.context().map(str::to_owned);
     let filters = args.filters()?;
+    check_mode(&context, &filters)?;
     let requester = &context.client.requester;
     let subscribing = context
         .subscriptions
@@ -173,6 +174,14 @@ async fn call(context: ToolContext<'_>, args: FilterArgs) -> Result<Output, Tool
     data.insert("delivery".to_owned(), json!(delivery));
     data.insert("warnings".to_owned(), json!(warnings));
     Ok(Output::json(data))
+}
+
+/// Refuses faults where they are switched off: they come with what faults_get gives.
+pub(super) fn check_mode(context: &ToolContext<'_>, filters: &Filters) -> Result<(), ToolError> {
+    match filters.mode() {
+        Mode::Events => Ok(()),
+        Mode::Faults => Ok(context.tool_filter.check(Door::FaultMode)?),
+    }
 }
 
 /// A subscription, as every tool shows it.

@@ -189,7 +189,7 @@ async fn page(entry: &ToolEntry) -> String {
     let about = about(entry);
     let contexts = ContextChoice {
         names: vec!["dev".to_owned(), "prod".to_owned()],
-        default: None,
+        ..ContextChoice::default()
     };
     let tool = entry.definition(&contexts);
     let mut schema = tool.input_schema.as_ref().clone();

@@ -43,6 +43,7 @@ async fn call(context: ToolContext<'_>, args: PodsGetArgs) -> Result<Output, Too
         let kind = &KindQuery {
             kind: "pods".to_owned(),
             api_version: Some("v1".to_owned()),
+            refused: Vec::new(),
         };
         let request = |cluster: Cluster| async move {
             let space = cluster.namespace_or_default(wanted.as_ref())?;

@@ -8,7 +8,7 @@ use super::{
     resources_list::{OutputFormat, kind, show},
     schema,
 };
-use crate::output::show_documents;
+use crate::{doors::ReadVerb, output::show_documents};
 use kubecrier_k8s::{Cluster, Name};
 
 pub(super) const ENTRY: ToolEntry = ToolEntry {
@@ -40,7 +40,8 @@ struct ResourcesGetArgs {
 }
 
 async fn call(context: ToolContext<'_>, args: ResourcesGetArgs) -> Result<Output, ToolError> {
-    let kind = &kind(args.kind, args.api_version)?;
+    let refused = context.tool_filter.refused_kinds(ReadVerb::Get);
+    let kind = &kind(args.kind, args.api_version, refused)?;
     let name = &Name::object("resource", &args.name)?;
     let wanted = &namespace(args.namespace)?;
     let (in_context, bytes_max) = (args.context.as_deref(), context.limits.output_bytes);

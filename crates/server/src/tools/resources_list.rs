@@ -5,8 +5,11 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{Output, ToolContext, ToolEntry, ToolError, arguments, limit, namespace, schema};
-use crate::output::{show_documents, show_rows};
-use kubecrier_k8s::{Cluster, KindQuery, ListQuery, ObjectTable};
+use crate::{
+    doors::ReadVerb,
+    output::{show_documents, show_rows},
+};
+use kubecrier_k8s::{Cluster, KindQuery, ListQuery, ObjectTable, RefusedKind};
 
 pub(super) const ENTRY: ToolEntry = ToolEntry {
     name: "resources_list",
@@ -52,7 +55,8 @@ pub(super) enum OutputFormat {
 const NARROW: &str = "narrow by namespace, labelSelector or fieldSelector, or raise limit";
 
 async fn call(context: ToolContext<'_>, args: ResourcesListArgs) -> Result<Output, ToolError> {
-    let kind = &kind(args.kind, args.api_version)?;
+    let refused = context.tool_filter.refused_kinds(ReadVerb::List);
+    let kind = &kind(args.kind, args.api_version, refused)?;
     let query = &ListQuery {
         namespace: namespace(args.namespace)?,
         label_selector: args.label_selector,
@@ -77,7 +81,11 @@ async fn call(context: ToolContext<'_>, args: ResourcesListArgs) -> Result<Outpu
 }
 
 /// The requested kind; an empty one is an error.
-pub(super) fn kind(kind: String, api_version: Option<String>) -> Result<KindQuery, ToolError> {
+pub(super) fn kind(
+    kind: String,
+    api_version: Option<String>,
+    refused: Vec<RefusedKind>,
+) -> Result<KindQuery, ToolError> {
     if kind.trim().is_empty() {
         return Err(ToolError::Arguments(
             "`kind` is empty; write for example Deployment or ingresses".to_owned(),
@@ -86,6 +94,7 @@ pub(super) fn kind(kind: String, api_version: Option<String>) -> Result<KindQuer
     Ok(KindQuery {
         kind: kind.trim().to_owned(),
         api_version: api_version.filter(|text| !text.is_empty()),
+        refused,
     })
 }
 

@@ -23,6 +23,7 @@ fn all(contexts: &[&str]) -> Vec<Tool> {
     let choice = ContextChoice {
         names: contexts.iter().map(ToString::to_string).collect(),
         default: contexts.first().map(ToString::to_string),
+        hidden: false,
     };
     TOOLS
         .iter()
@@ -178,6 +179,7 @@ proptest! {
             redactor: kubecrier_redact::Redactor::new(&[]).unwrap(),
             demo: None,
             denied: kubecrier_k8s::DeniedKinds::default(),
+            allowed: kubecrier_k8s::Allowed::default(),
         }));
         let subscriptions = subscriptions(&contexts);
         let graphs = graphs(&contexts);
@@ -189,6 +191,7 @@ proptest! {
         let draining = CancellationToken::new();
         let context = ToolContext {
             contexts: &contexts,
+            tool_filter: &ToolFilter::default(),
             limits: ToolLimits { output_bytes: 4096 },
             subscriptions: &subscriptions,
             graphs: &graphs,

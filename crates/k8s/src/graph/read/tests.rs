@@ -1,11 +1,12 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::DeniedKinds;
 use kubecrier_topology::Relation;
 
 fn summary<T: GraphObject + DecodedObject>(kind: Kind, object: Value) -> ObjectSummary {
     let object: T = serde_json::from_value(object).unwrap();
-    object.into_summary(kind, &Redactor::new(&[]).unwrap(), &DeniedKinds::default())
+    object.into_summary(kind, &Redactor::new(&[]).unwrap(), &ReadScope::default())
 }
 
 #[track_caller]
@@ -89,7 +90,10 @@ fn what_an_operator_denied_is_not_even_named() {
         "volumes": [{"secret": {"secretName": "tls"}}, {"configMap": {"name": "files"}}],
     });
     let one: Pod = serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap();
-    let denied = DeniedKinds::new(&["Secret".to_owned()]).unwrap();
+    let denied = ReadScope {
+        denied: DeniedKinds::new(&["Secret".to_owned()]).unwrap(),
+        ..ReadScope::default()
+    };
     let one = one.into_summary(Kind::Pod, &Redactor::new(&[]).unwrap(), &denied);
     assert_eq!(references(&one), ["mounts ConfigMap:shop/files"]);
 }
@@ -284,7 +288,7 @@ fn of_what_has_another_form_the_name_and_the_owners_are_known() {
     let decoded = decode(json!({"containers": "none"}));
     assert!(!decoded.is_complete());
     let redactor = Redactor::new(&[]).unwrap();
-    let one = decoded.into_summary(Kind::Pod, &redactor, &DeniedKinds::default());
+    let one = decoded.into_summary(Kind::Pod, &redactor, &ReadScope::default());
     assert_eq!(
         (one.id.to_string(), &*one.status),
         ("Pod:shop/a".to_owned(), "not understood")

@@ -129,10 +129,11 @@ A call that fails is an answer with `isError`: the text says what was tried, whe
 | `kubeconfig` | there is no usable kubeconfig |
 | `unreachable`, `timeout` | the API server does not answer (4 s, `--request-timeout-seconds`) |
 | `certificate`, `unauthorized` | it is not who it should be; it does not take us for who we are |
-| `forbidden` | RBAC, or `--denied-kinds`, says no; `kubecrier doctor` prints the manifest for what is missing |
+| `forbidden` | RBAC, `--denied-kinds` or `--allowed-namespaces` says no; `kubecrier doctor` prints the manifest for what is missing |
 | `throttled` | the API server asks for less |
 | `limit` | as many subscriptions as there may be |
 | `unsupported` | not on this connection: a subscription on stdio |
+| `switched_off` | a part of the tool that the operator excludes: `mode=faults` without faults ([confinement](../confinement.md)) |
 | `other`, `bug` | anything else that the API server did; a mistake of ours, after which the server ends |
 
 A tool that does not exist or is switched off, and a request that is no request, are errors of JSON-RPC instead.

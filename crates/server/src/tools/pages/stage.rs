@@ -18,12 +18,13 @@ use crate::{
     resources::{ProtocolEra, Requester},
     server::ToolLimits,
     subscriptions::Subscriptions,
+    tool_filter::ToolFilter,
     tools::{
         ToolClient, ToolContext, ToolEntry, find,
         tests::{graphs, subscriptions},
     },
 };
-use kubecrier_k8s::{Config, Contexts, Demo, DeniedKinds, Graphs};
+use kubecrier_k8s::{Allowed, Config, Contexts, Demo, DeniedKinds, Graphs};
 use kubecrier_redact::Redactor;
 
 const SEED: u64 = 1;
@@ -83,6 +84,7 @@ impl Stage {
             redactor: redactor.clone(),
             demo: Some(Demo::new(&cluster)),
             denied: DeniedKinds::default(),
+            allowed: Allowed::default(),
         }));
         let session = Session::new("example");
         LoggingService::new(Delivery::new(OutboxSink)).set_level(&session, Level::Info);
@@ -188,6 +190,7 @@ impl Stage {
         let draining = CancellationToken::new();
         let context = ToolContext {
             contexts: &self.contexts,
+            tool_filter: &ToolFilter::default(),
             limits: ToolLimits {
                 output_bytes: 64 * 1024,
             },
