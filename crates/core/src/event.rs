@@ -9,8 +9,13 @@ use jiff::Timestamp;
 use mcp_notify::SharedMembers;
 use serde::Serialize;
 
-/// Labels of an object.
-pub type Labels = Arc<BTreeMap<String, String>>;
+/// Labels of an object: as they are, for selectors, and as they may be shown. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Labels {
+    raw: Arc<BTreeMap<String, String>>,
+    /// The same map, unless a value had to be redacted.
+    shown: Arc<BTreeMap<String, String>>,
+}
 
 /// One occurrence of a Kubernetes event.
 #[derive(Debug, Default)]
@@ -97,6 +102,42 @@ pub struct EventPayload<'a> {
     source: &'a str,
 }
 
+// === impl Labels ===
+
+impl Labels {
+    /// Labels that are shown in another form than they have.
+    pub fn new(raw: BTreeMap<String, String>, shown: BTreeMap<String, String>) -> Self {
+        if raw == shown {
+            return raw.into();
+        }
+        Self {
+            raw: Arc::new(raw),
+            shown: Arc::new(shown),
+        }
+    }
+
+    /// The value of a label as it is, to be compared and never shown.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.raw.get(key).map(String::as_str)
+    }
+
+    /// The labels as they may be shown.
+    pub fn shown(&self) -> &BTreeMap<String, String> {
+        &self.shown
+    }
+}
+
+impl From<BTreeMap<String, String>> for Labels {
+    /// Labels without anything to redact.
+    fn from(labels: BTreeMap<String, String>) -> Self {
+        let raw = Arc::new(labels);
+        Self {
+            shown: Arc::clone(&raw),
+            raw,
+        }
+    }
+}
+
 // === impl Event ===
 
 impl Event {
@@ -126,7 +167,7 @@ impl Event {
             kind: &self.kind,
             reason: &self.reason,
             message: &self.message,
-            labels: &self.labels,
+            labels: self.labels.shown(),
             involved_object: &self.involved,
             count: self.count,
             first_timestamp: self.first_seen,
@@ -185,7 +226,10 @@ pub(crate) mod tests {
     #[test]
     fn the_payload_has_every_field_that_was_promised() {
         let mut event = event("shop", "ConfigMap", "settings");
-        event.labels = Arc::new([("app".to_owned(), "shop".to_owned())].into());
+        let raw = BTreeMap::from([("app".to_owned(), "the secret".to_owned())]);
+        let shown = BTreeMap::from([("app".to_owned(), "shop".to_owned())]);
+        event.labels = Labels::new(raw, shown);
+        assert_eq!(event.labels.get("app"), Some("the secret"));
         let json = serde_json::to_value(event.payload()).unwrap();
         assert_eq!(
             json,

@@ -284,7 +284,7 @@ impl Filters {
 
     /// Whether the labels of an event match the label selector.
     pub fn admits_labels(&self, event: &Event) -> bool {
-        let label = |key: &str| event.labels.get(key).map(String::as_str);
+        let label = |key: &str| event.labels.get(key);
         self.label_selector.matches(label)
     }
 

@@ -11,7 +11,7 @@ use http::{Request, Uri};
 use kubecrier_core::filters::Glob;
 use kubecrier_k8s_api::{kinds, names};
 
-use super::read_only::{DeniedKinds, RefusedRequest, is_metadata_only};
+use super::read_only::{DeniedKinds, RefusedRequest, RequestPath, is_metadata_only};
 
 /// Names and patterns (`*`, `?`) that an operator allows; by default everything. Cheap to
 /// clone.
@@ -146,7 +146,7 @@ impl ReadScope {
     /// switched off. What `read_only` refuses is
     /// not looked at here.
     pub(super) fn check<B>(&self, request: &Request<B>) -> Result<(), RefusedRequest> {
-        if self.hides_logs && request.uri().path().ends_with("/log") {
+        if self.hides_logs && is_log(request.uri()) {
             return Err(RefusedRequest::Logs);
         }
         if !self.namespaces.is_restricted() {
@@ -200,6 +200,15 @@ impl ReadScope {
             Some(name) => self.check_namespace(name),
             None => Err(RefusedRequest::ClusterWide("namespaces".to_owned())),
         }
+    }
+}
+
+/// Whether a request is for a log, or may be read as one.
+fn is_log(uri: &Uri) -> bool {
+    match RequestPath::parse(uri.path()) {
+        Some(RequestPath::Resource(target)) => target.subresource.as_deref() == Some("log"),
+        Some(RequestPath::Discovery) => false,
+        None => true,
     }
 }
 

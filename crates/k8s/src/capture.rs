@@ -18,6 +18,7 @@ use super::{
     client::Cluster,
     contexts::Contexts,
     error::{ClusterError, ErrorKind, Operation},
+    identity,
     logs::{container_names, read},
     name::Name,
     termination::hide_log_tails_of,
@@ -39,6 +40,9 @@ const LIMIT_BYTES: i64 = 512 * 1024;
 
 /// Lines of the second request, for the newest lines alone, when the first met the limit.
 const LAST_LINES: i64 = 2;
+
+/// The longest message of a condition or a termination; the whole state has a limit besides.
+const TEXT_BYTES_MAX: usize = 4096;
 
 /// A pod's state changes soon; the owner of a ReplicaSet never does.
 const POD_TTL: Duration = Duration::from_secs(2);
@@ -306,8 +310,19 @@ impl From<ClusterError> for CaptureError {
             | ErrorKind::Invalid
             | ErrorKind::Kubeconfig
             | ErrorKind::Context => Self::Unavailable,
-            ErrorKind::Other => Self::Unknown,
+            ErrorKind::TooLarge | ErrorKind::Other => Self::Unknown,
         }
+    }
+}
+
+/// The type of a condition; of a custom condition it has a domain, as a label has.
+fn condition_type(redactor: &Redactor, text: &str) -> String {
+    match text.rsplit_once('/') {
+        Some((domain, word)) => {
+            let domain = identity::name(redactor, domain);
+            format!("{domain}/{}", identity::word(redactor, word))
+        }
+        None => identity::word(redactor, text).into_owned(),
     }
 }
 
@@ -346,25 +361,26 @@ pub(super) fn facts(pod: Pod, owners: Vec<PodOwner>, redactor: &Redactor) -> Pod
             let image = image
                 .and_then(|(_, image)| (*image).clone())
                 .unwrap_or_default();
-            container(name, image, &status, redactor)
+            container(name, &image, &status, redactor)
         })
         .collect();
     containers.sort_by_key(|container| !container.failing);
-    let clean = |text: &String| redactor.workload(text).into_owned();
+    let word = |text: &String| identity::word(redactor, text).into_owned();
+    let text = |text: &String| identity::bounded(redactor, text, TEXT_BYTES_MAX).into_owned();
     let conditions = status
         .conditions
         .iter()
         .flatten()
         .map(|condition| Condition {
-            kind: condition.type_.clone(),
-            status: condition.status.clone(),
-            reason: condition.reason.as_ref().map(clean),
-            message: condition.message.as_ref().map(clean),
+            kind: condition_type(redactor, &condition.type_),
+            status: word(&condition.status),
+            reason: condition.reason.as_ref().map(word),
+            message: condition.message.as_ref().map(text),
         });
     let context = PodContext {
-        phase: status.phase.clone().unwrap_or_default(),
-        reason: status.reason.as_ref().map(clean),
-        node: spec.node_name,
+        phase: status.phase.as_ref().map(word).unwrap_or_default(),
+        reason: status.reason.as_ref().map(word),
+        node: (spec.node_name).map(|node| identity::name(redactor, &node).into_owned()),
         conditions: conditions.collect(),
         containers: containers
             .iter()
@@ -391,7 +407,7 @@ struct ContainerReading {
 
 fn container(
     name: String,
-    image: String,
+    image: &str,
     status: &PodStatus,
     redactor: &Redactor,
 ) -> ContainerReading {
@@ -410,12 +426,13 @@ fn container(
     let before = status.and_then(|container| ended(container.last_state.as_ref()));
     let last = ended(now).or(before.clone());
     let restart_count = status.map_or(0, |container| container.restart_count);
-    let clean = |text: String| redactor.workload(&text).into_owned();
+    let word = |text: String| identity::word(redactor, &text).into_owned();
+    let text = |text: String| identity::bounded(redactor, &text, TEXT_BYTES_MAX).into_owned();
     let termination = |end: ContainerStateTerminated| Termination {
         exit_code: end.exit_code,
         signal: end.signal,
-        reason: end.reason.map(clean),
-        message: end.message.map(clean),
+        reason: end.reason.map(word),
+        message: end.message.map(text),
         finished_at: end.finished_at.map(|time| time.0),
     };
     ContainerReading {
@@ -426,8 +443,8 @@ fn container(
         },
         context: ContainerContext {
             name,
-            image,
-            state: now.map_or_else(|| "Unknown".to_owned(), state_name),
+            image: identity::image(redactor, image).into_owned(),
+            state: word(now.map_or_else(|| "Unknown".to_owned(), state_name)),
             restart_count,
             last_termination: last.map(termination),
         },

@@ -28,7 +28,7 @@ use super::{
     client::{Cluster, list_params},
     error::{ClusterError, ErrorKind, Operation},
     events::{EventQuery, EventRow},
-    list::{ListQuery, PAGE_SIZE, Page, Remaining, page_params},
+    list::{ListQuery, PAGE_SIZE, Page, PageSize, Remaining, page_params},
     name::Name,
 };
 
@@ -65,7 +65,7 @@ pub struct ChangeRow {
     /// Field manager that made the change, where it is recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// The change in one line.
+    /// The change in one line, redacted.
     pub detail: String,
 }
 
@@ -185,7 +185,7 @@ impl Cluster {
         };
         let sets = self.list(&operation, &api, &query).await?;
         Ok(ChangeScan {
-            rows: rollouts::of(sets.items, since),
+            rows: rollouts::of(sets.items, since, self.redactor()),
             is_partial: sets.more != Remaining::NONE,
         })
     }
@@ -202,16 +202,26 @@ impl Cluster {
     {
         let kind = K::kind(&());
         let plural = K::plural(&());
-        let operation = self.listing(&plural, namespace);
+        let operation = &self.listing(&plural, namespace);
         let api: Api<K> = Api::namespaced(self.client(), namespace.as_str());
         let selected = list_params(None, None);
         let (mut rows, mut scanned, mut continue_token) = (Vec::new(), 0, None);
+        let mut size = PageSize::new(PAGE_SIZE);
         loop {
-            let params = page_params(&selected, PAGE_SIZE, continue_token.take());
-            let list = self.request(&operation, api.list_metadata(&params)).await?;
+            let (token, api) = (continue_token.take(), &api);
+            let request = |size| {
+                let params = page_params(&selected, size, token.clone());
+                async move { self.request(operation, api.list_metadata(&params)).await }
+            };
+            let list = size.request(request).await?;
             scanned += list.items.len();
             for item in list.items {
-                rows.extend(fields::changes(&kind, item.metadata, since));
+                rows.extend(fields::changes(
+                    &kind,
+                    item.metadata,
+                    since,
+                    self.redactor(),
+                ));
             }
             match list.metadata.continue_.filter(|token| !token.is_empty()) {
                 None => {

@@ -15,6 +15,7 @@ use tokio::runtime::Handle;
 
 use super::{
     allowed::ReadScope,
+    body_limit::BodyLimitLayer,
     client::Cluster,
     error::{ClusterError, ErrorKind},
     kubeconfig::{Source, redacted_message},
@@ -99,7 +100,10 @@ async fn connect(
     let server = config.cluster_url.to_string();
     let client =
         ClientBuilder::try_from(config).map_err(|error| failed(name, client_error(&error)))?;
-    let client = client.with_layer(&read_only::layer(scope.clone())).build();
+    let client = client
+        .with_layer(&read_only::layer(scope.clone()))
+        .with_layer(&BodyLimitLayer)
+        .build();
     Ok(Cluster::new(name, client, server, namespace, timeout).with_scope(scope))
 }
 

@@ -6,7 +6,10 @@ use std::{fmt, time::Duration};
 use demo_cluster::DemoCluster;
 use kube::client::ClientBuilder;
 
-use super::{allowed::ReadScope, client::Cluster, contexts::ContextInfo, read_only};
+use super::{
+    allowed::ReadScope, body_limit::BodyLimitLayer, client::Cluster, contexts::ContextInfo,
+    read_only,
+};
 
 /// The name of the one context.
 pub(super) const CONTEXT: &str = "demo";
@@ -41,7 +44,10 @@ impl Demo {
 
     pub(super) fn connect(&self, timeout: Duration, scope: ReadScope) -> Cluster {
         let client = ClientBuilder::new(self.cluster.service(), NAMESPACE);
-        let client = client.with_layer(&read_only::layer(scope.clone())).build();
+        let client = client
+            .with_layer(&read_only::layer(scope.clone()))
+            .with_layer(&BodyLimitLayer)
+            .build();
         let cluster = Cluster::new(
             CONTEXT,
             client,

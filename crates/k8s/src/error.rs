@@ -6,7 +6,13 @@ use kube::client::AuthError;
 use kubecrier_core::shares::LimitReached;
 use serde::Serialize;
 
-use super::{connect::auth_error, read_only::RefusedRequest};
+use super::{
+    body_limit::TooLarge,
+    connect::auth_error,
+    identity::{keep_names, quoted_names},
+    read_only::RefusedRequest,
+};
+use kubecrier_redact::Redactor;
 
 /// An error of this crate: the action, the reason, and a hint on what to do.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -43,6 +49,8 @@ pub enum ErrorKind {
     Invalid,
     /// The API server limits the rate of requests, or this server has a limit.
     Throttled,
+    /// The response is larger than this server reads.
+    TooLarge,
     /// Any other failure of the API server or the connection.
     Other,
 }
@@ -78,6 +86,7 @@ impl ErrorKind {
             Self::NotFound => "not_found",
             Self::Invalid => "invalid",
             Self::Throttled => "throttled",
+            Self::TooLarge => "too_large",
             Self::Other => "other",
         }
     }
@@ -144,10 +153,14 @@ impl ClusterError {
         }
         let (kind, reason) = match error {
             kube::Error::Api(status) => (api_kind(status.code), status.message.clone()),
-            other => match chain(other).find_map(|cause| cause.downcast_ref::<AuthError>()) {
-                Some(error) => (ErrorKind::Unauthorized, auth_error(error)),
-                None => connection_kind(other),
-            },
+            other => {
+                let auth = || chain(other).find_map(|cause| cause.downcast_ref::<AuthError>());
+                match (too_large(other), auth()) {
+                    (Some(limit), _) => (ErrorKind::TooLarge, limit.to_string()),
+                    (None, Some(error)) => (ErrorKind::Unauthorized, auth_error(error)),
+                    (None, None) => connection_kind(other),
+                }
+            }
         };
         Self::new(kind, operation.to_string(), reason, hint(kind, operation))
     }
@@ -155,7 +168,7 @@ impl ClusterError {
     /// A request that the read-only layer has refused.
     pub(super) fn refused(operation: &Operation<'_>, refused: &RefusedRequest) -> Self {
         let hint = match refused {
-            RefusedRequest::NotReadOnly(_) => None,
+            RefusedRequest::NotReadOnly(_) | RefusedRequest::UnclearPath(_) => None,
             RefusedRequest::Denied(_) | RefusedRequest::Namespace(_) | RefusedRequest::Logs => {
                 Some("whoever runs this server decides what it may read")
             }
@@ -196,6 +209,27 @@ impl ClusterError {
         match self.kind {
             ErrorKind::NotFound => self.with_hint(hint),
             _ => self,
+        }
+    }
+
+    /// The same error as it may leave. The reason is free text, often an API server's own; the
+    /// names that the error is about stay in it.
+    #[must_use]
+    pub fn redacted(&self, redactor: &Redactor) -> Self {
+        let Self {
+            kind,
+            action,
+            reason,
+            hint,
+        } = self;
+        let mut names = quoted_names(action);
+        names.extend(hint.as_deref().map(quoted_names).unwrap_or_default());
+        let shown = |text: &str| keep_names(redactor, text, &names);
+        Self {
+            kind: *kind,
+            action: shown(action),
+            reason: shown(reason),
+            hint: hint.as_deref().map(shown),
         }
     }
 
@@ -269,12 +303,33 @@ fn hint(kind: ErrorKind, operation: &Operation<'_>) -> Option<String> {
                 .to_owned(),
         ),
         ErrorKind::Throttled => Some("wait a little, then ask for less".to_owned()),
+        ErrorKind::TooLarge => Some(
+            "ask for less: a namespace, a selector, a lower limit, one name; an object of many \
+             megabytes is best found with kubectl"
+                .to_owned(),
+        ),
         ErrorKind::Kubeconfig | ErrorKind::Context | ErrorKind::Timeout | ErrorKind::Other => None,
     }
 }
 
 fn refusal(error: &kube::Error) -> Option<&RefusedRequest> {
     chain(error).find_map(|cause| cause.downcast_ref::<RefusedRequest>())
+}
+
+/// The limit that a response has passed.
+pub(super) fn too_large(error: &kube::Error) -> Option<TooLarge> {
+    chain(error).find_map(|cause| {
+        // The cause of an I/O error is inside of it, and not its source.
+        let inner = cause.downcast_ref::<std::io::Error>();
+        let inner = inner.and_then(|error| error.get_ref());
+        let inside = inner.and_then(|inner| inner.downcast_ref::<TooLarge>().copied());
+        let nested = || inner.and_then(|inner| too_large(inner.downcast_ref::<kube::Error>()?));
+        cause
+            .downcast_ref::<TooLarge>()
+            .copied()
+            .or(inside)
+            .or_else(nested)
+    })
 }
 
 fn chain<'a>(

@@ -1,33 +1,33 @@
-//! Events: the one conversion from the API's object to a plain [`Event`], and the list of
-//! the newest.
+//! Events: the list of the newest. `convert` is the one conversion from the API's object to a
+//! plain [`Event`].
 //!
 //! The API server returns events in the order of their names and cannot sort, so a list has
 //! to read every event that matches. Field selectors narrow it on the server; only the
 //! newest events are kept and converted.
 
+mod convert;
 mod wire;
 
-use std::{
-    cmp::Reverse,
-    collections::{BTreeMap, BinaryHeap},
-    sync::Arc,
-    time::Duration,
-};
+use std::{cmp::Reverse, collections::BinaryHeap, time::Duration};
 
 use jiff::Timestamp;
 use kube::Api;
 use serde::{Serialize, Serializer};
 
-pub(super) use self::wire::WireEvent;
+use self::convert::Times;
+pub(super) use self::{
+    convert::{labels, latest_believed, to_event},
+    wire::WireEvent,
+};
 use super::{
     allowed::{ObjectRef, ReadScope},
     client::{Cluster, ObjectName, list_params},
     each_namespace::Answers,
     error::{ClusterError, Operation},
-    list::{PAGE_SIZE, Page, Remaining, page_params},
+    list::{PAGE_SIZE, Page, PageSize, Remaining, page_params},
     name::Name,
 };
-use kubecrier_core::{Event, InvolvedObject, Labels};
+use kubecrier_core::Event;
 use kubecrier_redact::Redactor;
 
 /// Events that one list reads; a large cluster can hold a million.
@@ -95,7 +95,7 @@ impl Cluster {
         namespace: Option<Name>,
         query: &EventQuery,
     ) -> Result<(Page<EventRow>, Option<u64>), ClusterError> {
-        let operation = Operation {
+        let operation = &Operation {
             verb: "list",
             resource: "events",
             name: None,
@@ -107,14 +107,20 @@ impl Cluster {
             None => Api::all(self.client()),
         };
         let selected = list_params(None, query.selector().as_deref());
-        let oldest = query.since.map(|since| Timestamp::now() - since);
+        let now = Timestamp::now();
+        let oldest = query.since.map(|since| now - since);
         let mut newest = Newest::new(query.limit);
+        let mut size = PageSize::new(PAGE_SIZE);
         let mut scanned = 0;
         let mut continue_token = None;
         let mut version = None;
         loop {
-            let params = page_params(&selected, PAGE_SIZE, continue_token.take());
-            let list = match self.request(&operation, api.list(&params)).await {
+            let (token, api) = (continue_token.take(), &api);
+            let request = |size| {
+                let params = page_params(&selected, size, token.clone());
+                async move { self.request(operation, api.list(&params)).await }
+            };
+            let list = match size.request(request).await {
                 Ok(list) => list,
                 Err(error) if scanned == 0 => return Err(error),
                 Err(error) => {
@@ -126,7 +132,7 @@ impl Cluster {
             let seen_at = list.metadata.resource_version.as_deref();
             version = version.or_else(|| seen_at?.parse().ok());
             for event in list.items {
-                let last_seen = Times::of(&event).last;
+                let last_seen = Times::of(&event, now).last;
                 if query.is_after(&event)
                     && oldest.is_none_or(|oldest| last_seen >= oldest)
                     && query.matches(&event)
@@ -293,8 +299,10 @@ impl Newest {
         }
     }
 
-    fn offer(&mut self, last_seen: Timestamp, event: WireEvent) {
+    fn offer(&mut self, last_seen: Timestamp, mut event: WireEvent) {
         self.offered += 1;
+        // A row does not show them.
+        event.metadata.labels = None;
         self.kept.push(Reverse(ByTime {
             last_seen,
             event: Box::new(event),
@@ -357,81 +365,6 @@ impl PartialEq for ByTime {
 }
 
 impl Eq for ByTime {}
-
-/// Converts an event of the API, redacted. Its labels are those of the event object until
-/// the labels of the involved object are known.
-pub(super) fn to_event(event: WireEvent, redactor: &Redactor) -> Event {
-    let times = Times::of(&event);
-    let clean_text =
-        |text: Option<String>| redactor.workload(&text.unwrap_or_default()).into_owned();
-    let object = event.involved_object;
-    let reporter = event.source.and_then(|source| source.component);
-    let source = clean_text(reporter.or(event.reporting_component));
-    Event {
-        uid: event.metadata.uid.unwrap_or_default(),
-        version: (event.metadata.resource_version).and_then(|text| text.parse().ok()),
-        namespace: event.metadata.namespace.unwrap_or_default(),
-        timestamp: times.last,
-        kind: event.kind.unwrap_or_default(),
-        reason: clean_text(event.reason),
-        message: clean_text(event.message),
-        labels: redact_labels(event.metadata.labels.unwrap_or_default(), redactor),
-        involved: InvolvedObject {
-            api_version: clean_text(object.api_version),
-            kind: clean_text(object.kind),
-            name: clean_text(object.name),
-            namespace: clean_text(object.namespace),
-            uid: object.uid.unwrap_or_default(),
-            field_path: clean_text(object.field_path),
-        },
-        count: times.count,
-        first_seen: times.first,
-        source,
-        ..Event::default()
-    }
-}
-
-/// A label can hold a secret, too.
-pub(super) fn redact_labels(labels: BTreeMap<String, String>, redactor: &Redactor) -> Labels {
-    let each = |(key, value): (String, String)| {
-        let clean = |text: &str| redactor.workload(text).into_owned();
-        (clean(&key), clean(&value))
-    };
-    Arc::new(labels.into_iter().map(each).collect())
-}
-
-/// When and how often an event was seen: two generations of the API have different fields
-/// for it.
-struct Times {
-    first: Option<Timestamp>,
-    last: Timestamp,
-    count: i32,
-}
-
-// === impl Times ===
-
-impl Times {
-    fn of(event: &WireEvent) -> Self {
-        let (first, began) = (event.first_timestamp, event.event_time);
-        let created = (event.metadata.creation_timestamp.as_ref()).map(|time| time.0);
-        let series = event.series.as_ref();
-        // The latest occurrence: a series goes on after eventTime, which is its first.
-        let last = series
-            .and_then(|series| series.last_observed_time)
-            .or(event.last_timestamp)
-            .or(began)
-            .or(first)
-            .or(created)
-            .unwrap_or(Timestamp::UNIX_EPOCH);
-        Self {
-            first: first.or(began).or(created),
-            last,
-            count: (series.and_then(|series| series.count))
-                .or(event.count)
-                .unwrap_or(1),
-        }
-    }
-}
 
 #[cfg(test)]
 mod tests;

@@ -10,7 +10,7 @@ use super::{
     client::{Cluster, list_params},
     error::{ClusterError, Operation},
     events::{self, SCAN_MAX, WireEvent},
-    list::{PAGE_SIZE, page_params},
+    list::{PAGE_SIZE, PageSize, page_params},
     name::Name,
     read_only::RefusedRequest,
 };
@@ -71,7 +71,7 @@ impl Cluster {
         namespace: Option<&Name>,
         since: Duration,
     ) -> Result<OpenFaults, ClusterError> {
-        let operation = Operation {
+        let operation = &Operation {
             verb: "list",
             resource: "events",
             name: None,
@@ -87,9 +87,14 @@ impl Cluster {
         let mut faults_by_id: HashMap<String, OpenFault> = HashMap::new();
         let (mut scanned, mut continue_token) = (0, None);
         let mut cut = false;
+        let mut size = PageSize::new(PAGE_SIZE);
         loop {
-            let params = page_params(&selected, PAGE_SIZE, continue_token.take());
-            let list = self.request(&operation, api.list(&params)).await?;
+            let (token, api) = (continue_token.take(), &api);
+            let request = |size| {
+                let params = page_params(&selected, size, token.clone());
+                async move { self.request(operation, api.list(&params)).await }
+            };
+            let list = size.request(request).await?;
             scanned += list.items.len();
             let events = list.items.into_iter();
             let events = events.filter(|event| !event.is_hidden(self.scope()));

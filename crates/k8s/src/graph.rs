@@ -386,7 +386,7 @@ impl GraphView {
             .collect();
         let hint = match near.as_slice() {
             [] => format!("no {} is known{place}; is the namespace right?", id.kind),
-            near => format!("names are exact; nearest: {}", near.join(", ")),
+            near => format!("names are exact; nearest: `{}`", near.join("`, `")),
         };
         let doing = format!(
             "cannot find {} `{}`{place} of context `{}`",

@@ -5,14 +5,16 @@
 //!   goes through [`Contexts::with_cluster`]
 //! - `kubeconfig`, `connect`, `proxy`: files, clients (made once per context), proxies
 //! - `read_only`: the layer under each client that lets only reads out; `allowed`: and only
-//!   of what the operator allows; `each_namespace`: lists of several namespaces as one
+//!   of what the operator allows; `each_namespace`: lists of several namespaces as one;
+//!   `body_limit`: the layer that bounds what comes back
+//! - [`identity`]: names as they are, free text redacted: whatever leaves goes through it
 //! - `client`: [`Cluster`], one cluster with a deadline for each request
 //! - `demo`: a cluster in memory; `checkup`: latency, clock skew and permissions
 //!
 //! Queries
 //! - `pods`, `namespaces`, `nodes`, `events`, `logs`, `usage` (the metrics API), `objects`
 //!   (any kind, as a table or YAML), `changes` (recent changes, by the traces they left)
-//! - `kinds` (discovery), `list` (pages), `raw` (responses up to a limit), `name` (names that
+//! - `kinds` (discovery), `list` (pages), `raw` (responses without types), `name` (names that
 //!   are valid in a path), `error` (errors with hints), `termination` (messages that are log lines)
 //!
 //! Background tasks, each shared by all its users (`shared_task`)
@@ -20,6 +22,7 @@
 //! - `capture`, `faults`: the evidence of faults
 
 mod allowed;
+mod body_limit;
 mod capture;
 mod changes;
 mod checkup;
@@ -33,6 +36,7 @@ mod events;
 mod faults;
 mod follow;
 mod graph;
+pub mod identity;
 mod kinds;
 mod kubeconfig;
 mod list;

@@ -1,18 +1,23 @@
 //! Lists that count what they leave out.
 
-use std::fmt::Debug;
+use std::{fmt::Debug, future::Future};
 
 use kube::{Api, Resource, api::ListParams};
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
     client::{Cluster, list_params},
-    error::{ClusterError, Operation},
+    error::{ClusterError, ErrorKind, Operation},
     name::Name,
 };
 
 /// Objects per request: small enough for a quick response, large enough for most lists.
 pub(super) const PAGE_SIZE: u32 = 500;
+
+/// The size of the pages of one list. It shrinks where pages are too large to be read: objects
+/// of a megabyte each are read a few at a time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PageSize(u32);
 
 /// Objects that are counted at most where the API server sends no `remainingItemCount`: it
 /// sends none for lists with selectors.
@@ -50,6 +55,33 @@ pub enum Remaining {
     Exactly(usize),
     /// At least this number: counting all would have cost too much.
     AtLeast(usize),
+}
+
+// === impl PageSize ===
+
+impl PageSize {
+    /// Pages of this size at first.
+    pub(super) fn new(size: u32) -> Self {
+        Self(size)
+    }
+
+    /// Requests a page, with fewer objects for as long as the response is too large.
+    pub(super) async fn request<T, F>(
+        &mut self,
+        request: impl Fn(u32) -> F,
+    ) -> Result<T, ClusterError>
+    where
+        F: Future<Output = Result<T, ClusterError>>,
+    {
+        loop {
+            match request(self.0).await {
+                Err(error) if error.kind() == ErrorKind::TooLarge && self.0 > 1 => {
+                    self.0 = (self.0 / 8).max(1);
+                }
+                answer => return answer,
+            }
+        }
+    }
 }
 
 // === impl Page ===
@@ -126,11 +158,16 @@ impl Cluster {
         );
         let mut items: Vec<K> = Vec::new();
         let mut continue_token: Option<String> = None;
+        let mut size = PageSize::new(PAGE_SIZE);
         loop {
             let missing = query.limit - items.len();
-            let size = PAGE_SIZE.min(u32::try_from(missing).unwrap_or(PAGE_SIZE));
-            let params = page_params(&selected, size, continue_token.take());
-            let list = match self.request(operation, api.list(&params)).await {
+            let missing = u32::try_from(missing).unwrap_or(PAGE_SIZE);
+            let (selected, token) = (&selected, continue_token.take());
+            let request = |size: u32| {
+                let params = page_params(selected, size.min(missing), token.clone());
+                async move { self.request(operation, api.list(&params)).await }
+            };
+            let list = match size.request(request).await {
                 Ok(list) => list,
                 Err(error) if items.is_empty() => return Err(error),
                 // A partial list is better than none.
@@ -150,7 +187,7 @@ impl Cluster {
                     return Ok(Page::new(items, more));
                 }
                 (Some(next), None) if items.len() >= query.limit => {
-                    let more = self.count(operation, api, &selected, next).await;
+                    let more = self.count(operation, api, selected, next).await;
                     return Ok(Page::new(items, more));
                 }
                 (Some(next), _) => continue_token = Some(next),

@@ -180,7 +180,7 @@ impl Cluster {
                         query.pod, query.namespace
                     ),
                     format!("it has no container `{name}`"),
-                    &format!("its containers are: {}", names.join(", ")),
+                    &format!("its containers are: `{}`", names.join("`, `")),
                 ));
             }
             Some(name) => name.to_string(),

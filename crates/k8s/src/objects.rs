@@ -12,6 +12,7 @@ use super::{
     client::{Cluster, list_params},
     each_namespace::Answers,
     error::{ClusterError, ErrorKind, Operation},
+    identity,
     kinds::ApiKind,
     list::{ListQuery, PAGE_SIZE, Page, Remaining, page_params},
     name::Name,
@@ -50,7 +51,7 @@ pub struct RefusedKind {
     pub reason: String,
 }
 
-/// Objects as a table.
+/// Objects as a table, redacted.
 #[derive(Clone, Debug)]
 pub struct ObjectTable {
     /// Full name of the resource: `deployments.apps`.
@@ -61,7 +62,7 @@ pub struct ObjectTable {
     pub rows: Page<Vec<String>>,
 }
 
-/// Whole objects as YAML.
+/// Whole objects as YAML, redacted.
 #[derive(Clone, Debug)]
 pub struct ObjectText {
     /// Full name of the resource.
@@ -116,7 +117,8 @@ impl Cluster {
                     response.rows.retain(|row| !self.hides_event(&row.object));
                     response.items.retain(|item| !self.hides_event(item));
                 }
-                let (names, rows) = std::mem::take(response).into_rows(with_namespace);
+                let (names, rows) =
+                    std::mem::take(response).into_rows(with_namespace, self.redactor());
                 columns = names;
                 rows
             })
@@ -182,7 +184,7 @@ impl Cluster {
             Some("Table") => serde_json::from_value(response).unwrap_or_default(),
             _ => TableResponse::of_object(response),
         };
-        let (columns, rows) = response.into_rows(false);
+        let (columns, rows) = response.into_rows(false, self.redactor());
         Ok(ObjectTable {
             resource: kind.full_name(),
             columns,
@@ -406,7 +408,7 @@ fn include_objects(request: &mut Request<Vec<u8>>) {
 }
 
 /// The object as YAML for a person: without `managedFields`, without the
-/// last-applied-configuration of kubectl, redacted.
+/// last-applied-configuration of kubectl, redacted, with its names as they are.
 fn yaml(mut object: Value, redactor: &Redactor) -> String {
     if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
         metadata.remove("managedFields");
@@ -417,7 +419,7 @@ fn yaml(mut object: Value, redactor: &Redactor) -> String {
             }
         }
     }
-    redactor.json(&mut object);
+    identity::json(redactor, &mut object);
     serde_saphyr::to_string(&object)
         .unwrap_or_else(|error| format!("# cannot be written as YAML: {error}\n"))
 }

@@ -14,11 +14,13 @@ use super::{
     capture::{controller, facts},
     client::Cluster,
     error::{ClusterError, Operation},
+    identity,
     list::{ListQuery, PAGE_SIZE, Page},
     name::Name,
     termination::hide_log_tails_of,
 };
 use kubecrier_core::faults::PodContext;
+use kubecrier_redact::Redactor;
 
 /// One pod as a row.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -73,11 +75,14 @@ impl Cluster {
             hide_log_tails_of(&mut pod);
         }
         let owner = controller(pod.metadata.owner_references.as_deref(), self.scope());
+        let redactor = self.redactor();
         Ok(PodDetail {
-            ip: pod.status.as_ref().and_then(|status| status.pod_ip.clone()),
-            labels: pod.metadata.labels.clone().unwrap_or_default(),
-            row: row(pod.clone()),
-            state: facts(pod, owner.into_iter().collect(), self.redactor()).context,
+            ip: (pod.status.as_ref())
+                .and_then(|status| status.pod_ip.as_deref())
+                .map(|ip| identity::text(redactor, ip).into_owned()),
+            labels: identity::labels(redactor, pod.metadata.labels.iter().flatten()),
+            row: row(pod.clone(), redactor),
+            state: facts(pod, owner.into_iter().collect(), redactor).context,
         })
     }
 
@@ -136,11 +141,11 @@ impl Cluster {
             None => Api::all(self.client()),
         };
         let page = self.list(&operation, &api, query).await?;
-        Ok(page.map(row))
+        Ok(page.map(|pod| row(pod, self.redactor())))
     }
 }
 
-fn row(pod: Pod) -> PodRow {
+fn row(pod: Pod, redactor: &Redactor) -> PodRow {
     let spec = pod.spec.unwrap_or_default();
     let status = pod.status.unwrap_or_default();
     let deleting = pod.metadata.deletion_timestamp.is_some();
@@ -153,11 +158,11 @@ fn row(pod: Pod) -> PodRow {
     PodRow {
         ready,
         containers,
-        status,
+        status: identity::word(redactor, &status).into_owned(),
         restarts,
         namespace: pod.metadata.namespace.unwrap_or_default(),
         name: pod.metadata.name.unwrap_or_default(),
-        node: spec.node_name,
+        node: (spec.node_name).map(|node| identity::name(redactor, &node).into_owned()),
         created: pod.metadata.creation_timestamp.map(|time| time.0),
     }
 }

@@ -1,5 +1,5 @@
-//! Responses read as a stream, up to a limit: their size is in the hands of the clients that
-//! created the objects.
+//! Responses that are decoded without the types of the client library. `body_limit` bounds
+//! their size.
 
 use std::pin::pin;
 
@@ -12,11 +12,8 @@ use super::{
     error::{ClusterError, ErrorKind, Operation},
 };
 
-/// An object has at most 1.5 MiB in etcd; the limit fits a list of several.
-const RESPONSE_BYTES_MAX: usize = 32 * 1024 * 1024;
-
 impl Cluster {
-    /// Sends a request and decodes its response, within the deadline and the limit.
+    /// Sends a request and decodes its response, within the deadline.
     pub(super) async fn raw<T: DeserializeOwned>(
         &self,
         operation: &Operation<'_>,
@@ -32,7 +29,7 @@ impl Cluster {
                 let mut bytes = Vec::new();
                 // Chunk by chunk: `read_to_end` zeroes its whole spare capacity for each chunk,
                 // which for a page of pods is most of the work.
-                while bytes.len() <= RESPONSE_BYTES_MAX {
+                loop {
                     let chunk = body.fill_buf().await;
                     let chunk = chunk.map_err(|error| kube::Error::Service(error.into()))?;
                     if chunk.is_empty() {
@@ -45,15 +42,6 @@ impl Cluster {
                 Ok(bytes)
             })
             .await?;
-        if bytes.len() > RESPONSE_BYTES_MAX {
-            let limit = RESPONSE_BYTES_MAX / (1024 * 1024);
-            return Err(ClusterError::new(
-                ErrorKind::Other,
-                operation.to_string(),
-                format!("the answer is larger than {limit} MiB"),
-                Some("ask for less: a namespace, a selector, a lower limit, one name".to_owned()),
-            ));
-        }
         serde_json::from_slice(&bytes).map_err(|error| {
             ClusterError::new(
                 ErrorKind::Other,

@@ -17,7 +17,7 @@
 //!   notifies of changed lists; `reporter` reports progress and logs of a request;
 //! - `tools` are the built-in tools, `tool_filter` is the operator's choice of them,
 //!   `doors` what else is off with a tool, `schema` and `output` are their two ends, `table`
-//!   is text in columns;
+//!   and `cell` are text in columns;
 //! - `tool_provider` is the trait for more tools and prompts: of a `project` folder, whose
 //!   `content` is cleaned, or the conformance suite's `fixtures`;
 //! - `resources` are read and subscribed to by URI, `prompts` are built in with their
@@ -28,6 +28,7 @@ pub mod admin;
 mod body;
 mod caller;
 mod capabilities;
+mod cell;
 mod connections;
 mod content;
 mod doors;

@@ -1,5 +1,6 @@
 //! The answer of a tool: text for a model, the same as structured data, and never more
-//! than the limit.
+//! than the limit. Both are redacted field by field while they are made, so that names stay
+//! as they are.
 
 use std::borrow::Cow;
 
@@ -7,18 +8,16 @@ use rmcp::model::{CallToolResult, ContentBlock, ReadResourceResult, ResourceCont
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::{content, doors::SwitchedOff, table::Table};
+use crate::{cell::Cell, content, doors::SwitchedOff, table::Table};
 use kubecrier_core::duration::ParseDurationError;
-use kubecrier_k8s::{ClusterError, ErrorKind, Page, Remaining};
+use kubecrier_k8s::{ClusterError, ErrorKind, Page, Remaining, identity};
 use kubecrier_redact::Redactor;
 
-/// A tool's answer.
+/// A tool's answer, as it may leave.
 #[derive(Debug)]
 pub struct Output {
-    /// The text, for a model.
-    pub text: String,
-    /// The structured content, for a program.
-    pub data: Map<String, Value>,
+    text: String,
+    data: Map<String, Value>,
 }
 
 /// A failure that the model should read.
@@ -53,7 +52,9 @@ pub(super) struct Listing<T> {
     /// The columns.
     pub(super) header: &'static [&'static str],
     /// A cell per column.
-    pub(super) cells: fn(&T) -> Vec<String>,
+    pub(super) cells: fn(&T) -> Vec<Cell>,
+    /// Members of a row that were composed of redacted text and names.
+    pub(super) composed: &'static [&'static str],
     /// The name of the rows, as the key of the data and in "no ... found".
     pub(super) plural: &'static str,
     /// The hint how to get a shorter list.
@@ -63,10 +64,48 @@ pub(super) struct Listing<T> {
 // === impl Output ===
 
 impl Output {
-    /// Data that is read as it is.
-    pub(super) fn json(data: Map<String, Value>) -> Self {
-        let text = serde_json::to_string_pretty(&data).unwrap_or_default();
+    /// An answer of data, which is redacted here, and text that was composed of redacted text
+    /// and names.
+    pub(super) fn new(redactor: &Redactor, text: String, data: Map<String, Value>) -> Self {
+        let mut data = Value::Object(data);
+        identity::answer(redactor, &mut data);
+        let data = match data {
+            Value::Object(data) => data,
+            _ => Map::new(),
+        };
         Self { text, data }
+    }
+
+    /// Data that is read as it is.
+    pub(super) fn json(redactor: &Redactor, data: Map<String, Value>) -> Self {
+        let output = Self::new(redactor, String::new(), data);
+        let text = serde_json::to_string_pretty(&output.data).unwrap_or_default();
+        output.with_text(text)
+    }
+
+    /// The same answer with another text, composed of redacted text and names.
+    pub(super) fn with_text(mut self, text: String) -> Self {
+        self.text = text;
+        self
+    }
+
+    /// The same answer with the rows of a resource under the key `items`.
+    pub(super) fn with_rows_as_items(mut self, resource: &str) -> Self {
+        if let Some(rows) = self.data.remove(resource) {
+            self.data.insert("items".to_owned(), rows);
+        }
+        self.data.insert("resource".to_owned(), resource.into());
+        self
+    }
+
+    /// The text, for a model.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The structured content, for a program.
+    pub fn data(&self) -> &Map<String, Value> {
+        &self.data
     }
 
     pub(super) fn into_result(self) -> CallToolResult {
@@ -124,15 +163,27 @@ impl ToolError {
         }
     }
 
-    pub(super) fn into_result(self) -> CallToolResult {
-        let text = match self.hint() {
-            Some(hint) => format!("{self}\nhint: {hint}"),
-            None => self.to_string(),
+    /// The message and the hint as they may leave.
+    pub(super) fn redacted(&self, redactor: &Redactor) -> (String, Option<String>) {
+        match self {
+            Self::Cluster(error) => {
+                let error = error.redacted(redactor);
+                (error.to_string(), error.hint().map(str::to_owned))
+            }
+            own => (identity::sentence(redactor, &own.to_string()), None),
+        }
+    }
+
+    pub(super) fn into_result(self, redactor: &Redactor) -> CallToolResult {
+        let (message, hint) = self.redacted(redactor);
+        let text = match &hint {
+            Some(hint) => format!("{message}\nhint: {hint}"),
+            None => message.clone(),
         };
         let data = json!({"error": {
             "kind": self.kind(),
-            "message": self.to_string(),
-            "hint": self.hint(),
+            "message": message,
+            "hint": hint,
         }});
         let mut result = CallToolResult::error(vec![ContentBlock::text(text)]);
         result.structured_content = Some(data);
@@ -156,21 +207,31 @@ impl From<ParseDurationError> for ToolError {
 
 impl<T: Serialize> Listing<T> {
     /// Renders as many rows as fit, with the number of those that do not.
-    pub(super) fn show(&self, page: Page<T>, bytes_max: usize) -> Output {
+    pub(super) fn show(&self, redactor: &Redactor, page: Page<T>, bytes_max: usize) -> Output {
         let header = self.header.iter().map(ToString::to_string).collect();
         let page = page.map(|item| {
-            let value = serde_json::to_value(&item).unwrap_or_default();
-            ((self.cells)(&item), value)
+            let mut value = serde_json::to_value(&item).unwrap_or_default();
+            let composed = (self.composed.iter())
+                .filter_map(|key| Some((*key, value.get_mut(key)?.take())))
+                .collect::<Vec<_>>();
+            identity::answer(redactor, &mut value);
+            for (key, text) in composed {
+                value[key] = text;
+            }
+            let cells = (self.cells)(&item);
+            let cells = cells.iter().map(|cell| cell.show(redactor)).collect();
+            (cells, value)
         });
-        show_rows(header, self.plural, self.narrow, page, bytes_max)
+        show_rows(redactor, header, self.plural, self.narrow, page, bytes_max)
     }
 }
 
-/// A cell per column, and the same as data.
+/// A cell per column, and the same as data, as they may leave.
 pub(super) type Cells = (Vec<String>, Value);
 
 /// Renders as many rows as fit, with the number of those that do not.
 pub(super) fn show_rows(
+    redactor: &Redactor,
     header: Vec<String>,
     plural: &str,
     narrow: &str,
@@ -183,6 +244,7 @@ pub(super) fn show_rows(
         caveat,
     } = page;
     let total = items.len();
+    let caveat = caveat.map(|caveat| identity::sentence(redactor, &caveat));
     let mut table = Table::new(header);
     let mut rows = Vec::new();
     let mut data_bytes = 0;
@@ -213,13 +275,17 @@ pub(super) fn show_rows(
 }
 
 /// Renders as many documents as fit, with the number of those that do not. The first
-/// one is cut if it alone is too long.
+/// one is cut if it alone is too long. They were redacted before they were written.
 pub(super) fn show_documents(
+    redactor: &Redactor,
     resource: &str,
     narrow: &str,
     page: Page<String>,
     bytes_max: usize,
 ) -> Output {
+    let caveat = page
+        .caveat
+        .map(|caveat| identity::sentence(redactor, &caveat));
     // The text goes out twice, for reading and as data.
     let room = bytes_max / 2;
     let total = page.items.len();
@@ -251,8 +317,8 @@ pub(super) fn show_documents(
     if shown == 0 {
         text = format!("no {resource} found\n");
     }
-    text.push_str(&rest(more, narrow, page.caveat.as_deref()));
-    if let Some(caveat) = page.caveat {
+    text.push_str(&rest(more, narrow, caveat.as_deref()));
+    if let Some(caveat) = caveat {
         data.insert("note".to_owned(), caveat.into());
     }
     Output { text, data }
@@ -270,8 +336,8 @@ fn rest(more: Remaining, narrow: &str, caveat: Option<&str>) -> String {
     left.into_iter().chain(note).collect()
 }
 
-/// The way out of every tool: nothing that a workload wrote reaches a client with
-/// its secrets or its control characters.
+/// The way out of the tools of a project, whose answers have no fields that are known to be
+/// names.
 pub(super) fn cleaned(redactor: &Redactor, mut result: CallToolResult) -> CallToolResult {
     for block in &mut result.content {
         match block {
@@ -289,21 +355,26 @@ pub(super) fn cleaned(redactor: &Redactor, mut result: CallToolResult) -> CallTo
     result
 }
 
-/// The way out of every resource, with the same redaction.
+/// The way out of every resource: documents field by field, any other text as a whole.
 pub(super) fn cleaned_contents(
     redactor: &Redactor,
     mut contents: Vec<ResourceContents>,
 ) -> ReadResourceResult {
     for one in &mut contents {
-        let ResourceContents::TextResourceContents { text, .. } = one else {
+        let ResourceContents::TextResourceContents {
+            text, mime_type, ..
+        } = one
+        else {
             continue;
         };
-        let Ok(mut data) = serde_json::from_str::<Value>(text) else {
+        let is_json = mime_type.as_deref() == Some("application/json");
+        let data = serde_json::from_str::<Value>(text).ok();
+        let Some(mut data) = data.filter(|_| is_json) else {
             *text = redactor.workload(text).into_owned();
             continue;
         };
         let before = data.clone();
-        redactor.json(&mut data);
+        identity::answer(redactor, &mut data);
         // Only if something was redacted: writing it again may change the order of its
         // keys.
         if data != before {
@@ -325,86 +396,4 @@ pub(super) fn age(since: Option<jiff::Timestamp>) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    const WORDS: Listing<String> = Listing {
-        header: &["WORD"],
-        cells: |word| vec![word.clone()],
-        plural: "words",
-        narrow: "ask for less",
-    };
-
-    fn page(count: usize, more: Remaining) -> Page<String> {
-        Page::new((0..count).map(|n| format!("word-{n}")).collect(), more)
-    }
-
-    #[test]
-    fn a_cut_list_says_how_much_is_missing() {
-        let text = |output: Output| output.text;
-        assert_eq!(
-            text(WORDS.show(page(0, Remaining::NONE), 100)),
-            "no words found\n"
-        );
-        assert_eq!(
-            text(WORDS.show(page(1, Remaining::NONE), 100)),
-            "WORD\nword-0\n"
-        );
-        let cut = text(WORDS.show(page(1, Remaining::Exactly(3)), 100));
-        assert_eq!(cut, "WORD\nword-0\n... 3 more; ask for less\n");
-        let unsure = text(WORDS.show(page(1, Remaining::AtLeast(3)), 100));
-        assert!(unsure.ends_with("... at least 3 more; ask for less\n"));
-    }
-
-    #[test]
-    fn a_document_without_end_is_cut_at_a_line() {
-        let page = Page::new(
-            vec!["a: 1\n".repeat(1000), "b: 2\n".to_owned()],
-            Remaining::NONE,
-        );
-        let output = show_documents("things", "ask for less", page, 400);
-        assert!(
-            output
-                .text
-                .contains("a: 1\n# ... 4800 more bytes of this object\n"),
-            "{}",
-            output.text
-        );
-        assert!(
-            output.text.ends_with("... 1 more; ask for less\n"),
-            "{}",
-            output.text
-        );
-        assert_eq!(
-            (&output.data["truncated"], &output.data["more"]["exactly"]),
-            (&json!(true), &json!(1))
-        );
-        let page = Page::new(
-            vec!["a: 1\n".to_owned(), "b: 2\n".to_owned()],
-            Remaining::NONE,
-        );
-        assert_eq!(
-            show_documents("things", "", page, 400).text,
-            "a: 1\n---\nb: 2\n"
-        );
-        let none = show_documents("things", "", Page::new(Vec::new(), Remaining::NONE), 400);
-        assert_eq!(none.text, "no things found\n");
-    }
-
-    proptest! {
-        #[test]
-        fn rows_shown_and_rows_missing_make_the_list(
-            count in 0..200_usize, rest in 0..50_usize, bytes_max in 50..5000_usize,
-        ) {
-            let output = WORDS.show(page(count, Remaining::Exactly(rest)), bytes_max);
-            let shown = output.data["words"].as_array().unwrap().len();
-            let missing = output.data["more"]["exactly"].as_u64().unwrap();
-            prop_assert_eq!(shown as u64 + missing, (count + rest) as u64);
-            let json = serde_json::to_string(&output.data["words"]).unwrap();
-            prop_assert!(shown <= 1 || json.len() + output.text.len() <= bytes_max + 60);
-            prop_assert_eq!(shown > 0, count > 0);
-        }
-    }
-}
+mod tests;

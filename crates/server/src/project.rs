@@ -218,7 +218,7 @@ impl ToolProvider for ProjectProvider {
                     let error = ToolError::from(error);
                     let seconds = began.elapsed().as_secs_f64();
                     self.metrics.called(FILE_TOOL, "invalid", seconds);
-                    return Ok(cleaned(&self.redactor, error.into_result()).into());
+                    return Ok(error.into_result(&self.redactor).into());
                 }
             };
             let outcome = tokio::select! {

@@ -51,6 +51,7 @@ use super::{
     tool_filter::ToolFilter,
 };
 use kubecrier_k8s::{Cluster, ClusterError, Contexts, Graphs, Name};
+use kubecrier_redact::Redactor;
 
 /// Every tool, in the order clients see.
 pub(super) static TOOLS: [ToolEntry; 19] = [
@@ -96,6 +97,7 @@ pub(super) struct ToolContext<'a> {
     pub(super) graphs: &'a Graphs,
     pub(super) client: &'a ToolClient,
     pub(super) reporter: &'a RequestReporter,
+    pub(super) redactor: &'a Redactor,
     /// Cancelled when the server stops: a call that waits for events ends then.
     pub(super) draining: &'a CancellationToken,
 }

@@ -1,6 +1,6 @@
 //! How fast filters decide, without a cluster.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
 use kubecrier_core::{
@@ -84,7 +84,7 @@ fn event(nth: u32) -> Event {
         namespace: namespace.clone(),
         kind: kind.to_owned(),
         reason: reason.to_owned(),
-        labels: Arc::new(labels.into()),
+        labels: BTreeMap::from(labels).into(),
         involved: InvolvedObject {
             kind: ["Pod", "Deployment"][(nth % 2) as usize].to_owned(),
             name: format!("web-{}", nth % 200),

@@ -9,6 +9,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectM
 use serde_json::Value;
 
 use super::{ChangeKind, ChangeRow, truncated};
+use crate::{events::latest_believed, identity};
+use kubecrier_redact::Redactor;
 
 /// Fields that are named; the others are counted.
 const NAMED_MAX: usize = 6;
@@ -17,9 +19,15 @@ const NAMED_MAX: usize = 6;
 const SCANNED_MAX: usize = 5000;
 
 /// The changes of an object since that time.
-pub(super) fn changes(kind: &str, meta: ObjectMeta, since: Timestamp) -> Vec<ChangeRow> {
+pub(super) fn changes(
+    kind: &str,
+    meta: ObjectMeta,
+    since: Timestamp,
+    redactor: &Redactor,
+) -> Vec<ChangeRow> {
     let object = format!("{kind}/{}", meta.name.as_deref().unwrap_or_default());
     let created = meta.creation_timestamp.map(|time| time.0);
+    let latest = latest_believed(created, Timestamp::now());
     let is_new = created.is_some_and(|created| created >= since);
     let entries = meta.managed_fields.unwrap_or_default();
     let mut rows = Vec::new();
@@ -27,7 +35,7 @@ pub(super) fn changes(kind: &str, meta: ObjectMeta, since: Timestamp) -> Vec<Cha
         at,
         change,
         object: object.clone(),
-        by,
+        by: by.map(|by| identity::name(redactor, &by).into_owned()),
         detail: truncated(detail),
     };
     if let Some(at) = meta
@@ -35,7 +43,11 @@ pub(super) fn changes(kind: &str, meta: ObjectMeta, since: Timestamp) -> Vec<Cha
         .map(|time| time.0)
         .filter(|at| *at >= since)
     {
-        let finalizers = meta.finalizers.unwrap_or_default().join(", ");
+        let finalizers = meta.finalizers.unwrap_or_default();
+        let finalizers = finalizers
+            .iter()
+            .map(|one| identity::label_key(redactor, one));
+        let finalizers = finalizers.collect::<Vec<_>>().join(", ");
         let detail = match finalizers.as_str() {
             "" => "is being deleted".to_owned(),
             finalizers => format!("is being deleted, held by {finalizers}"),
@@ -52,13 +64,15 @@ pub(super) fn changes(kind: &str, meta: ObjectMeta, since: Timestamp) -> Vec<Cha
         if entry.subresource.as_deref() == Some("status") {
             continue;
         }
-        let Some(at) = written_at(&entry).filter(|at| *at >= since) else {
+        // The writer itself may choose the time.
+        let is_recent = |at: &Timestamp| (since..=latest).contains(at);
+        let Some(at) = written_at(&entry).filter(is_recent) else {
             continue;
         };
         if is_new && created == Some(at) {
             continue;
         }
-        let names = names(entry.fields_v1.as_ref().map(|fields| &fields.0));
+        let names = names(entry.fields_v1.as_ref().map(|fields| &fields.0), redactor);
         let change = match entry.subresource.as_deref() {
             Some("scale") => ChangeKind::Scale,
             _ if kind == "ConfigMap" => ChangeKind::Config,
@@ -86,29 +100,33 @@ fn summary(names: &BTreeSet<String>) -> String {
 }
 
 /// The fields as a person names them: `spec.replicas`, `image of app`, `data.app.yaml`.
-fn names(fields: Option<&Value>) -> BTreeSet<String> {
+fn names(fields: Option<&Value>, redactor: &Redactor) -> BTreeSet<String> {
+    let key = |key| identity::key(redactor, key);
     let mut names = BTreeSet::new();
     for (field, subtree) in children(fields) {
         match field {
             "metadata" | "spec" | "data" | "binaryData" => {
                 for (part, subtree) in children(Some(subtree)) {
                     match (field, part) {
-                        ("spec", "template" | "jobTemplate") => template(part, subtree, &mut names),
+                        ("spec", "template" | "jobTemplate") => {
+                            template(part, subtree, &mut names, redactor);
+                        }
                         _ => {
-                            names.insert(format!("{field}.{part}"));
+                            names.insert(format!("{field}.{}", key(part)));
                         }
                     }
                 }
             }
             other => {
-                names.insert(other.to_owned());
+                names.insert(key(other).into_owned());
             }
         }
     }
     names
 }
 
-fn template(part: &str, fields: &Value, names: &mut BTreeSet<String>) {
+fn template(part: &str, fields: &Value, names: &mut BTreeSet<String>, redactor: &Redactor) {
+    let key = |key| identity::key(redactor, key);
     let inner = match part {
         "jobTemplate" => &fields["f:spec"]["f:template"]["f:spec"],
         _ => &fields["f:spec"],
@@ -116,16 +134,17 @@ fn template(part: &str, fields: &Value, names: &mut BTreeSet<String>) {
     let before = names.len();
     for (field, subtree) in children(Some(inner)) {
         let entries = subtree.as_object().into_iter().flatten().take(SCANNED_MAX);
-        let containers = entries.filter_map(|(key, subtree)| Some((container(key)?, subtree)));
+        let containers = entries.filter_map(|(entry, subtree)| Some((container(entry)?, subtree)));
         let mut any = false;
         for (name, subtree) in containers {
             for (field, _) in children(Some(subtree)).filter(|(field, _)| *field != "name") {
                 any = true;
-                names.insert(format!("{field} of {name}"));
+                let name = identity::name(redactor, &name);
+                names.insert(format!("{} of {name}", key(field)));
             }
         }
         if !any {
-            names.insert(format!("template {field}"));
+            names.insert(format!("template {}", key(field)));
         }
     }
     if names.len() == before {
@@ -156,7 +175,7 @@ mod tests {
     fn change_fields(kind: &str, meta: Value) -> Vec<(ChangeKind, Option<String>, String)> {
         let meta = serde_json::from_value(meta).unwrap();
         let since = "2026-01-01T00:00:00Z".parse().unwrap();
-        let rows = changes(kind, meta, since).into_iter();
+        let rows = changes(kind, meta, since, &Redactor::default()).into_iter();
         rows.map(|row| (row.change, row.by, row.detail)).collect()
     }
 
@@ -250,7 +269,7 @@ mod tests {
                 let inner = fields.take();
                 fields = json!({key.clone(): inner, "f:spec": {"f:template": {"f:spec": {key: {}}}}});
             }
-            let detail = truncated(summary(&names(Some(&fields))));
+            let detail = truncated(summary(&names(Some(&fields), &Redactor::default())));
             prop_assert!(!detail.is_empty() && detail.chars().count() <= super::super::DETAIL_CHARS_MAX + 3);
         }
     }

@@ -1,13 +1,18 @@
 //! Rollouts of Deployments: each revision leaves a ReplicaSet behind, and the diff of two
 //! consecutive ones is the change. Values of variables are not shown, only that they differ.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use serde_json::{Map, Value};
 
 use super::{ChangeKind, ChangeRow, truncated};
+use crate::{events::latest_believed, identity};
+use kubecrier_redact::Redactor;
 
 const REVISION: &str = "deployment.kubernetes.io/revision";
 const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
@@ -22,7 +27,7 @@ struct Revision {
 }
 
 /// The rollouts since that time.
-pub(super) fn of(sets: Vec<ReplicaSet>, since: Timestamp) -> Vec<ChangeRow> {
+pub(super) fn of(sets: Vec<ReplicaSet>, since: Timestamp, redactor: &Redactor) -> Vec<ChangeRow> {
     let mut deployments: BTreeMap<String, Vec<Revision>> = BTreeMap::new();
     for set in sets {
         if let Some((deployment, revision)) = revision(set) {
@@ -31,7 +36,7 @@ pub(super) fn of(sets: Vec<ReplicaSet>, since: Timestamp) -> Vec<ChangeRow> {
     }
     let rows = deployments.into_iter().flat_map(|(name, mut revisions)| {
         revisions.sort_by_key(|revision| revision.number);
-        rollouts(&name, &revisions, since)
+        rollouts(&name, &revisions, since, redactor)
     });
     rows.collect()
 }
@@ -57,18 +62,26 @@ fn revision(set: ReplicaSet) -> Option<(String, Revision)> {
     Some((owner.name, revision))
 }
 
-fn rollouts(name: &str, revisions: &[Revision], since: Timestamp) -> Vec<ChangeRow> {
+fn rollouts(
+    name: &str,
+    revisions: &[Revision],
+    since: Timestamp,
+    redactor: &Redactor,
+) -> Vec<ChangeRow> {
     let rows = revisions.iter().enumerate().filter_map(|(index, now)| {
         let before = index.checked_sub(1).map(|index| &revisions[index]);
         // A rollback takes an old ReplicaSet and gives it a new number.
         let rollback = before.is_some_and(|before| before.created > now.created);
-        let at = if rollback { now.written? } else { now.created };
+        // The writer itself may choose its time.
+        let latest = latest_believed(Some(now.created), Timestamp::now());
+        let written = now.written.filter(|at| *at <= latest);
+        let at = if rollback { written? } else { now.created };
         if at < since {
             return None;
         }
         let summary = match before {
-            Some(before) => diff(&before.template, &now.template),
-            None => images(&now.template),
+            Some(before) => diff(&before.template, &now.template, redactor),
+            None => images(&now.template, redactor),
         };
         let rollback = if rollback { " (rolled back)" } else { "" };
         Some(ChangeRow {
@@ -82,28 +95,36 @@ fn rollouts(name: &str, revisions: &[Revision], since: Timestamp) -> Vec<ChangeR
     rows.collect()
 }
 
-fn images(template: &Value) -> String {
+fn images(template: &Value, redactor: &Redactor) -> String {
     let images = containers(template).into_iter();
-    let images =
-        images.map(|(name, entry)| format!("image of {name} is {}", image_name(&entry["image"])));
+    let images = images.map(|(name, entry)| {
+        let name = identity::name(redactor, name);
+        format!(
+            "image of {name} is {}",
+            image_name(&entry["image"], redactor)
+        )
+    });
     images.collect::<Vec<_>>().join("; ")
 }
 
 /// The differences between two pod templates.
-fn diff(before: &Value, now: &Value) -> String {
+fn diff(before: &Value, now: &Value, redactor: &Redactor) -> String {
     let mut parts = Vec::new();
+    let shown = |name: &str| identity::name(redactor, name).into_owned();
+    let key = |key: &str| identity::key(redactor, key).into_owned();
     let (old, new) = (containers(before), containers(now));
     for (name, now) in &new {
         let Some(before) = old.get(name) else {
             parts.push(format!(
-                "container {name} is new, image {}",
-                image_name(&now["image"])
+                "container {} is new, image {}",
+                shown(name),
+                image_name(&now["image"], redactor)
             ));
             continue;
         };
         if before["image"] != now["image"] {
-            let (before, now) = (image_name(&before["image"]), image_name(&now["image"]));
-            parts.push(format!("image of {name} {before} -> {now}"));
+            let [before, now] = [before, now].map(|one| image_name(&one["image"], redactor));
+            parts.push(format!("image of {} {before} -> {now}", shown(name)));
         }
         let others = differing_keys(before, now);
         let others: Vec<_> = others
@@ -111,11 +132,12 @@ fn diff(before: &Value, now: &Value) -> String {
             .filter(|field| field != "image")
             .collect();
         if !others.is_empty() {
-            parts.push(format!("{} of {name}", others.join(", ")));
+            let others: Vec<_> = others.iter().map(|other| key(other)).collect();
+            parts.push(format!("{} of {}", others.join(", "), shown(name)));
         }
     }
     let removed = old.keys().filter(|name| !new.contains_key(*name));
-    parts.extend(removed.map(|name| format!("container {name} is gone")));
+    parts.extend(removed.map(|name| format!("container {} is gone", shown(name))));
     let spec = differing_keys(&before["spec"], &now["spec"]).into_iter();
     parts.extend(spec.filter(|field| field != "containers" && field != "initContainers"));
     let annotations = |template: &Value| template["metadata"]["annotations"].clone();
@@ -127,7 +149,7 @@ fn diff(before: &Value, now: &Value) -> String {
         annotations
             .into_iter()
             .filter(|key| key != RESTARTED_AT)
-            .map(|key| format!("annotation {key}")),
+            .map(|key| format!("annotation {}", identity::label_key(redactor, &key))),
     );
     if parts.is_empty() {
         parts.push("the same template".to_owned());
@@ -155,8 +177,8 @@ fn differing_keys(before: &Value, now: &Value) -> BTreeSet<String> {
         .collect()
 }
 
-fn image_name(value: &Value) -> &str {
-    value.as_str().unwrap_or("none")
+fn image_name<'a>(value: &'a Value, redactor: &Redactor) -> Cow<'a, str> {
+    identity::image(redactor, value.as_str().unwrap_or("none"))
 }
 
 #[cfg(test)]
@@ -185,7 +207,10 @@ mod tests {
 
     fn details(sets: Vec<ReplicaSet>) -> Vec<String> {
         let since = "2026-01-01T00:00:00Z".parse().unwrap();
-        of(sets, since).into_iter().map(|row| row.detail).collect()
+        of(sets, since, &Redactor::default())
+            .into_iter()
+            .map(|row| row.detail)
+            .collect()
     }
 
     #[test]
@@ -238,8 +263,14 @@ mod tests {
         other["spec"]["initContainers"] = json!([{"name": "b", "image": "j"}]);
         let expected =
             "container b is new, image j; nodeSelector; restart asked for; annotation sum";
-        assert_eq!(diff(&plain, &other), expected);
-        assert_eq!(diff(&plain, &plain), "the same template");
-        assert_eq!(diff(&json!(null), &json!([1])), "the same template");
+        assert_eq!(diff(&plain, &other, &Redactor::default()), expected);
+        assert_eq!(
+            diff(&plain, &plain, &Redactor::default()),
+            "the same template"
+        );
+        assert_eq!(
+            diff(&json!(null), &json!([1]), &Redactor::default()),
+            "the same template"
+        );
     }
 }

@@ -2,6 +2,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use kubecrier_core::InvolvedObject;
 
 fn wire(mut event: Value) -> WireEvent {
     event["involvedObject"] = json!({"kind": "Pod", "name": "web"});
@@ -43,6 +44,107 @@ fn a_time_that_is_none_counts_as_not_said() {
     check_last_seen(json!({"lastTimestamp": null, "eventTime": null}), 1);
     let written = json!([{"manager": "somebody", "time": far}]);
     check_last_seen(json!({"metadata": {"managedFields": written}}), 1);
+}
+
+/// An event of the year 2099 would be the newest of every list for ever.
+#[test]
+fn a_time_that_is_yet_to_come_counts_as_not_said() {
+    let (two, far) = ("2026-01-01T00:00:02Z", "2099-01-01T00:00:00Z");
+    check_last_seen(json!({"lastTimestamp": far}), 1);
+    check_last_seen(json!({"lastTimestamp": far, "firstTimestamp": two}), 2);
+    check_last_seen(json!({"eventTime": "2099-01-01T00:00:00.000000Z"}), 1);
+    let series = json!({"count": 7, "lastObservedTime": "2099-01-01T00:00:05.000000Z"});
+    check_last_seen(json!({"firstTimestamp": two, "series": series}), 2);
+    let first = parsed(json!({"firstTimestamp": far, "lastTimestamp": two})).first_seen;
+    assert_eq!(first, Some("2026-01-01T00:00:01Z".parse().unwrap()));
+}
+
+#[test]
+fn clocks_may_differ_a_little_and_that_of_the_api_server_by_any_time() {
+    let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+    let last = |created: &str, seen: &str| {
+        let mut event = wire(json!({"lastTimestamp": seen}));
+        let created = created.parse::<Timestamp>().unwrap();
+        event.metadata.creation_timestamp = Some(
+            k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(created),
+        );
+        Times::of(&event, now).last.to_string()
+    };
+    let created = "2025-12-31T00:00:00Z";
+    assert_eq!(
+        last(created, "2026-01-01T00:05:00Z"),
+        "2026-01-01T00:05:00Z"
+    );
+    assert_eq!(last(created, "2026-01-01T00:05:01Z"), created);
+    let ahead = "2026-01-02T00:00:00Z";
+    assert_eq!(last(ahead, "2026-01-02T00:00:07Z"), "2026-01-02T00:00:07Z");
+    assert_eq!(last(ahead, "2026-01-02T00:06:00Z"), ahead);
+}
+
+/// Redaction must not change what an event is about: filters, dedupe and captures use it.
+#[test]
+fn an_event_keeps_its_names_and_loses_its_secrets() {
+    let redactor = Redactor::new(&["sk-[a-z0-9-]+".to_owned()]).unwrap();
+    let name = "sk-learn-inference-7d9f8c6b5d-abcde";
+    let mut event = wire(json!({
+        "type": "Warning", "reason": "BackOff", "message": format!("{name} has password=hunter2"),
+        "metadata": {"namespace": name, "labels": {"app": name, "sk-key": "sk-x y"}},
+        "source": {"component": name},
+    }));
+    event.involved_object = serde_json::from_value(json!({
+        "apiVersion": "v1", "kind": "Pod", "name": name, "namespace": name, "uid": "sk-uid",
+        "fieldPath": format!("spec.containers{{{name}}}"),
+    }))
+    .unwrap();
+    let event = to_event(event, &redactor);
+    let InvolvedObject {
+        api_version,
+        kind,
+        name: pod,
+        namespace,
+        uid,
+        field_path,
+    } = &event.involved;
+    assert_eq!([api_version, kind, uid], ["v1", "Pod", "sk-uid"]);
+    assert_eq!([pod, namespace, &event.namespace, &event.source], [name; 4]);
+    assert_eq!(*field_path, format!("spec.containers{{{name}}}"));
+    assert!(event.message.starts_with("[redacted "), "{}", event.message);
+    assert!(
+        event.message.ends_with(" has password=[redacted password]"),
+        "{}",
+        event.message
+    );
+    assert_eq!(
+        event.labels.get("sk-key"),
+        Some("sk-x y"),
+        "selectors match it"
+    );
+    assert!(!event.labels.shown()["sk-key"].contains("sk-x"));
+    assert_eq!(event.labels.shown()["app"], name);
+    let odd = parsed(json!({
+        "type": "Warn\u{1b}[31m\u{ad}ing", "reason": "token=abcdefgh12345678", "message": "",
+        "source": {"component": "password=hunter2"},
+    }));
+    assert!(!odd.kind.contains(['\u{1b}']), "{:?}", odd.kind);
+    assert!(
+        !odd.reason.contains("abcdefgh") && !odd.source.contains("hunter2"),
+        "{odd:?}"
+    );
+}
+
+#[test]
+fn no_event_is_larger_than_a_page_of_text() {
+    let long = "x".repeat(1 << 20);
+    let labels: serde_json::Map<_, _> = (0..9999).map(|n| (format!("k{n}"), json!("v"))).collect();
+    let event = parsed(json!({
+        "message": long, "reason": long, "type": long, "source": {"component": long},
+        "reportingComponent": long, "metadata": {"labels": labels},
+    }));
+    let cut = format!("… [cut: {} bytes]", (1 << 20) - 4096);
+    assert!(event.message.ends_with(&cut), "{}", &event.message[4000..]);
+    assert_eq!(event.message.len(), 4096 + cut.len());
+    let bytes = event.members().bytes_len();
+    assert!(bytes < 16 * 1024, "{bytes}");
 }
 
 #[test]
@@ -107,4 +209,51 @@ proptest! {
         prop_assert_eq!(shown, expected);
         prop_assert_eq!(page.more, Remaining::Exactly(seconds.len().saturating_sub(limit)));
     }
+}
+
+/// Whoever creates large events must not make the others unreadable.
+#[tokio::test(start_paused = true)]
+async fn pages_that_are_too_large_are_read_in_smaller_ones() {
+    let cluster = demo_cluster::DemoCluster::default();
+    for number in 0..40 {
+        let message = if number == 7 {
+            "small".to_owned()
+        } else {
+            "x".repeat(1 << 20)
+        };
+        let event = json!({
+            "apiVersion": "v1", "kind": "Event", "type": "Warning", "reason": "Large",
+            "metadata": {"name": format!("large.{number}"), "namespace": "shop"},
+            "involvedObject": {"kind": "Pod", "name": "web", "namespace": "shop"},
+            "message": message,
+        });
+        cluster.put(event).unwrap();
+    }
+    let contexts = crate::Contexts::of_demo(&cluster);
+    let query = &EventQuery {
+        limit: 100,
+        ..EventQuery::default()
+    };
+    let request = |cluster: Cluster| async move { cluster.events(query).await };
+    let page = contexts.with_cluster(None, request).await.unwrap();
+    assert_eq!((page.items.len(), page.caveat), (40, None));
+    let small = page.items.iter().filter(|row| row.0.message == "small");
+    assert_eq!(small.count(), 1);
+    // One answer that cannot be made smaller is an error that says what to do.
+    let (kind, name) = (
+        &crate::KindQuery {
+            kind: "events".to_owned(),
+            api_version: None,
+            refused: Vec::new(),
+        },
+        &crate::ListQuery {
+            limit: 100,
+            ..crate::ListQuery::default()
+        },
+    );
+    let request = |cluster: Cluster| async move { cluster.object_texts(kind, name).await };
+    let error = contexts.with_cluster(None, request).await.unwrap_err();
+    assert_eq!(error.kind(), crate::ErrorKind::TooLarge);
+    assert!(error.to_string().contains("larger than 32 MiB"), "{error}");
+    assert!(error.hint().unwrap().contains("ask for less"));
 }

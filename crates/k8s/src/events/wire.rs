@@ -8,11 +8,16 @@ use std::{borrow::Cow, collections::BTreeMap};
 use jiff::Timestamp;
 use k8s_openapi::{
     NamespaceResourceScope,
-    api::core::v1::{Event, EventSource, ObjectReference},
+    api::core::v1::Event,
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
 };
 use kube::Resource;
 use serde::{Deserialize, Deserializer};
+
+use super::convert::MESSAGE_BYTES_READ;
+
+/// What is read of a field that should be a name or a word.
+const NAME_BYTES_READ: usize = 1024;
 
 /// The fields of an Event that are needed.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -20,11 +25,13 @@ use serde::{Deserialize, Deserializer};
 pub(crate) struct WireEvent {
     #[serde(deserialize_with = "meta")]
     pub(crate) metadata: ObjectMeta,
-    pub(super) involved_object: ObjectReference,
-    #[serde(rename = "type")]
+    pub(super) involved_object: WireReference,
+    #[serde(rename = "type", deserialize_with = "short")]
     pub(super) kind: Option<String>,
+    #[serde(deserialize_with = "short")]
     pub(super) reason: Option<String>,
-    pub(super) message: Option<String>,
+    #[serde(deserialize_with = "message")]
+    pub(super) message: CutText,
     pub(super) count: Option<i32>,
     #[serde(deserialize_with = "time")]
     pub(super) first_timestamp: Option<Timestamp>,
@@ -33,8 +40,18 @@ pub(crate) struct WireEvent {
     #[serde(deserialize_with = "time")]
     pub(super) event_time: Option<Timestamp>,
     pub(super) series: Option<WireSeries>,
-    pub(super) source: Option<EventSource>,
+    pub(super) source: Option<WireSource>,
+    #[serde(deserialize_with = "short")]
     pub(super) reporting_component: Option<String>,
+}
+
+/// The beginning of a text: a list keeps hundreds of events, and a message may have a
+/// megabyte.
+#[derive(Clone, Debug, Default)]
+pub(super) struct CutText {
+    pub(super) text: String,
+    /// Bytes that were left out.
+    pub(super) left_out: usize,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -43,6 +60,31 @@ pub(super) struct WireSeries {
     pub(super) count: Option<i32>,
     #[serde(deserialize_with = "time")]
     pub(super) last_observed_time: Option<Timestamp>,
+}
+
+/// The object that an event is about, in the words of its reporter.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct WireReference {
+    #[serde(deserialize_with = "short")]
+    pub(super) api_version: Option<String>,
+    #[serde(deserialize_with = "short")]
+    pub(super) kind: Option<String>,
+    #[serde(deserialize_with = "short")]
+    pub(super) name: Option<String>,
+    #[serde(deserialize_with = "short")]
+    pub(super) namespace: Option<String>,
+    #[serde(deserialize_with = "short")]
+    pub(super) uid: Option<String>,
+    #[serde(deserialize_with = "short")]
+    pub(super) field_path: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct WireSource {
+    #[serde(deserialize_with = "short")]
+    pub(super) component: Option<String>,
 }
 
 /// Metadata without `managedFields`, whose times the writers of the object choose.
@@ -60,6 +102,21 @@ struct Meta {
 fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Error> {
     let text = Option::<Cow<'de, str>>::deserialize(from)?;
     Ok(text.and_then(|text| text.parse().ok()))
+}
+
+/// A field that should be a name or a word: no name is longer.
+fn short<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    let text = Option::<Cow<'de, str>>::deserialize(from)?;
+    Ok(text.map(|text| text[..text.floor_char_boundary(NAME_BYTES_READ)].to_owned()))
+}
+
+fn message<'de, D: Deserializer<'de>>(from: D) -> Result<CutText, D::Error> {
+    let text = Option::<Cow<'de, str>>::deserialize(from)?.unwrap_or_default();
+    let end = text.floor_char_boundary(MESSAGE_BYTES_READ);
+    Ok(CutText {
+        left_out: text.len() - end,
+        text: text[..end].to_owned(),
+    })
 }
 
 fn meta<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> {

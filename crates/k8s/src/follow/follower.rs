@@ -101,10 +101,10 @@ impl<S: LogSource, T: Fn(&LogUpdate)> LogFollower<S, T> {
     pub(super) async fn run(mut self) -> Infallible {
         loop {
             if let Err(error) = self.follow_once().await {
-                let hint = error.hint().map(|hint| format!("; {hint}"));
-                let note = format!("{error}{}", hint.unwrap_or_default());
                 // A message of the kubelet may contain secrets, too.
-                let note = self.writer.redactor.workload(&note).into_owned();
+                let shown = error.redacted(&self.writer.redactor);
+                let hint = shown.hint().map(|hint| format!("; {hint}"));
+                let note = format!("{shown}{}", hint.unwrap_or_default());
                 tracing::debug!(%error, "a log cannot be followed");
                 self.failures += 1;
                 self.writer.pending.set_failing(error.kind(), note);
@@ -123,8 +123,8 @@ impl<S: LogSource, T: Fn(&LogUpdate)> LogFollower<S, T> {
                 return Ok(());
             }
             ContainerState::NoContainer(names) => {
-                let names = names.join(", ");
-                let note = format!("the pod has no such container; its containers are: {names}");
+                let names = names.join("`, `");
+                let note = format!("the pod has no such container; its containers are: `{names}`");
                 self.wait_in_state(LogState::Failing, note);
                 return Ok(());
             }

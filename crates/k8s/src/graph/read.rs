@@ -5,7 +5,7 @@ mod networking;
 mod pods;
 mod workloads;
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use k8s_openapi::api::core::v1::NodeCondition;
 use serde::{
@@ -22,7 +22,7 @@ pub(super) use self::{
 use super::status_line;
 use crate::{
     allowed::{ObjectRef, ReadScope},
-    nodes,
+    identity, nodes,
 };
 use kubecrier_redact::Redactor;
 use kubecrier_topology::{Kind, Labels, ObjectId, ObjectSummary, Reference};
@@ -33,7 +33,7 @@ const LABELS_MAX: usize = 64;
 const STATUS_CHARS_MAX: usize = 160;
 
 /// Bytes of a text that are redacted; the rest is dropped.
-const REDACTED_BYTES_MAX: usize = 4096;
+const REDACTED_BYTES_MAX: usize = 1024;
 
 /// An object with typed `spec` and `status`.
 #[derive(Clone, Debug, Deserialize)]
@@ -169,7 +169,14 @@ where
             .chain(self.references(&id.namespace))
             .filter(|reference| !hides(scope, &reference.target));
         let labels = self.metadata.labels.clone().unwrap_or_default();
-        let references: Vec<_> = references.take(REFERENCES_MAX).collect();
+        let references = references.take(REFERENCES_MAX).map(|mut reference| {
+            // Some references may name what no object can be called.
+            if let Cow::Owned(shown) = identity::name(redactor, &reference.target.name) {
+                reference.target.name = shown.into();
+            }
+            reference
+        });
+        let references: Vec<_> = references.collect();
         let mut summary = ObjectSummary::new(id).with_references(references);
         summary.uid = self.metadata.uid.as_str().into();
         summary.labels = labels.into_iter().take(LABELS_MAX).collect();

@@ -38,6 +38,9 @@ const JSON: &str = "application/json";
 /// too large; then it begins anew, with smaller ones.
 const PAGE_SIZES: [u32; 3] = [PAGE_SIZE, PAGE_SIZE / 5, PAGE_SIZE / 25];
 
+/// Objects that are converted before other tasks get their turn.
+const CONVERTED_AT_ONCE: usize = 16;
+
 /// A change of one object.
 #[derive(Debug)]
 pub(super) enum ObjectChange {
@@ -149,13 +152,16 @@ impl<T: GraphObject + DecodedObject> KindSource<T> {
             if listed.version.is_empty() {
                 listed.version = page.metadata.resource_version;
             }
-            let items = page.items.into_iter().flatten();
-            let summarize = |object: I| {
+            for (index, object) in page.items.into_iter().flatten().enumerate() {
                 self.decoding
                     .inspect(&object, self.kind, self.bound.context());
-                object.into_summary(self.kind, cluster.redactor(), cluster.scope())
-            };
-            listed.objects.extend(items.map(summarize));
+                let summary = object.into_summary(self.kind, cluster.redactor(), cluster.scope());
+                listed.objects.push(summary);
+                // A summary is redacted: a page of them would keep others waiting.
+                if index % CONVERTED_AT_ONCE == CONVERTED_AT_ONCE - 1 {
+                    tokio::task::yield_now().await;
+                }
+            }
             next = page.metadata.next.filter(|token| !token.is_empty());
             if next.is_none() || listed.objects.len() > OBJECTS_MAX {
                 return Ok(listed);
@@ -187,7 +193,7 @@ impl<T: GraphObject + DecodedObject> KindSource<T> {
         };
         for size in &PAGE_SIZES[1..] {
             match &listed {
-                Err(error) if error.kind() == ErrorKind::Other => {
+                Err(error) if matches!(error.kind(), ErrorKind::TooLarge | ErrorKind::Other) => {
                     listed = self.list::<Lenient<T>>(&cluster, *size).await;
                 }
                 _ => break,

@@ -20,8 +20,8 @@ use tokio::{
 use super::{
     OBJECTS_MAX, Scope,
     read::{
-        self, Autoscaler, CronJob, DaemonSet, DecodedObject, GraphObject, Ingress, Job, Namespace,
-        Node, Pod, ReplicaWorkload, Service,
+        Autoscaler, CronJob, DaemonSet, DecodedObject, GraphObject, Ingress, Job, Namespace, Node,
+        Pod, ReplicaWorkload, Service,
     },
     source::{KindSource, ObjectChange, RelistedObjects},
 };
@@ -230,7 +230,8 @@ impl GraphWatcher {
             tracing::info!(graph = %scope, kind = kind.plural(), %error, "left out of the graph");
             self.change(|graph| graph.forget(kind));
             let redactor = deps.contexts.redactor();
-            let reason = read::clean(&error.to_string(), REASON_CHARS_MAX, redactor);
+            let reason = error.redacted(redactor).to_string();
+            let reason = reason.chars().take(REASON_CHARS_MAX).collect();
             self.set_status(kind, KindStatus::LeftOut(error, reason));
             sleep(DENIED_RETRY).await;
         }

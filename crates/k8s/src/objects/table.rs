@@ -3,10 +3,14 @@
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::identity::{self, Fields};
+use kubecrier_redact::Redactor;
+
 /// Limits on columns and cells: the author of a custom resource defines its columns.
 pub(super) const COLUMNS_MAX: usize = 20;
 pub(super) const COLUMN_CHARS_MAX: usize = 40;
 pub(super) const CELL_CHARS_MAX: usize = 200;
+const CELL_BYTES_READ_MAX: usize = 4096;
 
 /// The response to a request for a table; an aggregated API server without tables returns
 /// the objects.
@@ -63,9 +67,14 @@ impl TableResponse {
         }
     }
 
-    /// The columns of `kubectl get` and the rows, with a column for the namespace if the
+    /// The columns of `kubectl get` and the rows, redacted, with a column for the namespace if the
     /// objects come from several.
-    pub(super) fn into_rows(self, with_namespace: bool) -> (Vec<String>, Vec<Vec<String>>) {
+    pub(super) fn into_rows(
+        self,
+        with_namespace: bool,
+        redactor: &Redactor,
+    ) -> (Vec<String>, Vec<Vec<String>>) {
+        let mut fields = Fields::new(redactor);
         let is_table = self.kind == "Table" || !self.column_definitions.is_empty();
         let shown: Vec<usize> = (self.column_definitions.iter().enumerate())
             .filter(|(_, column)| column.priority == 0)
@@ -77,22 +86,25 @@ impl TableResponse {
             let names = shown
                 .iter()
                 .map(|index| &self.column_definitions[*index].name);
-            let names = names.map(|name| truncated(name.trim(), COLUMN_CHARS_MAX).to_uppercase());
+            let names = names.map(|name| {
+                let name = identity::key(redactor, name.trim());
+                truncated(&name, COLUMN_CHARS_MAX).to_uppercase()
+            });
             columns = names.collect();
         }
+        // A column is called as the field it shows.
+        let names: Vec<_> = columns.iter().map(|name| name.to_lowercase()).collect();
+        let name = |text: String| truncated(&identity::name(redactor, &text), CELL_CHARS_MAX);
         let table_rows = self.rows.into_iter().map(|row| {
-            let cell = |index: &usize| cell(row.cells.get(*index));
-            let cells = shown.iter().map(cell).collect();
+            let cells = shown.iter().zip(&names);
+            let cells = cells.map(|(index, name)| cell(&mut fields, name, row.cells.get(*index)));
             let namespace = row.object["metadata"]["namespace"].as_str();
-            (namespace.map(str::to_owned), cells)
+            (namespace.map(str::to_owned), cells.collect())
         });
         let listed_objects = self.items.into_iter().map(|item| {
             let named: PartialObject = serde_json::from_value(item).unwrap_or_default();
-            let name = named.metadata.name.unwrap_or_default();
-            (
-                named.metadata.namespace,
-                vec![truncated(&name, CELL_CHARS_MAX)],
-            )
+            let shown = name(named.metadata.name.unwrap_or_default());
+            (named.metadata.namespace, vec![shown])
         });
         let width = columns.len();
         let rows = table_rows
@@ -100,7 +112,7 @@ impl TableResponse {
             .map(|(namespace, mut cells): (_, Vec<_>)| {
                 cells.resize(width, String::new());
                 if with_namespace {
-                    cells.insert(0, truncated(&namespace.unwrap_or_default(), CELL_CHARS_MAX));
+                    cells.insert(0, name(namespace.unwrap_or_default()));
                 }
                 cells
             });
@@ -112,12 +124,15 @@ impl TableResponse {
     }
 }
 
-fn cell(value: Option<&Value>) -> String {
-    match value {
-        None | Some(Value::Null) => String::new(),
-        Some(Value::String(text)) => truncated(text, CELL_CHARS_MAX),
-        Some(other) => truncated(&other.to_string(), CELL_CHARS_MAX),
-    }
+/// A cell, redacted and then truncated: a part of a secret would not be recognised.
+fn cell(fields: &mut Fields<'_>, column: &str, value: Option<&Value>) -> String {
+    let mut text = match value {
+        None | Some(Value::Null) => return String::new(),
+        Some(Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+    };
+    text.truncate(text.floor_char_boundary(CELL_BYTES_READ_MAX));
+    truncated(&fields.show(column, text), CELL_CHARS_MAX)
 }
 
 fn truncated(text: &str, chars_max: usize) -> String {

@@ -9,7 +9,7 @@ use super::{
 fn read(answer: Value, with_namespace: bool) -> (Vec<String>, Vec<Vec<String>>) {
     serde_json::from_value::<TableResponse>(answer)
         .unwrap()
-        .into_rows(with_namespace)
+        .into_rows(with_namespace, &Redactor::default())
 }
 
 #[test]
@@ -100,7 +100,7 @@ proptest! {
     #[test]
     fn fuzz_any_answer_has_as_many_cells_as_columns(value in any_value(), with_namespace: bool) {
         if let Ok(answer) = serde_json::from_value::<TableResponse>(value.clone()) {
-            let (columns, rows) = answer.into_rows(with_namespace);
+            let (columns, rows) = answer.into_rows(with_namespace, &Redactor::default());
             prop_assert!(rows.iter().all(|row| row.len() == columns.len()));
         }
         prop_assert!(!yaml(value, &Redactor::default()).is_empty());

@@ -9,7 +9,7 @@ use std::sync::{
 use parking_lot::Mutex;
 
 use super::source::WatchError;
-use crate::{Contexts, client::Cluster, error::ClusterError};
+use crate::{Contexts, client::Cluster, error::ClusterError, identity};
 
 /// A context, and the cluster that the resourceVersions of a watch belong to.
 pub(crate) struct BoundContext {
@@ -45,7 +45,7 @@ impl BoundContext {
 
     /// Redacts a text that leaves the server.
     pub(crate) fn redact(&self, text: &str) -> String {
-        self.contexts.redactor().workload(text).into_owned()
+        identity::sentence(self.contexts.redactor(), text)
     }
 
     /// Opens a watch or lists everything: from here on a change of the kubeconfig

@@ -18,7 +18,7 @@ use crate::{
     Contexts, Name,
     client::Cluster,
     error::{ClusterError, Operation},
-    events::redact_labels,
+    events,
 };
 use kubecrier_core::{
     InvolvedObject, Labels,
@@ -182,7 +182,7 @@ async fn fetch(cluster: Cluster, kinds: &Kinds, key: &Key) -> Result<Option<Labe
         return Ok(None);
     };
     let meta = object.metadata;
-    let labels = || redact_labels(meta.labels.clone().unwrap_or_default(), cluster.redactor());
+    let labels = || events::labels(meta.labels.clone().unwrap_or_default(), cluster.redactor());
     Ok(is_meant(key, &meta).then(labels))
 }
 

@@ -13,11 +13,12 @@ use tokio::time::Duration;
 use super::{bound_context::BoundContext, labels::LabelSource, scope::Scope};
 use crate::{
     Contexts,
+    body_limit::TooLarge,
     client::Cluster,
     contexts::RequestError,
-    error::{ClusterError, Operation},
+    error::{ClusterError, Operation, too_large},
     events::{self, WireEvent},
-    list::PAGE_SIZE,
+    list::{PAGE_SIZE, PageSize},
 };
 use kubecrier_core::{Event, InvolvedObject, Labels, ttl_cache::Lookup};
 use kubecrier_redact::Redactor;
@@ -166,31 +167,40 @@ impl EventSource {
         version: &str,
     ) -> Result<RelistedEvents, ClusterError> {
         let api = api(&cluster, &self.scope);
-        let operation = self.operation("list");
+        let operation = &self.operation("list");
+        let mut size = PageSize::new(PAGE_SIZE);
         let after: Option<u64> = version.parse().ok();
         let mut caught = RelistedEvents::default();
         let mut scanned = 0;
         let mut next = None;
         loop {
-            let params = ListParams {
-                field_selector: self.scope.selector.clone(),
-                limit: Some(PAGE_SIZE),
-                continue_token: next.take(),
-                ..ListParams::default()
+            let (token, api, cluster) = (next.take(), &api, &cluster);
+            let request = |limit| {
+                let params = ListParams {
+                    field_selector: self.scope.selector.clone(),
+                    limit: Some(limit),
+                    continue_token: token.clone(),
+                    ..ListParams::default()
+                };
+                async move { cluster.request(operation, api.list(&params)).await }
             };
-            let page = cluster.request(&operation, api.list(&params)).await?;
+            let page = size.request(request).await?;
             if scanned == 0 {
                 caught.version = page.metadata.resource_version.unwrap_or_default();
             }
             scanned += page.items.len();
-            let shown = page
-                .items
-                .into_iter()
-                .filter(|one| !one.is_hidden(cluster.scope()));
-            let newer = shown.map(|one| plain(one, cluster.redactor())).filter(|(event, _)| {
-                matches!((event.version, after), (Some(is), Some(after)) if is > after)
-            });
-            caught.events.extend(newer);
+            for event in page.items {
+                if event.is_hidden(cluster.scope()) {
+                    continue;
+                }
+                let version = event.metadata.resource_version.as_deref();
+                let version = version.and_then(|text| text.parse::<u64>().ok());
+                if version.zip(after).is_some_and(|(is, after)| is > after) {
+                    caught.events.push(plain(event, cluster.redactor()));
+                    // A conversion redacts: a page of them would keep others waiting.
+                    tokio::task::yield_now().await;
+                }
+            }
             match page.metadata.continue_.filter(|token| !token.is_empty()) {
                 None => {
                     caught.complete = after.is_some();
@@ -338,6 +348,11 @@ impl RequestError for WatchError {
 pub(crate) fn watch_error(operation: &Operation<'_>, error: &kube::Error) -> WatchError {
     match error {
         kube::Error::Api(status) if status.code == 410 || is_ahead(status) => WatchError::Expired,
+        // The same frame would come again and again; a list goes past it.
+        error if too_large(error) == Some(TooLarge::Frame) => {
+            tracing::warn!(watch = %operation, "a frame is too large to be read, a list follows");
+            WatchError::Expired
+        }
         error => WatchError::Request(ClusterError::from_kube(operation, error)),
     }
 }
@@ -404,5 +419,42 @@ mod tests {
             panic!("it fails again");
         };
         assert_eq!(error.kind(), ErrorKind::Unauthorized);
+    }
+
+    /// The same frame would come again with every new watch, so a list has to go past it.
+    #[tokio::test(start_paused = true)]
+    async fn a_frame_that_is_too_large_leads_to_a_list() {
+        let cluster = DemoCluster::default();
+        let contexts = Contexts::of_demo(&cluster);
+        let labels = LabelSource::new(Arc::clone(&contexts), Lifecycle::default());
+        let scope = Scope {
+            context: contexts.resolve(None).unwrap(),
+            namespace: None,
+            selector: None,
+        };
+        let renewal = Duration::from_mins(1);
+        let source = EventSource::new(contexts, Arc::new(labels), scope, renewal);
+        let put = |name: &str, message: String| {
+            let event = serde_json::json!({
+                "apiVersion": "v1", "kind": "Event", "type": "Warning", "reason": "Large",
+                "metadata": {"name": name, "namespace": "shop"},
+                "involvedObject": {"kind": "Pod", "name": "web", "namespace": "shop"},
+                "message": message,
+            });
+            cluster.put(event).unwrap();
+        };
+        let version = source.latest_version().await.unwrap();
+        let mut frames = source.open(&version).await.unwrap();
+        put("small.1", "small".to_owned());
+        let first = frames.next().await.unwrap();
+        assert!(matches!(first, Ok(WatchFrame::Item(..))), "{first:?}");
+        put("large.1", "x".repeat(9 << 20));
+        let second = frames.next().await.unwrap();
+        assert!(matches!(second, Err(WatchError::Expired)), "{second:?}");
+        let listed = source.relist(&version).await.unwrap();
+        assert_eq!((listed.events.len(), listed.complete), (2, true));
+        let mut frames = source.open(&listed.version).await.unwrap();
+        put("small.2", "small".to_owned());
+        assert!(frames.next().await.unwrap().is_ok(), "it goes on after it");
     }
 }

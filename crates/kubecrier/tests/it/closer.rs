@@ -292,7 +292,7 @@ async fn custom_kinds_are_read_however_they_are_made() {
     create(cluster, &path, object).await;
     let list = json!({"kind": "hostiles", "namespace": space});
     let refused = http.call("resources_list", list).await;
-    refused.refused("other", &["larger than 32 MiB", "ask for less"]);
+    refused.refused("too_large", &["larger than 32 MiB", "ask for less"]);
 }
 
 #[tokio::test]

@@ -188,10 +188,13 @@ async fn a_graph_that_cannot_be_shown_is_an_error_with_a_hint() {
     let answer = ask(at("pods", "web-1-x")).await;
     answer.refused(
         "not_found",
-        &["there is none of that name", "nearest: web-1-a, web-1-b"],
+        &[
+            "there is none of that name",
+            "nearest: `web-1-a`, `web-1-b`",
+        ],
     );
     let answer = ask(at("configmaps", "other")).await;
-    answer.refused("not_found", &["no pod there names it", "nearest: files"]);
+    answer.refused("not_found", &["no pod there names it", "nearest: `files`"]);
     let answer = ask(json!({"namespace": "graph-nowhere", "kind": "pods", "name": "a"})).await;
     answer.refused("not_found", &["is the namespace right?"]);
     ask(at("", "web"))

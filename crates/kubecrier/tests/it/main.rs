@@ -22,6 +22,7 @@ mod harness;
 #[cfg(feature = "conformance-fixtures")]
 mod inspector;
 mod liveness;
+mod names;
 mod other_users;
 mod pod_status;
 mod project_exits;

@@ -173,7 +173,7 @@ async fn a_missing_resource_is_the_error_of_each_era() {
         ("k8s://dev/absent/pods/none/logs/app", "not found"),
         (
             "k8s://dev/absent/pods/web-0/logs/nope",
-            "its containers are: app, proxy",
+            "its containers are: `app`, `proxy`",
         ),
         ("other://thing", "resources/list"),
     ] {

@@ -15,13 +15,13 @@ use crate::{
     resources::{ClusterUri, Resources},
     tools::{self, ToolContext},
 };
+use kubecrier_k8s::identity;
 use kubecrier_redact::Redactor;
 
 /// Answers a prompt's questions.
 pub(crate) struct EvidenceCollector<'a> {
     pub(crate) tools: ToolContext<'a>,
     pub(crate) resources: &'a Resources,
-    pub(crate) redactor: &'a Redactor,
     /// Whether the client's protocol version has resource links.
     pub(crate) links: bool,
 }
@@ -47,10 +47,10 @@ impl EvidenceCollector<'_> {
     /// The context that is meant, spelled out.
     pub(super) fn context(&self, given: Option<&str>) -> Result<String, EvidenceError> {
         let resolved = self.tools.contexts.resolve(given);
-        resolved.map_err(|error| EvidenceError::of(&ToolError::Cluster(error), self.redactor))
+        resolved.map_err(|error| EvidenceError::of(&ToolError::Cluster(error), self.tools.redactor))
     }
 
-    /// Calls a tool. Its text is redacted.
+    /// Calls a tool.
     pub(super) async fn tool(&self, name: &str, arguments: Value) -> Result<Output, EvidenceError> {
         let off = |text: String| EvidenceError {
             text,
@@ -66,13 +66,8 @@ impl EvidenceCollector<'_> {
             Value::Object(given) => given,
             _ => Map::new(),
         };
-        match (entry.call)(self.tools, arguments).await {
-            Ok(mut output) => {
-                output.text = self.redactor.workload(&output.text).into_owned();
-                Ok(output)
-            }
-            Err(error) => Err(EvidenceError::of(&error, self.redactor)),
-        }
+        let answer = (entry.call)(self.tools, arguments).await;
+        answer.map_err(|error| EvidenceError::of(&error, self.tools.redactor))
     }
 
     /// A resource as it is now, as it may leave; or why there is none.
@@ -81,8 +76,8 @@ impl EvidenceCollector<'_> {
         let ToolContext { limits, client, .. } = self.tools;
         let read = (self.resources).read_within(&uri, &client.requester, limits.output_bytes);
         match read.await {
-            Ok(contents) => Ok(cleaned_contents(self.redactor, contents).contents),
-            Err(error) => Err(self.redactor.workload(&error.to_string()).into_owned()),
+            Ok(contents) => Ok(cleaned_contents(self.tools.redactor, contents).contents),
+            Err(error) => Err(identity::sentence(self.tools.redactor, &error.to_string())),
         }
     }
 
@@ -90,7 +85,7 @@ impl EvidenceCollector<'_> {
     pub(super) async fn add_tool(&self, prompt: &mut PromptContent, name: &str, arguments: Value) {
         let shown = arguments.to_string();
         let answer = match self.tool(name, arguments).await {
-            Ok(output) => output.text,
+            Ok(output) => output.text().to_owned(),
             Err(why) => format!("not to be had: {why}"),
         };
         prompt.text(format!(
@@ -162,10 +157,10 @@ impl EvidenceCollector<'_> {
 
 impl EvidenceError {
     fn of(error: &ToolError, redactor: &Redactor) -> Self {
-        let hint = error.hint().map(|hint| format!("; {hint}"));
-        let text = format!("{error}{}", hint.unwrap_or_default());
+        let (message, hint) = error.redacted(redactor);
+        let hint = hint.map(|hint| format!("; {hint}"));
         Self {
-            text: redactor.workload(&text).into_owned(),
+            text: format!("{message}{}", hint.unwrap_or_default()),
             is_client_error: error.is_client_error(),
         }
     }

@@ -289,10 +289,10 @@ async fn watch(watches: &Watches, context: &str, notifier: &Arc<EventsNotifier>)
         || watches.join(context, &notifier.filters, Arc::clone(notifier) as _),
         |joined: &JoinedWatch| notifier.publish(start_summary(&joined.warnings)),
         |error| {
-            let hint = error.hint().map(|hint| format!("; {hint}"));
-            let text = format!("{error}{}", hint.unwrap_or_default());
             // A cluster's own text may contain secrets.
-            notifier.publish(notifier.redactor.workload(&text).into_owned());
+            let shown = error.redacted(&notifier.redactor);
+            let hint = shown.hint().map(|hint| format!("; {hint}"));
+            notifier.publish(format!("{shown}{}", hint.unwrap_or_default()));
         },
     )
     .await

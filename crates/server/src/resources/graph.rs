@@ -17,7 +17,9 @@ use super::{
     uri::{self, ClusterUri, UriTarget},
 };
 use crate::tool_filter::ToolFilter;
-use kubecrier_k8s::{ClusterError, Contexts, GraphRead, GraphView, Graphs, Name, hold_lease};
+use kubecrier_k8s::{
+    ClusterError, Contexts, GraphRead, GraphView, Graphs, Name, hold_lease, identity,
+};
 use kubecrier_lifecycle::Lifecycle;
 use kubecrier_redact::Redactor;
 use kubecrier_topology::{GraphChange, GraphSubscriber, GraphUpdate, Kind, KindFilter, Snapshot};
@@ -231,8 +233,7 @@ async fn follow(
         || graphs.follow(context, namespace, Arc::clone(notifier) as _),
         |view: &GraphView| notifier.publish_start(&view.count()),
         |error| {
-            let hint = error.hint().map(|hint| format!("; {hint}"));
-            notifier.publish_note(&format!("{error}{}", hint.unwrap_or_default()));
+            notifier.publish_failure(error);
         },
     )
     .await
@@ -308,13 +309,15 @@ impl GraphNotifier {
         });
     }
 
-    /// Publishes a summary without a change. A cluster's own text may contain secrets.
-    fn publish_note(&self, summary: &str) {
+    /// Publishes why the graph cannot be followed. A cluster's own text may contain secrets.
+    fn publish_failure(&self, error: &ClusterError) {
+        let shown = error.redacted(&self.redactor);
+        let hint = shown.hint().map(|hint| format!("; {hint}"));
         let last_seq = self.last_seq.lock();
         let changed = UpdateSummary {
             seq: *last_seq,
             count: 0,
-            summary: self.redactor.workload(summary).into_owned(),
+            summary: format!("{shown}{}", hint.unwrap_or_default()),
         };
         self.updates
             .publish_change(&self.uri, ResourceType::Graph, &changed);
@@ -322,7 +325,10 @@ impl GraphNotifier {
 
     fn publish(&self, update: &GraphUpdate) {
         let mut update = serde_json::to_value(update).unwrap_or_default();
-        self.redactor.json(&mut update);
+        // The summary has names and statuses, which are redacted where they are read.
+        if let Some(delta) = update.get_mut("delta") {
+            identity::answer(&self.redactor, delta);
+        }
         self.updates
             .publish_change(&self.uri, ResourceType::Graph, &update);
     }

@@ -85,10 +85,10 @@ impl LogResources {
         Err(ResourceError::NotFound {
             uri: uri.to_owned(),
             hint: format!(
-                "pod `{}` has no container `{}`; its containers are: {}",
+                "pod `{}` has no container `{}`; its containers are: `{}`",
                 key.pod,
                 key.container,
-                names.join(", ")
+                names.join("`, `")
             ),
         })
     }

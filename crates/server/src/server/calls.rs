@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use super::handler::{Handler, is_modern};
 use crate::{
-    output::{ToolError, cleaned},
+    output::ToolError,
     reporter::{LogTarget, RequestReporter},
     tools::{self, ToolContext, ToolEntry},
 };
@@ -141,6 +141,7 @@ impl Handler {
             graphs: &shared.graphs,
             client: &client,
             reporter,
+            redactor: &shared.redactor,
             draining: shared.lifecycle.draining(),
         };
         let call = async {
@@ -172,11 +173,11 @@ impl Handler {
             None => Err(ErrorData::internal_error("the call was cancelled", None)),
             Some(Ok(output)) => {
                 tracing::debug!(tool = entry.name, seconds, "tool answered");
-                Ok(cleaned(&shared.redactor, output.into_result()).into())
+                Ok(output.into_result().into())
             }
             Some(Err(error)) => {
                 log_failure(entry.name, seconds, &error);
-                Ok(cleaned(&shared.redactor, error.into_result()).into())
+                Ok(error.into_result(&shared.redactor).into())
             }
         }
     }

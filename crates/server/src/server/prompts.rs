@@ -101,10 +101,10 @@ impl Handler {
                 graphs: &shared.graphs,
                 client: &client,
                 reporter: &reporter,
+                redactor: &shared.redactor,
                 draining: shared.lifecycle.draining(),
             },
             resources: &shared.resources,
-            redactor: &shared.redactor,
             links: client.requester.era == ProtocolEra::Modern || has_links,
         };
         let mut content = (entry.render)(&evidence, given).await?;

@@ -8,6 +8,7 @@ use crate::{
     resources::{ProtocolEra, Requester, ResourceError},
     tools::ToolClient,
 };
+use kubecrier_k8s::identity;
 
 impl Handler {
     /// The requester of a request.
@@ -79,13 +80,8 @@ impl Handler {
     /// is redacted.
     pub(super) fn refusal(&self, error: ResourceError) -> ErrorData {
         let mut refusal = ErrorData::from(error);
-        let clean = self
-            .server
-            .shared
-            .redactor
-            .workload(&refusal.message)
-            .into_owned();
-        refusal.message = clean.into();
+        let redactor = &self.server.shared.redactor;
+        refusal.message = identity::sentence(redactor, &refusal.message).into();
         refusal
     }
 

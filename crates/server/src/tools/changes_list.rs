@@ -4,7 +4,10 @@ use rmcp::schemars;
 use serde::Deserialize;
 
 use super::{Output, ToolContext, ToolEntry, ToolError, arguments, limit, namespace, schema};
-use crate::output::{Listing, age};
+use crate::{
+    cell::Cell,
+    output::{Listing, age},
+};
 use kubecrier_core::duration;
 use kubecrier_k8s::{ChangeQuery, ChangeRow, Cluster};
 
@@ -37,13 +40,14 @@ const LISTING: Listing<ChangeRow> = Listing {
     header: &["AGO", "CHANGE", "OBJECT", "BY", "WHAT"],
     cells: |row| {
         vec![
-            age(Some(row.at)),
-            row.change.as_str().to_owned(),
-            row.object.clone(),
-            row.by.clone().unwrap_or_default(),
-            row.detail.clone(),
+            Cell::Clean(age(Some(row.at))),
+            Cell::Clean(row.change.as_str().to_owned()),
+            Cell::Reference(row.object.clone()),
+            Cell::Name(row.by.clone().unwrap_or_default()),
+            Cell::Clean(row.detail.clone()),
         ]
     },
+    composed: &["detail"],
     plural: "changes",
     narrow: "narrow by since, or raise limit",
 };
@@ -63,5 +67,5 @@ async fn call(context: ToolContext<'_>, args: ChangesListArgs) -> Result<Output,
     let page = context
         .with_cluster(args.context.as_deref(), request)
         .await?;
-    Ok(LISTING.show(page, context.limits.output_bytes))
+    Ok(LISTING.show(context.redactor, page, context.limits.output_bytes))
 }

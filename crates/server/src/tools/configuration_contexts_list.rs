@@ -4,7 +4,7 @@ use rmcp::schemars;
 use serde::Deserialize;
 
 use super::{Output, ToolContext, ToolEntry, ToolError, arguments, schema};
-use crate::output::Listing;
+use crate::{cell::Cell, output::Listing};
 use kubecrier_k8s::{ContextInfo, Page, Remaining};
 
 pub(super) const ENTRY: ToolEntry = ToolEntry {
@@ -27,12 +27,13 @@ const LISTING: Listing<ContextInfo> = Listing {
     cells: |row| {
         let mark = if row.default { "*" } else { "" };
         vec![
-            mark.to_owned(),
-            row.name.clone(),
-            row.namespace.clone(),
-            row.server.clone(),
+            Cell::Clean(mark.to_owned()),
+            Cell::name(&row.name),
+            Cell::name(&row.namespace),
+            Cell::text(&row.server),
         ]
     },
+    composed: &[],
     plural: "contexts",
     narrow: "the kubeconfig has more than fit here; name the one you want",
 };
@@ -43,6 +44,7 @@ fn call(
 ) -> Result<Output, ToolError> {
     let items = context.contexts.list()?;
     Ok(LISTING.show(
+        context.redactor,
         Page::new(items, Remaining::NONE),
         context.limits.output_bytes,
     ))

@@ -7,7 +7,10 @@ use super::{
     Output, ToolContext, ToolEntry, ToolError, arguments, events_subscribe::EventTypeArg, limit,
     namespace, schema,
 };
-use crate::output::{Listing, age};
+use crate::{
+    cell::Cell,
+    output::{Listing, age},
+};
 use kubecrier_core::{duration, filters::EventType};
 use kubecrier_k8s::{Cluster, EventQuery, EventRow, ObjectName};
 
@@ -56,19 +59,20 @@ const LISTING: Listing<EventRow> = Listing {
     ],
     cells: |EventRow(event)| {
         vec![
-            age(Some(event.timestamp)),
-            event.kind.clone(),
-            event.reason.clone(),
-            event.namespace.clone(),
-            format!(
+            Cell::Clean(age(Some(event.timestamp))),
+            Cell::word(&event.kind),
+            Cell::word(&event.reason),
+            Cell::name(&event.namespace),
+            Cell::Reference(format!(
                 "{}/{}",
                 event.involved.kind.to_lowercase(),
                 event.involved.name
-            ),
-            event.count.to_string(),
-            event.message.clone(),
+            )),
+            Cell::Clean(event.count.to_string()),
+            Cell::text(&event.message),
         ]
     },
+    composed: &[],
     plural: "events",
     narrow: "narrow by namespace, for, types, reason or since, or raise limit",
 };
@@ -90,5 +94,5 @@ async fn call(context: ToolContext<'_>, args: EventsListArgs) -> Result<Output, 
     let page = context
         .with_cluster(args.context.as_deref(), request)
         .await?;
-    Ok(LISTING.show(page, context.limits.output_bytes))
+    Ok(LISTING.show(context.redactor, page, context.limits.output_bytes))
 }

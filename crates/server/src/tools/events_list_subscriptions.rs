@@ -29,5 +29,5 @@ fn call(context: ToolContext<'_>, _args: EventsListSubscriptionsArgs) -> Result<
     let mut data = serde_json::Map::new();
     data.insert("total".to_owned(), json!(subscriptions.len()));
     data.insert("subscriptions".to_owned(), Value::Array(subscriptions));
-    Ok(Output::json(data))
+    Ok(Output::json(context.redactor, data))
 }

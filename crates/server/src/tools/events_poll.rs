@@ -15,6 +15,8 @@ use super::{
 };
 use crate::subscriptions;
 use kubecrier_core::subscriptions::{Cursor, CursorError, FeedPage, Payload, Subscription};
+use kubecrier_k8s::identity;
+use kubecrier_redact::Redactor;
 
 pub(super) const ENTRY: ToolEntry = ToolEntry {
     name: "events_poll",
@@ -118,15 +120,31 @@ async fn call(context: ToolContext<'_>, given: JsonObject) -> Result<Output, Too
     subscriptions::wait(one.feed(), after, wait, context.draining).await;
     one.touch();
     let read = one.feed().after(after, limit);
-    Ok(show(&one, read, warnings, context.limits.output_bytes))
+    let warnings = warnings.iter();
+    let warnings = warnings.map(|warning| identity::sentence(context.redactor, warning));
+    let bytes_max = context.limits.output_bytes;
+    Ok(show(
+        context.redactor,
+        &one,
+        read,
+        warnings.collect(),
+        bytes_max,
+    ))
 }
 
 fn stale(error: CursorError) -> ToolError {
     ToolError::Arguments(error.to_string())
 }
 
-/// Renders as many events as fit; the cursor continues after them.
-fn show(one: &Subscription, read: FeedPage, warnings: Vec<String>, bytes_max: usize) -> Output {
+/// Renders as many events as fit; the cursor continues after them. Events are redacted when
+/// they are received.
+fn show(
+    redactor: &Redactor,
+    one: &Subscription,
+    read: FeedPage,
+    warnings: Vec<String>,
+    bytes_max: usize,
+) -> Output {
     let mut events = Vec::new();
     let mut text = String::new();
     let mut bytes = 0;
@@ -187,5 +205,5 @@ fn show(one: &Subscription, read: FeedPage, warnings: Vec<String>, bytes_max: us
     ] {
         data.insert(key.to_owned(), value);
     }
-    Output { text, data }
+    Output::new(redactor, text, data)
 }

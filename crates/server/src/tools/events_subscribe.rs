@@ -173,7 +173,7 @@ async fn call(context: ToolContext<'_>, args: FilterArgs) -> Result<Output, Tool
     let mut data = describe(one);
     data.insert("delivery".to_owned(), json!(delivery));
     data.insert("warnings".to_owned(), json!(warnings));
-    Ok(Output::json(data))
+    Ok(Output::json(context.redactor, data))
 }
 
 /// Refuses faults where they are switched off: they come with what faults_get gives.

@@ -34,5 +34,5 @@ fn call(context: ToolContext<'_>, args: EventsUnsubscribeArgs) -> Result<Output,
     data.insert("status".to_owned(), json!("unsubscribed"));
     let already = outcome == UnsubscribeOutcome::AlreadyEnded;
     data.insert("alreadyEnded".to_owned(), json!(already));
-    Ok(Output::json(data))
+    Ok(Output::json(context.redactor, data))
 }

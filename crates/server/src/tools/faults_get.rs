@@ -82,5 +82,5 @@ async fn call(context: ToolContext<'_>, args: FaultsGetArgs) -> Result<Output, T
     if let Ok(Value::Object(report)) = serde_json::to_value(&*known.report) {
         data.extend(report);
     }
-    Ok(Output::json(data))
+    Ok(Output::json(context.redactor, data))
 }

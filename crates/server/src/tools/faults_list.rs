@@ -6,7 +6,10 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Duration;
 
 use super::{Output, ToolContext, ToolEntry, ToolError, arguments, limit, namespace, schema};
-use crate::output::{Listing, age};
+use crate::{
+    cell::Cell,
+    output::{Listing, age},
+};
 use kubecrier_core::duration;
 use kubecrier_k8s::{Cluster, Page, Remaining};
 
@@ -62,15 +65,16 @@ const LISTING: Listing<FaultRow> = Listing {
     ],
     cells: |row| {
         vec![
-            row.fault_id.clone(),
-            age(Some(row.last_seen)),
-            row.count.to_string(),
-            row.reason.clone(),
-            row.namespace.clone(),
-            row.pod.clone(),
-            row.crash.clone().unwrap_or_else(|| row.message.clone()),
+            Cell::Clean(row.fault_id.clone()),
+            Cell::Clean(age(Some(row.last_seen))),
+            Cell::Clean(row.count.to_string()),
+            Cell::word(&row.reason),
+            Cell::name(&row.namespace),
+            Cell::name(&row.pod),
+            Cell::text(row.crash.as_ref().unwrap_or(&row.message)),
         ]
     },
+    composed: &[],
     plural: "faults",
     narrow: "narrow by namespace or since, or raise limit",
 };
@@ -111,5 +115,5 @@ async fn call(context: ToolContext<'_>, args: FaultsListArgs) -> Result<Output, 
                 .to_owned(),
         );
     }
-    Ok(LISTING.show(page, context.limits.output_bytes))
+    Ok(LISTING.show(context.redactor, page, context.limits.output_bytes))
 }

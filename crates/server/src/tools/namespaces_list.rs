@@ -4,7 +4,10 @@ use rmcp::schemars;
 use serde::Deserialize;
 
 use super::{Output, ToolContext, ToolEntry, ToolError, arguments, limit, schema};
-use crate::output::{Listing, age};
+use crate::{
+    cell::Cell,
+    output::{Listing, age},
+};
 use kubecrier_k8s::{Cluster, ListQuery, NamespaceRow};
 
 pub(super) const ENTRY: ToolEntry = ToolEntry {
@@ -33,7 +36,14 @@ struct NamespacesListArgs {
 
 const LISTING: Listing<NamespaceRow> = Listing {
     header: &["NAME", "STATUS", "AGE"],
-    cells: |row| vec![row.name.clone(), row.status.clone(), age(row.created)],
+    cells: |row| {
+        vec![
+            Cell::name(&row.name),
+            Cell::word(&row.status),
+            Cell::Clean(age(row.created)),
+        ]
+    },
+    composed: &[],
     plural: "namespaces",
     narrow: "narrow by labelSelector, or raise limit",
 };
@@ -49,5 +59,5 @@ async fn call(context: ToolContext<'_>, args: NamespacesListArgs) -> Result<Outp
     let page = context
         .with_cluster(args.context.as_deref(), request)
         .await?;
-    Ok(LISTING.show(page, context.limits.output_bytes))
+    Ok(LISTING.show(context.redactor, page, context.limits.output_bytes))
 }

@@ -4,7 +4,10 @@ use rmcp::schemars;
 use serde::Deserialize;
 
 use super::{Output, ToolContext, ToolEntry, ToolError, arguments, limit, schema};
-use crate::output::{Listing, age};
+use crate::{
+    cell::Cell,
+    output::{Listing, age},
+};
 use kubecrier_k8s::{Cluster, ListQuery, NodeRow};
 
 pub(super) const ENTRY: ToolEntry = ToolEntry {
@@ -35,18 +38,19 @@ const LISTING: Listing<NodeRow> = Listing {
     ],
     cells: |row| {
         vec![
-            row.name.clone(),
-            row.status.clone(),
-            row.roles.join(","),
-            age(row.created),
-            row.version.clone(),
-            row.cpu.clone(),
-            row.memory.clone(),
-            row.pods.clone(),
-            row.taints.join(","),
-            row.problems.join(", "),
+            Cell::name(&row.name),
+            Cell::word(&row.status),
+            Cell::Text(row.roles.join(",")),
+            Cell::Clean(age(row.created)),
+            Cell::text(&row.version),
+            Cell::text(&row.cpu),
+            Cell::text(&row.memory),
+            Cell::text(&row.pods),
+            Cell::Text(row.taints.join(",")),
+            Cell::Text(row.problems.join(", ")),
         ]
     },
+    composed: &[],
     plural: "nodes",
     narrow: "narrow by labelSelector, or raise limit",
 };
@@ -61,5 +65,5 @@ async fn call(context: ToolContext<'_>, args: NodesListArgs) -> Result<Output, T
     let page = context
         .with_cluster(args.context.as_deref(), request)
         .await?;
-    Ok(LISTING.show(page, context.limits.output_bytes))
+    Ok(LISTING.show(context.redactor, page, context.limits.output_bytes))
 }

@@ -8,7 +8,7 @@ use super::{
     pods_top::{SortBy, cpu, memory, order},
     schema,
 };
-use crate::output::Listing;
+use crate::{cell::Cell, output::Listing};
 use kubecrier_k8s::{Cluster, ListQuery, NodeUsage};
 
 pub(super) const ENTRY: ToolEntry = ToolEntry {
@@ -39,13 +39,14 @@ const LISTING: Listing<NodeUsage> = Listing {
     cells: |row| {
         let percent = |part: Option<u64>| part.map(|part| format!("{part}%")).unwrap_or_default();
         vec![
-            row.name.clone(),
-            cpu(row.usage),
-            percent(row.cpu_percent),
-            memory(row.usage),
-            percent(row.memory_percent),
+            Cell::name(&row.name),
+            Cell::Clean(cpu(row.usage)),
+            Cell::Clean(percent(row.cpu_percent)),
+            Cell::Clean(memory(row.usage)),
+            Cell::Clean(percent(row.memory_percent)),
         ]
     },
+    composed: &[],
     plural: "nodes",
     narrow: "narrow by labelSelector, or raise limit",
 };
@@ -61,7 +62,7 @@ async fn call(context: ToolContext<'_>, args: NodesTopArgs) -> Result<Output, To
     let page = context
         .with_cluster(args.context.as_deref(), request)
         .await?;
-    Ok(LISTING.show(page, context.limits.output_bytes))
+    Ok(LISTING.show(context.redactor, page, context.limits.output_bytes))
 }
 
 /// The example of its page: the demo has no metrics.
@@ -79,5 +80,5 @@ pub(super) fn example() -> Output {
     };
     let rows = vec![row("node-2", 1480, 6144), row("node-1", 320, 2048)];
     let page = Page::new(rows, Remaining::Exactly(0));
-    LISTING.show(page, 64 * 1024)
+    LISTING.show(&kubecrier_redact::Redactor::default(), page, 64 * 1024)
 }

@@ -11,6 +11,7 @@ use super::{
 use crate::output::{age, show_documents};
 use kubecrier_core::faults::ContainerContext;
 use kubecrier_k8s::{Cluster, KindQuery, Name, PodDetail};
+use kubecrier_redact::Redactor;
 
 pub(super) const ENTRY: ToolEntry = ToolEntry {
     name: "pods_get",
@@ -52,6 +53,7 @@ async fn call(context: ToolContext<'_>, args: PodsGetArgs) -> Result<Output, Too
         let found = context.with_cluster(in_context, request).await?;
         let bytes_max = context.limits.output_bytes;
         return Ok(show_documents(
+            context.redactor,
             &found.resource,
             "",
             found.documents,
@@ -63,11 +65,11 @@ async fn call(context: ToolContext<'_>, args: PodsGetArgs) -> Result<Output, Too
         cluster.pod(&space, name).await
     };
     let pod = context.with_cluster(in_context, request).await?;
-    Ok(show(&pod))
+    Ok(show(context.redactor, &pod))
 }
 
-/// Renders a pod. The cluster crate bounds the size of its state.
-fn show(pod: &PodDetail) -> Output {
+/// Renders a pod. The cluster crate redacts it and bounds the size of its state.
+fn show(redactor: &Redactor, pod: &PodDetail) -> Output {
     let PodDetail { row, ip, state, .. } = pod;
     let mut text = format!(
         "{}/{}: {}, {}/{} ready, {} restarts, age {}\n",
@@ -118,7 +120,7 @@ fn show(pod: &PodDetail) -> Output {
         Ok(Value::Object(data)) => data,
         _ => Map::new(),
     };
-    Output { text, data }
+    Output::new(redactor, text, data)
 }
 
 fn container(one: &ContainerContext) -> String {

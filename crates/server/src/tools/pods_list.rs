@@ -4,7 +4,10 @@ use rmcp::schemars;
 use serde::Deserialize;
 
 use super::{Output, ToolContext, ToolEntry, ToolError, arguments, limit, namespace, schema};
-use crate::output::{Listing, age};
+use crate::{
+    cell::Cell,
+    output::{Listing, age},
+};
 use kubecrier_k8s::{Cluster, ListQuery, PodRow};
 
 pub(super) const ENTRY: ToolEntry = ToolEntry {
@@ -45,15 +48,16 @@ const LISTING: Listing<PodRow> = Listing {
     ],
     cells: |row| {
         vec![
-            row.namespace.clone(),
-            row.name.clone(),
-            format!("{}/{}", row.ready, row.containers),
-            row.status.clone(),
-            row.restarts.to_string(),
-            age(row.created),
-            row.node.clone().unwrap_or_default(),
+            Cell::name(&row.namespace),
+            Cell::name(&row.name),
+            Cell::Clean(format!("{}/{}", row.ready, row.containers)),
+            Cell::word(&row.status),
+            Cell::Clean(row.restarts.to_string()),
+            Cell::Clean(age(row.created)),
+            Cell::Name(row.node.clone().unwrap_or_default()),
         ]
     },
+    composed: &[],
     plural: "pods",
     narrow: "narrow by namespace, labelSelector or fieldSelector, or raise limit",
 };
@@ -69,5 +73,5 @@ async fn call(context: ToolContext<'_>, args: PodsListArgs) -> Result<Output, To
     let page = context
         .with_cluster(args.context.as_deref(), request)
         .await?;
-    Ok(LISTING.show(page, context.limits.output_bytes))
+    Ok(LISTING.show(context.redactor, page, context.limits.output_bytes))
 }

@@ -7,7 +7,8 @@ use serde_json::{Map, json};
 
 use super::{Output, ToolContext, ToolEntry, ToolError, arguments, namespace, schema};
 use kubecrier_core::duration;
-use kubecrier_k8s::{Cluster, LogQuery, LogText, Name};
+use kubecrier_k8s::{Cluster, LogQuery, LogText, Name, identity};
+use kubecrier_redact::Redactor;
 
 /// The size limit of a compiled pattern.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
@@ -110,7 +111,7 @@ async fn call(context: ToolContext<'_>, args: PodsLogArgs) -> Result<Output, Too
     let (query, log) = context
         .with_cluster(args.context.as_deref(), request)
         .await?;
-    Ok(show(&query, log))
+    Ok(show(context.redactor, &query, log))
 }
 
 fn pattern(argument: &str, text: &str) -> Result<Regex, ToolError> {
@@ -122,7 +123,8 @@ fn pattern(argument: &str, text: &str) -> Result<Regex, ToolError> {
         })
 }
 
-fn show(query: &LogQuery, log: LogText) -> Output {
+/// Renders a log, whose lines are redacted.
+fn show(redactor: &Redactor, query: &LogQuery, log: LogText) -> Output {
     let LogText {
         container,
         others,
@@ -131,6 +133,10 @@ fn show(query: &LogQuery, log: LogText) -> Output {
         truncated,
         incomplete,
     } = log;
+    let shown = |name: String| identity::name(redactor, &name).into_owned();
+    let (container, others) = (shown(container), others.into_iter().map(shown));
+    let others: Vec<_> = others.collect();
+    let incomplete = incomplete.map(|why| identity::sentence(redactor, &why));
     let which = if query.previous {
         "previous log"
     } else {
@@ -163,8 +169,5 @@ fn show(query: &LogQuery, log: LogText) -> Output {
         "log": text,
     });
     let data = data.as_object().cloned().unwrap_or_else(Map::new);
-    Output {
-        text: format!("{head}\n{text}"),
-        data,
-    }
+    Output::new(redactor, format!("{head}\n{text}"), data)
 }

@@ -4,7 +4,7 @@ use rmcp::schemars;
 use serde::Deserialize;
 
 use super::{Output, ToolContext, ToolEntry, ToolError, arguments, limit, namespace, schema};
-use crate::output::Listing;
+use crate::{cell::Cell, output::Listing};
 use kubecrier_k8s::{Cluster, ListQuery, PodUsage, Usage, UsageOrder};
 
 pub(super) const ENTRY: ToolEntry = ToolEntry {
@@ -44,16 +44,24 @@ pub(super) enum SortBy {
 const LISTING: Listing<PodUsage> = Listing {
     header: &["NAMESPACE", "NAME", "CPU", "MEMORY", "CONTAINERS"],
     cells: |row| {
-        let each = row.containers.iter();
-        let each = each.map(|(name, one)| format!("{name} {} {}", cpu(*one), memory(*one)));
+        let each = row.containers.iter().enumerate();
+        let each = each.flat_map(|(index, (name, one))| {
+            let before = if index == 0 { "" } else { ", " };
+            [
+                Cell::Clean(before.to_owned()),
+                Cell::name(name),
+                Cell::Clean(format!(" {} {}", cpu(*one), memory(*one))),
+            ]
+        });
         vec![
-            row.namespace.clone(),
-            row.name.clone(),
-            cpu(row.usage),
-            memory(row.usage),
-            each.collect::<Vec<_>>().join(", "),
+            Cell::name(&row.namespace),
+            Cell::name(&row.name),
+            Cell::Clean(cpu(row.usage)),
+            Cell::Clean(memory(row.usage)),
+            Cell::Joined(each.collect()),
         ]
     },
+    composed: &[],
     plural: "pods",
     narrow: "narrow by namespace or labelSelector, or raise limit",
 };
@@ -85,7 +93,7 @@ async fn call(context: ToolContext<'_>, args: PodsTopArgs) -> Result<Output, Too
     let page = context
         .with_cluster(args.context.as_deref(), request)
         .await?;
-    Ok(LISTING.show(page, context.limits.output_bytes))
+    Ok(LISTING.show(context.redactor, page, context.limits.output_bytes))
 }
 
 /// The example of its page: the demo has no metrics.
@@ -110,5 +118,5 @@ pub(super) fn example() -> Output {
         row("payment-7c9d5b6f4-9tqzv", usage(35, 61), &[]),
     ];
     let page = Page::new(rows, Remaining::Exactly(0));
-    LISTING.show(page, 64 * 1024)
+    LISTING.show(&kubecrier_redact::Redactor::default(), page, 64 * 1024)
 }

@@ -52,6 +52,7 @@ async fn call(context: ToolContext<'_>, args: ResourcesGetArgs) -> Result<Output
         };
         let found = context.with_cluster(in_context, request).await?;
         return Ok(show_documents(
+            context.redactor,
             &found.resource,
             "",
             found.documents,
@@ -63,5 +64,5 @@ async fn call(context: ToolContext<'_>, args: ResourcesGetArgs) -> Result<Output
         cluster.object(kind, Some(&space), name).await
     };
     let found = context.with_cluster(in_context, request).await?;
-    Ok(show(found, "", bytes_max))
+    Ok(show(context.redactor, found, "", bytes_max))
 }

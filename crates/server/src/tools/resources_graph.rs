@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{Output, ToolContext, ToolEntry, ToolError, arguments, namespace, schema};
 use kubecrier_k8s::{Cluster, GraphRead, GraphView, Name};
+use kubecrier_redact::Redactor;
 use kubecrier_topology::{Kind, Neighbourhood, ObjectId};
 
 pub(super) const ENTRY: ToolEntry = ToolEntry {
@@ -84,7 +85,8 @@ async fn call(context: ToolContext<'_>, args: ResourcesGraphArgs) -> Result<Outp
         .await?;
     let id = ObjectId::new(kind, space.as_str(), name.as_str());
     let form = args.output.unwrap_or_default();
-    fitting(&view, &id, depth, form, context.limits.output_bytes)
+    let bytes_max = context.limits.output_bytes;
+    fitting(context.redactor, &view, &id, depth, form, bytes_max)
 }
 
 fn depth(asked: Option<u32>) -> Result<usize, ToolError> {
@@ -99,6 +101,7 @@ fn depth(asked: Option<u32>) -> Result<usize, ToolError> {
 
 /// Renders as much of the neighbourhood as fits.
 fn fitting(
+    redactor: &Redactor,
     view: &GraphView,
     id: &ObjectId,
     depth: usize,
@@ -109,8 +112,9 @@ fn fitting(
     loop {
         let seen = view.around(id, depth, nodes_max)?;
         let found = seen.what.len();
-        let output = show(seen, view.context(), form);
-        let bytes = output.text.len() + Value::Object(output.data.clone()).to_string().len();
+        let output = show(redactor, seen, view.context(), form);
+        let data = Value::Object(output.data().clone()).to_string();
+        let bytes = output.text().len() + data.len();
         // At least one node: an empty answer would not say why.
         if bytes <= bytes_max || found == 1 {
             return Ok(output);
@@ -120,10 +124,16 @@ fn fitting(
     }
 }
 
-fn show(seen: GraphRead<Neighbourhood>, context: &str, form: GraphFormat) -> Output {
+/// Renders a neighbourhood, whose names are names and whose statuses are redacted.
+fn show(
+    redactor: &Redactor,
+    seen: GraphRead<Neighbourhood>,
+    context: &str,
+    form: GraphFormat,
+) -> Output {
     let GraphRead { what, notes, .. } = seen;
     let Value::Object(mut data) = what.data() else {
-        return Output::json(Map::new());
+        return Output::json(redactor, Map::new());
     };
     data.insert("context".to_owned(), context.into());
     if !notes.is_empty() {
@@ -134,8 +144,9 @@ fn show(seen: GraphRead<Neighbourhood>, context: &str, form: GraphFormat) -> Out
         GraphFormat::Mermaid => what.mermaid(),
         // JSON has everything that the other formats add below.
         GraphFormat::Json => {
-            let text = Value::Object(data.clone()).to_string();
-            return Output { text, data };
+            let output = Output::new(redactor, String::new(), data);
+            let text = Value::Object(output.data().clone()).to_string();
+            return output.with_text(text);
         }
     };
     let comment = match form {
@@ -151,5 +162,5 @@ fn show(seen: GraphRead<Neighbourhood>, context: &str, form: GraphFormat) -> Out
     for note in &notes {
         text.push_str(&format!("{comment}NOTE: {note}\n"));
     }
-    Output { text, data }
+    Output::new(redactor, text, data)
 }

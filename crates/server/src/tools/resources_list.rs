@@ -10,6 +10,7 @@ use crate::{
     output::{show_documents, show_rows},
 };
 use kubecrier_k8s::{Cluster, KindQuery, ListQuery, ObjectTable, RefusedKind};
+use kubecrier_redact::Redactor;
 
 pub(super) const ENTRY: ToolEntry = ToolEntry {
     name: "resources_list",
@@ -69,6 +70,7 @@ async fn call(context: ToolContext<'_>, args: ResourcesListArgs) -> Result<Outpu
         let found = context.with_cluster(in_context, request).await?;
         let narrow = format!("{NARROW}, or read one with resources_get");
         return Ok(show_documents(
+            context.redactor,
             &found.resource,
             &narrow,
             found.documents,
@@ -77,7 +79,7 @@ async fn call(context: ToolContext<'_>, args: ResourcesListArgs) -> Result<Outpu
     }
     let request = |cluster: Cluster| async move { cluster.objects(kind, query).await };
     let found = context.with_cluster(in_context, request).await?;
-    Ok(show(found, NARROW, bytes_max))
+    Ok(show(context.redactor, found, NARROW, bytes_max))
 }
 
 /// The requested kind; an empty one is an error.
@@ -99,7 +101,12 @@ pub(super) fn kind(
 }
 
 /// The API server's own columns.
-pub(super) fn show(found: ObjectTable, narrow: &str, bytes_max: usize) -> Output {
+pub(super) fn show(
+    redactor: &Redactor,
+    found: ObjectTable,
+    narrow: &str,
+    bytes_max: usize,
+) -> Output {
     let ObjectTable {
         resource,
         columns,
@@ -113,11 +120,14 @@ pub(super) fn show(found: ObjectTable, narrow: &str, bytes_max: usize) -> Output
         let data: Map<_, _> = pairs.collect();
         (cells, Value::Object(data))
     });
-    let mut output = show_rows(columns.clone(), &resource, narrow, page, bytes_max);
+    let output = show_rows(
+        redactor,
+        columns.clone(),
+        &resource,
+        narrow,
+        page,
+        bytes_max,
+    );
     // Programs find the rows under one key, whatever the kind.
-    if let Some(rows) = output.data.remove(&resource) {
-        output.data.insert("items".to_owned(), rows);
-    }
-    output.data.insert("resource".to_owned(), resource.into());
-    output
+    output.with_rows_as_items(&resource)
 }

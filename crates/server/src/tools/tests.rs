@@ -176,7 +176,7 @@ proptest! {
             kubeconfig: Some("/no/such/kubeconfig".into()),
             context: None,
             request_timeout: std::time::Duration::from_secs(1),
-            redactor: kubecrier_redact::Redactor::new(&[]).unwrap(),
+            redactor: Redactor::new(&[]).unwrap(),
             demo: None,
             denied: kubecrier_k8s::DeniedKinds::default(),
             allowed: kubecrier_k8s::Allowed::default(),
@@ -189,6 +189,7 @@ proptest! {
             stream_open: false,
         };
         let draining = CancellationToken::new();
+        let redactor = &Redactor::default();
         let context = ToolContext {
             contexts: &contexts,
             tool_filter: &ToolFilter::default(),
@@ -197,11 +198,12 @@ proptest! {
             graphs: &graphs,
             client: &client,
             reporter: &RequestReporter::new(Progress::disabled(), LogTarget::Disabled),
+            redactor,
             draining: &draining,
         };
         // There is no cluster, so most answers are errors, and every error has a text.
         match tokio_test::block_on((entry.call)(context, arguments)) {
-            Ok(output) => prop_assert!(!output.text.is_empty()),
+            Ok(output) => prop_assert!(!output.text().is_empty()),
             Err(error) => prop_assert!(!error.to_string().is_empty()),
         }
     }

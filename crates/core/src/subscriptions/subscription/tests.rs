@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use mcp_notify::{Delivery, Level, LoggingService, OutboxItem as Waiting, OutboxSink, Session};
 use serde_json::{Value, json};
 
@@ -244,9 +246,9 @@ async fn labels_decide_last_and_an_ended_subscription_is_silent() {
     };
     let subscription = subscription(request, deps);
     let mut other = event("shop", "Pod", "api-0");
-    other.labels = Arc::new([("app".to_owned(), "api".to_owned())].into());
+    other.labels = BTreeMap::from([("app".to_owned(), "api".to_owned())]).into();
     let mut ours = event("shop", "Pod", "web-0");
-    ours.labels = Arc::new([("app".to_owned(), "web".to_owned())].into());
+    ours.labels = BTreeMap::from([("app".to_owned(), "web".to_owned())]).into();
     let (other, ours) = (Arc::new(other), Arc::new(ours));
     assert!(subscription.wants(&other), "labels are asked for later");
     take(&subscription, &other);

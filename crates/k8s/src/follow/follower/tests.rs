@@ -321,7 +321,7 @@ async fn what_cannot_be_had_is_told_once_with_its_reason_and_tried_again() {
         "proxy".to_owned(),
     ]));
     pass(20_000).await;
-    assert!(updates.last().note.unwrap().contains("app, proxy"));
+    assert!(updates.last().note.unwrap().contains("`app`, `proxy`"));
 }
 
 #[tokio::test(start_paused = true)]

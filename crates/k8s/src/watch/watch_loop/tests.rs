@@ -3,7 +3,7 @@
 mod another;
 mod pace;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use futures_util::{FutureExt, stream::BoxStream};
 use parking_lot::Mutex;
@@ -90,7 +90,8 @@ impl WatchSource for ScriptedSource {
 
 impl LabelLookup for ScriptedSource {
     fn labels(&self, object: &InvolvedObject) -> Lookup<Labels> {
-        let labels: Labels = Arc::new([("of".to_owned(), object.name.clone())].into());
+        let labels = BTreeMap::from([("of".to_owned(), object.name.clone())]);
+        let labels = Labels::from(labels);
         match *self.0.labels.lock() {
             None => Lookup::Ready(Some(labels)),
             Some(delay) => {
@@ -129,7 +130,7 @@ impl Listener for RecordingListener {
 
     fn on_events(self: Arc<Self>, events: &[&Arc<Event>]) {
         for event in events {
-            assert_eq!(event.labels["of"], event.involved.name);
+            assert_eq!(event.labels.get("of"), Some(&*event.involved.name));
             self.0
                 .lock()
                 .push(Received::Event(event.uid.clone(), event.count));

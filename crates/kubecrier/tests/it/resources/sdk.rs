@@ -82,7 +82,7 @@ async fn with_a_session_it_subscribes_is_notified_and_reads_what_changed() {
     let gone = SubscribeRequestParams::new("k8s://dev/sdk-legacy/pods/web-0/logs/none");
     let refused = client.subscribe(gone).await.unwrap_err().to_string();
     assert!(
-        refused.contains("its containers are: app, proxy"),
+        refused.contains("its containers are: `app`, `proxy`"),
         "{refused}"
     );
     client.cancel().await.unwrap();

@@ -3,6 +3,7 @@ use mcp_notify::Session;
 use super::*;
 use crate::resources::Resources;
 use kubecrier_core::shares::CallerShare;
+use kubecrier_k8s::ErrorKind;
 use kubecrier_topology::{Graph, GraphScope, ObjectId, ObjectSummary, Reference, Relation};
 
 /// A graph of some pods, and a node that all of them run on.
@@ -85,8 +86,10 @@ fn notifier(session: &Session) -> GraphNotifier {
 #[tokio::test]
 async fn the_words_of_a_cluster_leave_without_their_secrets() {
     let session = Session::new("a");
-    notifier(&session)
-        .publish_note("cannot list pods: webhook said password=swordfish-1; ask the operator");
+    let (doing, reason) = ("cannot list pods", "webhook said password=swordfish-1");
+    let hint = Some("ask the operator".to_owned());
+    let error = ClusterError::new(ErrorKind::Other, doing, reason, hint);
+    notifier(&session).publish_failure(&error);
     let batch = session.outbox().reader().next().await.unwrap();
     let said = format!("{:?}", batch.front().unwrap());
     assert!(said.contains("webhook said"), "{said}");

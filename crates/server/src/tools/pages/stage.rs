@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::about::Step;
 use crate::{
     caller::Caller,
-    output::{Output, cleaned},
+    output::Output,
     reporter::{LogTarget, RequestReporter},
     resources::{ProtocolEra, Requester},
     server::ToolLimits,
@@ -198,14 +198,15 @@ impl Stage {
             graphs: &self.graphs,
             client: &self.client,
             reporter: &reporter,
+            redactor: &self.redactor,
             draining: &draining,
         };
         let given = given.as_object().cloned().unwrap_or_default();
         let result = match (entry.call)(context, given).await {
             Ok(output) => output.into_result(),
-            Err(error) => error.into_result(),
+            Err(error) => error.into_result(&self.redactor),
         };
-        let result = serde_json::to_value(cleaned(&self.redactor, result)).unwrap();
+        let result = serde_json::to_value(result).unwrap();
         CallOutcome {
             text: result["content"][0]["text"].as_str().unwrap().to_owned(),
             data: result["structuredContent"].clone(),
@@ -246,8 +247,8 @@ impl Stage {
 impl From<Output> for CallOutcome {
     fn from(output: Output) -> Self {
         Self {
-            text: output.text,
-            data: Value::Object(output.data),
+            text: output.text().to_owned(),
+            data: Value::Object(output.data().clone()),
             failed: false,
         }
     }
