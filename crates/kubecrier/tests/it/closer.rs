@@ -390,18 +390,23 @@ async fn operators_decide_what_is_offered_and_what_is_read() {
             "{answer}"
         );
     }
-    let (http, _) = offered(&["--denied-kinds", "Secret,pods"]).await;
+    let (http, names) = offered(&["--denied-kinds", "Secret,pods"]).await;
     for (tool, arguments) in [
         ("resources_list", json!({"kind": "secrets"})),
         ("resources_list", json!({"kind": "po"})),
         ("resources_get", json!({"kind": "Pod", "name": "x"})),
-        ("pods_list", json!({})),
-        ("pods_get", json!({"name": "x"})),
-        ("pods_log", json!({"name": "x"})),
     ] {
         http.call(tool, arguments)
             .await
             .refused("forbidden", &["--denied-kinds"]);
+    }
+    // Without the kind they have nothing to give.
+    for tool in ["pods_list", "pods_get", "pods_log", "faults_get"] {
+        assert!(!names.contains(&tool.to_owned()), "{names:?}");
+        let call = json!({"name": tool, "arguments": {"name": "x"}});
+        let answer = http.rpc("tools/call", call).await.to_string();
+        let refused = answer.contains("switched off") && answer.contains("--denied-kinds");
+        assert!(refused, "{answer}");
     }
     http.call("resources_list", json!({"kind": "deployments"}))
         .await
