@@ -39,17 +39,3 @@ pub(crate) fn soak(minutes: u64) -> Result<()> {
         .arg(format!("--minutes={minutes}"));
     run(&format!("soak, {minutes} min"), soak)
 }
-
-/// Runs the tests that feed arbitrary input to parsers, with many more cases.
-pub(crate) fn fuzz(cases: u32) -> Result<()> {
-    let mut tests = cargo(&[
-        "test",
-        "--quiet",
-        "--workspace",
-        "--all-features",
-        "--lib",
-        "fuzz_",
-    ]);
-    tests.env("PROPTEST_CASES", cases.to_string());
-    run(&format!("fuzz, {cases} cases each"), tests)
-}

@@ -1,10 +1,13 @@
 //! The project's own commands: `cargo xtask --help`.
 
 mod conformance;
+mod fuzz;
 mod load;
 mod record;
 mod step;
+mod supply_chain;
 mod test;
+mod tool;
 
 use std::{
     ffi::OsString,
@@ -51,9 +54,16 @@ enum Task {
         #[arg(long, value_name = "FILE")]
         binary: Option<PathBuf>,
     },
+    /// Check the dependencies: licences, duplicates, sources and known vulnerabilities
+    Deny,
     /// Throw anything at whatever parses input, for longer than the tests do
     Fuzz {
-        /// How many inputs per test
+        /// Only this target, without the `fuzz_` tests
+        target: Option<String>,
+        /// How long each target runs
+        #[arg(long, default_value_t = 5)]
+        minutes: u64,
+        /// How many inputs each `fuzz_` test gets
         #[arg(long, default_value_t = 50_000)]
         cases: u32,
     },
@@ -67,7 +77,12 @@ fn main() -> ExitCode {
         Task::Bench { arguments } => load::bench(&arguments),
         Task::Soak { minutes } => load::soak(minutes),
         Task::Record { binary } => record::record(binary.as_deref()),
-        Task::Fuzz { cases } => load::fuzz(cases),
+        Task::Deny => supply_chain::check(),
+        Task::Fuzz {
+            target,
+            minutes,
+            cases,
+        } => fuzz::fuzz(target.as_deref(), minutes, cases),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

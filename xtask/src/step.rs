@@ -1,6 +1,6 @@
 //! One step of a task: announced, run, timed.
 
-use std::{env, path::Path, process::Command};
+use std::{env, ffi::OsStr, path::Path, process::Command};
 
 use anyhow::{Context, Result, bail};
 
@@ -10,13 +10,24 @@ pub(crate) fn print_line(line: &str) {
     eprintln!("xtask: {line}");
 }
 
+/// The root of the workspace.
+pub(crate) fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("xtask lies in the workspace")
+}
+
 /// A cargo command at the root of the workspace.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .expect("xtask lies in the workspace");
-    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args(arguments).current_dir(root);
+    let mut command = in_root(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(arguments);
+    command
+}
+
+/// A command at the root of the workspace.
+pub(crate) fn in_root(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    command.current_dir(root());
     // Cargo's variables about xtask itself are not passed on: ring's build script depends
     // on them, so ring and its dependents would be rebuilt on each change between
     // `cargo xtask` and `cargo test`.

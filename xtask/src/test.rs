@@ -5,12 +5,14 @@ use anyhow::Result;
 use crate::{
     conformance, load,
     step::{cargo, run},
+    supply_chain,
 };
 
 /// The quick checks come first, then the preparation of a fresh machine, then the tests,
 /// so that their summary comes last.
 pub(crate) fn run_everything() -> Result<()> {
     run("format", cargo(&["fmt", "--all", "--check"]))?;
+    supply_chain::check()?;
     run(
         "control plane and clients",
         cargo(&["run", "--quiet", "--package", "testbed", "--", "prepare"]),

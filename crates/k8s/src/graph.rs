@@ -28,6 +28,8 @@ use std::{
 
 use tokio::time::{Duration, timeout};
 
+#[cfg(feature = "fuzzing")]
+pub(crate) use self::source::fuzzing;
 use self::watcher::{GraphDeps, GraphWatcher};
 use super::{
     client::Cluster,

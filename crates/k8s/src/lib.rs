@@ -35,6 +35,8 @@ mod error;
 mod events;
 mod faults;
 mod follow;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod graph;
 pub mod identity;
 mod kinds;

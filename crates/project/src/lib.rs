@@ -32,6 +32,8 @@ mod checked_path;
 mod executable;
 mod files;
 mod folder_watch;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod hook;
 mod init;
 mod item;

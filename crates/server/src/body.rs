@@ -9,6 +9,9 @@
 
 mod json;
 
+#[cfg(feature = "fuzzing")]
+pub(super) mod fuzzing;
+
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use axum::{

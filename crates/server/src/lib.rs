@@ -36,6 +36,8 @@ mod exchange;
 mod file_poll;
 #[cfg(feature = "conformance-fixtures")]
 mod fixtures;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod http;
 mod list_changes;
 mod log_limit;

@@ -36,21 +36,37 @@ impl Glob {
                     star = Some((p, t));
                     p += 1;
                 }
-                Some(&c) if c == b'?' || c == text[t] => {
+                // The pattern is whole characters up to here, so the text is, too.
+                Some(b'?') => {
+                    p += 1;
+                    t += character_bytes(text[t]);
+                }
+                Some(&c) if c == text[t] => {
                     p += 1;
                     t += 1;
                 }
                 _ => match star {
                     Some((at, from)) => {
-                        star = Some((at, from + 1));
+                        let next = from + character_bytes(text[from]);
+                        star = Some((at, next));
                         p = at + 1;
-                        t = from + 1;
+                        t = next;
                     }
                     None => return false,
                 },
             }
         }
         pattern[p..].iter().all(|c| *c == b'*')
+    }
+}
+
+/// The length in UTF-8 of the character that begins with this byte.
+fn character_bytes(first: u8) -> usize {
+    match first {
+        0xf0.. => 4,
+        0xe0.. => 3,
+        0xc0.. => 2,
+        _ => 1,
     }
 }
 
@@ -70,7 +86,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_glob_matches_as_the_regex_it_stands_for(
-            pattern in "[ab*?-]{0,8}", text in "[ab-]{0,10}",
+            pattern in "[abäü日😀*?-]{0,8}", text in "[abäü日😀-]{0,10}",
         ) {
             let regex = regex::escape(&pattern).replace("\\*", ".*").replace("\\?", ".");
             let oracle = Regex::new(&format!("^{regex}$")).unwrap();

@@ -1,5 +1,8 @@
 //! The objects of one kind, listed and watched.
 
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
+
 use std::{
     marker::PhantomData,
     sync::{

@@ -1,5 +1,8 @@
 //! What a watch loop reads: the events of a scope, behind a trait that tests can script.
 
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
+
 use std::{future::Future, sync::Arc};
 
 use futures_util::{Stream, StreamExt, stream::BoxStream};

@@ -73,17 +73,18 @@ pub(super) fn parameters<'a>(
 }
 
 pub(super) fn object(text: &str) -> Result<ObjectName, InvalidUri> {
-    let object = named(ObjectName::parse(text))?;
-    let fits = !object.kind.is_empty()
-        && (object.kind.bytes()).all(|byte| byte.is_ascii_alphanumeric())
-        && !object.name.contains(char::is_control);
-    if !fits {
-        return part(format!(
-            "`for` is `{}`; write for example pod/web-0 or deployment/web",
+    let fits = |object: &ObjectName| {
+        !object.kind.is_empty()
+            && (object.kind.bytes()).all(|byte| byte.is_ascii_alphanumeric())
+            && !object.name.contains(char::is_control)
+    };
+    match ObjectName::parse(text).ok().filter(fits) {
+        Some(object) => Ok(object),
+        None => part(format!(
+            "`for` is `{}`; write it as kind/name, for example pod/web-0 or deployment/web",
             shown(text)
-        ));
+        )),
     }
-    Ok(object)
 }
 
 pub(super) fn event_type(word: &str) -> Result<EventType, InvalidUri> {

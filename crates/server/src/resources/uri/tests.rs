@@ -199,7 +199,7 @@ proptest! {
         text in prop_oneof![
             any::<String>(),
             "k8s://[a-z%/:?&=,.-]{0,60}",
-            "k8s://[a-z%0-9A-F]{0,9}/[a-z-]{0,5}/(events|graph|pods/[a-z]{0,3}/logs/[a-z]{0,3})[?](for|types|reason|since|limit|tail|previous|kinds)=[a-zA-Z0-9,/%]{0,9}",
+            "k8s://[a-z%0-9A-F]{0,9}/[a-z-]{0,5}/(events|graph|pods/[a-z]{0,3}/logs/[a-z]{0,3})[?](for|types|reason|since|limit|tail|previous|kinds)=[a-zA-Z0-9,/%!\\x7f]{0,9}",
         ],
     ) {
         match text.parse::<ClusterUri>() {

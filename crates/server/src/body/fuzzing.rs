@@ -1,0 +1,29 @@
+//! The checks of a body for the fuzz targets.
+
+use super::{MessageKind, check_json};
+
+/// What is decided about a body that is one message.
+#[derive(Debug)]
+pub struct CheckedBody {
+    /// Whether it begins a session.
+    pub begins_session: bool,
+    /// Whether it counts as work.
+    pub is_counted: bool,
+    /// The number of its values.
+    pub values: usize,
+}
+
+/// Checks a body as a request is checked.
+///
+/// # Errors
+///
+/// The answer to a body that is refused.
+pub fn check_body(body: &[u8]) -> Result<CheckedBody, String> {
+    let values = check_json(body).map_err(|(_code, text)| text)?;
+    let kind = MessageKind::of(body);
+    Ok(CheckedBody {
+        begins_session: kind == MessageKind::Initialize,
+        is_counted: kind != MessageKind::Reply,
+        values,
+    })
+}
