@@ -8,6 +8,8 @@ use super::{TIMEOUT, validate};
 pub(crate) struct Stream {
     response: reqwest::Response,
     version: String,
+    /// The beginning of a character.
+    pending: Vec<u8>,
     buffer: String,
     /// The ids of the events so far.
     pub(crate) ids: Vec<String>,
@@ -26,6 +28,7 @@ impl Stream {
         Self {
             response,
             version: version.to_owned(),
+            pending: Vec::new(),
             buffer: String::new(),
             ids: Vec::new(),
         }
@@ -93,7 +96,15 @@ impl Stream {
     async fn read(&mut self) -> bool {
         match self.response.chunk().await {
             Ok(Some(chunk)) => {
-                self.buffer.push_str(std::str::from_utf8(&chunk).unwrap());
+                // A chunk may end within a character.
+                self.pending.extend_from_slice(&chunk);
+                let whole = match std::str::from_utf8(&self.pending) {
+                    Ok(_) => self.pending.len(),
+                    Err(error) => error.valid_up_to(),
+                };
+                let rest = self.pending.split_off(whole);
+                let text = std::mem::replace(&mut self.pending, rest);
+                self.buffer.push_str(std::str::from_utf8(&text).unwrap());
                 true
             }
             Ok(None) | Err(_) => false,
