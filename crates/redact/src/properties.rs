@@ -50,9 +50,9 @@ fn work(pieces: &str, length: usize) -> usize {
 fn work_grows_with_the_length_and_nothing_else() {
     // Every piece alone, and every pair of them: twice the text is twice the work.
     for one in PIECES {
-        for other in PIECES.iter().step_by(7) {
+        for other in PIECES.iter().step_by(11) {
             let pieces = format!("{one}{other}");
-            let (short, long) = (work(&pieces, 2_000), work(&pieces, 16_000));
+            let (short, long) = (work(&pieces, 1_000), work(&pieces, 8_000));
             assert!(
                 short <= WORK_MAX && long <= WORK_MAX,
                 "{short} {long} for {pieces:?}"
@@ -66,7 +66,7 @@ proptest! {
     #[test]
     fn work_is_linear_in_any_text(pieces in soup()) {
         prop_assume!(!pieces.is_empty());
-        let (short, long) = (work(&pieces, 2_000), work(&pieces, 16_000));
+        let (short, long) = (work(&pieces, 1_000), work(&pieces, 8_000));
         prop_assert!(short <= WORK_MAX && long <= WORK_MAX, "{} {} for {:?}", short, long, pieces);
         prop_assert!(long <= short * 2 + 16, "{} {} for {:?}", short, long, pieces);
     }
@@ -96,6 +96,8 @@ proptest! {
 
     #[test]
     fn plain_words_and_numbers_stay(text in "([a-z]{1,12}|[0-9]{1,12}|[a-f0-9]{40}|[a-f0-9]{64})( ([a-z]{1,12}|[0-9]{1,12}|[a-f0-9-]{36})){0,20}") {
+        // A word may happen to be the name of a secret.
+        prop_assume!(text.split(' ').all(|word| names::classify(word).is_none()));
         prop_assert_eq!(Redactor::default().text(&text), text.as_str());
     }
 

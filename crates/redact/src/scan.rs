@@ -219,13 +219,15 @@ impl Scan<'_> {
                 self.next.web_key = true;
             }
             Trigger::Putty => {
-                let digits = text[end..].trim_start();
-                let digits = &digits[..digits
-                    .bytes()
-                    .take(4)
-                    .take_while(u8::is_ascii_digit)
-                    .count()];
-                if let Some(lines) = digits.parse().ok().filter(|lines| *lines > 0) {
+                // Nothing else is in such a line.
+                let digits = &text[end..self.end.max(end)];
+                let digits = digits.get(..digits.len().min(8)).unwrap_or_default();
+                if let Some(lines) = digits
+                    .trim()
+                    .parse()
+                    .ok()
+                    .filter(|lines| (1..=200).contains(lines))
+                {
                     self.next.block = Some(Block::Counted { lines });
                 }
             }
