@@ -146,7 +146,7 @@ impl ReadScope {
     /// switched off. What `read_only` refuses is
     /// not looked at here.
     pub(super) fn check<B>(&self, request: &Request<B>) -> Result<(), RefusedRequest> {
-        if self.hides_logs && is_log(request.uri()) {
+        if self.hides_logs && is_log(request.uri().path()) {
             return Err(RefusedRequest::Logs);
         }
         if !self.namespaces.is_restricted() {
@@ -203,15 +203,6 @@ impl ReadScope {
     }
 }
 
-/// Whether a request is for a log, or may be read as one.
-fn is_log(uri: &Uri) -> bool {
-    match RequestPath::parse(uri.path()) {
-        Some(RequestPath::Resource(target)) => target.subresource.as_deref() == Some("log"),
-        Some(RequestPath::Discovery) => false,
-        None => true,
-    }
-}
-
 fn is_self_review(group: Option<&str>, resource: &str) -> bool {
     let reviews = [
         kinds::SELF_SUBJECT_REVIEW,
@@ -248,6 +239,15 @@ fn selected_name(uri: &Uri) -> Option<&str> {
     let (name, rest) = rest.split_at(end);
     let ends = rest.is_empty() || rest.starts_with(',') || rest.starts_with("%2C");
     ends.then_some(name)
+}
+
+/// Whether a path leads to a log, however it is spelled, or cannot be read.
+fn is_log(path: &str) -> bool {
+    match RequestPath::parse(path) {
+        Some(RequestPath::Resource(target)) => target.subresource.as_deref() == Some("log"),
+        Some(RequestPath::Discovery) => false,
+        None => true,
+    }
 }
 
 #[cfg(test)]

@@ -19,8 +19,8 @@ use parking_lot::Mutex;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::{
-    Config, Contexts, DeniedKinds, client::Cluster, graph::fuzzing::watch_graph, read_only,
-    watch::source::fuzzing::watch,
+    Allowed, Config, Contexts, DeniedKinds, allowed::ReadScope, client::Cluster,
+    graph::fuzzing::watch_graph, read_only, watch::source::fuzzing::watch,
 };
 
 const NAME: &str = "fuzz";
@@ -65,9 +65,8 @@ impl Harness {
             std::future::ready(Ok::<_, io::Error>(response))
         });
         let context = runtime.enter();
-        let denied = DeniedKinds::default();
         let client = ClientBuilder::new(service, NAME)
-            .with_layer(&read_only::layer(denied.clone()))
+            .with_layer(&read_only::layer(ReadScope::default()))
             .build();
         drop(context);
         let server = "https://fuzz.invalid/".to_owned();
@@ -77,7 +76,8 @@ impl Harness {
             request_timeout: TIMEOUT,
             redactor: Redactor::default(),
             demo: None,
-            denied,
+            denied: DeniedKinds::default(),
+            allowed: Allowed::default(),
         });
         Self {
             cluster: Cluster::new(NAME, client, server, NAME.to_owned(), TIMEOUT),

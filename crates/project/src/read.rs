@@ -1,7 +1,7 @@
 //! Reads of the project's resources.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     fs::File,
     io::Read,
     os::unix::fs::MetadataExt,
@@ -30,6 +30,9 @@ const READ_MAX: u64 = 10 << 20;
 const PROVIDER_TIMEOUT: Duration = Duration::from_secs(30);
 /// The exit code with which a provider says that there is no such resource.
 const NOT_FOUND_EXIT: i32 = 3;
+
+/// The last lines of a provider's stderr that an error has.
+const ERROR_LINES_MAX: usize = 10;
 /// The folder to which the files of templates are confined.
 const RESOURCES: &str = "resources";
 
@@ -87,15 +90,21 @@ impl Project {
         Some(format!("{stamp:?}"))
     }
 
-    /// Reads a resource.
-    pub async fn read(&self, uri: &str, target: &CallTarget) -> Result<ResourceBody, ReadError> {
+    /// Reads a resource. What a provider writes to stderr passes `clean`, line by line, before
+    /// it is logged or becomes part of an error.
+    pub async fn read(
+        &self,
+        uri: &str,
+        target: &CallTarget,
+        clean: impl FnMut(&str) -> String + Send,
+    ) -> Result<ResourceBody, ReadError> {
         let now = self.current();
         let found = find(&now, uri).ok_or(ReadError::NotFound)??;
         let mime_type = found.mime_type.cloned();
         let root = self.config().root.clone();
         let bytes = match (found.source, found.file(&root, uri)) {
             (ContentSource::Command(program), _) => {
-                self.run_provider(program, uri, &found.variables, target)
+                self.run_provider(program, uri, &found.variables, target, clean)
                     .await?
             }
             (ContentSource::File(_), None) => return Err(ReadError::NotFound),
@@ -115,6 +124,7 @@ impl Project {
         uri: &str,
         variables: &BTreeMap<String, String>,
         target: &CallTarget,
+        mut clean: impl FnMut(&str) -> String + Send,
     ) -> Result<Vec<u8>, ReadError> {
         arguments::check_uri(uri).map_err(ReadError::Uri)?;
         let opened = PathChecker::new(&self.config().root)
@@ -134,9 +144,16 @@ impl Project {
             timeout: PROVIDER_TIMEOUT,
         };
         let failed = |error: RunError| ReadError::Failed(format!("`{}`: {error}", program.file));
+        // Cleaned from the first line on: a part of a key could not be recognised.
+        let mut last_lines = VecDeque::new();
         let log = |event| {
             if let ProcessEvent::Log(line) = event {
+                let line = clean(&line);
                 tracing::info!(provider = program.file, line, "provider says");
+                last_lines.push_back(line);
+                if last_lines.len() > ERROR_LINES_MAX {
+                    last_lines.pop_front();
+                }
             }
         };
         let process = self.runner().start(spec).await.map_err(failed)?;
@@ -148,7 +165,7 @@ impl Project {
                 "`{}`: {}: {}",
                 program.file,
                 describe_exit(output.status),
-                output.stderr_tail.join("; ")
+                Vec::from(last_lines).join("\n")
             ))),
         }
     }

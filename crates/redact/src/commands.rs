@@ -10,7 +10,9 @@ use super::{pairs, values, work::examined};
 pub(super) const WORDS: &[&str] = &[
     "mysql", "mariadb", "sshpass", "login", "mongo", "redis-cli", "ldap", "sqlcmd", "curl", "wget",
     "smbclient", "7z", "htpasswd", "from-literal", "rabbitmqctl", "etcdctl", "unseal", "chpasswd",
-    "httpie",
+    "httpie", "smbpasswd", "passwd --stdin", "password-stdin", "openssl", "radtest",
+    "wpa_passphrase", "ipmitool", "mosquitto_", "cqlsh", "rclone obscure", "reset-admin-password",
+    "set-initial-password", "mc alias set", "config host add", "net user ", "zip -p", "rabbitmqadmin",
 ];
 
 /// How a command takes its password.
@@ -30,21 +32,34 @@ struct Style {
     percent: bool,
     /// Any literal of a Secret that is made.
     literal: bool,
-    /// The last argument.
-    last: bool,
+    /// The password is the argument of this number from here, without flags.
+    positional: Option<u8>,
+    /// The password comes from the standard input.
+    input: bool,
+    /// `-passin pass:X`
+    openssl: bool,
 }
 
-/// Calls `found` with the passwords among the arguments of the commands in a line.
-pub(super) fn arguments(text: &str, mut found: impl FnMut(Range<usize>)) {
+/// Calls `found` with the passwords among the arguments of the commands in a line. `fed` says
+/// that an earlier line has a command that reads one. Returns whether this line has.
+pub(super) fn arguments(text: &str, fed: bool, mut found: impl FnMut(Range<usize>)) -> bool {
     examined(text.len());
     let mut style = Style::default();
     let mut before: Option<&str> = None;
-    let mut last = None;
+    let mut printed: Vec<Range<usize>> = Vec::new();
+    let mut prints = false;
     let inside = |one: char| {
         !(one.is_whitespace() || matches!(one, '"' | '\'' | '`' | ',' | '[' | ']' | '|'))
     };
     let mut at = 0;
     while let Some(start) = text[at..].find(inside).map(|start| at + start) {
+        let gap = &text[at..start];
+        // The text that the command stands in ends, or the command does.
+        if gap.contains(['|', ':']) || gap.contains("\"}") || gap.contains("\",") && gap != "\",\""
+        {
+            style.positional = None;
+        }
+        prints &= !gap.contains('|');
         let end = text[start..]
             .find(|one| !inside(one))
             .map_or(text.len(), |end| start + end);
@@ -57,20 +72,38 @@ pub(super) fn arguments(text: &str, mut found: impl FnMut(Range<usize>)) {
         let goes_on = near.starts_with([',', '[', ']']) && !near[1..].starts_with(['"', '\'', ' ']);
         let end = if goes_on { end + more() } else { end };
         let word = &text[start..end];
+        if prints && printed.len() < 8 && !word.starts_with(['-', '%', '$', '>']) {
+            printed.push(start..end);
+        }
+        prints |= matches!(word, "echo" | "printf");
         if let Some(range) = argument(&style, before, word) {
             found(start + range.start..start + range.end);
+        } else if let Some(left) = style.positional
+            && !word.starts_with(['-', '+'])
+        {
+            style.positional = left.checked_sub(1).filter(|left| *left > 0);
+            let after = text[end..].trim_start();
+            let ends = after.is_empty() || after.starts_with(['"', '\'', '|', '&', ';', '>', '\\']);
+            let shown = left == 1 && !values::is_placeholder(word);
+            if shown && (ends || values::is_secretish(word)) {
+                found(start..end);
+            }
         }
         learn(&mut style, word, before);
         before = Some(word);
-        last = Some(start..end);
         at = end;
     }
-    if style.last
-        && let Some(range) = last
-        && !values::is_placeholder(&text[range.clone()])
-    {
-        found(range);
+    if fed || style.input {
+        for range in printed {
+            let word = &text[range.clone()];
+            // `root:x`
+            let colon = word.find(':').map_or(0, |colon| colon + 1);
+            if !values::is_placeholder(&word[colon..]) && word.len() > colon + 3 {
+                found(range.start + colon..range.end);
+            }
+        }
     }
+    style.input
 }
 
 /// The password in an argument.
@@ -90,6 +123,12 @@ fn argument(style: &Style, before: Option<&str>, word: &str) -> Option<Range<usi
     {
         return whole
             .filter(|_| !(word.starts_with('/') || number && word.len() < 6 && flag == "-p"));
+    }
+    if style.openssl
+        && matches!(before, Some("-passin" | "-passout" | "-pass"))
+        && let Some(password) = word.strip_prefix("pass:")
+    {
+        return (!values::is_placeholder(password)).then_some(5..word.len());
     }
     if style.user {
         let given = match before {
@@ -169,15 +208,36 @@ fn learn(style: &mut Style, word: &str, before: Option<&str>) {
         "sqlcmd" => style.flag = Some("-P"),
         "curl" | "wget" | "etcdctl" | "httpie" => style.user = true,
         "smbclient" => style.percent = true,
-        "add_user" | "change_password" | "change_user_password"
+        "add_user" | "change_password" | "change_user_password" | "authenticate_user"
             if before == Some("rabbitmqctl") =>
         {
-            style.last = true;
+            style.positional = Some(2);
         }
         "htpasswd" => style.flag = None,
-        "-b" | "-nb" | "-cb" | "-bc" | "-nbB" | "-Bb" | "-bnBC" if before == Some("htpasswd") => {
-            style.last = true;
+        _ if before.is_some_and(|before| before.ends_with("htpasswd"))
+            && word.starts_with('-')
+            && !word.starts_with("--") =>
+        {
+            if word.contains('b') {
+                style.positional = Some(if word.contains('n') { 2 } else { 3 });
+            }
+            style.input |= word.contains('i');
         }
+        "smbpasswd" | "chpasswd" | "--stdin" | "--password-stdin" => style.input = true,
+        "password" if before.is_some_and(|before| before.starts_with('-')) && style.attached => {
+            style.positional = Some(1);
+        }
+        "radtest" | "wpa_passphrase" => style.positional = Some(2),
+        "obscure" if before == Some("rclone") => style.positional = Some(1),
+        "reset-admin-password" | "set-initial-password" => style.positional = Some(1),
+        "set" if before == Some("alias") => style.positional = Some(4),
+        "add" if before == Some("host") => style.positional = Some(4),
+        "user" if before == Some("net") => style.positional = Some(2),
+        "ipmitool" | "mosquitto_pub" | "mosquitto_sub" | "zip" | "unzip" => {
+            style.flag = Some("-P");
+        }
+        "cqlsh" | "rabbitmqadmin" => style.flag = Some("-p"),
+        "openssl" => style.openssl = true,
         _ if command.starts_with("ldap") => style.flag = Some("-w"),
         _ if word.starts_with("--from-literal") => style.literal = true,
         "secret" if before == Some("create") => style.literal = true,
@@ -193,7 +253,12 @@ pub(super) fn identified(text: &str, from: usize) -> Option<Range<usize>> {
         let gap = rest.len() - rest.trim_start().len();
         let start = at + gap;
         let rest = &text[start..];
-        if gap > 8 {
+        // A quote that follows at once closes the text that the statement stands in, unless
+        // it follows `BY`.
+        let closes = gap == 0
+            && rest.starts_with(['"', '\'', '`', '\\'])
+            && !text[..start].to_ascii_lowercase_ends_with("by");
+        if gap > 8 || closes {
             return None;
         }
         if let Some(quote) = rest

@@ -60,6 +60,25 @@ impl View {
         self.at(range.start)..self.at(range.end)
     }
 
+    /// Where the string of JSON ends that a line is the last of; the line begins at `from`.
+    pub(super) fn string_end(&self, raw: &str, from: usize, line: &str) -> Option<usize> {
+        let bytes = line.as_bytes();
+        memchr::memchr_iter(b'"', bytes).find(|at| {
+            let structure = matches!(bytes.get(at + 1), None | Some(b',' | b'}' | b']' | b':'));
+            structure && raw.as_bytes().get(self.at(from + at)) == Some(&b'"')
+        })
+    }
+
+    /// Where the last string of JSON begins that begins in a line.
+    pub(super) fn string_begin(&self, raw: &str, from: usize, line: &str) -> Option<usize> {
+        let bytes = line.as_bytes();
+        let quote = memchr::memrchr_iter(b'"', bytes).find(|at| {
+            let opens = *at == 0 || matches!(bytes[at - 1], b':' | b'[' | b',' | b' ');
+            opens && raw.as_bytes().get(self.at(from + at)) == Some(&b'"')
+        });
+        quote.map(|quote| quote + 1)
+    }
+
     fn at(&self, offset: usize) -> usize {
         let after = self
             .escapes

@@ -59,6 +59,16 @@ impl Redactor {
             Value::String(text) if pairs::hides(name, text, None) => hide(value),
             Value::Number(_) if name.class == Class::Password && !name.bare_pass => hide(value),
             Value::Array(items) => items.iter_mut().for_each(|item| self.secret(name, item)),
+            Value::Object(fields) => {
+                self.object(fields);
+                for (key, value) in fields.iter_mut() {
+                    if let Value::String(text) = &*value
+                        && pairs::is_secret_field(name, key, text)
+                    {
+                        hide(value);
+                    }
+                }
+            }
             other => self.json(other),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::work::examined;
+use super::{values, work::examined};
 
 /// A line of a key is 64 characters; some tools write 70 or 76.
 const LINE: Range<usize> = 60..81;
@@ -118,6 +118,12 @@ fn is_material(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=')
 }
 
+/// Whether a line is one of a block: characters of base64 and nothing else.
+pub(super) fn is_block_line(line: &str) -> bool {
+    let line = line.trim();
+    !line.is_empty() && line.bytes().all(is_material)
+}
+
 /// What a line is while a private key has begun.
 #[derive(Debug)]
 pub(super) enum KeyLine {
@@ -197,6 +203,14 @@ impl Block {
     }
 }
 
+/// Whether a line is a path of words: `projects/acme/keyRings/main/cryptoKeys/shop`.
+fn is_path(line: &str) -> bool {
+    line.split('/').count() >= 3
+        && line
+            .split('/')
+            .all(|part| part.is_empty() || values::is_identifier(part))
+}
+
 /// Whether a line is a line from the middle of a key: as wide as such lines are, and not a
 /// hash in hexadecimal.
 pub(super) fn is_lone_line(line: &str) -> bool {
@@ -204,6 +218,7 @@ pub(super) fn is_lone_line(line: &str) -> bool {
     let has = |is: fn(&u8) -> bool| line.as_bytes().iter().any(is);
     LINE.contains(&line.len())
         && line.bytes().all(is_material)
+        && !is_path(line)
         && has(u8::is_ascii_uppercase)
         && has(|byte| byte.is_ascii_lowercase() && *byte > b'f')
         && has(|byte| byte.is_ascii_digit() || matches!(byte, b'+' | b'/'))

@@ -15,6 +15,7 @@
 //! - `keys`: private keys, whole or in parts
 //! - `urls`: credentials in addresses
 //! - `commands`: passwords among the arguments of commands
+//! - `calls`: passwords among the arguments of calls in stack traces
 //! - `manifest`: printed Secret objects
 //! - `encoded`: text inside of text: JSON, addresses, base64
 //! - `finds`: the ranges that were found, and the marks in their place
@@ -23,6 +24,7 @@
 //! - `controls`: terminal sequences and invisible characters
 //! - `work`: counts what the rules look at
 
+mod calls;
 mod commands;
 mod controls;
 mod custom;

@@ -8,7 +8,8 @@
 mod words;
 
 use self::words::{
-    CARRIERS, DESCRIPTIVE, EXTENSIONS, KEYS, KEYS_OF_VENDORS, NOT_PASS, OBJECTS, Words, has,
+    CARRIERS, DESCRIPTIVE, EXTENSIONS, KEYS, KEYS_OF_ENTRIES, KEYS_OF_VENDORS, NOT_PASS, OBJECTS,
+    Words, has,
 };
 
 /// What the value of a name has to look like to be taken for a secret.
@@ -27,6 +28,8 @@ pub(super) enum Class {
     Header,
     /// Cookies: pairs of names and values.
     Cookie,
+    /// Like a key of a cipher: long, and of all the characters of base64.
+    Opaque,
     /// The identifier of a session: long, and not that of a trace.
     Session,
 }
@@ -51,6 +54,16 @@ const PASSWORDS: &[&str] = &[
     "password", "passwd", "passphrase", "passcode", "passwort", "pwd", "psw", "masterauth", "pword",
 ];
 
+/// Words before `code` that make it a secret if it looks like one.
+const CODES: &[&str] = &[
+    "auth",
+    "authorization",
+    "backup",
+    "device",
+    "pairing",
+    "recovery",
+];
+
 /// What the value of a name may be; `None` if it is no secret.
 pub(super) fn classify(name: &str) -> Option<Name> {
     let words = Words::of(name);
@@ -60,7 +73,13 @@ pub(super) fn classify(name: &str) -> Option<Name> {
         let Some(head) = head(all, nth) else {
             continue;
         };
-        let after = &all[nth + 1..];
+        let after = match &all[nth + 1..] {
+            // The content of a file is what the file holds.
+            ["file", content @ ..] if content.first().is_some_and(|word| has(CARRIERS, word)) => {
+                content
+            }
+            after => after,
+        };
         return follow(head, all, after);
     }
     None
@@ -97,6 +116,11 @@ fn head(all: &[&str], nth: usize) -> Option<Name> {
     }
     // One word of two: apikey, secretaccesskey.
     if let Some(stem) = word.strip_suffix("key").or(word.strip_suffix("keys")) {
+        if let ["file", content, ..] = &all[nth + 1..]
+            && has(CARRIERS, content)
+        {
+            return name(Class::Weak, "secret");
+        }
         let qualifier = if stem.is_empty() { before? } else { stem };
         let any = |list: &[&str]| list.iter().any(|one| qualifier.ends_with(one));
         let plural = word.ends_with('s');
@@ -104,6 +128,10 @@ fn head(all: &[&str], nth: usize) -> Option<Name> {
             () if any(KEYS) && !plural => name(Class::Secret, "secret"),
             () if any(KEYS) => name(Class::Weak, "secret"),
             () if has(KEYS_OF_VENDORS, qualifier) && !plural => name(Class::Weak, "secret"),
+            // A key of its own word: a monkey is none.
+            () if stem.is_empty() && !has(KEYS_OF_ENTRIES, qualifier) && !plural => {
+                name(Class::Opaque, "secret")
+            }
             () => None,
         };
     }
@@ -113,9 +141,8 @@ fn head(all: &[&str], nth: usize) -> Option<Name> {
             let class = if object { Class::Object } else { Class::Secret };
             name(class, "secret")
         }
-        "auth" | "credential" | "credentials" | "cred" | "creds" | "salt" | "secrets" => {
-            name(Class::Weak, "secret")
-        }
+        "auth" | "credential" | "credentials" | "cred" | "creds" | "salt" | "pepper"
+        | "secrets" => name(Class::Weak, "secret"),
         "tokens" | "pat" | "sig" | "signature" | "samlresponse" | "otp" | "pats" => {
             name(Class::Weak, "token")
         }
@@ -125,6 +152,13 @@ fn head(all: &[&str], nth: usize) -> Option<Name> {
         }
         "authorization" => name(Class::Header, "token"),
         "bearer" | "jwt" => name(Class::Secret, "token"),
+        "cookie" if matches!(before, Some("erlang" | "magic" | "distribution")) => {
+            name(Class::Secret, "secret")
+        }
+        "setcookie" => name(Class::Secret, "secret"),
+        "code" if before.is_some_and(|before| has(CODES, before)) => name(Class::Weak, "token"),
+        "code" if all.len() == 1 => name(Class::Session, "token"),
+        "verifier" if before == Some("code") => name(Class::Weak, "token"),
         "cookie" => name(Class::Cookie, "token"),
         "cookies" => name(Class::Weak, "token"),
         "session" | "sessionid" | "sid" | "phpsessid" | "jsessionid" | "sessid"
@@ -140,6 +174,26 @@ fn head(all: &[&str], nth: usize) -> Option<Name> {
             carrier.then(|| name(Class::Secret, "secret")).flatten()
         }),
     }
+}
+
+/// Whether the last word of a name says something about a value instead of naming it.
+pub(super) fn describes(name: &str) -> bool {
+    let words = Words::of(name);
+    let (all, count) = words.all();
+    all[..count].last().is_some_and(|last| {
+        has(DESCRIPTIVE, last) || matches!(*last, "key" | "from" | "env" | "note" | "hint")
+    })
+}
+
+/// Whether a name says that it holds the value of what is around it: `value`,
+/// `inline_string`, `plainText`.
+pub(super) fn carries(name: &str) -> bool {
+    let words = Words::of(name);
+    let (all, count) = words.all();
+    let last = all[..count].last().copied().unwrap_or_default();
+    has(CARRIERS, last) && !matches!(last, "key" | "header" | "env" | "param" | "arg")
+        || matches!(last, "inline" | "literal" | "list" | "secret")
+        || last == "bytes" && all[..count].contains(&"inline")
 }
 
 /// What is left of a name's meaning after the words that follow.
@@ -169,6 +223,7 @@ fn follow(head: Name, all: &[&str], after: &[&str]) -> Option<Name> {
         Class::Secret => Class::Secret,
         Class::Object
         | Class::Weak
+        | Class::Opaque
         | Class::Session
         | Class::Password
         | Class::Header

@@ -4,8 +4,10 @@
 mod context;
 mod extent;
 mod fields;
+mod reference;
 mod separator;
 mod space;
+mod structure;
 mod value;
 mod verdict;
 
@@ -15,7 +17,12 @@ use self::{
     context::{Context, context},
     separator::{Sep, Separator},
 };
-pub(super) use self::{extent::quoted_end, fields::value_line, verdict::hides};
+pub(super) use self::{
+    extent::quoted_end,
+    fields::value_line,
+    structure::{in_map, is_secret_field},
+    verdict::hides,
+};
 use super::{
     names::{self, Class, NAME_MAX, Name},
     scan::Scan,
@@ -52,9 +59,15 @@ pub(super) fn at(scan: &mut Scan<'_>, hit: usize) {
         scan.next.secret_kind = true;
         return;
     }
+    if shown_file(scan, start, end) {
+        return;
+    }
     let Some((name, name_start)) = name(text, start, end) else {
         return;
     };
+    if is_material(ident) {
+        return;
+    }
     if fields::names_a_value(scan, start, end, name) {
         return;
     }
@@ -66,7 +79,7 @@ pub(super) fn at(scan: &mut Scan<'_>, hit: usize) {
         });
         return;
     }
-    let (found, name, words) = match separator::after(text, end) {
+    let (mut found, name, words) = match separator::after(text, end) {
         Some(found) => (found, name, name_start < start),
         None => {
             if let Some(range) = space::value(scan, name, written_at..end, flag) {
@@ -76,7 +89,7 @@ pub(super) fn at(scan: &mut Scan<'_>, hit: usize) {
             match longer(text, name, name_start, end) {
                 Some((found, longer)) => (found, longer, true),
                 None => {
-                    announce(scan, name, end);
+                    announce(scan, name, start..end);
                     return;
                 }
             }
@@ -98,7 +111,28 @@ pub(super) fn at(scan: &mut Scan<'_>, hit: usize) {
     {
         return;
     }
-    if found.sep == Sep::Tag && bytes[..start].last() != Some(&b'<') {
+    if found.sep == Sep::Tag && (bytes[..start].last() != Some(&b'<') || is_blank(text, found.at)) {
+        return;
+    }
+    if found.sep == Sep::Colon && !found.spaced {
+        if is_tag(text, start, found.at) {
+            return;
+        }
+        // `${PASSWORD:?must be set}`, `${PASSWORD:-x}`
+        if text[..start].ends_with("${") {
+            match &bytes[found.at..] {
+                [b'?' | b'+', ..] | [b'-', b'}', ..] => return,
+                [b'-', ..] => found.at += 1,
+                _ => {}
+            }
+        }
+    }
+    if found.sep == Sep::Comma
+        && !flag
+        && text[found.at..]
+            .trim_start_matches(['"', '\''])
+            .starts_with("--")
+    {
         return;
     }
     if found.at >= scan.end {
@@ -106,6 +140,100 @@ pub(super) fn at(scan: &mut Scan<'_>, hit: usize) {
         return;
     }
     value::read(scan, name, found.at, &context);
+}
+
+/// Whether a tag is a blank to fill in: `mongodb://<user>:<password>@host`.
+fn is_blank(text: &str, at: usize) -> bool {
+    let near = &text[at..text.floor_char_boundary((at + 200).min(text.len()))];
+    near.starts_with(['@', ':', '/', '?', '&']) && !near.contains("</")
+}
+
+/// Whether what looks like a value is the tag of an image: `registry/token-api:3f2a9c1`.
+fn is_tag(text: &str, start: usize, at: usize) -> bool {
+    let rest = &text.as_bytes()[at..];
+    let hex = rest
+        .iter()
+        .take(65)
+        .take_while(|byte| byte.is_ascii_hexdigit())
+        .count();
+    text[..start].ends_with('/')
+        && (7..=64).contains(&hex)
+        && rest
+            .get(hex)
+            .is_none_or(|byte| !byte.is_ascii_alphanumeric())
+}
+
+/// Whether a name is a piece of base64 that happens to end like one.
+fn is_material(ident: &str) -> bool {
+    ident.len() >= 24
+        && ident.to_ascii_lowercase().ends_with("pw")
+        && values::is_mixed(ident)
+        && values::distinct(ident) >= 16
+}
+
+/// Notes that a command shows a file with the name of a secret, which the next lines hold.
+fn shown_file(scan: &mut Scan<'_>, start: usize, end: usize) -> bool {
+    let text = scan.text;
+    // The length first: a long rest of the line would be read again for every name.
+    if text.len() - end > 8 {
+        return false;
+    }
+    let closes = text[end..]
+        .trim_end_matches(['"', '\'', '\\', '}', ')', ' '])
+        .is_empty();
+    if !closes {
+        return false;
+    }
+    let near = &text[text.floor_char_boundary(start.saturating_sub(96))..start];
+    examined(near.len());
+    let path = near.rfind([' ', '"', '\'']).map_or(0, |at| at + 1);
+    let command = near[..path]
+        .trim_end()
+        .rsplit([' ', '"', '\'', '/', '('])
+        .next();
+    if !matches!(
+        command,
+        Some("cat" | "less" | "head" | "tail" | "more" | "type" | "base64" | "read")
+    ) {
+        return false;
+    }
+    let stem = text[start..end]
+        .trim_start_matches('.')
+        .split('.')
+        .next()
+        .unwrap_or_default();
+    let Some(name) = names::classify(stem) else {
+        return false;
+    };
+    if !matches!(name.class, Class::Password | Class::Secret | Class::Object) {
+        return false;
+    }
+    scan.next.pending = Some(Pending::File { name, lines: 8 });
+    true
+}
+
+/// What of a line of a file with the name of a secret is one.
+pub(super) fn file_line(line: &str) -> Option<Range<usize>> {
+    let trimmed = line.trim_end();
+    let start = trimmed.rfind([' ', '\t']).map_or(0, |at| at + 1);
+    let word = &trimmed[start..];
+    let single = trimmed.trim_start().len() == word.len();
+    // `[smtp.example.com]:587 joe@example.com:x`
+    let from = match word
+        .rfind(':')
+        .filter(|_| !single || !values::is_random(word))
+    {
+        Some(colon) => start + colon + 1,
+        None if single => start,
+        None => return None,
+    };
+    let secret = &trimmed[from..];
+    let shown = secret.len() >= 4
+        && !values::is_placeholder(secret)
+        && !values::is_measure(secret)
+        && !values::is_status(secret)
+        && !(single && from == start && values::is_word(secret));
+    shown.then_some(from..trimmed.len())
 }
 
 /// Whether what follows a name can separate it from a value.
@@ -172,7 +300,11 @@ fn name(text: &str, start: usize, end: usize) -> Option<(Name, usize)> {
             .count();
         (word > 0).then(|| start - 1 - word)
     };
-    let with_word = |from: usize| Some((names::classify(&text[from..end])?, from));
+    // Any word may stand before `key` in a sentence.
+    let with_word = |from: usize| {
+        let name = names::classify(&text[from..end])?;
+        (name.class != Class::Opaque).then_some((name, from))
+    };
     if matches!(ident.len(), 2..=6)
         && matches!(
             ident.to_ascii_lowercase().as_str(),
@@ -242,6 +374,14 @@ fn longer(text: &str, head: Name, start: usize, end: usize) -> Option<(Separator
 /// What the next lines may hold, if this one ends after the separator.
 fn pending(name: Name, context: &Context, flag: bool) -> Option<Pending> {
     let column = context.column;
+    // `Using certificate key:`
+    if name.class == Class::Weak && context.sep == Sep::Colon && context.prose {
+        let class = Class::Session;
+        return Some(Pending::Word {
+            name: Name { class, ..name },
+            lines: 2,
+        });
+    }
     if !matches!(name.class, Class::Password | Class::Secret | Class::Object) {
         return None;
     }
@@ -263,8 +403,28 @@ fn pending(name: Name, context: &Context, flag: bool) -> Option<Pending> {
 }
 
 /// Notes that a line speaks of a password without saying it: the next one may.
-fn announce(scan: &mut Scan<'_>, name: Name, end: usize) {
-    if name.class != Class::Password || scan.next.pending.is_some() {
+fn announce(scan: &mut Scan<'_>, name: Name, ident: Range<usize>) {
+    let end = ident.end;
+    if scan.next.pending.is_some() {
+        return;
+    }
+    // A name that is a line of its own.
+    if matches!(name.class, Class::Password | Class::Secret | Class::Weak)
+        && end == scan.end
+        && scan.text[..ident.start]
+            .bytes()
+            .take(NAME_MAX)
+            .all(|byte| byte == b' ')
+        && ident.start < NAME_MAX
+    {
+        let class = Class::Session;
+        scan.next.pending = Some(Pending::Word {
+            name: Name { class, ..name },
+            lines: 1,
+        });
+        return;
+    }
+    if name.class != Class::Password {
         return;
     }
     let until = scan
@@ -296,6 +456,7 @@ pub(super) fn lone_word(line: &str, name: Name) -> Option<Range<usize>> {
         Class::Weak => {
             single && word.len() >= 10 && values::is_random(word) && values::is_mixed(word)
         }
+        Class::Session => single && word.len() >= 16 && values::is_random(word),
         Class::Password => quoted || single,
         _ => quoted || single && (values::is_secretish(word) || !values::is_word(word)),
     };

@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use self::triggers::{SEARCH, TRIGGERS, Trigger};
 use super::{
+    calls::{self, CALLS},
     commands,
     encoded::{self, Content, View},
     finds::{self, Finds, MARK},
@@ -15,7 +16,7 @@ use super::{
     manifest,
     names::Name,
     pairs,
-    state::{Next, Pending},
+    state::{Next, Pending, State},
     tokens::{self, Runs, SHAPES},
     urls::{self, Urls},
     values,
@@ -40,6 +41,8 @@ pub(super) struct Scan<'a> {
     pub(super) names_until: usize,
     /// Secrets before this offset were found.
     pub(super) done_until: usize,
+    /// Maps under a name before this offset were read.
+    pub(super) maps_until: usize,
     /// A mark ends here.
     marks_until: usize,
     /// Where the line ends without spaces.
@@ -49,6 +52,7 @@ pub(super) struct Scan<'a> {
     runs: Runs,
     ends: EndMarkers,
     has_command: bool,
+    is_fed: bool,
     has_token: bool,
     has_aws_id: bool,
     has_web_key: bool,
@@ -66,6 +70,8 @@ pub(super) struct LineContext {
     pub(super) aws: bool,
     /// An earlier line spoke of a token.
     pub(super) token: bool,
+    /// An earlier line has a command that reads a password.
+    pub(super) input: bool,
     /// A JSON Web Key has begun.
     pub(super) web_key: bool,
     /// It is a line of a certificate or another public block.
@@ -82,6 +88,7 @@ pub(super) fn line(text: &str, finds: &mut Finds, context: &LineContext, depth: 
         next: Next::default(),
         names_until: 0,
         done_until: 0,
+        maps_until: 0,
         marks_until: 0,
         end: text.trim_end().len(),
         jwts_until: 0,
@@ -89,6 +96,7 @@ pub(super) fn line(text: &str, finds: &mut Finds, context: &LineContext, depth: 
         runs: Runs::default(),
         ends: EndMarkers::default(),
         has_command: false,
+        is_fed: context.input,
         has_token: context.token,
         has_aws_id: context.aws,
         has_web_key: context.web_key,
@@ -117,28 +125,48 @@ pub(super) fn line(text: &str, finds: &mut Finds, context: &LineContext, depth: 
         && !quiet
         && let Some(view) = View::of(text)
     {
-        inner(&view, finds, depth, &mut next);
+        inner(&view, text, finds, depth, &mut next);
     }
     next
 }
 
 /// Looks at decoded text, which may have several lines.
-fn inner(view: &View, finds: &mut Finds, depth: u8, next: &mut Next) {
-    let mut state = super::state::State::default();
+fn inner(view: &View, raw: &str, finds: &mut Finds, depth: u8, next: &mut Next) {
+    let mut state = State::default();
     let mut found = Finds::default();
     let mut from = 0;
+    let mut block = None;
     for line in view.text.split('\n') {
-        state.line(line, &mut found, depth + 1);
-        for find in found.iter() {
-            let range = from + find.range.start..from + find.range.end;
-            finds.add(view.origin(&range), find.kind);
+        // A line of a string begins and ends with the string.
+        let end = view.string_end(raw, from, line).filter(|_| from > 0);
+        let end = end.unwrap_or(if from > 0 { line.len() } else { 0 });
+        let last = from + line.len() == view.text.len();
+        let begin = view
+            .string_begin(raw, from, line)
+            .filter(|begin| !last && *begin > end);
+        let begin = begin.unwrap_or(end);
+        let pieces = [0..end, end..begin, begin..line.len()];
+        for (nth, piece) in pieces.into_iter().enumerate() {
+            if nth > 0 && piece.is_empty() {
+                continue;
+            }
+            if nth > 0 {
+                block = block.or(state.private_block());
+                state = State::default();
+            }
+            state.line(&line[piece.clone()], &mut found, depth + 1);
+            for find in found.iter() {
+                let range = find.range.start..find.range.end;
+                let at = from + piece.start;
+                finds.add(view.origin(&(at + range.start..at + range.end)), find.kind);
+            }
+            found.clear();
         }
-        found.clear();
         from += line.len() + 1;
     }
     // A key that a string of JSON cuts off goes on in the next record.
     if next.block.is_none() && view.text.contains("PRIVATE KEY") {
-        next.block = state.private_block();
+        next.block = block.or(state.private_block());
     }
 }
 
@@ -178,6 +206,9 @@ impl Scan<'_> {
                 self.next.token |= token;
                 pairs::at(self, start);
             }
+            Trigger::Parameter => pairs::at(self, start + 1),
+            Trigger::Node => self.found(tokens::node(text, start), "token"),
+            Trigger::Call(nth) => self.found(calls::password(text, end, CALLS[nth].1), "password"),
             Trigger::Shape(nth) => {
                 let shape = &SHAPES[nth];
                 if let Some(range) = tokens::shaped(text, start, shape, &mut self.runs) {
@@ -240,7 +271,7 @@ impl Scan<'_> {
                 let length = tokens::Alphabet::Hex.run(&text.as_bytes()[end + gap..]);
                 self.find(end + gap..end + gap + length, "private key");
             }
-            Trigger::PassFile => self.found(password_file(text, start), "password"),
+            Trigger::PassFile => self.found(urls::password_file(text, start), "password"),
             Trigger::Object => self.next.object = true,
         }
     }
@@ -348,8 +379,10 @@ impl Scan<'_> {
     fn whole_line(&mut self) {
         let text = self.text;
         let finds = &mut *self.finds;
-        if self.has_command {
-            commands::arguments(text, |range| finds.add(range, "password"));
+        if self.has_command || self.is_fed {
+            let fed = self.is_fed;
+            let input = commands::arguments(text, fed, |range| finds.add(range, "password"));
+            self.next.input = input;
         }
         if self.has_token {
             tokens::bootstrap_tokens(text, |range| finds.add(range, "token"));
@@ -407,38 +440,12 @@ fn has_letters(text: &str) -> bool {
 
 /// Whether a decoded text has a secret.
 pub(super) fn has_secret(text: &str, depth: u8) -> bool {
-    let mut state = super::state::State::default();
+    let mut state = State::default();
     let mut found = Finds::default();
     for line in text.split('\n') {
         state.line(line, &mut found, depth);
     }
     !found.is_empty() || text.contains(MARK)
-}
-
-/// The last of five fields, as in `.pgpass`: `host:5432:database:user:password`.
-fn password_file(text: &str, at: usize) -> Option<Range<usize>> {
-    let near = text.floor_char_boundary(at.saturating_sub(80));
-    let outside = |one: char| one.is_ascii_whitespace() || matches!(one, '"' | '\'' | '`');
-    let start = text[near..at]
-        .rfind(outside)
-        .map_or(near, |space| near + space + 1);
-    let until = text.floor_char_boundary((at + 160).min(text.len()));
-    let end = text[at..until]
-        .find(outside)
-        .map_or(until, |space| at + space);
-    examined(end - start);
-    let mut fields = text[start..end].splitn(5, ':');
-    let whole = fields
-        .by_ref()
-        .take(4)
-        .all(|field| !field.is_empty() && !field.contains('/'));
-    let password = fields.next().filter(|password| password.len() > 2)?;
-    let port = text[start..end]
-        .split(':')
-        .nth(1)
-        .is_some_and(|port| port == "*" || port.bytes().all(|byte| byte.is_ascii_digit()));
-    (whole && port && !values::is_placeholder(password) && !values::is_status(password))
-        .then(|| end - password.len()..end)
 }
 
 /// Finds end markers of keys, and searches each stretch of text only once.

@@ -43,6 +43,8 @@ pub(super) struct Next {
     /// It speaks of tokens.
     pub(super) token: bool,
     pub(super) web_key: bool,
+    /// It has a command that reads a password.
+    pub(super) input: bool,
     /// It has the key `apiVersion`.
     pub(super) object: bool,
     /// It says `kind: Secret`.
@@ -61,6 +63,10 @@ pub(super) enum Pending {
     },
     /// A value that begins on the next line if that is deeper than its key.
     Scalar { name: Name, column: usize },
+    /// The fields of a map under the name of a secret.
+    Map { name: Name, column: usize },
+    /// The lines of a file that a command shows.
+    File { name: Name, lines: u8 },
     /// A word that stands alone in one of the next lines.
     Word { name: Name, lines: u8 },
 }
@@ -73,6 +79,7 @@ pub(super) struct State {
     aws: u8,
     token: u8,
     web_key: u8,
+    input: bool,
     manifest: Manifest,
     /// The end of the text that lines of base64 have decoded to.
     wrapped: String,
@@ -88,12 +95,16 @@ impl State {
             aws: self.aws > 0,
             token: self.token > 0,
             web_key: self.web_key > 0,
+            input: self.input,
             public: self.block == Some(Block::Public),
             pending: None,
         };
         self.aws = self.aws.saturating_sub(1);
         self.token = self.token.saturating_sub(1);
         self.web_key = self.web_key.saturating_sub(1);
+        if context.public && keys::is_block_line(text) {
+            return;
+        }
         self.in_block(text, finds);
         let context = LineContext {
             pending: self.in_pending(text, finds),
@@ -114,6 +125,7 @@ impl State {
         if next.token {
             self.token = TOKEN_LINES;
         }
+        self.input = next.input;
         if next.web_key {
             self.web_key = WEB_KEY_LINES;
         }
@@ -186,6 +198,23 @@ impl State {
         self.wrapped.drain(..self.wrapped.floor_char_boundary(tail));
     }
 
+    /// Looks at a field of a map in YAML that stands under the name of a secret.
+    fn in_map(&mut self, name: Name, of: usize, text: &str, start: usize, finds: &mut Finds) {
+        let body = &text[start..];
+        let column = body.len() - body.trim_start().len();
+        self.pending = Some(Pending::Map { name, column: of });
+        match pairs::in_map(name, body) {
+            Some((_, true)) => {
+                let deeper = None;
+                self.pending = Some(Pending::Block { column, deeper });
+            }
+            Some((range, false)) => {
+                finds.add(start + range.start..start + range.end, name.kind);
+            }
+            None => {}
+        }
+    }
+
     /// A line that looks like one of a key whose beginning was not seen.
     fn lone_line(&mut self, text: &str, finds: &mut Finds) {
         let word = memchr::memrchr(b' ', text.as_bytes()).map_or(0, |at| at + 1);
@@ -228,6 +257,10 @@ impl State {
                     || content.contains(": ")
                     || content.starts_with("- ")
                     || content.starts_with(['{', '[', '}']);
+                if column > of && map {
+                    self.in_map(name, of, text, start, finds);
+                    return None;
+                }
                 let content = content.trim_end().trim_end_matches(',');
                 if column > of && !map && !content.is_empty() {
                     let quotes = content.len() - content.trim_start_matches(['"', '\'']).len();
@@ -239,6 +272,20 @@ impl State {
                     self.pending = Some(Pending::Block {
                         column: of,
                         deeper: Some(column),
+                    });
+                }
+            }
+            Pending::Map { name, column: of } => {
+                if column > of {
+                    self.in_map(name, of, text, start, finds);
+                }
+            }
+            Pending::File { name, lines } => {
+                if let Some(range) = pairs::file_line(body) {
+                    finds.add(start + range.start..start + range.end, name.kind);
+                    self.pending = (lines > 1).then(|| Pending::File {
+                        name,
+                        lines: lines - 1,
                     });
                 }
             }

@@ -208,6 +208,21 @@ pub(super) fn mailchimp(text: &str, at: usize) -> Option<Range<usize>> {
     (before == 32 && (1..=2).contains(&digits)).then(|| at - before..at + 3 + digits)
 }
 
+/// A token with which nodes join a cluster of k3s: `K10`, the hash of a certificate, a user
+/// and a password.
+pub(super) fn node(text: &str, at: usize) -> Option<Range<usize>> {
+    let bytes = text.as_bytes();
+    if !bytes[at..].starts_with(b"K10") {
+        return None;
+    }
+    let hash = Alphabet::Hex.run(&bytes[at + 3..bytes.len().min(at + 131)]);
+    let rest = text[at + 3 + hash..].strip_prefix("::")?;
+    let user = rest.bytes().take(40).position(|byte| byte == b':')?;
+    let from = text.len() - rest.len() + user + 1;
+    let secret = Alphabet::Dotted.run(&bytes[from..]);
+    (hash >= 32 && secret >= 4).then_some(at..from + secret)
+}
+
 /// The token of a bot of Discord: an id in base64, six characters, and the rest.
 pub(super) fn discord(text: &str, run: &Range<usize>) -> Option<Range<usize>> {
     let bytes = text.as_bytes();

@@ -32,6 +32,10 @@ impl Urls {
         let at = self.last_at(text, from)?;
         let user = &text.as_bytes()[from..at];
         let range = match user.iter().position(|byte| *byte == b':') {
+            // A token as the user, with any password: `https://x:x-oauth-basic@host`.
+            Some(colon) if colon >= TOKEN_MIN && values::is_random(&text[from..from + colon]) => {
+                return Some(from..at);
+            }
             Some(colon) => from + colon + 1..at,
             None if at - from >= TOKEN_MIN => from..at,
             None => return None,
@@ -173,16 +177,63 @@ pub(super) fn before_at(text: &str, from: usize, at: usize) -> Option<Range<usiz
 /// The password after a prefix that a user and a slash follow: `oracle:thin:scott/tiger@`.
 pub(super) fn after_slash(text: &str, from: usize) -> Option<Range<usize>> {
     let bytes = text.as_bytes();
-    let bytes = &bytes[from..bytes.len().min(from + CREDENTIALS_MAX)];
-    let end = bytes
-        .iter()
-        .position(u8::is_ascii_whitespace)
-        .unwrap_or(bytes.len());
+    let bytes = &bytes[..bytes.len().min(from + CREDENTIALS_MAX)];
+    // Flags and the words of a command may stand between.
+    let mut from = from;
+    for _ in 0..4 {
+        let rest = &bytes[from..];
+        let flag = rest.starts_with(b"-") || rest.starts_with(b"target ");
+        let word = rest.iter().position(|byte| *byte == b' ');
+        match word.filter(|_| flag) {
+            Some(word) => from += word + 1,
+            None => break,
+        }
+    }
+    if matches!(bytes.get(from), Some(b'"' | b'\'')) {
+        from += 1;
+    }
+    let bytes = &bytes[from..];
+    let outside = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'');
+    let end = bytes.iter().position(outside).unwrap_or(bytes.len());
     examined(end);
     let slash = bytes[..end].iter().position(|byte| *byte == b'/')?;
-    let at = bytes[..end].iter().rposition(|byte| *byte == b'@')?;
+    let at = bytes[..end].iter().rposition(|byte| *byte == b'@');
+    // Without a host nothing but the password follows.
+    let at = match at {
+        Some(at) => at,
+        None if !bytes[slash + 1..end].contains(&b'/') => end,
+        None => return None,
+    };
     let user = bytes[..slash]
         .iter()
         .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'$' | b'#'));
-    (slash > 0 && slash + 1 < at && user).then(|| from + slash + 1..from + at)
+    let range = from + slash + 1..from + at;
+    (slash > 0 && slash + 1 < at && user && !values::is_placeholder(&text[range.clone()]))
+        .then_some(range)
+}
+
+/// The last of five fields, as in `.pgpass`: `host:5432:database:user:password`.
+pub(super) fn password_file(text: &str, at: usize) -> Option<Range<usize>> {
+    let near = text.floor_char_boundary(at.saturating_sub(80));
+    let outside = |one: char| one.is_ascii_whitespace() || matches!(one, '"' | '\'' | '`');
+    let start = text[near..at]
+        .rfind(outside)
+        .map_or(near, |space| near + space + 1);
+    let until = text.floor_char_boundary((at + 160).min(text.len()));
+    let end = text[at..until]
+        .find(outside)
+        .map_or(until, |space| at + space);
+    examined(end - start);
+    let mut fields = text[start..end].splitn(5, ':');
+    let whole = fields
+        .by_ref()
+        .take(4)
+        .all(|field| !field.is_empty() && !field.contains('/'));
+    let password = fields.next().filter(|password| password.len() > 2)?;
+    let port = text[start..end]
+        .split(':')
+        .nth(1)
+        .is_some_and(|port| port == "*" || port.bytes().all(|byte| byte.is_ascii_digit()));
+    (whole && port && !values::is_placeholder(password) && !values::is_status(password))
+        .then(|| end - password.len()..end)
 }

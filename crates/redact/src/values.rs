@@ -386,6 +386,17 @@ pub(super) fn is_mixed(value: &str) -> bool {
     has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase) && has(u8::is_ascii_digit)
 }
 
+/// Whether a value looks like a key of a cipher in base64.
+pub(super) fn is_key(value: &str) -> bool {
+    value.len() >= 32
+        && is_mixed(value)
+        && is_random(value)
+        && distinct(value) >= 16
+        && value.bytes().all(|byte| {
+            byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'-' | b'_')
+        })
+}
+
 /// Whether a word has something that words of prose do not have: a digit, or punctuation
 /// inside.
 pub(super) fn is_secretish(word: &str) -> bool {

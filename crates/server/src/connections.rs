@@ -19,6 +19,10 @@ const OTHER_DESCRIPTORS: u64 = 128;
 /// Fewer connections than this serve nobody; the limit of descriptors is too low then.
 const CONNECTIONS_MIN: usize = 16;
 
+/// A server with fewer connections than this may well meet the limit, and says at its start
+/// that the system allows no more.
+const CONNECTIONS_FEW: usize = 1024;
+
 /// The answer to a connection that is one too many.
 const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\n\
     retry-after: 1\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: 52\r\n\r\n\
@@ -57,7 +61,7 @@ impl Connections {
         let needed = reserved.saturating_add(u64::try_from(asked).unwrap_or(u64::MAX));
         let descriptors = raise_descriptor_limit(needed);
         let connections_max = fitting(asked, reserved, descriptors);
-        if connections_max < asked {
+        if connections_max < asked.min(CONNECTIONS_FEW) {
             tracing::warn!(
                 connections_max,
                 asked,

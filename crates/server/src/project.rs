@@ -330,7 +330,9 @@ impl ResourceProvider for ProjectProvider {
                 kubeconfig: self.contexts.kubeconfig(),
                 context: default_context(&self.contexts),
             };
-            let body = self.project.read(uri, &target).await;
+            let mut lines = self.redactor.lines();
+            let clean = |line: &str| lines.clean(line).into_owned();
+            let body = self.project.read(uri, &target, clean).await;
             let body = body.map_err(|error| match error {
                 ReadError::NotFound => ResourceError::not_found(uri),
                 ReadError::Uri(why) => ResourceError::Invalid(why),

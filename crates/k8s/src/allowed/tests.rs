@@ -83,6 +83,8 @@ fn where_logs_are_switched_off_no_request_for_one_leaves() {
         ..ReadScope::default()
     };
     assert!(!passes(&scope, log, JSON) && passes(&ReadScope::default(), log, JSON));
+    let encoded = "/api/v1/namespaces/shop/pods/web/%6cog";
+    assert!(!passes(&scope, encoded, JSON), "the API server decodes it");
     assert!(passes(&scope, "/api/v1/namespaces/shop/pods/web", JSON));
 }
 

@@ -144,13 +144,23 @@ impl<'r> Fields<'r> {
                     *text = clean;
                 }
             }
-            Value::Array(items) => {
-                for item in items {
-                    self.value(item, is_name);
-                }
-            }
+            Value::Array(items) => self.items(items, is_name),
             Value::Object(fields) => self.object(fields),
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    /// The items of a list. In the arguments of a command the value of a flag is the next item.
+    fn items(&mut self, items: &mut [Value], is_name: Grammar) {
+        let mut secret_flag: Option<String> = None;
+        for item in items {
+            let flag = item.as_str().and_then(|text| text.strip_prefix('-'));
+            let flag = flag.map(|flag| flag.trim_start_matches('-').to_owned());
+            match (secret_flag.take(), &flag) {
+                (Some(name), None) if item.is_string() => self.secret(&name, item),
+                _ => self.value(item, is_name),
+            }
+            secret_flag = flag.filter(|flag| self.key(flag).is_secret);
         }
     }
 

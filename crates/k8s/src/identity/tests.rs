@@ -172,6 +172,30 @@ fn a_document_hides_what_other_fields_make_a_secret() {
 }
 
 /// Strings of every field, and whether one has this text.
+#[test]
+fn the_value_of_a_flag_in_a_list_of_arguments_is_hidden() {
+    let shown = walked(json!({"args": [
+        "--user", "admin", "--password", "Hunter-2", "--api-key", "--verbose", "serve", "--token", "-", "web",
+    ]}));
+    let args = shown["args"].as_array().unwrap();
+    assert!(!has(&shown, "Hunter-2"), "{shown}");
+    let stay = [0, 1, 2, 4, 5, 6, 7, 8];
+    let stayed = stay.map(|at: usize| args[at].as_str().unwrap());
+    assert_eq!(
+        stayed,
+        [
+            "--user",
+            "admin",
+            "--password",
+            "--api-key",
+            "--verbose",
+            "serve",
+            "--token",
+            "-"
+        ]
+    );
+}
+
 fn has(value: &Value, wanted: &str) -> bool {
     match value {
         Value::String(text) => text.contains(wanted),

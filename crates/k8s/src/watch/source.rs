@@ -193,12 +193,10 @@ impl EventSource {
             }
             scanned += page.items.len();
             for event in page.items {
-                if event.is_hidden(cluster.scope()) {
-                    continue;
-                }
                 let version = event.metadata.resource_version.as_deref();
                 let version = version.and_then(|text| text.parse::<u64>().ok());
-                if version.zip(after).is_some_and(|(is, after)| is > after) {
+                let is_newer = version.zip(after).is_some_and(|(is, after)| is > after);
+                if is_newer && !event.is_hidden(cluster.scope()) {
                     caught.events.push(plain(event, cluster.redactor()));
                     // A conversion redacts: a page of them would keep others waiting.
                     tokio::task::yield_now().await;

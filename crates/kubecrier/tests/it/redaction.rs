@@ -284,7 +284,9 @@ async fn no_tool_lets_a_planted_secret_out() {
     let lines = |before: &str| {
         let lines: Vec<_> = texts.iter().flat_map(|text| text.lines()).collect();
         let lines = lines.into_iter().map(|line| format!("{before}{line}"));
-        LogScript::lines(lines.chain(["password=swordfish-5 and 12 bytes later".to_owned()]))
+        LogScript::lines(
+            lines.chain(["failed with password=swordfish-5 and 12 bytes later".to_owned()]),
+        )
     };
     cluster.node().set_log("planted/leaky/app", lines(""));
     cluster

@@ -68,7 +68,10 @@ impl Bench {
 
     async fn read(&self, uri: &str) -> Result<String, ReadError> {
         self.project.refresh().await;
-        let body = self.project.read(uri, &CallTarget::default()).await?;
+        let body = self
+            .project
+            .read(uri, &CallTarget::default(), str::to_owned)
+            .await?;
         Ok(String::from_utf8(body.bytes).unwrap())
     }
 }

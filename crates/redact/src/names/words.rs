@@ -16,13 +16,26 @@ pub(super) const KEYS: &[&str] = &[
 /// Words before `key` that make it a secret if it looks like one.
 #[rustfmt::skip]
 pub(super) const KEYS_OF_VENDORS: &[&str] = &[
-    "admin", "algolia", "anthropic", "application", "aws", "azure", "base", "bot", "client",
-    "cloudflare", "consumer", "cookie", "crypto", "datadog", "dd", "deploy", "dsa", "ecdsa",
-    "encrypt", "function", "functions", "gcp", "github", "gitlab", "google", "gpg", "grafana",
-    "host", "ingest", "ingestion", "instrumentation", "integration", "kms", "mailgun", "maps",
-    "newrelic", "oauth", "openai", "pagerduty", "paypal", "peer", "pgp", "read", "root", "routing",
-    "security", "sendgrid", "sentry", "server", "service", "session", "sign", "slack", "stripe",
-    "subscription", "telegram", "tls", "twilio", "user", "vault", "webhook", "write",
+    "admin", "agent", "algolia", "anthropic", "application", "aws", "azure", "base", "bot", "box",
+    "cert", "certificate", "client", "cloudflare", "cluster", "config", "consumer", "cookie",
+    "crypto", "csrf", "database", "datadog", "db", "dd", "dek", "deploy", "device", "django", "dsa",
+    "ecdsa", "enc", "encrypt", "enrollment", "erlang", "fernet", "field", "flask", "function",
+    "functions", "gcp", "github", "gitlab", "google", "gossip", "gpg", "grafana", "hash", "hashing",
+    "host", "ingest", "ingestion", "instrumentation", "integration", "internal", "join", "jose",
+    "jwe", "jws", "kek", "kms", "laravel", "mailgun", "maps", "nacl", "newrelic", "node", "oauth",
+    "openai", "pagerduty", "passphrase", "paypal", "peer", "pepper", "pgp", "provisioning", "rails",
+    "read", "registration", "root", "routing", "seal", "sealing", "security", "sendgrid", "sentry",
+    "serf", "server", "service", "session", "sign", "slack", "sodium", "stripe", "subscription",
+    "system", "telegram", "tink", "tls", "twilio", "user", "vapid", "vault", "webhook", "wg",
+    "wireguard", "write", "zone",
+];
+
+/// Words before `key` with which it is public, or the key of an entry.
+#[rustfmt::skip]
+pub(super) const KEYS_OF_ENTRIES: &[&str] = &[
+    "anon", "cache", "dedup", "event", "foreign", "group", "idempotency", "index", "lock", "lookup",
+    "map", "message", "metric", "object", "partition", "primary", "pub", "public", "publishable",
+    "range", "registry", "row", "s3", "shard", "site", "sort", "translation", "verify", "websocket",
 ];
 
 /// Words that end with `pass` and have nothing to do with passwords.
@@ -60,21 +73,25 @@ pub(super) const DESCRIPTIVE: &[&str] = &[
     "claims", "class", "cleanup", "client", "column", "command", "complexity", "config",
     "configmap", "configured", "controller", "count", "counter", "created", "date", "deleted",
     "description", "dir", "directory", "disabled", "domain", "driver", "duration", "enabled",
-    "endpoint", "engine", "error", "errors", "event", "exists", "exp", "expiration", "expire",
-    "expired", "expires", "expiry", "failed", "failures", "field", "file", "filename", "files",
-    "fingerprint", "flow", "form", "format", "found", "generated", "generation", "generator",
-    "grace", "handler", "helper", "hint", "history", "hits", "host", "id", "ids", "in", "index",
-    "informer", "interval", "is", "iss", "issued", "issuer", "items", "keys", "kid", "kind",
-    "label", "labels", "last", "left", "len", "length", "lifetime", "limit", "limits", "link",
-    "lister", "location", "lookup", "manager", "mandatory", "max", "method", "min", "missing",
-    "mode", "mount", "mounted", "mounts", "name", "names", "namespace", "needed", "not", "of", "on",
-    "only", "operator", "optional", "options", "path", "paths", "per", "percent", "plugin",
-    "policy", "port", "prefix", "present", "prompt", "provider", "quota", "rate", "ratio", "reader",
-    "ref", "reference", "refresh", "refreshed", "refs", "regex", "remaining", "renewed", "request",
-    "requests", "required", "reset", "resets", "resource", "result", "reuse", "review", "revision",
-    "revoked", "rotated", "rotation", "rule", "rules", "schema", "scheme", "scope", "scopes",
-    "score", "seconds", "selector", "service", "set", "settings", "shape", "size", "source",
-    "state", "status", "stdin", "store", "strength", "sub", "suffix",
+    "encoder", "encryption", "endpoint", "engine", "error", "errors", "event", "exists", "exp",
+    "expiration", "expire", "expired", "expires", "expiry", "failed", "failures", "field", "file",
+    "filename", "files", "fingerprint", "flow", "form", "format", "found", "generated",
+    "generation", "generator", "grace", "handler", "hasher", "hashing", "helper", "hint", "history",
+    "hits", "host", "id", "ids", "in", "index", "informer", "interval", "is", "iss", "issued",
+    "issuer", "items", "keys", "kid", "kind", "label", "labels", "last", "left", "len", "length",
+    "lifetime", "limit", "limits", "link", "lister", "location", "lookup", "manager", "mandatory",
+    "max", "method", "min", "missing", "mode", "mount", "mounted", "mounts", "name", "names",
+    "namespace", "needed", "not", "of", "on", "only", "operator", "optional", "options", "origin",
+    "path", "paths", "per", "percent", "plugin", "policy", "port", "prefix", "present", "prompt",
+    "provider", "quota", "rate", "ratio", "reader", "ref", "reference", "refresh", "refreshed",
+    "refs", "regex", "remaining", "renewed", "request", "requests", "required", "reset", "resets",
+    "resource", "result", "reuse", "review", "revision", "revoked", "rotated", "rotation", "rule",
+    "rules", "schema", "scheme", "scope", "scopes", "score", "seconds", "selector", "service",
+    "set", "settings", "shape", "size", "source", "state", "status", "stdin", "store", "strength",
+    "sub", "suffix", "support", "table", "template", "timeout", "total", "ttl", "type", "types",
+    "unit", "until", "update", "updated", "uri", "url", "usage", "used", "user", "username", "uses",
+    "valid", "validated", "validation", "validator", "validity", "verification", "verified",
+    "verify", "version", "volume", "warning", "window",
 ];
 
 /// The last words of names of files.

@@ -18,7 +18,11 @@ use crate::{
 /// secret.
 pub(super) fn names_a_value(scan: &mut Scan<'_>, start: usize, end: usize, name: Name) -> bool {
     let text = scan.text;
-    let Some(open) = value_of_name(text, start) else {
+    // `"key": "shop/db/password"`
+    let path = path_start(text, start);
+    let open =
+        value_of_name(text, start).or_else(|| value_of_name(text, path).filter(|_| path < start));
+    let Some(open) = open else {
         return false;
     };
     let Some(rest) = text.get(end..) else {
@@ -31,6 +35,9 @@ pub(super) fn names_a_value(scan: &mut Scan<'_>, start: usize, end: usize, name:
     }
     if let Some((key, value)) = value_key(text, end, 200) {
         scan.names_until = scan.names_until.max(key);
+        if is_empty_field(text, key, value) {
+            return true;
+        }
         let context = Context {
             sep: Sep::Assign,
             spaced: false,
@@ -82,6 +89,39 @@ pub(super) fn names_a_value(scan: &mut Scan<'_>, start: usize, end: usize, name:
     true
 }
 
+/// Where the path begins whose last part begins at `start`.
+fn path_start(text: &str, start: usize) -> usize {
+    let bytes = text.as_bytes();
+    let inside =
+        |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-' | b'/');
+    if start == 0 || bytes[start - 1] != b'/' {
+        return start;
+    }
+    let length = bytes[start.saturating_sub(80)..start]
+        .iter()
+        .rev()
+        .take_while(inside)
+        .count();
+    examined(length);
+    start - length
+}
+
+/// Whether the next field follows at once, as Go prints an empty text:
+/// `{Name:DB_PASSWORD Value: ValueFrom:...}`.
+fn is_empty_field(text: &str, key: usize, value: usize) -> bool {
+    let bytes = text.as_bytes();
+    let next = &bytes[value..];
+    let word = next
+        .iter()
+        .take(40)
+        .take_while(|byte| byte.is_ascii_alphanumeric())
+        .count();
+    bytes[key].is_ascii_uppercase()
+        && bytes[value - 1] == b' '
+        && next.first().is_some_and(u8::is_ascii_uppercase)
+        && next.get(word) == Some(&b':')
+}
+
 /// A variable whose name is a secret's has a secret in it, and not the name of an object.
 pub(super) fn strict(name: Name) -> Name {
     let class = match name.class {
@@ -126,12 +166,21 @@ fn value_of_name(text: &str, start: usize) -> Option<usize> {
             | "n"
             | "k"
             | "id"
+            | "path"
+            | "file"
+            | "filename"
     );
     (separated && names).then(|| start - near.len() + key.len() - word)
 }
 
-/// The key `value` within the next characters, and where its value begins.
+/// The key `value` within the next characters, or one that says the same, and where its
+/// value begins.
 fn value_key(text: &str, from: usize, length: usize) -> Option<(usize, usize)> {
+    key_of(text, from, length, *b"vV").or_else(|| key_of(text, from, length, *b"cC"))
+}
+
+/// The key with one of these letters at its beginning, or within it: `paramValue`.
+fn key_of(text: &str, from: usize, length: usize, letters: [u8; 2]) -> Option<(usize, usize)> {
     let until = text.floor_char_boundary((from + length).min(text.len()));
     let near = text.get(from..until)?;
     examined(near.len());
@@ -139,28 +188,29 @@ fn value_key(text: &str, from: usize, length: usize) -> Option<(usize, usize)> {
     // Another object has another value.
     let object = near.find(['}', '{']).unwrap_or(near.len());
     let mut at = 0;
-    while let Some(found) = memchr::memchr2(b'v', b'V', &bytes[at..object]) {
+    while let Some(found) = memchr::memchr2(letters[0], letters[1], &bytes[at..object]) {
         let key = at + found;
         at = key + 1;
-        let word = near.get(key..key + 5)?;
         // Value, paramValue, but not evaluation.
         let alone = key == 0
             || !bytes[key - 1].is_ascii_alphanumeric()
-            || bytes[key] == b'V' && bytes[key - 1].is_ascii_lowercase();
-        if !alone || !word.eq_ignore_ascii_case("value") {
+            || bytes[key] == letters[1] && bytes[key - 1].is_ascii_lowercase();
+        // parameterValue, stringValue, ValueString
+        let word = bytes[key..]
+            .iter()
+            .take(24)
+            .take_while(|byte| byte.is_ascii_alphanumeric())
+            .count();
+        let lower = near[key..key + word].to_ascii_lowercase();
+        let says = match lower.as_str() {
+            "valuefrom" | "values" => return None,
+            "val" | "v" | "content" | "contents" => true,
+            other => other.starts_with("value"),
+        };
+        if !alone || !says {
             continue;
         }
-        let mut end = key + 5;
-        // parameterValue, stringValue, ValueString
-        while bytes.get(end).is_some_and(u8::is_ascii_alphanumeric) {
-            end += 1;
-        }
-        if near[key + 5..end].eq_ignore_ascii_case("from")
-            || near[key + 5..end].eq_ignore_ascii_case("s")
-        {
-            return None;
-        }
-        let separator = separator::after(text, from + end)?;
+        let separator = separator::after(text, from + key + word)?;
         if matches!(separator.sep, Sep::Assign | Sep::Colon | Sep::Tag) && separator.at < text.len()
         {
             return Some((from + key, separator.at));

@@ -95,6 +95,23 @@ pub(super) fn value(
         let shown = strict && hides(name, given, Some(how))
             || redis && !values::is_placeholder(given)
             || values::is_random(given) && given.len() >= 16;
+        // password "realm" x
+        if strict && name.class == Class::Password && !flag && !call {
+            let after = end + escapes + 1;
+            let next = text.get(after..).and_then(|rest| rest.strip_prefix(' '));
+            if let Some(next) = next {
+                let from = text.len() - next.len();
+                let to = bare(
+                    text,
+                    from,
+                    text.len().min(from + values::SEEN_MAX),
+                    &context,
+                );
+                if values::is_secretish(&text[from..to]) {
+                    return Some(start..to);
+                }
+            }
+        }
         // AUTH "user" "x"
         let end = if redis {
             text.trim_end().trim_end_matches('"').len().max(end)
@@ -166,6 +183,14 @@ fn said(text: &str, name: Name, ident: &Range<usize>, word: &str, end: usize) ->
         .trim();
     let alone = matches!(line, "" | "-" | "#" | ">" | "+");
     let secretish = values::is_secretish(word);
+    // `using RSA key 3AA5C34371567BD2`
+    if lower.ends_with("key")
+        && word
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || matches!(byte, b'A'..=b'F'))
+    {
+        return false;
+    }
     // requirepass x, bindpw x, auth_pass x
     if password && !plain && alone && last {
         return true;

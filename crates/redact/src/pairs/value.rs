@@ -5,7 +5,9 @@ use std::ops::Range;
 use super::{
     Context,
     extent::{bare, line_end, phrase, quoted_end},
+    reference::{is_reference, is_remark, is_size},
     separator::Sep,
+    structure,
     verdict::{How, hides, is_scheme},
 };
 use crate::{
@@ -28,6 +30,13 @@ pub(super) fn read(scan: &mut Scan<'_>, name: Name, at: usize, context: &Context
         scan.find(range, name.kind);
         return;
     }
+    if is_remark(&text[at..]) {
+        return;
+    }
+    if let Some(range) = braced(text, name, at, context) {
+        scan.find(range, name.kind);
+        return;
+    }
     let (mut at, mut list) = (at, false);
     for _ in 0..WRAPPERS_MAX {
         match wrapper(text, at) {
@@ -39,7 +48,11 @@ pub(super) fn read(scan: &mut Scan<'_>, name: Name, at: usize, context: &Context
         }
     }
     at = after_type(text, at);
-    if text[at..].starts_with(MARK) || is_object(&bytes[at..]) {
+    if text[at..].starts_with(MARK) {
+        return;
+    }
+    if is_object(&bytes[at..]) {
+        structure::read(scan, name, at);
         return;
     }
     if context.sep == Sep::Colon && is_block(&text[at..]) {
@@ -94,6 +107,30 @@ fn second_of_tuple(text: &str, name: Name, at: usize) -> Option<Range<usize>> {
     (!values::is_placeholder(&text[start..end])).then_some(start..end)
 }
 
+/// A value in the braces of a connection string: `PWD={x};`.
+fn braced(text: &str, name: Name, at: usize, context: &Context) -> Option<Range<usize>> {
+    let inner = text[at..].strip_prefix('{')?;
+    if name.class != Class::Password || context.sep != Sep::Assign || context.spaced {
+        return None;
+    }
+    let seen = &inner[..inner.floor_char_boundary(SEEN_MAX)];
+    let mut end = seen.find('}')?;
+    // A brace in it is written twice.
+    while seen[end + 1..].starts_with('}') {
+        end = seen[end + 2..].find('}').map(|next| end + 2 + next)?;
+    }
+    examined(end);
+    let given = &seen[..end];
+    let after = &inner[end + 1..];
+    let connection = context.before == Some(b';') || after.starts_with(';');
+    let blank = values::is_placeholder(given)
+        || given
+            .bytes()
+            .all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'.'))
+            && (!connection || crate::names::classify(given).is_some());
+    (connection && !blank).then_some(at + 1..at + 1 + end)
+}
+
 /// One value: the secret in it, whether it is quoted, and where it ends.
 fn one(
     text: &str,
@@ -119,7 +156,15 @@ fn one(
         .count();
     if let Some(quote @ (b'"' | b'\'' | b'`')) = bytes.get(at + escapes) {
         let mut start = at + escapes + 1;
-        // It closes the text that the name stands in: `"msg":"password="`.
+        // It closes the text that the name stands in: `"msg":"password="`, `"Password: " NAME`.
+        let encloses = context.enclosing == Some(*quote) && escapes == context.escapes;
+        if encloses
+            && bytes
+                .get(start)
+                .is_none_or(|byte| matches!(byte, b' ' | b';'))
+        {
+            return None;
+        }
         if matches!(
             bytes.get(start),
             None | Some(b',' | b'}' | b']' | b':' | b')')
@@ -186,79 +231,6 @@ fn one(
     let end = phrase(text, name, end, context);
     let end = at + text[at..end].trim_end().len();
     Some((Some(at..end), false, end))
-}
-
-/// Whether a value refers to another one: `${NAME}`, `$(cat file)`, `{{ name }}`, or is code.
-fn is_reference(rest: &str, context: &Context) -> bool {
-    let seen = &rest[..rest.floor_char_boundary(SEEN_MAX)];
-    let enclosed = [
-        ("${", '}'),
-        ("$(", ')'),
-        ("{{", '}'),
-        ("#{", '}'),
-        ("%{", '}'),
-    ];
-    if enclosed
-        .iter()
-        .any(|(open, close)| seen.starts_with(open) && seen.contains(*close))
-    {
-        return true;
-    }
-    if !context.spaced || context.sep == Sep::Colon && !context.alone {
-        return false;
-    }
-    // `password = self.client.get(name)`, `password = password`
-    let inside = |byte: &u8| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'.' | b':');
-    let word = seen.bytes().take_while(|byte| inside(byte)).count();
-    let path = &seen[..word];
-    let call = seen[word..].starts_with('(') && seen.contains(')') && word > 2;
-    let lower = path.bytes().any(|byte| byte.is_ascii_lowercase());
-    let wraps =
-        path.starts_with(|one: char| one.is_ascii_uppercase()) && !path.contains(['.', ':']);
-    let member = path.contains('.')
-        && [
-            "self.",
-            "this.",
-            "os.",
-            "process.",
-            "config.",
-            "settings.",
-            "env.",
-            "args.",
-            "opts.",
-            "options.",
-            "params.",
-            "cfg.",
-            "req.",
-            "request.",
-            "var.",
-            "local.",
-            "data.",
-            "module.",
-            "props.",
-            "ctx.",
-            "app.",
-        ]
-        .iter()
-        .any(|root| path.starts_with(root));
-    let ends = !seen[word..].starts_with(|one: char| {
-        one.is_ascii_alphanumeric()
-            || matches!(
-                one,
-                '!' | '@' | '#' | '$' | '%' | '^' | '&' | '*' | '+' | '=' | '~' | '-' | '?'
-            )
-    });
-    let same =
-        context.sep == Sep::Assign && ends && crate::names::classify(path).is_some() && lower;
-    call && lower && !wraps || member && ends || same
-}
-
-/// Whether a value is a size: `24 bytes`.
-fn is_size(rest: &str) -> bool {
-    let digits = rest.bytes().take(12).take_while(u8::is_ascii_digit).count();
-    [" bytes", " Bytes", " B", " chars", " characters"]
-        .iter()
-        .any(|unit| rest[digits..].starts_with(unit))
 }
 
 /// The length of what stands around a value: `[`, `(`, `<<`, `Some(`, `b"`.

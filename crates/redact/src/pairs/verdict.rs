@@ -49,12 +49,15 @@ pub(crate) fn hides(name: Name, value: &str, how: Option<How>) -> bool {
     match name.class {
         Class::Password => {
             let folder = name.folder && (seen.starts_with('/') || values::is_location(seen));
+            // One word under an indented key: a file of settings, and not the result of a test.
+            let setting =
+                |how: How| how.context.alone && how.context.column > 0 && !phrase && !status;
             let tests = name.bare_pass
                 && (values::is_measure(first)
                     || first
                         .get(..4)
                         .is_some_and(|four| four.eq_ignore_ascii_case("test"))
-                    || colon.is_some_and(|_| !values::is_secretish(first))
+                    || colon.is_some_and(|how| !values::is_secretish(first) && !setting(how))
                     || first.contains(".test.")
                     || first.contains("::"));
             let prose =
@@ -99,6 +102,7 @@ pub(crate) fn hides(name: Name, value: &str, how: Option<How>) -> bool {
             values::is_random(seen)
                 || is_pair(seen) && (quoted || colon.is_none_or(|how| !how.more))
         }
+        Class::Opaque => values::is_key(seen),
         Class::Session => seen.len() >= 16 && values::is_random(seen) && !seen.starts_with("0x"),
         Class::Header => {
             let rest = seen[first.len()..].trim_start();

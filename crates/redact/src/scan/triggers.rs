@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 
-use crate::{commands, finds::MARK, tokens::SHAPES};
+use crate::{calls::CALLS, commands, finds::MARK, tokens::SHAPES};
 
 /// What begins where a trigger was found.
 #[derive(Clone, Copy, Debug)]
@@ -13,6 +13,12 @@ pub(super) enum Trigger {
     Mark,
     /// A word that names of secrets have.
     Name,
+    /// A name of one letter less: what is before it separates parameters.
+    Parameter,
+    /// A token with which nodes join a cluster.
+    Node,
+    /// The call of this number among those with a password.
+    Call(usize),
     /// The token of this number in the table.
     Shape(usize),
     Url,
@@ -41,7 +47,7 @@ pub(super) enum Trigger {
     Nothing,
 }
 
-const OTHERS: [(&str, Trigger); 68] = [
+const OTHERS: &[(&str, Trigger)] = &[
     (MARK, Trigger::Mark),
     ("LS0t", Trigger::Nothing),
     ("pass", Trigger::Name),
@@ -69,6 +75,16 @@ const OTHERS: [(&str, Trigger); 68] = [
     ("otp", Trigger::Name),
     ("samlresponse", Trigger::Name),
     ("jwt", Trigger::Name),
+    ("pepper", Trigger::Name),
+    ("?code=", Trigger::Parameter),
+    ("&code=", Trigger::Parameter),
+    ("_code", Trigger::Name),
+    ("code_verifier", Trigger::Name),
+    ("K10", Trigger::Node),
+    ("sqlldr ", Trigger::Slash),
+    ("expdp ", Trigger::Slash),
+    ("impdp ", Trigger::Slash),
+    ("rman ", Trigger::Slash),
     ("://", Trigger::Url),
     ("@", Trigger::At),
     ("oracle:thin:", Trigger::Slash),
@@ -116,7 +132,8 @@ pub(super) static TRIGGERS: LazyLock<Vec<Trigger>> = LazyLock::new(|| {
     let others = OTHERS.iter().map(|(_, trigger)| *trigger);
     let shapes = (0..SHAPES.len()).map(Trigger::Shape);
     let commands = commands::WORDS.iter().map(|_| Trigger::Command);
-    others.chain(shapes).chain(commands).collect()
+    let calls = (0..CALLS.len()).map(Trigger::Call);
+    others.chain(shapes).chain(commands).chain(calls).collect()
 });
 
 pub(super) static SEARCH: LazyLock<AhoCorasick> = LazyLock::new(|| {
@@ -125,6 +142,11 @@ pub(super) static SEARCH: LazyLock<AhoCorasick> = LazyLock::new(|| {
     AhoCorasick::builder()
         .ascii_case_insensitive(true)
         .kind(Some(AhoCorasickKind::DFA))
-        .build(others.chain(shapes).chain(commands::WORDS.iter().copied()))
+        .build(
+            others
+                .chain(shapes)
+                .chain(commands::WORDS.iter().copied())
+                .chain(CALLS.iter().map(|(call, _)| *call)),
+        )
         .expect("tests build it")
 });

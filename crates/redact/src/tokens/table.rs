@@ -217,7 +217,7 @@ pub(crate) const SHAPES: &[Shape] = &[
     token("PMAK-", Dashed, 40),
     token("ATATT3", Base64, 40),
     token("ATCTT3", Base64, 40),
-    token("ops_eyJ", Base64, 60),
+    token("ops_", Base64, 80),
     token("tskey-", Dashed, 16),
     token("pul-", Hex, 40),
     token("sbp_", Hex, 40),
