@@ -1,6 +1,6 @@
 //! The log of one container, streamed: it is never whole in memory.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{borrow::Cow, collections::VecDeque, time::Duration};
 
 use futures_util::{AsyncBufRead, AsyncBufReadExt};
 use k8s_openapi::api::core::v1::Pod;
@@ -122,7 +122,13 @@ impl Cluster {
         let mut lines = self.redactor().lines();
         let mut incomplete = read(stream, self.timeout(), deadline, |line| {
             scanned += 1;
-            let line = lines.clean(line);
+            // The line without its timestamp: a key of several lines, or an indented one, would
+            // not be recognised after it.
+            let timestamped = line.split_once(' ').filter(|_| query.timestamps);
+            let line = match timestamped {
+                Some((time, line)) => Cow::Owned(format!("{time} {}", lines.clean(line))),
+                None => lines.clean(line),
+            };
             if matches(&line) {
                 tail.push(&line);
             }

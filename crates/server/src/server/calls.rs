@@ -21,6 +21,7 @@ use crate::{
     tools::{self, ToolContext, ToolEntry},
 };
 use kubecrier_lifecycle::InFlight;
+use kubecrier_redact::Redactor;
 
 /// The key of the log level in a request of the newest protocol.
 const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
@@ -176,7 +177,7 @@ impl Handler {
                 Ok(output.into_result().into())
             }
             Some(Err(error)) => {
-                log_failure(entry.name, seconds, &error);
+                log_failure(entry.name, seconds, &error, &shared.redactor);
                 Ok(error.into_result(&shared.redactor).into())
             }
         }
@@ -185,11 +186,12 @@ impl Handler {
 
 /// A call that makes no sense is its caller's affair; a cluster that fails is the
 /// operator's.
-fn log_failure(tool: &str, seconds: f64, error: &ToolError) {
+fn log_failure(tool: &str, seconds: f64, error: &ToolError, redactor: &Redactor) {
+    let (kind, (message, _hint)) = (error.kind(), error.redacted(redactor));
     if error.is_client_error() {
-        tracing::debug!(tool, seconds, kind = error.kind(), %error, "tool refused");
+        tracing::debug!(tool, seconds, kind, error = message, "tool refused");
     } else {
-        tracing::warn!(tool, seconds, kind = error.kind(), %error, "tool failed");
+        tracing::warn!(tool, seconds, kind, error = message, "tool failed");
     }
 }
 

@@ -110,7 +110,7 @@ async fn idle_sockets_break_no_watch() {
     let file = one_context(&cluster, User::Reader);
     // The soft limit is raised to the hard one, which leaves room for few connections.
     let mut command = Command::new("sh");
-    let script = "ulimit -Hn 900; ulimit -Sn 200; exec \"$0\" \"$@\"";
+    let script = "ulimit -Sn 200; ulimit -Hn 900; exec \"$0\" \"$@\"";
     command
         .args(["-c", script, env!("CARGO_BIN_EXE_kubecrier")])
         .env_clear()
