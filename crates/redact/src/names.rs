@@ -146,7 +146,7 @@ fn head(all: &[&str], nth: usize) -> Option<Name> {
         "tokens" | "pat" | "sig" | "signature" | "samlresponse" | "otp" | "pats" => {
             name(Class::Weak, "token")
         }
-        "mnemonic" | "psk" | "accountkey" => name(Class::Secret, "secret"),
+        "mnemonic" | "psk" | "accountkey" | "setcookie" => name(Class::Secret, "secret"),
         "phrase" if matches!(before, Some("seed" | "recovery" | "mnemonic" | "secret")) => {
             name(Class::Password, "secret")
         }
@@ -155,7 +155,6 @@ fn head(all: &[&str], nth: usize) -> Option<Name> {
         "cookie" if matches!(before, Some("erlang" | "magic" | "distribution")) => {
             name(Class::Secret, "secret")
         }
-        "setcookie" => name(Class::Secret, "secret"),
         "code" if before.is_some_and(|before| has(CODES, before)) => name(Class::Weak, "token"),
         "code" if all.len() == 1 => name(Class::Session, "token"),
         "verifier" if before == Some("code") => name(Class::Weak, "token"),

@@ -232,7 +232,7 @@ pub(super) fn file_line(line: &str) -> Option<Range<usize>> {
         && !values::is_placeholder(secret)
         && !values::is_measure(secret)
         && !values::is_status(secret)
-        && !(single && from == start && values::is_word(secret));
+        && (!single || from != start || !values::is_word(secret));
     shown.then_some(from..trimmed.len())
 }
 

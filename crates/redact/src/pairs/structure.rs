@@ -117,11 +117,7 @@ fn fields(text: &str, at: usize, mut found: impl FnMut(Range<usize>, Range<usize
                 at = (end + escapes + 1).min(text.len());
                 start..end
             }
-            b' ' | b',' | b'\t' | b';' => {
-                at += 1;
-                continue;
-            }
-            b':' | b'=' => {
+            b' ' | b',' | b'\t' | b';' | b':' | b'=' => {
                 at += 1;
                 continue;
             }
