@@ -46,7 +46,7 @@ mod tail;
 use std::time::Duration;
 
 pub use self::{
-    capture::{CaptureLimits, CapturePool, Captured},
+    capture::{CaptureLimits, CapturePool, Captured, KUBELET_RETRY_DELAYS},
     dedup::Dedup,
     evidence::{
         CaptureError, Condition, ContainerContext, Evidence, LogEntry, PodContext, PodOwner,
@@ -56,7 +56,9 @@ pub use self::{
     queue::{FaultQueue, OnReport},
     report::Report,
     signatures::{CrashKind, CrashSignature, Detector},
-    source::{ContainerFacts, EvidenceProvider, EvidenceSource, LogRequest, LogSample, PodFacts},
+    source::{
+        ContainerFacts, EvidenceProvider, EvidenceSource, LogError, LogRequest, LogSample, PodFacts,
+    },
     store::{FaultStore, StoredFault},
     tail::{Tail, TailBuffer},
 };

@@ -1,5 +1,7 @@
 //! Evidence of faults, read from a cluster: the pod, its owners, its logs.
 
+mod log;
+
 use std::{sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, future::BoxFuture};
@@ -10,8 +12,7 @@ use k8s_openapi::{
     },
     apimachinery::pkg::apis::meta::v1::OwnerReference,
 };
-use kube::{Api, api::LogParams};
-use tokio::time::Instant;
+use kube::Api;
 
 use super::{
     allowed::ReadScope,
@@ -19,27 +20,16 @@ use super::{
     contexts::Contexts,
     error::{ClusterError, ErrorKind, Operation},
     identity,
-    logs::{container_names, read},
+    logs::container_names,
     name::Name,
     termination::hide_log_tails_of,
 };
 use kubecrier_core::faults::{
-    CaptureError, Condition, ContainerContext, ContainerFacts, Detector, EvidenceProvider,
-    EvidenceSource, Fault, LogRequest, LogSample, PodContext, PodFacts, PodOwner, TailBuffer,
-    Termination,
+    CaptureError, Condition, ContainerContext, ContainerFacts, EvidenceProvider, EvidenceSource,
+    Fault, LogError, LogRequest, LogSample, PodContext, PodFacts, PodOwner, Termination,
 };
 use kubecrier_core::ttl_cache::{CacheLimits, TtlCache};
 use kubecrier_redact::Redactor;
-
-/// Lines of a log that are read: a crash may begin far above the end of the log.
-const TAIL_LINES: i64 = 200;
-
-/// Bytes of a log that are read. A kubelet cuts the end off a longer answer, so this only
-/// guards against endless lines; the sample is cut to its own limit here.
-const LIMIT_BYTES: i64 = 512 * 1024;
-
-/// Lines of the second request, for the newest lines alone, when the first met the limit.
-const LAST_LINES: i64 = 2;
 
 /// The longest message of a condition or a termination; the whole state has a limit besides.
 const TEXT_BYTES_MAX: usize = 4096;
@@ -113,10 +103,7 @@ impl EvidenceSource for PodReader {
         self.read_pod(fault).boxed()
     }
 
-    fn log<'a>(
-        &'a self,
-        request: &'a LogRequest,
-    ) -> BoxFuture<'a, Result<LogSample, CaptureError>> {
+    fn log<'a>(&'a self, request: &'a LogRequest) -> BoxFuture<'a, Result<LogSample, LogError>> {
         self.read_log(request).boxed()
     }
 }
@@ -141,29 +128,6 @@ impl PodReader {
         let facts = Arc::new(facts(pod, owners, self.cluster.redactor()));
         self.cache.pods.insert(key, Arc::clone(&facts));
         Ok(facts)
-    }
-
-    async fn read_log(&self, request: &LogRequest) -> Result<LogSample, CaptureError> {
-        if self.cluster.scope().hides_logs {
-            return Err(CaptureError::SwitchedOff);
-        }
-        let (sample, cut) = self.read(request, TAIL_LINES).await?;
-        if !cut {
-            return Ok(sample);
-        }
-        // The kubelet sent the beginning of the last lines, not their end.
-        let (mut sample, cut, signature) = match self.read(request, LAST_LINES).await {
-            Ok((newest, cut)) => (newest, cut, sample.signature),
-            // Better the beginning than nothing.
-            Err(_) => (sample, true, None),
-        };
-        sample.tail.truncated = true;
-        sample.signature = sample.signature.or(signature);
-        if cut && sample.incomplete.is_none() {
-            let limit = LIMIT_BYTES / 1024;
-            sample.incomplete = Some(format!("its last lines are longer than {limit} KiB"));
-        }
-        Ok(sample)
     }
 
     fn key(&self, namespace: &str, name: &str) -> [String; 3] {
@@ -229,72 +193,6 @@ impl PodReader {
         };
         std::iter::once(nearest).chain(above).collect()
     }
-
-    /// Reads the last lines, and whether the kubelet cut their end off.
-    async fn read(
-        &self,
-        request: &LogRequest,
-        tail_lines: i64,
-    ) -> Result<(LogSample, bool), CaptureError> {
-        let LogRequest {
-            container,
-            previous,
-            bytes_max,
-            deadline,
-            ..
-        } = request;
-        let (api, name) = self.api(&request.namespace, &request.pod)?;
-        let params = LogParams {
-            container: Some(container.clone()),
-            previous: *previous,
-            // One line more than needed shows whether there are more.
-            tail_lines: Some(tail_lines + 1),
-            limit_bytes: Some(LIMIT_BYTES),
-            ..LogParams::default()
-        };
-        let key = self.key(&request.namespace, &request.pod);
-        let operation = self.operation("get", "pods/log", &key);
-        let answer = self
-            .cluster
-            .request(&operation, api.log_stream(name.as_str(), &params));
-        let stream = answer.await.map_err(|error| match error.kind() {
-            // A kubelet and an API server answer 400 for a run that left no log.
-            ErrorKind::Invalid if *previous => CaptureError::NotFound,
-            _ => error.into(),
-        })?;
-        let mut lines = self.cluster.redactor().lines();
-        let mut detector = Detector::default();
-        let mut tail = TailBuffer::new(*bytes_max);
-        let mut count = 0;
-        let remaining = deadline.saturating_duration_since(Instant::now());
-        let ended = read(stream, remaining, *deadline, |line| {
-            count += 1;
-            // The redactor may make several lines of one.
-            for line in lines.clean(line).split('\n') {
-                detector.line(line);
-                tail.push(line);
-            }
-        })
-        .await;
-        if count > tail_lines {
-            tail.mark_truncated();
-        }
-        let out_of_time = Instant::now() >= *deadline;
-        if tail.is_empty() && ended.incomplete.is_some() {
-            return Err(if out_of_time {
-                CaptureError::Timeout
-            } else {
-                CaptureError::Unavailable
-            });
-        }
-        let sample = LogSample {
-            tail: tail.finish(),
-            signature: detector.finish(),
-            incomplete: ended.incomplete,
-        };
-        let cut = i64::try_from(ended.bytes).is_ok_and(|bytes| bytes >= LIMIT_BYTES);
-        Ok((sample, cut && tail_lines > 0))
-    }
 }
 
 /// The one mapping from a cluster's errors to the errors of a capture.
@@ -312,6 +210,12 @@ impl From<ClusterError> for CaptureError {
             | ErrorKind::Context => Self::Unavailable,
             ErrorKind::TooLarge | ErrorKind::Other => Self::Unknown,
         }
+    }
+}
+
+impl From<ClusterError> for LogError {
+    fn from(error: ClusterError) -> Self {
+        Self::Failed(error.into())
     }
 }
 

@@ -1,25 +1,25 @@
 //! The log of one container, streamed: it is never whole in memory.
 
-use std::{borrow::Cow, collections::VecDeque, time::Duration};
+mod read;
 
-use futures_util::{AsyncBufRead, AsyncBufReadExt};
+use std::{collections::VecDeque, time::Duration};
+
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, api::LogParams};
 use regex::Regex;
 use tokio::time::Instant;
 
+pub(super) use self::read::{LogReadEnd, is_kubelet_message, read, split_timestamp};
 use super::{
     client::Cluster,
-    error::{ClusterError, Operation},
+    error::{ClusterError, ErrorKind, Operation},
     name::Name,
 };
+use kubecrier_core::faults::KUBELET_RETRY_DELAYS;
 
 /// Lines that a filter searches: the result is the last matching lines, not the matches among
 /// the last lines.
 const SCAN_LINES: i64 = 100_000;
-
-/// A longer line is truncated: it is data, and not useful as a whole.
-const LINE_BYTES_MAX: usize = 16 * 1024;
 
 /// The deadline for reading a log; the text is cut there and marked incomplete.
 const READ_TIMEOUT: Duration = Duration::from_secs(20);
@@ -79,10 +79,48 @@ impl Cluster {
             namespace: Some(query.namespace.as_str()),
             context: self.context(),
         };
+        let mut delays = KUBELET_RETRY_DELAYS.into_iter();
+        let mut timestamps = query.timestamps;
+        loop {
+            let (tail, ended) = self
+                .read_lines(query, &operation, &container, timestamps)
+                .await?;
+            if let Some(message) = ended.kubelet_message
+                && tail.lines.is_empty()
+            {
+                // It may have learned a moment later what became of the container. A dated
+                // line is one of the workload, whatever it says.
+                timestamps = true;
+                let Some(delay) = delays.next() else {
+                    return Err(kubelet_failed(&operation, message));
+                };
+                tokio::time::sleep(delay).await;
+                continue;
+            }
+            return Ok(LogText {
+                container,
+                others,
+                lines: tail.lines.len(),
+                truncated: tail.dropped,
+                text: tail.into_text(),
+                incomplete: ended.incomplete,
+            });
+        }
+    }
+
+    /// Reads the lines that the query selects; `timestamps` are asked for, and kept only if
+    /// the query wants them.
+    async fn read_lines(
+        &self,
+        query: &LogQuery,
+        operation: &Operation<'_>,
+        container: &str,
+        timestamps: bool,
+    ) -> Result<(Tail, LogReadEnd), ClusterError> {
         let api: Api<Pod> = Api::namespaced(self.client(), query.namespace.as_str());
         let filtered = query.include.is_some() || query.exclude.is_some();
         let params = LogParams {
-            container: Some(container.clone()),
+            container: Some(container.to_owned()),
             previous: query.previous,
             since_seconds: query.since.map(|since| whole_seconds(since).max(1)),
             // One line more than needed shows whether there are more.
@@ -91,61 +129,45 @@ impl Cluster {
             } else {
                 count(query.tail) + 1
             }),
-            timestamps: query.timestamps,
+            timestamps,
             ..LogParams::default()
         };
         let stream = self
-            .request(&operation, api.log_stream(query.pod.as_str(), &params))
+            .request(operation, api.log_stream(query.pod.as_str(), &params))
             .await?;
         let mut tail = Tail::new(query.tail, query.limit_bytes);
         let matches = |line: &str| {
-            // Patterns apply to the line without the timestamp that the kubelet adds.
-            let timestamped = if query.timestamps {
-                line.split_once(' ')
-            } else {
-                None
-            };
-            let line = timestamped.map_or(line, |(_time, line)| line);
-            query
-                .include
-                .as_ref()
-                .is_none_or(|include| include.is_match(line))
-                && query
-                    .exclude
-                    .as_ref()
-                    .is_none_or(|exclude| !exclude.is_match(line))
+            let is_included = |include: &Regex| include.is_match(line);
+            query.include.as_ref().is_none_or(is_included)
+                && !query.exclude.as_ref().is_some_and(is_included)
         };
         let deadline = Instant::now() + READ_TIMEOUT;
         let mut scanned = 0;
         // Redacted before lines are filtered and cut: a filter or a limit must not reveal a
         // part of a secret.
         let mut lines = self.redactor().lines();
-        let mut incomplete = read(stream, self.timeout(), deadline, |line| {
+        let mut ended = read(stream, self.timeout(), deadline, |line| {
             scanned += 1;
             // The line without its timestamp: a key of several lines, or an indented one, would
-            // not be recognised after it.
-            let timestamped = line.split_once(' ').filter(|_| query.timestamps);
-            let line = match timestamped {
-                Some((time, line)) => Cow::Owned(format!("{time} {}", lines.clean(line))),
-                None => lines.clean(line),
+            // not be recognised after it, and patterns apply to what the workload wrote.
+            let (time, line) = match line.text.split_once(' ') {
+                Some((time, line)) if timestamps => (Some(time), line),
+                _ => (None, line.text),
             };
-            if matches(&line) {
-                tail.push(&line);
+            let line = lines.clean(line);
+            if !matches(&line) {
+                return;
+            }
+            match time.filter(|_| query.timestamps) {
+                Some(time) => tail.push(&format!("{time} {line}")),
+                None => tail.push(&line),
             }
         })
-        .await
-        .incomplete;
-        if filtered && scanned >= SCAN_LINES && incomplete.is_none() {
-            incomplete = Some(format!("only the last {SCAN_LINES} lines were searched"));
+        .await;
+        if filtered && scanned >= SCAN_LINES && ended.incomplete.is_none() {
+            ended.incomplete = Some(format!("only the last {SCAN_LINES} lines were searched"));
         }
-        Ok(LogText {
-            container,
-            others,
-            lines: tail.lines.len(),
-            truncated: tail.dropped,
-            text: tail.into_text(),
-            incomplete,
-        })
+        Ok((tail, ended))
     }
 
     /// The containers of a pod, regular ones first.
@@ -200,6 +222,15 @@ impl Cluster {
     }
 }
 
+/// The error of a log in place of which the kubelet sends a message.
+fn kubelet_failed(operation: &Operation<'_>, message: String) -> ClusterError {
+    let reason = format!("the kubelet answers: {message}");
+    let hint = "its container has ended a moment ago or was removed: read the other log (with or \
+                without `previous`), or try again in a few seconds";
+    let hint = Some(hint.to_owned());
+    ClusterError::new(ErrorKind::Other, operation.to_string(), reason, hint)
+}
+
 /// Regular containers first, then init and ephemeral ones.
 pub(super) fn container_names(pod: &Pod) -> Vec<String> {
     let Some(spec) = &pod.spec else {
@@ -217,78 +248,6 @@ pub(super) fn container_names(pod: &Pod) -> Vec<String> {
         .flatten()
         .map(|container| &container.name);
     regular.chain(init).chain(ephemeral).cloned().collect()
-}
-
-/// How reading a log ended.
-pub(super) struct LogReadEnd {
-    /// Number of bytes that were read.
-    pub(super) bytes: usize,
-    /// Why reading stopped before the end, if it did: the lines until then are kept.
-    pub(super) incomplete: Option<String>,
-}
-
-/// Reads a log and calls `on_line` for each line.
-pub(super) async fn read(
-    stream: impl AsyncBufRead,
-    stall_timeout: Duration,
-    deadline: Instant,
-    on_line: impl FnMut(&str),
-) -> LogReadEnd {
-    let mut bytes = 0;
-    let incomplete = read_counting(stream, stall_timeout, deadline, &mut bytes, on_line).await;
-    LogReadEnd { bytes, incomplete }
-}
-
-async fn read_counting(
-    stream: impl AsyncBufRead,
-    stall_timeout: Duration,
-    deadline: Instant,
-    bytes: &mut usize,
-    mut on_line: impl FnMut(&str),
-) -> Option<String> {
-    let mut stream = std::pin::pin!(stream);
-    let mut line: Vec<u8> = Vec::new();
-    let mut emit = |line: &mut Vec<u8>| {
-        let text = String::from_utf8_lossy(line);
-        let text = text.trim_end_matches(['\n', '\r']);
-        if line.len() >= LINE_BYTES_MAX {
-            on_line(&format!("{text} [line cut at {LINE_BYTES_MAX} bytes]"));
-        } else {
-            on_line(text);
-        }
-        line.clear();
-    };
-    loop {
-        // Not `read_until`: an endless line must not fill the memory.
-        let chunk = match tokio::time::timeout(stall_timeout, stream.fill_buf()).await {
-            Ok(Ok(chunk)) => chunk,
-            Ok(Err(error)) => return Some(format!("the connection broke: {error}")),
-            Err(_elapsed) => {
-                return Some(format!(
-                    "nothing more came within {} s",
-                    stall_timeout.as_secs_f64()
-                ));
-            }
-        };
-        if Instant::now() > deadline {
-            return Some("there was no time to read it to its end".to_owned());
-        }
-        if chunk.is_empty() {
-            if !line.is_empty() {
-                emit(&mut line);
-            }
-            return None;
-        }
-        let end = chunk.iter().position(|byte| *byte == b'\n');
-        let used = end.map_or(chunk.len(), |at| at + 1);
-        let room = LINE_BYTES_MAX.saturating_sub(line.len());
-        line.extend_from_slice(&chunk[..used.min(room)]);
-        stream.as_mut().consume_unpin(used);
-        *bytes += used;
-        if end.is_some() {
-            emit(&mut line);
-        }
-    }
 }
 
 /// The last lines of any number, bounded in lines and bytes.
@@ -361,61 +320,9 @@ fn whole_seconds(duration: Duration) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use futures_util::io::{BufReader, Cursor};
     use proptest::prelude::*;
 
     use super::*;
-
-    fn far() -> Instant {
-        Instant::now() + Duration::from_hours(1)
-    }
-
-    async fn lines_of(bytes: &[u8]) -> Vec<String> {
-        let mut seen = Vec::new();
-        let stream = BufReader::with_capacity(7, Cursor::new(bytes.to_vec()));
-        let ended = read(stream, Duration::from_secs(1), far(), |line| {
-            seen.push(line.to_owned());
-        })
-        .await;
-        assert_eq!((ended.incomplete, ended.bytes), (None, bytes.len()));
-        seen
-    }
-
-    #[tokio::test]
-    async fn lines_come_whole_however_they_arrive() {
-        assert_eq!(
-            lines_of(b"one\ntwo, a longer one\r\n\nlast").await,
-            ["one", "two, a longer one", "", "last"]
-        );
-        assert_eq!(lines_of(b"").await, [""; 0]);
-        assert_eq!(lines_of(b"bad \xff byte\n").await, ["bad \u{fffd} byte"]);
-    }
-
-    #[tokio::test]
-    async fn a_line_without_an_end_is_cut() {
-        let lines = lines_of(&vec![b'x'; 10 * LINE_BYTES_MAX]).await;
-        assert_eq!(lines.len(), 1);
-        assert!(
-            lines[0].ends_with("x [line cut at 16384 bytes]"),
-            "and it says so"
-        );
-        assert!(lines[0].len() < LINE_BYTES_MAX + 40);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_log_that_stalls_gives_what_came() {
-        let first = futures_util::stream::iter([Ok::<_, std::io::Error>(b"one\n".to_vec())]);
-        let stalled = futures_util::StreamExt::chain(first, futures_util::stream::pending());
-        let mut seen = Vec::new();
-        let reader = futures_util::TryStreamExt::into_async_read(stalled);
-        let incomplete = read(reader, Duration::from_secs(4), far(), |line| {
-            seen.push(line.to_owned());
-        })
-        .await
-        .incomplete;
-        assert_eq!(seen, ["one"]);
-        assert_eq!(incomplete.unwrap(), "nothing more came within 4 s");
-    }
 
     proptest! {
         #[test]

@@ -131,6 +131,15 @@ impl NodeEndpoint {
         self.state.changed.send_modify(|count| *count += 1);
     }
 
+    /// Answers the next requests for the current log with this error message in place of it;
+    /// open ones go on. After a restart, those for the log from before.
+    pub fn excuse(&self, container: &str, times: usize, text: &str) {
+        let key = (container.to_owned(), false);
+        let mut logs = self.state.logs.lock();
+        let script = logs.scripts.entry(key).or_default();
+        script.excuses = Some((times, text.to_owned()));
+    }
+
     /// Ends the container: its log ends for all followers, as it does behind a kubelet.
     pub fn end(&self, container: &str) {
         let mut logs = self.state.logs.lock();
@@ -222,10 +231,12 @@ async fn answer<B>(request: Request<B>, state: Arc<State>) -> Result<Response<Bo
     let open = Open::enter(&state, container, &selection);
     // Subscribed before the log is read, so that no later line is missed.
     let changes = state.changed.subscribe();
-    let (script, ended) = {
-        let logs = state.logs.lock();
+    let (script, ended, excuse) = {
+        let mut logs = state.logs.lock();
         let ended = logs.ended.get(container).copied();
-        (logs.scripts.get(&key).cloned(), ended)
+        let script = logs.scripts.get_mut(&key);
+        let excuse = script.and_then(LogScript::take_excuse);
+        (logs.scripts.get(&key).cloned(), ended, excuse)
     };
     let Some(script) = script else {
         // The text of a kubelet for an unknown container.
@@ -234,6 +245,11 @@ async fn answer<B>(request: Request<B>, state: Arc<State>) -> Result<Response<Bo
     sleep(script.delay).await;
     if let Some((status, message)) = &script.failure {
         return Ok(error(*status, message));
+    }
+    if let Some(text) = excuse {
+        drop(open);
+        let body = stream::iter([frame(text.into_bytes())]);
+        return Ok(Response::new(StreamBody::new(Box::pin(body))));
     }
     let mut first = script.select(&selection);
     let trailing_error = script.trailing_error.as_ref().filter(|_| selection.follow);

@@ -12,6 +12,9 @@ pub struct LogScript {
     pub(crate) delay: Duration,
     pub(crate) failure: Option<(u16, String)>,
     pub(crate) trailing_error: Option<String>,
+    /// How often the node answers with this text and status 200 in place of the log.
+    pub(crate) excuses: Option<(usize, String)>,
+    is_unterminated: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -91,6 +94,29 @@ impl LogScript {
         self
     }
 
+    /// Answers the next requests, however many `times` says, with status 200 and this text in
+    /// place of the log, as a kubelet does that cannot read it: without a timestamp and
+    /// without a newline.
+    #[must_use]
+    pub fn excused(mut self, times: usize, text: &str) -> Self {
+        self.excuses = Some((times, text.to_owned()));
+        self
+    }
+
+    /// Leaves out the newline after the last line: the workload has written none.
+    #[must_use]
+    pub fn unterminated(mut self) -> Self {
+        self.is_unterminated = true;
+        self
+    }
+
+    /// The error message for one request, if one is due.
+    pub(crate) fn take_excuse(&mut self) -> Option<String> {
+        let (times, text) = self.excuses.as_mut()?;
+        *times = times.checked_sub(1)?;
+        Some(text.clone())
+    }
+
     pub(crate) fn push(&mut self, age: Duration, text: &str) {
         self.lines.push(Line {
             at: Timestamp::now() - age,
@@ -118,6 +144,9 @@ impl LogScript {
             .tail_lines
             .map_or(0, |tail| kept.len().saturating_sub(tail));
         let mut text = Self::print(kept.into_iter().skip(skip), selection.timestamps);
+        if self.is_unterminated {
+            text.pop();
+        }
         if let Some(limit) = selection.limit_bytes {
             text.truncate(limit);
         }

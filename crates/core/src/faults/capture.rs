@@ -11,14 +11,14 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
-    time::{Instant, timeout, timeout_at},
+    time::{Instant, sleep, timeout, timeout_at},
 };
 
 use super::{
     WINDOW,
     evidence::{CaptureError, Evidence, LogEntry, NOTE},
     key::{Fault, FaultKey},
-    source::{EvidenceSource, LogRequest},
+    source::{EvidenceSource, LogError, LogRequest},
 };
 use crate::metrics::CaptureMetrics;
 
@@ -28,6 +28,15 @@ const DEADLINE: Duration = Duration::from_secs(5);
 /// How long a capture waits for a permit before it answers `throttled`: time to work off
 /// a burst, and little beside the deadline, of which it is a part.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Waits before a log is asked for again in place of which the kubelet sent an error
+/// message. A kubelet learns within about a second what became of a container, and all of
+/// them fit into the deadline of a capture.
+pub const KUBELET_RETRY_DELAYS: [Duration; 3] = [
+    Duration::from_millis(300),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+];
 
 /// Captures that wait, for each permit of a cluster; more are throttled at once.
 const WAITING_PER_PERMIT: usize = 20;
@@ -239,9 +248,17 @@ impl Inner {
         };
         let began = Instant::now();
         let running = self.metrics.begin();
-        let evidence = self.collect(source, fault, &permit, deadline).await;
-        let evidence = Arc::new(evidence.unwrap_or_else(|error| Evidence::failed("", error)));
-        drop(permit);
+        let evidence = match self.collect(source, fault, &permit, deadline).await {
+            Ok((mut evidence, retries)) => {
+                let cluster = Arc::clone(&permit.cluster);
+                // Other captures need not wait for a log that is not there yet.
+                drop(permit);
+                self.retry(source, &cluster, &mut evidence, retries).await;
+                evidence
+            }
+            Err(error) => Evidence::failed("", error),
+        };
+        let evidence = Arc::new(evidence);
         running.done(began.elapsed().as_secs_f64());
         for error in evidence.logs.iter().filter_map(|entry| entry.error) {
             self.metrics.failed(error.as_str());
@@ -250,13 +267,15 @@ impl Inner {
         evidence
     }
 
+    /// Collects the evidence, and the requests that are worth another attempt, each with
+    /// the index of its log.
     async fn collect(
         &self,
         source: &dyn EvidenceSource,
         fault: &Fault,
         permit: &CapturePermit,
         deadline: Instant,
-    ) -> Result<Evidence, CaptureError> {
+    ) -> Result<(Evidence, Vec<(usize, LogRequest)>), CaptureError> {
         let pod = timeout_at(deadline, source.pod(fault)).await??;
         let other = |uid: &String| !pod.uid.is_empty() && *uid != pod.uid;
         if fault.uid.as_ref().is_some_and(other) {
@@ -277,36 +296,77 @@ impl Inner {
                     container: one.name.clone(),
                     previous,
                     bytes_max: self.limits.log_bytes,
+                    is_retry: false,
                     deadline,
                 })
         });
-        let logs = join_all(requests.map(|request| self.log(source, permit, request))).await;
-        Ok(Evidence {
+        let requests: Vec<_> = requests.collect();
+        let logs = requests
+            .iter()
+            .map(|request| self.log(source, &permit.cluster, request));
+        let logs = join_all(logs).await;
+        let mut retries: Vec<_> = requests.into_iter().enumerate().collect();
+        retries.retain(|(index, _)| logs[*index].message.is_some());
+        for (_, request) in &mut retries {
+            request.is_retry = true;
+        }
+        let evidence = Evidence {
             note: NOTE,
             logs,
             containers_omitted: omitted.iter().map(|one| one.name.clone()).collect(),
             context: Some(pod.context.clone()),
-        })
+        };
+        Ok((evidence, retries))
+    }
+
+    /// Asks again for the logs in place of which the kubelet sent an error message.
+    async fn retry(
+        &self,
+        source: &dyn EvidenceSource,
+        cluster: &ClusterPermits,
+        evidence: &mut Evidence,
+        mut requests: Vec<(usize, LogRequest)>,
+    ) {
+        for delay in KUBELET_RETRY_DELAYS {
+            let Some((_, first)) = requests.first() else {
+                return;
+            };
+            if Instant::now() + delay >= first.deadline {
+                return;
+            }
+            sleep(delay).await;
+            let logs = requests
+                .iter()
+                .map(|(_, request)| self.log(source, cluster, request));
+            let logs = join_all(logs).await;
+            for ((index, _), log) in requests.iter().zip(logs) {
+                // The words of the kubelet say more than the end of the time.
+                if log.error != Some(CaptureError::Timeout) {
+                    evidence.logs[*index] = log;
+                }
+            }
+            requests.retain(|(index, _)| evidence.logs[*index].message.is_some());
+        }
     }
 
     async fn log(
         &self,
         source: &dyn EvidenceSource,
-        permit: &CapturePermit,
-        request: LogRequest,
+        cluster: &ClusterPermits,
+        request: &LogRequest,
     ) -> LogEntry {
         let read = async {
             // Of the cluster first: a wait there must not block requests to other clusters.
-            let of_cluster = permit.cluster.requests.acquire().await;
+            let of_cluster = cluster.requests.acquire().await;
             let of_all = self.permits.requests.acquire().await;
             let (Ok(_of_cluster), Ok(_of_all)) = (of_cluster, of_all) else {
-                return Err(CaptureError::Unknown);
+                return Err(LogError::Failed(CaptureError::Unknown));
             };
-            source.log(&request).await
+            source.log(request).await
         };
         let sample = match timeout_at(request.deadline, read).await {
             Ok(sample) => sample,
-            Err(elapsed) => Err(elapsed.into()),
+            Err(elapsed) => Err(LogError::Failed(elapsed.into())),
         };
         let LogRequest {
             container,
@@ -315,16 +375,20 @@ impl Inner {
         } = request;
         match sample {
             Ok(sample) => LogEntry {
-                container,
-                previous,
+                container: container.clone(),
+                previous: *previous,
                 has_panic: sample.signature.is_some(),
                 signature: sample.signature,
                 truncated: Some(sample.tail.truncated),
                 incomplete: sample.incomplete,
                 sample: Some(sample.tail.text),
                 error: None,
+                message: None,
             },
-            Err(error) => LogEntry::failed(&container, previous, error),
+            Err(LogError::Failed(error)) => LogEntry::failed(container, *previous, error),
+            Err(LogError::Kubelet(message)) => {
+                LogEntry::kubelet_failed(container, *previous, message)
+            }
         }
     }
 }

@@ -57,6 +57,9 @@ pub struct LogEntry {
     /// Why there is no sample.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<CaptureError>,
+    /// The words of the kubelet, if it answered with an error message in place of the log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
 }
 
 /// Why evidence could not be read.
@@ -203,6 +206,15 @@ impl LogEntry {
             incomplete: None,
             sample: None,
             error: Some(error),
+            message: None,
+        }
+    }
+
+    /// A log in place of which the kubelet sends an error message.
+    pub(super) fn kubelet_failed(container: &str, previous: bool, message: String) -> Self {
+        Self {
+            message: Some(message),
+            ..Self::failed(container, previous, CaptureError::Unavailable)
         }
     }
 }
@@ -223,10 +235,11 @@ impl Evidence {
 
     /// Approximate size in memory.
     pub fn bytes(&self) -> usize {
+        let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         let logs = self
             .logs
             .iter()
-            .map(|entry| 256 + entry.sample.as_ref().map_or(0, String::len));
+            .map(|entry| 256 + length(&entry.sample) + length(&entry.message));
         let names = self.containers_omitted.iter().map(|name| 32 + name.len());
         512 + CONTEXT_BYTES_MAX + logs.sum::<usize>() + names.sum::<usize>()
     }

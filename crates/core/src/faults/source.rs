@@ -30,8 +30,17 @@ pub trait EvidenceSource: Send + Sync + 'static {
     fn pod<'a>(&'a self, fault: &'a Fault) -> BoxFuture<'a, Result<Arc<PodFacts>, CaptureError>>;
 
     /// The end of a container's log.
-    fn log<'a>(&'a self, request: &'a LogRequest)
-    -> BoxFuture<'a, Result<LogSample, CaptureError>>;
+    fn log<'a>(&'a self, request: &'a LogRequest) -> BoxFuture<'a, Result<LogSample, LogError>>;
+}
+
+/// Why there is no sample of a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogError {
+    /// The log cannot be had.
+    Failed(CaptureError),
+    /// The kubelet answered with this error message in place of the log, as it does for a
+    /// container that has just ended. The log may be there a moment later.
+    Kubelet(String),
 }
 
 /// A pod, as far as a capture needs it.
@@ -67,6 +76,8 @@ pub struct LogRequest {
     pub previous: bool,
     /// Size of the sample at most.
     pub bytes_max: usize,
+    /// Whether the kubelet has answered this request with an error message before.
+    pub is_retry: bool,
     /// The source answers by then, with what it has read so far.
     pub deadline: Instant,
 }
@@ -80,4 +91,12 @@ pub struct LogSample {
     pub signature: Option<CrashSignature>,
     /// Why the newest lines may be missing.
     pub incomplete: Option<String>,
+}
+
+// === impl LogError ===
+
+impl From<CaptureError> for LogError {
+    fn from(error: CaptureError) -> Self {
+        Self::Failed(error)
+    }
 }

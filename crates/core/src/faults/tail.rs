@@ -14,6 +14,9 @@ pub struct Tail {
 pub struct TailBuffer {
     text: String,
     bytes_max: usize,
+    /// Whether lines were left out because of the limit.
+    is_full: bool,
+    /// Whether lines were left out for another reason.
     truncated: bool,
 }
 
@@ -54,25 +57,36 @@ impl TailBuffer {
         Self {
             text: String::new(),
             bytes_max,
+            is_full: false,
             truncated: false,
         }
     }
 
     /// Adds a line and the newline after it.
     pub fn push(&mut self, line: &str) {
-        let (line, cut) = if line.len() > self.bytes_max {
-            // No earlier line can stay.
-            self.text.clear();
-            end_of(line, self.bytes_max.saturating_sub(1))
-        } else {
-            (line, false)
-        };
-        self.truncated |= cut;
-        self.text.push_str(line);
+        self.push_text(line, self.bytes_max.saturating_sub(1));
         self.text.push('\n');
         if self.text.len() > 2 * self.bytes_max {
             self.shrink();
         }
+    }
+
+    /// Adds the last line, after which there is no newline.
+    pub fn push_unterminated(&mut self, line: &str) {
+        self.push_text(line, self.bytes_max);
+        if self.text.len() > 2 * self.bytes_max {
+            self.shrink();
+        }
+    }
+
+    fn push_text(&mut self, line: &str, bytes_max: usize) {
+        let (line, cut) = end_of(line, bytes_max);
+        if cut {
+            // No earlier line can stay.
+            self.text.clear();
+            self.is_full = true;
+        }
+        self.text.push_str(line);
     }
 
     /// Marks the tail as truncated, for lines that were left out before.
@@ -80,9 +94,20 @@ impl TailBuffer {
         self.truncated = true;
     }
 
+    /// Number of bytes that are kept so far.
+    pub fn len(&self) -> usize {
+        self.text.len()
+    }
+
     /// Whether no line was added.
     pub fn is_empty(&self) -> bool {
         self.text.is_empty()
+    }
+
+    /// Whether there is no room for one more line before the first: lines were left out, or
+    /// those that are kept fill the limit.
+    pub fn is_full(&self) -> bool {
+        self.is_full || self.text.len() >= self.bytes_max
     }
 
     /// The end of all lines.
@@ -90,14 +115,14 @@ impl TailBuffer {
         self.shrink();
         Tail {
             text: self.text,
-            truncated: self.truncated,
+            truncated: self.truncated || self.is_full,
         }
     }
 
     fn shrink(&mut self) {
         let (kept, truncated) = end_of(&self.text, self.bytes_max);
         if truncated {
-            self.truncated = true;
+            self.is_full = true;
             let from = self.text.len() - kept.len();
             self.text.drain(..from);
         }
@@ -130,6 +155,34 @@ mod tests {
         }
         let text = "x".repeat(10_241);
         check(&text, &text[1..], true);
+    }
+
+    #[test]
+    fn the_limit_is_met_to_the_byte_with_and_without_a_newline() {
+        for (size, newline, kept) in [
+            (10_239, false, 10_239),
+            (10_240, false, 10_240),
+            (10_241, false, 10_240),
+            (10_238, true, 10_238),
+            (10_239, true, 10_239),
+            (10_240, true, 10_239),
+        ] {
+            let line: String = ('a'..='z').cycle().take(size).collect();
+            let mut buffer = TailBuffer::new(MAX);
+            let mut expected = line[size - kept..].to_owned();
+            if newline {
+                buffer.push(&line);
+                expected.push('\n');
+            } else {
+                buffer.push_unterminated(&line);
+            }
+            let tail = buffer.finish();
+            assert_eq!(
+                (tail.text, tail.truncated),
+                (expected, kept < size),
+                "{size} bytes, newline: {newline}"
+            );
+        }
     }
 
     #[test]
@@ -191,13 +244,18 @@ mod tests {
         }
 
         #[test]
-        fn lines_one_by_one_make_the_same_tail(lines in prop::collection::vec("[a-zé]{0,30}", 0..40), max in 32..200_usize) {
+        fn lines_one_by_one_make_the_same_tail(
+            lines in prop::collection::vec("[a-zé]{0,30}", 0..40), last in "[a-zé]{0,30}", max in 32..200_usize,
+        ) {
             let mut buffer = TailBuffer::new(max);
             for line in &lines {
                 buffer.push(line);
                 prop_assert!(buffer.text.len() <= 2 * max);
             }
-            let whole: String = lines.iter().map(|line| format!("{line}\n")).collect();
+            buffer.push_unterminated(&last);
+            let mut whole: String = lines.iter().map(|line| format!("{line}\n")).collect();
+            whole.push_str(&last);
+            prop_assert_eq!(buffer.is_full(), whole.len() >= max);
             let tail = buffer.finish();
             prop_assert!(tail.text.len() <= max && whole.ends_with(&tail.text));
             prop_assert_eq!(tail.truncated, whole.len() > max);

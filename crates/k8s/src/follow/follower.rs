@@ -15,11 +15,14 @@ use tokio::time::{Duration, Instant, sleep, sleep_until, timeout};
 
 use super::{
     lines::{Lines, LogStream},
-    position::{LogPosition, split_timestamp},
+    position::LogPosition,
     source::{ContainerRun, ContainerState, LogSection, LogSource},
     updates::{LogState, LogUpdate, PendingUpdate},
 };
-use crate::error::{ClusterError, ErrorKind};
+use crate::{
+    error::{ClusterError, ErrorKind},
+    logs::{is_kubelet_message, split_timestamp},
+};
 use kubecrier_core::{Backoff, metrics::FollowMetrics};
 use kubecrier_redact::{LineRedactor, Redactor};
 
@@ -36,6 +39,10 @@ const PREVIOUS_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Attempts to read the log of the previous run: the current run must not wait for ever.
 const PREVIOUS_ATTEMPTS_MAX: usize = 5;
+
+/// The same when the kubelet answers with an error message in place of that log: it knows
+/// within seconds what became of the run, or never.
+const EXCUSED_ATTEMPTS_MAX: usize = 3;
 
 /// Follows one log.
 pub(super) struct LogFollower<S, T> {
@@ -241,16 +248,24 @@ impl<S: LogSource, T: Fn(&LogUpdate)> LogFollower<S, T> {
             return Ok(Some("another pod of that name has begun".to_owned()));
         }
         let section = LogSection::Previous(self.position.since());
-        match self.writer.while_writing(self.source.open(section)).await {
+        let (read, attempts_max) = match self.writer.while_writing(self.source.open(section)).await
+        {
             Ok(stream) => {
                 // A partial read is good enough.
-                let reading = timeout(PREVIOUS_TIMEOUT, self.follow(stream));
-                let _read_or_not = reading.await;
+                let read = timeout(PREVIOUS_TIMEOUT, self.follow(stream)).await;
                 self.ended = false;
+                let message = read.ok().and_then(|outcome| outcome.kubelet_message);
+                let message = message.filter(|message| is_kubelet_message(message));
+                let excuse = message.map(|text| failed(ErrorKind::Other, text));
+                (excuse.map_or(Ok(()), Err), EXCUSED_ATTEMPTS_MAX)
             }
             // A run may leave no log.
-            Err(error) if error.kind() == ErrorKind::Invalid => {}
-            Err(error) if self.previous_failures < PREVIOUS_ATTEMPTS_MAX => {
+            Err(error) if error.kind() == ErrorKind::Invalid => (Ok(()), 0),
+            Err(error) => (Err(error), PREVIOUS_ATTEMPTS_MAX),
+        };
+        match read {
+            Ok(()) => {}
+            Err(error) if self.previous_failures < attempts_max => {
                 self.previous_failures += 1;
                 self.last_run = Some(last_run);
                 self.ended = ended;

@@ -67,21 +67,6 @@ impl ReplayFilter {
     }
 }
 
-/// Splits a line into the timestamp that the kubelet adds and the text.
-pub(super) fn split_timestamp(line: &str) -> (Option<Timestamp>, &str) {
-    let Some((time, rest)) = line.split_once(' ') else {
-        // An empty line is only its timestamp.
-        return match line.parse() {
-            Ok(time) => (Some(time), ""),
-            Err(_) => (None, line),
-        };
-    };
-    match time.parse() {
-        Ok(time) => (Some(time), rest),
-        Err(_) => (None, line),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -90,17 +75,6 @@ mod tests {
 
     fn at(nanos: i128) -> Timestamp {
         Timestamp::from_nanosecond(1_700_000_000_000_000_000 + nanos).unwrap()
-    }
-
-    #[test]
-    fn a_line_has_its_time_before_it() {
-        let (time, line) = split_timestamp("2026-11-15T10:00:00.123456789Z hello there");
-        assert_eq!(
-            (time.unwrap().subsec_nanosecond(), line),
-            (123_456_789, "hello there")
-        );
-        assert_eq!(split_timestamp("2026-11-15T10:00:00Z").1, "");
-        assert_eq!(split_timestamp("no time at all"), (None, "no time at all"));
     }
 
     proptest! {

@@ -382,3 +382,75 @@ async fn a_slow_node_costs_no_more_than_the_deadline_and_caps_hold() {
         "what there is goes out"
     );
 }
+
+/// The sizes and the numbers of lines of a log, and what a sample of them is.
+struct SampleCase {
+    name: &'static str,
+    log: LogScript,
+    sample_bytes: usize,
+    truncated: bool,
+    /// Lines that were asked for, one request after the other.
+    asked: &'static [usize],
+}
+
+#[tokio::test]
+async fn a_sample_is_as_long_as_it_may_be() {
+    let Some(fixture) = fixture(User::Reader, CaptureLimits::default()).await else {
+        return;
+    };
+    let cluster = testbed::shared().unwrap().dev();
+    cluster
+        .create_cluster_wide(&namespace("room"))
+        .await
+        .unwrap();
+    let lines = |count: usize, length: usize| {
+        LogScript::lines((0..count).map(|n| format!("{n:0>width$}", width = length - 1)))
+    };
+    let line = |length: usize| LogScript::lines(["x".repeat(length)]).unterminated();
+    let case = |name, log, sample_bytes, truncated, asked| SampleCase {
+        name,
+        log,
+        sample_bytes,
+        truncated,
+        asked,
+    };
+    // The newest lines are long, those before them short, and before those none is left.
+    let long_then_short = {
+        let short = (0..3000).map(|_| "x".to_owned());
+        LogScript::lines(short.chain((0..201).map(|n| format!("{n:0>39}"))))
+    };
+    for case in [
+        case("short", lines(20, 40), 800, false, &[201]),
+        case("few", lines(200, 40), 8000, false, &[201]),
+        case("one-more", lines(201, 40), 8040, false, &[201, 514]),
+        case("many", lines(5000, 40), 10_240, true, &[201, 514]),
+        case("tiny", lines(9000, 5), 10_240, true, &[201, 4098]),
+        case("wide", lines(5000, 100), 10_200, true, &[201]),
+        case("mixed", long_then_short, 10_240, true, &[201, 514, 10_241]),
+        case("10239", line(10_239), 10_239, false, &[201]),
+        case("10240", line(10_240), 10_240, false, &[201]),
+        case("10241", line(10_241), 10_240, true, &[201]),
+    ] {
+        let container = format!("room/{}/app", case.name);
+        cluster
+            .create(&pod("room", case.name, &["app"]))
+            .await
+            .unwrap();
+        node().set_log(&container, case.log);
+        let captured = fixture.capture("room", case.name).await;
+        let entry = &captured.evidence.logs[0];
+        let sample = entry.sample.as_ref().unwrap_or_else(|| panic!("{entry:?}"));
+        assert_eq!(
+            (sample.len(), entry.truncated, &entry.incomplete),
+            (case.sample_bytes, Some(case.truncated), &None),
+            "{}",
+            case.name
+        );
+        let requests = node().requests();
+        let requests = requests.iter().filter(|one| one.container == container);
+        let asked: Vec<_> = requests
+            .filter_map(|one| one.selection.tail_lines)
+            .collect();
+        assert_eq!(asked, case.asked, "{}", case.name);
+    }
+}

@@ -21,6 +21,7 @@ mod guardrails;
 mod harness;
 #[cfg(feature = "conformance-fixtures")]
 mod inspector;
+mod kubelet_errors;
 mod liveness;
 mod names;
 mod other_users;

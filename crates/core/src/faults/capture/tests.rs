@@ -17,6 +17,8 @@ use crate::{
 struct Fake {
     pod_takes: Duration,
     log_takes: Duration,
+    /// How often the kubelet answers with an error message in place of the previous log.
+    excuses: usize,
     pod: Result<Arc<PodFacts>, CaptureError>,
     seen: Arc<Seen>,
 }
@@ -25,6 +27,7 @@ struct Fake {
 struct Seen {
     pods: AtomicUsize,
     logs: AtomicUsize,
+    logs_previous: AtomicUsize,
     open: AtomicUsize,
     open_max: AtomicUsize,
 }
@@ -43,6 +46,7 @@ impl Fake {
         Self {
             pod_takes: Duration::ZERO,
             log_takes,
+            excuses: 0,
             pod: Ok(Arc::new(pod)),
             seen: Arc::default(),
         }
@@ -71,22 +75,23 @@ impl EvidenceSource for Fake {
         .boxed()
     }
 
-    fn log<'a>(
-        &'a self,
-        request: &'a LogRequest,
-    ) -> BoxFuture<'a, Result<LogSample, CaptureError>> {
+    fn log<'a>(&'a self, request: &'a LogRequest) -> BoxFuture<'a, Result<LogSample, LogError>> {
         self.read(request).boxed()
     }
 }
 
 impl Fake {
-    async fn read(&self, request: &LogRequest) -> Result<LogSample, CaptureError> {
+    async fn read(&self, request: &LogRequest) -> Result<LogSample, LogError> {
         self.seen.logs.fetch_add(1, Ordering::SeqCst);
         let open = 1 + self.seen.open.fetch_add(1, Ordering::SeqCst);
         let _open = Open(&self.seen);
         self.seen.open_max.fetch_max(open, Ordering::SeqCst);
         if request.container != "quick" {
             sleep(self.log_takes).await;
+        }
+        if request.previous && self.seen.logs_previous.fetch_add(1, Ordering::SeqCst) < self.excuses
+        {
+            return Err(LogError::Kubelet(EXCUSE.to_owned()));
         }
         let text = format!("panic: in {}, {}\n", request.container, request.previous);
         Ok(LogSample {
@@ -136,6 +141,8 @@ fn counted(metrics: &Metrics, line: &str) -> bool {
     text.lines()
         .any(|one| one == format!("kubecrier_log_captures_{line}"))
 }
+
+const EXCUSE: &str = "unable to retrieve container logs for containerd://0af1";
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -419,4 +426,54 @@ async fn what_is_remembered_is_bounded() {
     captures.remove_expired();
     let flights = captures.inner.flights.lock();
     assert_eq!((flights.bytes, flights.by_key.len()), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_log_that_the_kubelet_excuses_is_asked_for_again_but_not_for_ever() {
+    for (excuses, requests, takes) in [(1, 3, 300), (3, 5, 3300), (usize::MAX, 5, 3300)] {
+        let limits = CaptureLimits {
+            per_cluster: 1,
+            ..CaptureLimits::default()
+        };
+        let (captures, metrics) = captures(limits);
+        let mut fake = Fake::new(&[("app", true)], Duration::ZERO);
+        fake.excuses = excuses;
+        let began = Instant::now();
+        let (web, other) = (fault("dev", "web"), fault("dev", "other"));
+        let healthy = Fake::new(&[("app", false)], Duration::ZERO);
+        let (captured, beside) = tokio::join!(run(&captures, &fake, &web), async {
+            sleep(100 * MS).await;
+            run(&captures, &healthy, &other).await
+        });
+        assert_eq!(began.elapsed(), takes * MS, "{excuses} excuses");
+        assert_eq!(fake.logs(), requests, "{excuses} excuses");
+        assert_eq!(errors(&beside), [], "no other capture waits for it");
+        let [current, previous] = &captured.evidence.logs[..] else {
+            panic!("{captured:?}");
+        };
+        assert!(current.sample.is_some() && current.message.is_none());
+        if excuses < 4 {
+            assert_eq!((previous.error, &previous.message), (None, &None));
+            let sample = previous.sample.as_ref().unwrap();
+            assert!(sample.contains("in app, true"), "{sample}");
+        } else {
+            let previous = serde_json::to_value(previous).unwrap();
+            let expected = serde_json::json!({"container": "app", "previous": true, "hasPanic": false,
+                "error": "unavailable", "message": EXCUSE});
+            assert_eq!(previous, expected);
+            assert!(counted(&metrics, "failed_total{reason=\"unavailable\"} 1"));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_excuse_outlives_the_deadline_and_never_becomes_a_timeout() {
+    let (captures, _) = captures(CaptureLimits::default());
+    let mut fake = Fake::new(&[("app", true)], 1500 * MS);
+    fake.excuses = usize::MAX;
+    let began = Instant::now();
+    let captured = run(&captures, &fake, &fault("dev", "web")).await;
+    assert!(began.elapsed() <= DEADLINE, "{:?}", began.elapsed());
+    assert_eq!(errors(&captured), [CaptureError::Unavailable]);
+    assert_eq!(captured.evidence.logs[1].message.as_deref(), Some(EXCUSE));
 }

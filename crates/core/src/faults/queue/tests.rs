@@ -7,7 +7,7 @@ use tokio::{
 
 use super::*;
 use crate::{
-    faults::{EvidenceSource, LogRequest, LogSample, PodFacts},
+    faults::{EvidenceSource, LogError, LogRequest, LogSample, PodFacts},
     metrics::Metrics,
 };
 use futures_util::{FutureExt, future::BoxFuture};
@@ -52,11 +52,8 @@ impl EvidenceSource for SlowCluster {
         .boxed()
     }
 
-    fn log<'a>(
-        &'a self,
-        _request: &'a LogRequest,
-    ) -> BoxFuture<'a, Result<LogSample, CaptureError>> {
-        async { Err(CaptureError::NotFound) }.boxed()
+    fn log<'a>(&'a self, _request: &'a LogRequest) -> BoxFuture<'a, Result<LogSample, LogError>> {
+        async { Err(CaptureError::NotFound.into()) }.boxed()
     }
 }
 

@@ -7,7 +7,7 @@ use super::*;
 use crate::{
     event::tests::event,
     faults::{
-        CaptureError, CaptureLimits, EvidenceProvider, EvidenceSource, Fault, LogRequest,
+        CaptureError, CaptureLimits, EvidenceProvider, EvidenceSource, Fault, LogError, LogRequest,
         LogSample, PodFacts,
     },
     filters::{EventType, FilterRequest},
@@ -70,11 +70,8 @@ impl EvidenceSource for NoContainers {
         async { Ok(Arc::default()) }.boxed()
     }
 
-    fn log<'a>(
-        &'a self,
-        _request: &'a LogRequest,
-    ) -> BoxFuture<'a, Result<LogSample, CaptureError>> {
-        async { Err(CaptureError::NotFound) }.boxed()
+    fn log<'a>(&'a self, _request: &'a LogRequest) -> BoxFuture<'a, Result<LogSample, LogError>> {
+        async { Err(CaptureError::NotFound.into()) }.boxed()
     }
 }
 

@@ -8,6 +8,8 @@ use tokio::sync::watch;
 use super::*;
 use crate::ErrorKind;
 
+const EXCUSE: &str = "unable to retrieve container logs for containerd://0af1";
+
 /// A container whose state and log are set by a test.
 #[derive(Clone)]
 struct FakeContainer(Arc<Mutex<FakeState>>);
@@ -23,6 +25,9 @@ struct FakeState {
     error: Option<ClusterError>,
     /// Number of requests for the log of the previous run that fail, too.
     previous_failures: usize,
+    /// Number of requests for the log of the previous run that the kubelet answers with an
+    /// error message in place of it.
+    previous_excuses: usize,
     /// Message of the kubelet at the end of every stream, without a timestamp.
     kubelet_message: Option<&'static str>,
     /// The request for the last line never ends.
@@ -39,6 +44,7 @@ impl FakeContainer {
             changes: watch::Sender::new(0),
             error: None,
             previous_failures: 0,
+            previous_excuses: 0,
             kubelet_message: None,
             stalls_last_line: false,
         })))
@@ -102,6 +108,10 @@ impl LogSource for FakeContainer {
         if matches!(section, LogSection::Previous(_)) && state.previous_failures > 0 {
             state.previous_failures -= 1;
             return Err(refusal(ErrorKind::Unreachable));
+        }
+        if matches!(section, LogSection::Previous(_)) && state.previous_excuses > 0 {
+            state.previous_excuses -= 1;
+            return Ok(Box::pin(Cursor::new(EXCUSE.as_bytes())));
         }
         if section == LogSection::Last && state.stalls_last_line {
             let never = stream::pending::<std::io::Result<Vec<u8>>>();
@@ -378,7 +388,12 @@ async fn the_rest_of_a_line_that_began_too_early_is_no_failure() {
 
 #[tokio::test(start_paused = true)]
 async fn last_words_are_asked_for_again_but_not_for_ever() {
-    for (failures, is_delivered) in [(3, true), (1000, false)] {
+    for (failures, excuses, is_delivered) in [
+        (3, 0, true),
+        (1000, 0, false),
+        (0, 2, true),
+        (0, 1000, false),
+    ] {
         let container = FakeContainer::new();
         let (updates, _tasks) = follow(&container);
         pass(2000).await;
@@ -387,6 +402,7 @@ async fn last_words_are_asked_for_again_but_not_for_ever() {
         {
             let mut state = container.0.lock();
             state.previous_failures = failures;
+            state.previous_excuses = excuses;
             state.previous = vec![(12, "panic: out of cheese".to_owned())];
             state.log = vec![(20, "starting".to_owned())];
         }
@@ -396,7 +412,7 @@ async fn last_words_are_asked_for_again_but_not_for_ever() {
         if !is_delivered {
             expected.remove(1);
         }
-        assert_eq!(updates.lines(), expected, "{failures}");
+        assert_eq!(updates.lines(), expected, "{failures}, {excuses}");
         assert_eq!(updates.last().state, LogState::Following);
     }
 }
