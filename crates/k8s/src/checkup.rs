@@ -252,7 +252,8 @@ impl Cluster {
         }
     }
 
-    async fn is_allowed(
+    /// Whether the credentials have a permission in a namespace, or in all.
+    pub(super) async fn is_allowed(
         &self,
         permission: Permission,
         namespace: Option<&Name>,

@@ -248,6 +248,11 @@ impl Contexts {
         self.config.allowed.namespaces.is_restricted()
     }
 
+    /// Whether the operator has switched logs off.
+    pub(super) fn hides_logs(&self) -> bool {
+        self.config.allowed.hides_logs
+    }
+
     /// Kinds that must not be read.
     pub fn denied_kinds(&self) -> &DeniedKinds {
         &self.config.denied

@@ -9,7 +9,8 @@
 //!   `body_limit`: the layer that bounds what comes back
 //! - [`identity`]: names as they are, free text redacted: whatever leaves goes through it
 //! - `client`: [`Cluster`], one cluster with a deadline for each request
-//! - `demo`: a cluster in memory; `checkup`: latency, clock skew and permissions
+//! - `demo`: a cluster in memory; `checkup`: latency, clock skew and permissions;
+//!   `reachability`: whether any cluster answers
 //!
 //! Queries
 //! - `pods`, `namespaces`, `nodes`, `events`, `logs`, `usage` (the metrics API), `objects`
@@ -51,6 +52,7 @@ mod pods;
 mod proxy;
 mod quantity;
 mod raw;
+mod reachability;
 mod read_only;
 mod shared_task;
 mod startup;
@@ -78,6 +80,7 @@ pub use self::{
     nodes::NodeRow,
     objects::{KindQuery, ObjectTable, ObjectText, RefusedKind},
     pods::{PodDetail, PodRow},
+    reachability::{Reachability, Reached},
     read_only::DeniedKinds,
     shared_task::{TaskLimits, hold_lease},
     usage::{NodeUsage, PodUsage, Usage, UsageOrder},

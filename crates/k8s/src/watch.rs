@@ -12,7 +12,8 @@
 //! - `dispatcher`: labels, orders and batches events; `subscribers`: who gets which
 //! - `labels`: the labels of involved objects; `health`: how a watch does
 //! - `claims`: which callers need which watches, within their shares
-//! - `partial`: which namespaces are watched where the whole cluster may not be
+//! - `partial`: which namespaces are watched where the whole cluster may not be; `rights`: what
+//!   a subscription will be refused later
 
 pub(super) mod bound_context;
 mod claims;
@@ -20,6 +21,7 @@ mod dispatcher;
 pub(super) mod health;
 mod labels;
 mod partial;
+mod rights;
 mod scope;
 pub(super) mod source;
 mod subscribers;
@@ -42,6 +44,7 @@ use self::{
     dispatcher::Dispatcher,
     health::WatchHealth,
     labels::LabelSource,
+    rights::Rights,
     scope::Scope,
     source::{EventSource, WatchStart},
     subscribers::Subscribers,
@@ -79,6 +82,7 @@ pub struct Watches {
 struct Shared {
     contexts: Arc<Contexts>,
     labels: Arc<LabelSource>,
+    rights: Rights,
     metrics: WatchMetrics,
     renewal: Duration,
     flush_clock: FlushClock,
@@ -149,6 +153,7 @@ impl Watches {
             shared: Arc::new(Shared {
                 contexts,
                 labels,
+                rights: Rights::default(),
                 metrics,
                 renewal,
                 flush_clock,
@@ -185,7 +190,9 @@ impl Watches {
         let scopes = confined.unwrap_or_else(|| asked.clone());
         let room = self.make_room(&scopes);
         room.map_err(|reached| ClusterError::limit("cannot watch events", &reached))?;
-        let starts = match (self.probe_all(&scopes).await, scopes.as_slice()) {
+        let probes = self.probe_all(&scopes).await;
+        let starts = rights::without_forbidden(probes, &mut warnings).map_err(with_rule);
+        let starts = match (starts, scopes.as_slice()) {
             (Err(error), [whole])
                 if error.kind() == ErrorKind::Forbidden && whole.namespace.is_none() =>
             {
@@ -196,6 +203,8 @@ impl Watches {
         };
         self.resolve_claims(&asked, &starts, filters)?;
         self.missing_namespaces(context, filters, &mut warnings)
+            .await;
+        self.missing_rights(context, filters, &starts, &mut warnings)
             .await;
         let counts = starts.iter().map(|(_, start)| start.count);
         let events: Option<usize> = counts.sum();
@@ -260,14 +269,12 @@ impl Watches {
         Ok(())
     }
 
-    async fn probe_all(&self, scopes: &[Scope]) -> Result<Vec<(Scope, WatchStart)>, ClusterError> {
+    async fn probe_all(&self, scopes: &[Scope]) -> Vec<(Scope, Result<WatchStart, ClusterError>)> {
         let probe = |scope: Scope| async move {
-            let start = source::probe(&self.shared.contexts, &scope).await?;
-            Ok((scope, start))
+            let start = source::probe(&self.shared.contexts, &scope).await;
+            (scope, start)
         };
-        let starts = join_all(scopes.iter().cloned().map(probe)).await;
-        let starts: Result<_, _> = starts.into_iter().collect();
-        starts.map_err(with_rule)
+        join_all(scopes.iter().cloned().map(probe)).await
     }
 
     /// Subscribes to the watches that cover the scopes; those that do not run are

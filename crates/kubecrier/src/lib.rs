@@ -87,6 +87,7 @@ pub async fn start(config: Config) -> Result<RunningServer> {
     let admin = kubecrier_server::admin::Admin {
         lifecycle: lifecycle.clone(),
         metrics,
+        reachability: kubecrier_k8s::Reachability::new(Arc::clone(&contexts), lifecycle.clone()),
         contexts,
         server: server.clone(),
         started: Instant::now(),

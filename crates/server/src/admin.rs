@@ -6,11 +6,11 @@
 use axum::{Json, Router, extract::State, http::StatusCode, response::IntoResponse, routing::get};
 use http::header::CONTENT_TYPE;
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use crate::{Caller, Server};
-use kubecrier_core::metrics::Metrics;
-use kubecrier_k8s::Contexts;
+use kubecrier_core::metrics::{Metrics, WatchState};
+use kubecrier_k8s::{Contexts, Reachability, Reached, WatchInfo};
 use kubecrier_lifecycle::{InFlight, Lifecycle};
 
 /// The state that the pages show.
@@ -22,6 +22,8 @@ pub struct Admin {
     pub metrics: Metrics,
     /// The contexts of `/stats`.
     pub contexts: Arc<Contexts>,
+    /// Whether any of them can be reached.
+    pub reachability: Reachability,
     /// Its sessions, subscriptions and watches.
     pub server: Server,
     /// When the process started, for the uptime.
@@ -35,6 +37,17 @@ pub(super) enum StatsScope {
     Everyone,
     /// Those of the caller of the request.
     Caller,
+}
+
+impl Admin {
+    /// Whether any context can be reached; an established watch is as good as an answer.
+    async fn reached(&self) -> Reached {
+        let is_live = |watch: &WatchInfo| watch.state == WatchState::Live;
+        match self.server.watching().watches.iter().any(is_live) {
+            true => Reached::Yes,
+            false => self.reachability.check().await,
+        }
+    }
 }
 
 /// The pages without content.
@@ -58,10 +71,19 @@ pub(super) fn pages(admin: Admin, scope: StatsScope) -> Router {
 }
 
 async fn readyz(State(admin): State<Admin>) -> impl IntoResponse {
-    if admin.lifecycle.is_ready() {
-        (StatusCode::OK, "ok\n")
-    } else {
-        (StatusCode::SERVICE_UNAVAILABLE, "starting or draining\n")
+    if !admin.lifecycle.is_ready() {
+        let why = "starting or draining\n".to_owned();
+        return (StatusCode::SERVICE_UNAVAILABLE, why);
+    }
+    match admin.reached().await {
+        Reached::No(errors) => {
+            // For everyone: why, and no names.
+            let kinds: BTreeSet<_> = errors.values().map(|kind| kind.as_str()).collect();
+            let kinds = Vec::from_iter(kinds).join(", ");
+            let why = format!("no context can be reached: {kinds}; see `kubecrier doctor`\n");
+            (StatusCode::SERVICE_UNAVAILABLE, why)
+        }
+        _ => (StatusCode::OK, "ok\n".to_owned()),
     }
 }
 
@@ -82,6 +104,10 @@ async fn stats(State(admin): State<Admin>) -> Json<Value> {
         Err(error) => json!({"error": error.to_string()}),
     };
     let now = admin.server.watching();
+    let unreachable = match admin.reached().await {
+        Reached::No(errors) => json!(errors),
+        _ => json!({}),
+    };
     Json(json!({
         "version": env!("CARGO_PKG_VERSION"),
         "uptimeSeconds": admin.started.elapsed().as_secs(),
@@ -92,6 +118,7 @@ async fn stats(State(admin): State<Admin>) -> Json<Value> {
         "tasks": tokio::runtime::Handle::current().metrics().num_alive_tasks(),
         "callsRunning": admin.lifecycle.in_flight(InFlight::ToolCall),
         "contexts": contexts,
+        "contextsUnreachable": unreachable,
         "clientsConnected": admin.contexts.connected(),
         "project": admin.server.project_stats(),
     }))

@@ -60,6 +60,7 @@ pub(super) async fn start() -> Result<(SocketAddr, Ours)> {
     let pages = admin::Admin {
         lifecycle: lifecycle.clone(),
         metrics,
+        reachability: kubecrier_k8s::Reachability::new(Arc::clone(&contexts), lifecycle.clone()),
         contexts,
         server: server.clone(),
         started: Instant::now(),

@@ -33,6 +33,7 @@ mod redaction;
 mod registries;
 mod registries_run;
 mod resources;
+mod rights;
 #[cfg(feature = "conformance-fixtures")]
 mod rmcp_client;
 mod selectors;
