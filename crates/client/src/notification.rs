@@ -15,6 +15,8 @@ pub(crate) struct Notification {
     pub(crate) context: Option<PodSummary>,
     pub(crate) error: Option<String>,
     pub(crate) degraded: Option<bool>,
+    /// Events are missing because of a gap, or because labels cannot be read.
+    #[serde(alias = "unlabelled")]
     pub(crate) gap: Option<Gap>,
 }
 

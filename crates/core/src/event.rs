@@ -17,6 +17,18 @@ pub struct Labels {
     shown: Arc<BTreeMap<String, String>>,
 }
 
+/// Whose labels an event has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LabelsOf {
+    /// Those of the involved object.
+    #[default]
+    Involved,
+    /// Those of the event object alone: the involved one is gone.
+    Gone,
+    /// Those of the event object alone: the involved one cannot be read.
+    Unreadable,
+}
+
 /// One occurrence of a Kubernetes event.
 #[derive(Debug, Default)]
 pub struct Event {
@@ -36,6 +48,8 @@ pub struct Event {
     pub message: String,
     /// Labels of the involved object; of the event object if the involved one is gone.
     pub labels: Labels,
+    /// Whether `labels` are those of the involved object.
+    pub labels_of: LabelsOf,
     /// Object that the event is about.
     pub involved: InvolvedObject,
     /// How often the event was seen.

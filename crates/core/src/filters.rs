@@ -11,7 +11,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 pub use self::glob::Glob;
-use crate::Event;
+use crate::{Event, event::LabelsOf};
 
 /// Mode of a subscription.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
@@ -282,10 +282,19 @@ impl Filters {
             && self.admits_namespace(&event.namespace)
     }
 
-    /// Whether the labels of an event match the label selector.
+    /// Whether the labels of an event match the label selector. Of labels that are not known,
+    /// none is taken for absent.
     pub fn admits_labels(&self, event: &Event) -> bool {
         let label = |key: &str| event.labels.get(key);
-        self.label_selector.matches(label)
+        match event.labels_of {
+            LabelsOf::Involved => self.label_selector.matches(label),
+            LabelsOf::Gone | LabelsOf::Unreadable => self.label_selector.matches_surely(label),
+        }
+    }
+
+    /// Whether there is a label selector.
+    pub fn selects_labels(&self) -> bool {
+        !self.label_selector.is_empty()
     }
 
     fn checked(self) -> Result<Self, FilterError> {

@@ -24,7 +24,7 @@ mod update;
 
 pub use self::{
     backoff::Backoff,
-    event::{Derived, Event, EventPayload, InvolvedObject, Labels},
+    event::{Derived, Event, EventPayload, InvolvedObject, Labels, LabelsOf},
     resource_type::ResourceType,
     update::UpdateSummary,
 };

@@ -22,7 +22,7 @@ pub use self::{
         Ledger, LimitReached, Owner, Reservation, SubscriptionId, SubscriptionLimits,
         UnsubscribeOutcome,
     },
-    listener::{Listener, WatchStatus},
+    listener::{LabelUse, Listener, WatchStatus},
     payload::Payload,
     subscription::{Subscription, SubscriptionDeps, UpdateSink},
 };

@@ -126,12 +126,25 @@ impl<K: Clone + Eq + Hash, V: Clone + Send + Sync + 'static> TtlCache<K, V> {
     where
         F: Future<Output = Option<V>> + Send + 'static,
     {
+        self.lookup_younger_than(key, self.limits.ttl, fetch)
+    }
+
+    /// The same for a value that has to be younger than this.
+    pub fn lookup_younger_than<F>(
+        &self,
+        key: &K,
+        age_max: Duration,
+        fetch: impl FnOnce() -> F,
+    ) -> Lookup<V>
+    where
+        F: Future<Output = Option<V>> + Send + 'static,
+    {
         let mut entries = self.entries.lock();
         let mut stale = None;
         if let Some(entry) = entries.get(key) {
             let age = entry.asked.elapsed();
             match (entry.poll(), &entry.answer) {
-                (Poll::Ready(Some(value)), _) if age < self.limits.ttl => {
+                (Poll::Ready(Some(value)), _) if age < age_max => {
                     return Lookup::Ready(Some(value));
                 }
                 (Poll::Ready(None), _) if age < self.limits.negative_ttl => {

@@ -49,6 +49,15 @@ impl LabelSelector {
         self.0.iter().all(holds)
     }
 
+    /// Whether labels satisfy every requirement, whatever the labels are that are not known;
+    /// `label` looks up those that are. A label that is not found need not be absent.
+    pub fn matches_surely<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
+        let holds = |one: &Requirement| {
+            label(&one.key).is_some_and(|value| one.condition.holds(Some(value)))
+        };
+        self.0.iter().all(holds)
+    }
+
     /// Whether everything matches, because nothing is required.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

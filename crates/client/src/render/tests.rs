@@ -93,6 +93,12 @@ fn the_state_of_a_watch_is_shown() {
     let gap =
         json!({"cluster": "dev", "gap": {"since": "2026-11-15T10:00:00Z", "detail": "too old"}});
     assert_eq!(text_of(gap), "events of `dev` may be missing: too old");
+    let unlabelled =
+        json!({"cluster": "dev", "unlabelled": {"kind": "Secret", "detail": "never read"}});
+    assert_eq!(
+        text_of(unlabelled),
+        "events of `dev` may be missing: never read"
+    );
     assert!(Notification::parse(&json!({"hello": "world"})).is_none());
     assert!(Notification::parse(&json!("a stranger's text")).is_none());
 }

@@ -36,6 +36,39 @@ fn the_three_ways_to_name_namespaces_are_one() {
 }
 
 #[test]
+fn labels_that_are_not_known_are_not_taken_for_absent() {
+    for (selector, absent, own) in [
+        ("!app", true, false),
+        ("app notin (db)", true, true),
+        ("app!=db", true, true),
+        ("app", false, true),
+        ("app=web", false, true),
+        ("", true, true),
+    ] {
+        let wanted = filters(FilterRequest {
+            label_selector: Some(selector.to_owned()),
+            ..FilterRequest::default()
+        });
+        assert_eq!(wanted.selects_labels(), !selector.is_empty());
+        let mut one = event("shop", "Pod", "web-0");
+        one.labels = BTreeMap::new().into();
+        assert_eq!(wanted.admits_labels(&one), absent, "{selector}");
+        for unknown in [LabelsOf::Gone, LabelsOf::Unreadable] {
+            one.labels_of = unknown;
+            one.labels = BTreeMap::new().into();
+            assert_eq!(
+                wanted.admits_labels(&one),
+                selector.is_empty(),
+                "{selector}"
+            );
+            // Those of the event object are better than none.
+            one.labels = BTreeMap::from([("app".to_owned(), "web".to_owned())]).into();
+            assert_eq!(wanted.admits_labels(&one), own, "{selector}");
+        }
+    }
+}
+
+#[test]
 fn faults_are_warnings_about_pods() {
     let faults = FilterRequest {
         mode: Mode::Faults,

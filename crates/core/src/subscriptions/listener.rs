@@ -13,9 +13,10 @@ pub trait Listener: Send + Sync + 'static {
     /// so the answer depends on nothing else.
     fn wants(&self, event: &Event) -> bool;
 
-    /// Whether the subscriber needs the labels of the involved object.
-    fn needs_labels(&self) -> bool {
-        true
+    /// What the subscriber needs the labels of the involved object for. The same answer
+    /// at any time.
+    fn label_use(&self) -> LabelUse {
+        LabelUse::Shown
     }
 
     /// Delivers the wanted events, with their labels, in order.
@@ -23,6 +24,17 @@ pub trait Listener: Send + Sync + 'static {
 
     /// Delivers a change of status of one of the subscriber's watches.
     fn on_status(&self, watch: u64, status: &WatchStatus);
+}
+
+/// What labels are needed for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LabelUse {
+    /// Nothing.
+    None,
+    /// They are shown; labels of some minutes ago are good enough.
+    Shown,
+    /// They decide what is delivered, so that a change counts soon.
+    Matched,
 }
 
 /// Change of status of a watch, as far as a subscriber has to know it.
@@ -35,6 +47,13 @@ pub enum WatchStatus {
     },
     /// The watch is established again.
     Recovered,
+    /// The labels of objects of a kind cannot be read, and the subscriber selects by labels.
+    Unlabelled {
+        /// Kind of the objects.
+        kind: String,
+        /// Explanation for a person.
+        detail: String,
+    },
     /// Events may be missing: the resourceVersion of the watch had expired.
     Gap {
         /// Start of the time from which events may be missing.

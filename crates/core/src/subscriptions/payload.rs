@@ -33,6 +33,8 @@ pub struct Payload<'a> {
     degraded: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     gap: Option<Gap<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unlabelled: Option<Unlabelled<'a>>,
 }
 
 /// The members that are the same in every payload of a subscription.
@@ -64,6 +66,13 @@ struct Gap<'a> {
     detail: &'a str,
 }
 
+/// Kind of objects whose labels cannot be read.
+#[derive(Debug, Serialize)]
+struct Unlabelled<'a> {
+    kind: &'a str,
+    detail: &'a str,
+}
+
 fn level(mode: Mode) -> Level {
     match mode {
         Mode::Events => Level::Info,
@@ -87,6 +96,7 @@ impl<'a> Payload<'a> {
             error: None,
             degraded: None,
             gap: None,
+            unlabelled: None,
         };
         match &entry.item {
             FeedItem::Event(event) | FeedItem::Fault(event, _) => {
@@ -108,6 +118,9 @@ impl<'a> Payload<'a> {
                 self.degraded = Some(true);
             }
             WatchStatus::Recovered => self.degraded = Some(false),
+            WatchStatus::Unlabelled { kind, detail } => {
+                self.unlabelled = Some(Unlabelled { kind, detail });
+            }
             WatchStatus::Gap { since, detail } => {
                 self.gap = Some(Gap {
                     since: *since,
@@ -186,7 +199,9 @@ impl FeedItem {
             Self::Fault(..) => (level(Mode::Faults), Mode::Faults.logger()),
             Self::Notice(status) => match &**status {
                 WatchStatus::Degraded { .. } => (Level::Error, STATUS_LOGGER),
-                WatchStatus::Gap { .. } => (Level::Warning, STATUS_LOGGER),
+                WatchStatus::Gap { .. } | WatchStatus::Unlabelled { .. } => {
+                    (Level::Warning, STATUS_LOGGER)
+                }
                 WatchStatus::Recovered => (Level::Info, STATUS_LOGGER),
             },
         }
@@ -204,6 +219,7 @@ impl FeedItem {
                 WatchStatus::Degraded { error } => format!("watch degraded: {error}"),
                 WatchStatus::Recovered => "watch recovered".to_owned(),
                 WatchStatus::Gap { detail, .. } => format!("gap: {detail}"),
+                WatchStatus::Unlabelled { detail, .. } => format!("labels not known: {detail}"),
             },
         }
     }

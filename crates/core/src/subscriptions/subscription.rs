@@ -1,7 +1,7 @@
 //! A subscription: filters events, keeps those that match in its feed, and notifies.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt,
     sync::{
         Arc,
@@ -17,14 +17,18 @@ use tokio::time::Instant;
 use super::{
     feed::{Feed, FeedEntry, FeedItem, FeedLimits},
     ledger::SubscriptionId,
-    listener::{Listener, WatchStatus},
+    listener::{LabelUse, Listener, WatchStatus},
     payload::First,
 };
 use crate::{
     Event, ResourceType, UpdateSummary,
+    event::LabelsOf,
     faults::{Dedup, FaultKey, FaultQueue, OnReport},
     filters::{Filters, Mode},
 };
+
+/// Kinds of which a subscription tells that their labels cannot be read.
+const UNLABELLED_MAX: usize = 32;
 
 /// What a subscription delivers to, and gets its reports from.
 #[derive(Clone)]
@@ -63,6 +67,8 @@ pub struct Subscription {
     ended: AtomicBool,
     /// Errors of the degraded watches, by watch.
     degraded: Mutex<BTreeMap<u64, String>>,
+    /// Kinds whose labels could not be read, as far as the client was told.
+    unlabelled: Mutex<BTreeSet<String>>,
     dedup: Mutex<Dedup>,
     last_used: Mutex<Instant>,
     /// Whether the subscription has no session and ends when it is idle.
@@ -98,6 +104,7 @@ impl Subscription {
             deps,
             ended: AtomicBool::new(false),
             degraded: Mutex::default(),
+            unlabelled: Mutex::default(),
             dedup: Mutex::default(),
             last_used: Mutex::new(Instant::now()),
             expires_idle: false,
@@ -186,6 +193,30 @@ impl Subscription {
         });
     }
 
+    /// Tells once per kind that events were left out because the labels of their objects
+    /// cannot be read.
+    fn report_unlabelled(&self, event: &Event) {
+        let kind = &event.involved.kind;
+        let mut told = self.unlabelled.lock();
+        if told.len() >= UNLABELLED_MAX || !told.insert(kind.clone()) {
+            return;
+        }
+        drop(told);
+        let why = match kind.as_str() {
+            "Secret" => "they are never read",
+            _ => "getting them is forbidden, or the API server does not answer in time",
+        };
+        let detail = format!(
+            "the labels of a {kind} cannot be known ({why}), so events about such objects do not match \
+             the label selector; drop `labelSelector`, or narrow by `involvedKind` or `involvedName`"
+        );
+        let kind = kind.clone();
+        self.record([FeedItem::Notice(Arc::new(WatchStatus::Unlabelled {
+            kind,
+            detail,
+        }))]);
+    }
+
     /// Enqueues a fault unless its key was delivered within the window; the report is
     /// recorded when it is ready.
     fn enqueue_fault(self: &Arc<Self>, event: &Arc<Event>) {
@@ -229,7 +260,22 @@ impl Listener for Subscription {
         self.filters.admits(event)
     }
 
+    fn label_use(&self) -> LabelUse {
+        match self.filters.selects_labels() {
+            true => LabelUse::Matched,
+            false => LabelUse::Shown,
+        }
+    }
+
     fn on_events(self: Arc<Self>, events: &[&Arc<Event>]) {
+        if self.filters.selects_labels() {
+            let unreadable = |event: &&&Arc<Event>| event.labels_of == LabelsOf::Unreadable;
+            for event in events.iter().filter(unreadable) {
+                if !self.filters.admits_labels(event) {
+                    self.report_unlabelled(event);
+                }
+            }
+        }
         let admitted = (events.iter().copied()).filter(|event| self.filters.admits_labels(event));
         match self.filters.mode() {
             Mode::Events => self.record(admitted.map(|event| FeedItem::Event(Arc::clone(event)))),
@@ -249,7 +295,7 @@ impl Listener for Subscription {
                 first
             }
             WatchStatus::Recovered => degraded.remove(&watch).is_some() && degraded.is_empty(),
-            WatchStatus::Gap { .. } => true,
+            WatchStatus::Gap { .. } | WatchStatus::Unlabelled { .. } => true,
         };
         if is_news {
             self.record([FeedItem::Notice(Arc::new(status.clone()))]);

@@ -244,4 +244,27 @@ proptest! {
         }
         prop_assert_eq!(matches(&parse(&text.join(",")), &have), expected);
     }
+
+    /// What matches surely matches whatever the labels are that were not known; what does
+    /// not, fails for some of them.
+    #[test]
+    fn unknown_labels_never_decide(
+        parts in prop::collection::vec((0..4_usize, "[ab]", "[xy]"), 1..4),
+        known in prop::collection::btree_map("[ab]", "[xy]", 0..3),
+        unknown in prop::collection::btree_map("[ab]", "[xyz]", 0..3),
+    ) {
+        let written = parts.iter().map(|(kind, key, value)| match kind {
+            0 => format!("{key}={value}"),
+            1 => format!("{key} notin ({value})"),
+            2 => key.clone(),
+            _ => format!("!{key}"),
+        });
+        let selector = parse(&written.collect::<Vec<_>>().join(","));
+        let surely = selector.matches_surely(|key| known.get(key).map(String::as_str));
+        let mut whole = unknown;
+        whole.extend(known.clone());
+        prop_assert!(!surely || matches(&selector, &whole));
+        let negative = parts.iter().all(|(kind, ..)| *kind == 1 || *kind == 3);
+        prop_assert!(!(negative && known.is_empty() && surely), "nothing known is no match");
+    }
 }

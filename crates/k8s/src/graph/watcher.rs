@@ -468,7 +468,7 @@ impl<T: GraphObject + DecodedObject> WatchHandler<KindSource<T>> for KindHandler
                 self.graph.set_status(self.kind, KindStatus::Stale(error));
             }
             WatchStatus::Recovered => self.graph.set_status(self.kind, KindStatus::Watching),
-            WatchStatus::Gap { .. } => {}
+            WatchStatus::Gap { .. } | WatchStatus::Unlabelled { .. } => {}
         }
     }
 }

@@ -12,13 +12,16 @@ use tokio::time::{Duration, Instant, sleep_until, timeout};
 
 use super::{
     health::WatchHealth,
-    labels::ACQUIRE_TIMEOUT,
+    labels::{ACQUIRE_TIMEOUT, FoundLabels},
     source::{LabelLookup, RelistedEvents, WatchSource},
     subscribers::{Cohort, Interest, Subscribers},
     watch_loop::{RelistContext, WatchHandler},
 };
 use kubecrier_core::{
-    Event, Labels, flush_clock::FlushClock, subscriptions::WatchStatus, ttl_cache::Lookup,
+    Event, LabelsOf,
+    flush_clock::FlushClock,
+    subscriptions::{LabelUse, WatchStatus},
+    ttl_cache::Lookup,
 };
 
 /// Events whose labels are being looked up; at this number no more are received.
@@ -224,8 +227,8 @@ where
         health.count_event(interest != Interest::None);
         let found = match interest {
             Interest::None => return,
-            Interest::Plain => Lookup::Ready(None),
-            Interest::Labelled => source.labels(&event.involved),
+            Interest::Event(LabelUse::None) => Lookup::Ready(None),
+            Interest::Event(needed) => source.labels(&event.involved, needed),
         };
         match found {
             Lookup::Ready(labels) => {
@@ -234,8 +237,16 @@ where
             }
             Lookup::Pending(request, stale) => {
                 let labelled = async move {
-                    let labels = timeout(ACQUIRE_TIMEOUT, request).await.ok().flatten();
-                    set_labels(&mut event, labels.or(stale));
+                    let found = match timeout(ACQUIRE_TIMEOUT, request).await {
+                        Ok(found) => found,
+                        Err(_elapsed) => Some(FoundLabels::Unreadable),
+                    };
+                    // The labels that it had are better than none.
+                    let found = match (found, stale) {
+                        (Some(FoundLabels::Unreadable) | None, Some(stale)) => Some(stale),
+                        (found, _) => found,
+                    };
+                    set_labels(&mut event, found);
                     Dispatch::Event(event, cohort)
                 };
                 self.pending.push_back(labelled.boxed());
@@ -276,10 +287,15 @@ where
     }
 }
 
-fn set_labels(event: &mut Event, labels: Option<Labels>) {
-    if let Some(labels) = labels {
-        event.labels = labels;
-    }
+fn set_labels(event: &mut Event, found: Option<FoundLabels>) {
+    event.labels_of = match found {
+        Some(FoundLabels::Known(labels)) => {
+            event.labels = labels;
+            LabelsOf::Involved
+        }
+        Some(FoundLabels::Unreadable) => LabelsOf::Unreadable,
+        None => LabelsOf::Gone,
+    };
 }
 
 impl Drop for Dispatcher {

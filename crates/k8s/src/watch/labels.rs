@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures_util::FutureExt;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
     Api,
@@ -22,6 +23,7 @@ use crate::{
 };
 use kubecrier_core::{
     InvolvedObject, Labels,
+    subscriptions::LabelUse,
     ttl_cache::{CacheLimits, Lookup, TtlCache},
 };
 use kubecrier_lifecycle::Lifecycle;
@@ -35,6 +37,14 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// The longest time that an event waits for its labels.
 pub(super) const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// How old labels may be that decide what is delivered: an object that is relabelled
+/// matches by its new labels after this time. An object with events costs one request in
+/// that time, however many subscriptions select by its labels.
+const MATCHED_AGE_MAX: Duration = Duration::from_secs(8);
+
+/// How long it is remembered that a kind could not be read in a namespace.
+const UNREADABLE: CacheLimits = CacheLimits::new(1024, Duration::from_mins(1));
+
 const OBJECTS: CacheLimits =
     CacheLimits::new(8192, Duration::from_mins(5)).negative_ttl(Duration::from_secs(10));
 
@@ -44,10 +54,23 @@ const KINDS: CacheLimits =
 /// The resource of a kind, by context and API version, and whether it is namespaced.
 type Kinds = TtlCache<(String, String, String), (ApiResource, bool)>;
 
+/// What a lookup of labels finds, if the object is there.
+#[derive(Clone, Debug)]
+pub(super) enum FoundLabels {
+    /// The labels of the object.
+    Known(Labels),
+    /// The object cannot be read.
+    Unreadable,
+}
+
+/// Kinds that could not be read, by context, namespace and kind.
+type Unreadable = TtlCache<(String, String, String), ()>;
+
 /// Looks up labels and caches them.
 pub(super) struct LabelSource {
     contexts: Arc<Contexts>,
     objects: TtlCache<Key, Labels>,
+    unreadable: Arc<Unreadable>,
     kinds: Arc<Kinds>,
     requests: Arc<Semaphore>,
     lifecycle: Lifecycle,
@@ -72,6 +95,7 @@ impl LabelSource {
         Self {
             contexts,
             objects: TtlCache::new(OBJECTS),
+            unreadable: Arc::new(TtlCache::new(UNREADABLE)),
             kinds: Arc::new(TtlCache::new(KINDS)),
             requests: Arc::new(Semaphore::new(REQUESTS_MAX)),
             lifecycle,
@@ -79,9 +103,17 @@ impl LabelSource {
     }
 
     /// The labels of an object, if it is there and may be read.
-    pub(super) fn of(&self, context: &str, object: &InvolvedObject) -> Lookup<Labels> {
+    pub(super) fn of(
+        &self,
+        context: &str,
+        object: &InvolvedObject,
+        needed: LabelUse,
+    ) -> Lookup<FoundLabels> {
         // Secrets are never requested, not even their metadata.
-        if object.kind == "Secret" || object.kind.is_empty() || object.name.is_empty() {
+        if object.kind == "Secret" {
+            return Lookup::Ready(Some(FoundLabels::Unreadable));
+        }
+        if object.kind.is_empty() || object.name.is_empty() {
             return Lookup::Ready(None);
         }
         // These come from an event, and become part of a path.
@@ -100,7 +132,28 @@ impl LabelSource {
             name: object.name.clone(),
             uid: object.uid.clone(),
         };
-        self.objects.lookup(&key.clone(), || {
+        let age_max = match needed {
+            LabelUse::Matched => MATCHED_AGE_MAX,
+            LabelUse::None | LabelUse::Shown => OBJECTS.ttl,
+        };
+        let unreadable = Arc::clone(&self.unreadable);
+        let place = (context.to_owned(), key.namespace.clone(), key.kind.clone());
+        let found = move |labels: Option<Labels>| match labels {
+            Some(labels) => Some(FoundLabels::Known(labels)),
+            None => (unreadable.get(&place)).map(|()| FoundLabels::Unreadable),
+        };
+        match self.request(key, age_max) {
+            Lookup::Ready(labels) => Lookup::Ready(found(labels)),
+            Lookup::Pending(request, stale) => Lookup::Pending(
+                request.map(found).boxed().shared(),
+                stale.map(FoundLabels::Known),
+            ),
+        }
+    }
+
+    fn request(&self, key: Key, age_max: Duration) -> Lookup<Labels> {
+        let unreadable = Arc::clone(&self.unreadable);
+        self.objects.lookup_younger_than(&key.clone(), age_max, || {
             let contexts = Arc::clone(&self.contexts);
             let kinds = Arc::clone(&self.kinds);
             let requests = Arc::clone(&self.requests);
@@ -113,12 +166,22 @@ impl LabelSource {
                     let _permit = requests.acquire_owned().await.ok()?;
                     let context = Some(key.context.as_str());
                     let fetch = |cluster| fetch(cluster, &kinds, &key);
-                    contexts.with_cluster(context, fetch).await.ok()?
+                    contexts.with_cluster(context, fetch).await.ok()
                 };
-                let labels = tokio::select! {
-                    labels = timeout(REQUEST_TIMEOUT, request) => labels.ok().flatten(),
+                let found = tokio::select! {
+                    found = timeout(REQUEST_TIMEOUT, request) => found.ok().flatten(),
                     () = draining.cancelled() => None,
                 };
+                if found.is_none() {
+                    let Key {
+                        context,
+                        namespace,
+                        kind,
+                        ..
+                    } = key;
+                    unreadable.insert((context, namespace, kind), ());
+                }
+                let labels = found.flatten();
                 // Without a receiver the event was delivered without its labels.
                 let _unreceived = sender.send(labels);
             });
@@ -244,6 +307,80 @@ mod tests {
             matches_uid("uid-2") && matches_uid("") && matches_uid("node-1") && matches_uid("hash")
         );
         assert!(!matches_uid("uid-1"), "it was made anew");
+    }
+
+    fn pod(labels: serde_json::Value) -> serde_json::Value {
+        serde_json::json!({"apiVersion": "v1", "kind": "Pod", "spec": {"containers": []},
+            "metadata": {"name": "web", "namespace": "shop", "labels": labels}})
+    }
+
+    fn involved(kind: &str) -> InvolvedObject {
+        InvolvedObject {
+            api_version: "v1".to_owned(),
+            kind: kind.to_owned(),
+            name: "web".to_owned(),
+            namespace: "shop".to_owned(),
+            ..InvolvedObject::default()
+        }
+    }
+
+    async fn app(source: &LabelSource, needed: LabelUse) -> Option<String> {
+        let context = source.contexts.resolve(None).unwrap();
+        let found = match source.of(&context, &involved("Pod"), needed) {
+            Lookup::Ready(found) => found,
+            Lookup::Pending(request, stale) => request.await.or(stale),
+        };
+        let Some(FoundLabels::Known(labels)) = found else {
+            panic!("{found:?}");
+        };
+        labels.get("app").map(str::to_owned)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn new_labels_count_within_ten_seconds_and_cost_one_request_in_that_time() {
+        let cluster = demo_cluster::DemoCluster::default();
+        cluster.put(pod(serde_json::json!({"app": "web"}))).unwrap();
+        let source = LabelSource::new(Contexts::of_demo(&cluster), Lifecycle::default());
+        let asked = || cluster.requests("get", "pods");
+        for _ in 0..100 {
+            assert_eq!(app(&source, LabelUse::Matched).await.unwrap(), "web");
+        }
+        assert_eq!(asked(), 1, "for all events of a while");
+        cluster.put(pod(serde_json::json!({"app": "db"}))).unwrap();
+        tokio::time::advance(Duration::from_secs(9)).await;
+        assert_eq!(app(&source, LabelUse::Shown).await.unwrap(), "web");
+        assert_eq!(app(&source, LabelUse::Matched).await.unwrap(), "db");
+        assert_eq!(asked(), 2, "what is only shown need not be so new");
+        // A pod that is gone keeps the labels that it had.
+        assert!(cluster.delete("pods", "shop", "web"));
+        tokio::time::advance(Duration::from_secs(9)).await;
+        assert_eq!(app(&source, LabelUse::Matched).await.unwrap(), "db");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_cannot_be_read_is_told_from_what_is_gone() {
+        let cluster = demo_cluster::DemoCluster::default();
+        let source = LabelSource::new(Contexts::of_demo(&cluster), Lifecycle::default());
+        let context = source.contexts.resolve(None).unwrap();
+        let find = async |kind: &str| match source.of(&context, &involved(kind), LabelUse::Matched)
+        {
+            Lookup::Ready(found) => found,
+            Lookup::Pending(request, stale) => request.await.or(stale),
+        };
+        assert!(find("Pod").await.is_none(), "there is none");
+        let unreadable = find("Secret").await;
+        assert!(matches!(unreadable, Some(FoundLabels::Unreadable)));
+        assert_eq!(cluster.requests("get", "secrets"), 0);
+        let pods = demo_cluster::RequestMatcher::any()
+            .verb("get")
+            .resource("pods");
+        cluster.fail_next(pods, 1, demo_cluster::Fault::Forbidden);
+        tokio::time::advance(Duration::from_secs(11)).await;
+        let forbidden = find("Pod").await;
+        assert!(
+            matches!(forbidden, Some(FoundLabels::Unreadable)),
+            "{forbidden:?}"
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Rights that a subscription will miss later, told when it is made.
 
 use futures_util::future::join_all;
-use kubecrier_k8s_api::kinds::POD;
+use kubecrier_k8s_api::{BuiltinKind, kinds::POD};
 use tokio::time::Duration;
 
 use super::{Watches, scope::Scope, source::WatchStart};
@@ -29,7 +29,16 @@ pub(super) struct Rights {
 }
 
 /// The kubeconfig's generation, the context, the resource, and the namespace or all.
-type RightKey = (u64, String, &'static str, Option<String>);
+type RightKey = (u64, String, Resource, Option<String>);
+
+/// A resource that a right is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Resource {
+    group: &'static str,
+    /// As RBAC spells it, with its subresource.
+    name: &'static str,
+    namespaced: bool,
+}
 
 // === impl Rights ===
 
@@ -41,8 +50,21 @@ impl Default for Rights {
     }
 }
 
+// === impl Resource ===
+
+impl From<BuiltinKind> for Resource {
+    fn from(kind: BuiltinKind) -> Self {
+        Self {
+            group: kind.group,
+            name: kind.plural,
+            namespaced: kind.namespaced,
+        }
+    }
+}
+
 impl Watches {
-    /// Warns of what a subscription to faults needs and will be refused.
+    /// Warns of what a subscription needs and will be refused: the pods and logs of faults,
+    /// and the labels of the objects that it selects by them.
     pub(super) async fn missing_rights(
         &self,
         context: &str,
@@ -50,28 +72,67 @@ impl Watches {
         starts: &[(Scope, WatchStart)],
         warnings: &mut Vec<String>,
     ) {
+        if filters.selects_labels() {
+            self.unreadable_labels(context, filters, starts, warnings)
+                .await;
+        }
         if filters.mode() == Mode::Events {
             return;
         }
         // Without the pod its logs are not even asked for.
-        for (resource, consequence) in [
-            (
-                "pods",
-                "faults come without evidence, only with their event",
-            ),
-            ("pods/log", "faults come without logs"),
-        ] {
-            if resource == "pods/log" && self.shared.contexts.hides_logs() {
+        let pods = Resource::from(POD);
+        let logs = Resource {
+            name: "pods/log",
+            ..pods
+        };
+        let alone = "faults come without evidence, only with their event";
+        for (resource, consequence) in [(pods, alone), (logs, "faults come without logs")] {
+            if resource == logs && self.shared.contexts.hides_logs() {
                 warnings.push(format!("{consequence}: the operator has switched logs off"));
                 return;
             }
             if let Some(place) = self.forbidden(context, resource, starts).await {
+                let name = resource.name;
                 warnings.push(format!(
-                    "{consequence}: getting `{resource}` is forbidden {place}; grant it with the \
-                     rule {{apiGroups: [\"\"], resources: [\"{resource}\"], verbs: [\"get\"]}}"
+                    "{consequence}: getting `{name}` is forbidden {place}; grant it with the \
+                     rule {{apiGroups: [\"\"], resources: [\"{name}\"], verbs: [\"get\"]}}"
                 ));
                 return;
             }
+        }
+    }
+
+    /// Warns of labels that cannot be known. Of kinds that the filters do not name, only pods
+    /// are reviewed: most events are about them, and a notice tells of the others.
+    async fn unreadable_labels(
+        &self,
+        context: &str,
+        filters: &Filters,
+        starts: &[(Scope, WatchStart)],
+        warnings: &mut Vec<String>,
+    ) {
+        let kind = filters.involved().0.unwrap_or("Pod");
+        if kind == "Secret" {
+            warnings.push(
+                "the labels of Secrets are never read, so that no event about one matches a label \
+                 selector"
+                    .to_owned(),
+            );
+            return;
+        }
+        // Of other kinds it turns out with their first event.
+        let Some(known) = BuiltinKind::of_kind(kind) else {
+            return;
+        };
+        if let Some(place) = self
+            .forbidden(context, Resource::from(*known), starts)
+            .await
+        {
+            warnings.push(format!(
+                "the labels of a {kind} cannot be known, so that no event about one matches a label \
+                 selector: getting `{}` is forbidden {place}",
+                known.plural
+            ));
         }
     }
 
@@ -79,7 +140,7 @@ impl Watches {
     async fn forbidden(
         &self,
         context: &str,
-        resource: &'static str,
+        resource: Resource,
         starts: &[(Scope, WatchStart)],
     ) -> Option<String> {
         let namespaces = starts.iter().map(|(scope, _)| scope.namespace.as_deref());
@@ -102,7 +163,7 @@ impl Watches {
     async fn may_get(
         &self,
         context: &str,
-        resource: &'static str,
+        resource: Resource,
         namespace: Option<&str>,
     ) -> Option<bool> {
         let contexts = &self.shared.contexts;
@@ -119,9 +180,9 @@ impl Watches {
         let namespace = namespace.transpose().ok()?;
         let permission = Permission {
             verb: "get",
-            group: POD.group,
-            resource,
-            namespaced: true,
+            group: resource.group,
+            resource: resource.name,
+            namespaced: resource.namespaced,
             required: false,
             purpose: "",
         };

@@ -13,7 +13,11 @@ use kube::{
 };
 use tokio::time::Duration;
 
-use super::{bound_context::BoundContext, labels::LabelSource, scope::Scope};
+use super::{
+    bound_context::BoundContext,
+    labels::{FoundLabels, LabelSource},
+    scope::Scope,
+};
 use crate::{
     Contexts,
     body_limit::TooLarge,
@@ -23,7 +27,7 @@ use crate::{
     events::{self, WireEvent},
     list::{PAGE_SIZE, PageSize},
 };
-use kubecrier_core::{Event, InvolvedObject, Labels, ttl_cache::Lookup};
+use kubecrier_core::{Event, InvolvedObject, subscriptions::LabelUse, ttl_cache::Lookup};
 use kubecrier_redact::Redactor;
 
 /// The number of objects that a relist reads.
@@ -66,7 +70,7 @@ pub(crate) trait WatchSource: Send + Sync + 'static {
 /// Looks up labels.
 pub(super) trait LabelLookup {
     /// The labels of the involved object of an event.
-    fn labels(&self, object: &InvolvedObject) -> Lookup<Labels>;
+    fn labels(&self, object: &InvolvedObject, needed: LabelUse) -> Lookup<FoundLabels>;
 }
 
 /// One frame of a watch, with its resourceVersion.
@@ -256,8 +260,8 @@ impl WatchSource for EventSource {
 }
 
 impl LabelLookup for EventSource {
-    fn labels(&self, object: &InvolvedObject) -> Lookup<Labels> {
-        self.labels.of(&self.scope.context, object)
+    fn labels(&self, object: &InvolvedObject, needed: LabelUse) -> Lookup<FoundLabels> {
+        self.labels.of(&self.scope.context, object, needed)
     }
 }
 

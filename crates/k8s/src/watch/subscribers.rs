@@ -2,14 +2,14 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicU64, Ordering},
+    atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
 use parking_lot::{Mutex, RwLock};
 
 use kubecrier_core::{
     Event,
-    subscriptions::{Listener, WatchStatus},
+    subscriptions::{LabelUse, Listener, WatchStatus},
 };
 
 /// The listeners that events of a watch are delivered to.
@@ -19,6 +19,8 @@ pub(super) struct Subscribers {
     all: RwLock<Vec<Subscriber>>,
     /// The highest key so far.
     newest: AtomicU64,
+    /// Subscribers that select by labels.
+    matching: AtomicUsize,
     /// The error of a degraded watch, as subscribers were notified of it.
     degradation: Mutex<Option<String>>,
 }
@@ -28,10 +30,8 @@ pub(super) struct Subscribers {
 pub(super) enum Interest {
     /// No subscriber wants it.
     None,
-    /// The event as it was received.
-    Plain,
-    /// The labels of its involved object as well.
-    Labelled,
+    /// The event, and the labels of its involved object for this.
+    Event(LabelUse),
 }
 
 /// The subscribers at one moment: later ones have higher keys.
@@ -50,6 +50,10 @@ struct Subscriber {
 
 impl Subscribers {
     pub(super) fn add(&self, key: u64, not_before: u64, listener: Arc<dyn Listener>) {
+        let is_matching = listener.label_use() == LabelUse::Matched;
+        // Before the push: no event may meet the subscriber and not the count.
+        self.matching
+            .fetch_add(usize::from(is_matching), Ordering::Relaxed);
         self.all.write().push(Subscriber {
             key,
             not_before,
@@ -61,11 +65,14 @@ impl Subscribers {
 
     pub(super) fn remove(&self, key: u64) {
         // The listener is dropped without the lock: it may do anything.
-        let _removed = {
+        let removed = {
             let mut all = self.all.write();
             let at = all.iter().position(|subscriber| subscriber.key == key);
             at.map(|at| all.swap_remove(at))
         };
+        if removed.is_some_and(|one| one.listener.label_use() == LabelUse::Matched) {
+            self.matching.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -90,15 +97,24 @@ impl Subscribers {
     /// if the event may be of another cluster than the known versions.
     pub(super) fn interest(&self, event: &Event, any_version: bool) -> Interest {
         let all = self.all.read();
+        // As soon as one subscriber needs the most that any does, the others need not be asked.
+        let most = match self.matching.load(Ordering::Relaxed) {
+            0 => LabelUse::Shown,
+            _ => LabelUse::Matched,
+        };
         let mut interest = Interest::None;
         let wanting = (all.iter())
             .filter(|subscriber| any_version || subscriber.is_new(event))
             .filter(|subscriber| subscriber.listener.wants(event));
         for subscriber in wanting {
-            if subscriber.listener.needs_labels() {
-                return Interest::Labelled;
+            let needed = subscriber.listener.label_use();
+            interest = match interest {
+                Interest::Event(before) => Interest::Event(before.max(needed)),
+                Interest::None => Interest::Event(needed),
+            };
+            if interest == Interest::Event(most) {
+                break;
             }
-            interest = Interest::Plain;
         }
         interest
     }
@@ -151,7 +167,7 @@ impl Subscribers {
         match status {
             WatchStatus::Degraded { error } => *self.degradation.lock() = Some(error.clone()),
             WatchStatus::Recovered => *self.degradation.lock() = None,
-            WatchStatus::Gap { .. } => {}
+            WatchStatus::Gap { .. } | WatchStatus::Unlabelled { .. } => {}
         }
         let all: Vec<_> = {
             let all = self.all.read();

@@ -22,6 +22,7 @@ mod harness;
 #[cfg(feature = "conformance-fixtures")]
 mod inspector;
 mod kubelet_errors;
+mod labels;
 mod liveness;
 mod names;
 mod other_users;

@@ -386,8 +386,8 @@ impl Listener for EventsNotifier {
             && object.is_none_or(|object| object.is_kind(&event.involved.kind))
     }
 
-    fn needs_labels(&self) -> bool {
-        false
+    fn label_use(&self) -> subscriptions::LabelUse {
+        subscriptions::LabelUse::None
     }
 
     fn on_events(self: Arc<Self>, events: &[&Arc<Event>]) {
@@ -411,6 +411,8 @@ impl Listener for EventsNotifier {
                 let text = format!("some events may not have been told: {detail}");
                 self.publish_counted(text, |counters| counters.gaps += 1);
             }
+            // The resource selects nothing by labels.
+            subscriptions::WatchStatus::Unlabelled { .. } => {}
         }
     }
 }

@@ -296,3 +296,56 @@ fn several_watches_that_fail_are_one_outage() {
     subscription.on_status(2, &WatchStatus::Recovered);
     assert_eq!((told(), subscription.degraded()), (2, None));
 }
+
+#[tokio::test]
+async fn labels_that_cannot_be_read_are_told_once_per_kind_and_match_nothing() {
+    let session = Session::new("s");
+    let deps = deps(Some(&session));
+    set_level(&session, Level::Info);
+    let request = FilterRequest {
+        label_selector: Some("!app".to_owned()),
+        ..FilterRequest::default()
+    };
+    let subscription = subscription(request, deps.clone());
+    assert_eq!(subscription.label_use(), LabelUse::Matched);
+    let unreadable = |kind: &str, labels_of| {
+        let mut one = event("shop", kind, "one");
+        one.labels = BTreeMap::new().into();
+        one.labels_of = labels_of;
+        Arc::new(one)
+    };
+    for _ in 0..3 {
+        take(&subscription, &unreadable("Secret", LabelsOf::Unreadable));
+        take(
+            &subscription,
+            &unreadable("ConfigMap", LabelsOf::Unreadable),
+        );
+        // What is gone has no labels to be read.
+        take(&subscription, &unreadable("Pod", LabelsOf::Gone));
+    }
+    take(&subscription, &unreadable("Pod", LabelsOf::Involved));
+    let said = messages(&session).await;
+    let shown: Vec<_> = said
+        .iter()
+        .map(|one| {
+            let data = &one["data"];
+            let kind = &data["unlabelled"]["kind"];
+            let kind = kind
+                .as_str()
+                .or(data["event"]["involvedObject"]["kind"].as_str());
+            (one["level"].as_str().unwrap(), kind.unwrap())
+        })
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            ("warning", "Secret"),
+            ("warning", "ConfigMap"),
+            ("info", "Pod")
+        ]
+    );
+    let plain = self::subscription(FilterRequest::default(), deps);
+    assert_eq!(plain.label_use(), LabelUse::Shown);
+    take(&plain, &unreadable("Secret", LabelsOf::Unreadable));
+    assert!(messages(&session).await[0]["data"].get("event").is_some());
+}

@@ -30,6 +30,7 @@ impl Listener for RecordingListener {
             WatchStatus::Gap { .. } => "gap",
             WatchStatus::Degraded { .. } => "degraded",
             WatchStatus::Recovered => "recovered",
+            WatchStatus::Unlabelled { .. } => "unlabelled",
         };
         self.batches.lock().push(vec![status.to_owned()]);
     }

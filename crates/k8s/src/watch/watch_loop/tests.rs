@@ -16,11 +16,14 @@ use tokio::{
 use super::*;
 use crate::{
     error::ErrorKind,
-    watch::{dispatcher::Dispatcher, source::*, subscribers::Subscribers},
+    watch::{dispatcher::Dispatcher, labels::FoundLabels, source::*, subscribers::Subscribers},
 };
 use kubecrier_core::{
-    Event, InvolvedObject, Labels, flush_clock::FlushClock, metrics::WatchMetrics,
-    subscriptions::Listener, ttl_cache::Lookup,
+    Event, InvolvedObject, Labels,
+    flush_clock::FlushClock,
+    metrics::WatchMetrics,
+    subscriptions::{LabelUse, Listener},
+    ttl_cache::Lookup,
 };
 
 const RENEWAL: Duration = Duration::from_mins(1);
@@ -89,9 +92,9 @@ impl WatchSource for ScriptedSource {
 }
 
 impl LabelLookup for ScriptedSource {
-    fn labels(&self, object: &InvolvedObject) -> Lookup<Labels> {
+    fn labels(&self, object: &InvolvedObject, _needed: LabelUse) -> Lookup<FoundLabels> {
         let labels = BTreeMap::from([("of".to_owned(), object.name.clone())]);
-        let labels = Labels::from(labels);
+        let labels = FoundLabels::Known(Labels::from(labels));
         match *self.0.labels.lock() {
             None => Lookup::Ready(Some(labels)),
             Some(delay) => {
