@@ -12,8 +12,9 @@ const UNSPECIFIED: &str = "unspecified";
 
 /// Logs and counts abandoned notifications.
 ///
-/// [`Delivery`](crate::Delivery) does so by itself. Use it directly only where a loop
-/// of your own reads an outbox.
+/// [`Delivery`](crate::Delivery) does so by itself, and
+/// [`OutboxBatch::abandon_failed`](crate::OutboxBatch::abandon_failed) for a stream of your
+/// own that reads an outbox. Use it directly only where neither fits.
 ///
 /// - A notification about a resource: one record at ERROR with exactly
 ///   `resource_type`, `uri`, `error_message` and `attempt_number`, and one count if

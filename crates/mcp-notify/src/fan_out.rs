@@ -52,6 +52,17 @@ pub(crate) async fn fan_out(
     targets: Vec<Session>,
     notification: &Notification,
 ) -> BroadcastOutcome {
+    fan_out_if(delivery, targets, notification, |_| true).await
+}
+
+/// As [`fan_out`], to those targets for which `is_due` returns true. It is asked right
+/// before the send, with no await in between.
+pub(crate) async fn fan_out_if(
+    delivery: &Delivery,
+    targets: Vec<Session>,
+    notification: &Notification,
+    is_due: impl Fn(&Session) -> bool + Send,
+) -> BroadcastOutcome {
     type Send = Pin<Box<dyn Future<Output = (Session, DeliveryOutcome)> + core::marker::Send>>;
 
     let mut finished = Vec::with_capacity(targets.len());
@@ -59,6 +70,9 @@ pub(crate) async fn fan_out(
     for session in targets {
         // Yields to other tasks, however many sends are ready at once.
         consume_budget().await;
+        if !is_due(&session) {
+            continue;
+        }
         let failed = match delivery.try_deliver(&session, notification) {
             Ok(outcome) => {
                 finished.push((session, outcome));

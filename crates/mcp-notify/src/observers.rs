@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use crate::context::current_session;
 use crate::delivery::Delivery;
-use crate::fan_out::{BroadcastOutcome, fan_out};
+use crate::fan_out::{BroadcastOutcome, fan_out_if};
 use crate::notification::Notification;
 use crate::session::{Session, SessionKey, WeakSession};
 use crate::sink::NotificationSink;
@@ -120,6 +120,21 @@ impl ObserverRegistry {
     /// failed is pruned after the broadcast. Dropping the future cancels the sends that
     /// are in flight.
     pub async fn broadcast(&self, notification: &Notification) -> BroadcastOutcome {
+        self.broadcast_if(notification, |_| true).await
+    }
+
+    /// As [`broadcast`](Self::broadcast), to those observers for which `is_due` returns
+    /// true: with [`ListChangedTracker::consume`](crate::ListChangedTracker::consume), to
+    /// those that have not been notified of this change.
+    ///
+    /// `is_due` is asked right before the send. With an [`OutboxSink`](crate::OutboxSink)
+    /// a dropped future has therefore sent to every session that was due so far, and has
+    /// asked about no other.
+    pub async fn broadcast_if(
+        &self,
+        notification: &Notification,
+        is_due: impl Fn(&Session) -> bool + Send,
+    ) -> BroadcastOutcome {
         let targets: Vec<Session> = {
             let observers = self.observers.0.lock();
             observers
@@ -130,7 +145,7 @@ impl ObserverRegistry {
         if targets.is_empty() {
             return BroadcastOutcome::default();
         }
-        fan_out(&self.delivery, targets, notification).await
+        fan_out_if(&self.delivery, targets, notification, is_due).await
     }
 }
 

@@ -33,7 +33,9 @@ use std::fmt;
 use std::pin::Pin;
 use std::time::Duration;
 
-use rmcp::model::{ClientResult, ErrorCode, PingRequest, ServerNotification, ServerRequest};
+use rmcp::model::{
+    ClientResult, CustomNotification, ErrorCode, PingRequest, ServerNotification, ServerRequest,
+};
 use rmcp::service::{ServiceError, SubscriptionSendError, SubscriptionSink};
 use rmcp::{Peer, RoleServer};
 use tokio::sync::Mutex;
@@ -41,6 +43,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::classify::Cause;
 use crate::delivery::SEND_DEADLINE;
+use crate::list_changed::ListKind;
 use crate::notification::Notification;
 use crate::session::{Session, SessionChannel};
 use crate::sink::{NotificationSink, SendError, SendFuture};
@@ -272,6 +275,7 @@ impl Sends {
 impl Target for Peer<RoleServer> {
     fn start(&self, notification: ServerNotification) -> Sending {
         let peer = self.clone();
+        let notification = with_params(notification);
         Box::pin(async move {
             peer.send_notification(notification)
                 .await
@@ -285,6 +289,27 @@ impl Target for SubscriptionSink {
         let sink = self.clone();
         Box::pin(async move { sink.send(notification).await.map_err(SendError::classify) })
     }
+}
+
+/// rmcp's own type for `list_changed` leaves empty parameters out. A custom notification
+/// of the same method is written with them, as [`Notification::frame`] has them. A
+/// subscription's stream needs no such step: its parameters hold the subscription's id.
+fn with_params(notification: ServerNotification) -> ServerNotification {
+    let (kind, extensions) = match notification {
+        ServerNotification::ToolListChangedNotification(one) => (ListKind::Tools, one.extensions),
+        ServerNotification::ResourceListChangedNotification(one) => {
+            (ListKind::Resources, one.extensions)
+        }
+        ServerNotification::PromptListChangedNotification(one) => {
+            (ListKind::Prompts, one.extensions)
+        }
+        other => return other,
+    };
+    ServerNotification::CustomNotification(CustomNotification {
+        method: kind.method().as_str().to_owned(),
+        params: Some(serde_json::json!({})),
+        extensions,
+    })
 }
 
 // === errors ===

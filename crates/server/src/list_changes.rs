@@ -7,10 +7,9 @@
 //! ```
 
 use mcp_notify::{
-    ContentHash, Emit, EncodeError, ListChangedTracker, ListKind, ProtocolVersion, Session,
-    WeakSession,
+    ContentHash, Delivery, Emit, EncodeError, JoinPolicy, ListChangedTracker, ListKind,
+    Notification, ObserverRegistry, OutboxSink, ProtocolVersion, Session,
 };
-use parking_lot::Mutex;
 use rmcp::model::{Prompt, Resource, ResourceTemplate, Tool};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
@@ -18,12 +17,12 @@ use tokio_util::sync::CancellationToken;
 use crate::Server;
 use kubecrier_project::{ListHashes, Project};
 
-/// The hashes of the lists that were announced, and the sessions to notify.
+/// The hashes of the lists that were announced, and the sessions that observe them.
 #[derive(Debug)]
 pub(super) struct ListChanges {
     lists: ListChangedTracker,
-    /// Weak: a session that ends is gone from here.
-    subscribers: Mutex<Vec<ListSubscriber>>,
+    /// The observers of each list. A listen may observe some lists only.
+    observers: [(ListKind, ObserverRegistry); 3],
 }
 
 /// The lists that every client sees.
@@ -45,13 +44,6 @@ enum ResourceListEntry<'a> {
     Template(&'a ResourceTemplate),
 }
 
-/// A session, and the lists that it subscribes to.
-#[derive(Debug)]
-struct ListSubscriber {
-    session: WeakSession,
-    lists: Vec<ListKind>,
-}
-
 /// Publishes changes of the lists until `stop`: after every scan of the project folder, and
 /// when the kubeconfig has changed, whose contexts are part of the tools' definitions.
 pub(super) async fn watch(server: Server, stop: CancellationToken) {
@@ -70,9 +62,9 @@ pub(super) async fn watch(server: Server, stop: CancellationToken) {
             () = stop.cancelled() => return,
             () = contexts.changed_since(generation) => {
                 generation = contexts.generation();
-                server.publish_list_changes();
+                server.publish_list_changes().await;
             }
-            true = scanned => server.publish_list_changes(),
+            true = scanned => server.publish_list_changes().await,
         }
     }
 }
@@ -81,51 +73,50 @@ pub(super) async fn watch(server: Server, stop: CancellationToken) {
 
 impl ListChanges {
     pub(super) fn new() -> Self {
+        // Into the outboxes: a broadcast waits for no client.
+        let observers = || {
+            ObserverRegistry::with_delivery(Delivery::new(OutboxSink), JoinPolicy::OnInitialized)
+        };
         Self {
             lists: ListChangedTracker::new(ProtocolVersion::V_2025_11_25),
-            subscribers: Mutex::default(),
+            observers: ListKind::ALL.map(|list| (list, observers())),
         }
     }
 
-    /// Subscribes a session that is ready for notifications, and notifies it once of each
-    /// of these lists. A session that subscribes twice is notified once.
-    pub(super) fn subscribe(&self, session: &Session, lists: &[ListKind], now: &ListSnapshot) {
-        {
-            let mut subscribers = self.subscribers.lock();
-            subscribers.retain(|one| {
-                one.session
-                    .upgrade()
-                    .is_some_and(|known| !known.same(session))
-            });
-            subscribers.push(ListSubscriber {
-                session: session.downgrade(),
-                lists: lists.to_vec(),
-            });
+    /// Adds a session that is ready for notifications to the observers of every list, and
+    /// notifies it once of each. A session that is added twice is notified once.
+    pub(super) fn initialized(&self, session: &Session, now: &ListSnapshot) {
+        for (_, observers) in &self.observers {
+            observers.initialized(session);
+        }
+        self.record(now);
+        self.notify(session, &ListKind::ALL);
+    }
+
+    /// The same for a listen, which chooses its lists.
+    pub(super) fn listen(&self, session: &Session, lists: &[ListKind], now: &ListSnapshot) {
+        for (list, observers) in &self.observers {
+            if lists.contains(list) {
+                observers.remember(session);
+            }
         }
         self.record(now);
         self.notify(session, lists);
     }
 
-    /// Notifies every subscriber of the lists that differ from what was announced to
-    /// it.
-    pub(super) fn publish(&self, now: &ListSnapshot) {
+    /// Notifies every observer of the lists that differ from what was announced to it.
+    /// A dropped future leaves the rest to the next call.
+    pub(super) async fn publish(&self, now: &ListSnapshot) {
         self.record(now);
-        let subscribers: Vec<_> = self
-            .subscribers
-            .lock()
-            .iter()
-            .filter_map(|one| Some((one.session.upgrade()?, one.lists.clone())))
-            .collect();
-        for (session, lists) in subscribers {
-            self.notify(&session, &lists);
+        for (list, observers) in &self.observers {
+            let changed = Notification::list_changed(*list);
+            let is_due = |session: &Session| self.consume(session, *list).is_some();
+            let _accounted = observers.broadcast_if(&changed, is_due).await;
         }
     }
 
-    pub(super) fn has_subscribers(&self) -> bool {
-        let subscribers = self.subscribers.lock();
-        subscribers
-            .iter()
-            .any(|one| one.session.upgrade().is_some())
+    pub(super) fn has_observers(&self) -> bool {
+        self.observers.iter().any(|(_, one)| !one.is_empty())
     }
 
     fn record(&self, now: &ListSnapshot) {
@@ -165,15 +156,20 @@ impl ListChanges {
     }
 
     fn notify(&self, session: &Session, lists: &[ListKind]) {
-        // A version without `list_changed` consumes no change either.
-        if !self.lists.allows(session) {
-            return;
-        }
-        for registry in lists {
-            if let Some(notification) = self.lists.consume(session, *registry, Emit::Yes) {
+        for list in lists {
+            if let Some(notification) = self.consume(session, *list) {
                 let _accounted = session.push(notification);
             }
         }
+    }
+
+    /// The notification that is due. A version without `list_changed` consumes no change
+    /// either.
+    fn consume(&self, session: &Session, list: ListKind) -> Option<Notification> {
+        if !self.lists.allows(session) {
+            return None;
+        }
+        self.lists.consume(session, list, Emit::Yes)
     }
 }
 
@@ -184,5 +180,65 @@ fn with_files(hash: ContentHash, files: Option<&ContentHash>) -> Result<ContentH
         None => Ok(hash),
         Some(files) if files.is_empty() => Ok(ContentHash::from("")),
         Some(files) => ContentHash::of(&[("built in", hash.as_str()), ("files", files.as_str())]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session(version: ProtocolVersion) -> Session {
+        Session::builder().protocol_version(version).build("s")
+    }
+
+    fn pending(session: &Session) -> u64 {
+        session.outbox().stats().pending
+    }
+
+    fn with_prompt(name: &str) -> ListSnapshot {
+        ListSnapshot {
+            prompts: vec![Prompt::new(name, None::<String>, None)],
+            ..ListSnapshot::default()
+        }
+    }
+
+    /// S4-35: what is suppressed is not consumed, so it is due once it may be sent.
+    #[tokio::test]
+    async fn a_session_of_an_old_version_consumes_nothing() {
+        let lists = ListChanges::new();
+        let old = session(ProtocolVersion::V_2025_03_26);
+        lists.initialized(&old, &with_prompt("a"));
+        lists.publish(&with_prompt("b")).await;
+        assert_eq!(pending(&old), 0);
+        assert!(lists.lists.is_empty(), "no session has consumed anything");
+        old.set_protocol_version(ProtocolVersion::V_2025_11_25);
+        lists.publish(&with_prompt("b")).await;
+        assert_eq!(pending(&old), 3);
+    }
+
+    /// S2-18, S2-25; C9.
+    #[tokio::test]
+    async fn a_change_is_broadcast_to_those_who_observe_the_list() {
+        let lists = ListChanges::new();
+        let [all, tools, pruned, closed] = [(); 4].map(|()| session(ProtocolVersion::V_2025_11_25));
+        for one in [&all, &pruned, &closed] {
+            lists.initialized(one, &with_prompt("a"));
+        }
+        lists.listen(&tools, &[ListKind::Tools], &with_prompt("a"));
+        assert_eq!((pending(&all), pending(&tools)), (3, 1), "each list once");
+        let drain = |session: &Session| session.outbox().reader();
+        for one in [&all, &tools, &pruned] {
+            let mut reader = drain(one);
+            reader.next().await.unwrap().deliver_first(usize::MAX);
+        }
+        pruned.prune();
+        closed.close(mcp_notify::CloseReason::Requested);
+        lists.publish(&with_prompt("b")).await;
+        lists.publish(&with_prompt("b")).await;
+        assert_eq!(pending(&all), 1, "of the prompts, once");
+        assert_eq!(pending(&tools), 0, "it does not observe prompts");
+        assert_eq!(pending(&pruned), 0, "it was removed");
+        drop((all, tools));
+        assert!(!lists.has_observers(), "nor is any left");
     }
 }

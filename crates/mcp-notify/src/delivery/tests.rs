@@ -73,6 +73,19 @@ async fn retries_wait_100_200_and_400_ms_and_then_the_notification_is_abandoned(
     assert_eq!(sink.sends().len(), 4, "nothing is sent any more");
 }
 
+/// S1-16: no circuit breaker remembers what failed before.
+#[tokio::test(start_paused = true)]
+async fn after_any_number_of_failures_the_next_has_all_its_sends() {
+    let sink = Scripted::default().always("s", Act::Fail(reset()));
+    let session = Session::new("s");
+    let delivery = Delivery::new(sink.clone());
+    for nth in 1..=21 {
+        let outcome = delivery.deliver(&session, &numbered(nth)).await;
+        assert!(!outcome.is_delivered());
+        assert_eq!(sink.sends().len(), 4 * nth);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_abandoned_notification_makes_one_error_record_with_exactly_four_fields() {
     let (log, (counted, metrics)) = (Log::capture(), Counted::new());
@@ -186,6 +199,40 @@ async fn a_payload_that_cannot_be_serialised_is_reported_and_never_reaches_the_s
     );
     assert!(sink.sends().is_empty());
     assert_eq!(counted.all(), [("folder", "serialization", 1)]);
+    assert_eq!(log.at(LogLevel::ERROR).len(), 1);
+}
+
+/// A stream that reads the outbox itself reports like the loop of a delivery.
+#[tokio::test]
+async fn what_a_stream_of_ones_own_cannot_write_is_reported_alike() {
+    let (log, (counted, metrics)) = (Log::capture(), Counted::new());
+    let notification = Notification::builder(Method::RESOURCE_UPDATED)
+        .params(&Unserialisable)
+        .resource(ResourceRef::new(FileResource::Folder, "test://x"))
+        .build();
+    let outbox = crate::OutboxConfig::default().metrics(metrics);
+    let session = Session::builder().outbox(outbox).build("s");
+    let _queued = session.push(notification.clone());
+    let _queued = session.push(numbered(1));
+    let mut reader = session.outbox().reader();
+    let mut batch = reader.next().await.unwrap();
+    let error = SendError::from(notification.frame().unwrap_err());
+    batch.abandon_failed(&session, &error);
+    assert!(
+        matches!(batch.front(), Some(OutboxItem::Gap(_))),
+        "{batch:?}"
+    );
+    assert_eq!(counted.all(), [("folder", "serialization", 1)]);
+    let records = log.at(LogLevel::ERROR);
+    assert_eq!(records.len(), 1);
+    let names: Vec<_> = records[0].fields.keys().map(String::as_str).collect();
+    assert_eq!(
+        names,
+        ["attempt_number", "error_message", "resource_type", "uri"]
+    );
+    assert_eq!(records[0].fields["attempt_number"], "1");
+    // Only the gap is left in its place, which is no failure.
+    batch.abandon_failed(&session, &error);
     assert_eq!(log.at(LogLevel::ERROR).len(), 1);
 }
 

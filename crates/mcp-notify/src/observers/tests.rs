@@ -62,6 +62,25 @@ async fn one_failing_session_does_not_stop_the_others_and_leaves_after_the_broad
     assert!(log.at(LogLevel::ERROR).is_empty());
 }
 
+#[tokio::test]
+async fn a_broadcast_may_go_to_those_for_whom_it_is_due() {
+    let all = sessions(&["a", "b", "c"]);
+    let sink = Scripted::default();
+    let registry = registry(&sink, &all);
+    // Asked right before the send: what was sent so far was asked for, and no more.
+    let asked = AtomicUsize::new(0);
+    let is_due = |session: &Session| {
+        let before = sink.sends().len();
+        assert!(before <= asked.fetch_add(1, Ordering::Relaxed));
+        !session.same(&all[1])
+    };
+    let broadcast = registry.broadcast_if(&changed(), is_due).await;
+    assert_eq!((broadcast.delivered(), asked.into_inner()), (2, 3));
+    assert!(broadcast.outcome(&all[1]).is_none());
+    assert!(sink.accepted("b").is_empty());
+    assert_eq!(registry.len(), 3, "it stays");
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_stale_are_removed_only_when_every_outcome_is_known() {
     let all = sessions(&["quick", "slow"]);

@@ -11,7 +11,10 @@ use thiserror::Error;
 use super::lanes::Taken;
 use super::overflow::{EpisodeEnd, Overflow};
 use super::{Gap, OutboxItem, Shared, State};
+use crate::failure::FailureReport;
 use crate::notification::{Notification, Priority};
+use crate::session::Session;
+use crate::sink::SendError;
 
 /// The one reader of an outbox. Made by [`Outbox::reader`](super::Outbox::reader).
 ///
@@ -263,6 +266,19 @@ impl OutboxBatch {
             at += 1;
             Some(next)
         })
+    }
+
+    /// Abandons the front item because of this error, for a stream of your own that cannot
+    /// write it: as [`abandon`](Self::abandon), and reported as [`Delivery`](crate::Delivery)
+    /// reports, in one record and one count of the outbox's metrics. `session` is the
+    /// outbox's.
+    pub fn abandon_failed(&mut self, session: &Session, error: &SendError) -> Option<OutboxItem> {
+        let item = self.abandon();
+        if let Some(OutboxItem::Notification(notification)) = &item {
+            let report = FailureReport::new(self.shared.config.metrics.clone());
+            report.abandoned(session, notification, error, 0);
+        }
+        item
     }
 
     /// Abandons the front item and counts it as dropped. A gap takes its place, merged

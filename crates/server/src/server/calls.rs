@@ -63,7 +63,7 @@ impl Handler {
             .await?;
         if let Some(answer) = found {
             // A call may change what there is to call.
-            self.server.publish_list_changes();
+            self.server.publish_list_changes().await;
             return answer;
         }
         let names: Vec<_> = self

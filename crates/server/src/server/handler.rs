@@ -4,7 +4,7 @@
 use std::{net::IpAddr, sync::Arc};
 
 use http::request::Parts;
-use mcp_notify::{ListKind, ProtocolVersion, Session};
+use mcp_notify::{ProtocolVersion, Session};
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
@@ -185,7 +185,7 @@ impl ServerHandler for Handler {
         self.server.rescan().await;
         let snapshot = self.server.list_snapshot();
         let lists = &self.server.shared.list_changes;
-        lists.subscribe(&session, &ListKind::ALL, &snapshot);
+        lists.initialized(&session, &snapshot);
     }
 
     async fn list_tools(

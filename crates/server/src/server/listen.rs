@@ -51,7 +51,7 @@ impl Handler {
             .collect();
         let snapshot = self.server.list_snapshot();
         let lists = &self.server.shared.list_changes;
-        lists.subscribe(&session, &wanted, &snapshot);
+        lists.listen(&session, &wanted, &snapshot);
         if let Some(uris) = resource_subscriptions {
             let requester = Requester::stateless(self.caller.clone(), self.peer);
             self.server

@@ -19,12 +19,12 @@ use kubecrier_project::{self, PAGE_DEFAULT, Project};
 pub(super) struct PollOnDrop<'a>(Option<&'a Project>);
 
 impl Server {
-    /// Compares the lists with what was last announced, and notifies the subscribers
-    /// of those that differ.
-    pub(crate) fn publish_list_changes(&self) {
+    /// Compares the lists with what was last announced, and notifies the observers of
+    /// those that differ.
+    pub(crate) async fn publish_list_changes(&self) {
         let list_changes = &self.shared.list_changes;
-        if list_changes.has_subscribers() {
-            list_changes.publish(&self.list_snapshot());
+        if list_changes.has_observers() {
+            list_changes.publish(&self.list_snapshot()).await;
         }
     }
 

@@ -11,7 +11,7 @@ use tokio::{
 
 use super::*;
 use crate::{resources::tests::Notes, subscriptions::SubscriptionSettings};
-use kubecrier_core::faults::CaptureLimits;
+use kubecrier_core::{ResourceType, faults::CaptureLimits};
 use kubecrier_k8s as cluster;
 use kubecrier_redact::Redactor;
 
@@ -191,10 +191,10 @@ async fn definitions_of_tools_are_not_made_per_call_or_session() {
 async fn the_list_of_resources_is_told_when_it_changes() {
     let mut client = Client::start();
     client.handshake().await;
-    client.server.publish_list_changes();
+    client.server.publish_list_changes().await;
     client.notes.more.store(1, Ordering::Relaxed);
-    client.server.publish_list_changes();
-    client.server.publish_list_changes();
+    client.server.publish_list_changes().await;
+    client.server.publish_list_changes().await;
     let told = client.next().await;
     assert_eq!(told["method"], "notifications/resources/list_changed");
     client.request(1, "ping", json!({})).await;
@@ -240,4 +240,33 @@ async fn a_listen_is_acknowledged_marked_told_and_ended() {
         (&json!(1), &json!("complete"))
     );
     assert_eq!(client.notes.followed.load(Ordering::Relaxed), 0);
+}
+
+/// On stdio nobody scrapes the counter, so it is read here.
+#[tokio::test]
+async fn an_update_that_cannot_be_serialised_is_counted_once_and_disturbs_nothing() {
+    struct Unserialisable;
+    impl serde::Serialize for Unserialisable {
+        fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+            Err(serde::ser::Error::custom("no bytes"))
+        }
+    }
+    let mut client = Client::start();
+    client.handshake().await;
+    let uri = "note:///own/pipe";
+    client
+        .ask(1, "resources/subscribe", json!({"uri": uri}))
+        .await;
+    let updates = client.server.shared.resources.updates();
+    updates.publish(uri, Some(ResourceType::PodLogs), Some(&Unserialisable));
+    // Its turn comes before the answer to a later request.
+    client.ask(2, "ping", json!({})).await;
+    let metrics = client.server.shared.metrics.encode(0).unwrap();
+    let failures = metrics.lines().filter(|line| line.starts_with("mcp_"));
+    for line in failures {
+        let own = line.contains("podlogs") && line.contains("serialization");
+        assert!(line.ends_with(if own { " 1" } else { " 0" }), "{line}");
+    }
+    assert_eq!(client.update(uri, 7), 1);
+    assert_eq!(client.next().await["params"]["uri"], uri);
 }

@@ -15,7 +15,9 @@ use axum::{
 use bytes::{BufMut, Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use http_body::Frame;
-use mcp_notify::{CustomMethod, Notification, OutboxBatch, OutboxItem, OutboxReader, ReadEnd};
+use mcp_notify::{
+    CustomMethod, Notification, OutboxBatch, OutboxItem, OutboxReader, ReadEnd, SendError, Session,
+};
 use rmcp::model::ProtocolVersion;
 use tokio::time::{Duration, Instant, Sleep, sleep};
 
@@ -259,7 +261,12 @@ impl SseStream {
                     }
                 },
             };
-            write_batch(&mut chunk, &mut batch, &mut outbound.replay);
+            write_batch(
+                &mut chunk,
+                &mut batch,
+                &mut outbound.replay,
+                &self.entry.session,
+            );
             outbound.batch = Some(batch);
         }
         (!chunk.is_empty()).then(|| chunk.freeze())
@@ -268,12 +275,18 @@ impl SseStream {
 
 /// Writes from the front of a batch, up to a chunk; what is written counts as
 /// delivered. One pass over the batch, one allocation and one count, whatever its
-/// length.
-fn write_batch(chunk: &mut BytesMut, batch: &mut OutboxBatch, replay: &mut Replay) {
+/// length. One that has no bytes is abandoned: it is reported as every failed delivery is,
+/// and a gap takes its place.
+fn write_batch(
+    chunk: &mut BytesMut,
+    batch: &mut OutboxBatch,
+    replay: &mut Replay,
+    session: &Session,
+) {
     let room = CHUNK_BYTES.saturating_sub(chunk.len());
     chunk.reserve(size_of_front(batch, room));
     let mut written = 0;
-    let mut broken = false;
+    let mut failed = None;
     for item in batch.iter() {
         if chunk.len() >= CHUNK_BYTES {
             break;
@@ -281,11 +294,7 @@ fn write_batch(chunk: &mut BytesMut, batch: &mut OutboxBatch, replay: &mut Repla
         match item {
             OutboxItem::Notification(notification) => match notification.pieces() {
                 Ok(pieces) => write_event(chunk, replay.record(notification.clone()), &pieces),
-                Err(error) => {
-                    let method = notification.method();
-                    tracing::error!(%method, %error, "a notification has no bytes");
-                    broken = true;
-                }
+                Err(error) => failed = Some(SendError::from(error)),
             },
             // A gap has an id too: a client that loses it learns of it again.
             OutboxItem::Gap(missing) => {
@@ -296,16 +305,16 @@ fn write_batch(chunk: &mut BytesMut, batch: &mut OutboxBatch, replay: &mut Repla
                 let frame = gap.pieces().concat();
                 write_event(chunk, replay.record(gap), &[&frame]);
             }
-            _ => broken = true,
+            _ => failed = Some(SendError::other("not a message of a stream")),
         }
-        if broken {
+        if failed.is_some() {
             break;
         }
         written += 1;
     }
     batch.deliver_first(written);
-    if broken {
-        drop(batch.abandon());
+    if let Some(error) = failed {
+        drop(batch.abandon_failed(session, &error));
     }
 }
 
