@@ -67,6 +67,7 @@ struct Inner {
     poll_requested: Notify,
     scans: AtomicU64,
     hooks: AtomicU64,
+    polls: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -105,6 +106,7 @@ impl Project {
                 poll_requested: Notify::new(),
                 scans: AtomicU64::new(0),
                 hooks: AtomicU64::new(0),
+                polls: AtomicU64::new(0),
             }),
         }
     }
@@ -193,6 +195,7 @@ impl Project {
             }
             state.polled = Some(Instant::now());
         }
+        self.inner.polls.fetch_add(1, Ordering::Relaxed);
         self.refresh().await;
     }
 
@@ -225,6 +228,7 @@ impl Project {
             "resourceTemplates": now.templates.len(),
             "prompts": now.prompts.len(),
             "scans": self.inner.scans.load(Ordering::Relaxed),
+            "polls": self.inner.polls.load(Ordering::Relaxed),
             "hookRuns": self.inner.hooks.load(Ordering::Relaxed),
             "processesRunning": self.inner.runner.running(),
             "refusedCount": now.rejections.len(),

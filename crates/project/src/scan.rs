@@ -312,4 +312,11 @@ impl Pass<'_> {
 }
 
 #[cfg(test)]
+impl Scanner {
+    pub(super) fn poison(&mut self, path: &Path) {
+        self.files.poison(path);
+    }
+}
+
+#[cfg(test)]
 mod tests;

@@ -41,6 +41,19 @@ fn defaults_are_stdio_and_what_the_documents_say() {
     assert!(config.cluster.request_timeout < Duration::from_secs(5));
 }
 
+/// S4-41, S4-42.
+#[test]
+fn a_project_is_looked_at_every_five_seconds_unless_told_otherwise() {
+    let times = |arguments: &[&str]| {
+        let arguments = [&["--project-root", "/srv/project"], arguments].concat();
+        let project = load(&arguments, &[]).unwrap().project.unwrap();
+        (project.ttl.as_secs(), project.hook_ttl.as_secs())
+    };
+    assert_eq!(times(&[]), (5, 5));
+    assert_eq!(times(&["--register-hook-ttl", "1s"]), (5, 1));
+    assert_eq!(times(&["--project-ttl", "7s"]), (7, 5));
+}
+
 #[test]
 fn http_is_bound_to_loopback_unless_told_otherwise() {
     let listen = |arguments: &[&str]| match load(arguments, &[]).unwrap().transport {

@@ -58,8 +58,11 @@ versions.forEach((version, number) => {
 });
 
 function judge({ version, method, frame }) {
-  const { ajv, place, schema } = judges[version] ?? {};
-  if (ajv === undefined) return "";
+  // The suite has no schema of the first version. The second one added to it and took
+  // nothing away that a server sends.
+  const judged = judges[version === "2024-11-05" ? "2025-03-26" : version];
+  if (judged === undefined) return `no schema of ${version}`;
+  const { ajv, place, schema } = judged;
   const known = (name) => schema[place][name] !== undefined;
   const fits = (name, value) => {
     const valid = ajv.validate({ $ref: `mcp#/${place}/${name}` }, value);

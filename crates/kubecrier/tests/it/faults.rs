@@ -215,6 +215,80 @@ async fn logs_that_cannot_be_had_are_errors_and_never_left_out() {
     );
 }
 
+/// Waits until that many captures are under way.
+async fn until_captures(http: &Http, count: usize) {
+    let wanted = format!("kubecrier_log_captures_in_flight {count}\n");
+    let there = async {
+        loop {
+            let text = http.get("/metrics").await.text().await.unwrap();
+            if text.contains(&wanted) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    (tokio::time::timeout(Duration::from_secs(20), there).await).expect(&wanted);
+}
+
+/// S3-22, S3-28: caps, owners, the end in the middle of a capture, and the same event.
+#[tokio::test]
+async fn a_fault_subscription_begins_and_ends_as_one_of_events() {
+    let Some(bed) = testbed::shared() else { return };
+    let space = "fault-life";
+    bed.dev()
+        .create_cluster_wide(&namespace(space))
+        .await
+        .unwrap();
+    for name in ["web-0", "slow"] {
+        restarted(space, name, &["app"], 0).await;
+    }
+    let slow = LogScript::lines(["x"]).delayed(Duration::from_secs(2));
+    bed.dev().node().set_log(&format!("{space}/slow/app"), slow);
+    let file = one_context(bed.dev(), User::Reader);
+    let http = Http::start(&file.path, &["--max-subscriptions-per-session", "2"]).await;
+    let mut client = Subscriber::new(&http).await;
+    let filters = json!({"mode": "faults", "namespace": space});
+    let faults = client.subscribe(filters.clone()).await;
+    let events = json!({"namespace": space, "type": "Warning"});
+    let events = client.subscribe(events).await;
+    let third = http.call("events_subscribe", filters.clone()).await;
+    third.refused("limit", &["--max-subscriptions-per-session"]);
+    let other = http.another("2025-11-25").await;
+    let foreign = json!({"subscriptionId": faults});
+    let foreign = other.call("events_unsubscribe", foreign).await;
+    foreign.refused("not_found", &["subscription not found"]);
+    warn(space, "web-0", "BackOff").await;
+    let mut both = [client.message().await, client.message().await];
+    both.sort_by_key(|one| one["logger"].to_string());
+    let [event, fault] = both.map(|message| message["data"].clone());
+    assert_eq!(
+        (&event["subscriptionId"], &fault["subscriptionId"]),
+        (&json!(events), &json!(faults))
+    );
+    assert_eq!(event["event"], fault["event"], "the same fields");
+    assert!(fault["logs"].is_array() && event.get("logs").is_none());
+    // It ends while its logs are being fetched: nothing more is sent for it.
+    warn(space, "slow", "BackOff").await;
+    client.event(&events).await;
+    until_captures(&http, 1).await;
+    for already in [false, true] {
+        let ended = http.call("events_unsubscribe", json!({"subscriptionId": faults}));
+        assert_eq!(ended.await.ok().data["alreadyEnded"], already);
+    }
+    until_captures(&http, 0).await;
+    warn(space, "web-0", "Marker").await;
+    assert_eq!(client.event(&events).await["event"]["reason"], "Marker");
+    // It ends with its session.
+    other.call("events_subscribe", filters).await.ok();
+    let subscriptions = async || {
+        let stats: Value = http.get("/stats").await.json().await.unwrap();
+        stats["subscriptions"].clone()
+    };
+    assert_eq!(subscriptions().await, 2);
+    assert!(other.delete().await.is_success());
+    assert_eq!(subscriptions().await, 1);
+}
+
 /// S3-68 to S3-70, S3-74: over the limit a fault is reported as `throttled`.
 #[tokio::test]
 async fn captures_over_the_cap_are_throttled_in_plain_sight() {
@@ -242,24 +316,13 @@ async fn throttled_by(flag: &str, space: &str) {
         .subscribe(json!({"mode": "faults", "namespace": space}))
         .await;
     warn(space, "slow", "BackOff").await;
-    let busy = async {
-        loop {
-            let text = http.get("/metrics").await.text().await.unwrap();
-            if text.contains("kubecrier_log_captures_in_flight 1") {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(20), busy)
-        .await
-        .expect("the first is under way");
+    until_captures(&http, 1).await;
     let late = json!({"mode": "faults", "namespace": space, "reason": "Never"});
     let late = http.call("events_subscribe", late).await.ok();
+    let warning = late.data["warnings"].to_string();
     assert!(
-        late.data["warnings"].to_string().contains("throttled"),
-        "{}",
-        late.text
+        warning.contains("throttled") && warning.contains(flag),
+        "it names the limit: {warning}"
     );
     warn(space, "next", "BackOff").await;
     let first = client.message().await["data"].clone();

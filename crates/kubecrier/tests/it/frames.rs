@@ -5,7 +5,13 @@ use serde_json::{Value, json};
 
 use crate::harness::{Validation, validate};
 
-const VERSIONS: [&str; 4] = ["2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
+const VERSIONS: [&str; 5] = [
+    "2024-11-05",
+    "2025-03-26",
+    "2025-06-18",
+    "2025-11-25",
+    "2026-07-28",
+];
 
 fn updated(uri: Value) -> Value {
     let meta = json!({"kubecrier/update": {"seq": 1, "count": 1, "summary": "x"}});
@@ -33,8 +39,21 @@ fn a_frame_that_the_protocol_does_not_have_is_noticed() {
                 "{version}: {bad}"
             );
         }
+        // One notification of our own is exempt, and no other.
+        let own = |name: &str| {
+            let method = format!("notifications/stream/{name}");
+            json!({"jsonrpc": "2.0", "method": method, "params": {"missing": 1}})
+        };
+        assert_eq!(validate(version, None, &own("gap")), Validation::Valid);
+        let other = validate(version, None, &own("other"));
+        assert!(matches!(other, Validation::Invalid(_)), "{version}");
         let answer = json!({"jsonrpc": "2.0", "id": 1, "result": {"contents": [{"uri": 1}]}});
         let verdict = validate(version, Some("resources/read"), &answer);
         assert!(matches!(verdict, Validation::Invalid(_)), "{version}");
     }
+    let unknown = validate("1999-12-31", None, &updated(json!("k8s://dev/shop/events")));
+    assert!(
+        matches!(unknown, Validation::Invalid(_)),
+        "no frame is valid for want of a schema"
+    );
 }

@@ -2,15 +2,19 @@
 //! what is on the wire.
 
 mod cli;
+mod failure_counts;
 mod frames;
 mod kubeconfigs;
 mod project;
 mod proxy;
+#[cfg(feature = "conformance-fixtures")]
+mod records;
 mod signed;
 mod stream;
 mod subscriber;
 mod terminal;
 mod tool_result;
+mod wrong_session;
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -31,6 +35,7 @@ use serde_json::{Value, json};
 
 pub(crate) use self::{
     cli::{Demo, Watch},
+    failure_counts::FailureCounts,
     frames::{Validation, validate},
     kubeconfigs::{File, kubeconfig, one_context},
     project::{MARKER, Project, before_marker, changed},
@@ -72,6 +77,8 @@ pub(crate) struct StdioSession {
     stdin: Option<ChildStdin>,
     lines: mpsc::Receiver<String>,
     next: u64,
+    /// The version of its `initialize`.
+    version: String,
 }
 
 /// The binary with a clean environment.
@@ -425,10 +432,14 @@ impl StdioSession {
             stdin,
             lines,
             next: 0,
+            version: "2025-11-25".to_owned(),
         }
     }
 
     pub(crate) fn send(&mut self, message: &Value) {
+        if let Some(version) = message["params"]["protocolVersion"].as_str() {
+            version.clone_into(&mut self.version);
+        }
         writeln!(self.stdin.as_mut().unwrap(), "{message}").unwrap();
     }
 
@@ -440,7 +451,13 @@ impl StdioSession {
     pub(crate) fn receive(&self) -> Value {
         match self.lines.recv_timeout(TIMEOUT) {
             Ok(line) => {
-                serde_json::from_str(&line).unwrap_or_else(|_| panic!("not JSON on stdout: {line}"))
+                let frame: Value = serde_json::from_str(&line)
+                    .unwrap_or_else(|_| panic!("not JSON on stdout: {line}"));
+                // What a response has to be depends on its request: see `rpc`.
+                if frame.get("method").is_some() {
+                    validate(&self.version, None, &frame).expect_valid(&frame);
+                }
+                frame
             }
             Err(error) => panic!("{error}, no answer on stdout:\n{}", self.server.log()),
         }
@@ -451,7 +468,7 @@ impl StdioSession {
         self.send(&json!({"jsonrpc": "2.0", "id": self.next, "method": method, "params": params}));
         let answer = self.response();
         assert_eq!(answer["id"], self.next);
-        validate("2025-11-25", Some(method), &answer).expect_valid(&answer);
+        validate(&self.version, Some(method), &answer).expect_valid(&answer);
         answer
     }
 

@@ -1,14 +1,18 @@
 //! The MCP Inspector's command line, which people try a server with: it connects,
 //! lists, calls, reads, fills in and sets a level, in both eras.
 
-use std::process::Command;
+use std::{
+    io::{BufRead, BufReader, Write},
+    path::Path,
+    process::{Command, Stdio},
+};
 
 use serde_json::{Value, json};
 use testbed::Client;
 
 use crate::{
     fixtures,
-    harness::{Http, command, kubeconfig},
+    harness::{Http, Project, command, kubeconfig},
 };
 
 /// `None` when it cannot be had here; else its exit code and what it printed.
@@ -147,4 +151,41 @@ async fn it_sees_stable_lists_of_a_project_folder() {
     };
     let waited = tokio::time::timeout(std::time::Duration::from_mins(1), changed).await;
     assert!(waited.is_ok(), "the change is never seen");
+}
+
+/// S4-31: held open, it is told of each list once, and then only of a change.
+#[tokio::test]
+async fn its_client_is_told_three_times_and_then_only_of_a_change() {
+    let project = Project::new();
+    let http = project.http(&[]).await;
+    let workplace = tempfile::tempdir().unwrap();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients/inspector.mjs");
+    let client = match Client::Inspector.command(Path::new(script), workplace.path()) {
+        Ok(command) => command,
+        Err(missing) => return testbed::skip(&missing),
+    };
+    let mut command = Command::new("timeout");
+    command
+        .arg("60")
+        .arg(client.get_program())
+        .args(client.get_args())
+        .arg(format!("{}/mcp", http.base))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    let mut running = command.spawn().unwrap();
+    let mut lines = BufReader::new(running.stdout.take().unwrap()).lines();
+    let mut stdin = running.stdin.take().unwrap();
+    let mut next = || -> Value { serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap() };
+    let told = |tools: u64| json!({"tools": tools, "resources": 1, "prompts": 1});
+    assert_eq!((next(), next(), next()).2, told(1));
+    for _ in 0..3 {
+        stdin.write_all(b"list\n").unwrap();
+        assert_eq!(next(), told(1), "lists that stay are not told again");
+    }
+    project.tool("test_tool", "echo changed");
+    assert_eq!(next(), told(2));
+    stdin.write_all(b"list\n").unwrap();
+    assert_eq!(next(), told(2));
+    drop(stdin);
+    assert!(running.wait().unwrap().success());
 }

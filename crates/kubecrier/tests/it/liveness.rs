@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use testbed::Kubeconfig;
 use tokio::time::Instant;
 
-use crate::harness::{File, Http, HttpSession, Stream, kubeconfig};
+use crate::harness::{File, Http, HttpSession, StdioSession, Stream, command, kubeconfig};
 
 /// The next request of the server with that method.
 async fn asked(stream: &mut Stream, method: &str) -> Value {
@@ -124,4 +124,38 @@ async fn changed_roots_are_accepted_and_not_asked_for() {
             answer(&http, &message, json!({})).await;
         }
     }
+}
+
+/// S1-10, S2-3: nothing waits for a reply to a notification, and one that comes is ignored.
+#[tokio::test]
+async fn a_reply_that_nothing_waits_for_is_ignored() {
+    let replies = [
+        json!({"jsonrpc": "2.0", "id": 4242, "result": {}}),
+        json!({"jsonrpc": "2.0", "id": "1", "result": {"acknowledged": true}}),
+        json!({"jsonrpc": "2.0", "id": 4243, "error": {"code": -32601, "message": "no"}}),
+    ];
+    let file = kubeconfig(|file| file);
+    let http = Http::start(&file.path, &["--heartbeat-interval", "0s"]).await;
+    let mut stream = http.stream(None).await;
+    for _list in 0..3 {
+        let changed = stream.next().await;
+        assert_eq!(changed.get("id"), None, "there is nothing to reply to");
+        for reply in &replies {
+            assert_eq!(http.post(reply).await.status(), StatusCode::ACCEPTED);
+        }
+    }
+    assert!(is_there(&http).await);
+    let none = asked_before_the_tools_change(&file, &mut stream, "ping", 0).await;
+    assert_eq!(none, 0);
+    let mut stdio = StdioSession::start(&mut command());
+    stdio.handshake();
+    for _list in 0..3 {
+        stdio.receive();
+        for reply in &replies {
+            stdio.send(reply);
+        }
+    }
+    // The answer is the next line: nothing was said about the replies.
+    stdio.send(&json!({"jsonrpc": "2.0", "id": 7, "method": "ping"}));
+    assert_eq!(stdio.receive()["id"], 7);
 }

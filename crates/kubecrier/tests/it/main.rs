@@ -23,7 +23,11 @@ mod harness;
 mod inspector;
 mod kubelet_errors;
 mod labels;
+#[cfg(feature = "conformance-fixtures")]
+mod leftovers;
 mod liveness;
+#[cfg(feature = "conformance-fixtures")]
+mod loggers;
 mod names;
 mod other_users;
 mod pod_status;
@@ -48,6 +52,8 @@ mod tls;
 mod tokens;
 mod tools;
 mod trusted_proxies;
+#[cfg(feature = "conformance-fixtures")]
+mod undeliverable;
 mod upstream;
 mod watches;
 mod watching;

@@ -1,5 +1,7 @@
 //! A project's own tools, resources and prompts, and their `list_changed` notifications.
 
+mod rescans;
+
 use std::{
     fs::{self, FileTimes},
     time::{Duration, SystemTime},
@@ -95,6 +97,26 @@ fn the_fast_sequence_gives_exactly_three() {
         }
         let left: Vec<_> = fs::read_dir(project.path()).unwrap().collect();
         assert!(left.len() <= 1, "nothing was written: {left:?}");
+    }
+}
+
+/// S4-10: the whole frame, on both transports.
+#[tokio::test]
+async fn a_changed_list_has_empty_parameters_on_the_wire() {
+    let project = Project::new();
+    let http = project.http(&[]).await;
+    let mut stream = http.stream(None).await;
+    let mut stdio = project.stdio();
+    stdio.handshake();
+    let mut frames = [Vec::new(), Vec::new()];
+    for _list in ALL {
+        frames[0].push(stream.next().await);
+        frames[1].push(stdio.receive());
+    }
+    for mut received in frames {
+        received.sort_by_key(|frame| frame["method"].to_string());
+        let expected = ALL.map(|method| json!({"jsonrpc": "2.0", "method": method, "params": {}}));
+        assert_eq!(received, expected);
     }
 }
 

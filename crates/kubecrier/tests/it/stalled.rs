@@ -8,7 +8,7 @@ use serde_json::json;
 use testbed::{User, event, namespace};
 use tokio::time::Instant;
 
-use crate::harness::{Http, Stream, Subscriber, one_context};
+use crate::harness::{FailureCounts, Http, Stream, Subscriber, one_context};
 
 /// More than the outbox and the sockets between can hold together.
 const SUBSCRIPTIONS: usize = 300;
@@ -92,5 +92,11 @@ async fn a_client_that_stops_reading_delays_no_other_and_is_notified_of_the_gap(
         missing > 0 && gaps > 0,
         "it was filled: {got} came, {missing} did not"
     );
+    // The operator sees as many as the client: all of them events, and none of another kind.
+    let missing = u64::try_from(missing).unwrap();
+    let counts = FailureCounts::scrape(&http).await;
+    assert_eq!(counts.of("events", "other"), missing, "{counts:?}");
+    assert_eq!(counts.all(), missing, "{counts:?}");
+    assert_eq!(counts.of_type("events"), counts.of_error("other"));
     assert_eq!(http.delete().await, StatusCode::ACCEPTED);
 }

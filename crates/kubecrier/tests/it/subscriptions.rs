@@ -1,5 +1,7 @@
 //! Event subscriptions, end to end: what arrives, and what must not.
 
+mod ends;
+mod filters;
 mod polls;
 
 use std::time::Duration;
@@ -12,7 +14,7 @@ use kube::{
 use serde_json::{Value, json};
 use testbed::{Cluster, User, event, namespace, pod};
 
-use crate::harness::{Http, Stream, Subscriber, kubeconfig, message, one_context};
+use crate::harness::{Http, HttpSession, Stream, Subscriber, kubeconfig, message, one_context};
 
 async fn space(cluster: &Cluster, name: &str) {
     cluster.create_cluster_wide(&namespace(name)).await.unwrap();
@@ -24,9 +26,10 @@ async fn warn(cluster: &Cluster, space: &str, object: &str, reason: &str) -> Eve
 }
 
 /// Waits until the client's only subscription has this last sequence number.
-async fn until_last_seq(http: &Http, count: u64) {
+async fn until_last_seq(session: &HttpSession, count: u64) {
     let last_seq = async || {
-        let own = http.call("events_list_subscriptions", json!({})).await.ok();
+        let own = session.call("events_list_subscriptions", json!({}));
+        let own = own.await.ok();
         own.data["subscriptions"][0]["lastSeq"].clone()
     };
     let all_received = async {
@@ -251,12 +254,17 @@ async fn every_filter_is_enforced_in_both_modes() {
     let object = client
         .subscribe(json!({"namespace": "sub-test", "involvedName": "worker-0", "reason": "Fail"}))
         .await;
+    // A prefix, and not any part: nothing begins with it.
+    client
+        .subscribe(json!({"namespace": "sub-test", "reason": "Mount"}))
+        .await;
     // Matches the same faults of the same pods as `faults`, if that matches them.
     let all = json!({"mode": "faults", "namespaceSelector": ["sub-prod-*", "sub-test"]});
     let all = client.subscribe(all).await;
     // Neither: another namespace, another label, another type, another kind.
     warn(bed.dev(), "sub-test", "Pod/payments-0", "FailedMount").await;
     warn(bed.dev(), "sub-prod-eu", "Pod/worker-0", "BackOff").await;
+    warn(bed.dev(), "sub-prod-eu", "Pod/worker-0", "FailedMount").await;
     warn(bed.dev(), "sub-test", "Pod/worker-0", "BackOff").await;
     let normal = event(
         "sub-prod-eu",
@@ -299,13 +307,14 @@ async fn every_filter_is_enforced_in_both_modes() {
             received.push([name.to_owned(), of(space), of(pod), of(&event["reason"])].join(" "));
         }
     };
-    receive(7).await;
+    receive(8).await;
     // No other subscription received events of those pods: they would arrive before this.
     warn(bed.dev(), "sub-prod-us", "Pod/payments-0", "Marker").await;
     receive(2).await;
     received.sort();
     let expected = [
         "all sub-prod-eu worker-0 BackOff",
+        "all sub-prod-eu worker-0 FailedMount",
         "all sub-prod-us payments-0 BackOff",
         "all sub-prod-us payments-0 Marker",
         "all sub-test payments-0 FailedMount",
@@ -364,6 +373,33 @@ async fn clusters_are_apart() {
             );
         }
     }
+    // Both at once, with the same filters: each has its own events, all of them and in order.
+    let all = |cluster: &str| json!({"cluster": cluster, "namespace": "sub-apart"});
+    let other = http.another("2025-11-25").await;
+    let mut client = Subscriber::new(&other).await;
+    let (in_dev, in_prod) = (
+        client.subscribe(all("dev")).await,
+        client.subscribe(all("prod")).await,
+    );
+    let many = async |cluster, name: &str| {
+        for nth in 0..10 {
+            warn(cluster, "sub-apart", "Pod/web-0", &format!("{name}{nth}")).await;
+        }
+    };
+    tokio::join!(many(bed.dev(), "dev"), many(bed.prod(), "prod"));
+    let mut received = [Vec::new(), Vec::new()];
+    for _ in 0..20 {
+        let data = client.message().await["data"].clone();
+        let (at, id, name) = match data["cluster"].as_str().unwrap() {
+            "dev" => (0, &in_dev, "dev"),
+            _ => (1, &in_prod, "prod"),
+        };
+        assert_eq!(data["subscriptionId"], **id, "{data}");
+        let reason = data["event"]["reason"].as_str().unwrap();
+        received[at].push(reason.strip_prefix(name).unwrap().to_owned());
+    }
+    let expected: Vec<_> = (0..10).map(|nth| nth.to_string()).collect();
+    assert_eq!(received, [expected.clone(), expected]);
 }
 
 /// The newest protocol: listened to as a resource, read, and polled.

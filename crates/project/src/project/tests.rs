@@ -43,7 +43,10 @@ async fn a_look_is_good_for_five_seconds_unless_something_changed() {
         project.refresh().await;
     }
     assert_eq!(project.counts().0, 1);
-    tokio::time::advance(Duration::from_millis(5_001)).await;
+    tokio::time::advance(Duration::from_millis(4_900)).await;
+    project.refresh().await;
+    assert_eq!(project.counts().0, 1, "still good");
+    tokio::time::advance(Duration::from_millis(200)).await;
     project.refresh().await;
     assert_eq!(project.counts().0, 2);
     project.invalidate(false);
@@ -82,6 +85,46 @@ async fn a_request_may_look_and_the_poll_after_it_too() {
         listed.hashes,
         "and the lists have not changed"
     );
+}
+
+/// S4-42: whatever the age of the folder's snapshot.
+#[tokio::test(start_paused = true)]
+async fn a_hook_is_due_when_its_own_time_is_over() {
+    let dir = tempfile::tempdir().unwrap();
+    for (hook_ttl, early, late) in [(1_000, 900, 200), (5_000, 4_900, 200)] {
+        let project = project(&dir, Duration::from_millis(hook_ttl));
+        assert!(project.hook_is_due(), "at first");
+        tokio::time::advance(Duration::from_millis(early)).await;
+        assert!(!project.hook_is_due(), "{hook_ttl} ms are not over");
+        tokio::time::advance(Duration::from_millis(late)).await;
+        assert!(project.hook_is_due(), "{hook_ttl} ms are over");
+    }
+}
+
+/// S4-14, S4-22: a wrong digest makes one other hash, and the file's next change the right
+/// one again.
+#[tokio::test]
+async fn a_corrupted_cache_heals_with_the_next_change() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("prompts")).unwrap();
+    let path = dir.path().join("prompts/a.txt");
+    fs::write(&path, "a").unwrap();
+    let project = project(&dir, Duration::from_secs(5));
+    let rescan = async || {
+        project.invalidate(false);
+        project.refresh().await.hashes.prompts.clone()
+    };
+    let good = rescan().await;
+    assert_eq!(rescan().await, good);
+    project.inner.scanner.lock().poison(&path);
+    let bad = rescan().await;
+    assert_ne!(bad, good, "a hash that differs is told");
+    assert_eq!(rescan().await, bad, "once");
+    fs::write(&path, "b").unwrap();
+    let other = rescan().await;
+    fs::write(&path, "a").unwrap();
+    assert!(other != good && other != bad);
+    assert_eq!(rescan().await, good, "as if nothing had been");
 }
 
 #[tokio::test]

@@ -1,3 +1,5 @@
+mod limits;
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::time::{advance, sleep};

@@ -7,7 +7,7 @@ use serde_json::Value;
 use testbed::{Cluster, User, event, pod};
 
 use super::{UpdateStream, create_pod_with_log};
-use crate::harness::{File, Http, TIMEOUT, command, one_context};
+use crate::harness::{FailureCounts, File, Http, TIMEOUT, command, one_context};
 
 /// A resource, and what makes it change.
 struct Case {
@@ -131,26 +131,6 @@ impl Bench {
         let reached = tokio::time::timeout(TIMEOUT, reached).await;
         assert!(reached.is_ok(), "a listen that was left stays");
     }
-
-    /// Failures that were counted: all of them, and of one series.
-    async fn counted(&self, resource_type: &str, error_type: &str) -> (u64, u64) {
-        let metrics = self.http.get("/metrics").await.text().await.unwrap();
-        let name = "mcp_notification_failures_total{";
-        let series = metrics.lines().filter(|line| line.starts_with(name));
-        let (mut all, mut one) = (0, 0);
-        let mut known = 0;
-        for line in series {
-            known += 1;
-            let value: u64 = line.rsplit(' ').next().unwrap().parse().unwrap();
-            all += value;
-            let label = |name: &str, value: &str| line.contains(&format!("{name}=\"{value}\""));
-            if label("resource_type", resource_type) && label("error_type", error_type) {
-                one += value;
-            }
-        }
-        assert_eq!(known, 12, "{metrics}");
-        (all, one)
-    }
 }
 
 /// When a record was written, in milliseconds.
@@ -197,7 +177,7 @@ async fn a_send_that_fails_for_a_moment_is_repeated_and_nobody_hears_of_it() {
         bench.plan("");
     }
     assert!(bench.records("\"ERROR\"").is_empty(), "no error was logged");
-    assert_eq!(bench.counted("events", "network").await, (0, 0));
+    assert_eq!(FailureCounts::scrape(&bench.http).await.all(), 0);
 }
 
 #[tokio::test]
@@ -228,21 +208,34 @@ async fn a_send_that_fails_for_ever_is_one_record_and_one_count() {
             let records = bench.recorded("\"ERROR\"", failures).await;
             let record = &records[failures - 1];
             assert_eq!(record["level"], "ERROR");
-            let fields = record.get("fields").unwrap_or(record);
-            assert_eq!(fields["resource_type"], *resource_type, "{record}");
-            assert_eq!(fields["uri"], uri, "{record}");
-            assert_eq!(fields["attempt_number"], attempts, "{record}");
-            assert!(fields["error_message"].is_string(), "{record}");
+            assert_eq!(record["resource_type"], *resource_type, "{record}");
+            assert_eq!(record["uri"], uri, "{record}");
+            assert_eq!(record["attempt_number"], attempts, "{record}");
+            assert!(record["error_message"].is_string(), "{record}");
+            // Those four, and what every record has: time, level, target and text.
+            assert_eq!(record.as_object().unwrap().len(), 8, "{record}");
             let sent = bench.records("a send fails on purpose").split_off(before);
             assert_eq!(sent.len(), sends, "given up: {error}");
             sends_so_far += sends;
             paused(&sent);
-            let (all, one) = bench.counted(resource_type, error).await;
-            assert_eq!((all, one), (failures as u64, 1), "{resource_type} {error}");
+            let counts = FailureCounts::scrape(&bench.http).await;
+            let counted = (counts.all(), counts.of(resource_type, error));
+            assert_eq!(counted, (failures as u64, 1), "{resource_type} {error}");
             bench.plan("");
             drop(updates);
             // Otherwise its sends would count for the next case.
             bench.alone().await;
         }
+    }
+    let counts = FailureCounts::scrape(&bench.http).await;
+    for Case { resource_type, .. } in CASES {
+        assert_eq!(counts.of_type(resource_type), 4, "{counts:?}");
+        let records = bench.records("\"ERROR\"");
+        let own = format!("\"resource_type\":\"{resource_type}\"");
+        let own = records.iter().filter(|one| one.to_string().contains(&own));
+        assert_eq!(own.count(), 4, "told apart by that field alone");
+    }
+    for error in ["network", "timeout", "serialization", "other"] {
+        assert_eq!(counts.of_error(error), 3, "{counts:?}");
     }
 }

@@ -14,8 +14,11 @@ async fn on_stdio_one_polls() {
     let file = one_context(bed.dev(), User::Reader);
     let mut client = StdioSession::start(command().arg("--kubeconfig").arg(&file.path));
     client.handshake();
-    let refused = client.call("events_subscribe", json!({"namespace": "sub-stdio"}));
-    refused.refused("unsupported", &["--port", "HTTP", "SSE", "events_poll"]);
+    for mode in ["events", "faults"] {
+        let asked = json!({"namespace": "sub-stdio", "mode": mode});
+        let refused = client.call("events_subscribe", asked);
+        refused.refused("unsupported", &["--port", "HTTP", "SSE", "events_poll"]);
+    }
     let filters = json!({"namespace": "sub-stdio", "types": ["Warning"]});
     let first = client.call("events_poll", filters.clone()).ok();
     assert_eq!(first.data["events"], json!([]));
@@ -32,6 +35,28 @@ async fn on_stdio_one_polls() {
         "{}",
         second.text
     );
+}
+
+/// S3-64; C39, C49: without a session there is nobody to push to. The newest protocol has no
+/// sessions, and its listens are pushed to: see `without_sessions_one_listens_to_the_resource`.
+#[tokio::test]
+async fn without_the_id_of_a_session_nothing_is_subscribed_to() {
+    let Some(bed) = testbed::shared() else { return };
+    let file = one_context(bed.dev(), User::Reader);
+    let http = Http::start(&file.path, &[]).await;
+    let call = json!({"name": "events_subscribe", "arguments": {"namespace": "default"}});
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call});
+    for version in ["2025-03-26", "2025-06-18", "2025-11-25"] {
+        let header = "mcp-protocol-version";
+        let without = http.fresh_with(&call, header, version).await;
+        assert!(without.status().is_client_error(), "{version}: {without:?}");
+        // An id that is empty is none.
+        let empty = http.moved_to(&http.base).without_id().post(&call).await;
+        assert!(empty.status().is_client_error(), "{version}: {empty:?}");
+    }
+    let stats: Value = http.get("/stats").await.json().await.unwrap();
+    assert_eq!(stats["subscriptions"], 0, "{stats}");
+    assert_eq!(stats["watches"], json!([]), "{stats}");
 }
 
 /// Polls with the same filters share one subscription, also if the first calls are

@@ -96,3 +96,28 @@ async fn a_server_that_forgets_everything_is_not_hammered() {
     assert!(fixture.opened().len() < 12, "{:?}", fixture.opened());
     assert_eq!(fixture.received(), []);
 }
+
+/// S3-48, S3-50, S3-54: at once and after 1, 2, 4 and 8 seconds, the fifth is 15 seconds later.
+#[tokio::test(start_paused = true)]
+async fn the_fifth_failure_is_told_and_not_the_fourth_or_the_sixth() {
+    let script = Arc::new(Script::default());
+    let first = add_watch(&script);
+    let fixture = fixture(script);
+    fixture.pass(10).await;
+    drop(first);
+    fixture.pass(14).await;
+    assert_eq!(fixture.opened().len(), 1 + 4);
+    assert_eq!(fixture.received(), []);
+    assert_ne!(fixture.health.state(), WatchState::Degraded);
+    fixture.pass(2).await;
+    assert_eq!(fixture.opened().len(), 1 + 5);
+    assert!(
+        matches!(
+            fixture.received()[..],
+            [Received::Status(WatchStatus::Degraded { .. })]
+        ),
+        "{:?}",
+        fixture.received()
+    );
+    assert_eq!(fixture.health.state(), WatchState::Degraded);
+}
