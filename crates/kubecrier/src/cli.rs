@@ -185,7 +185,7 @@ pub struct Settings {
     #[arg(hide_short_help = true)]
     pub max_concurrent_requests: Option<u64>,
 
-    /// Host names that clients may use, in addition to loopback
+    /// Host names that clients may use, besides loopback; * for any, if all callers have tokens
     #[arg(
         long,
         env = "KUBECRIER_ALLOWED_HOSTS",
@@ -195,7 +195,7 @@ pub struct Settings {
     #[arg(action = ArgAction::Append, help_heading = "Server")]
     pub allowed_hosts: Option<Vec<String>>,
 
-    /// Browser origins to accept, in addition to loopback (scheme://host:port)
+    /// Origins of web pages to accept, besides loopback (scheme://host:port)
     #[arg(
         long,
         env = "KUBECRIER_ALLOWED_ORIGINS",

@@ -310,6 +310,7 @@ impl TryFrom<Settings> for Config {
             },
         };
         let user_header = access::user_header(trusted_user_header, trusted_proxies)?;
+        let has_only_tokens = auth_token_file.is_some() && user_header.is_none();
         let access = access::Access {
             is_authenticated: auth_token_file.is_some() || user_header.is_some(),
             allow_unauthenticated: allow_unauthenticated.unwrap_or_default(),
@@ -327,8 +328,8 @@ impl TryFrom<Settings> for Config {
             Some(port) => {
                 kubecrier_server::Transport::Http(Box::new(kubecrier_server::HttpConfig {
                     listen: SocketAddr::new(address, u16::try_from(port).unwrap_or_default()),
-                    allowed_hosts: allowed_hosts.unwrap_or_default(),
-                    allowed_origins: allowed_origins.unwrap_or_default(),
+                    allowed_hosts: access::hosts(allowed_hosts, has_only_tokens)?,
+                    allowed_origins: access::origins(allowed_origins)?,
                     sessions,
                     auth_token_file,
                     own_token: None,

@@ -1,13 +1,13 @@
-//! The body of a POST: one JSON object within the size limit and the deadline, and a permit
-//! for the work that it asks for. Every other body is refused with an answer that gives the
-//! reason.
+//! The body of a POST: one message within the size limit and the deadline, or a `batch` of
+//! them, and a permit for the work that it asks for. Every other body is refused with an
+//! answer that gives the reason.
 //!
 //! A permit lives as long as the work: in the parts of the request, which rmcp hands to the
 //! handler, and in the answer until the client has taken it (`exchange`). A session's call
 //! goes on when its client disconnects, as the protocol wants, and keeps its permit; a call
 //! of the protocol without sessions is cancelled by rmcp.
 
-mod json;
+mod batch;
 
 #[cfg(feature = "fuzzing")]
 pub(super) mod fuzzing;
@@ -22,18 +22,24 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, Method, StatusCode, header::RETRY_AFTER};
+use http::{
+    HeaderMap, Method, StatusCode,
+    header::{CONTENT_TYPE, RETRY_AFTER},
+    request::Parts,
+};
 use http_body_util::BodyExt;
 use serde::{Deserialize, de::IgnoredAny};
-use serde_json::json;
 use tokio::time::timeout;
 
-use self::json::{INVALID_REQUEST, PARSE_ERROR, check_json, first};
-use crate::{caller::Caller, sessions::Sessions, share};
+use crate::{
+    caller::Caller,
+    jsonrpc::{
+        self, Checked, INVALID_REQUEST, MESSAGE_BYTES_MAX, PARSE_ERROR, Refusal, Shape, first,
+    },
+    sessions::Sessions,
+    share,
+};
 use kubecrier_core::shares::{CallerShare, LimitName, LimitReached, Permit, ShareKey, SharedLimit};
-
-/// No MCP request is longer.
-const BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// What begins a session or a stream is kept for as long as that, so it has to be small.
 const LASTING_BYTES_MAX: usize = 128 * 1024;
@@ -140,7 +146,7 @@ impl MessageKind {
     fn bytes_max(self) -> usize {
         match self {
             Self::Initialize | Self::Listen => LASTING_BYTES_MAX,
-            Self::Call | Self::Reply => BODY_BYTES_MAX,
+            Self::Call | Self::Reply => MESSAGE_BYTES_MAX,
         }
     }
 }
@@ -151,32 +157,58 @@ pub(super) async fn check(
     request: Request,
     next: Next,
 ) -> Response {
-    if request.method() != Method::POST {
+    // rmcp refuses what is not said to be JSON, and does not read it.
+    if request.method() != Method::POST || !is_json(request.headers()) {
         return next.run(request).await;
     }
     let key = gate.key(request.headers());
     let (parts, body) = request.into_parts();
-    let (body, message) = match read(body, &gate.bodies, &key).await {
-        Ok(read) => read,
+    let body = match read(body, &gate.bodies, &key).await {
+        Ok(body) => body,
         Err(refused) => return refused,
     };
-    let kind = MessageKind::of(&body);
-    if body.len() > kind.bytes_max() {
-        return too_large(kind.bytes_max());
+    match body.shape {
+        Shape::Message => {
+            let permits = vec![body.permit];
+            forward(&gate, &key, parts, body.text, permits, next).await
+        }
+        Shape::Batch => batch::run(&gate, &key, &parts, &body, &next).await,
     }
-    let mut held = vec![message];
+}
+
+/// Hands a message on with its permits.
+async fn forward(
+    gate: &RequestGate,
+    key: &ShareKey,
+    parts: Parts,
+    mut text: Bytes,
+    mut held: Vec<Permit>,
+    next: Next,
+) -> Response {
+    let kind = MessageKind::of(&text);
+    if text.len() > kind.bytes_max() {
+        let refusal = Refusal::too_large(kind.bytes_max());
+        return refuse(StatusCode::PAYLOAD_TOO_LARGE, &refusal);
+    }
+    if kind == MessageKind::Initialize {
+        let named = parts.headers.get("mcp-protocol-version");
+        text = match jsonrpc::complete(&text, named.and_then(|name| name.to_str().ok())) {
+            Ok(text) => text,
+            Err(refusal) => return refuse(StatusCode::BAD_REQUEST, &refusal),
+        };
+    }
     // An answer or a cancellation makes room, so there is always room for it.
     if kind != MessageKind::Reply {
-        match gate.calls.acquire(&key) {
+        match gate.calls.acquire(key) {
             Ok(call) => held.push(call),
             Err(reached) => return busy(&reached),
         }
     }
     let permit = RequestPermit { _held: held.into() };
-    let mut request = Request::from_parts(parts, Body::from(body));
+    let mut request = Request::from_parts(parts, Body::from(text.clone()));
     let extensions = request.extensions_mut();
     extensions.insert(IsInitialize(kind == MessageKind::Initialize));
-    match kind {
+    let answer = match kind {
         // What lasts counts as a session; as a call, only until it has begun.
         MessageKind::Initialize | MessageKind::Listen => {
             let begun = next.run(request).await;
@@ -187,39 +219,62 @@ pub(super) async fn check(
             extensions.insert(permit);
             next.run(request).await
         }
+    };
+    // rmcp's answer to JSON that is no message has the status of another media type.
+    if answer.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
+        return refuse(StatusCode::BAD_REQUEST, &jsonrpc::explain(&text));
     }
+    answer
 }
 
-async fn read(
-    body: Body,
-    bodies: &SharedLimit,
-    key: &ShareKey,
-) -> Result<(Bytes, Permit), Response> {
+/// A body that was read.
+#[derive(Debug)]
+struct ReadBody {
+    text: Bytes,
+    shape: Shape,
+    permit: Permit,
+}
+
+/// Whether the body is said to be JSON, by rmcp's rule.
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE);
+    kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"))
+}
+
+async fn read(body: Body, bodies: &SharedLimit, key: &ShareKey) -> Result<ReadBody, Response> {
     let mut permit = bodies
         .acquire_many(key, 0)
         .map_err(|reached| busy(&reached))?;
     let collected = match timeout(BODY_WITHIN, collect(body, &mut permit)).await {
         Ok(Ok(collected)) => collected,
-        Ok(Err(BodyError::TooLarge)) => return Err(too_large(BODY_BYTES_MAX)),
+        Ok(Err(BodyError::TooLarge)) => {
+            let refusal = Refusal::too_large(MESSAGE_BYTES_MAX);
+            return Err(refuse(StatusCode::PAYLOAD_TOO_LARGE, &refusal));
+        }
         Ok(Err(BodyError::Limit(reached))) => return Err(busy(&reached)),
         Ok(Err(BodyError::Transport(error))) => {
             let text = format!("the body could not be read: {error}");
-            return Err(refuse(StatusCode::BAD_REQUEST, PARSE_ERROR, &text));
+            let refusal = Refusal::new(PARSE_ERROR, text);
+            return Err(refuse(StatusCode::BAD_REQUEST, &refusal));
         }
         Err(_elapsed) => {
             return Err((StatusCode::REQUEST_TIMEOUT, "the body did not come\n").into_response());
         }
     };
-    let values = check_json(&collected)
-        .map_err(|(code, text)| refuse(StatusCode::BAD_REQUEST, code, &text))?;
+    let Checked { values, shape } =
+        jsonrpc::check(&collected).map_err(|refusal| refuse(StatusCode::BAD_REQUEST, &refusal))?;
     if values > VALUES_MAX {
         let text = format!("a request has at most {VALUES_MAX} values");
-        let status = StatusCode::PAYLOAD_TOO_LARGE;
-        return Err(refuse(status, INVALID_REQUEST, &text));
+        let refusal = Refusal::new(INVALID_REQUEST, text);
+        return Err(refuse(StatusCode::PAYLOAD_TOO_LARGE, &refusal));
     }
     let grown = permit.grow(values * VALUE_BYTES);
     grown.map_err(|reached| busy(&reached))?;
-    Ok((collected, permit))
+    Ok(ReadBody {
+        text: collected,
+        shape,
+        permit,
+    })
 }
 
 enum BodyError {
@@ -243,7 +298,7 @@ async fn collect(mut body: Body, permit: &mut Permit) -> Result<Bytes, BodyError
             break;
         }
         if refused.is_none() {
-            refused = if seen > BODY_BYTES_MAX {
+            refused = if seen > MESSAGE_BYTES_MAX {
                 Some(BodyError::TooLarge)
             } else {
                 permit.grow(data.len()).err().map(BodyError::Limit)
@@ -260,11 +315,6 @@ async fn collect(mut body: Body, permit: &mut Permit) -> Result<Bytes, BodyError
     }
 }
 
-fn too_large(bytes_max: usize) -> Response {
-    let text = format!("a request has at most {bytes_max} bytes");
-    refuse(StatusCode::PAYLOAD_TOO_LARGE, INVALID_REQUEST, &text)
-}
-
 /// A limit is reached: the caller's own, or the server's.
 fn busy(reached: &LimitReached) -> Response {
     let status = if reached.is_callers() {
@@ -277,9 +327,8 @@ fn busy(reached: &LimitReached) -> Response {
     (status, [(RETRY_AFTER, "1")], text).into_response()
 }
 
-fn refuse(status: StatusCode, code: i32, message: &str) -> Response {
-    let body = json!({"jsonrpc": "2.0", "id": null, "error": {"code": code, "message": message}});
-    (status, Json(body)).into_response()
+fn refuse(status: StatusCode, refusal: &Refusal) -> Response {
+    (status, Json(refusal.to_json())).into_response()
 }
 
 #[cfg(test)]

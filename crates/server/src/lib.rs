@@ -10,7 +10,8 @@
 //! ```
 //!
 //! - `connections` are those that are accepted; `share` says for whom a request counts;
-//! - `transport` wires stdio and HTTP; `admin` has the pages for operators; `peer` knows
+//! - `transport` wires stdio and HTTP; `stdio` is the transport of lines; `jsonrpc` is what
+//!   both check of a message; `admin` has the pages for operators; `peer` knows
 //!   whose a connection is; `file_poll` reads certificate and tokens again when they change;
 //!   `log_limit` bounds what refusals write into the log;
 //! - `server` is what rmcp calls; `capabilities` is what it declares; `list_changes`
@@ -39,6 +40,7 @@ mod fixtures;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod http;
+mod jsonrpc;
 mod list_changes;
 mod log_limit;
 mod origin;
@@ -52,6 +54,7 @@ mod schema;
 mod server;
 mod sessions;
 mod share;
+mod stdio;
 mod subscriptions;
 mod table;
 mod tls;
@@ -62,6 +65,7 @@ mod transport;
 
 pub use self::{
     caller::{Caller, TokenFileError, TrustedUserHeader, check_token_file},
+    origin::{is_host, is_origin},
     output::{Output, ToolError},
     peer::PEER_USERS_ARE_KNOWN,
     resources::{

@@ -3,7 +3,13 @@
 //! A page in a browser can send requests to any address, with the name of its own site
 //! in Host (after rebinding that name to 127.0.0.1) or in Origin. Both are checked, for
 //! every method. The address that a connection has reached is always welcome as Host: a
-//! name can be rebound, an address cannot.
+//! name can be rebound, an address cannot. A request that names two hosts or two origins
+//! is refused, because something behind or before this could read the other one.
+//!
+//! The pages of a named origin are told so (`cors`), or their browser would keep the
+//! answers from them.
+
+mod cors;
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -12,31 +18,62 @@ use axum::{
     middleware::Next,
     response::{IntoResponse, Response},
 };
-use http::{HeaderMap, StatusCode, Uri, header, uri::Authority};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header, uri::Authority};
 
 use crate::{log_limit::LogLimit, peer::Peer};
 
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
+/// What probes and scrapers ask for by whatever name they have for this server. There is
+/// nothing in it for a web page.
+const PAGES_AT_ANY_HOST: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
+
+/// Stands for every host.
+const ANY: &str = "*";
+
 /// The hosts and origins that are welcome.
 #[derive(Debug)]
 pub(super) struct OriginPolicy {
     hosts: Vec<String>,
+    any_host: bool,
     origins: Vec<String>,
     log_limit: LogLimit,
+}
+
+/// Why a request is turned away.
+#[derive(Debug, PartialEq, Eq)]
+struct Refusal {
+    status: StatusCode,
+    why: String,
+}
+
+/// Whether text is a host that a request can name: `host` or `host:port`.
+pub fn is_host(text: &str) -> bool {
+    let is_plain = !text.contains(['@', '*']);
+    is_plain
+        && text
+            .parse::<Authority>()
+            .is_ok_and(|host| !host.host().is_empty())
+}
+
+/// Whether text is an origin of web pages: `scheme://host` or `scheme://host:port`.
+pub fn is_origin(text: &str) -> bool {
+    let parts = text.split_once("://");
+    parts.is_some_and(|(scheme, host)| !scheme.is_empty() && is_host(host))
 }
 
 // === impl OriginPolicy ===
 
 impl OriginPolicy {
-    /// Loopback, and what is named besides: `host` or `host:port`, and `scheme://host` or
-    /// `scheme://host:port`.
+    /// Loopback, and what is named besides: `host` or `host:port`, `*` for all of them, and
+    /// `scheme://host` or `scheme://host:port`.
     pub(super) fn new(hosts: &[String], origins: &[String]) -> Self {
         let loopback = LOOPBACK.iter().map(ToString::to_string);
         let pages = LOOPBACK
             .iter()
             .flat_map(|host| [format!("http://{host}"), format!("https://{host}")]);
         Self {
+            any_host: hosts.iter().any(|host| host == ANY),
             hosts: loopback
                 .chain(hosts.iter().map(|host| host.to_lowercase()))
                 .collect(),
@@ -47,31 +84,35 @@ impl OriginPolicy {
         }
     }
 
-    fn refuses(&self, reached: Option<IpAddr>, uri: &Uri, headers: &HeaderMap) -> Option<String> {
-        let host = match headers.get(header::HOST) {
-            Some(host) => host
-                .to_str()
-                .ok()
-                .and_then(|host| host.parse::<Authority>().ok()),
-            None => uri.authority().cloned(),
-        };
-        let Some(host) = host else {
-            return Some("the request names no host".to_owned());
-        };
+    /// The origin of the page that sends a request, if a page sends it.
+    fn admit<'a>(
+        &self,
+        reached: Option<IpAddr>,
+        uri: &Uri,
+        headers: &'a HeaderMap,
+    ) -> Result<Option<&'a HeaderValue>, Refusal> {
+        let host = host(uri, headers)?;
         let is_reached = || reached.is_some_and(|reached| ip(&host) == Some(reached));
-        if !self.hosts.iter().any(|known| admits(known, &host, None)) && !is_reached() {
-            return Some(format!(
+        let is_known = || self.hosts.iter().any(|known| admits(known, &host, None));
+        let is_for_all = self.any_host || PAGES_AT_ANY_HOST.contains(&uri.path());
+        if !is_for_all && !is_known() && !is_reached() {
+            return Err(Refusal::foreign(format!(
                 "host `{host}` is not allowed; name it with --allowed-hosts"
-            ));
+            )));
         }
-        let origin = headers.get(header::ORIGIN)?;
+        let Some(origin) = single(headers, &header::ORIGIN)? else {
+            return Ok(None);
+        };
         let known = origin
             .to_str()
             .is_ok_and(|origin| self.admits_origin(&origin.to_lowercase()));
-        (!known).then(|| {
+        if !known {
             let origin = String::from_utf8_lossy(origin.as_bytes());
-            format!("origin `{origin}` is not allowed; name it with --allowed-origins")
-        })
+            return Err(Refusal::foreign(format!(
+                "origin `{origin}` is not allowed; name it with --allowed-origins"
+            )));
+        }
+        Ok(Some(origin))
     }
 
     fn admits_origin(&self, origin: &str) -> bool {
@@ -81,12 +122,10 @@ impl OriginPolicy {
         let Ok(authority) = authority.parse::<Authority>() else {
             return false;
         };
-        // A browser leaves the scheme's own port out.
-        let usual = match scheme {
-            "https" => Some(443),
-            "http" => Some(80),
-            _ => None,
-        };
+        if authority.as_str().contains('@') {
+            return false;
+        }
+        let usual = usual_port(scheme);
         self.origins.iter().any(|known| {
             known
                 .split_once("://")
@@ -94,6 +133,78 @@ impl OriginPolicy {
                     known_scheme == scheme && admits(known_authority, &authority, usual)
                 })
         })
+    }
+}
+
+// === impl Refusal ===
+
+impl Refusal {
+    /// The request itself is wrong.
+    fn malformed(why: impl Into<String>) -> Self {
+        Self {
+            status: StatusCode::BAD_REQUEST,
+            why: why.into(),
+        }
+    }
+
+    /// The request is not for this server, or of a page that is not welcome.
+    fn foreign(why: String) -> Self {
+        Self {
+            status: StatusCode::FORBIDDEN,
+            why,
+        }
+    }
+}
+
+/// The host that a request is for, by its Host header and by its target.
+fn host(uri: &Uri, headers: &HeaderMap) -> Result<Authority, Refusal> {
+    let target = uri.authority();
+    let named = match single(headers, &header::HOST)? {
+        Some(named) => {
+            let host = named.to_str().ok().and_then(|text| text.parse().ok());
+            host.ok_or_else(|| Refusal::malformed("the Host header is not a host"))?
+        }
+        None => target
+            .cloned()
+            .ok_or_else(|| Refusal::malformed("the request names no host"))?,
+    };
+    let has_user = |host: &Authority| host.as_str().contains('@');
+    if has_user(&named) || target.is_some_and(has_user) {
+        return Err(Refusal::malformed("a host has no user name"));
+    }
+    let usual = uri.scheme_str().and_then(usual_port);
+    let port = |host: &Authority| host.port_u16().or(usual);
+    let is_same = |target: &Authority| {
+        target.host().eq_ignore_ascii_case(named.host()) && port(target) == port(&named)
+    };
+    if target.is_some_and(|target| !is_same(target)) {
+        let why = "the request is for one host, and its Host header names another";
+        return Err(Refusal::malformed(why));
+    }
+    Ok(named)
+}
+
+/// The value of a header that a request has at most once.
+fn single<'a>(
+    headers: &'a HeaderMap,
+    name: &HeaderName,
+) -> Result<Option<&'a HeaderValue>, Refusal> {
+    let mut values = headers.get_all(name).iter();
+    let first = values.next();
+    if values.next().is_some() {
+        return Err(Refusal::malformed(format!(
+            "the request has more than one `{name}` header"
+        )));
+    }
+    Ok(first)
+}
+
+/// The port that a browser leaves out.
+fn usual_port(scheme: &str) -> Option<u16> {
+    match scheme {
+        "https" => Some(443),
+        "http" => Some(80),
+        _ => None,
     }
 }
 
@@ -119,117 +230,32 @@ fn ip(authority: &Authority) -> Option<IpAddr> {
     Some(ip.to_canonical())
 }
 
-/// Middleware: turns strangers away.
+/// Middleware: turns strangers away, and lets browsers hand answers to the pages that are
+/// welcome.
 pub(super) async fn check(
     State(guard): State<Arc<OriginPolicy>>,
     request: Request,
     next: Next,
 ) -> Response {
     let reached = request.extensions().get::<Peer>().map(|peer| peer.reached);
-    match guard.refuses(reached, request.uri(), request.headers()) {
-        None => next.run(request).await,
-        Some(why) => {
+    let origin = match guard.admit(reached, request.uri(), request.headers()) {
+        Ok(None) => return next.run(request).await,
+        Ok(Some(origin)) => origin.clone(),
+        Err(Refusal { status, why }) => {
             if guard.log_limit.allows() {
                 tracing::warn!(why, "request turned away");
             }
-            (StatusCode::FORBIDDEN, format!("{why}\n")).into_response()
+            return (status, format!("{why}\n")).into_response();
         }
-    }
+    };
+    // A browser asks first, without a token, so that is answered here.
+    let mut answer = match cors::preflight(request.method(), request.headers()) {
+        Some(answer) => answer,
+        None => next.run(request).await,
+    };
+    cors::allow(answer.headers_mut(), origin);
+    answer
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn check(host: Option<&str>, origin: Option<&str>, welcome: bool) {
-        let guard = OriginPolicy::new(
-            &["mcp.example".to_owned(), "other.example:8443".to_owned()],
-            &[
-                "https://ui.example".to_owned(),
-                "https://only-443.example:443".to_owned(),
-            ],
-        );
-        let mut headers = HeaderMap::new();
-        if let Some(host) = host {
-            headers.insert(header::HOST, host.parse().unwrap());
-        }
-        if let Some(origin) = origin {
-            headers.insert(header::ORIGIN, origin.parse().unwrap());
-        }
-        let refused = guard.refuses(
-            Some([192, 0, 2, 7].into()),
-            &"/mcp".parse().unwrap(),
-            &headers,
-        );
-        assert_eq!(
-            refused.is_none(),
-            welcome,
-            "{host:?} {origin:?}: {refused:?}"
-        );
-    }
-
-    #[test]
-    fn only_hosts_that_are_named_are_welcome() {
-        check(Some("127.0.0.1:8080"), None, true);
-        check(Some("localhost"), None, true);
-        check(Some("LOCALHOST:1"), None, true);
-        check(Some("[::1]:8080"), None, true);
-        check(Some("mcp.example:80"), None, true);
-        check(Some("192.0.2.7:8080"), None, true);
-        check(Some("192.0.2.8:8080"), None, false);
-        check(Some("192.0.2.7.evil.example"), None, false);
-        check(Some("other.example:8443"), None, true);
-        check(Some("other.example:80"), None, false);
-        check(Some("evil.example"), None, false);
-        check(Some("localhost.evil.example"), None, false);
-        check(Some("evil.example@localhost:1@"), None, false);
-        check(None, None, false);
-    }
-
-    #[test]
-    fn only_origins_that_are_named_are_welcome() {
-        check(Some("localhost"), Some("http://localhost:6274"), true);
-        check(Some("localhost"), Some("http://[::1]:6274"), true);
-        check(Some("localhost"), Some("https://ui.example"), true);
-        check(Some("localhost"), Some("http://ui.example"), false);
-        check(Some("localhost"), Some("https://only-443.example"), true);
-        check(
-            Some("localhost"),
-            Some("https://only-443.example:8443"),
-            false,
-        );
-        check(Some("localhost"), Some("https://evil.example"), false);
-        check(Some("localhost"), Some("null"), false);
-        check(Some("localhost"), Some(""), false);
-    }
-
-    proptest! {
-        #[test]
-        fn fuzz_no_host_and_no_origin_gets_in_by_its_spelling(
-            host in prop_oneof![
-                prop::collection::vec(any::<u8>(), 0..40),
-                "[a-z.@:\\[\\]]{0,6}(localhost|127\\.0\\.0\\.1)[a-z.@:0-9\\]]{0,8}".prop_map(String::into_bytes),
-            ],
-            origin in "(https?|file)?:?/{0,3}[a-z.@]{0,4}(localhost)?[.a-z@:0-9]{0,8}",
-        ) {
-            let guard = OriginPolicy::new(&[], &[]);
-            let mut headers = HeaderMap::new();
-            if let Ok(host) = http::HeaderValue::from_bytes(&host) {
-                headers.insert(header::HOST, host);
-            }
-            let welcome = guard.refuses(None, &Uri::from_static("/mcp"), &headers).is_none();
-            let plain = ["localhost", "127.0.0.1", "[::1]"];
-            let text = String::from_utf8_lossy(&host).to_lowercase();
-            let (_, name) = text.rsplit_once('@').unwrap_or(("", &text));
-            let name = name.rsplit_once(':').map_or(name, |(name, _)| name);
-            prop_assert!(!welcome || plain.contains(&name), "{text}");
-            let welcome = guard.admits_origin(&origin);
-            let page = origin.split_once("://").map_or("", |(_, page)| page);
-            let (_, page) = page.rsplit_once('@').unwrap_or(("", page));
-            let page = page.rsplit_once(':').map_or(page, |(page, _)| page);
-            prop_assert!(!welcome || plain.contains(&page), "{origin}");
-        }
-    }
-}
+mod tests;

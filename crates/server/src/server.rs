@@ -4,15 +4,19 @@
 //! - `handler` is what rmcp calls, one per session or request, and these answer its
 //!   requests: `calls` (`tools/call`), `listen` (`subscriptions/listen`), `prompts`
 //!   (with completion), `resources`, `level` (`logging/setLevel`);
+//! - `instructions` is what a client gives its model; `parameters` names what is wrong with
+//!   those of a request;
 //! - `work` limits what runs at a time;
 //! - `lists` makes the lists that clients page through;
 //! - `subscriptions` shows operators what is watched.
 
 mod calls;
 mod handler;
+mod instructions;
 mod level;
 mod listen;
 mod lists;
+mod parameters;
 mod prompts;
 mod resources;
 mod setup;

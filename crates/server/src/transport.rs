@@ -31,6 +31,7 @@ use super::{
     server::{Handler, Server},
     sessions::{self, SessionLimits, Sessions},
     share,
+    stdio::StdioTransport,
     tls::{Certificate, TlsFiles},
 };
 use kubecrier_lifecycle::Lifecycle;
@@ -137,7 +138,8 @@ fn start_stdio(server: &Server, lifecycle: &Lifecycle) -> Serving {
     let delivering = server.clone();
     lifecycle.spawn("stdio", async move {
         // Cancelling the token before `initialize` ends the wait for it too.
-        match handler.serve_with_ct(stdio_pipes(), close).await {
+        let transport = StdioTransport::new(stdio_pipes(), session.clone(), handler.announced());
+        match handler.serve_with_ct(transport, close).await {
             Ok(running) => {
                 let sink = PeerSink::new(running.peer().clone());
                 #[cfg(feature = "conformance-fixtures")]

@@ -93,7 +93,7 @@ impl SoakClient {
         list_tools(&mut requests, &session).await?;
         self.ids(&mut stream, 3).await?;
         let ended = within(requests.delete(&session)).await?;
-        ensure!(ended.status == 202, "DELETE: {}", ended.status);
+        ensure!(ended.status == 204, "DELETE: {}", ended.status);
         let after = within(requests.post(Some(&session), LIST)).await?;
         ensure!(after.status == 404, "after DELETE: {}", after.status);
         self.counters.refused.bump(1);

@@ -120,6 +120,42 @@ pub(super) fn admin_address(text: Option<String>) -> Result<Option<SocketAddr>, 
     }
 }
 
+/// The hosts that requests may name. Every host may be named only where every caller has to
+/// present a token: a page in a browser can give its own name to the address of this server,
+/// and then everything that the browser or a proxy beside it adds by itself.
+pub(super) fn hosts(
+    hosts: Option<Vec<String>>,
+    has_only_tokens: bool,
+) -> Result<Vec<String>, ConfigError> {
+    let hosts = hosts.unwrap_or_default();
+    for host in &hosts {
+        let expected = match host.as_str() {
+            "*" if has_only_tokens => continue,
+            "*" => {
+                "host names; `*` needs --auth-token-file, without --trusted-user-header: else any web \
+                 page could call the server under its own name"
+            }
+            host if kubecrier_server::is_host(host) => continue,
+            _ => "host names such as crier.example or crier.example:8080, or `*`",
+        };
+        return Err(value("allowed-hosts", host.clone(), expected));
+    }
+    Ok(hosts)
+}
+
+/// The origins of the web pages that may call the server.
+pub(super) fn origins(origins: Option<Vec<String>>) -> Result<Vec<String>, ConfigError> {
+    let origins = origins.unwrap_or_default();
+    match origins.iter().find(|one| !kubecrier_server::is_origin(one)) {
+        None => Ok(origins),
+        Some(other) => {
+            let expected =
+                "origins such as https://ui.example or http://ui.example:3000, each by its name";
+            Err(value("allowed-origins", other.clone(), expected))
+        }
+    }
+}
+
 fn value(key: &'static str, value: String, expected: &str) -> ConfigError {
     ConfigError::Value {
         origin: String::new(),
@@ -213,6 +249,39 @@ mod tests {
                 parse(text).unwrap_err().to_string().contains(text),
                 "{text}"
             );
+        }
+    }
+
+    #[test]
+    fn hosts_and_origins_are_checked_before_the_server_listens() {
+        let given = |all: &[&str]| Some(all.iter().map(ToString::to_string).collect());
+        assert_eq!(hosts(None, false).unwrap(), [""; 0]);
+        let named = ["crier.example", "crier.example:8080", "[::1]"];
+        assert_eq!(hosts(given(&named), false).unwrap(), named);
+        assert_eq!(hosts(given(&["*"]), true).unwrap(), ["*"]);
+        for (all, part) in [
+            (["a", "*"], "--auth-token-file"),
+            (["a", "*.example"], "crier.example"),
+            (["a", "https://b"], "crier.example"),
+            (["a", ""], "crier.example"),
+        ] {
+            let refused = hosts(given(&all), false).unwrap_err().to_string();
+            assert!(
+                refused.contains(part) && refused.contains("allowed-hosts"),
+                "{refused}"
+            );
+        }
+        let pages = ["https://ui.example", "http://ui.example:3000"];
+        assert_eq!(origins(given(&pages)).unwrap(), pages);
+        for other in [
+            "*",
+            "ui.example",
+            "https://*.example",
+            "null",
+            "https://a@b",
+        ] {
+            let refused = origins(given(&[other])).unwrap_err().to_string();
+            assert!(refused.contains("each by its name"), "{refused}");
         }
     }
 }

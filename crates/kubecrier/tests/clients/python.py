@@ -8,8 +8,13 @@ calls as JSON. Prints one JSON object.
 import asyncio
 import json
 import sys
+import warnings
 
 from mcp import Client, StdioServerParameters
+
+# What is deprecated is used on purpose; everything else that is printed is a complaint.
+warnings.simplefilter("ignore", DeprecationWarning)
+warnings.filterwarnings("ignore", message=".*deprecated.*")
 
 
 async def main(target: str, era: str, calls: str) -> None:

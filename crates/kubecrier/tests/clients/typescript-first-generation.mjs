@@ -36,4 +36,6 @@ console.log(
     answers,
   }),
 );
+// Throws if the server does not confirm the end.
+if (target.startsWith("http")) await transport.terminateSession();
 await client.close();

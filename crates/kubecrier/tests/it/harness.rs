@@ -440,7 +440,12 @@ impl StdioSession {
         if let Some(version) = message["params"]["protocolVersion"].as_str() {
             version.clone_into(&mut self.version);
         }
-        writeln!(self.stdin.as_mut().unwrap(), "{message}").unwrap();
+        self.send_line(&message.to_string());
+    }
+
+    /// Sends a line that need not be a message.
+    pub(crate) fn send_line(&mut self, line: &str) {
+        writeln!(self.stdin.as_mut().unwrap(), "{line}").unwrap();
     }
 
     pub(crate) fn close(&mut self) {

@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use reqwest::StatusCode;
 use serde_json::{Value, json};
-use testbed::Kubeconfig;
+use testbed::{Kubeconfig, User};
 use tokio::time::Instant;
 
-use crate::harness::{File, Http, HttpSession, StdioSession, Stream, command, kubeconfig};
+use crate::harness::{
+    File, Http, HttpSession, StdioSession, Stream, command, kubeconfig, one_context,
+};
 
 /// The next request of the server with that method.
 async fn asked(stream: &mut Stream, method: &str) -> Value {
@@ -158,4 +160,65 @@ async fn a_reply_that_nothing_waits_for_is_ignored() {
     // The answer is the next line: nothing was said about the replies.
     stdio.send(&json!({"jsonrpc": "2.0", "id": 7, "method": "ping"}));
     assert_eq!(stdio.receive()["id"], 7);
+}
+
+/// The number of sessions, without a request in any of them.
+async fn sessions(http: &Http) -> Value {
+    let stats: Value = http.get("/stats").await.json().await.unwrap();
+    stats["sessions"].clone()
+}
+
+/// S3-45: a client whose connection closes without a word is let go within 45 s, with what
+/// it has subscribed to; one that comes back in time misses nothing, and one that has no
+/// stream has the idle timeout.
+#[tokio::test]
+async fn a_client_that_vanishes_is_let_go_in_45_seconds_and_one_that_comes_back_is_not() {
+    let Some(bed) = testbed::shared() else { return };
+    let file = one_context(bed.dev(), User::Reader);
+    let http = Http::start(&file.path, &["--session-idle-timeout", "1h"]).await;
+    let (vanishes, returns) = (
+        http.another("2025-11-25").await,
+        http.another("2025-11-25").await,
+    );
+    let filters = json!({"namespace": "default", "reason": "NoSuchReason"});
+    for session in [&vanishes, &returns] {
+        session.call("events_subscribe", filters.clone()).await.ok();
+    }
+    let mut stream = returns.stream(None).await;
+    for _ in 0..3 {
+        stream.next().await;
+    }
+    let last_seen = stream.ids.last().cloned();
+    drop(stream);
+    drop(vanishes.stream(None).await);
+    let began = Instant::now();
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    let mut stream = returns.stream(last_seen.as_deref()).await;
+    while sessions(&http).await != 2 {
+        assert!(
+            began.elapsed() < Duration::from_secs(45),
+            "it is still there"
+        );
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    assert!(
+        began.elapsed() > Duration::from_secs(25),
+        "it might have come back"
+    );
+    assert!(!is_there(&vanishes).await);
+    let stats: Value = http.get("/stats").await.json().await.unwrap();
+    assert_eq!(stats["subscriptions"], 1, "{stats}");
+    // The one that came back is served, and told: of the tools, which change now.
+    let kept = returns
+        .call("events_list_subscriptions", json!({}))
+        .await
+        .ok();
+    assert_eq!(kept.data["subscriptions"].as_array().unwrap().len(), 1);
+    let more = Kubeconfig::new()
+        .context("dev", bed.dev(), User::Reader)
+        .context("dev-2", bed.dev(), User::Reader);
+    more.current("dev").write(&file.path).unwrap();
+    let news = asked(&mut stream, "notifications/tools/list_changed").await;
+    assert_eq!(news["method"], "notifications/tools/list_changed");
+    assert!(is_there(&http).await, "it never had a stream");
 }

@@ -4,6 +4,7 @@
 
 mod admin;
 mod bad_input;
+mod browsers;
 mod captures;
 mod clients;
 mod closer;
@@ -28,6 +29,7 @@ mod leftovers;
 mod liveness;
 #[cfg(feature = "conformance-fixtures")]
 mod loggers;
+mod messages;
 mod names;
 mod other_users;
 mod pod_status;

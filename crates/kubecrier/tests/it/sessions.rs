@@ -186,7 +186,7 @@ async fn a_session_that_ends_lets_its_running_requests_go() {
     let params = json!({"name": "pods_log", "arguments": {"name": "abandoned"}});
     let call = json!({"jsonrpc": "2.0", "id": 70, "method": "tools/call", "params": params});
     let mut answer = Stream::at(http.post(&call).await, "2025-11-25");
-    assert_eq!(http.delete().await, StatusCode::ACCEPTED);
+    assert_eq!(http.delete().await, StatusCode::NO_CONTENT);
     let began = tokio::time::Instant::now();
     answer.rest().await;
     assert!(
@@ -221,7 +221,7 @@ async fn a_session_ends_when_its_client_deletes_it() {
     let http = Http::start(&file.path, &[]).await;
     let mut stream = http.stream(None).await;
     methods(&mut stream, 3).await;
-    assert_eq!(http.delete().await, StatusCode::ACCEPTED);
+    assert_eq!(http.delete().await, StatusCode::NO_CONTENT);
     assert!(stream.rest().await.contains(": the session has ended"));
     let list = json!({"jsonrpc": "2.0", "id": 9, "method": "tools/list", "params": {}});
     assert_eq!(http.post(&list).await.status(), StatusCode::NOT_FOUND);

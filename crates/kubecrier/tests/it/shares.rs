@@ -162,7 +162,7 @@ async fn subscriptions() {
             .ok();
     }
     // What one gives back it can have again.
-    assert_eq!(more.delete().await, 202);
+    assert_eq!(more.delete().await, 204);
     shared
         .greedy()
         .call("events_subscribe", json!({}))

@@ -14,7 +14,9 @@ use kube::{
 use serde_json::{Value, json};
 use testbed::{Cluster, User, event, namespace, pod};
 
-use crate::harness::{Http, HttpSession, Stream, Subscriber, kubeconfig, message, one_context};
+use crate::harness::{
+    Http, HttpSession, Stream, Subscriber, initialize, kubeconfig, message, one_context,
+};
 
 async fn space(cluster: &Cluster, name: &str) {
     cluster.create_cluster_wide(&namespace(name)).await.unwrap();
@@ -76,7 +78,8 @@ async fn a_subscription_tells_what_document_3_says() {
     assert_eq!(answer["cluster"], "dev");
     let filters = json!({"namespaces": ["sub-raw"], "types": ["Normal", "Warning"]});
     assert_eq!(answer["filters"], filters);
-    let delivery = json!({"via": "notifications/message", "level": "info", "streamOpen": true});
+    let delivery = json!({"via": "notifications/message", "level": "info", "streamOpen": true,
+        "pushed": true});
     assert_eq!(answer["delivery"], delivery);
     assert_eq!(answer["warnings"], json!([]), "all is as it should be");
     let new_event = event(
@@ -415,7 +418,18 @@ async fn without_sessions_one_listens_to_the_resource() {
         message(&answer.text().await.unwrap())["result"]["structuredContent"].clone()
     };
     let made = call("events_subscribe", json!({"namespace": "sub-modern"})).await;
-    assert_eq!(made["delivery"]["via"], "notifications/resources/updated");
+    let arguments = json!({"subscriptionId": made["subscriptionId"], "waitSeconds": 25});
+    let delivery = json!({"via": "notifications/resources/updated", "level": null,
+        "streamOpen": false, "pushed": false,
+        "poll": {"tool": "events_poll", "arguments": arguments}});
+    assert_eq!(
+        made["delivery"], delivery,
+        "who does not listen is not told"
+    );
+    let warnings = made["warnings"].to_string();
+    for part in ["not told", "subscriptions/listen", "events_poll", "cursor"] {
+        assert!(warnings.contains(part), "{part}: {warnings}");
+    }
     let uri = made["resourceUri"].as_str().unwrap();
     let wanted = json!({"notifications": {"resourceSubscriptions": [uri]}});
     let mut stream = Stream::new(http.modern("subscriptions/listen", None, wanted).await);
@@ -453,4 +467,56 @@ async fn without_sessions_one_listens_to_the_resource() {
     )
     .await;
     assert_eq!(ended["status"], "unsubscribed");
+}
+
+/// A session that cannot be told is told so, and how to poll; it may be told later.
+#[tokio::test]
+async fn a_session_that_cannot_be_told_learns_how_to_poll() {
+    let Some(bed) = testbed::shared() else { return };
+    space(bed.dev(), "sub-untold").await;
+    let file = one_context(bed.dev(), User::Reader);
+    let http = Http::start(&file.path, &[]).await;
+    let made = async |session: &HttpSession, mode: &str| {
+        let arguments = json!({"namespace": "sub-untold", "mode": mode});
+        let answer = session.call("events_subscribe", arguments).await.ok().data;
+        let (delivery, warnings) = (&answer["delivery"], answer["warnings"].to_string());
+        assert_eq!(
+            delivery["pushed"],
+            delivery.get("poll").is_none(),
+            "{answer}"
+        );
+        assert_eq!(
+            warnings.contains("events_poll"),
+            delivery["pushed"] == false
+        );
+        (answer, warnings)
+    };
+    let quiet = http.another("2025-11-25").await;
+    let (answer, warnings) = made(&quiet, "events").await;
+    assert!(
+        warnings.contains("no log level") && warnings.contains("no stream"),
+        "{warnings}"
+    );
+    warn(bed.dev(), "sub-untold", "Pod/web-0", "BackOff").await;
+    // As the answer says.
+    let poll = &answer["delivery"]["poll"];
+    let tool = poll["tool"].as_str().unwrap();
+    let polled = quiet.call(tool, poll["arguments"].clone()).await.ok().data;
+    assert_eq!(polled["events"][0]["event"]["reason"], "BackOff");
+    let client = Subscriber::at(&quiet, Some("error")).await;
+    let (_, warnings) = made(&quiet, "events").await;
+    assert!(
+        warnings.contains("level is `error`") && !warnings.contains("no stream"),
+        "{warnings}"
+    );
+    drop(client);
+    let _client = Subscriber::at(&quiet, Some("warning")).await;
+    assert_eq!(made(&quiet, "events").await.0["delivery"]["pushed"], false);
+    assert_eq!(made(&quiet, "faults").await.0["delivery"]["pushed"], true);
+    let initialized = http.fresh(&initialize("2025-11-25")).await;
+    let text = message(&initialized.text().await.unwrap());
+    let text = text["result"]["instructions"].as_str().unwrap();
+    for tool in ["faults_list", "events_subscribe", "events_poll"] {
+        assert!(text.contains(tool), "{text}");
+    }
 }

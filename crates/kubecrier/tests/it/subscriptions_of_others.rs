@@ -113,7 +113,7 @@ async fn many_share_one_watch_and_none_is_left_when_they_go() {
         .await
         .ok();
     assert_eq!(stats(&http).await["subscriptions"], 1);
-    assert_eq!(other.delete().await, 202);
+    assert_eq!(other.delete().await, 204);
     assert_eq!(stats(&http).await["subscriptions"], 0);
     until_watches(&cluster, 0).await;
     assert_eq!(stats(&http).await["watches"], json!([]));
@@ -358,7 +358,7 @@ async fn caps_are_what_the_flags_say() {
         .call("events_subscribe", json!({}))
         .await
         .refused("limit", &["--max-subscriptions-global"]);
-    assert_eq!(second.delete().await, 202);
+    assert_eq!(second.delete().await, 204);
     third.call("events_subscribe", json!({})).await.ok();
 }
 

@@ -36,8 +36,8 @@ async fn each_user_of_a_proxy_is_a_caller() {
     assert_eq!(other(&[]).await, 401);
     assert_eq!(other(&["ann", "bob"]).await, 400);
     assert_eq!(other(&[""]).await, 400);
-    assert_eq!(other(&["ann"]).await, 202);
-    assert_eq!(bob.delete().await, 202);
+    assert_eq!(other(&["ann"]).await, 204);
+    assert_eq!(bob.delete().await, 204);
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! The checks of a body for the fuzz targets.
 
-use super::{MessageKind, check_json};
+use super::MessageKind;
+use crate::jsonrpc::{self, Checked, Shape};
 
 /// What is decided about a body that is one message.
 #[derive(Debug)]
@@ -19,7 +20,11 @@ pub struct CheckedBody {
 ///
 /// The answer to a body that is refused.
 pub fn check_body(body: &[u8]) -> Result<CheckedBody, String> {
-    let values = check_json(body).map_err(|(_code, text)| text)?;
+    let Checked { values, shape } = jsonrpc::check(body).map_err(|refusal| refusal.message)?;
+    if shape == Shape::Batch {
+        // Its messages are checked one by one.
+        return Err("a batch is no message".to_owned());
+    }
     let kind = MessageKind::of(body);
     Ok(CheckedBody {
         begins_session: kind == MessageKind::Initialize,

@@ -30,14 +30,6 @@ fn what_asks_for_work_is_known_however_it_is_written() {
     }
 }
 
-#[test]
-fn values_are_counted_with_their_names() {
-    let count = |body: &str| check_json(body.as_bytes()).unwrap();
-    assert_eq!(count("{}"), 1);
-    assert_eq!(count(r#"{"a":1}"#), 3);
-    assert_eq!(count(r#"{"a":[1,-2,0.5,null,true,"x",[]]}"#), 10);
-}
-
 fn body(chunks: Vec<Vec<u8>>) -> Body {
     let chunks = chunks
         .into_iter()
@@ -55,7 +47,7 @@ fn long(bytes: usize) -> Vec<u8> {
 async fn a_body_counts_with_what_it_becomes_in_memory_until_it_is_dropped() {
     let bodies = SharedLimit::new(LimitName::new("bytes", ""), 10_000, CallerShare::HALF);
     let (greedy, modest) = (ShareKey::Process, ShareKey::Caller("modest".into()));
-    let (_, held) = read(body(vec![long(3000)]), &bodies, &greedy)
+    let held = read(body(vec![long(3000)]), &bodies, &greedy)
         .await
         .unwrap();
     assert_eq!(bodies.used(), 3000 + 3 * VALUE_BYTES);
@@ -86,33 +78,10 @@ async fn a_slow_body_counts_only_for_what_has_come_and_ends_in_time() {
     assert_eq!(bodies.used(), 0);
 }
 
-#[test]
-fn only_one_json_object_is_a_message() {
-    let code = |body: &str| check_json(body.as_bytes()).err().map(|(code, _)| code);
-    assert_eq!(code(r#" {"jsonrpc":"2.0"}"#), None);
-    assert_eq!(code(r#"[{"jsonrpc":"2.0"}]"#), Some(INVALID_REQUEST));
-    assert_eq!(code("3"), Some(INVALID_REQUEST));
-    for broken in ["", "{", "{]", "{} {}", "\u{feff}{}", "nul"] {
-        assert_eq!(code(broken), Some(PARSE_ERROR), "{broken}");
-    }
-    // Deep nesting is an error, not a crash.
-    assert_eq!(code(&"[".repeat(100_000)), Some(PARSE_ERROR));
-}
-
-/// The quick check agrees with a full parse.
+/// What begins a session is known.
 fn check_against_a_full_parse(body: &[u8]) -> Result<(), TestCaseError> {
-    let parsed = serde_json::from_slice::<serde_json::Value>(body);
-    let answer = check_json(body);
-    let is_object = parsed.as_ref().is_ok_and(serde_json::Value::is_object);
-    // A number may be too large for the full parser and yet be JSON.
-    if parsed.is_ok() || answer.is_err() {
-        prop_assert_eq!(answer.is_ok(), is_object);
-    }
-    if let Err((_, text)) = &answer {
-        prop_assert!(!text.is_empty() && text.len() < 300, "{}", text);
-    }
     if MessageKind::of(body) == MessageKind::Initialize
-        && let Ok(parsed) = parsed
+        && let Ok(parsed) = serde_json::from_slice::<serde_json::Value>(body)
     {
         prop_assert_eq!(&parsed["method"], "initialize");
     }

@@ -31,7 +31,7 @@ impl Handler {
     pub(super) fn client(&self, context: &RequestContext<RoleServer>) -> ToolClient {
         let requester = self.requester(context);
         let (pushes, stream_open) = match (&self.sessions, &requester.session) {
-            (SessionLookup::Single(_), _) => (false, false),
+            (SessionLookup::Single { .. }, _) => (false, false),
             (SessionLookup::ByHeader(sessions), Some(session)) => {
                 let entry = sessions.get(session.id());
                 (true, entry.is_some_and(|entry| entry.has_stream()))

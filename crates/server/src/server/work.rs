@@ -105,7 +105,7 @@ impl Handler {
     pub(super) fn call_permit(&self, requester: &Requester) -> Result<Option<Permit>, ErrorData> {
         match self.sessions {
             SessionLookup::ByHeader(_) => Ok(None),
-            SessionLookup::Single(_) => {
+            SessionLookup::Single { .. } => {
                 let permit = self
                     .server
                     .shared

@@ -72,6 +72,17 @@ struct Activity {
     streams: usize,
     posts: usize,
     seen: Instant,
+    /// The last stream is gone, and nothing has come since.
+    stream_lost: bool,
+}
+
+/// Since when nothing is open and nothing has come.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Silence {
+    pub(super) since: Instant,
+    /// Whether it began with the loss of the session's stream. A client that never had one,
+    /// or that has sent something since, lives without.
+    pub(super) stream_lost: bool,
 }
 
 /// The channel of a request that has not been forwarded to the service yet: dropping it
@@ -115,6 +126,7 @@ impl HttpSession {
                 streams: 0,
                 posts: 0,
                 seen: Instant::now(),
+                stream_lost: false,
             }),
             liveness: OnceLock::new(),
         }
@@ -211,7 +223,7 @@ impl HttpSession {
 
     pub(super) fn begin_activity(self: &Arc<Self>, kind: ActivityKind) -> ActivityGuard {
         let mut activity = self.activity.lock();
-        activity.seen = Instant::now();
+        activity.see();
         *activity.counter(kind) += 1;
         drop(activity);
         self.beat();
@@ -223,7 +235,7 @@ impl HttpSession {
 
     /// A message that opens nothing shows life too.
     pub(super) fn touch(&self) {
-        self.activity.lock().seen = Instant::now();
+        self.activity.lock().see();
     }
 
     /// Sets the liveness that signs of life are reported to. False if it has one already.
@@ -243,10 +255,14 @@ impl HttpSession {
         self.activity.lock().streams > 0
     }
 
-    /// Since when nothing was open and nothing came.
-    pub(super) fn idle_since(&self) -> Option<Instant> {
+    /// The silence of a session that has nothing open.
+    pub(super) fn silence(&self) -> Option<Silence> {
         let activity = self.activity.lock();
-        (activity.streams == 0 && activity.posts == 0).then_some(activity.seen)
+        let is_silent = activity.streams == 0 && activity.posts == 0;
+        is_silent.then_some(Silence {
+            since: activity.seen,
+            stream_lost: activity.stream_lost,
+        })
     }
 
     /// The session itself.
@@ -275,6 +291,12 @@ impl Drop for PendingResponse {
 // === impl Activity ===
 
 impl Activity {
+    /// Notes that the client has sent something.
+    fn see(&mut self) {
+        self.seen = Instant::now();
+        self.stream_lost = false;
+    }
+
     fn counter(&mut self, kind: ActivityKind) -> &mut usize {
         match kind {
             ActivityKind::Stream => &mut self.streams,
@@ -289,5 +311,6 @@ impl Drop for ActivityGuard {
         // The time of silence begins when the last thing closes.
         activity.seen = Instant::now();
         *activity.counter(self.kind) -= 1;
+        activity.stream_lost |= self.kind == ActivityKind::Stream && activity.streams == 0;
     }
 }

@@ -3,11 +3,15 @@
 use std::{collections::HashMap, fmt, net::IpAddr, sync::Arc};
 
 use futures_util::{Stream, StreamExt, stream};
-use mcp_notify::{CloseReason, HeartbeatConfig, Notification, OutboxConfig, Session};
+use mcp_notify::{
+    CloseReason, HeartbeatConfig, Notification, OutboxConfig, ProtocolVersion, Session,
+};
 use parking_lot::RwLock;
 use rmcp::{
     ErrorData,
-    model::{ClientJsonRpcMessage, ClientNotification, RequestId, ServerJsonRpcMessage},
+    model::{
+        ClientJsonRpcMessage, ClientNotification, RequestId, ServerJsonRpcMessage, ServerResult,
+    },
     transport::streamable_http_server::session::{ServerSseMessage, SessionId, SessionManager},
 };
 use tokio::{
@@ -18,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     heartbeat::HeartbeatQueue,
-    http_session::{ActivityGuard, ActivityKind, HttpSession},
+    http_session::{ActivityGuard, ActivityKind, HttpSession, Silence},
     limiter::{SessionLimiter, SessionPermit, SessionRefused},
     transport::SessionTransport,
 };
@@ -29,7 +33,12 @@ use kubecrier_core::{flush_clock::FlushClock, shares::CallerShare};
 const INBOUND_CAPACITY: usize = 64;
 
 /// How often idle and closed sessions are looked for.
-const SWEEP: Duration = Duration::from_secs(30);
+const SWEEP: Duration = Duration::from_secs(10);
+
+/// A client whose stream broke comes back within seconds: the stream itself says after how
+/// many. One that does not, and sends nothing else, is gone; with the sweep, it is ended
+/// within 40 s.
+const VANISHED_AFTER: Duration = Duration::from_secs(30);
 
 /// Caps and times of sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -216,21 +225,30 @@ impl Sessions {
 
     fn sweep_once(&self) {
         let now = Instant::now();
-        let idle = |entry: &HttpSession| {
-            entry.session.is_closed()
-                || entry
-                    .idle_since()
-                    .is_some_and(|since| now.duration_since(since) >= self.limits.idle_timeout)
-        };
         let dead: Vec<_> = self
             .entries
             .read()
             .iter()
-            .filter(|(_, entry)| idle(entry))
-            .map(|(id, _)| id.clone())
+            .filter_map(|(id, entry)| Some((id.clone(), self.end_of(entry, now)?)))
             .collect();
-        for id in dead {
-            self.end(&id, "idle: no stream and no request");
+        for (id, why) in dead {
+            self.end(&id, why);
+        }
+    }
+
+    /// Why a session is at its end, if it is.
+    fn end_of(&self, entry: &HttpSession, now: Instant) -> Option<&'static str> {
+        if entry.session.is_closed() {
+            return Some("closed");
+        }
+        let Silence { since, stream_lost } = entry.silence()?;
+        let silent_for = now.duration_since(since);
+        if silent_for >= self.limits.idle_timeout {
+            Some("idle: no stream and no request")
+        } else if stream_lost && silent_for >= VANISHED_AFTER {
+            Some("vanished: its stream is gone, and it did not come back")
+        } else {
+            None
         }
     }
 
@@ -288,8 +306,15 @@ impl SessionManager for Sessions {
             .map_err(|_| SessionError::Ended)?;
         expected.forwarded();
         let first = answer.recv().await.and_then(|event| event.message);
-        let message = first.ok_or(SessionError::NoAnswer)?;
-        Ok(Arc::unwrap_or_clone(message))
+        let message = Arc::unwrap_or_clone(first.ok_or(SessionError::NoAnswer)?);
+        if let ServerJsonRpcMessage::Response(response) = &message
+            && let ServerResult::InitializeResult(result) = &response.result
+        {
+            // From here on, not from `initialized` on: what a client may send depends on it.
+            let version = ProtocolVersion::new(result.protocol_version.as_str());
+            entry.session.set_protocol_version(version);
+        }
+        Ok(message)
     }
 
     async fn has_session(&self, id: &SessionId) -> Result<bool, SessionError> {
@@ -396,3 +421,6 @@ fn events(
     })
     .fuse()
 }
+
+#[cfg(test)]
+mod tests;

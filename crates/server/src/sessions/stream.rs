@@ -90,7 +90,8 @@ pub(crate) async fn close(State(sessions): State<Arc<Sessions>>, headers: Header
     match named(&sessions, &headers) {
         Ok(entry) => {
             sessions.end(entry.session.id(), "the client asked");
-            StatusCode::ACCEPTED.into_response()
+            // Not 202: some clients take only 200 and 204 for an end.
+            StatusCode::NO_CONTENT.into_response()
         }
         Err((status, why)) => refuse(status, why),
     }

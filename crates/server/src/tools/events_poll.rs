@@ -44,7 +44,7 @@ struct PollArgs {
     limit: Option<u32>,
 }
 
-const WAIT_SECONDS_MAX: i64 = 25;
+pub(super) const WAIT_SECONDS_MAX: i64 = 25;
 
 /// The arguments that are not filters. Every call needs their names.
 static POLL_ARGUMENTS: LazyLock<JsonObject> = LazyLock::new(|| {

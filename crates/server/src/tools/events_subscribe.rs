@@ -3,9 +3,11 @@
 use mcp_notify::Level;
 use rmcp::{model::JsonObject, schemars};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{Output, ToolContext, ToolEntry, ToolError, arguments, schema};
+use super::{
+    Output, ToolContext, ToolEntry, ToolError, arguments, events_poll::WAIT_SECONDS_MAX, schema,
+};
 use crate::{doors::Door, resources::ProtocolEra};
 use kubecrier_core::{
     filters::{EventType, FilterRequest, Filters, Mode},
@@ -84,6 +86,11 @@ struct DeliveryInfo {
     via: &'static str,
     level: Option<Level>,
     stream_open: bool,
+    /// Whether the connection is told by itself, as it is now.
+    pushed: bool,
+    /// The call to make instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    poll: Option<Value>,
 }
 
 // === impl FilterArgs ===
@@ -167,9 +174,9 @@ async fn call(context: ToolContext<'_>, args: FilterArgs) -> Result<Output, Tool
         .subscribe(requester, name.as_deref(), filters);
     let created = subscribing.await?;
     let one = &created.subscription;
-    let delivery = DeliveryInfo::to(&context);
+    let (delivery, obstacles) = DeliveryInfo::of(one, &context);
     let mut warnings = created.warnings;
-    warnings.extend(delivery.warnings(one));
+    warnings.extend(obstacles);
     let mut data = describe(one);
     data.insert("delivery".to_owned(), json!(delivery));
     data.insert("warnings".to_owned(), json!(warnings));
@@ -225,53 +232,71 @@ impl From<EventTypeArg> for EventType {
 // === impl DeliveryInfo ===
 
 impl DeliveryInfo {
-    fn to(context: &ToolContext<'_>) -> Self {
+    /// How a subscription reaches its client, and what keeps it from being told.
+    fn of(one: &Subscription, context: &ToolContext<'_>) -> (Self, Vec<String>) {
         let client = context.client;
-        match client.requester.era {
-            ProtocolEra::Legacy => Self {
-                via: "notifications/message",
-                level: (client.requester.session.as_ref()).and_then(mcp_notify::Session::log_level),
-                stream_open: client.stream_open,
-            },
-            ProtocolEra::Modern => Self {
-                via: "notifications/resources/updated",
-                level: None,
-                stream_open: false,
-            },
-        }
-    }
-
-    fn warnings(&self, one: &Subscription) -> Vec<String> {
-        let mut warnings = Vec::new();
-        if self.via != "notifications/message" {
-            warnings.push(format!(
-                "listen to `{}` with subscriptions/listen, or call events_poll: a subscription that is \
-                 neither listened to nor polled ends after a few minutes",
-                one.uri()
-            ));
-            return warnings;
-        }
-        let needed = match one.filters().mode() {
-            Mode::Events => Level::Info,
-            Mode::Faults => Level::Warning,
+        let level = match client.requester.era {
+            ProtocolEra::Legacy => {
+                (client.requester.session.as_ref()).and_then(mcp_notify::Session::log_level)
+            }
+            ProtocolEra::Modern => None,
         };
-        match self.level {
-            None => warnings.push(format!(
-                "no log level is set, so nothing is pushed: call logging/setLevel with `{needed}`; \
-                 events_poll works without"
-            )),
-            Some(level) if level > needed => warnings.push(format!(
-                "the log level is `{level}`, so events are not pushed: call logging/setLevel with \
-                 `{needed}`; events_poll works without"
-            )),
-            Some(_) => {}
-        }
-        if !self.stream_open {
-            warnings.push(
-                "no stream is open: what happens waits until the client opens one (GET /mcp)"
-                    .to_owned(),
-            );
-        }
-        warnings
+        let mut obstacles = match client.requester.era {
+            ProtocolEra::Legacy => legacy_obstacles(one, level, client.stream_open),
+            ProtocolEra::Modern => vec![format!(
+                "protocol version 2026-07-28 has no messages outside of a request, so this connection is \
+                 not told by itself: listen to `{}` with subscriptions/listen, or poll; a subscription \
+                 that is neither listened to nor polled ends after a few minutes",
+                one.uri()
+            )],
+        };
+        let pushed = obstacles.is_empty();
+        let can_poll = context.tool_filter.check_tool("events_poll").is_ok();
+        let poll = (!pushed && can_poll).then(|| {
+            let arguments = json!({"subscriptionId": one.id(), "waitSeconds": WAIT_SECONDS_MAX});
+            obstacles.push(format!(
+                "until then poll: call events_poll with {arguments}, and again with the `cursor` of each answer"
+            ));
+            json!({"tool": "events_poll", "arguments": arguments})
+        });
+        let delivery = Self {
+            via: match client.requester.era {
+                ProtocolEra::Legacy => "notifications/message",
+                ProtocolEra::Modern => "notifications/resources/updated",
+            },
+            level,
+            stream_open: client.stream_open && client.requester.era == ProtocolEra::Legacy,
+            pushed,
+            poll,
+        };
+        (delivery, obstacles)
     }
+}
+
+/// What keeps a session from being told.
+fn legacy_obstacles(one: &Subscription, level: Option<Level>, stream_open: bool) -> Vec<String> {
+    let mut obstacles = Vec::new();
+    let needed = match one.filters().mode() {
+        Mode::Events => Level::Info,
+        Mode::Faults => Level::Warning,
+    };
+    match level {
+        None => obstacles.push(format!(
+            "no log level is set, so this connection is not told: the client has to call logging/setLevel \
+             with `{needed}`"
+        )),
+        Some(level) if level > needed => obstacles.push(format!(
+            "the log level is `{level}`, so this connection is not told: the client has to call \
+             logging/setLevel with `{needed}`"
+        )),
+        Some(_) => {}
+    }
+    if !stream_open {
+        obstacles.push(
+            "no stream is open, so this connection is not told: what happens waits until the client opens \
+             one (GET /mcp)"
+                .to_owned(),
+        );
+    }
+    obstacles
 }

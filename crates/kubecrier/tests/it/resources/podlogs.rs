@@ -74,7 +74,7 @@ async fn a_log_is_followed_once_for_all_and_told_in_both_eras() {
     assert!(updates.iter().all(|(uri, _)| uri == spelled), "{updates:?}");
     let unsubscribed = http.rpc("resources/unsubscribe", json!({"uri": spelled}));
     assert_eq!(unsubscribed.await["result"], json!({}));
-    assert_eq!(other.delete().await, 202);
+    assert_eq!(other.delete().await, 204);
     followed(node, container, 0).await;
 }
 

@@ -1,39 +1,55 @@
-//! Whether a body is one JSON object, and of how many values.
+//! Whether text is JSON, and of how many values.
 
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// JSON-RPC's own codes.
-pub(super) const PARSE_ERROR: i32 = -32700;
-pub(super) const INVALID_REQUEST: i32 = -32600;
+use super::{INVALID_REQUEST, PARSE_ERROR, Refusal};
+
+/// Text that is JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Checked {
+    /// The number of its values.
+    pub(crate) values: usize,
+    pub(crate) shape: Shape,
+}
+
+/// What a message can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// An object.
+    Message,
+    /// An array.
+    Batch,
+}
 
 /// Counts values, and names of values, without keeping any.
 struct ValueCount<'a>(&'a mut usize);
 
 /// The first byte that means something.
-pub(super) fn first(body: &[u8]) -> Option<u8> {
+pub(crate) fn first(body: &[u8]) -> Option<u8> {
     body.iter()
         .copied()
         .find(|byte| !byte.is_ascii_whitespace())
 }
 
-/// Checks that a body is one JSON object. Returns the number of its values.
-pub(super) fn check_json(body: &[u8]) -> Result<usize, (i32, String)> {
+/// Checks that text is one JSON object, or an array.
+pub(crate) fn check(text: &[u8]) -> Result<Checked, Refusal> {
     let mut values = 0;
-    let mut reader = serde_json::Deserializer::from_slice(body);
+    let mut reader = serde_json::Deserializer::from_slice(text);
     let read = ValueCount(&mut values).deserialize(&mut reader);
     if let Err(error) = read.and_then(|()| reader.end()) {
-        return Err((PARSE_ERROR, format!("not JSON: {error}")));
+        return Err(Refusal::new(PARSE_ERROR, format!("not JSON: {error}")));
     }
-    match first(body) {
-        Some(b'{') => Ok(values),
-        Some(b'[') => Err((
-            INVALID_REQUEST,
-            "batches are not taken: send one message a request".to_owned(),
-        )),
-        _ => Err((INVALID_REQUEST, "a message is a JSON object".to_owned())),
-    }
+    let shape = match first(text) {
+        Some(b'{') => Shape::Message,
+        Some(b'[') => Shape::Batch,
+        _ => {
+            let text = "a message is a JSON object";
+            return Err(Refusal::new(INVALID_REQUEST, text));
+        }
+    };
+    Ok(Checked { values, shape })
 }
 
 impl<'de> DeserializeSeed<'de> for ValueCount<'_> {
