@@ -3,42 +3,11 @@
 
 use std::ops::Range;
 
+mod learn;
+
+pub(super) use self::learn::WORDS;
+use self::learn::{Style, learn};
 use super::{pairs, values, work::examined};
-
-/// Words that announce a command with a password among its arguments.
-#[rustfmt::skip]
-pub(super) const WORDS: &[&str] = &[
-    "mysql", "mariadb", "sshpass", "login", "mongo", "redis-cli", "ldap", "sqlcmd", "curl", "wget",
-    "smbclient", "7z", "htpasswd", "from-literal", "rabbitmqctl", "etcdctl", "unseal", "chpasswd",
-    "httpie", "smbpasswd", "passwd --stdin", "password-stdin", "openssl", "radtest",
-    "wpa_passphrase", "ipmitool", "mosquitto_", "cqlsh", "rclone obscure", "reset-admin-password",
-    "set-initial-password", "mc alias set", "config host add", "net user ", "zip -p", "rabbitmqadmin",
-];
-
-/// How a command takes its password.
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "independent facts, and all combinations happen"
-)]
-#[derive(Clone, Copy, Debug, Default)]
-struct Style {
-    /// `-pX`
-    attached: bool,
-    /// The flag before the password.
-    flag: Option<&'static str>,
-    /// `-u user:X`
-    user: bool,
-    /// `-U user%X`
-    percent: bool,
-    /// Any literal of a Secret that is made.
-    literal: bool,
-    /// The password is the argument of this number from here, without flags.
-    positional: Option<u8>,
-    /// The password comes from the standard input.
-    input: bool,
-    /// `-passin pass:X`
-    openssl: bool,
-}
 
 /// Calls `found` with the passwords among the arguments of the commands in a line. `fed` says
 /// that an earlier line has a command that reads one. Returns whether this line has.
@@ -118,11 +87,61 @@ fn argument(style: &Style, before: Option<&str>, word: &str) -> Option<Range<usi
     {
         return (!values::is_placeholder(&word[2..])).then_some(2..word.len());
     }
-    if let Some(flag) = style.flag
-        && before == Some(flag)
-    {
+    if let Some(flag) = style.flags.iter().find(|flag| before == Some(**flag)) {
         return whole
-            .filter(|_| !(word.starts_with('/') || number && word.len() < 6 && flag == "-p"));
+            .filter(|_| !(word.starts_with('/') || number && word.len() < 6 && *flag == "-p"));
+    }
+    // `/p:x`, `/pass:x`
+    if style.slashed
+        && let Some(from) = ["/p:", "/pass:", "/rp:", "/password:"]
+            .iter()
+            .find_map(|flag| {
+                word.to_ascii_lowercase()
+                    .starts_with(flag)
+                    .then_some(flag.len())
+            })
+    {
+        return (!values::is_placeholder(&word[from..])).then_some(from..word.len());
+    }
+    // `-hpx` of rar
+    if style.archive && word.len() > 3 && (word.starts_with("-hp") || word.starts_with("-p")) {
+        let from = if word.starts_with("-hp") { 3 } else { 2 };
+        return Some(from..word.len());
+    }
+    // `net use Z: \\\\host\\share x`
+    if style.share
+        && !word.starts_with(['/', '\\', '*', '-'])
+        && !word.ends_with(':')
+        && values::is_secretish(word)
+    {
+        return whole;
+    }
+    // `ACL SETUSER app on >x`
+    if (style.acl || before == Some("on")) && word.len() > 4 && word.starts_with('>') {
+        return Some(1..word.len());
+    }
+    // `login with admin/x`, `login is admin:x`
+    if style.said
+        && matches!(
+            before,
+            Some(
+                "with"
+                    | "as"
+                    | "is"
+                    | "login"
+                    | "login:"
+                    | "credentials"
+                    | "credentials:"
+                    | "Credentials:"
+            )
+        )
+        && let Some((user, password)) = word.split_once([':', '/'])
+        && values::is_identifier(user)
+        && !user.is_empty()
+        && values::is_secretish(password)
+        && !password.contains('/')
+    {
+        return Some(word.len() - password.len()..word.len());
     }
     if style.openssl
         && matches!(before, Some("-passin" | "-passout" | "-pass"))
@@ -132,7 +151,10 @@ fn argument(style: &Style, before: Option<&str>, word: &str) -> Option<Range<usi
     }
     if style.user {
         let given = match before {
-            Some("-u" | "--user" | "-U" | "--proxy-user" | "--userpwd") => Some(0),
+            Some(
+                "-u" | "--user" | "-U" | "--proxy-user" | "--userpwd" | "-a" | "-A" | "--auth"
+                | "digest" | "add",
+            ) => Some(0),
             _ => ["--user=", "--proxy-user=", "-u"]
                 .iter()
                 .find_map(|flag| word.starts_with(flag).then_some(flag.len())),
@@ -154,6 +176,10 @@ fn argument(style: &Style, before: Option<&str>, word: &str) -> Option<Range<usi
     if style.percent && before == Some("-U") {
         return word.find('%').map(|percent| percent + 1..word.len());
     }
+    // `lftp -u joe,x`: the comma ends a word
+    if style.comma && before == Some("-u") {
+        return word.find(',').map(|comma| comma + 1..word.len());
+    }
     if style.literal {
         let pair = word.strip_prefix("--from-literal=").or(before
             .filter(|before| *before == "--from-literal")
@@ -161,159 +187,23 @@ fn argument(style: &Style, before: Option<&str>, word: &str) -> Option<Range<usi
         let value = pair.split_once('=')?.1;
         return (!values::is_placeholder(value)).then(|| word.len() - value.len()..word.len());
     }
-    if before == Some("unseal") && values::is_random(word) {
+    if matches!(before, Some("unseal")) && values::is_random(word)
+        || style.vault && before == Some("login") && values::is_random(word)
+    {
         return whole;
     }
     None
 }
 
-/// What the arguments after a word are.
-fn learn(style: &mut Style, word: &str, before: Option<&str>) {
-    let command = word.rsplit('/').next().unwrap_or(word);
-    match command {
-        "mysql" | "mysqldump" | "mysqladmin" | "mariadb" | "mariadb-dump" | "mariadb-admin"
-        | "mysqlsh" | "mysqlimport" | "mysqlpump" | "7z" | "7za" => style.attached = true,
-        "sshpass" => {
-            style.attached = true;
-            style.flag = Some("-p");
-        }
-        "login"
-            if matches!(
-                before,
-                Some(
-                    "docker"
-                        | "podman"
-                        | "nerdctl"
-                        | "registry"
-                        | "oc"
-                        | "az"
-                        | "cf"
-                        | "crane"
-                        | "skopeo"
-                        | "auth"
-                        | "argocd"
-                        | "buildah"
-                        | "oras"
-                        | "regctl"
-                        | "ibmcloud"
-                )
-            ) =>
-        {
-            style.flag = Some("-p");
-        }
-        "mongo" | "mongosh" | "mongodump" | "mongorestore" | "mongoexport" | "mongoimport" => {
-            style.flag = Some("-p");
-        }
-        "redis-cli" => style.flag = Some("-a"),
-        "sqlcmd" => style.flag = Some("-P"),
-        "curl" | "wget" | "etcdctl" | "httpie" => style.user = true,
-        "smbclient" => style.percent = true,
-        "add_user" | "change_password" | "change_user_password" | "authenticate_user"
-            if before == Some("rabbitmqctl") =>
-        {
-            style.positional = Some(2);
-        }
-        "htpasswd" => style.flag = None,
-        _ if before.is_some_and(|before| before.ends_with("htpasswd"))
-            && word.starts_with('-')
-            && !word.starts_with("--") =>
-        {
-            if word.contains('b') {
-                style.positional = Some(if word.contains('n') { 2 } else { 3 });
-            }
-            style.input |= word.contains('i');
-        }
-        "smbpasswd" | "chpasswd" | "--stdin" | "--password-stdin" => style.input = true,
-        "password" if before.is_some_and(|before| before.starts_with('-')) && style.attached => {
-            style.positional = Some(1);
-        }
-        "radtest" | "wpa_passphrase" => style.positional = Some(2),
-        "obscure" if before == Some("rclone") => style.positional = Some(1),
-        "reset-admin-password" | "set-initial-password" => style.positional = Some(1),
-        "set" if before == Some("alias") => style.positional = Some(4),
-        "add" if before == Some("host") => style.positional = Some(4),
-        "user" if before == Some("net") => style.positional = Some(2),
-        "ipmitool" | "mosquitto_pub" | "mosquitto_sub" | "zip" | "unzip" => {
-            style.flag = Some("-P");
-        }
-        "cqlsh" | "rabbitmqadmin" => style.flag = Some("-p"),
-        "openssl" => style.openssl = true,
-        _ if command.starts_with("ldap") => style.flag = Some("-w"),
-        _ if word.starts_with("--from-literal") => style.literal = true,
-        "secret" if before == Some("create") => style.literal = true,
-        _ => {}
-    }
-}
-
-/// The password of a statement of SQL that says `IDENTIFIED` before `from`.
-pub(super) fn identified(text: &str, from: usize) -> Option<Range<usize>> {
-    let mut at = from;
-    for _ in 0..6 {
-        let rest = &text[at..];
-        let gap = rest.len() - rest.trim_start().len();
-        let start = at + gap;
-        let rest = &text[start..];
-        // A quote that follows at once closes the text that the statement stands in, unless
-        // it follows `BY`.
-        let closes = gap == 0
-            && rest.starts_with(['"', '\'', '`', '\\'])
-            && !text[..start].to_ascii_lowercase_ends_with("by");
-        if gap > 8 || closes {
-            return None;
-        }
-        if let Some(quote) = rest
-            .bytes()
-            .next()
-            .filter(|byte| matches!(byte, b'\'' | b'"' | b'`'))
-        {
-            let end = pairs::quoted_end(text, start + 1, quote, 0);
-            // `IDENTIFIED WITH 'plugin' BY 'x'`
-            let given = &text[start + 1..end];
-            if !text[..start]
-                .trim_end()
-                .to_ascii_lowercase_ends_with("with")
-            {
-                return (!values::is_placeholder(given)).then_some(start + 1..end);
-            }
-            at = (end + 1).min(text.len());
-            continue;
-        }
-        let end = rest
-            .find([' ', '\t', ';', ')', '"', '\''])
-            .unwrap_or(rest.len())
-            .min(64);
-        let end = rest.floor_char_boundary(end);
-        examined(end);
-        let word = &rest[..end];
-        match word.to_ascii_lowercase().as_str() {
-            "" => return None,
-            "by" | "with" | "as" | "password" | "using" => {}
-            _ if text[..start]
-                .trim_end()
-                .to_ascii_lowercase_ends_with("with") => {}
-            _ if text[..start].trim_end().to_ascii_lowercase_ends_with("by") => {
-                return (!values::is_placeholder(word)).then_some(start..start + end);
-            }
-            _ => return None,
-        }
-        at = start + end;
-    }
-    None
-}
-
-/// Compares the end of a text without regard to case.
-trait EndsWithIgnoringCase {
-    fn to_ascii_lowercase_ends_with(&self, word: &str) -> bool;
-}
-
-impl EndsWithIgnoringCase for str {
-    fn to_ascii_lowercase_ends_with(&self, word: &str) -> bool {
-        let end = self
-            .len()
-            .checked_sub(word.len())
-            .and_then(|at| self.get(at..));
-        end.is_some_and(|end| end.eq_ignore_ascii_case(word))
-    }
+/// The first quoted text after a word, with a flag between: `-String 'X'`.
+pub(super) fn quoted(text: &str, end: usize) -> Option<Range<usize>> {
+    let near = &text[end..text.floor_char_boundary((end + 24).min(text.len()))];
+    let at = near.find(['"', '\''])?;
+    let quote = near.as_bytes()[at];
+    let start = end + at + 1;
+    let close = pairs::quoted_end(text, start, quote, 0);
+    let given = text[start..close].trim_end_matches('\\');
+    (given.len() > 3 && !values::is_placeholder(given)).then(|| start..start + given.len())
 }
 
 /// The private members of a JSON Web Key in a line.

@@ -50,8 +50,10 @@ pub(super) fn marker(text: &str, at: usize) -> Option<Marker> {
     examined(length);
     let label = rest[word.len()..word.len() + length].to_ascii_uppercase();
     let dashes = label_end(&rest[word.len() + length..]);
-    let private =
-        label.contains("PRIVATE") || label.contains("STATIC KEY") || label.contains("SECRET KEY");
+    let private = label.contains("PRIVATE")
+        || label.contains("NKEY SEED")
+        || label.contains("STATIC KEY")
+        || label.contains("SECRET KEY");
     (length > 0).then(|| Marker {
         range: at..at + word.len() + length + dashes,
         private,
@@ -215,9 +217,11 @@ fn is_path(line: &str) -> bool {
 /// hash in hexadecimal.
 pub(super) fn is_lone_line(line: &str) -> bool {
     let line = line.trim_end_matches('\r');
+    let body = line.trim_end_matches('=');
     let has = |is: fn(&u8) -> bool| line.as_bytes().iter().any(is);
     LINE.contains(&line.len())
-        && line.bytes().all(is_material)
+        && body.bytes().all(is_material)
+        && !body.contains('=')
         && !is_path(line)
         && has(u8::is_ascii_uppercase)
         && has(|byte| byte.is_ascii_lowercase() && *byte > b'f')

@@ -14,7 +14,9 @@
 //! - `tokens`: tokens of well-known services, by their shape
 //! - `keys`: private keys, whole or in parts
 //! - `urls`: credentials in addresses
+//! - `paths`: secrets in the paths of addresses
 //! - `commands`: passwords among the arguments of commands
+//! - `sql`: passwords in statements
 //! - `calls`: passwords among the arguments of calls in stack traces
 //! - `manifest`: printed Secret objects
 //! - `encoded`: text inside of text: JSON, addresses, base64
@@ -36,7 +38,9 @@ mod lines;
 mod manifest;
 mod names;
 mod pairs;
+mod paths;
 mod scan;
+mod sql;
 mod state;
 mod tokens;
 mod urls;

@@ -8,8 +8,8 @@
 mod words;
 
 use self::words::{
-    CARRIERS, DESCRIPTIVE, EXTENSIONS, KEYS, KEYS_OF_ENTRIES, KEYS_OF_VENDORS, NOT_PASS, OBJECTS,
-    Words, has,
+    CARRIERS, CURSORS, DESCRIPTIVE, EXTENSIONS, KEYS, KEYS_OF_ENTRIES, KEYS_OF_VENDORS, NOT_PASS,
+    OBJECTS, Words, has,
 };
 
 /// What the value of a name has to look like to be taken for a secret.
@@ -24,6 +24,8 @@ pub(super) enum Class {
     Object,
     /// Like something that nobody would write by hand.
     Weak,
+    /// A word of a sentence that can be nothing but a secret.
+    Said,
     /// The header `Authorization`: a scheme and what follows it.
     Header,
     /// Cookies: pairs of names and values.
@@ -35,6 +37,10 @@ pub(super) enum Class {
 }
 
 /// A name whose value may be a secret.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent facts, and all combinations happen"
+)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Name {
     pub(super) class: Class,
@@ -44,6 +50,10 @@ pub(super) struct Name {
     pub(super) bare_pass: bool,
     /// The name is `pwd`, which is also the working directory.
     pub(super) folder: bool,
+    /// The name is not English, and its values are not told from words.
+    pub(super) foreign: bool,
+    /// The name is that of a list or a map, and each of its values is one.
+    pub(super) many: bool,
 }
 
 /// The longest name that is read.
@@ -51,7 +61,15 @@ pub(super) const NAME_MAX: usize = 64;
 
 #[rustfmt::skip]
 const PASSWORDS: &[&str] = &[
-    "password", "passwd", "passphrase", "passcode", "passwort", "pwd", "psw", "masterauth", "pword",
+    "password", "passwd", "passphrase", "passcode", "pwd", "psw", "masterauth", "pword",
+];
+
+/// Words for a password in other languages, of ASCII letters.
+#[rustfmt::skip]
+const FOREIGN: &[&str] = &[
+    "adgangskode", "clave", "contrasena", "contrasenia", "contrasenya", "geslo", "haslo", "heslo",
+    "jelszo", "kennwort", "lozinka", "matkhau", "motdepasse", "parola", "passord", "passwort",
+    "salasana", "senha", "sifre", "wachtwoord",
 ];
 
 /// Words before `code` that make it a secret if it looks like one.
@@ -95,16 +113,43 @@ fn head(all: &[&str], nth: usize) -> Option<Name> {
             kind,
             bare_pass: false,
             folder: false,
+            foreign: false,
+            many: false,
         })
     };
     let ends = |stem: &str| word.ends_with(stem);
+    // A list or a map of them.
+    let word = match word {
+        "passwords" | "passphrases" | "passcodes" => {
+            let many = true;
+            return name(Class::Secret, "password").map(|name| Name { many, ..name });
+        }
+        "passwordsalt" => return name(Class::Weak, "secret"),
+        _ => word,
+    };
     if PASSWORDS.iter().any(|stem| ends(stem)) {
         return Some(Name {
             class: Class::Password,
             kind: "password",
             bare_pass: false,
             folder: ends("pwd"),
+            foreign: false,
+            many: false,
         });
+    }
+    let french = word == "passe" && before == Some("de");
+    if FOREIGN.contains(&word) || french {
+        return Some(Name {
+            class: Class::Password,
+            kind: "password",
+            bare_pass: false,
+            folder: false,
+            foreign: true,
+            many: false,
+        });
+    }
+    if word == "authtok" {
+        return name(Class::Password, "password");
     }
     if ends("pass") && !has(NOT_PASS, word) || ends("pw") && word.len() <= 8 {
         return Some(Name {
@@ -112,6 +157,8 @@ fn head(all: &[&str], nth: usize) -> Option<Name> {
             kind: "password",
             bare_pass: word == "pass",
             folder: false,
+            foreign: false,
+            many: false,
         });
     }
     // One word of two: apikey, secretaccesskey.
@@ -122,8 +169,16 @@ fn head(all: &[&str], nth: usize) -> Option<Name> {
             return name(Class::Weak, "secret");
         }
         let qualifier = if stem.is_empty() { before? } else { stem };
+        if all[..nth].ends_with(&["logged", "in"]) || qualifier == "nonce" {
+            return name(Class::Secret, "secret");
+        }
         let any = |list: &[&str]| list.iter().any(|one| qualifier.ends_with(one));
         let plural = word.ends_with('s');
+        // `active_record_encryption.primary_key`
+        let ciphers = |word: &&str| matches!(*word, "encryption" | "crypt" | "cipher" | "hmac");
+        if all[..nth].iter().any(ciphers) && !plural && qualifier != "public" {
+            return name(Class::Secret, "secret");
+        }
         return match () {
             () if any(KEYS) && !plural => name(Class::Secret, "secret"),
             () if any(KEYS) => name(Class::Weak, "secret"),
@@ -146,6 +201,10 @@ fn head(all: &[&str], nth: usize) -> Option<Name> {
         "tokens" | "pat" | "sig" | "signature" | "samlresponse" | "otp" | "pats" => {
             name(Class::Weak, "token")
         }
+        "seed" if matches!(before, Some("totp" | "otp" | "mfa" | "wallet" | "master")) => {
+            name(Class::Secret, "secret")
+        }
+        "string" if before == Some("community") => name(Class::Secret, "secret"),
         "mnemonic" | "psk" | "accountkey" | "setcookie" => name(Class::Secret, "secret"),
         "phrase" if matches!(before, Some("seed" | "recovery" | "mnemonic" | "secret")) => {
             name(Class::Password, "secret")
@@ -164,7 +223,11 @@ fn head(all: &[&str], nth: usize) -> Option<Name> {
         | "sessiontoken" => name(Class::Session, "token"),
         "id" if matches!(before, Some("session" | "sess")) => name(Class::Session, "token"),
         "id" if before == Some("secret") => name(Class::Secret, "secret"),
+        _ if ends("psk") => name(Class::Secret, "secret"),
         _ if ends("secret") => name(Class::Secret, "secret"),
+        // Where a list goes on.
+        "token" if before.is_some_and(|before| has(CURSORS, before)) => None,
+        "nexttoken" | "pagetoken" | "nextpagetoken" | "continuetoken" => None,
         _ if ends("token") => name(Class::Secret, "token"),
         // secretvalue, tokendata
         _ => ["secret", "token"].into_iter().find_map(|stem| {
@@ -204,7 +267,9 @@ fn follow(head: Name, all: &[&str], after: &[&str]) -> Option<Name> {
         return None;
     }
     if after.iter().all(plain) {
+        let lists = |word: &&str| matches!(*word, "map" | "list" | "dict" | "array");
         return Some(Name {
+            many: head.many || after.iter().any(lists),
             bare_pass: head.bare_pass && all.len() == 1,
             ..head
         });
@@ -222,6 +287,7 @@ fn follow(head: Name, all: &[&str], after: &[&str]) -> Option<Name> {
         Class::Secret => Class::Secret,
         Class::Object
         | Class::Weak
+        | Class::Said
         | Class::Opaque
         | Class::Session
         | Class::Password

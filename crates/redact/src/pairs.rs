@@ -1,25 +1,34 @@
 //! Secrets that are known by the name of their key: `password=...`, `"token": "..."`,
 //! `--api-key ...`, `{Name:DB_PASSWORD Value:...}`.
 
+mod announce;
+mod before;
+mod columns;
 mod context;
 mod extent;
 mod fields;
+pub(super) mod foreign;
+mod prose;
 mod reference;
+mod section;
 mod separator;
 mod space;
 mod structure;
 mod value;
 mod verdict;
 
-use std::ops::Range;
-
 use self::{
+    announce::{announce, pending, shown_file, shown_value},
     context::{Context, context},
-    separator::{Sep, Separator},
+    prose::longer,
+    separator::Sep,
 };
 pub(super) use self::{
+    announce::{file_line, lone_word},
+    columns::{Column, Row, row},
     extent::quoted_end,
     fields::value_line,
+    section::{section, section_key, shown_next},
     structure::{in_map, is_secret_field},
     verdict::hides,
 };
@@ -30,9 +39,6 @@ use super::{
     values,
     work::examined,
 };
-
-/// How far after a name a separator may stand.
-const LONGER_MAX: usize = 80;
 
 /// Looks at the name that has a word for a secret at `hit`.
 pub(super) fn at(scan: &mut Scan<'_>, hit: usize) {
@@ -62,14 +68,27 @@ pub(super) fn at(scan: &mut Scan<'_>, hit: usize) {
     if shown_file(scan, start, end) {
         return;
     }
-    let Some((name, name_start)) = name(text, start, end) else {
+    let Some((name, name_start)) =
+        name(text, start, end).or_else(|| content_of_file(text, start, end))
+    else {
         return;
     };
-    if is_material(ident) {
+    // `--from-file=password=/tmp/pw` names a file, `pam_unix(passwd:chauthtok)` a service.
+    let before = &text.as_bytes()[start.saturating_sub(12)..start];
+    if is_material(ident) || before.ends_with(b"from-file=") || before.ends_with(b"pam_unix(") {
         return;
+    }
+    shown_value(scan, name, start, end);
+    if let Some(range) = before::value(text, scan.done_until, written_at, end, name) {
+        scan.find_before(range, name.kind);
     }
     if fields::names_a_value(scan, start, end, name) {
         return;
+    }
+    if matches!(name.class, Class::Password | Class::Secret)
+        && let Some(pending) = columns::header(text, start, end, name)
+    {
+        scan.next.pending = Some(pending);
     }
     // `variable "db_password" {`
     if text[end..].starts_with("\" {") && text[..start].ends_with("variable \"") {
@@ -86,6 +105,10 @@ pub(super) fn at(scan: &mut Scan<'_>, hit: usize) {
                 scan.find(range, name.kind);
                 return;
             }
+            if let Some(range) = prose::value(text, name, end) {
+                scan.find(range, name.kind);
+                return;
+            }
             match longer(text, name, name_start, end) {
                 Some((found, longer)) => (found, longer, true),
                 None => {
@@ -98,9 +121,21 @@ pub(super) fn at(scan: &mut Scan<'_>, hit: usize) {
     let mut context = context(text, name_start, &found);
     context.prose |= words;
     // `"--token", "x"` are arguments; otherwise a comma separates only in a tuple.
+    let closers = &text[end..end + found.closers];
     let tuple = matches!(context.before, Some(b'(' | b'[' | b'{'))
-        && !text[end..end + found.closers].contains(')');
+        && !closers.contains([')', ']'])
+        && is_pair(text, found.at);
+    // `'cookie', 'sid=x'` is a line of a list of headers.
+    let tuple = tuple || context.alone && found.closers > 0 && is_lone_pair(scan, found.at);
     if found.sep == Sep::Comma && !flag && !tuple {
+        if closers.contains(']') {
+            fields::rejected(scan, name, found.at);
+        }
+        announce(scan, name, start..end);
+        return;
+    }
+    // `echo "$PASSWORD" | base64`
+    if found.sep == Sep::Pipe && bytes[..start].last() == Some(&b'$') {
         return;
     }
     // `arn:aws:secretsmanager:eu-west-1:123456789012:secret:name`
@@ -111,11 +146,11 @@ pub(super) fn at(scan: &mut Scan<'_>, hit: usize) {
     {
         return;
     }
-    if found.sep == Sep::Tag && (bytes[..start].last() != Some(&b'<') || is_blank(text, found.at)) {
+    if found.sep == Sep::Tag && (!is_tag_name(text, start) || is_blank(text, found.at)) {
         return;
     }
     if found.sep == Sep::Colon && !found.spaced {
-        if is_tag(text, start, found.at) {
+        if is_tag(text, start, found.at) || is_architecture(&text[found.at..]) {
             return;
         }
         // `${PASSWORD:?must be set}`, `${PASSWORD:-x}`
@@ -136,10 +171,108 @@ pub(super) fn at(scan: &mut Scan<'_>, hit: usize) {
         return;
     }
     if found.at >= scan.end {
-        scan.next.pending = pending(name, &context, flag);
+        scan.next.pending = pending(name, &context, flag).or(scan.next.pending);
         return;
     }
-    value::read(scan, name, found.at, &context);
+    // The value is on the next line.
+    if text[found.at..scan.end] == *"\\" && found.sep == Sep::Assign {
+        let name = fields::strict(name);
+        scan.next.pending = Some(Pending::Word { name, lines: 1 });
+        return;
+    }
+    // A line of a string ends here; the decoded string is looked at by itself.
+    if ["\\n", "\\r\\n"]
+        .iter()
+        .any(|end| text[found.at..].starts_with(end))
+    {
+        return;
+    }
+    let mut at = found.at;
+    // `on field 'password': rejected value [x]`
+    for said in ["rejected value ", "!!str "] {
+        at += if text[at..].starts_with(said) {
+            said.len()
+        } else {
+            0
+        };
+    }
+    // `password=Value 'password' of type 'string', value=x`
+    if text[at..].starts_with("Value '")
+        && let Some((_, value)) = fields::value_key(text, at + 5, 200)
+    {
+        at = value;
+    }
+    value::read(scan, name, at, &context);
+}
+
+/// Whether the name at `start` is that of a tag, which may have a prefix: `<wsse:Password`.
+fn is_tag_name(text: &str, start: usize) -> bool {
+    let near = &text.as_bytes()[start.saturating_sub(24)..start];
+    let prefix = near
+        .iter()
+        .rev()
+        .take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b':' | b'_' | b'-'))
+        .count();
+    let prefix = &near[near.len() - prefix..];
+    (prefix.is_empty() || prefix.ends_with(b":"))
+        && text.as_bytes()[..start - prefix.len()].ends_with(b"<")
+}
+
+/// A name of a file whose line follows: `ssl_password_file line 1: "x"`.
+fn content_of_file(text: &str, start: usize, end: usize) -> Option<(Name, usize)> {
+    let stem = text[start..end].strip_suffix("file")?;
+    text[end..].strip_prefix(" line ").filter(|rest| {
+        rest.bytes()
+            .next()
+            .is_some_and(|byte| byte.is_ascii_digit())
+    })?;
+    Some((names::classify(stem)?, start))
+}
+
+/// Whether what follows a name and a comma is the second and last part of a pair.
+fn is_pair(text: &str, at: usize) -> bool {
+    let bytes = text.as_bytes();
+    let escapes = bytes[at..]
+        .iter()
+        .take(4)
+        .take_while(|byte| **byte == b'\\')
+        .count();
+    let prefix = usize::from(bytes.get(at) == Some(&b'b'));
+    let Some(quote @ (b'"' | b'\'')) = bytes.get(at + escapes + prefix) else {
+        return true;
+    };
+    let start = at + escapes + prefix + 1;
+    let until = text.floor_char_boundary((start + values::SEEN_MAX).min(text.len()));
+    let end = quoted_end(&text[..until], start, *quote, escapes);
+    let other = &text[start..end];
+    let more = text[end..].trim_start_matches(['\\', '"', '\'']);
+    let ends = end == until
+        || !more.starts_with(',')
+        || !more[1..].trim_start().starts_with(['"', '\'', '\\']);
+    ends && !(values::is_word(other) && names::classify(other).is_some())
+}
+
+/// Whether a quoted text is the last one of a line.
+fn is_lone_pair(scan: &Scan<'_>, at: usize) -> bool {
+    let text = &scan.text[at.min(scan.end)..scan.end];
+    let quote = text.chars().next().filter(|one| matches!(one, '"' | '\''));
+    quote.is_some_and(|quote| {
+        text.len() > 2 && text.strip_suffix(',').unwrap_or(text).ends_with(quote)
+    })
+}
+
+/// Whether what follows the name of a package is the architecture it was built for:
+/// `libsecret-1-0:amd64`.
+fn is_architecture(rest: &str) -> bool {
+    let word = rest
+        .bytes()
+        .take(8)
+        .take_while(u8::is_ascii_alphanumeric)
+        .count();
+    matches!(
+        &rest[..word],
+        "all" | "amd64" | "arm64" | "armhf" | "i386" | "any" | "noarch" | "s390x" | "ppc64el"
+    )
 }
 
 /// Whether a tag is a blank to fill in: `mongodb://<user>:<password>@host`.
@@ -171,75 +304,10 @@ fn is_material(ident: &str) -> bool {
         && values::distinct(ident) >= 16
 }
 
-/// Notes that a command shows a file with the name of a secret, which the next lines hold.
-fn shown_file(scan: &mut Scan<'_>, start: usize, end: usize) -> bool {
-    let text = scan.text;
-    // The length first: a long rest of the line would be read again for every name.
-    if text.len() - end > 8 {
-        return false;
-    }
-    let closes = text[end..]
-        .trim_end_matches(['"', '\'', '\\', '}', ')', ' '])
-        .is_empty();
-    if !closes {
-        return false;
-    }
-    let near = &text[text.floor_char_boundary(start.saturating_sub(96))..start];
-    examined(near.len());
-    let path = near.rfind([' ', '"', '\'']).map_or(0, |at| at + 1);
-    let command = near[..path]
-        .trim_end()
-        .rsplit([' ', '"', '\'', '/', '('])
-        .next();
-    if !matches!(
-        command,
-        Some("cat" | "less" | "head" | "tail" | "more" | "type" | "base64" | "read")
-    ) {
-        return false;
-    }
-    let stem = text[start..end]
-        .trim_start_matches('.')
-        .split('.')
-        .next()
-        .unwrap_or_default();
-    let Some(name) = names::classify(stem) else {
-        return false;
-    };
-    if !matches!(name.class, Class::Password | Class::Secret | Class::Object) {
-        return false;
-    }
-    scan.next.pending = Some(Pending::File { name, lines: 8 });
-    true
-}
-
-/// What of a line of a file with the name of a secret is one.
-pub(super) fn file_line(line: &str) -> Option<Range<usize>> {
-    let trimmed = line.trim_end();
-    let start = trimmed.rfind([' ', '\t']).map_or(0, |at| at + 1);
-    let word = &trimmed[start..];
-    let single = trimmed.trim_start().len() == word.len();
-    // `[smtp.example.com]:587 joe@example.com:x`
-    let from = match word
-        .rfind(':')
-        .filter(|_| !single || !values::is_random(word))
-    {
-        Some(colon) => start + colon + 1,
-        None if single => start,
-        None => return None,
-    };
-    let secret = &trimmed[from..];
-    let shown = secret.len() >= 4
-        && !values::is_placeholder(secret)
-        && !values::is_measure(secret)
-        && !values::is_status(secret)
-        && (!single || from != start || !values::is_word(secret));
-    shown.then_some(from..trimmed.len())
-}
-
 /// Whether what follows a name can separate it from a value.
 fn may_separate(rest: &[u8]) -> bool {
     match rest {
-        [b'(', quote, ..] => matches!(quote, b'\'' | b'"'),
+        [b'(' | b'+', quote, ..] => matches!(quote, b'\'' | b'"' | b'\\'),
         [byte, ..] => {
             !byte.is_ascii_alphanumeric()
                 && !matches!(
@@ -314,151 +382,4 @@ fn name(text: &str, start: usize, end: usize) -> Option<(Name, usize)> {
         return with_word(before()?);
     }
     Some((names::classify(ident)?, start))
-}
-
-/// A separator after a few more words: `Unseal Key 1:`, `Secret access key:`,
-/// `password for elastic:`.
-fn longer(text: &str, head: Name, start: usize, end: usize) -> Option<(Separator, Name)> {
-    let bytes = text.as_bytes();
-    let near = &bytes[end..bytes.len().min(end + LONGER_MAX)];
-    memchr::memchr2(b':', b'=', near)?;
-    let mut at = end;
-    let mut words = 0;
-    for _ in 0..4 {
-        let rest = &bytes[at..];
-        let gap = rest
-            .iter()
-            .take(3)
-            .take_while(|byte| **byte == b' ')
-            .count();
-        let inside = |byte: &&u8| {
-            byte.is_ascii_alphanumeric()
-                || matches!(
-                    byte,
-                    b'\'' | b'(' | b')' | b'_' | b'@' | b'.' | b'-' | b'%' | b'"' | b'`'
-                )
-        };
-        let word = rest[gap..].iter().take(40).take_while(inside).count();
-        if gap == 0 || word == 0 {
-            return None;
-        }
-        at += gap + word;
-        examined(gap + word);
-        words += 1;
-        let more = &text[end..at];
-        if let Some(found) = separator::after(text, at)
-            && (found.sep == Sep::Colon && (found.spaced || found.at == text.len())
-                || found.sep == Sep::Assign && words <= 2)
-        {
-            if matches!(
-                more.trim(),
-                "is" | "was" | "is now" | "set to" | "is set to"
-            ) {
-                return Some((found, head));
-            }
-            let name = names::classify(&text[start..at]);
-            // `password is generated for root@localhost: x`
-            let made = ["generated", "temporary", "initial", "default", "new"]
-                .iter()
-                .any(|word| more.contains(word));
-            let said = name.unwrap_or(Name {
-                class: if made { Class::Secret } else { Class::Weak },
-                ..head
-            });
-            return (name.is_some() || head.class == Class::Password).then_some((found, said));
-        }
-    }
-    None
-}
-
-/// What the next lines may hold, if this one ends after the separator.
-fn pending(name: Name, context: &Context, flag: bool) -> Option<Pending> {
-    let column = context.column;
-    // `Using certificate key:`
-    if name.class == Class::Weak && context.sep == Sep::Colon && context.prose {
-        let class = Class::Session;
-        return Some(Pending::Word {
-            name: Name { class, ..name },
-            lines: 2,
-        });
-    }
-    if !matches!(name.class, Class::Password | Class::Secret | Class::Object) {
-        return None;
-    }
-    match context.sep {
-        Sep::Comma if flag => Some(Pending::Word { name, lines: 1 }),
-        Sep::Colon
-            if context.prose
-                || context
-                    .before
-                    .is_some_and(|byte| byte.is_ascii_alphanumeric()) =>
-        {
-            Some(Pending::Word { name, lines: 3 })
-        }
-        Sep::Colon if context.alone => Some(Pending::Scalar { name, column }),
-        // `["password"]=>`
-        Sep::Assign if context.before == Some(b'[') => Some(Pending::Scalar { name, column }),
-        Sep::Colon | Sep::Assign | Sep::Pipe | Sep::Tag | Sep::Comma => None,
-    }
-}
-
-/// Notes that a line speaks of a password without saying it: the next one may.
-fn announce(scan: &mut Scan<'_>, name: Name, ident: Range<usize>) {
-    let end = ident.end;
-    if scan.next.pending.is_some() {
-        return;
-    }
-    // A name that is a line of its own.
-    if matches!(name.class, Class::Password | Class::Secret | Class::Weak)
-        && end == scan.end
-        && scan.text[..ident.start]
-            .bytes()
-            .take(NAME_MAX)
-            .all(|byte| byte == b' ')
-        && ident.start < NAME_MAX
-    {
-        let class = Class::Session;
-        scan.next.pending = Some(Pending::Word {
-            name: Name { class, ..name },
-            lines: 1,
-        });
-        return;
-    }
-    if name.class != Class::Password {
-        return;
-    }
-    let until = scan
-        .text
-        .floor_char_boundary((end + 120).min(scan.text.len()));
-    let asks = until == scan.text.len() && scan.text[..scan.end].ends_with(':');
-    let class = if asks { Class::Secret } else { Class::Weak };
-    let lines = if asks { 3 } else { 1 };
-    scan.next.pending = Some(Pending::Word {
-        name: Name { class, ..name },
-        lines,
-    });
-}
-
-/// Whether a word that stands alone in a line is the value that an earlier line announced.
-pub(super) fn lone_word(line: &str, name: Name) -> Option<Range<usize>> {
-    let trimmed = line.trim_end().trim_end_matches([',', '\\']).trim_end();
-    let word = trimmed.trim_start();
-    let word = word.strip_prefix("- ").unwrap_or(word).trim_start();
-    let quoted = word.starts_with(['"', '\'']);
-    let word = word.trim_matches(['"', '\'', '`']);
-    let start = trimmed.rfind(word)?;
-    let fits = !word.is_empty()
-        && !word.starts_with('-')
-        && !values::is_placeholder(word)
-        && !word.contains(": ");
-    let single = !word.contains([' ', '\t']);
-    let shown = match name.class {
-        Class::Weak => {
-            single && word.len() >= 10 && values::is_random(word) && values::is_mixed(word)
-        }
-        Class::Session => single && word.len() >= 16 && values::is_random(word),
-        Class::Password => quoted || single,
-        _ => quoted || single && (values::is_secretish(word) || !values::is_word(word)),
-    };
-    (fits && shown).then(|| start..start + word.len())
 }

@@ -23,6 +23,13 @@ const PIECES: &[&str] = &[
     "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA", "0123456789abcdef", "hunter2", "true", "null", "5432", "Some(", "b'",
     "2026-01-01T00:00:00Z ", "stdout F ", "\u{1b}[31m", "\u{1b}]", "\u{1b}", "\u{7}", "\u{9b}", "\u{9c}", "\u{9d}",
     "\u{90}", "\u{98}", "\u{9e}", "\u{9f}", "\u{85}", "\u{2028}", "\u{200b}", "\u{200d}", "\u{ad}", "\u{fe0f}",
+    "пароль", "Пароль ", "密码", "パスワードは ", "contraseña", "senha", "：", "→", "?=", "::=", "......", "''", "'\\''",
+    "\"\"", ";s:8:\"", "hook", "/hooks/", "/magic/", "?key=", "rtmp://", "?u=joe", "&p=", "insert into t (password) ",
+    "values ('", "pragma key = '", ".logon a/b,", "openssl rand", "'crypt' => [", "echo $", "printenv ", "-field=",
+    "Value '", "value [", "] for property: ", "\" for flag -", "rejected value [", "(string) (len=8) \"", "[\"password\"],",
+    "\"input\":", "\"old\":", "login ", "A2 LOGIN ", " on >", "net use ", "setuser", "{plain}", "snmpwalk -A ", "lautet: ",
+    "is ", "_file line 1: ", "username,password", "| password |", "0x7f1182330000", "This field is ", "<![CDATA[", "<a:",
+    "st.", "live_", "K00", "xprv", "SUA", "Str(", "map[string]string{", "+'",
     "\u{3164}", "\u{e0041}", "ä", "日", "🦀", "•", "x", "0",
 ];
 

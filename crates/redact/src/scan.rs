@@ -2,11 +2,16 @@
 //! found there reads on. Each rule reads what it then replaces, a bounded piece of text, or
 //! a stretch that is remembered as read, so that no line makes the search slow.
 
+mod ends;
+mod search;
 mod triggers;
 
 use std::ops::Range;
 
-use self::triggers::{SEARCH, TRIGGERS, Trigger};
+use self::{
+    ends::EndMarkers,
+    triggers::{SEARCH, TRIGGERS, Trigger},
+};
 use super::{
     calls::{self, CALLS},
     commands,
@@ -15,7 +20,7 @@ use super::{
     keys::{self, Block},
     manifest,
     names::Name,
-    pairs,
+    pairs, paths, sql,
     state::{Next, Pending, State},
     tokens::{self, Runs, SHAPES},
     urls::{self, Urls},
@@ -52,6 +57,7 @@ pub(super) struct Scan<'a> {
     runs: Runs,
     ends: EndMarkers,
     has_command: bool,
+    has_jwt: bool,
     is_fed: bool,
     has_token: bool,
     has_aws_id: bool,
@@ -96,6 +102,7 @@ pub(super) fn line(text: &str, finds: &mut Finds, context: &LineContext, depth: 
         runs: Runs::default(),
         ends: EndMarkers::default(),
         has_command: false,
+        has_jwt: false,
         is_fed: context.input,
         has_token: context.token,
         has_aws_id: context.aws,
@@ -111,10 +118,10 @@ pub(super) fn line(text: &str, finds: &mut Finds, context: &LineContext, depth: 
         scan.next.pending = Some(Pending::Value { name, lines });
     }
     let mut quiet = true;
-    for hit in SEARCH.find_overlapping_iter(text) {
+    SEARCH.each(text, |hit| {
         quiet = false;
-        scan.trigger(TRIGGERS[hit.pattern().as_usize()], hit.start(), hit.end());
-    }
+        scan.trigger(TRIGGERS[hit.nth], hit.start, hit.end);
+    });
     scan.whole_line();
     // Where nothing was found, text inside of text hides nothing either.
     quiet &= !scan.base64(depth) && !has_letters(text);
@@ -189,6 +196,7 @@ impl Scan<'_> {
         if start < self.marks_until {
             return;
         }
+        self.has_jwt |= matches!(trigger, Trigger::Jwt);
         // What is found inside a secret belongs to it.
         if start < self.done_until && !matches!(trigger, Trigger::Begin | Trigger::End) {
             return;
@@ -207,6 +215,7 @@ impl Scan<'_> {
                 pairs::at(self, start);
             }
             Trigger::Parameter => pairs::at(self, start + 1),
+            Trigger::Foreign(nth) => pairs::foreign::at(self, start, end, nth),
             Trigger::Node => self.found(tokens::node(text, start), "token"),
             Trigger::Call(nth) => self.found(calls::password(text, end, CALLS[nth].1), "password"),
             Trigger::Shape(nth) => {
@@ -244,7 +253,24 @@ impl Scan<'_> {
             Trigger::NewRelic => self.found(tokens::new_relic(text, start), "token"),
             Trigger::Mailchimp => self.found(tokens::mailchimp(text, start), "token"),
             Trigger::Command => self.has_command = true,
-            Trigger::Identified => self.found(commands::identified(text, end), "password"),
+            Trigger::Identified => self.found(sql::identified(text, end), "password"),
+            Trigger::Path(nth) => self.found(paths::secret(text, start, end, nth), "webhook"),
+            Trigger::Query => self.found(urls::query_password(text, start, end), "password"),
+            Trigger::Plain => self.found(tokens::plain(text, end), "password"),
+            Trigger::Insert => {
+                let finds = &mut *self.finds;
+                let read = sql::inserted(text, end, |range| finds.add(range, "password"));
+                self.done_until = self.done_until.max(read);
+            }
+            Trigger::DatabaseKey => self.found(sql::key(text, end), "password"),
+            Trigger::Quoted => self.found(commands::quoted(text, end), "password"),
+            Trigger::Logon => self.found(sql::logon(text, end), "password"),
+            Trigger::Shows => self.next.pending = Some(pairs::shown_next()),
+            Trigger::Section => {
+                if let Some(pending) = pairs::section(text, self.end, start) {
+                    self.next.pending = Some(pending);
+                }
+            }
             Trigger::WebKey => {
                 self.has_web_key = true;
                 self.next.web_key = true;
@@ -384,6 +410,9 @@ impl Scan<'_> {
             let input = commands::arguments(text, fed, |range| finds.add(range, "password"));
             self.next.input = input;
         }
+        if self.has_jwt && tokens::is_cut_jwt(&text[..self.end]) {
+            self.next.pending = Some(pairs::shown_next());
+        }
         if self.has_token {
             tokens::bootstrap_tokens(text, |range| finds.add(range, "token"));
         }
@@ -446,33 +475,4 @@ pub(super) fn has_secret(text: &str, depth: u8) -> bool {
         state.line(line, &mut found, depth);
     }
     !found.is_empty() || text.contains(MARK)
-}
-
-/// Finds end markers of keys, and searches each stretch of text only once.
-#[derive(Debug, Default)]
-enum EndMarkers {
-    #[default]
-    NotSearched,
-    /// The first marker after the last requested offset.
-    At(usize),
-    NoMore,
-}
-
-// === impl EndMarkers ===
-
-impl EndMarkers {
-    /// The first marker from an offset on. The offsets have to grow from call to call.
-    fn after(&mut self, text: &str, from: usize) -> Option<usize> {
-        match *self {
-            Self::NoMore => return None,
-            Self::At(at) if at >= from => return Some(at),
-            Self::At(_) | Self::NotSearched => {}
-        }
-        let five = memchr::memmem::find(&text.as_bytes()[from..], b"-----END");
-        let four = || memchr::memmem::find(&text.as_bytes()[from..], b"---- END");
-        let found = five.or_else(four).map(|at| from + at);
-        examined(found.unwrap_or(text.len()) - from);
-        *self = found.map_or(Self::NoMore, Self::At);
-        found
-    }
 }

@@ -9,7 +9,7 @@ use super::{
     finds::Finds,
     keys::{self, Block, KeyLine},
     manifest::Manifest,
-    names::Name,
+    names::{self, Name},
     pairs,
     scan::{self, LineContext},
     values,
@@ -67,6 +67,14 @@ pub(super) enum Pending {
     Map { name: Name, column: usize },
     /// The lines of a file that a command shows.
     File { name: Name, lines: u8 },
+    /// A column of the rows of a table.
+    Column {
+        name: Name,
+        column: pairs::Column,
+        rows: u8,
+    },
+    /// The key of a part of a configuration.
+    Section { name: Name, lines: u8 },
     /// A word that stands alone in one of the next lines.
     Word { name: Name, lines: u8 },
 }
@@ -262,6 +270,13 @@ impl State {
                     return None;
                 }
                 let content = content.trim_end().trim_end_matches(',');
+                // The answer to a question is not indented.
+                if column <= of
+                    && (values::is_strong(content) || values::is_secretish(content))
+                    && !content.contains([' ', '=', ':'])
+                {
+                    finds.add(start + column..start + column + content.len(), name.kind);
+                }
                 if column > of && !map && !content.is_empty() {
                     let quotes = content.len() - content.trim_start_matches(['"', '\'']).len();
                     let inner = content.trim_matches(['"', '\'']);
@@ -289,6 +304,23 @@ impl State {
                     });
                 }
             }
+            Pending::Column { name, column, rows } => {
+                if let Some(row) = pairs::row(body, column) {
+                    if let pairs::Row::Secret(range) = row {
+                        finds.add(start + range.start..start + range.end, name.kind);
+                    }
+                    let rows = rows.saturating_sub(1);
+                    self.pending = (rows > 0).then_some(Pending::Column { name, column, rows });
+                }
+            }
+            Pending::Section { name, lines } => {
+                if let Some(range) = pairs::section_key(body) {
+                    finds.add(start + range.start..start + range.end, name.kind);
+                } else if lines > 1 {
+                    let lines = lines - 1;
+                    self.pending = Some(Pending::Section { name, lines });
+                }
+            }
             Pending::Word { name, lines } => {
                 if content.trim_end().is_empty() {
                     self.pending = (lines > 1).then(|| Pending::Word {
@@ -297,6 +329,9 @@ impl State {
                     });
                 } else if let Some(range) = pairs::lone_word(body, name) {
                     finds.add(start + range.start..start + range.end, name.kind);
+                } else if body.contains("input_value=") {
+                    let class = names::Class::Password;
+                    return Some((Name { class, ..name }, 1));
                 }
             }
         }

@@ -1,3 +1,5 @@
+mod classes;
+
 use serde_json::json;
 
 use super::*;

@@ -19,10 +19,16 @@ pub(super) struct Runs([Range<usize>; Alphabet::COUNT]);
 // === impl Runs ===
 
 impl Runs {
-    /// The end of the run of these characters at `at`. The offsets have to grow.
+    /// The end of the run of these characters at `at`. The offsets have to grow, but for the
+    /// length of a prefix.
     fn end(&mut self, bytes: &[u8], at: usize, alphabet: Alphabet) -> usize {
         let known = &mut self.0[alphabet as usize];
-        if !(known.start <= at && at <= known.end && known.end > 0) {
+        if at < known.start {
+            // A token within the prefix of another: the run may go on in the one that is known.
+            let end = at + alphabet.run(&bytes[at..known.start]);
+            return if end == known.start { known.end } else { end };
+        }
+        if at > known.end || known.end == 0 {
             *known = at..at + alphabet.run(&bytes[at..]);
         }
         known.end
@@ -101,6 +107,27 @@ pub(super) fn jwt(text: &str, start: usize) -> (Option<usize>, usize) {
         end = next;
     }
     (Some(end), end)
+}
+
+/// A password after the mark that it is not hashed: `joe:{PLAIN}x`.
+pub(super) fn plain(text: &str, end: usize) -> Option<Range<usize>> {
+    let near = &text[end..text.floor_char_boundary((end + values::SEEN_MAX).min(text.len()))];
+    let length = near
+        .find(|one: char| one.is_whitespace() || matches!(one, ':' | '"' | '\'' | '\\'))
+        .unwrap_or(near.len());
+    examined(length);
+    (length > 3).then_some(end..end + length)
+}
+
+/// Whether a line ends within a JWT: after a dot, or without a signature.
+pub(super) fn is_cut_jwt(line: &str) -> bool {
+    let near = &line[line.ceil_char_boundary(line.len().saturating_sub(HEADER_MAX))..];
+    let inside = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+    let length = near.bytes().rev().take_while(|byte| inside(&byte)).count();
+    examined(length);
+    let last = &near[near.len() - length..];
+    let dots = last.bytes().filter(|byte| *byte == b'.').count();
+    last.starts_with("eyJ") && (dots == 1 || dots == 2 && last.ends_with('.'))
 }
 
 /// The hash of a password that begins at `at` with `$`, `{` or the name of an algorithm.

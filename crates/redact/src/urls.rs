@@ -37,7 +37,7 @@ impl Urls {
                 return Some(from..at);
             }
             Some(colon) => from + colon + 1..at,
-            None if at - from >= TOKEN_MIN => from..at,
+            None if at - from >= TOKEN_MIN || text[..from].ends_with("trojan://") => from..at,
             None => return None,
         };
         (!values::is_placeholder(&text[range.clone()])).then_some(range)
@@ -236,4 +236,26 @@ pub(super) fn password_file(text: &str, at: usize) -> Option<Range<usize>> {
         .is_some_and(|port| port == "*" || port.bytes().all(|byte| byte.is_ascii_digit()));
     (whole && port && !values::is_placeholder(password) && !values::is_status(password))
         .then(|| end - password.len()..end)
+}
+
+/// The password of a query that has a user too: `?u=joe&p=x`.
+pub(super) fn query_password(text: &str, start: usize, end: usize) -> Option<Range<usize>> {
+    let bytes = text.as_bytes();
+    let inside = |byte: &u8| {
+        !byte.is_ascii_whitespace() && !matches!(byte, b'"' | b'\'' | b'<' | b'>' | b']' | b'\\')
+    };
+    let near = &bytes[start.saturating_sub(CREDENTIALS_MAX)..start];
+    let before = near.iter().rev().take_while(|byte| inside(byte)).count();
+    let before = &near[near.len() - before..];
+    let after = &bytes[end..bytes.len().min(end + CREDENTIALS_MAX)];
+    let length = after.iter().take_while(|byte| inside(byte)).count();
+    let after = &after[..length];
+    examined(before.len() + after.len());
+    let has = |text: &[u8], name: &[u8]| text.windows(name.len()).any(|part| part == name);
+    let user = has(before, b"?u=") || has(before, b"&u=") || has(after, b"&u=");
+    let value = after
+        .iter()
+        .position(|byte| *byte == b'&')
+        .unwrap_or(after.len());
+    (user && value > 3).then_some(end..end + value)
 }

@@ -1,6 +1,9 @@
 //! What a value looks like: a placeholder, a number, an address, a name, a word, or
 //! something that nobody writes by hand.
 
+mod text;
+
+pub(super) use self::text::{is_email, is_sentence, is_strong};
 use super::finds::MARK;
 
 /// The part of a value that is looked at. A longer one is a secret if its name is one's.
@@ -231,6 +234,7 @@ pub(super) fn is_location(value: &str) -> bool {
                 || part.starts_with("..")
         })
     };
+    let value = value.strip_prefix('@').unwrap_or(value);
     let rooted = ["/", "./", "../", "~/"]
         .iter()
         .any(|root| value.starts_with(root));
@@ -268,9 +272,14 @@ pub(super) fn is_location(value: &str) -> bool {
                 && number.len() <= 8
                 && number.bytes().all(|byte| byte.is_ascii_hexdigit())
         })
-        || value.strip_prefix("0xc0").is_some_and(|rest| {
-            rest.len() >= 6 && rest.bytes().all(|byte| byte.is_ascii_hexdigit())
-        })
+        || is_pointer(value)
+}
+
+/// An address of memory: `0x7f1182330000`.
+pub(super) fn is_pointer(value: &str) -> bool {
+    value.strip_prefix("0x").is_some_and(|rest| {
+        (4..=16).contains(&rest.len()) && rest.bytes().all(|byte| byte.is_ascii_hexdigit())
+    })
 }
 
 pub(super) fn is_uuid(value: &str) -> bool {

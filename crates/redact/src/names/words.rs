@@ -38,6 +38,18 @@ pub(super) const KEYS_OF_ENTRIES: &[&str] = &[
     "range", "registry", "row", "s3", "shard", "site", "sort", "translation", "verify", "websocket",
 ];
 
+/// Words before `token` with which it says where a list goes on.
+pub(super) const CURSORS: &[&str] = &[
+    "continuation",
+    "continue",
+    "cursor",
+    "next",
+    "page",
+    "paging",
+    "resume",
+    "start",
+];
+
 /// Words that end with `pass` and have nothing to do with passwords.
 #[rustfmt::skip]
 pub(super) const NOT_PASS: &[&str] = &[
@@ -49,16 +61,16 @@ pub(super) const NOT_PASS: &[&str] = &[
 pub(super) const OBJECTS: &[&str] = &[
     "admin", "auth", "backup", "ca", "cert", "certificate", "config", "credential", "credentials",
     "db", "existing", "external", "from", "generic", "image", "ingress", "kubernetes", "namespace",
-    "object", "parent", "pull", "ref", "registry", "repository", "s3", "source", "ssl", "target",
+    "object", "parent", "passwd", "password", "pull", "ref", "registry", "repository", "s3", "source", "ssl", "target",
     "tls", "v1",
 ];
 
 /// Words after the word for a secret that do not change its meaning.
 #[rustfmt::skip]
 pub(super) const CARRIERS: &[&str] = &[
-    "arg", "b64", "backup", "base", "base64", "clear", "cleartext", "content", "contents",
-    "current", "data", "default", "dev", "enc", "encoded", "encrypted", "env", "hash", "hashed",
-    "header", "initial", "key", "live", "main", "new", "now", "old", "param", "plain", "plaintext",
+    "arg", "array", "b64", "backup", "base", "base64", "clear", "cleartext", "content", "contents",
+    "current", "data", "default", "dev", "dict", "enc", "encoded", "encrypted", "env", "hash", "hashed",
+    "header", "initial", "key", "list", "live", "main", "map", "new", "now", "old", "param", "plain", "plaintext",
     "prev", "previous", "primary", "prod", "production", "raw", "secondary", "staging", "str",
     "string", "test", "text", "val", "value",
 ];
@@ -66,32 +78,37 @@ pub(super) const CARRIERS: &[&str] = &[
 /// Words after the word for a secret that say something about it instead.
 #[rustfmt::skip]
 pub(super) const DESCRIPTIVE: &[&str] = &[
-    "access", "accessor", "age", "alg", "algorithm", "allowed", "any", "arn", "at", "attempt",
-    "attempts", "aud", "audience", "audiences", "authentication", "authenticator", "authn", "authz",
-    "available", "backend", "binding", "bucket", "budget", "by", "bytes", "ca", "cache", "cached",
-    "cert", "certificate", "change", "changed", "chars", "check", "checked", "checksum", "claim",
-    "claims", "class", "cleanup", "client", "column", "command", "complexity", "config",
-    "configmap", "configured", "controller", "count", "counter", "created", "date", "deleted",
-    "description", "dir", "directory", "disabled", "domain", "driver", "duration", "enabled",
-    "encoder", "encryption", "endpoint", "engine", "error", "errors", "event", "exists", "exp",
-    "expiration", "expire", "expired", "expires", "expiry", "failed", "failures", "field", "file",
-    "filename", "files", "fingerprint", "flow", "form", "format", "found", "generated",
-    "generation", "generator", "grace", "handler", "hasher", "hashing", "helper", "hint", "history",
-    "hits", "host", "id", "ids", "in", "index", "informer", "interval", "is", "iss", "issued",
-    "issuer", "items", "keys", "kid", "kind", "label", "labels", "last", "left", "len", "length",
-    "lifetime", "limit", "limits", "link", "lister", "location", "lookup", "manager", "mandatory",
-    "max", "method", "min", "missing", "mode", "mount", "mounted", "mounts", "name", "names",
-    "namespace", "needed", "not", "of", "on", "only", "operator", "optional", "options", "origin",
-    "path", "paths", "per", "percent", "plugin", "policy", "port", "prefix", "present", "prompt",
-    "provider", "quota", "rate", "ratio", "reader", "ref", "reference", "refresh", "refreshed",
-    "refs", "regex", "remaining", "renewed", "request", "requests", "required", "reset", "resets",
-    "resource", "result", "reuse", "review", "revision", "revoked", "rotated", "rotation", "rule",
-    "rules", "schema", "scheme", "scope", "scopes", "score", "seconds", "selector", "service",
-    "set", "settings", "shape", "size", "source", "state", "status", "stdin", "store", "strength",
-    "sub", "suffix", "support", "table", "template", "timeout", "total", "ttl", "type", "types",
-    "unit", "until", "update", "updated", "uri", "url", "usage", "used", "user", "username", "uses",
-    "valid", "validated", "validation", "validator", "validity", "verification", "verified",
-    "verify", "version", "volume", "warning", "window",
+    "access", "accessor", "age", "alg", "algorithm", "algorithms", "allowed", "any", "arn", "at",
+    "attempt", "attempts", "aud", "audience", "audiences", "authentication", "authenticator",
+    "authn", "authz", "available", "backend", "backends", "binding", "bucket", "budget", "by",
+    "bytes", "ca", "cache", "cached", "cert", "certificate", "change", "changed", "chars", "check",
+    "checked", "checksum", "claim", "claims", "class", "cleanup", "client", "column", "columns",
+    "command", "complexity", "config", "configmap", "configured", "controller", "count", "counter",
+    "created", "date", "deleted", "description", "dir", "directory", "disabled", "domain", "driver",
+    "duration", "enabled", "encoder", "encryption", "endpoint", "endpoints", "engine", "error",
+    "errors", "event", "events", "exception", "exists", "exp", "expiration", "expire", "expired",
+    "expires", "expiry", "failed", "failure", "failures", "field", "fields", "file", "filename",
+    "files", "filter", "filters", "fingerprint", "flow", "form", "format", "formats", "found",
+    "generated", "generation", "generator", "grace", "group", "groups", "handler", "handlers",
+    "hasher", "hashing", "helper", "hint", "history", "hits", "hook", "hooks", "host", "id", "ids",
+    "in", "index", "informer", "interceptor", "interval", "is", "iss", "issued", "issuer", "items",
+    "keys", "kid", "kind", "label", "labels", "last", "left", "len", "length", "lengths", "level",
+    "lifetime", "limit", "limits", "link", "lister", "location", "lookup", "manager", "managers",
+    "mandatory", "max", "method", "methods", "middleware", "min", "missing", "mode", "modes",
+    "module", "mount", "mounted", "mounts", "name", "names", "namespace", "needed", "not", "of",
+    "on", "only", "operator", "optional", "options", "origin", "path", "paths", "per", "percent",
+    "plugin", "plugins", "policy", "port", "prefix", "present", "prompt", "provider", "providers",
+    "quota", "rate", "ratio", "reader", "ref", "reference", "refresh", "refreshed", "refs", "regex",
+    "remaining", "renewed", "request", "requests", "required", "requirements", "reset", "resets",
+    "resource", "result", "reuse", "review", "revision", "revoked", "role", "roles", "rotated",
+    "rotation", "rule", "rules", "schema", "scheme", "scope", "scopes", "score", "seconds",
+    "selector", "service", "set", "settings", "shape", "size", "source", "sources", "state",
+    "status", "stdin", "store", "stores", "strategies", "strategy", "strength", "sub", "success",
+    "suffix", "support", "supported", "table", "tables", "template", "templates", "timeout",
+    "total", "ttl", "type", "types", "unit", "until", "update", "updated", "uri", "uris", "url",
+    "urls", "usage", "used", "user", "username", "uses", "valid", "validated", "validation",
+    "validator", "validity", "verification", "verified", "verify", "version", "versions", "volume",
+    "warning", "webhook", "webhooks", "window",
 ];
 
 /// The last words of names of files.

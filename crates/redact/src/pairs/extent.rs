@@ -181,6 +181,7 @@ pub(super) fn phrase(text: &str, name: Name, word_end: usize, context: &Context)
 pub(crate) fn quoted_end(text: &str, from: usize, quote: u8, escapes: usize) -> usize {
     let bytes = text.as_bytes();
     let mut run = 0;
+    let mut skip = from;
     for (at, byte) in bytes.iter().enumerate().skip(from) {
         if *byte == b'\\' {
             run += 1;
@@ -188,7 +189,20 @@ pub(crate) fn quoted_end(text: &str, from: usize, quote: u8, escapes: usize) -> 
         }
         // A closing quote has as many escapes as the opening one. One with fewer ends the
         // text around the value.
+        if at < skip {
+            run = 0;
+            continue;
+        }
         if *byte == quote && run <= escapes {
+            let joined = if escapes == 0 && run == 0 && at > from {
+                goes_on(&bytes[at + 1..], quote)
+            } else {
+                0
+            };
+            if joined > 0 {
+                skip = at + 1 + joined;
+                continue;
+            }
             examined(at - from);
             return at - run;
         }
@@ -196,4 +210,25 @@ pub(crate) fn quoted_end(text: &str, from: usize, quote: u8, escapes: usize) -> 
     }
     examined(text.len() - from);
     text.len()
+}
+
+/// The length of what joins a quoted text with more of it: a quote that is written twice, as
+/// YAML, SQL and CSV do, or the quotes that a shell puts around a quote.
+fn goes_on(rest: &[u8], quote: u8) -> usize {
+    let more = |length: usize| rest.get(length).is_some_and(|byte| !ends_text(*byte));
+    match rest {
+        [b'\\', b'\'', b'\'', ..] if quote == b'\'' && more(3) => 3,
+        [b'"', b'\'', b'"', b'\'', ..] if quote == b'\'' && more(4) => 4,
+        [next, ..] if *next == quote && more(1) => 1,
+        _ => 0,
+    }
+}
+
+/// Whether a character after a quote shows that the text has ended.
+fn ends_text(byte: u8) -> bool {
+    byte.is_ascii_whitespace()
+        || matches!(
+            byte,
+            b',' | b';' | b':' | b')' | b']' | b'}' | b'>' | b'"' | b'\'' | b'\\' | b'/' | b'|'
+        )
 }

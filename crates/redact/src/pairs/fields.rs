@@ -18,6 +18,10 @@ use crate::{
 /// secret.
 pub(super) fn names_a_value(scan: &mut Scan<'_>, start: usize, end: usize, name: Name) -> bool {
     let text = scan.text;
+    // A variable of PowerShell.
+    if text[..start].ends_with("$env:") {
+        return false;
+    }
     // `"key": "shop/db/password"`
     let path = path_start(text, start);
     let open =
@@ -38,18 +42,10 @@ pub(super) fn names_a_value(scan: &mut Scan<'_>, start: usize, end: usize, name:
         if is_empty_field(text, key, value) {
             return true;
         }
-        let context = Context {
-            sep: Sep::Assign,
-            spaced: false,
-            prose: false,
-            alone: false,
-            before: None,
-            enclosing: None,
-            escapes: 0,
-            tight: false,
-            column: start,
-        };
-        value::read(scan, strict(name), value, &context);
+        value::read(scan, strict(name), value, &field());
+        return true;
+    }
+    if changed(scan, name, end) {
         return true;
     }
     // `<entry key="password">x</entry>`
@@ -87,6 +83,75 @@ pub(super) fn names_a_value(scan: &mut Scan<'_>, start: usize, end: usize, name:
         });
     }
     true
+}
+
+/// The value of a field that a check has refused, after the path of the field:
+/// `"loc":["body","password"],"input":"x"`.
+pub(super) fn rejected(scan: &mut Scan<'_>, name: Name, from: usize) {
+    let until = scan
+        .text
+        .floor_char_boundary((from + 200).min(scan.text.len()));
+    let near = &scan.text[from..until];
+    examined(near.len());
+    let near = &near[..near.find('}').unwrap_or(near.len())];
+    for key in ["input", "received", "value", "actual"] {
+        let Some(at) = near.find(key) else {
+            continue;
+        };
+        let at = from + at + key.len();
+        if let Some(found) = separator::after(scan.text, at).filter(|found| found.closers > 0) {
+            scan.names_until = scan.names_until.max(at);
+            value::read(scan, strict(name), found.at, &field());
+            return;
+        }
+    }
+}
+
+/// The old and the new value of a name in a record of a change:
+/// `"key":"password","old":"x","new":"y"`.
+fn changed(scan: &mut Scan<'_>, name: Name, from: usize) -> bool {
+    let until = scan
+        .text
+        .floor_char_boundary((from + 200).min(scan.text.len()));
+    let near = &scan.text[from..until];
+    examined(near.len());
+    let near = &near[..near.find(['{', '}']).unwrap_or(near.len())];
+    let mut any = false;
+    for key in [
+        "\"old\"",
+        "\"new\"",
+        "\"from\"",
+        "\"to\"",
+        "\"before\"",
+        "\"after\"",
+    ] {
+        let Some(at) = near.find(key) else {
+            continue;
+        };
+        let at = from + at + key.len();
+        if let Some(found) =
+            separator::after(scan.text, at - 1).filter(|found| found.sep == Sep::Colon)
+        {
+            value::read(scan, strict(name), found.at, &field());
+            any = true;
+        }
+    }
+    any
+}
+
+/// What stands around the value of a field.
+fn field() -> Context {
+    Context {
+        sep: Sep::Assign,
+        spaced: false,
+        prose: false,
+        alone: false,
+        before: None,
+        enclosing: None,
+        escapes: 0,
+        tight: false,
+        column: 0,
+    }
 }
 
 /// Where the path begins whose last part begins at `start`.
@@ -175,7 +240,7 @@ fn value_of_name(text: &str, start: usize) -> Option<usize> {
 
 /// The key `value` within the next characters, or one that says the same, and where its
 /// value begins.
-fn value_key(text: &str, from: usize, length: usize) -> Option<(usize, usize)> {
+pub(super) fn value_key(text: &str, from: usize, length: usize) -> Option<(usize, usize)> {
     key_of(text, from, length, *b"vV").or_else(|| key_of(text, from, length, *b"cC"))
 }
 
@@ -187,6 +252,8 @@ fn key_of(text: &str, from: usize, length: usize, letters: [u8; 2]) -> Option<(u
     let bytes = near.as_bytes();
     // Another object has another value.
     let object = near.find(['}', '{']).unwrap_or(near.len());
+    // The lines of a string are looked at one by one.
+    let object = near[..object].find("\\n").unwrap_or(object);
     let mut at = 0;
     while let Some(found) = memchr::memchr2(letters[0], letters[1], &bytes[at..object]) {
         let key = at + found;
@@ -210,7 +277,9 @@ fn key_of(text: &str, from: usize, length: usize, letters: [u8; 2]) -> Option<(u
         if !alone || !says {
             continue;
         }
-        let separator = separator::after(text, from + key + word)?;
+        let Some(separator) = separator::after(text, from + key + word) else {
+            continue;
+        };
         if matches!(separator.sep, Sep::Assign | Sep::Colon | Sep::Tag) && separator.at < text.len()
         {
             return Some((from + key, separator.at));
@@ -229,7 +298,8 @@ pub(crate) fn value_line(scan: &mut Scan<'_>, name: Name) -> bool {
             .map(|found| (start, found.at))
     };
     let Some((_, value)) = value_key(scan.text, 0, 200).or_else(default) else {
-        return false;
+        // Another item has another value.
+        return scan.text.trim_start().starts_with("- ");
     };
     if value >= scan.text.len() {
         return false;

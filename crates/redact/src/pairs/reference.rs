@@ -19,7 +19,28 @@ pub(super) fn is_reference(rest: &str, context: &Context) -> bool {
     {
         return true;
     }
-    if is_element(seen) {
+    if is_element(seen) || is_member(seen) {
+        return true;
+    }
+    // `token: NUMBER(42)`
+    let letters = seen.bytes().take_while(u8::is_ascii_uppercase).count();
+    if letters > 2 && is_number_in_brackets(&seen[letters..]) {
+        return true;
+    }
+    // `password=lookup('env', 'PW')`
+    let word = seen.bytes().take_while(u8::is_ascii_lowercase).count();
+    let quoted = ["('", "(\"", "(\\\""]
+        .iter()
+        .any(|open| seen[word..].starts_with(open));
+    if word > 2 && quoted && seen.contains(')') && !matches!(&seen[..word], "string" | "str") {
+        return true;
+    }
+    // `key=0x7f1182330000`, `token=token@entry=0x7ffd1234`
+    let first = seen.split([',', ')', ' ']).next().unwrap_or_default();
+    if context.sep == Sep::Assign
+        && matches!(context.before, Some(b'(' | b','))
+        && (values::is_pointer(first) || first.contains("@entry=0x"))
+    {
         return true;
     }
     if !context.spaced || context.sep == Sep::Colon && !context.alone {
@@ -31,8 +52,12 @@ pub(super) fn is_reference(rest: &str, context: &Context) -> bool {
     let path = &seen[..word];
     let call = seen[word..].starts_with('(') && seen.contains(')') && word > 2;
     let lower = path.bytes().any(|byte| byte.is_ascii_lowercase());
-    let wraps =
-        path.starts_with(|one: char| one.is_ascii_uppercase()) && !path.contains(['.', ':']);
+    // `password = Secret("x")` has it, `password = Column(String(255))` has not.
+    let wraps = path.starts_with(|one: char| one.is_ascii_uppercase())
+        && !path.contains(['.', ':'])
+        && !seen[word..]
+            .trim_start_matches('(')
+            .starts_with(|one: char| one.is_ascii_uppercase());
     let member = path.contains('.')
         && [
             "self.",
@@ -90,7 +115,8 @@ pub(super) fn is_size(rest: &str) -> bool {
 /// Whether a value is an element of a map: `os.environ["NAME"]`, `$_POST['name']`.
 fn is_element(seen: &str) -> bool {
     let inside = |one: char| {
-        one.is_ascii_alphanumeric() || matches!(one, '_' | '.' | '$' | ':' | '-' | '>' | '@')
+        one.is_ascii_alphanumeric()
+            || matches!(one, '_' | '.' | '$' | ':' | '-' | '>' | '@' | '(' | ')')
     };
     let element = seen.trim_start_matches(inside);
     let path = &seen[..seen.len() - element.len()];
@@ -110,6 +136,26 @@ fn is_element(seen: &str) -> bool {
     path.len() > 2
         && path.starts_with(|one: char| one.is_ascii_alphabetic() || matches!(one, '$' | '_' | '@'))
         && close.starts_with(']')
+}
+
+/// `(42)`
+fn is_number_in_brackets(text: &str) -> bool {
+    text.strip_prefix('(').is_some_and(|rest| {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        digits > 0 && rest[digits..].starts_with(')')
+    })
+}
+
+/// Whether a value is a member of an object of PHP: `$this->password`.
+fn is_member(seen: &str) -> bool {
+    let Some(rest) = seen.strip_prefix('$') else {
+        return false;
+    };
+    let word = rest
+        .bytes()
+        .take_while(|byte| byte.is_ascii_alphabetic() || *byte == b'_')
+        .count();
+    word > 1 && rest[word..].starts_with("->")
 }
 
 /// Whether words in brackets say something about a value: `(known after apply)`.

@@ -35,10 +35,32 @@ pub(super) fn after(text: &str, end: usize) -> Option<Separator> {
     let closes = |byte: &&u8| matches!(byte, b'"' | b'\'' | b'`' | b'\\' | b']' | b')' | b'*');
     let closers = bytes[end..].iter().take(12).take_while(closes).count();
     let gap = gap(&bytes[end + closers..]);
+    if let Some(found) = leader(bytes, end + closers + gap) {
+        return Some(found);
+    }
     let rest = &bytes[end + closers + gap..];
     let (sep, length) = match rest {
-        [b'=', b'=', b'=', ..] => (Sep::Assign, 3),
+        [b'=', b'=', b'=', ..] | [b':', b':', b'=', ..] | [0xe2, 0x86, 0x92, ..] => {
+            (Sep::Assign, 3)
+        }
         [b'=', b'>' | b'=', ..] | [b':', b'=', ..] | [b'-', b'>', ..] => (Sep::Assign, 2),
+        [b'?', b'=', ..] | [b'<', b'-', b' ' | b'"' | b'\'', ..] if gap > 0 => (Sep::Assign, 2),
+        // `s:8:"password";s:14:"x";` of PHP
+        [b';', b's', b':', more @ ..] if closers == 1 => {
+            let digits = more
+                .iter()
+                .take(6)
+                .take_while(|byte| byte.is_ascii_digit())
+                .count();
+            if more.get(digits) != Some(&b':') {
+                return None;
+            }
+            (Sep::Assign, 4 + digits)
+        }
+        // A colon of Chinese and Japanese.
+        [0xef, 0xbc, 0x9a, ..] => (Sep::Colon, 3),
+        // `userPassword:: aHVudGVyMg==`, as LDIF marks base64
+        [b':', b':', b' ', ..] => (Sep::Colon, 2),
         [b'=', b'~' | b'?', ..] | [b':', b':', ..] | [b':', b'/', b'/', ..] | [b'|', b'|', ..] => {
             return None;
         }
@@ -49,7 +71,7 @@ pub(super) fn after(text: &str, end: usize) -> Option<Separator> {
         [b'|', ..] if gap > 0 => (Sep::Pipe, 1),
         [0xe2, 0x94, 0x82, ..] if gap > 0 => (Sep::Pipe, 3),
         // `<password type="plain">x</password>`
-        [b't' | b'e' | b'x' | b'i', ..]
+        [b'a'..=b'z' | b'A'..=b'Z', ..]
             if gap == 1 && bytes[end.saturating_sub(40)..end].contains(&b'<') =>
         {
             let close = rest.iter().take(64).position(|byte| *byte == b'>')?;
@@ -72,6 +94,31 @@ pub(super) fn after(text: &str, end: usize) -> Option<Separator> {
         spaced: space > 0,
         closers,
     })
+}
+
+/// The separator after dots that lead to a value: `password ........: x`.
+fn leader(bytes: &[u8], at: usize) -> Option<Separator> {
+    let dots = bytes[at..]
+        .iter()
+        .take(GAP_MAX)
+        .take_while(|byte| **byte == b'.')
+        .count();
+    if dots < 3 {
+        return None;
+    }
+    examined(dots);
+    let at = at + dots;
+    let at = at + gap(&bytes[at..]);
+    let colon = usize::from(matches!(bytes.get(at), Some(b':' | b'=')));
+    let space = gap(&bytes[at + colon..]);
+    (colon + space > 0 || bytes.get(at).is_some_and(u8::is_ascii_alphanumeric)).then_some(
+        Separator {
+            sep: Sep::Assign,
+            at: at + colon + space,
+            spaced: true,
+            closers: 0,
+        },
+    )
 }
 
 fn gap(bytes: &[u8]) -> usize {

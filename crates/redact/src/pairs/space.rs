@@ -67,8 +67,12 @@ pub(super) fn value(
         column: ident.start,
     };
     // PASSWORD('x')
-    let call = gap == 0 && rest.starts_with("('");
-    let quote_at = if call { at + 1 } else { at };
+    let call = gap == 0
+        && (rest.starts_with("('") || rest.starts_with("(\"") || rest.starts_with("(\\\""))
+        && is_setter(&text[ident.clone()]);
+    // `ALTER+USER+app+PASSWORD+'x'` in the query of an address
+    let plus = gap == 0 && (rest.starts_with("+'") || rest.starts_with("+\""));
+    let quote_at = if call || plus { at + 1 } else { at };
     let escapes = bytes[quote_at..]
         .iter()
         .take(4)
@@ -77,7 +81,7 @@ pub(super) fn value(
     let quote = bytes
         .get(quote_at + escapes)
         .filter(|byte| matches!(byte, b'"' | b'\'' | b'`'));
-    if let Some(quote) = quote.filter(|_| gap > 0 || call) {
+    if let Some(quote) = quote.filter(|_| gap > 0 || call || plus) {
         let start = quote_at + escapes + 1;
         let end = quoted_end(text, start, *quote, escapes);
         let given = &text[start..end];
@@ -86,7 +90,14 @@ pub(super) fn value(
             quoted: true,
             more: false,
         };
-        let strict = flag || call || name.class == Class::Password && closers == 0;
+        // `"config" "set" "requirepass" "x"`
+        let listed = closers > 0 && escapes == 0 && {
+            let before = &text[..ident.start];
+            before.ends_with("\" \"") || before.ends_with("' '")
+        };
+        let shared = text[ident.clone()].to_ascii_lowercase().ends_with("psk");
+        let strict =
+            flag || call || shared || name.class == Class::Password && (closers == 0 || listed);
         let redis = closers > 0
             && bytes[ident.start..ident.end]
                 .iter()
@@ -120,13 +131,22 @@ pub(super) fn value(
         };
         return (shown && !given.contains("](")).then_some(start..end);
     }
+    // `Setting property 'db.password' to value 'x'`
+    if closers > 0 && gap == 1 {
+        return after_is(text, name, at);
+    }
     if gap == 0
-        || closers > 0 && !flag
+        || closers > 0
         || rest.starts_with(['-', '|', '>', '<', '&', '(', '=', '{', '#']) && !flag
         || rest.starts_with('-')
     {
         return None;
     }
+    // `enable secret 5 x`: the number says how it is hidden
+    let at = match &bytes[at..] {
+        [b'0'..=b'9', b' ', next, ..] if next.is_ascii_graphic() && !flag => at + 2,
+        _ => at,
+    };
     let end = bare(text, at, text.len().min(at + values::SEEN_MAX), &context);
     let word = &text[at..end];
     let how = How {
@@ -148,7 +168,8 @@ pub(super) fn value(
         };
         return shown.then(|| whole(end));
     }
-    said(text, name, &ident, word, end)
+    let row = gap > 1 && is_row(text, name, &ident, word, end);
+    (row || said(text, name, &ident, word, end))
         .then(|| whole(end))
         .or_else(|| after_is(text, name, at))
 }
@@ -161,6 +182,10 @@ fn said(text: &str, name: Name, ident: &Range<usize>, word: &str, end: usize) ->
     }
     // A word of a sentence is the value of nothing but a password.
     if name.class != Class::Password && values::is_word(word) {
+        return false;
+    }
+    // `serviceAccountToken expirationSeconds=3607`, `password varchar(255)`
+    if is_other(word) || name.foreign && !values::is_secretish(word) {
         return false;
     }
     let written = &text[ident.clone()];
@@ -191,6 +216,10 @@ fn said(text: &str, name: Name, ident: &Range<usize>, word: &str, end: usize) ->
     {
         return false;
     }
+    // wpa-psk x, pre-shared-key x
+    if alone && last && secretish && (lower.contains("psk") || lower.ends_with("shared-key")) {
+        return true;
+    }
     // requirepass x, bindpw x, auth_pass x
     if password && !plain && alone && last {
         return true;
@@ -210,18 +239,28 @@ fn said(text: &str, name: Name, ident: &Range<usize>, word: &str, end: usize) ->
         return values::is_random(word)
             || password && secretish && !values::is_identifier(word)
             || secretish
-                && ["ENV", "ARG", "setenv", "-x", "-gx", "-Ux", "set"]
+                && ["ENV", "ARG", "setenv", "setx", "-x", "-gx", "-Ux", "set"]
                     .iter()
                     .any(|word| before.trim_end().ends_with(word));
     }
     if password && plain {
         let announced = [
-            "with", "using", "and", "the", "new", "user", "old", "is", ">", "<", "wrong", "bad",
-            "invalid",
+            "with", "using", "and", "enable", "the", "new", "user", "old", "is", ">", "<", "wrong",
+            "bad", "invalid",
         ]
         .iter()
         .any(|word| before.trim_end().ends_with(word));
-        let ftp = written == "PASS" && last && !word.contains(['/', ':']);
+        // A line of the configuration of a router.
+        let first = line.split_ascii_whitespace().next().unwrap_or_default();
+        let announced = announced
+            || last
+                && before.len() < 96
+                && matches!(
+                    first,
+                    "neighbor" | "enable" | "username" | "nmcli" | "crypto" | "area" | "+"
+                );
+        let ftp =
+            written == "PASS" && last && (!word.contains(['/', ':']) || word.starts_with("oauth:"));
         let algorithm = [
             "sha", "md5", "aes", "v1", "v2", "v3", "oauth", "pbkdf", "argon", "base64", "utf",
             "x509", "bcrypt", "http",
@@ -230,19 +269,78 @@ fn said(text: &str, name: Name, ident: &Range<usize>, word: &str, end: usize) ->
         .any(|start| word.to_ascii_lowercase().starts_with(start));
         return secretish
             && !algorithm
-            && (alone && last || announced || ftp || values::is_random(word));
+            && (alone && last
+                || announced
+                || ftp
+                || values::is_random(word)
+                || last && values::is_strong(word));
     }
     if password {
-        return values::is_random(word);
+        return values::is_random(word) || last && values::is_strong(word);
     }
-    let strong = matches!(name.class, Class::Secret) && values::is_random(word) && word.len() >= 12;
+    let strong = matches!(name.class, Class::Secret) && values::is_random(word) && word.len() >= 12
+        || name.class == Class::Object
+            && values::is_random(word)
+            && values::is_mixed(word)
+            && word.len() >= 20;
     // stats auth joe:x
     if lower == "auth" && before.trim_end().ends_with("stats") && word.contains(':') {
+        return true;
+    }
+    // enable secret 5 x, username joe secret x
+    let first = line.split_ascii_whitespace().next().unwrap_or_default();
+    if name.class == Class::Object && last && secretish && matches!(first, "enable" | "username") {
         return true;
     }
     // AUTH hunter2, as a client of Redis says it
     let auth = written == "AUTH" && secretish && last;
     strong || auth
+}
+
+/// Whether the call of a function with this name gives away its argument.
+fn is_setter(written: &str) -> bool {
+    let lower = written.to_ascii_lowercase();
+    let name = lower.rsplit('.').next().unwrap_or_default();
+    ["set", "with", "use", "put", "add"]
+        .iter()
+        .any(|verb| name.starts_with(verb))
+        || matches!(
+            name,
+            "password" | "passwd" | "pwd" | "passphrase" | "token" | "apikey" | "api_key"
+        )
+}
+
+/// Whether a word is the last column of a table that has the name in its first one.
+fn is_row(text: &str, name: Name, ident: &Range<usize>, word: &str, end: usize) -> bool {
+    if ident.start >= 24 || !text[..ident.start].trim_start().is_empty() {
+        return false;
+    }
+    let last = text[end..].trim_end().is_empty();
+    let shown = match name.class {
+        Class::Password => !values::is_word(word) && !values::is_measure(word),
+        Class::Secret | Class::Object => values::is_strong(word) || values::is_uuid(word),
+        Class::Weak | Class::Session => values::is_random(word) && word.len() >= 16,
+        _ => false,
+    };
+    last && shown
+        && !values::is_placeholder(word)
+        && !values::is_status(word)
+        && !values::is_location(word)
+}
+
+/// Whether a word is the name of another value, or the type of a column.
+fn is_other(word: &str) -> bool {
+    let letters = word
+        .bytes()
+        .take_while(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'.'))
+        .count();
+    let rest = &word.as_bytes()[letters..];
+    letters > 1
+        && match rest {
+            [b'=', value, ..] => *value != b'=',
+            [b'(', digit, ..] => digit.is_ascii_digit(),
+            _ => false,
+        }
 }
 
 /// The word after `is` or `set to`: `the password is x`.
@@ -256,6 +354,8 @@ fn after_is(text: &str, name: Name, at: usize) -> Option<Range<usize>> {
         "was set to ",
         "set to ",
         "changed to ",
+        "changed from ",
+        "to value ",
         "reset to ",
         "is: ",
         "is now ",
@@ -289,6 +389,11 @@ fn after_is(text: &str, name: Name, at: usize) -> Option<Range<usize>> {
         text.len().min(start + values::SEEN_MAX),
         &context,
     );
+    let end = if end + 4 > start + values::SEEN_MAX {
+        bare(text, start, text.len(), &context)
+    } else {
+        end
+    };
     let word = text[start..end].trim_end_matches(['.', ',', ';']);
     let quoted = start > at + verb.len();
     let shown = values::is_random(word)

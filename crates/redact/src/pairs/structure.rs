@@ -49,8 +49,11 @@ pub(crate) fn is_secret_field(name: Name, key: &str, value: &str) -> bool {
         return false;
     }
     let seen = &value[..value.floor_char_boundary(values::SEEN_MAX)];
+    if name.many && name.kind == "password" {
+        return seen.len() > 3 && !values::is_status(seen) && !values::is_measure(seen);
+    }
     values::is_random(seen)
-        || name.class == Class::Password
+        || (name.class == Class::Password || name.kind == "password")
             && values::is_secretish(seen)
             && !values::is_identifier(seen)
 }
@@ -97,7 +100,11 @@ fn fields(text: &str, at: usize, mut found: impl FnMut(Range<usize>, Range<usize
                 }
                 key = None;
                 at += 1;
-                if depth == 0 {
+                // `map[string]string{...}`
+                let goes_on = bytes
+                    .get(at)
+                    .is_some_and(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'{' | b'*'));
+                if depth == 0 && !(goes_on && bytes[at - 1] == b']') {
                     break;
                 }
                 continue;

@@ -30,6 +30,7 @@ pub(super) fn read(scan: &mut Scan<'_>, name: Name, at: usize, context: &Context
         scan.find(range, name.kind);
         return;
     }
+    let at = after_go_type(text, at);
     if is_remark(&text[at..]) {
         return;
     }
@@ -104,7 +105,9 @@ fn second_of_tuple(text: &str, name: Name, at: usize) -> Option<Range<usize>> {
         .strip_prefix(char::from(quote))?;
     let start = text.len() - value.len();
     let end = quoted_end(text, start, quote, 0);
-    (!values::is_placeholder(&text[start..end])).then_some(start..end)
+    // A longer list is no pair.
+    let last = matches!(bytes.get(end + 1), Some(b')' | b']'));
+    (last && !values::is_placeholder(&text[start..end])).then_some(start..end)
 }
 
 /// A value in the braces of a connection string: `PWD={x};`.
@@ -171,6 +174,11 @@ fn one(
         ) {
             return None;
         }
+        // A quote in a field of CSV is written twice.
+        let double = escapes == 0
+            && bytes.get(start) == Some(quote)
+            && bytes.get(start + 1).is_some_and(u8::is_ascii_alphanumeric);
+        start += usize::from(double);
         let triple = escapes == 0 && bytes[start..].starts_with(&[*quote, *quote]);
         start += if triple { 2 } else { 0 };
         if triple
@@ -205,6 +213,15 @@ fn one(
     };
     let word = &text[at..end];
     let after = &text[end..];
+    // `--password=<password>`, `password: This field is required.`
+    let line = &text[at..text.floor_char_boundary((at + SEEN_MAX).min(text.len()))];
+    let blank = line.strip_prefix('<').is_some_and(|inner| {
+        let close = inner.find('>').unwrap_or_default();
+        close > 0 && values::is_placeholder(&line[..close + 2])
+    });
+    if blank && context.sep != Sep::Tag || after.starts_with(' ') && values::is_sentence(line) {
+        return None;
+    }
     let more = after
         .trim_start_matches([' ', '\t'])
         .starts_with(|one: char| one.is_ascii_alphanumeric());
@@ -258,9 +275,43 @@ fn wrapper(text: &str, at: usize) -> Option<usize> {
             let wraps = matches!(inner, Some(b'"' | b'\''))
                 && bytes[0].is_ascii_uppercase()
                 && !bytes[..word].contains(&b'.')
-                || matches!(&bytes[..word], b"Some" | b"Ok" | b"Just" | b"Optional");
+                || matches!(inner, Some(b'"' | b'\''))
+                    && matches!(&bytes[..word], b"string" | b"str")
+                || matches!(
+                    &bytes[..word],
+                    b"Some"
+                        | b"Ok"
+                        | b"Just"
+                        | b"Optional"
+                        | b"Str"
+                        | b"String"
+                        | b"Bytes"
+                        | b"Slice"
+                        | b"Secret"
+                        | b"Password"
+                );
             (call && wraps && !bytes.starts_with(b"ENC")).then_some(word + 1)
         }
+    }
+}
+
+/// Skips the types that Go prints before a text: `(string) (len=8) "x"`, and PHP:
+/// `string(8) "x"`.
+fn after_go_type(text: &str, at: usize) -> usize {
+    let near = &text[at..text.floor_char_boundary((at + 80).min(text.len()))];
+    let begins = near.starts_with('(') || near.starts_with("string");
+    let Some(quote) = near.find(['"', '\'']).filter(|_| begins) else {
+        return at;
+    };
+    let types = near[..quote].trim_end_matches(['(', '\\']).trim_end();
+    let plain = |byte: u8| {
+        byte.is_ascii_alphanumeric() || matches!(byte, b'(' | b')' | b' ' | b'=' | b'*' | b'.')
+    };
+    let whole = types == "string" || types.ends_with(')');
+    if whole && types.bytes().all(plain) {
+        at + near[..quote].trim_end_matches('\\').len()
+    } else {
+        at
     }
 }
 
@@ -351,6 +402,10 @@ fn header(
     match second {
         Some(next) if !next.is_empty() => {
             let given = text[next.clone()].trim_matches(['<', '>']);
+            // `Bearer $(cat token)`
+            if given.starts_with("$(") || given.starts_with("${") {
+                return None;
+            }
             if values::is_placeholder(&text[next.clone()]) || word.is_empty() {
                 return None;
             }

@@ -2,7 +2,7 @@
 
 use super::{Context, separator::Sep};
 use crate::{
-    names::{Class, Name},
+    names::{self, Class, Name},
     values::{self, SEEN_MAX},
 };
 
@@ -37,6 +37,9 @@ pub(crate) fn hides(name: Name, value: &str, how: Option<How>) -> bool {
         return false;
     }
     let seen = &value[..value.floor_char_boundary(SEEN_MAX)];
+    if is_blank(seen) {
+        return false;
+    }
     let first = seen.split([' ', '\t']).next().unwrap_or_default();
     let phrase = first.len() < seen.len();
     let quoted = how.is_none_or(|how| how.quoted);
@@ -46,6 +49,9 @@ pub(crate) fn hides(name: Name, value: &str, how: Option<How>) -> bool {
     // `invalid password: cipher: message authentication failed`
     let chain = colon.is_some_and(|how| how.more && first.ends_with(':'));
     let status = values::is_status(first) || chain;
+    if phrase && values::is_sentence(seen) && !matches!(name.class, Class::Header | Class::Cookie) {
+        return false;
+    }
     match name.class {
         Class::Password => {
             let folder = name.folder && (seen.starts_with('/') || values::is_location(seen));
@@ -60,11 +66,18 @@ pub(crate) fn hides(name: Name, value: &str, how: Option<How>) -> bool {
                     || colon.is_some_and(|how| !values::is_secretish(first) && !setting(how))
                     || first.contains(".test.")
                     || first.contains("::"));
+            let word = |first: &str| {
+                values::is_word(first)
+                    || !first.is_ascii() && !first.bytes().any(|byte| byte.is_ascii_digit())
+            };
+            let colons = how.is_some_and(|how| !how.quoted && how.context.sep == Sep::Colon);
+            let foreign = name.foreign && colons && word(first);
             let prose =
                 colon.is_some_and(|how| how.context.prose && how.more && values::is_word(first));
             let table = pipe && values::is_word(first);
             !(folder
                 || tests
+                || foreign
                 || prose
                 || table
                 || status && (bare.is_some() || !phrase || first.len() > 3))
@@ -77,6 +90,9 @@ pub(crate) fn hides(name: Name, value: &str, how: Option<How>) -> bool {
                 && (values::is_object_name(seen)
                     || seen.contains('/') && values::is_kubernetes_name(seen))
             {
+                return false;
+            }
+            if colon.is_some() && values::is_email(first) {
                 return false;
             }
             if let Some(how) = colon {
@@ -100,10 +116,25 @@ pub(crate) fn hides(name: Name, value: &str, how: Option<How>) -> bool {
         }
         Class::Weak => {
             values::is_random(seen)
+                || name.kind == "secret" && is_credentials(seen)
                 || is_pair(seen) && (quoted || colon.is_none_or(|how| !how.more))
         }
+        Class::Said => {
+            values::is_strong(first)
+                || quoted
+                    && !phrase
+                    && !status
+                    && !values::is_word(first)
+                    && !values::is_email(first)
+        }
         Class::Opaque => values::is_key(seen),
-        Class::Session => seen.len() >= 16 && values::is_random(seen) && !seen.starts_with("0x"),
+        Class::Session => {
+            seen.len() >= 16
+                && values::is_random(seen)
+                && !seen.starts_with("0x")
+                // The identifier of an account of Windows.
+                && !seen.starts_with("S-1-")
+        }
         Class::Header => {
             let rest = seen[first.len()..].trim_start();
             let placeholder = values::is_placeholder(rest);
@@ -120,6 +151,26 @@ pub(crate) fn hides(name: Name, value: &str, how: Option<How>) -> bool {
         }
         Class::Cookie => seen.contains('=') || values::is_random(seen),
     }
+}
+
+/// Whether a value is the name of what to put there, as a usage prints it:
+/// `--password PASSWORD`.
+fn is_blank(value: &str) -> bool {
+    value.len() <= 24
+        && value
+            .bytes()
+            .all(|byte| byte.is_ascii_uppercase() || byte == b'_')
+        && names::classify(value).is_some()
+}
+
+/// Whether a value is `user:password`.
+fn is_credentials(value: &str) -> bool {
+    value.split_once(':').is_some_and(|(user, password)| {
+        (2..=40).contains(&user.len())
+            && values::is_identifier(user)
+            && !password.contains(['/', ':', ' '])
+            && values::is_secretish(password)
+    })
 }
 
 /// Whether a value is `user:password` in base64.

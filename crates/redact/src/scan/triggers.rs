@@ -2,9 +2,8 @@
 
 use std::sync::LazyLock;
 
-use aho_corasick::{AhoCorasick, AhoCorasickKind};
-
-use crate::{calls::CALLS, commands, finds::MARK, tokens::SHAPES};
+use super::search::Search;
+use crate::{calls::CALLS, commands, finds::MARK, pairs::foreign, paths, tokens::SHAPES};
 
 /// What begins where a trigger was found.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +16,26 @@ pub(super) enum Trigger {
     Parameter,
     /// A token with which nodes join a cluster.
     Node,
+    /// The word of this number for a secret in another language.
+    Foreign(usize),
+    /// The part of this number of paths that a secret follows.
+    Path(usize),
+    /// The password of a query that has a user too.
+    Query,
+    /// The mark of a password that is not hashed.
+    Plain,
+    /// A statement that inserts rows.
+    Insert,
+    /// A statement with the key of an encrypted database.
+    DatabaseKey,
+    /// A word that a quoted secret follows.
+    Quoted,
+    /// `.LOGON` of Teradata.
+    Logon,
+    /// A command that prints a secret.
+    Shows,
+    /// A word that names a part of a configuration that has keys.
+    Section,
     /// The call of this number among those with a password.
     Call(usize),
     /// The token of this number in the table.
@@ -76,6 +95,23 @@ const OTHERS: &[(&str, Trigger)] = &[
     ("samlresponse", Trigger::Name),
     ("jwt", Trigger::Name),
     ("pepper", Trigger::Name),
+    ("_seed", Trigger::Name),
+    ("community_string", Trigger::Name),
+    ("kennwort", Trigger::Name),
+    ("contrasen", Trigger::Name),
+    ("clave", Trigger::Name),
+    ("senha", Trigger::Name),
+    ("wachtwoord", Trigger::Name),
+    ("haslo", Trigger::Name),
+    ("heslo", Trigger::Name),
+    ("geslo", Trigger::Name),
+    ("parola", Trigger::Name),
+    ("sifre", Trigger::Name),
+    ("adgangskode", Trigger::Name),
+    ("salasana", Trigger::Name),
+    ("jelszo", Trigger::Name),
+    ("lozinka", Trigger::Name),
+    ("matkhau", Trigger::Name),
     ("?code=", Trigger::Parameter),
     ("&code=", Trigger::Parameter),
     ("_code", Trigger::Name),
@@ -113,6 +149,9 @@ const OTHERS: &[(&str, Trigger)] = &[
     ("scram-sha-256$", Trigger::Hash),
     ("{ssha", Trigger::Hash),
     ("{sha}", Trigger::Hash),
+    ("{plain}", Trigger::Plain),
+    ("{cleartext}", Trigger::Plain),
+    ("{clear}", Trigger::Plain),
     (":AA", Trigger::Telegram),
     ("/bot", Trigger::TelegramAddress),
     (".atlasv1.", Trigger::Terraform),
@@ -120,6 +159,26 @@ const OTHERS: &[(&str, Trigger)] = &[
     ("NRAL", Trigger::NewRelic),
     ("-us", Trigger::Mailchimp),
     ("identified", Trigger::Identified),
+    ("insert into ", Trigger::Insert),
+    ("pragma ", Trigger::DatabaseKey),
+    ("attach database ", Trigger::DatabaseKey),
+    (".logon ", Trigger::Logon),
+    ("convertto-securestring ", Trigger::Quoted),
+    ("&p=", Trigger::Query),
+    ("?p=", Trigger::Query),
+    ("print-access-token", Trigger::Shows),
+    ("print-identity-token", Trigger::Shows),
+    ("openssl rand", Trigger::Shows),
+    ("pwgen", Trigger::Shows),
+    ("create token ", Trigger::Shows),
+    ("initial-password", Trigger::Shows),
+    ("get-login-password", Trigger::Shows),
+    ("generate-password", Trigger::Shows),
+    ("crypt", Trigger::Section),
+    ("signing", Trigger::Section),
+    ("hmac", Trigger::Section),
+    ("fernet", Trigger::Section),
+    ("jwt", Trigger::Section),
     ("\"kty\"", Trigger::WebKey),
     ("private-lines:", Trigger::Putty),
     ("private-mac:", Trigger::Mac),
@@ -133,20 +192,23 @@ pub(super) static TRIGGERS: LazyLock<Vec<Trigger>> = LazyLock::new(|| {
     let shapes = (0..SHAPES.len()).map(Trigger::Shape);
     let commands = commands::WORDS.iter().map(|_| Trigger::Command);
     let calls = (0..CALLS.len()).map(Trigger::Call);
-    others.chain(shapes).chain(commands).chain(calls).collect()
+    let foreign = (0..foreign::WORDS.len()).map(Trigger::Foreign);
+    let paths = (0..paths::PARTS.len()).map(Trigger::Path);
+    let all = others.chain(shapes).chain(commands);
+    all.chain(calls).chain(foreign).chain(paths).collect()
 });
 
-pub(super) static SEARCH: LazyLock<AhoCorasick> = LazyLock::new(|| {
+pub(super) static SEARCH: LazyLock<Search> = LazyLock::new(|| {
     let others = OTHERS.iter().map(|(text, _)| *text);
     let shapes = SHAPES.iter().map(|shape| shape.prefix);
-    AhoCorasick::builder()
-        .ascii_case_insensitive(true)
-        .kind(Some(AhoCorasickKind::DFA))
-        .build(
-            others
-                .chain(shapes)
-                .chain(commands::WORDS.iter().copied())
-                .chain(CALLS.iter().map(|(call, _)| *call)),
-        )
-        .expect("tests build it")
+    let all = others.chain(shapes).chain(commands::WORDS.iter().copied());
+    let all = all
+        .chain(CALLS.iter().map(|(call, _)| *call))
+        .chain(foreign::WORDS.iter().map(|(word, _)| *word))
+        .chain(paths::PARTS.iter().copied());
+    // `pw` ends a name; the others begin a token.
+    Search::new(all, |word, next| match word {
+        "pw" => !next.is_ascii_alphabetic(),
+        _ => next.is_ascii_alphanumeric() || matches!(next, b'_' | b'-' | b'.' | b'~'),
+    })
 });

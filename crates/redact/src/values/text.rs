@@ -1,0 +1,72 @@
+//! Values of a password that are sentences about it, and words that no sentence has.
+
+use super::{
+    is_identifier, is_kubernetes_name, is_location, is_measure, is_placeholder, is_random,
+    is_secretish, is_status,
+};
+
+/// First words of what a check of a form says about a field.
+#[rustfmt::skip]
+const SUBJECTS: &[&str] = &[
+    "are", "at", "be", "can", "can't", "cannot", "could", "does", "doesn't", "ensure", "enter",
+    "expected", "field", "has", "have", "incorrect", "input", "invalid", "is", "isn't", "it",
+    "length", "may", "minimum", "missing", "must", "no", "not", "only", "parse", "password",
+    "passwords", "path", "please", "required", "secret", "should", "string", "that", "the", "this",
+    "token", "too", "unexpected", "value", "was", "wrong", "you", "your",
+];
+
+/// Words that make several words a sentence.
+#[rustfmt::skip]
+const VERBS: &[&str] = &[
+    "are", "be", "been", "blank", "can", "can't", "cannot", "contain", "does", "doesn't", "empty",
+    "error", "failed", "field", "found", "has", "have", "invalid", "is", "isn't", "long", "match",
+    "may", "must", "not", "required", "short", "should", "updated", "was", "were", "wrong",
+];
+
+/// Whether a value is a sentence: `This field is required.`, `must not be blank`.
+pub(crate) fn is_sentence(value: &str) -> bool {
+    let mut words = value.split_ascii_whitespace().map(plain);
+    let Some(first) = words.next() else {
+        return false;
+    };
+    let listed = |list: &[&str], word: &str| {
+        word.len() <= 12
+            && list
+                .binary_search(&word.to_ascii_lowercase().as_str())
+                .is_ok()
+    };
+    listed(SUBJECTS, first)
+        && (words.clone().any(|word| listed(VERBS, word))
+            || listed(VERBS, first) && words.next().is_some())
+}
+
+/// A word without the marks around it.
+fn plain(word: &str) -> &str {
+    word.trim_matches(|one: char| !one.is_ascii_alphanumeric())
+}
+
+/// Whether a word in a sentence can only be a secret: neither a word, a name, a number, a
+/// place nor an address of mail.
+pub(crate) fn is_strong(word: &str) -> bool {
+    let word = word.trim_end_matches(['.', ',', ';', ')', '"', '\'']);
+    if word.len() < 6 || is_placeholder(word) || is_status(word) || is_email(word) {
+        return false;
+    }
+    let named = is_identifier(word) || word.contains('-') && is_kubernetes_name(word);
+    let other = is_measure(word) || is_location(word) || word.contains("()");
+    is_random(word) || is_secretish(word) && !named && !other
+}
+
+/// `joe@example.com`
+pub(crate) fn is_email(word: &str) -> bool {
+    let word = word.trim_matches(['<', '>', '"', '\'', ',', ';']);
+    let inside = |text: &str| {
+        !text.is_empty()
+            && text.bytes().all(|byte| {
+                byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_' | b'+')
+            })
+    };
+    word.split_once('@').is_some_and(|(user, host)| {
+        inside(user) && inside(host) && (host.contains('.') || user.len() <= 32)
+    })
+}
