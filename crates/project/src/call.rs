@@ -81,7 +81,7 @@ impl Project {
         let variables = arguments::variables(arguments).map_err(CallError::Arguments)?;
         let given = Value::Object(arguments.clone());
         tool.input.check(&given).map_err(CallError::Arguments)?;
-        let program = PathChecker::new(&self.config().root)
+        let program = PathChecker::new(&tool.program.root)
             .and_then(|checker| checker.open_program(&tool.program))
             .map_err(CallError::Rejected)?;
         let input = given.to_string();

@@ -63,7 +63,7 @@ pub(super) enum OpenError {
         /// The part of the path.
         path: PathBuf,
         /// What is wrong with it, and what to do.
-        why: String,
+        why: Distrust,
     },
     /// It is a device, a pipe or a socket, or a folder where a file is needed.
     #[error("it is not a file")]
@@ -71,6 +71,30 @@ pub(super) enum OpenError {
     /// The operating system refused.
     #[error("cannot open it: {0}")]
     Io(#[from] io::Error),
+}
+
+/// Says why a file or a folder is not trusted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Distrust {
+    /// It belongs to another user.
+    #[error("it belongs to user {owner} and the server runs as user {user}; chown it")]
+    Owner {
+        /// The owner.
+        owner: u32,
+        /// The user of the server.
+        user: u32,
+    },
+    /// The group or others may write it.
+    #[error(
+        "others may write it (mode {mode:03o}); run `chmod go-w {}`",
+        shell_word(path)
+    )]
+    Writable {
+        /// The file or folder.
+        path: PathBuf,
+        /// Its mode.
+        mode: u32,
+    },
 }
 
 /// A part of a path that is still to be resolved.
@@ -142,24 +166,24 @@ impl TrustedOwners {
     }
 
     /// Checks that nobody else could have written a file.
-    pub(super) fn check(self, meta: &Metadata) -> Result<(), String> {
+    pub(super) fn check(self, path: &Path, meta: &Metadata) -> Result<(), Distrust> {
         self.check_owner(meta.uid())?;
         if meta.mode() & OTHERS_WRITE != 0 {
-            return Err(format!(
-                "others may write it (mode {:03o}); run `chmod go-w` on it",
-                meta.mode() & 0o777
-            ));
+            return Err(Distrust::Writable {
+                path: path.to_owned(),
+                mode: meta.mode() & 0o777,
+            });
         }
         Ok(())
     }
 
-    fn check_owner(self, owner: u32) -> Result<(), String> {
+    fn check_owner(self, owner: u32) -> Result<(), Distrust> {
         // Files of the superuser are as trustworthy as the server's own.
         if owner != self.user && owner != 0 {
-            return Err(format!(
-                "it belongs to user {owner} and the server runs as user {}; chown it",
-                self.user
-            ));
+            return Err(Distrust::Owner {
+                owner,
+                user: self.user,
+            });
         }
         Ok(())
     }
@@ -180,7 +204,7 @@ impl CheckedPath {
     /// Checks the rights of the folder itself; nobody else may write it.
     pub(super) fn check_folder(&self, owners: TrustedOwners) -> Result<(), OpenError> {
         owners
-            .check(&self.folder.metadata()?)
+            .check(&self.real, &self.folder.metadata()?)
             .map_err(|why| untrusted(&self.real, why))
     }
 
@@ -198,7 +222,7 @@ impl CheckedPath {
             return Err(OpenError::NotAFile);
         }
         owners
-            .check(&meta)
+            .check(&self.real, &meta)
             .map_err(|why| untrusted(&self.real, why))?;
         Ok(file)
     }
@@ -234,11 +258,10 @@ impl<'a> Walk<'a> {
             .map_err(|why| untrusted(&self.real.join(name), why))?;
         let is_replaceable = mode & OTHERS_WRITE != 0 && mode & STICKY == 0;
         if is_replaceable {
-            let why = format!(
-                "others may write it (mode {:03o}) and replace what is in it; run `chmod go-w` \
-                 on it",
-                mode & 0o7777
-            );
+            let why = Distrust::Writable {
+                path: self.real.clone(),
+                mode: mode & 0o7777,
+            };
             return Err(untrusted(&self.real, why));
         }
         Ok(stat)
@@ -258,7 +281,7 @@ impl<'a> Walk<'a> {
             .project
             .is_some_and(|project| self.real.starts_with(project));
         let checked = if in_project {
-            self.owners.check(&meta)
+            self.owners.check(&self.real, &meta)
         } else {
             self.owners.check_owner(meta.uid())
         };
@@ -315,7 +338,18 @@ fn parts(path: &Path) -> Vec<Part> {
     path.components().rev().filter_map(part).collect()
 }
 
-fn untrusted(path: &Path, why: String) -> OpenError {
+/// A path as a word of a shell command.
+pub(super) fn shell_word(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    let is_plain = |one: char| one.is_ascii_alphanumeric() || "/._-+,@%".contains(one);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        text.into_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
+
+fn untrusted(path: &Path, why: Distrust) -> OpenError {
     OpenError::Untrusted {
         path: path.to_owned(),
         why,

@@ -14,7 +14,10 @@ use std::{
 
 use sha2::{Digest, Sha256};
 
-use super::checked_path::TrustedOwners;
+use super::{
+    checked_path::TrustedOwners,
+    executable::{FIRST_LINE_MAX, names_interpreter},
+};
 
 /// The resolution of file times, which is two seconds on some file systems. A file that
 /// changed that shortly before it was read could change again without new times.
@@ -67,6 +70,8 @@ pub(super) struct Content {
     pub(super) bytes: Vec<u8>,
     /// SHA-256 of the bytes.
     pub(super) digest: String,
+    /// Whether the first line names an interpreter.
+    pub(super) has_interpreter: bool,
 }
 
 // === impl FileCache ===
@@ -121,8 +126,12 @@ impl FileCache {
             if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > max {
                 return Err(too_large(meta.len(), max));
             }
-            let digest = hex(&Sha256::digest(&bytes));
-            Ok(Content { bytes, digest })
+            let first = &bytes[..bytes.len().min(FIRST_LINE_MAX)];
+            Ok(Content {
+                digest: hex(&Sha256::digest(&bytes)),
+                has_interpreter: names_interpreter(first),
+                bytes,
+            })
         })
     }
 
@@ -131,16 +140,20 @@ impl FileCache {
         self.get(path, meta, |file| {
             let mut hash = Sha256::new();
             let mut buffer = vec![0; 64 * 1024];
+            let mut first = Vec::new();
             loop {
                 let count = file.read(&mut buffer)?;
                 if count == 0 {
                     break;
                 }
                 hash.update(&buffer[..count]);
+                let missing = FIRST_LINE_MAX - first.len();
+                first.extend_from_slice(&buffer[..count.min(missing)]);
             }
             Ok(Content {
                 bytes: Vec::new(),
                 digest: hex(&hash.finalize()),
+                has_interpreter: names_interpreter(&first),
             })
         })
     }
@@ -160,7 +173,7 @@ impl FileCache {
         let opened = file.metadata()?;
         // What was checked is not always what was opened.
         TrustedOwners::current()
-            .check(&opened)
+            .check(path, &opened)
             .map_err(io::Error::other)?;
         let before = FileStamp::of(&opened);
         let now = SystemTime::now();

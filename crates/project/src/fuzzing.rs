@@ -102,12 +102,14 @@ impl ReadFile {
     /// Renders its path, which is any text, with each argument set to that text.
     fn prompt(&mut self, about: &PromptMeta) {
         let text = about.path.as_deref().unwrap_or_default();
+        if let Err(why) = prompt::Messages::parse(text.as_bytes()) {
+            self.rejections.push(why);
+        }
         let declared = about.arguments().ok().flatten();
         let item = PromptItem {
             name: "prompt".to_owned(),
             definition: Value::Null,
-            role: "user".to_owned(),
-            text: text.into(),
+            messages: vec![Value::from(text)],
             arguments: declared.unwrap_or_else(|| prompt::placeholders(text)),
         };
         let given: Map<_, _> = (item.arguments.iter())

@@ -1,4 +1,5 @@
-//! The hook `server.d/register.sh`, which prints a registration. It runs only if the
+//! The hook `server.d/register.sh`, which prints a registration, or calls the functions of
+//! mcp-bash's hooks. It runs only if the
 //! operator allowed it, and only if no other user could have written it.
 
 use std::{fs, path::Path, sync::Arc, time::Duration};
@@ -8,6 +9,7 @@ use bytes::Bytes;
 use super::{
     executable::Executable,
     item::{Program, Rejection},
+    mcp_bash::with_register_functions,
     process::{ProcessSpec, describe_exit},
     project::Project,
     registration::Registration,
@@ -74,6 +76,7 @@ fn open(root: &Path) -> Result<Executable, Rejection> {
         return Err(checker.rejection(&path, "it is a link; it must be the file itself"));
     }
     checker.open_program(&Program {
+        root: root.to_owned(),
         path,
         folder: root.join("server.d"),
         file: FILE.to_owned(),
@@ -87,7 +90,7 @@ async fn execute(project: &Project, program: Executable) -> Result<Registration,
         program,
         arguments: Vec::new(),
         stdin: Bytes::new(),
-        environment: project.environment(),
+        environment: with_register_functions(project.environment()),
         timeout: TIMEOUT,
     };
     let process = project.runner().start(spec).await;
@@ -99,5 +102,6 @@ async fn execute(project: &Project, program: Executable) -> Result<Registration,
         let exit = describe_exit(output.status);
         return Err(reject(format!("{exit}: {stderr}")));
     }
-    Registration::parse(&output.stdout).map_err(|why| reject(format!("what it printed: {why}")))
+    Registration::parse_hook(&output.stdout)
+        .map_err(|why| reject(format!("what it printed: {why}")))
 }

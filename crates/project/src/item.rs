@@ -26,6 +26,9 @@ pub enum ItemKind {
 /// that a tool with new behaviour is a changed tool; file times do not count.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Program {
+    /// The folder to which it is confined: the project, or an installed mcp-bash.
+    #[serde(skip)]
+    pub root: PathBuf,
     /// The absolute path; not hashed, because a project may be moved.
     #[serde(skip)]
     pub path: PathBuf,
@@ -117,10 +120,9 @@ pub struct PromptItem {
     pub definition: Value,
     /// Declared, or found as placeholders in the text.
     pub arguments: Vec<PromptArgument>,
-    /// `user` or `assistant`.
-    pub role: String,
-    /// The text with placeholders.
-    pub text: Arc<str>,
+    /// Messages of the protocol, with placeholders in their texts. Of a resource that is
+    /// embedded there may be only the URI.
+    pub messages: Vec<Value>,
 }
 
 /// Reports a file that is not served, with the reason.
@@ -130,6 +132,10 @@ pub struct Rejection {
     pub path: String,
     /// What is wrong with it, and what to do.
     pub reason: String,
+    /// Whether the reason is that the group or others may write it, which is mended for the
+    /// whole project at once.
+    #[serde(skip)]
+    pub(super) is_writable: bool,
 }
 
 /// Hashes the content of each list, for `list_changed`.
@@ -169,6 +175,14 @@ impl Rejection {
         Self {
             path: path.into(),
             reason: reason.into(),
+            is_writable: false,
+        }
+    }
+
+    pub(super) fn of_writable(self) -> Self {
+        Self {
+            is_writable: true,
+            ..self
         }
     }
 }

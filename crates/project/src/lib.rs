@@ -19,6 +19,7 @@
 //! - `meta`, `registration`, `template`, `prompt`: the formats of the files
 //! - `item`: what a pass finds, as plain data
 //! - `hook`: runs `server.d/register.sh`
+//! - `mcp_bash`: an installed mcp-bash, for projects that were written for it
 //! - `process`: runs an executable and ends it
 //! - `call`: calls of tools
 //! - `arguments`: the schema of a tool's arguments, and their environment variables
@@ -37,6 +38,7 @@ pub mod fuzzing;
 mod hook;
 mod init;
 mod item;
+mod mcp_bash;
 mod meta;
 mod page;
 mod process;
@@ -59,9 +61,9 @@ pub use self::{
     },
     meta::parse_meta,
     page::{CursorError, PAGE_DEFAULT, Page, page},
-    process::{ProcessEvent, Progress, RunError},
+    process::{Message, ProcessEvent, Progress, RunError},
     project::{Config, Project},
-    prompt::{PromptError, render},
+    prompt::{PromptError, is_reference, render},
     read::{ReadError, ResourceBody},
     scan::ReservedNames,
     template::Template,

@@ -270,17 +270,17 @@ fn icons(icons: Option<&[Value]>) -> Value {
     }
 }
 
-/// Checks the name of a tool, with the characters that every client accepts.
+/// Checks the name of a tool, with the characters of the protocol.
 pub(super) fn tool_name(name: &str) -> Result<(), String> {
     let fits = (1..=TOOL_NAME_MAX).contains(&name.len())
         && name
             .bytes()
-            .all(|one| one.is_ascii_alphanumeric() || one == b'_' || one == b'-');
+            .all(|one| one.is_ascii_alphanumeric() || b"_-.".contains(&one));
     if fits {
         Ok(())
     } else {
         Err(format!(
-            "`{name}` is not a name of a tool: letters, digits, `_` and `-`, at most {TOOL_NAME_MAX}"
+            "`{name}` is not a name of a tool: letters, digits, `_`, `-` and `.`, at most {TOOL_NAME_MAX}"
         ))
     }
 }
@@ -354,10 +354,10 @@ mod tests {
 
     #[test]
     fn names_and_uris_are_checked() {
-        for good in ["a", "check-disk_2", &"x".repeat(64)] {
+        for good in ["a", "check-disk_2", "manual.progress", &"x".repeat(64)] {
             assert!(tool_name(good).is_ok(), "{good}");
         }
-        for bad in ["", "a.b", "a b", "ä", &"x".repeat(65)] {
+        for bad in ["", "a/b", "a b", "ä", &"x".repeat(65)] {
             assert!(tool_name(bad).is_err(), "{bad}");
         }
         assert!(plain_name("prompt.greeting").is_ok());

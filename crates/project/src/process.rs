@@ -25,12 +25,12 @@ use tokio::{
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use self::lines::{LINES_MAX, forward_lines};
-pub use self::lines::{ProcessEvent, Progress};
+pub use self::lines::{Message, ProcessEvent, Progress};
 use super::executable::Executable;
 use kubecrier_lifecycle::Lifecycle;
 
 /// The file descriptor on which a tool writes its progress.
-const PROGRESS_FD: i32 = 3;
+pub(super) const PROGRESS_FD: i32 = 3;
 /// The time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(2);
 /// The time for which output is read after the process has exited: a pipe that is still
@@ -358,6 +358,11 @@ impl Environment {
         let given = passed.iter().filter(|name| *name != "PATH");
         all.extend(given.filter_map(|name| Some((name.clone(), std::env::var_os(name)?))));
         Self(all)
+    }
+
+    #[cfg(test)]
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&String, &OsString)> {
+        self.0.iter().map(|(name, value)| (name, value))
     }
 
     /// Adds a variable. One that the system cannot pass is left out; a tool has the same

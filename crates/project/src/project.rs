@@ -20,6 +20,7 @@ use tokio::{
 use super::{
     hook::{self, HookResult},
     item::{ItemKind, Rejection, Snapshot},
+    mcp_bash::McpBash,
     process::{Environment, Runner},
     scan::{ReservedNames, Scanner},
 };
@@ -58,6 +59,7 @@ pub struct Project {
 #[derive(Debug)]
 struct Inner {
     config: Config,
+    mcp_bash: Option<McpBash>,
     runner: Runner,
     // A lock because list requests, the folder watch and the poll all scan; held for one
     // pass, on a thread that may block.
@@ -94,11 +96,14 @@ impl Project {
         lifecycle: &Lifecycle,
     ) -> Self {
         let runner = Runner::new(lifecycle.clone(), config.processes_max, OUTPUT_MAX);
-        let scanner = Scanner::new(config.root.clone(), reserved, validate);
+        let mcp_bash = McpBash::passed(&config.passed);
+        let home = mcp_bash.as_ref().map(|found| found.home().to_owned());
+        let scanner = Scanner::new(config.root.clone(), reserved, validate).with_mcp_bash(home);
         let (current, _) = watch::channel(Arc::new(Snapshot::empty()));
         Self {
             inner: Arc::new(Inner {
                 config,
+                mcp_bash,
                 runner,
                 scanner: Mutex::new(scanner),
                 state: Mutex::default(),
@@ -132,9 +137,13 @@ impl Project {
     /// The environment of every executable of the project.
     pub(super) fn environment(&self) -> Environment {
         let root = self.inner.config.root.as_os_str();
-        Environment::inherited(&self.inner.config.passed)
+        let environment = Environment::inherited(&self.inner.config.passed)
             .with("KUBECRIER_PROJECT_ROOT", root)
-            .with("MCPBASH_PROJECT_ROOT", root)
+            .with("MCPBASH_PROJECT_ROOT", root);
+        match &self.inner.mcp_bash {
+            Some(installed) => installed.extend(environment),
+            None => environment,
+        }
     }
 
     /// Rescans the folder if it was invalidated or the snapshot is stale, and runs the hook
@@ -266,7 +275,7 @@ impl Inner {
         let now: HashSet<_> = found.rejections.iter().cloned().collect();
         let mut state = self.state.lock();
         let fresh: Vec<_> = now.difference(&state.reported).take(REPORTED_MAX).collect();
-        for Rejection { path, reason } in &fresh {
+        for Rejection { path, reason, .. } in &fresh {
             tracing::warn!(path, reason, "not served from the project folder");
         }
         let left = now.difference(&state.reported).count() - fresh.len();

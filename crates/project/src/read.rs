@@ -127,9 +127,9 @@ impl Project {
         mut clean: impl FnMut(&str) -> String + Send,
     ) -> Result<Vec<u8>, ReadError> {
         arguments::check_uri(uri).map_err(ReadError::Uri)?;
-        let opened = PathChecker::new(&self.config().root)
+        let opened = PathChecker::new(&program.root)
             .and_then(|checker| checker.open_program(program))
-            .map_err(|Rejection { path, reason }| {
+            .map_err(|Rejection { path, reason, .. }| {
                 ReadError::Failed(format!("`{path}` is not run: {reason}"))
             })?;
         let mut environment = self.environment();
@@ -147,7 +147,12 @@ impl Project {
         // Cleaned from the first line on: a part of a key could not be recognised.
         let mut last_lines = VecDeque::new();
         let log = |event| {
-            if let ProcessEvent::Log(line) = event {
+            let line = match event {
+                ProcessEvent::Log(line) => Some(line),
+                ProcessEvent::Message(message) => Some(message.text()),
+                ProcessEvent::Progress(_) => None,
+            };
+            if let Some(line) = line {
                 let line = clean(&line);
                 tracing::info!(provider = program.file, line, "provider says");
                 last_lines.push_back(line);

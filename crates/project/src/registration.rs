@@ -33,6 +33,30 @@ struct Wire {
     _meta: Option<Value>,
 }
 
+/// A line that a function of mcp-bash's hooks prints.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HookCall {
+    register: HookKind,
+    entry: Option<Value>,
+    /// The list begins anew.
+    #[serde(default, rename = "begin")]
+    _begin: bool,
+    /// The list is discovered after all.
+    #[serde(default)]
+    abort: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum HookKind {
+    Tools,
+    Resources,
+    ResourceTemplates,
+    Prompts,
+    Completions,
+}
+
 // === impl Registration ===
 
 impl Registration {
@@ -66,6 +90,52 @@ impl Registration {
         })
     }
 
+    /// Parses the output of a hook: a registration, or the lines that mcp-bash's functions print.
+    pub(super) fn parse_hook(bytes: &[u8]) -> Result<Self, String> {
+        if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > BYTES_MAX {
+            return Self::parse(bytes);
+        }
+        let mut calls = serde_json::Deserializer::from_slice(bytes).into_iter::<HookCall>();
+        match calls.next() {
+            Some(Ok(first)) => {
+                let mut found = Self::default();
+                found.register(first)?;
+                for call in calls {
+                    found.register(call.map_err(|error| error.to_string())?)?;
+                }
+                Ok(found)
+            }
+            Some(Err(_)) | None => Self::parse(bytes),
+        }
+    }
+
+    /// Does what a function of mcp-bash's hooks does.
+    fn register(&mut self, call: HookCall) -> Result<(), String> {
+        let HookCall {
+            register,
+            entry,
+            abort,
+            ..
+        } = call;
+        let list = match register {
+            HookKind::Tools => &mut self.tools,
+            HookKind::Resources => &mut self.resources,
+            HookKind::ResourceTemplates => &mut self.templates,
+            HookKind::Prompts => &mut self.prompts,
+            HookKind::Completions => {
+                self.completions += usize::from(entry.is_some());
+                return Ok(());
+            }
+        };
+        match entry {
+            Some(Value::Object(entry)) => list.get_or_insert_default().push(entry),
+            Some(other) => return Err(format!("`{other}` is registered, and is no JSON object")),
+            None if abort => *list = None,
+            None => *list = Some(Vec::new()),
+        }
+        Ok(())
+    }
+
     /// A registration of nothing, for a file that cannot be parsed: which lists it was to
     /// switch off is unknown.
     pub(super) fn empty() -> Self {
@@ -90,6 +160,39 @@ mod tests {
         assert_eq!(registration.tools, Some(Vec::new()));
         assert_eq!(registration.prompts, None);
         assert_eq!(registration.resources, None);
+    }
+
+    #[test]
+    fn the_calls_of_a_hook_are_a_registration() {
+        let text = br#"{"register":"tools","begin":true}
+            {"register":"tools","entry":{"name":
+                "a"}}
+            {"register":"prompts","begin":true}
+            {"register":"resources","entry":{"name": "b"}}
+            {"register":"resources","abort":true}
+            {"register":"completions","entry":{"name": "c"}}"#;
+        let registration = Registration::parse_hook(text).unwrap();
+        let names: Vec<_> = registration.tools.iter().flatten().collect();
+        assert_eq!(names.len(), 1);
+        assert_eq!(names[0]["name"], "a");
+        assert_eq!(registration.prompts, Some(Vec::new()));
+        assert_eq!(
+            (registration.resources, registration.templates),
+            (None, None)
+        );
+        assert_eq!(registration.completions, 1);
+        let whole = br#"{"version": 1, "tools": []}"#;
+        assert_eq!(Registration::parse_hook(whole), Registration::parse(whole));
+        for bad in [
+            &b""[..],
+            b"{\"register\":\"tools\",\"entry\":no}",
+            b"{\"register\":\"tools\",\"entry\":7}",
+            b"{\"register\":\"others\"}",
+            b"{\"register\":\"tools\"} and more",
+            b"{\"register\":\"tools\"} {\"version\": 1}",
+        ] {
+            assert!(Registration::parse_hook(bad).is_err(), "{bad:?}");
+        }
     }
 
     #[test]

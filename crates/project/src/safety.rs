@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    checked_path::{self, CheckedPath, OpenError, TrustedOwners},
+    checked_path::{self, CheckedPath, Distrust, OpenError, TrustedOwners, shell_word},
     executable::Executable,
     files::FileCache,
     item::{Program, Rejection},
@@ -37,6 +37,28 @@ pub(super) struct Entry {
     pub(super) meta: Metadata,
 }
 
+/// Says why an entry is not served.
+enum Refused {
+    /// The group or others may write it.
+    Writable(String),
+    Other(String),
+}
+
+impl From<String> for Refused {
+    fn from(why: String) -> Self {
+        Self::Other(why)
+    }
+}
+
+impl From<Distrust> for Refused {
+    fn from(why: Distrust) -> Self {
+        match why {
+            Distrust::Writable { .. } => Self::Writable(why.to_string()),
+            Distrust::Owner { .. } => Self::Other(why.to_string()),
+        }
+    }
+}
+
 // === impl PathChecker ===
 
 impl PathChecker {
@@ -62,9 +84,18 @@ impl PathChecker {
         if !opened.is_folder() {
             return Err(reject("it is not a folder".to_owned()));
         }
-        opened
-            .check_folder(owners)
-            .map_err(|error| reject(error.to_string()))?;
+        opened.check_folder(owners).map_err(|error| match error {
+            // A checkout under the umask 002; all of it is the same then.
+            OpenError::Untrusted {
+                why: Distrust::Writable { path, mode },
+                ..
+            } => reject(format!(
+                "others may write it (mode {mode:03o}), so nothing of it is served; run `chmod \
+                 -R go-w {}`",
+                shell_word(&path)
+            )),
+            other => reject(other.to_string()),
+        })?;
         Ok(Self {
             root: root.to_owned(),
             real: opened.real,
@@ -90,24 +121,27 @@ impl PathChecker {
 
     /// Checks a path whose parent has been checked; `None` if it does not exist.
     pub(super) fn check(&self, path: &Path) -> Result<Option<Metadata>, Rejection> {
-        self.inspect(path).map_err(|why| self.rejection(path, why))
+        self.inspect(path).map_err(|refused| match refused {
+            Refused::Writable(why) => self.rejection(path, why).of_writable(),
+            Refused::Other(why) => self.rejection(path, why),
+        })
     }
 
-    fn inspect(&self, path: &Path) -> Result<Option<Metadata>, String> {
+    fn inspect(&self, path: &Path) -> Result<Option<Metadata>, Refused> {
         let mut meta = match fs::symlink_metadata(path) {
             Ok(meta) => meta,
             Err(error) if is_gone(&error) => return Ok(None),
-            Err(error) => return Err(explain(&error)),
+            Err(error) => return Err(explain(&error).into()),
         };
         if meta.file_type().is_symlink() {
             let real = path
                 .canonicalize()
                 .map_err(|error| format!("it is a link that leads nowhere: {}", explain(&error)))?;
             if !real.starts_with(&self.real) {
-                return Err(format!(
+                return Err(Refused::Other(format!(
                     "it is a link that leaves the project, to `{}`; copy the file instead",
                     real.display()
-                ));
+                )));
             }
             // A user who can write to a folder on the way can replace the target.
             for folder in real
@@ -116,7 +150,7 @@ impl PathChecker {
                 .take_while(|one| one.starts_with(&self.real))
             {
                 let meta = fs::metadata(folder).map_err(|error| explain(&error))?;
-                self.owners.check(&meta).map_err(|why| {
+                self.owners.check(folder, &meta).map_err(|why| {
                     format!(
                         "it is a link through `{}`: {why}",
                         self.display_path(folder)
@@ -125,9 +159,11 @@ impl PathChecker {
             }
             meta = fs::metadata(&real).map_err(|error| explain(&error))?;
         }
-        self.owners.check(&meta)?;
+        self.owners.check(path, &meta)?;
         if !meta.is_file() && !meta.is_dir() {
-            return Err("it is neither a file nor a folder".to_owned());
+            return Err(Refused::Other(
+                "it is neither a file nor a folder".to_owned(),
+            ));
         }
         Ok(Some(meta))
     }
@@ -251,7 +287,7 @@ impl PathChecker {
             Ok(Executable::new(program, (real, file), folder)?)
         };
         open().map_err(|error: OpenError| match error {
-            OpenError::Untrusted { path, why } => self.rejection(&path, why),
+            OpenError::Untrusted { path, why } => self.rejection(&path, why.to_string()),
             other => self.rejection(&program.path, other.to_string()),
         })
     }

@@ -1,6 +1,7 @@
 //! One pass over the folder: items, hashes and rejections of the same moment.
 
 mod discover;
+mod prompts;
 mod resources;
 
 use std::{
@@ -14,6 +15,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{
+    checked_path::shell_word,
     files::FileCache,
     hook::HookResult,
     item::{
@@ -38,6 +40,8 @@ pub struct ReservedNames {
 /// Scans a project folder again and again, and reads only files that may have changed.
 pub(super) struct Scanner {
     root: PathBuf,
+    /// The folder of an installed mcp-bash, whose providers are used too.
+    mcp_bash: Option<PathBuf>,
     reserved: ReservedNames,
     /// Checks whether the protocol can express a definition.
     validate: fn(ItemKind, &Value) -> Result<(), String>,
@@ -69,6 +73,7 @@ struct CachedItem<T> {
 struct Pass<'a> {
     checker: PathChecker,
     root: &'a Path,
+    mcp_bash: Option<&'a Path>,
     reserved: &'a ReservedNames,
     validate: fn(ItemKind, &Value) -> Result<(), String>,
     files: &'a mut FileCache,
@@ -88,12 +93,21 @@ impl Scanner {
     ) -> Self {
         Self {
             root,
+            mcp_bash: None,
             reserved,
             validate,
             files: FileCache::default(),
             caches: ItemCaches::default(),
             last: None,
             registration: None,
+        }
+    }
+
+    /// Also uses the providers in the folder of an installed mcp-bash.
+    pub(super) fn with_mcp_bash(self, home: Option<PathBuf>) -> Self {
+        Self {
+            mcp_bash: home,
+            ..self
         }
     }
 
@@ -114,6 +128,7 @@ impl Scanner {
         let mut pass = Pass {
             checker,
             root: &self.root,
+            mcp_bash: self.mcp_bash.as_deref(),
             reserved: &self.reserved,
             validate: self.validate,
             files: &mut self.files,
@@ -145,7 +160,7 @@ impl Scanner {
             let why = "completions are not served; everything else in it is";
             pass.rejections.push(Rejection::new("server.d", why));
         }
-        found.rejections = pass.rejections;
+        found.rejections = merge_writable(&self.root, pass.rejections);
         self.files.end_pass();
         self.caches.evict();
         self.publish(found)
@@ -187,6 +202,26 @@ impl std::fmt::Debug for Scanner {
             .field("root", &self.root)
             .finish_non_exhaustive()
     }
+}
+
+/// Makes one rejection of those for files that others may write, which one command mends. A
+/// checkout under the umask 002 would have one for each of its files.
+fn merge_writable(root: &Path, rejections: Vec<Rejection>) -> Vec<Rejection> {
+    let (mut writable, mut rest): (Vec<_>, Vec<_>) =
+        rejections.into_iter().partition(|one| one.is_writable);
+    if writable.len() > 1 {
+        let root = std::path::absolute(root).unwrap_or_else(|_| root.to_owned());
+        let why = format!(
+            "others may write {} files and folders in it, such as `{}`, so they are not served; run \
+             `chmod -R go-w {}`",
+            writable.len(),
+            writable[0].path,
+            shell_word(&root)
+        );
+        writable = vec![Rejection::new(".", why).of_writable()];
+    }
+    rest.append(&mut writable);
+    rest
 }
 
 fn same<T>(one: &[Arc<T>], other: &[Arc<T>]) -> bool {

@@ -1,5 +1,6 @@
-//! The fixtures that the official conformance suite expects: tools, prompts and
-//! resources, served through the same code as the built-in ones.
+//! Tools, prompts and resources for end-to-end tests: what a project folder cannot do, such
+//! as an update that has no bytes. They have the names of the official conformance suite, which
+//! itself runs without them.
 //!
 //! Behind a feature that no release has, and even then only when `CONFORMANCE_FIXTURES`
 //! is set.
@@ -21,20 +22,17 @@ use std::{
 
 use rmcp::{
     ErrorData, RoleServer,
-    model::{
-        CallToolRequestParams, ContentBlock, GetPromptRequestParams, GetPromptResult, Prompt,
-        PromptArgument, PromptMessage, ResourceContents, Role, Tool,
-    },
+    model::{CallToolRequestParams, GetPromptRequestParams, Prompt, PromptArgument, Tool},
     service::RequestContext,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 pub(super) use self::failing::failing;
 use self::resources::TestResources;
 use super::{
     reporter::RequestReporter,
     resources::{ResourceProvider, UpdatePublisher},
-    tool_provider::{CallFuture, ToolProvider},
+    tool_provider::{CallFuture, FilledPrompt, ToolProvider},
 };
 
 /// Switches the fixtures on.
@@ -111,10 +109,7 @@ impl ToolProvider for Fixtures {
         all
     }
 
-    fn prompt(
-        &self,
-        request: &GetPromptRequestParams,
-    ) -> Option<Result<GetPromptResult, ErrorData>> {
+    fn prompt(&self, request: &GetPromptRequestParams) -> Option<Result<FilledPrompt, ErrorData>> {
         let known = self.prompts();
         let prompt = known.iter().find(|prompt| prompt.name == request.name)?;
         for argument in prompt.arguments.iter().flatten() {
@@ -123,7 +118,8 @@ impl ToolProvider for Fixtures {
                 return Some(Err(ErrorData::invalid_params(text, None)));
             }
         }
-        let text = |text: String| PromptMessage::new_text(Role::User, text);
+        let text =
+            |text: String| json!({"role": "user", "content": {"type": "text", "text": text}});
         let messages = match prompt.name.as_str() {
             "test_prompt_with_arguments" => {
                 let (one, two) = (given(request, "arg1"), given(request, "arg2"));
@@ -131,15 +127,19 @@ impl ToolProvider for Fixtures {
             }
             "test_prompt_with_embedded_resource" => {
                 let uri = given(request, "resourceUri");
-                let content = ResourceContents::text("A resource inside of a prompt.", uri);
+                let content = json!({"uri": uri, "text": "A resource inside of a prompt."});
+                let content = json!({"type": "resource", "resource": content});
                 vec![
-                    PromptMessage::new(Role::User, ContentBlock::resource(content)),
+                    json!({"role": "user", "content": content}),
                     text("Say what is in it.".to_owned()),
                 ]
             }
             _ => vec![text("A prompt that takes nothing.".to_owned())],
         };
-        Some(Ok(GetPromptResult::new(messages)))
+        Some(Ok(FilledPrompt {
+            description: None,
+            messages,
+        }))
     }
 
     fn complete(&self, prompt: &str, argument: &str, given: &str) -> Option<Vec<String>> {

@@ -20,7 +20,7 @@
 //!   `doors` what else is off with a tool, `schema` and `output` are their two ends, `table`
 //!   and `cell` are text in columns;
 //! - `tool_provider` is the trait for more tools and prompts: of a `project` folder, whose
-//!   `content` is cleaned, or the conformance suite's `fixtures`;
+//!   `content` is cleaned, or `fixtures` for tests;
 //! - `resources` are read and subscribed to by URI, `prompts` are built in with their
 //!   evidence, `subscriptions` are the event subscriptions of all clients;
 //! - `sessions` are those over HTTP, from a request to the bytes of its stream.

@@ -7,13 +7,13 @@ use mcp_notify::{ContentHash, Level};
 use rmcp::{
     ErrorData, RoleServer,
     model::{
-        CallToolRequestParams, CallToolResult, ContentBlock, GetPromptRequestParams,
-        GetPromptResult, JsonObject, Prompt, Resource, ResourceContents, ResourceTemplate, Tool,
+        CallToolRequestParams, CallToolResult, ContentBlock, GetPromptRequestParams, JsonObject,
+        Prompt, Resource, ResourceContents, ResourceTemplate, Tool,
     },
     service::RequestContext,
 };
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -25,7 +25,7 @@ use super::{
         FollowGuard, ReadFuture, Requester, ResourceError, ResourceProvider, UpdatePublisher,
     },
     server::Setup,
-    tool_provider::{CallFuture, ToolProvider},
+    tool_provider::{CallFuture, FilledPrompt, ToolProvider},
     tools::{self, DefinitionCache},
 };
 use kubecrier_core::metrics::Metrics;
@@ -126,7 +126,7 @@ pub(super) fn failure(error: &CallError) -> CallToolResult {
 }
 
 /// Cleans on a thread of its own: an answer may have megabytes.
-async fn cleaning<T: Send + 'static>(
+pub(super) async fn cleaning<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, String> {
     let cleaned = tokio::task::spawn_blocking(work).await;
@@ -173,13 +173,28 @@ impl ProjectProvider {
     ) -> Result<ToolAnswer, CallError> {
         let name = tool.name.clone();
         let mut call = self.project.start_call(tool, arguments, target).await?;
-        let (mut lines, mut steps) = (self.redactor.lines(), self.redactor.lines());
+        let cleaners = || self.redactor.lines();
+        let (mut lines, mut steps, mut messages) = (cleaners(), cleaners(), cleaners());
         while let Some(said) = call.next_event().await {
             match said {
                 ProcessEvent::Log(line) => {
                     let line = lines.clean(&line).into_owned();
                     tracing::info!(tool = name, line, "tool says");
                     reporter.log(Level::Info, &name, &line).await;
+                }
+                ProcessEvent::Message(message) => {
+                    let level = message.level.parse().unwrap_or(Level::Info);
+                    let logger = message.logger.as_deref().unwrap_or(&name);
+                    let logger = self.redactor.workload(logger).into_owned();
+                    let data = match message.data {
+                        Value::String(text) => messages.clean(&text).into_owned().into(),
+                        mut other => {
+                            self.redactor.json(&mut other);
+                            other
+                        }
+                    };
+                    tracing::info!(tool = name, logger, line = %data, "tool says");
+                    reporter.log(level, &logger, &data).await;
                 }
                 ProcessEvent::Progress(far) => {
                     let text = far.message.as_deref().map(|text| steps.clean(text));
@@ -264,24 +279,19 @@ impl ToolProvider for ProjectProvider {
         prompts.to_vec()
     }
 
-    fn prompt(
-        &self,
-        request: &GetPromptRequestParams,
-    ) -> Option<Result<GetPromptResult, ErrorData>> {
+    fn prompt(&self, request: &GetPromptRequestParams) -> Option<Result<FilledPrompt, ErrorData>> {
         let prompt = self.project.current().prompt(&request.name).cloned()?;
         let none = JsonObject::new();
         let given = request.arguments.as_ref().unwrap_or(&none);
         let filled = kubecrier_project::render(&prompt, given)
             .map_err(|error| ErrorData::invalid_params(error.to_string(), None));
-        Some(filled.and_then(|text| {
-            let text = self.redactor.workload(&text);
+        Some(filled.map(|messages| {
             let definition = content::clean_definition(&self.redactor, &prompt.definition);
-            let result = json!({
-                "description": definition.get("description"),
-                "messages": [{"role": prompt.role, "content": {"type": "text", "text": text}}],
-            });
-            serde_json::from_value(result)
-                .map_err(|error| ErrorData::internal_error(error.to_string(), None))
+            let description = definition["description"].as_str();
+            FilledPrompt {
+                description: description.map(str::to_owned),
+                messages,
+            }
         }))
     }
 

@@ -4,12 +4,11 @@ use std::{fmt, future::Future, pin::Pin, sync::Arc};
 
 use rmcp::{
     ErrorData, RoleServer,
-    model::{
-        CallToolRequestParams, CallToolResponse, GetPromptRequestParams, GetPromptResult, Prompt,
-        Tool,
-    },
+    model::{CallToolRequestParams, CallToolResponse, GetPromptRequestParams, Prompt, Tool},
     service::RequestContext,
 };
+
+use serde_json::Value;
 
 use super::reporter::RequestReporter;
 use kubecrier_project::ListHashes;
@@ -33,10 +32,7 @@ pub(super) trait ToolProvider: fmt::Debug + Send + Sync + 'static {
     fn prompts(&self) -> Vec<Prompt>;
 
     /// Fills one of them in; `None` if there is none of that name.
-    fn prompt(
-        &self,
-        request: &GetPromptRequestParams,
-    ) -> Option<Result<GetPromptResult, ErrorData>>;
+    fn prompt(&self, request: &GetPromptRequestParams) -> Option<Result<FilledPrompt, ErrorData>>;
 
     /// The hashes of its lists, if it has them: then the lists are not made only to
     /// find out whether they changed.
@@ -47,6 +43,14 @@ pub(super) trait ToolProvider: fmt::Debug + Send + Sync + 'static {
     /// Values for an argument of a prompt that begin with `given`; `None` if there is
     /// no such prompt.
     fn complete(&self, prompt: &str, argument: &str, given: &str) -> Option<Vec<String>>;
+}
+
+/// A prompt with its arguments filled in, not cleaned yet.
+pub(super) struct FilledPrompt {
+    /// What it is for, cleaned.
+    pub(super) description: Option<String>,
+    /// Messages of the protocol. Of an embedded resource there may be only the URI.
+    pub(super) messages: Vec<Value>,
 }
 
 /// A running call.

@@ -29,6 +29,7 @@ mod leftovers;
 mod liveness;
 #[cfg(feature = "conformance-fixtures")]
 mod loggers;
+mod mcp_bash;
 mod messages;
 mod names;
 mod other_users;

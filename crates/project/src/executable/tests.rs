@@ -28,16 +28,20 @@ impl Bench {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    fn open(&self) -> Executable {
-        let checker = PathChecker::new(self.0.path()).unwrap();
+    fn program(&self) -> Program {
         let folder = self.0.path().join("tools/t");
-        let program = Program {
+        Program {
+            root: self.0.path().to_owned(),
             path: folder.join("tool"),
             folder,
             file: "tools/t/tool".to_owned(),
             digest: String::new(),
-        };
-        checker.open_program(&program).unwrap()
+        }
+    }
+
+    fn open(&self) -> Executable {
+        let checker = PathChecker::new(self.0.path()).unwrap();
+        checker.open_program(&self.program()).unwrap()
     }
 }
 
@@ -149,4 +153,54 @@ fn no_descriptor_of_the_server_is_left_to_the_process() {
     let root = root.to_str().unwrap();
     // Only the one by which bash reads its script.
     assert_eq!(text(&bench.open(), &[root]), format!("{root}/tools/t/tool"));
+}
+
+#[test]
+fn a_script_without_the_run_bit_runs_by_its_first_line() {
+    for (script, expected) in [
+        (
+            "#!/bin/bash\n. ./lib; echo \"$0 $1\"\n",
+            "found\n./tool one",
+        ),
+        (
+            "#!/usr/bin/env bash\n. ./lib; echo \"$0 $1\"\n",
+            "found\n./tool one",
+        ),
+        ("#! /bin/bash -e \nfalse; echo no\n", ""),
+        ("#!/bin/cat", "#!/bin/cat"),
+    ] {
+        let bench = Bench::new(script);
+        bench.write("tools/t/lib", "echo found");
+        fs::write(bench.0.path().join("tools/t/one"), "").unwrap();
+        let tool = bench.0.path().join("tools/t/tool");
+        fs::set_permissions(&tool, fs::Permissions::from_mode(0o644)).unwrap();
+        let output = run(&bench.open(), &["one"]);
+        let printed = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(printed.trim(), expected, "{script}");
+    }
+}
+
+#[test]
+fn what_has_neither_run_bit_nor_interpreter_does_not_run() {
+    let long = format!("#!/{}\n", "x".repeat(FIRST_LINE_MAX));
+    for text in [
+        "",
+        "echo\n",
+        "#!bash\n",
+        "#! \n",
+        "#!/bin/sh\0\n",
+        "\x7fELF",
+        &long,
+    ] {
+        assert!(
+            !names_interpreter(text.as_bytes()) || text == long,
+            "{text:?}"
+        );
+        let bench = Bench::new(text);
+        let tool = bench.0.path().join("tools/t/tool");
+        fs::set_permissions(&tool, fs::Permissions::from_mode(0o644)).unwrap();
+        let checker = PathChecker::new(bench.0.path()).unwrap();
+        let refused = checker.open_program(&bench.program()).unwrap_err();
+        assert!(refused.reason.contains("chmod +x"), "{text:?}: {refused:?}");
+    }
 }

@@ -2,6 +2,7 @@
 //! own.
 
 use serde::Deserialize;
+use serde_json::Value;
 use tokio::{
     io::{AsyncRead, AsyncReadExt},
     sync::mpsc,
@@ -21,6 +22,29 @@ pub enum ProcessEvent {
     Log(String),
     /// A line on the progress pipe.
     Progress(Progress),
+    /// A log message on the progress pipe, as mcp-bash's library writes it.
+    Message(Message),
+}
+
+/// A log message, in the form of the protocol.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Message {
+    /// The level.
+    pub level: String,
+    /// What it is about.
+    pub logger: Option<String>,
+    /// A text, or anything else.
+    pub data: Value,
+}
+
+/// A notification of the protocol on the progress pipe.
+#[derive(Deserialize)]
+#[serde(tag = "method", content = "params")]
+enum Notified {
+    #[serde(rename = "notifications/progress")]
+    Progress(Progress),
+    #[serde(rename = "notifications/message")]
+    Message(Message),
 }
 
 /// Reports the progress of a process.
@@ -34,11 +58,29 @@ pub struct Progress {
     pub message: Option<String>,
 }
 
+// === impl Message ===
+
+impl Message {
+    /// The data as one text.
+    pub fn text(&self) -> String {
+        match &self.data {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        }
+    }
+}
+
 // === impl ProcessEvent ===
 
 impl ProcessEvent {
-    /// Parses a line of progress: `40` or `40/100`, either with a text after it, or JSON.
+    /// Parses a line of progress: `40` or `40/100`, either with a text after it, or JSON; or a
+    /// whole notification.
     pub(super) fn progress(line: String) -> Self {
+        match serde_json::from_str(&line) {
+            Ok(Notified::Progress(progress)) => return Self::Progress(progress),
+            Ok(Notified::Message(message)) => return Self::Message(message),
+            Err(_) => {}
+        }
         match Progress::parse(&line) {
             Some(progress) => Self::Progress(progress),
             None => Self::Log(format!("not a line of progress: {line}")),
@@ -165,6 +207,18 @@ mod tests {
             (
                 r#"{"progress": 1, "message": "x"}"#,
                 progress(1.0, None, Some("x")),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":50,"total":null,"message":"x"}}"#,
+                progress(50.0, None, Some("x")),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"warning","logger":"l","data":{"a":1}}}"#,
+                ProcessEvent::Message(Message {
+                    level: "warning".to_owned(),
+                    logger: Some("l".to_owned()),
+                    data: serde_json::json!({"a": 1}),
+                }),
             ),
             (
                 "half",

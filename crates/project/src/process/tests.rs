@@ -26,6 +26,7 @@ impl Bench {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         let checker = PathChecker::new(self.dir.path()).unwrap();
         let program = Program {
+            root: self.dir.path().to_owned(),
             path,
             folder: self.dir.path().to_owned(),
             file: "tool".to_owned(),

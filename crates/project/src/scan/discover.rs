@@ -1,4 +1,4 @@
-//! Discovery of tools and prompts, in the folder or in a registration.
+//! Discovery of tools, in the folder or in a registration.
 
 use std::{os::unix::fs::MetadataExt, path::Path, sync::Arc};
 
@@ -7,16 +7,14 @@ use serde_json::{Map, Value};
 use super::Pass;
 use crate::{
     arguments::InputSchema,
-    item::{ItemKind, Program, PromptItem, Rejection, ToolItem},
-    meta::{self, PromptMeta, ToolMeta},
-    prompt,
+    executable::{NOT_EXECUTABLE, may_run},
+    item::{ItemKind, Program, Rejection, ToolItem},
+    meta::{self, ToolMeta},
     safety::Entry,
 };
 
 /// The size of a meta file, with room for long schemas.
 pub(super) const META_MAX: u64 = 256 * 1024;
-/// The size of the text of a prompt.
-const TEXT_MAX: u64 = 256 * 1024;
 /// The nesting of folders of resources and prompts.
 const DEPTH_MAX: usize = 4;
 /// An executable in the folder of a tool that is a test and not the tool.
@@ -74,7 +72,7 @@ impl Pass<'_> {
         for inner in entries.iter().filter(|entry| entry.meta.is_dir()) {
             self.checker.check_tree(inner, self.files)?;
         }
-        let program = executable(&entries).map_err(reject)?;
+        let program = self.executable(&entries).map_err(reject)?;
         let names = [
             format!("tool{META}"),
             format!("{}{META}", program.name),
@@ -112,7 +110,7 @@ impl Pass<'_> {
         let name = about.name.clone().ok_or_else(|| reject(needs("name")))?;
         let path = about.path.as_deref().ok_or_else(|| reject(needs("path")))?;
         let file = self.checker.resolve(&self.root.join("tools"), path)?;
-        if !is_executable(&file) {
+        if !self.is_runnable(&file) {
             return Err(self.checker.rejection(&file.path, NOT_EXECUTABLE));
         }
         let folder = file.path.parent().unwrap_or(self.root).to_owned();
@@ -131,105 +129,6 @@ impl Pass<'_> {
                 tool(name, &about, program, validate)
             })
             .map_err(reject)
-    }
-
-    // --- prompts
-
-    pub(super) fn prompts(&mut self, registered: Option<&Entries>) -> Vec<Arc<PromptItem>> {
-        let mut found = Found::new();
-        if let Some(entries) = registered {
-            for (index, entry) in entries.iter().enumerate() {
-                let origin = format!("server.d/register.json prompts[{index}]");
-                let made = self.registered_prompt(&origin, entry);
-                self.collect(made, origin, &mut found);
-            }
-        } else {
-            let all = self.files_below("prompts");
-            for text in all.iter().filter(|entry| is_text(entry)) {
-                let origin = self.checker.display_path(&text.path);
-                let about = all.iter().find(|other| is_beside(other, text));
-                let made = self.prompt_in(&origin, text, about);
-                self.collect(made, origin, &mut found);
-            }
-        }
-        self.finish_list(found, "prompt", |prompt| &prompt.name)
-    }
-
-    fn prompt_in(
-        &mut self,
-        origin: &str,
-        text: &Entry,
-        about: Option<&Entry>,
-    ) -> Result<Arc<PromptItem>, Rejection> {
-        let about = match about {
-            None => None,
-            Some(entry) => {
-                let shown = self.checker.display_path(&entry.path);
-                let content = self
-                    .files
-                    .read(&entry.path, &entry.meta, META_MAX)
-                    .map_err(|error| Rejection::new(&shown, error.to_string()))?;
-                let read: PromptMeta =
-                    meta::read(&content.bytes).map_err(|why| Rejection::new(&shown, why))?;
-                Some((content.digest.clone(), read))
-            }
-        };
-        let (fingerprint, about) = about.unwrap_or_default();
-        let name = about.name.clone();
-        let name = name.unwrap_or_else(|| stem(&text.name).to_owned());
-        self.prompt(origin, fingerprint, name, &about, text)
-    }
-
-    fn registered_prompt(
-        &mut self,
-        origin: &str,
-        entry: &Map<String, Value>,
-    ) -> Result<Arc<PromptItem>, Rejection> {
-        let reject = |why: String| Rejection::new(origin, why);
-        let value = Value::Object(entry.clone());
-        let fingerprint = value.to_string();
-        let about: PromptMeta = meta::from_value(value).map_err(reject)?;
-        let name = about.name.clone().ok_or_else(|| reject(needs("name")))?;
-        let path = about.path.as_deref().ok_or_else(|| reject(needs("path")))?;
-        let text = self.checker.resolve(&self.root.join("prompts"), path)?;
-        self.prompt(origin, fingerprint, name, &about, &text)
-    }
-
-    fn prompt(
-        &mut self,
-        origin: &str,
-        fingerprint: String,
-        name: String,
-        about: &PromptMeta,
-        text: &Entry,
-    ) -> Result<Arc<PromptItem>, Rejection> {
-        let reject = |why: String| Rejection::new(origin, why);
-        let content = self
-            .files
-            .read(&text.path, &text.meta, TEXT_MAX)
-            .map_err(|error| reject(error.to_string()))?;
-        let fingerprint = format!("{fingerprint} {}", content.digest);
-        let validate = self.validate;
-        let cache = &mut self.caches.prompts;
-        let made = cache.get(origin, fingerprint, || {
-            meta::plain_name(&name)?;
-            let text = std::str::from_utf8(&content.bytes)
-                .map_err(|_| "its text is not UTF-8".to_owned())?;
-            let arguments = match about.arguments()? {
-                Some(declared) => declared,
-                None => prompt::placeholders(text),
-            };
-            let definition = about.definition(&name, &arguments);
-            validate(ItemKind::Prompt, &definition)?;
-            Ok(PromptItem {
-                name,
-                definition,
-                arguments,
-                role: about.role()?,
-                text: text.into(),
-            })
-        });
-        made.map_err(reject)
     }
 
     // --- folders
@@ -283,12 +182,50 @@ impl Pass<'_> {
         files
     }
 
+    /// The executable of a tool: `tool` or `tool.<extension>`, else the only executable.
+    fn executable<'e>(&mut self, entries: &'e [Entry]) -> Result<&'e Entry, String> {
+        let is_tool = |entry: &&Entry| entry.name == "tool" || entry.name.starts_with("tool.");
+        let candidates: Vec<_> = entries
+            .iter()
+            .filter(|entry| entry.meta.is_file() && !entry.name.ends_with(META))
+            .filter(|entry| entry.name != TEST_SCRIPT)
+            .collect();
+        let mut named = candidates.iter().copied().filter(is_tool);
+        if let Some(tool) = named.clone().find(|entry| self.is_runnable(entry)) {
+            return Ok(tool);
+        }
+        if let Some(tool) = named.next() {
+            return Err(format!("`{}`: {NOT_EXECUTABLE}", tool.name));
+        }
+        let runnable: Vec<_> = candidates
+            .into_iter()
+            .filter(|entry| is_executable(entry))
+            .collect();
+        match runnable[..] {
+            [one] => Ok(one),
+            [] => Err("there is no executable in it; call it `tool`".to_owned()),
+            _ => Err("there are several executables in it; call the right one `tool`".to_owned()),
+        }
+    }
+
+    /// Whether a file that is named as an executable can run: by its permissions, or by the
+    /// interpreter in its first line.
+    pub(super) fn is_runnable(&mut self, entry: &Entry) -> bool {
+        is_executable(entry)
+            || entry.meta.is_file()
+                && self
+                    .files
+                    .digest(&entry.path, &entry.meta)
+                    .is_ok_and(|content| content.has_interpreter)
+    }
+
     pub(super) fn program(&mut self, file: &Entry, folder: &Path) -> Result<Program, Rejection> {
         let content = self
             .files
             .digest(&file.path, &file.meta)
             .map_err(|error| self.checker.rejection(&file.path, error.to_string()))?;
         Ok(Program {
+            root: self.root.to_owned(),
             path: file.path.clone(),
             folder: folder.to_owned(),
             file: self.checker.display_path(&file.path),
@@ -308,8 +245,6 @@ impl Pass<'_> {
         }
     }
 }
-
-pub(super) const NOT_EXECUTABLE: &str = "it is not executable; run `chmod +x` on it";
 
 pub(super) fn needs(key: &str) -> String {
     format!("it must have `{key}`")
@@ -335,33 +270,7 @@ fn tool(
 }
 
 pub(super) fn is_executable(entry: &Entry) -> bool {
-    entry.meta.is_file() && entry.meta.mode() & 0o111 != 0
-}
-
-/// The executable of a tool: `tool` or `tool.<extension>`, else the only executable.
-fn executable(entries: &[Entry]) -> Result<&Entry, String> {
-    let is_tool = |name: &str| name == "tool" || name.starts_with("tool.");
-    let candidates: Vec<_> = entries
-        .iter()
-        .filter(|entry| entry.meta.is_file() && !entry.name.ends_with(META))
-        .filter(|entry| entry.name != TEST_SCRIPT)
-        .collect();
-    if let Some(tool) = candidates.iter().find(|entry| is_tool(&entry.name)) {
-        return if is_executable(tool) {
-            Ok(tool)
-        } else {
-            Err(format!("`{}`: {NOT_EXECUTABLE}", tool.name))
-        };
-    }
-    let runnable: Vec<_> = candidates
-        .into_iter()
-        .filter(|entry| is_executable(entry))
-        .collect();
-    match runnable[..] {
-        [one] => Ok(one),
-        [] => Err("there is no executable in it; call it `tool`".to_owned()),
-        _ => Err("there are several executables in it; call the right one `tool`".to_owned()),
-    }
+    entry.meta.is_file() && may_run(entry.meta.mode())
 }
 
 /// Whether a meta file describes a file: `a.txt.meta.json` or `a.meta.json`.
@@ -375,11 +284,6 @@ pub(super) fn is_beside(about: &Entry, file: &Entry) -> bool {
 }
 
 /// A file name without its extension.
-fn stem(name: &str) -> &str {
+pub(super) fn stem(name: &str) -> &str {
     name.rsplit_once('.').map_or(name, |(stem, _)| stem)
-}
-
-/// Whether an entry is the text of a prompt.
-fn is_text(entry: &Entry) -> bool {
-    !entry.name.ends_with(META) && !entry.name.to_ascii_uppercase().starts_with("README")
 }

@@ -6,13 +6,15 @@ use serde_json::Value;
 
 use super::{
     Pass,
-    discover::{Entries, Found, META, META_MAX, NOT_EXECUTABLE, is_beside, is_executable, needs},
+    discover::{Entries, Found, META, META_MAX, is_beside, needs},
 };
 use crate::{
-    arguments, file_of,
+    arguments,
+    executable::NOT_EXECUTABLE,
+    file_of,
     item::{ContentSource, ItemKind, Program, Rejection, ResourceItem, TemplateItem},
     meta::{self, ResourceMeta},
-    safety::Entry,
+    safety::{Entry, PathChecker},
     template::{self, Template},
 };
 
@@ -123,7 +125,8 @@ impl Pass<'_> {
         };
         meta::check_uri(&uri).map_err(reject)?;
         self.check_scheme(&uri).map_err(reject)?;
-        let backing = match self.provider(about.provider.as_deref())? {
+        let provider = about.provider.as_deref().or_else(|| self.inferred(&about));
+        let backing = match self.provider(provider)? {
             Some(program) => ContentSource::Command(program),
             None => {
                 let root = self.root.to_owned();
@@ -179,7 +182,8 @@ impl Pass<'_> {
         // A scheme with a variable could match a built-in one.
         meta::check_uri(text.split('{').next().unwrap_or_default()).map_err(reject)?;
         self.check_scheme(&text).map_err(reject)?;
-        let backing = match self.provider(about.provider.as_deref())? {
+        let provider = about.provider.as_deref().or_else(|| self.inferred(&about));
+        let backing = match self.provider(provider)? {
             Some(program) => ContentSource::Command(program),
             None => match &about.path {
                 Some(path) => {
@@ -232,16 +236,58 @@ impl Pass<'_> {
                     continue;
                 }
                 let found = self.checker.resolve(&base, &file)?;
-                if !is_executable(&found) {
+                if !self.is_runnable(&found) {
                     return Err(self.checker.rejection(&found.path, NOT_EXECUTABLE));
                 }
                 return self.program(&found, &base).map(Some);
             }
         }
-        Err(Rejection::new(
-            format!("providers/{name}"),
-            "there is no such provider; besides `file`, a provider is an executable in `providers/`",
-        ))
+        match self.mcp_bash_provider(name)? {
+            Some(program) => Ok(Some(program)),
+            None => Err(Rejection::new(
+                format!("providers/{name}"),
+                "there is no such provider; besides `file`, a provider is an executable in \
+                 `providers/`, or one of mcp-bash where `--tool-env MCP_SDK` passes it on",
+            )),
+        }
+    }
+
+    /// The provider that mcp-bash takes for a scheme where none is named.
+    fn inferred(&self, about: &ResourceMeta) -> Option<&'static str> {
+        self.mcp_bash.filter(|_| about.path.is_none())?;
+        let uri = about.uri.as_ref().or(about.uri_template.as_ref())?;
+        match uri.split_once("://")?.0 {
+            "git+https" => Some("git"),
+            "https" => Some("https"),
+            _ => None,
+        }
+    }
+
+    /// A provider of an installed mcp-bash, such as `echo` and `git`. It is checked as files of
+    /// the project are, below the folder of the installation.
+    fn mcp_bash_provider(&mut self, name: &str) -> Result<Option<Program>, Rejection> {
+        let Some(home) = self.mcp_bash.filter(|_| !name.contains('/')) else {
+            return Ok(None);
+        };
+        let (folder, file) = (home.join("providers"), format!("{name}.sh"));
+        let named = |rejection: Rejection| {
+            let path = format!("mcp-bash/{}", rejection.path);
+            Rejection::new(path, rejection.reason)
+        };
+        let checker = PathChecker::new(home).map_err(named)?;
+        if checker.check(&folder.join(&file)).map_err(named)?.is_none() {
+            return Ok(None);
+        }
+        let found = checker.resolve(&folder, &file).map_err(named)?;
+        if !self.is_runnable(&found) {
+            return Err(named(checker.rejection(&found.path, NOT_EXECUTABLE)));
+        }
+        let program = self.program(&found, &folder)?;
+        Ok(Some(Program {
+            root: home.to_owned(),
+            file: format!("mcp-bash/providers/{file}"),
+            ..program
+        }))
     }
 
     fn check_scheme(&self, uri: &str) -> Result<(), String> {

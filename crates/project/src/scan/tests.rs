@@ -1,5 +1,7 @@
 //! Discovery, rejection, and that no item is ever lost.
 
+mod mcp_bash;
+mod messages;
 mod refused;
 
 use std::{
@@ -18,7 +20,7 @@ use super::*;
 use crate::item::ContentSource;
 
 /// The names and texts of prompts.
-type Texts = BTreeSet<(String, Arc<str>)>;
+type Texts = BTreeSet<(String, String)>;
 
 struct Project {
     dir: tempfile::TempDir,
@@ -95,18 +97,15 @@ fn one_bad_tool_never_hides_the_good_ones() {
         fs::Permissions::from_mode(0o666),
     )
     .unwrap();
-    fs::set_permissions(
-        root.join("tools/plain/tool.sh"),
-        fs::Permissions::from_mode(0o644),
-    )
-    .unwrap();
+    fs::remove_file(root.join("tools/plain/tool.sh")).unwrap();
+    project.write("tools/plain/tool.sh", "echo no first line\n");
     symlink("/bin/sh", root.join("tools/linked/shell")).unwrap();
     project.write("tools/twin/tool.meta.json", "{\"name\": \"good\"}");
     fs::create_dir(root.join("tools/empty")).unwrap();
     executable(&root, "tools/stray.sh", "");
     executable(&root, "tools/nameless/tool", "");
-    executable(&root, "tools/b.ad/tool", "");
-    project.write("tools/b.ad/tool.meta.json", "{}");
+    executable(&root, "tools/b ad/tool", "");
+    project.write("tools/b ad/tool.meta.json", "{}");
     project.write("tools/README.md", "");
     let (names, mut rejected) = project.tools();
     assert_eq!(names, ["good"]);
@@ -114,7 +113,7 @@ fn one_bad_tool_never_hides_the_good_ones() {
     assert_eq!(
         rejected,
         [
-            "tools/b.ad/tool.meta.json",
+            "tools/b ad/tool.meta.json",
             "tools/broken/tool.meta.json",
             "tools/empty",
             "tools/linked/shell",
@@ -283,7 +282,7 @@ fn a_registration_wins_over_the_folder() {
         "server.d/register.json",
         r#"{"version": 1, "prompts": [], "tools": [
             {"name": "by-hand", "path": "by-hand.sh", "timeoutSecs": 8},
-            {"name": "no.good", "path": "by-hand.sh"},
+            {"name": "no good", "path": "by-hand.sh"},
             {"name": "gone", "path": "gone.sh"},
             {"name": "up", "path": "../tools/by-hand.sh"},
             {"path": "by-hand.sh"}]}"#,
@@ -362,7 +361,10 @@ fn an_item_added_during_a_scan_is_never_lost() {
     // Prompts are one file each, so thousands of them are quickly made.
     let mut last: Option<(ContentHash, Texts)> = None;
     let mut check = |found: &Snapshot| {
-        let text = |one: &Arc<PromptItem>| (one.name.clone(), Arc::clone(&one.text));
+        let text = |one: &Arc<PromptItem>| {
+            let text = one.messages[0]["content"]["text"].as_str();
+            (one.name.clone(), text.unwrap().to_owned())
+        };
         let now: Texts = found.prompts.iter().map(text).collect();
         // A session that compares hashes learns of every item.
         if let Some((hash, before)) = &last {

@@ -251,24 +251,16 @@ impl ServerHandler for Handler {
     ) -> Result<ReadResourceResponse, ErrorData> {
         let requester = self.requester(&context);
         let _call = self.call_permit(&requester)?;
-        let reading = async {
-            let (resources, work) = (&self.server.shared.resources, &self.server.shared.work);
-            let _permit = if resources.is_executed(&request.uri) {
-                work.process_permit(&requester).await
-            } else {
-                work.read_permit(&requester).await
-            };
-            resources.read(&request.uri, &requester).await
-        };
+        let reading = self.read_contents(&request.uri, &requester);
         tokio::select! {
             biased;
             () = context.ct.cancelled() => {
                 Err(ErrorData::internal_error("the read was cancelled", None))
             }
-            contents = reading => match contents {
-                Ok(contents) => Ok(cleaned_contents(&self.server.shared.redactor, contents).into()),
-                Err(error) => Err(self.refusal(error)),
-            },
+            contents = reading => {
+                let contents = contents?;
+                Ok(cleaned_contents(&self.server.shared.redactor, contents).into())
+            }
         }
     }
 

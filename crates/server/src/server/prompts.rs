@@ -1,21 +1,29 @@
 //! Prompts, and completion of what they and resource templates take.
 
+use std::collections::HashMap;
+
 use mcp_notify::{Progress, ProtocolVersion};
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CompleteRequestParams, CompleteResult, CompletionInfo, GetPromptRequestParams,
-        GetPromptResponse, GetPromptResult, Prompt, Reference,
+        CompleteRequestParams, CompleteResult, CompletionInfo, ContentBlock,
+        GetPromptRequestParams, GetPromptResponse, GetPromptResult, Prompt, PromptMessage,
+        Reference, Role,
     },
     service::RequestContext,
 };
+use serde_json::Value;
 
 use super::{Server, Shared, ToolLimits, handler::Handler};
 use crate::{
+    content,
     doors::Door,
+    output::cleaned_contents,
+    project,
     prompts::{self, EvidenceCollector, PromptEntry, ValueKind},
     reporter::{LogTarget, RequestReporter},
-    resources::{CompletionRequest, ProtocolEra, complete_from_cluster},
+    resources::{CompletionRequest, ProtocolEra, Requester, complete_from_cluster},
+    tool_provider::FilledPrompt,
     tools::ToolContext,
 };
 use kubecrier_k8s::Cluster;
@@ -63,7 +71,16 @@ impl Handler {
         }
         let mut providers = self.server.shared.tool_providers.iter();
         match providers.find_map(|one| one.prompt(request)) {
-            Some(rendered) => rendered.map(Into::into),
+            Some(filled) => {
+                let finishing = self.finish_prompt(filled?, &requester);
+                tokio::select! {
+                    biased;
+                    () = context.ct.cancelled() => {
+                        Err(ErrorData::internal_error("the request was cancelled", None))
+                    }
+                    finished = finishing => finished.map(Into::into),
+                }
+            }
             None => {
                 let text = format!(
                     "no prompt `{}`; prompts/list has all there are",
@@ -72,6 +89,53 @@ impl Handler {
                 Err(ErrorData::invalid_params(text, None))
             }
         }
+    }
+
+    /// Reads the resources that a prompt embeds, as its requester, and cleans everything.
+    async fn finish_prompt(
+        &self,
+        filled: FilledPrompt,
+        requester: &Requester,
+    ) -> Result<GetPromptResult, ErrorData> {
+        let FilledPrompt {
+            description,
+            messages,
+        } = filled;
+        let mut read = HashMap::new();
+        for (index, message) in messages.iter().enumerate() {
+            let content = &message["content"];
+            if kubecrier_project::is_reference(content) {
+                let uri = content["resource"]["uri"].as_str().unwrap_or_default();
+                read.insert(index, self.read_contents(uri, requester).await?);
+            }
+        }
+        let redactor = self.server.shared.redactor.clone();
+        let clean = move || {
+            let clean = |(index, mut message): (usize, Value)| {
+                let role = match message["role"].as_str() {
+                    Some("assistant") => Role::Assistant,
+                    _ => Role::User,
+                };
+                let resource = read.remove(&index).and_then(|contents| {
+                    // As when it is read: names in it stay as they are.
+                    let contents = cleaned_contents(&redactor, contents).contents;
+                    contents.into_iter().next().map(ContentBlock::resource)
+                });
+                let content = resource.unwrap_or_else(|| {
+                    let mut content = message["content"].take();
+                    content::clean_block(&redactor, &mut content);
+                    content::to_block(content)
+                });
+                PromptMessage::new(role, content)
+            };
+            messages.into_iter().enumerate().map(clean).collect()
+        };
+        let messages = project::cleaning(clean).await;
+        let messages = messages.map_err(|error| ErrorData::internal_error(error, None))?;
+        // Made by its constructor, which adds what the protocol version wants of every result.
+        let mut result = GetPromptResult::new(messages);
+        result.description = description;
+        Ok(result)
     }
 
     async fn render(

@@ -1,7 +1,11 @@
 //! Requests about resources, and the requester of any request.
 
 use mcp_notify::Session;
-use rmcp::{ErrorData, RoleServer, model::ErrorCode, service::RequestContext};
+use rmcp::{
+    ErrorData, RoleServer,
+    model::{ErrorCode, ResourceContents},
+    service::RequestContext,
+};
 
 use super::handler::{Handler, SessionLookup, is_modern};
 use crate::{
@@ -51,6 +55,22 @@ impl Handler {
     ) -> Result<Session, ErrorData> {
         self.session(&context.extensions)
             .ok_or_else(|| ErrorData::internal_error("the session has ended", None))
+    }
+
+    /// Reads a resource, with a permit for the work.
+    pub(super) async fn read_contents(
+        &self,
+        uri: &str,
+        requester: &Requester,
+    ) -> Result<Vec<ResourceContents>, ErrorData> {
+        let (resources, work) = (&self.server.shared.resources, &self.server.shared.work);
+        let _permit = if resources.is_executed(uri) {
+            work.process_permit(requester).await
+        } else {
+            work.read_permit(requester).await
+        };
+        let contents = resources.read(uri, requester).await;
+        contents.map_err(|error| self.refusal(error))
     }
 
     /// `resources/subscribe`, which rmcp lets through for versions that have it.

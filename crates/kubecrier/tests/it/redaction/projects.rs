@@ -27,7 +27,8 @@ fn scripts() -> Vec<(&'static str, String)> {
         (
             "tells",
             format!(
-                "cat {FILE}.progress.json >&$KUBECRIER_PROGRESS; cat {FILE}.txt >&2; sleep 0.3; echo met"
+                "cat {FILE}.progress.json {FILE}.messages.json >&$KUBECRIER_PROGRESS; cat {FILE}.txt >&2; \
+                 sleep 0.3; echo met"
             ),
         ),
     ]
@@ -81,6 +82,11 @@ fn project_of(packs: &[Pack]) -> Project {
         write("structured.json", &json!({"note": text}).to_string());
         let progress = json!({"progress": 1, "total": 2, "message": text});
         write("progress.json", &format!("{progress}\n"));
+        let said = [json!(text), json!({"note": [text]})].map(|data| {
+            let params = json!({"level": "info", "logger": "library", "data": data});
+            json!({"method": "notifications/message", "params": params}).to_string()
+        });
+        write("messages.json", &format!("{}\n", said.join("\n")));
         project.resource(marker, &text);
         let bad = project.path().join(format!("resources/bad-{marker}.txt"));
         fs::write(&bad, [text.as_bytes(), b"\xff\n"].concat()).unwrap();
@@ -90,6 +96,13 @@ fn project_of(packs: &[Pack]) -> Project {
         project.prompt(marker, &text);
         let meta = json!({"description": text}).to_string();
         project.write(&format!("prompts/{marker}.meta.json"), &meta, 0o644);
+        let read = json!({"type": "resource", "resource": {"uri": format!("made://{marker}")}});
+        let contents = content(pack)["content"].as_array().unwrap().clone();
+        let messages: Vec<_> = (contents.iter().chain([&read]))
+            .map(|content| json!({"role": "user", "content": content}))
+            .collect();
+        let messages = json!({"messages": messages}).to_string();
+        project.write(&format!("prompts/messages-{marker}.json"), &messages, 0o644);
     }
     project
 }
@@ -154,7 +167,7 @@ async fn nothing_of_a_project_lets_a_secret_of_the_corpus_out() {
     secrets.are_not_in_message("tools/list", &json!(tools));
     // What tools wrote to stderr, as log messages.
     let last = &secrets.packs[secrets.packs.len() - 1].marker;
-    let mut awaited = ["fails", "tells"].to_vec();
+    let mut awaited = ["fails", "tells", "library"].to_vec();
     while !awaited.is_empty() {
         let message = stream.next().await;
         secrets.are_not_in_message("a log message", &message);
@@ -182,10 +195,11 @@ async fn nothing_of_a_project_lets_a_secret_of_the_corpus_out() {
     let prompts = listed(&http, "prompts/list", "prompts").await;
     secrets.are_not_in_message("prompts/list", &json!(prompts));
     for pack in &secrets.packs {
-        let asked = json!({"name": pack.marker});
-        let prompt = http.rpc("prompts/get", asked).await;
-        assert!(prompt.to_string().contains(&pack.marker), "{prompt}");
-        secrets.are_not_in_message("prompts/get", &prompt);
+        for name in [pack.marker.clone(), format!("messages-{}", pack.marker)] {
+            let prompt = http.rpc("prompts/get", json!({"name": name})).await;
+            assert!(prompt.to_string().contains(&pack.marker), "{prompt}");
+            secrets.are_not_in_message("prompts/get", &prompt);
+        }
     }
     let stats = http.get("/stats").await.text().await.unwrap();
     secrets.are_not_in("/stats", &stats);
