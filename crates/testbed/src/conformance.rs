@@ -1,5 +1,5 @@
-//! The official conformance suite, run against the server as it is released, and
-//! against a build that has the suite's fixtures.
+//! The official conformance suite, run against the server as it is released. The tools,
+//! resources and prompts that it asks for are those of a project folder.
 //!
 //! The suite itself decides: its file of expected failures lists what may fail, and an
 //! entry that passes fails the run too. This module installs the suite, runs it and counts.
@@ -9,6 +9,7 @@ mod verdict;
 use std::{
     ffi::OsString,
     fs,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -28,6 +29,11 @@ use crate::{
 };
 
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/conformance");
+/// What the suite asks a server for, as tools, resources and prompts of a project.
+const PROJECT: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../kubecrier/tests/it/projects/conformance"
+);
 
 /// A run takes seconds; this bounds one that hangs.
 const RUN_MAX: Duration = Duration::from_mins(5);
@@ -59,15 +65,6 @@ const REVISIONS: [Revision; 2] = [
         ],
     },
 ];
-
-/// A build of the server; each has its own file of expected failures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Surface {
-    /// The build that users get.
-    Production,
-    /// The build with the tools, prompts and resources that the suite requires.
-    Fixtures,
-}
 
 /// The installed suite, both versions, with a Node that is new enough.
 pub struct Suite {
@@ -130,25 +127,22 @@ impl Suite {
     pub async fn run(
         &self,
         server: &Path,
-        surface: Surface,
         kubeconfig: &Kubeconfig,
         logs: &Path,
         progress: Progress<'_>,
     ) -> Result<()> {
         let scratch = tempfile::tempdir()?;
         let kubeconfig = kubeconfig.write(&scratch.path().join("kubeconfig"))?;
-        let (guard, url) = start(server, surface, kubeconfig, scratch.path()).await?;
+        let project = scratch.path().join("project");
+        copy(Path::new(PROJECT), &project).with_context(|| format!("cannot copy `{PROJECT}`"))?;
+        let (guard, url) = start(server, &project, kubeconfig, scratch.path()).await?;
         let mut surprises = Vec::new();
         for revision in &REVISIONS {
             let version = self.version(revision)?;
-            let name = format!("{} (suite {version}), {}", revision.date, surface.name());
+            let name = format!("{} (suite {version})", revision.date);
             progress(&format!("{name} against {url}"));
-            let log = logs.join(format!(
-                "conformance-{}-{}.log",
-                revision.date,
-                surface.name()
-            ));
-            let verdict = self.judge(revision, surface, &url, &log).await?;
+            let log = logs.join(format!("conformance-{}.log", revision.date));
+            let verdict = self.judge(revision, &url, &log).await?;
             progress(&format!("{name}: {verdict}"));
             for surprise in verdict.surprises() {
                 progress(&format!("  {surprise}"));
@@ -165,14 +159,8 @@ impl Suite {
         Ok(())
     }
 
-    async fn judge(
-        &self,
-        revision: &Revision,
-        surface: Surface,
-        url: &str,
-        log: &Path,
-    ) -> Result<Verdict> {
-        let expected = surface.expected(revision);
+    async fn judge(&self, revision: &Revision, url: &str, log: &Path) -> Result<Verdict> {
+        let expected = revision.expected();
         let mut verdict = Verdict::default();
         let mut transcript = String::new();
         for run in revision.runs {
@@ -214,40 +202,47 @@ impl Suite {
     }
 }
 
-// === impl Surface ===
+// === impl Revision ===
 
-impl Surface {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Production => "production",
-            Self::Fixtures => "fixtures",
-        }
-    }
-
+impl Revision {
     /// The file of expected failures.
-    fn expected(self, revision: &Revision) -> String {
-        format!("{SOURCES}/expected-{}-{}.yaml", revision.date, self.name())
+    fn expected(&self) -> String {
+        format!("{SOURCES}/expected-{}.yaml", self.date)
     }
 }
 
-/// Starts the server with its defaults and a clean environment; returns its URL too.
+/// Copies a folder, with the permissions that a server wants of a project, whatever the umask
+/// of the checkout was.
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir(to)?;
+    fs::set_permissions(to, fs::Permissions::from_mode(0o755))?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?.path();
+        let target = to.join(entry.file_name().context("an entry without a name")?);
+        if entry.is_dir() {
+            copy(&entry, &target)?;
+        } else {
+            fs::copy(&entry, &target)?;
+            let mode = fs::metadata(&entry)?.permissions().mode() & 0o755;
+            fs::set_permissions(&target, fs::Permissions::from_mode(mode))?;
+        }
+    }
+    Ok(())
+}
+
+/// Starts the server with the project, its defaults and a clean environment; returns its URL too.
 async fn start(
     server: &Path,
-    surface: Surface,
+    project: &Path,
     kubeconfig: PathBuf,
     scratch: &Path,
 ) -> Result<(Guard, String)> {
     let log = scratch.join("server.log");
-    let flags = ["--port", "0", "--kubeconfig"].map(OsString::from);
-    // A build without the fixtures ignores this variable.
-    let fixtures_env =
-        (surface == Surface::Fixtures).then(|| OsString::from("CONFORMANCE_FIXTURES=1"));
-    let args = [OsString::from("-i")]
+    let flags = ["--port", "0", "--project-root"].map(OsString::from);
+    let args = [OsString::from("-i"), server.into()]
         .into_iter()
-        .chain(fixtures_env)
-        .chain([server.into()])
         .chain(flags)
-        .chain([kubeconfig.into()]);
+        .chain([project.into(), "--kubeconfig".into(), kubeconfig.into()]);
     let guard = Guard::start(&Spec {
         program: Path::new("env"),
         args: args.collect(),
@@ -292,27 +287,14 @@ mod tests {
     }
 
     #[test]
-    fn every_expected_failure_has_its_reason() {
-        let missing = [
-            "needs a fixture that no release has",
-            "this server does not offer ",
-        ];
+    fn every_expected_failure_is_a_feature_that_is_missing() {
         for revision in &REVISIONS {
-            for (surface, known) in [
-                (Surface::Production, &missing[..]),
-                // The build with fixtures lacks none of them.
-                (Surface::Fixtures, &missing[1..]),
-            ] {
-                let text = fs::read_to_string(surface.expected(revision)).unwrap();
-                let entries: Vec<_> = text.lines().filter(|line| line.contains("- ")).collect();
-                assert!(entries.len() > 5);
-                for entry in entries {
-                    let reason = entry.split_once(" # ").map_or("", |(_, reason)| reason);
-                    assert!(
-                        known.iter().any(|start| reason.starts_with(start)),
-                        "{entry}"
-                    );
-                }
+            let text = fs::read_to_string(revision.expected()).unwrap();
+            let entries: Vec<_> = text.lines().filter(|line| line.contains("- ")).collect();
+            assert!(entries.len() > 3);
+            for entry in entries {
+                let reason = entry.split_once(" # ").map_or("", |(_, reason)| reason);
+                assert!(reason.starts_with("this server does not offer "), "{entry}");
             }
         }
     }

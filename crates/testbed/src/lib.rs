@@ -38,7 +38,7 @@ pub use crate::{
     binaries::{Binaries, Missing, Progress},
     clients::Client,
     cluster::{Cluster, Options},
-    conformance::{Suite, Surface},
+    conformance::Suite,
     kubeconfig::Kubeconfig,
     node::{LogRequest, NodeEndpoint},
     objects::{deployment, event, namespace, pod},

@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
-use testbed::{Binaries, Client, Cluster, Kubeconfig, Options, Suite, Surface, User};
+use testbed::{Binaries, Client, Cluster, Kubeconfig, Options, Suite, User};
 use tokio::signal::unix::{SignalKind, signal};
 
 #[derive(Parser)]
@@ -33,9 +33,6 @@ enum Command {
     Conformance {
         /// The server's binary; the suite's full words go beside it.
         server: PathBuf,
-        /// A build that has the suite's fixtures.
-        #[arg(long)]
-        fixtures: PathBuf,
     },
 }
 
@@ -56,12 +53,12 @@ async fn main() -> Result<()> {
             Suite::prepare(&mut print_line)?;
         }
         Command::Up { kubeconfig } => up(kubeconfig).await?,
-        Command::Conformance { server, fixtures } => conformance(&server, &fixtures).await?,
+        Command::Conformance { server } => conformance(&server).await?,
     }
     Ok(())
 }
 
-async fn conformance(server: &Path, fixtures: &Path) -> Result<()> {
+async fn conformance(server: &Path) -> Result<()> {
     let binaries = Binaries::prepare(&mut print_line)?;
     let suite = Suite::prepare(&mut print_line)?;
     let logs = server.parent().unwrap_or(Path::new("."));
@@ -70,12 +67,7 @@ async fn conformance(server: &Path, fixtures: &Path) -> Result<()> {
     let kubeconfig = Kubeconfig::new()
         .context("dev", &cluster, User::Reader)
         .current("dev");
-    for (build, surface) in [(server, Surface::Production), (fixtures, Surface::Fixtures)] {
-        suite
-            .run(build, surface, &kubeconfig, logs, &mut print_line)
-            .await?;
-    }
-    Ok(())
+    suite.run(server, &kubeconfig, logs, &mut print_line).await
 }
 
 async fn up(kubeconfig: PathBuf) -> Result<()> {

@@ -1,22 +1,17 @@
-//! The notifications that a client can receive: the fixtures of the conformance suite have
+//! The notifications that a client can receive: the project of the conformance suite has
 //! tools and resources that cause each of them.
 
 use serde_json::{Value, json};
 
-use crate::harness::{File, Http, StdioSession, Stream, command, kubeconfig, message};
+use crate::harness::{Http, Project, Stream, message};
 
 const WATCHED: &str = "test://watched-resource";
 
 /// No test of this file needs a cluster.
-pub(crate) async fn start() -> (File, Http) {
-    let file = kubeconfig(|file| file);
-    let mut command = command();
-    let command = command
-        .env("CONFORMANCE_FIXTURES", "1")
-        .arg("--kubeconfig")
-        .arg(&file.path);
-    let http = Http::start_command(command, "2025-11-25").await;
-    (file, http)
+pub(crate) async fn start() -> (Project, Http) {
+    let project = Project::sample("conformance");
+    let http = project.http(&[]).await;
+    (project, http)
 }
 
 fn names<'a>(answer: &'a Value, list: &str) -> Vec<&'a str> {
@@ -64,21 +59,6 @@ async fn change_tools<'a>(http: &Http, streams: impl IntoIterator<Item = &'a mut
 }
 
 #[tokio::test]
-async fn the_fixtures_are_off_unless_they_are_switched_on() {
-    let file = kubeconfig(|file| file);
-    let http = Http::start(&file.path, &[]).await;
-    let tools = http.rpc("tools/list", json!({})).await;
-    assert!(
-        !names(&tools, "tools").contains(&"test_simple_text"),
-        "{tools}"
-    );
-    let (_file, http) = start().await;
-    let tools = http.rpc("tools/list", json!({})).await;
-    let tools = names(&tools, "tools");
-    assert!(tools.contains(&"test_simple_text") && tools.contains(&"pods_list"));
-}
-
-#[tokio::test]
 async fn a_session_is_notified_only_of_its_subscriptions() {
     let (_file, http) = start().await;
     let mut stream = settled(&http).await;
@@ -99,7 +79,6 @@ async fn a_session_is_notified_only_of_its_subscriptions() {
     let notification = stream.next().await;
     assert_eq!(notification["method"], "notifications/resources/updated");
     assert_eq!(notification["params"]["uri"], WATCHED);
-    assert_eq!(notification["params"]["_meta"]["kubecrier/fixture"], true);
     http.rpc("resources/unsubscribe", json!({"uri": WATCHED}))
         .await;
     for _list in 0..3 {
@@ -133,7 +112,7 @@ async fn a_listen_is_acknowledged_and_notified_of_exactly_its_uris() {
             .await
             .ok();
         let notification = stream.next().await;
-        assert_eq!(notification["params"]["_meta"]["kubecrier/fixture"], true);
+        assert_eq!(notification["params"]["uri"], WATCHED, "{notification}");
     }
     http.server.signal(rustix::process::Signal::TERM);
     assert_eq!(stream.next().await["result"]["resultType"], "complete");
@@ -198,7 +177,7 @@ async fn a_session_hears_log_messages_by_its_level() {
     for text in ["started", "working", "done"] {
         let notification = stream.next().await;
         assert_eq!(notification["method"], "notifications/message");
-        let expected = json!({"level": "info", "logger": "fixtures", "data": text});
+        let expected = json!({"level": "info", "logger": "test_tool_with_logging", "data": text});
         assert_eq!(notification["params"], expected);
     }
     http.rpc("logging/setLevel", json!({"level": "warning"}))
@@ -246,29 +225,9 @@ async fn a_request_without_a_session_gets_log_messages_only_on_request() {
 }
 
 #[tokio::test]
-async fn arguments_are_completed() {
-    let (_file, http) = start().await;
-    let complete = async |reference: Value, name: &str, value: &str| {
-        let argument = json!({"name": name, "value": value});
-        let params = json!({"ref": reference, "argument": argument});
-        let answer = http.rpc("completion/complete", params).await;
-        answer["result"]["completion"]["values"].clone()
-    };
-    let prompt = json!({"type": "ref/prompt", "name": "test_prompt_with_arguments"});
-    assert_eq!(
-        complete(prompt.clone(), "arg1", "par").await,
-        json!(["paris", "park", "party"])
-    );
-    assert_eq!(complete(prompt, "no such", "").await, json!([]));
-    let template = json!({"type": "ref/resource", "uri": "test://template/{id}/data"});
-    assert_eq!(complete(template, "id", "1").await, json!(["123"]));
-    let nobodys = json!({"type": "ref/resource", "uri": "x://{y}"});
-    assert_eq!(complete(nobodys, "y", "").await, json!([]));
-}
-
-#[tokio::test]
 async fn stdio_has_all_of_it_too() {
-    let mut session = StdioSession::start(command().env("CONFORMANCE_FIXTURES", "1"));
+    let project = Project::sample("conformance");
+    let mut session = project.stdio();
     session.handshake();
     for _list in 0..3 {
         session.receive();

@@ -14,13 +14,11 @@ mod doctor;
 mod doctor_clients;
 mod doors;
 mod faults;
-#[cfg(feature = "conformance-fixtures")]
 mod fixtures;
 mod frames;
 mod graph;
 mod guardrails;
 mod harness;
-#[cfg(feature = "conformance-fixtures")]
 mod inspector;
 mod kubelet_errors;
 mod labels;
@@ -35,14 +33,15 @@ mod names;
 mod other_users;
 mod pod_status;
 mod project_exits;
+mod project_prompts;
 mod protocol;
 mod read_only;
 mod redaction;
 mod registries;
 mod registries_run;
 mod resources;
+mod result_types;
 mod rights;
-#[cfg(feature = "conformance-fixtures")]
 mod rmcp_client;
 mod selectors;
 mod sessions;

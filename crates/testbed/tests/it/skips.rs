@@ -51,10 +51,7 @@ fn a_test_without_a_testbed_is_skipped_and_says_so_unless_it_is_required() {
 
 #[test]
 fn preparing_and_conformance_fail_where_something_is_missing() {
-    for arguments in [
-        &["prepare"][..],
-        &["conformance", "server", "--fixtures", "fixtures"],
-    ] {
+    for arguments in [&["prepare"][..], &["conformance", "server"]] {
         let mut testbed = Command::new(env!("CARGO_BIN_EXE_testbed"));
         let output = without_a_control_plane(testbed.args(arguments).env("CI", "false"));
         let text = combined_output(&output);

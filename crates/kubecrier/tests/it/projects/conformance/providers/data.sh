@@ -1,0 +1,2 @@
+#!/bin/bash
+printf '{"id": "%s", "templateTest": true}' "$KUBECRIER_ARG_ID"

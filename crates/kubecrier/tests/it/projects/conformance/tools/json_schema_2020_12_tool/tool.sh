@@ -1,0 +1,2 @@
+#!/bin/bash
+echo 'A plain answer.'

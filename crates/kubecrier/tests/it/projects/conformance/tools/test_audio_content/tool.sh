@@ -1,0 +1,4 @@
+#!/bin/bash
+cat <<'JSON'
+{"content": [{"type": "audio", "mimeType": "audio/wav", "data": "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQIAAACAgA=="}]}
+JSON

@@ -1,0 +1,5 @@
+#!/bin/bash
+cat <<'JSON'
+{"content": [{"type": "resource", "resource":
+  {"uri": "test://embedded", "mimeType": "text/plain", "text": "A resource inside."}}]}
+JSON

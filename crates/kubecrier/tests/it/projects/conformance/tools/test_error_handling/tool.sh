@@ -1,0 +1,3 @@
+#!/bin/bash
+echo 'A failure, as the suite wants it.'
+exit 1

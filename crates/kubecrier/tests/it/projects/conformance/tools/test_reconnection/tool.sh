@@ -1,0 +1,3 @@
+#!/bin/bash
+sleep 0.5
+echo 'A plain answer.'

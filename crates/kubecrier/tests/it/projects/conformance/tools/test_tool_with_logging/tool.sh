@@ -1,0 +1,3 @@
+#!/bin/bash
+for step in started working done; do echo "$step" >&2; done
+echo 'A plain answer.'
