@@ -29,6 +29,10 @@ pub struct Cluster {
     discovery: Arc<DiscoveryCache>,
 }
 
+/// Which client, of those that were made for a context one after the other.
+#[derive(Clone, Debug)]
+pub(super) struct ClientId(Arc<DiscoveryCache>);
+
 /// A reference to an object, as kubectl writes it: `deployment/web`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectName {
@@ -125,6 +129,16 @@ impl Cluster {
     /// The address of the API server.
     pub(super) fn server(&self) -> &Arc<str> {
         &self.server
+    }
+
+    /// The identity of the client; a clone has the same.
+    pub(super) fn client_id(&self) -> ClientId {
+        ClientId(Arc::clone(&self.discovery))
+    }
+
+    /// Whether this is the client of that identity.
+    pub(super) fn is_client(&self, id: &ClientId) -> bool {
+        Arc::ptr_eq(&self.discovery, &id.0)
     }
 
     pub(super) fn client(&self) -> Client {

@@ -12,7 +12,7 @@ use tokio::{sync::watch, time::interval};
 
 use super::{
     allowed::{Allowed, ReadScope},
-    client::Cluster,
+    client::{ClientId, Cluster},
     connect::{self, ClusterFuture},
     demo::Demo,
     error::{ClusterError, ErrorKind, Operation},
@@ -266,6 +266,15 @@ impl Contexts {
     /// Drops the client of a context: its credentials are not accepted any more.
     fn forget(&self, name: &str) {
         self.state.lock().clients.remove(name);
+    }
+
+    /// Drops the client of a context, if it is still that one: its connections may be dead.
+    pub(super) fn forget_client(&self, name: &str, client: &ClientId) {
+        let mut state = self.state.lock();
+        let known = state.clients.get(name).and_then(ClusterFuture::peek);
+        if matches!(known, Some(Ok(cluster)) if cluster.is_client(client)) {
+            state.clients.remove(name);
+        }
     }
 
     /// How many clients exist.

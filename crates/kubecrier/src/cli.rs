@@ -371,7 +371,7 @@ pub struct Settings {
     #[arg(hide_short_help = true)]
     pub max_feed_events: Option<u64>,
 
-    /// How long a watch request lasts until it is renewed, in seconds [default: 60]
+    /// How long a watch request lasts until it is renewed, in seconds [default: 20]
     #[arg(long, env = "KUBECRIER_WATCH_RENEWAL_SECONDS", value_name = "SECONDS")]
     #[arg(value_parser = within(WATCH_RENEWAL_SECONDS), help_heading = "Events")]
     #[arg(hide_short_help = true)]

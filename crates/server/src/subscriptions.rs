@@ -86,7 +86,7 @@ impl Default for SubscriptionSettings {
             caps: SubscriptionLimits::default(),
             feed: FeedLimits::default(),
             idle_timeout: Duration::from_mins(5),
-            watch_renewal: Duration::from_mins(1),
+            watch_renewal: Duration::from_secs(20),
         }
     }
 }

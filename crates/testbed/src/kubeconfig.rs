@@ -39,6 +39,13 @@ impl Kubeconfig {
         )
     }
 
+    /// Adds a context for a user of a real cluster that is reached at another address.
+    #[must_use]
+    pub fn context_at(self, name: &str, url: &str, cluster: &Cluster, user: User) -> Self {
+        let user = json!({"token": user.token()});
+        self.raw(name, url, cluster.authority_pem(), &user)
+    }
+
     /// Adds a context that presents a client certificate.
     #[must_use]
     pub fn certificate_context(self, name: &str, cluster: &Cluster, client: &Issued) -> Self {

@@ -311,6 +311,10 @@ impl<T: GraphObject + DecodedObject> WatchSource for KindSource<T> {
         self.bound.changed().await;
     }
 
+    fn reconnect(&self) {
+        self.bound.reconnect();
+    }
+
     fn redact(&self, text: &str) -> String {
         self.bound.redact(text)
     }

@@ -9,7 +9,12 @@ use std::sync::{
 use parking_lot::Mutex;
 
 use super::source::WatchError;
-use crate::{Contexts, client::Cluster, error::ClusterError, identity};
+use crate::{
+    Contexts,
+    client::{ClientId, Cluster},
+    error::ClusterError,
+    identity,
+};
 
 /// A context, and the cluster that the resourceVersions of a watch belong to.
 pub(crate) struct BoundContext {
@@ -17,6 +22,8 @@ pub(crate) struct BoundContext {
     context: String,
     /// The API server that the known resourceVersions are from.
     server: Mutex<Option<Arc<str>>>,
+    /// The client that the last request was made with.
+    client: Mutex<Option<ClientId>>,
     /// The generation of the kubeconfig that the watch was last opened with.
     generation: AtomicU64,
 }
@@ -29,6 +36,7 @@ impl BoundContext {
             contexts,
             context: context.to_owned(),
             server: Mutex::default(),
+            client: Mutex::default(),
             generation: AtomicU64::new(0),
         }
     }
@@ -37,6 +45,14 @@ impl BoundContext {
     pub(crate) async fn changed(&self) {
         let opened_with = self.generation.load(Ordering::Relaxed);
         self.contexts.changed_since(opened_with).await;
+    }
+
+    /// Drops the client of the last request, with its connections, unless another watch has
+    /// done so: the next request makes a new one.
+    pub(crate) fn reconnect(&self) {
+        if let Some(client) = &*self.client.lock() {
+            self.contexts.forget_client(&self.context, client);
+        }
     }
 
     pub(crate) fn context(&self) -> &str {
@@ -87,6 +103,7 @@ impl BoundContext {
 
     /// Fails once if the context has come to name another cluster.
     fn same_cluster(&self, cluster: &Cluster) -> Result<(), WatchError> {
+        *self.client.lock() = Some(cluster.client_id());
         let server = cluster.server().clone();
         let before = self.server.lock().replace(server);
         if before.is_some_and(|before| before != *cluster.server()) {

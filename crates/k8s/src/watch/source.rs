@@ -63,6 +63,9 @@ pub(crate) trait WatchSource: Send + Sync + 'static {
         std::future::pending()
     }
 
+    /// Makes the next request on a new connection: the open ones may be dead.
+    fn reconnect(&self) {}
+
     /// Redacts a text that leaves the server.
     fn redact(&self, text: &str) -> String;
 }
@@ -252,6 +255,10 @@ impl WatchSource for EventSource {
 
     async fn changed(&self) {
         self.bound.changed().await;
+    }
+
+    fn reconnect(&self) {
+        self.bound.reconnect();
     }
 
     fn redact(&self, text: &str) -> String {

@@ -11,8 +11,10 @@
 //! ```
 //!
 //! A failure is a watch that cannot be opened, or that breaks before it has received
-//! anything. After five in a row the subscribers are notified, once; the loop goes on
-//! trying, and notifies them of the next success as well.
+//! anything. After five in a row the subscribers are notified, once; after a silence, the
+//! first is enough. The loop goes on trying, and notifies them of the next success as well.
+
+mod open;
 
 use std::{pin::pin, sync::Arc};
 
@@ -20,6 +22,7 @@ use futures_util::StreamExt;
 use jiff::Timestamp;
 use tokio::time::{Duration, Instant, sleep, sleep_until};
 
+use self::open::{is_older, open, open_after_silence};
 use super::{
     health::WatchHealth,
     source::{WatchError, WatchFrame, WatchSource},
@@ -48,7 +51,10 @@ const STABLE_AFTER: Duration = Duration::from_millis(500);
 
 /// The API server ends a watch after its renewal time. One that is this much late, and
 /// has sent nothing, is dead.
-const RENEWAL_GRACE: Duration = Duration::from_secs(10);
+const RENEWAL_GRACE: Duration = Duration::from_secs(4);
+
+/// Watches that end as they should do not ask again for the version of the cluster sooner.
+const VERIFY_INTERVAL: Duration = Duration::from_mins(1);
 
 /// Runs one watch.
 pub(crate) struct WatchLoop<S, H> {
@@ -59,6 +65,7 @@ pub(crate) struct WatchLoop<S, H> {
     renewal: Duration,
     version: String,
     failures: u32,
+    outage: Outage,
     /// Relists since a watch was last established.
     relists: u32,
     /// The context has come to name another cluster.
@@ -67,6 +74,8 @@ pub(crate) struct WatchLoop<S, H> {
     /// cluster that was made anew, or restored, accepts a watch of a version that it has
     /// yet to reach, and sends nothing, not even bookmarks.
     verify_version: bool,
+    /// Until then it is not asked again, if the last watch ended when it was due.
+    trusted_until: Option<Instant>,
     /// When the version was last known to be the newest.
     caught_up_at: Timestamp,
     /// When the last watch ended, if it was established and so had sent everything. It
@@ -119,6 +128,16 @@ pub(crate) struct RelistContext<'a> {
     pub(crate) watch: &'a str,
 }
 
+/// What is known of a watch that does not work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outage {
+    None,
+    /// The last watch fell silent, and none was established since.
+    Silent,
+    /// The subscribers were notified that the watch does not work.
+    Degraded,
+}
+
 enum State<F> {
     Connect,
     Live(F),
@@ -152,9 +171,11 @@ impl<S: WatchSource, H: WatchHandler<S>> WatchLoop<S, H> {
             renewal,
             version,
             failures: 0,
+            outage: Outage::None,
             relists: 0,
             replaced: false,
             verify_version: false,
+            trusted_until: None,
             caught_up_at: Timestamp::now(),
             clean_end: None,
             first_step: Resume::Connect,
@@ -207,8 +228,21 @@ impl<S: WatchSource, H: WatchHandler<S>> WatchLoop<S, H> {
     }
 
     async fn connect(&mut self) -> Result<State<S::Frames>, (ClusterError, Resume)> {
-        let opening = open(&self.source, &self.version, self.verify_version);
-        match while_flushing(&mut self.handler, opening).await {
+        let trusted = self
+            .trusted_until
+            .is_some_and(|until| Instant::now() < until);
+        let verify = self.verify_version && !trusted;
+        let opened = if self.outage == Outage::Silent {
+            let opening = open_after_silence(&self.source, &self.version, &self.name);
+            while_flushing(&mut self.handler, opening).await
+        } else {
+            let opening = open(&self.source, &self.version, verify);
+            while_flushing(&mut self.handler, opening).await
+        };
+        if verify {
+            self.trusted_until = Some(Instant::now() + VERIFY_INTERVAL);
+        }
+        match opened {
             Ok(frames) => {
                 self.caught_up_at = self.clean_end.take().unwrap_or(self.caught_up_at);
                 self.health.record_activity();
@@ -282,6 +316,7 @@ impl<S: WatchSource, H: WatchHandler<S>> WatchLoop<S, H> {
         let opened = Instant::now();
         // Until a frame shows how far the cluster is.
         self.verify_version = true;
+        let trusted_until = self.trusted_until.take();
         let mut stable = false;
         let resume = loop {
             let capacity = self.handler.has_capacity();
@@ -302,6 +337,9 @@ impl<S: WatchSource, H: WatchHandler<S>> WatchLoop<S, H> {
                 }
                 () = sleep_until(due) => {
                     self.verify_version = true;
+                    self.outage = Outage::Silent;
+                    // Other connections of that client may be as dead.
+                    self.source.reconnect();
                     self.ended(WatchEnd::Silent);
                     return Ok(State::Connect);
                 }
@@ -330,6 +368,8 @@ impl<S: WatchSource, H: WatchHandler<S>> WatchLoop<S, H> {
                 None => {
                     self.health.record_activity();
                     self.clean_end = stable.then(Timestamp::now);
+                    let is_due = opened.elapsed() + MIN_WATCH_LIFETIME >= self.renewal;
+                    self.trusted_until = trusted_until.filter(|_| is_due);
                     self.ended(WatchEnd::Closed);
                     break Resume::Connect;
                 }
@@ -379,7 +419,7 @@ impl<S: WatchSource, H: WatchHandler<S>> WatchLoop<S, H> {
 
     fn established(&mut self) {
         self.health.record_activity();
-        let degraded = self.failures >= DEGRADED_AFTER;
+        let degraded = std::mem::replace(&mut self.outage, Outage::None) == Outage::Degraded;
         if degraded {
             tracing::info!(
                 watch = self.name,
@@ -398,54 +438,31 @@ impl<S: WatchSource, H: WatchHandler<S>> WatchLoop<S, H> {
     fn on_failure(&mut self, error: &ClusterError, resume: Resume) -> State<S::Frames> {
         self.failures = self.failures.saturating_add(1);
         self.verify_version = true;
+        self.trusted_until = None;
         self.health.count_end(WatchEnd::Failed);
         let hint = error.hint().unwrap_or_default();
         let (watch, failures) = (&self.name, self.failures);
-        match failures {
-            DEGRADED_AFTER => {
-                tracing::warn!(watch, failures, %error, hint, "the watch is degraded; it goes on trying");
-                self.health.enter(WatchState::Degraded);
-                let error = self.source.redact(&error.to_string());
-                self.handler.on_status(WatchStatus::Degraded { error });
-            }
-            WARN_AFTER => {
-                tracing::warn!(watch, failures, %error, hint, "the watch cannot be established again");
-                self.health.enter(WatchState::Reconnecting);
-            }
-            _ => {
-                tracing::debug!(watch, failures, %error, "the watch cannot be established again");
-                if failures < DEGRADED_AFTER {
-                    self.health.enter(WatchState::Reconnecting);
-                }
-            }
+        let degraded = match self.outage {
+            Outage::None => failures >= DEGRADED_AFTER,
+            Outage::Silent => true,
+            Outage::Degraded => false,
+        };
+        if degraded {
+            tracing::warn!(watch, failures, %error, hint, "the watch is degraded; it goes on trying");
+            self.outage = Outage::Degraded;
+            self.health.enter(WatchState::Degraded);
+            let error = self.source.redact(&error.to_string());
+            self.handler.on_status(WatchStatus::Degraded { error });
+        } else if failures == WARN_AFTER {
+            tracing::warn!(watch, failures, %error, hint, "the watch cannot be established again");
+        } else {
+            tracing::debug!(watch, failures, %error, "the watch cannot be established again");
+        }
+        if self.outage != Outage::Degraded {
+            self.health.enter(WatchState::Reconnecting);
         }
         State::Wait(BACKOFF.delay(failures), resume)
     }
-}
-
-/// Opens a watch; with `verify`, only if the cluster has reached the version.
-async fn open<S: WatchSource>(
-    source: &S,
-    version: &str,
-    verify: bool,
-) -> Result<S::Frames, WatchError> {
-    let frames = source.open(version).await?;
-    if verify {
-        match source.latest_version().await {
-            Ok(latest) if is_older(&latest, version) => return Err(WatchError::ClusterReplaced),
-            Err(WatchError::ClusterReplaced) => return Err(WatchError::ClusterReplaced),
-            // The watch is open; a failed question is no reason to end it.
-            Ok(_) | Err(WatchError::Expired | WatchError::Request(_)) => {}
-        }
-    }
-    Ok(frames)
-}
-
-/// Whether a version is older than another. Versions that are no numbers cannot be
-/// compared.
-fn is_older(version: &str, known: &str) -> bool {
-    let numbers = version.parse::<u64>().ok().zip(known.parse::<u64>().ok());
-    numbers.is_some_and(|(version, known)| version < known)
 }
 
 /// Waits for a future while the handler goes on delivering.

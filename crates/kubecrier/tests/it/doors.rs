@@ -349,7 +349,11 @@ fn only_allowed_namespaces_are_asked_for(cluster: &Cluster) {
             Some(SPACE | "no-such-space") => true,
             Some(_) => false,
             // Discovery, reviews, and the names of namespaces to compare with patterns.
-            None => resource.is_null() || resource == "namespaces",
+            None => {
+                resource.is_null()
+                    || resource == "namespaces"
+                    || resource == "selfsubjectaccessreviews"
+            }
         };
         assert!(is_allowed, "{request}");
         assert!(name != OTHER_SPACE, "{request}");

@@ -47,6 +47,7 @@ mod selectors;
 mod sessions;
 mod shares;
 mod shutdown;
+mod silence;
 mod stalled;
 mod subscriptions;
 mod subscriptions_of_others;

@@ -247,35 +247,6 @@ async fn a_cluster_that_stays_away_is_told_once_and_its_return_too() {
     assert_eq!(metric(&http, "kubecrier_watches{state=\"live\"}").await, 1);
 }
 
-/// Half-open connections: without any data the watch is restarted.
-#[tokio::test]
-async fn a_frozen_api_server_is_noticed() {
-    let Some(bed) = testbed::shared() else { return };
-    let cluster = bed.fresh("frozen", Options::default());
-    let file = one_context(&cluster, User::Reader);
-    let http = Http::start(&file.path, &["--watch-renewal-seconds", "2"]).await;
-    let mut client = Subscriber::new(&http).await;
-    let id = client.subscribe(json!({})).await;
-    let (silent, failed) = (
-        "kubecrier_watch_restarts_total{reason=\"silent\"}",
-        "kubecrier_watch_restarts_total{reason=\"failed\"}",
-    );
-    for round in 1.. {
-        cluster.freeze_api().unwrap();
-        until(&http, failed, round).await;
-        if metric(&http, silent).await > 0 {
-            break;
-        }
-        // It was frozen between two watches: there was none to fall silent.
-        assert!(round < 5, "nothing is noticed");
-        cluster.thaw_api().unwrap();
-        until(&http, "kubecrier_watches{state=\"live\"}", 1).await;
-    }
-    cluster.thaw_api().unwrap();
-    started(&cluster, "Thawed").await;
-    assert_eq!(reason(&client.event(&id).await), "Thawed");
-}
-
 /// S3-55's limit, C36, D3: the history is gone; what still exists is recovered, and
 /// subscribers are notified of the gap.
 #[tokio::test]

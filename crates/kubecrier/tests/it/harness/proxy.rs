@@ -2,7 +2,10 @@
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use parking_lot::Mutex;
@@ -27,6 +30,8 @@ pub(crate) struct Proxy {
     pub(crate) address: SocketAddr,
     mode: watch::Sender<ProxyMode>,
     swallowed: Arc<Mutex<String>>,
+    /// The number of times that the open connections were lost.
+    losses: Arc<AtomicUsize>,
     _tasks: JoinSet<()>,
 }
 
@@ -76,6 +81,8 @@ impl Proxy {
         let swallowed = Arc::new(Mutex::new(String::new()));
         let mut tasks = JoinSet::new();
         let drain = Arc::clone(&swallowed);
+        let losses = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&losses);
         tasks.spawn(async move {
             let mut open = JoinSet::new();
             loop {
@@ -84,14 +91,17 @@ impl Proxy {
                     continue;
                 }
                 let (tls, mode, drain) = (tls.clone(), current.clone(), Arc::clone(&drain));
+                let counted = Arc::clone(&counted);
+                let before = counted.load(Ordering::Acquire);
+                let is_lost = move || counted.load(Ordering::Acquire) != before;
                 open.spawn(async move {
                     let server = TcpStream::connect(to).await.unwrap();
                     match tls {
-                        None => pass(client, server, mode, drain).await,
+                        None => pass(client, server, mode, drain, is_lost).await,
                         Some(tls) => {
                             // A client that does not trust the certificate disconnects.
                             if let Ok(client) = tls.accept(client).await {
-                                pass(client, server, mode, drain).await;
+                                pass(client, server, mode, drain, is_lost).await;
                             }
                         }
                     }
@@ -102,6 +112,7 @@ impl Proxy {
             address,
             mode,
             swallowed,
+            losses,
             _tasks: tasks,
         }
     }
@@ -109,6 +120,11 @@ impl Proxy {
     /// Discards everything that the server sends from now on.
     pub(crate) fn swallow(&self) {
         self.mode.send_replace(ProxyMode::Swallowing);
+    }
+
+    /// Loses all open connections without a word to either side; new ones work.
+    pub(crate) fn lose_open(&self) {
+        self.losses.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Waits until this text was discarded.
@@ -138,6 +154,7 @@ async fn pass(
     server: TcpStream,
     mut mode: watch::Receiver<ProxyMode>,
     swallowed: Arc<Mutex<String>>,
+    is_lost: impl Fn() -> bool,
 ) {
     let (mut from_client, mut to_client) = split(client);
     let (mut from_server, mut to_server) = server.into_split();
@@ -145,7 +162,7 @@ async fn pass(
     let back = async {
         let mut buffer = [0; 8192];
         while let Ok(count @ 1..) = from_server.read(&mut buffer).await {
-            if *current.borrow() == ProxyMode::Swallowing {
+            if *current.borrow() == ProxyMode::Swallowing || is_lost() {
                 let text = String::from_utf8_lossy(&buffer[..count]);
                 swallowed.lock().push_str(&text);
             } else if to_client.write_all(&buffer[..count]).await.is_err()
