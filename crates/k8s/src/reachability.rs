@@ -126,9 +126,10 @@ impl Shared {
                 return Reached::Yes;
             }
         }
-        match errors.is_empty() {
-            true => Reached::Yes,
-            false => Reached::No(errors),
+        if errors.is_empty() {
+            Reached::Yes
+        } else {
+            Reached::No(errors)
         }
     }
 

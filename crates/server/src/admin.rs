@@ -43,9 +43,10 @@ impl Admin {
     /// Whether any context can be reached; an established watch is as good as an answer.
     async fn reached(&self) -> Reached {
         let is_live = |watch: &WatchInfo| watch.state == WatchState::Live;
-        match self.server.watching().watches.iter().any(is_live) {
-            true => Reached::Yes,
-            false => self.reachability.check().await,
+        if self.server.watching().watches.iter().any(is_live) {
+            Reached::Yes
+        } else {
+            self.reachability.check().await
         }
     }
 }

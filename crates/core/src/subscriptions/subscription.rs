@@ -261,9 +261,10 @@ impl Listener for Subscription {
     }
 
     fn label_use(&self) -> LabelUse {
-        match self.filters.selects_labels() {
-            true => LabelUse::Matched,
-            false => LabelUse::Shown,
+        if self.filters.selects_labels() {
+            LabelUse::Matched
+        } else {
+            LabelUse::Shown
         }
     }
 

@@ -117,9 +117,10 @@ impl PodReader {
         let remaining = deadline.saturating_duration_since(Instant::now());
         let ended = read(stream, remaining, *deadline, |line| {
             count += 1;
-            let text = match is_retry {
-                true => split_timestamp(line.text).1,
-                false => line.text,
+            let text = if *is_retry {
+                split_timestamp(line.text).1
+            } else {
+                line.text
             };
             // The redactor may make several lines of one.
             let cleaned = lines.clean(text);
@@ -150,9 +151,10 @@ impl PodReader {
             }
             if ended.incomplete.is_some() {
                 let is_late = Instant::now() >= *deadline;
-                return Err(LogError::Failed(match is_late {
-                    true => CaptureError::Timeout,
-                    false => CaptureError::Unavailable,
+                return Err(LogError::Failed(if is_late {
+                    CaptureError::Timeout
+                } else {
+                    CaptureError::Unavailable
                 }));
             }
         }
