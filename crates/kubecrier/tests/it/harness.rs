@@ -7,7 +7,6 @@ mod frames;
 mod kubeconfigs;
 mod project;
 mod proxy;
-#[cfg(feature = "conformance-fixtures")]
 mod records;
 mod signed;
 mod stream;

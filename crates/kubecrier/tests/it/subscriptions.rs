@@ -376,33 +376,6 @@ async fn clusters_are_apart() {
             );
         }
     }
-    // Both at once, with the same filters: each has its own events, all of them and in order.
-    let all = |cluster: &str| json!({"cluster": cluster, "namespace": "sub-apart"});
-    let other = http.another("2025-11-25").await;
-    let mut client = Subscriber::new(&other).await;
-    let (in_dev, in_prod) = (
-        client.subscribe(all("dev")).await,
-        client.subscribe(all("prod")).await,
-    );
-    let many = async |cluster, name: &str| {
-        for nth in 0..10 {
-            warn(cluster, "sub-apart", "Pod/web-0", &format!("{name}{nth}")).await;
-        }
-    };
-    tokio::join!(many(bed.dev(), "dev"), many(bed.prod(), "prod"));
-    let mut received = [Vec::new(), Vec::new()];
-    for _ in 0..20 {
-        let data = client.message().await["data"].clone();
-        let (at, id, name) = match data["cluster"].as_str().unwrap() {
-            "dev" => (0, &in_dev, "dev"),
-            _ => (1, &in_prod, "prod"),
-        };
-        assert_eq!(data["subscriptionId"], **id, "{data}");
-        let reason = data["event"]["reason"].as_str().unwrap();
-        received[at].push(reason.strip_prefix(name).unwrap().to_owned());
-    }
-    let expected: Vec<_> = (0..10).map(|nth| nth.to_string()).collect();
-    assert_eq!(received, [expected.clone(), expected]);
 }
 
 /// The newest protocol: listened to as a resource, read, and polled.

@@ -313,7 +313,6 @@ async fn a_watch_resumes_where_it_was() {
     assert_eq!(fixture.received().len(), 2);
 }
 
-/// S3-47, S3-50, S3-54, C33, C35, D5.
 #[tokio::test(start_paused = true)]
 async fn five_failures_are_told_once_and_it_goes_on_trying() {
     let script = Arc::new(Script::default());

@@ -1,4 +1,5 @@
 //! The records of a server's log.
+#![cfg(feature = "conformance-fixtures")]
 
 use std::time::Duration;
 

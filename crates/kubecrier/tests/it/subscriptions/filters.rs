@@ -6,7 +6,7 @@ use serde_json::json;
 use testbed::{User, event};
 
 use super::{space, until_last_seq, warn};
-use crate::harness::{Http, Subscriber, one_context};
+use crate::harness::{Http, Subscriber, kubeconfig, one_context};
 
 /// S3-2, S3-3, S3-6: document 3's own filters, and one more.
 #[tokio::test]
@@ -101,4 +101,44 @@ async fn each_session_has_a_level_of_its_own() {
         "Third",
         "not the second"
     );
+}
+
+/// S3-60: both at once, with the same filters: each has its own events, all and in order.
+#[tokio::test]
+async fn two_clusters_at_once_stay_apart() {
+    let Some(bed) = testbed::shared() else { return };
+    for cluster in [bed.dev(), bed.prod()] {
+        space(cluster, "sub-twins").await;
+    }
+    let file = kubeconfig(|file| {
+        file.context("dev", bed.dev(), User::Reader)
+            .context("prod", bed.prod(), User::Reader)
+            .current("dev")
+    });
+    let http = Http::start(&file.path, &[]).await;
+    let mut client = Subscriber::new(&http).await;
+    let all = |cluster: &str| json!({"cluster": cluster, "namespace": "sub-twins"});
+    let (in_dev, in_prod) = (
+        client.subscribe(all("dev")).await,
+        client.subscribe(all("prod")).await,
+    );
+    let many = async |cluster, name: &str| {
+        for nth in 0..10 {
+            warn(cluster, "sub-twins", "Pod/web-0", &format!("{name}{nth}")).await;
+        }
+    };
+    tokio::join!(many(bed.dev(), "dev"), many(bed.prod(), "prod"));
+    let mut received = [Vec::new(), Vec::new()];
+    for _ in 0..20 {
+        let data = client.message().await["data"].clone();
+        let (at, id, name) = match data["cluster"].as_str().unwrap() {
+            "dev" => (0, &in_dev, "dev"),
+            _ => (1, &in_prod, "prod"),
+        };
+        assert_eq!(data["subscriptionId"], **id, "{data}");
+        let reason = data["event"]["reason"].as_str().unwrap();
+        received[at].push(reason.strip_prefix(name).unwrap().to_owned());
+    }
+    let expected: Vec<_> = (0..10).map(|nth| nth.to_string()).collect();
+    assert_eq!(received, [expected.clone(), expected]);
 }
