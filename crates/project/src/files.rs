@@ -205,6 +205,7 @@ impl FileCache {
         known.content = Arc::new(Content {
             bytes: b"corrupted".to_vec(),
             digest: "0".repeat(64),
+            has_interpreter: false,
         });
     }
 }

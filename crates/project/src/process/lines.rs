@@ -39,12 +39,9 @@ pub struct Message {
 
 /// A notification of the protocol on the progress pipe.
 #[derive(Deserialize)]
-#[serde(tag = "method", content = "params")]
-enum Notified {
-    #[serde(rename = "notifications/progress")]
-    Progress(Progress),
-    #[serde(rename = "notifications/message")]
-    Message(Message),
+struct Notified {
+    method: String,
+    params: Value,
 }
 
 /// Reports the progress of a process.
@@ -73,13 +70,21 @@ impl Message {
 // === impl ProcessEvent ===
 
 impl ProcessEvent {
+    /// Parses a whole notification.
+    fn notified(line: &str) -> Option<Self> {
+        let Notified { method, params } = serde_json::from_str(line).ok()?;
+        match method.strip_prefix("notifications/")? {
+            "progress" => serde_json::from_value(params).ok().map(Self::Progress),
+            "message" => serde_json::from_value(params).ok().map(Self::Message),
+            _ => None,
+        }
+    }
+
     /// Parses a line of progress: `40` or `40/100`, either with a text after it, or JSON; or a
     /// whole notification.
     pub(super) fn progress(line: String) -> Self {
-        match serde_json::from_str(&line) {
-            Ok(Notified::Progress(progress)) => return Self::Progress(progress),
-            Ok(Notified::Message(message)) => return Self::Message(message),
-            Err(_) => {}
+        if let Some(event) = Self::notified(&line) {
+            return event;
         }
         match Progress::parse(&line) {
             Some(progress) => Self::Progress(progress),
