@@ -4,18 +4,22 @@
 mod svg;
 
 use std::{
-    fs,
+    fs::{self, File},
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
 use anyhow::{Context, Result, bail};
+use rustix::{
+    pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
+    termios::{Winsize, tcsetwinsize},
+};
 
 use crate::step::{cargo, print_line};
 
 /// The width that a README shows without scrolling, and the number of faults to show.
-const COLUMNS: usize = 112;
+const COLUMNS: u16 = 112;
 const FAULTS: usize = 3;
 
 /// An upper bound for the lines of the demo until all faults have been shown.
@@ -23,6 +27,9 @@ const LINES_MAX: usize = 200;
 
 /// The line before the notifications of the demo.
 const BEGINS: &str = "What a subscribed agent is told";
+
+/// What a line that goes on below the last one of a fault begins with.
+const BELOW: &str = "           ";
 
 /// The markers before and after the excerpt.
 const EXCERPT: (&str, &str) = (
@@ -39,7 +46,7 @@ pub(crate) fn record(binary: Option<&Path>) -> Result<()> {
     let lines = watch(demo)?;
     let root = root()?;
     let picture = root.join("docs/demo.svg");
-    let drawn = svg::draw(&shown(&lines), COLUMNS);
+    let drawn = svg::draw(&shown(&lines), COLUMNS.into());
     fs::write(&picture, drawn).with_context(|| format!("cannot write {}", picture.display()))?;
     let readme = root.join("README.md");
     let text = fs::read_to_string(&readme).context("cannot read README.md")?;
@@ -49,49 +56,66 @@ pub(crate) fn record(binary: Option<&Path>) -> Result<()> {
     Ok(())
 }
 
-/// The output of the demo, with its colors, up to the last of the faults. A repeated
-/// fault is replaced by a line.
+/// The output of the demo in a terminal, with its colors, up to the last of the faults.
 fn watch(mut demo: Command) -> Result<Vec<String>> {
+    let (ours, theirs) = terminal().context("cannot open a terminal")?;
     demo.args(["demo", "--color", "always"])
         .env("TZ", "UTC")
-        .stdout(Stdio::piped())
+        .stdin(Stdio::null())
+        .stdout(theirs)
         .stderr(Stdio::null());
     let mut child = demo.spawn().context("cannot start the demo")?;
-    let stdout = child.stdout.take().context("the demo has no output")?;
-    let lines = BufReader::new(stdout).lines().map_while(Result::ok);
+    // It holds the other end of the terminal.
+    drop(demo);
+    let lines = BufReader::new(ours).lines().map_while(Result::ok);
+    let lines = lines.map(|line| line.trim_end().to_owned());
     // Skips the lines on how to connect, which the README has too.
     let lines = lines.skip_while(|line| !line.contains(BEGINS));
     let collected = collect_faults(lines.take(LINES_MAX));
-    // The pipe is closed, so the demo ends with its next line.
+    child.kill().context("cannot end the demo")?;
     child.wait().context("the demo does not end")?;
     collected
 }
 
+/// The two ends of a terminal of the width that a README shows.
+fn terminal() -> Result<(File, File)> {
+    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?;
+    grantpt(&ours)?;
+    unlockpt(&ours)?;
+    let size = Winsize {
+        ws_row: 40,
+        ws_col: COLUMNS,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    tcsetwinsize(&ours, size)?;
+    let name = ptsname(&ours, Vec::new())?;
+    let theirs = File::options()
+        .read(true)
+        .write(true)
+        .open(name.to_str()?)?;
+    Ok((File::from(ours), theirs))
+}
+
+/// The lines up to the end of the last fault that is shown with its pod.
 fn collect_faults(lines: impl Iterator<Item = String>) -> Result<Vec<String>> {
-    let (mut collected, mut faults, mut again) = (Vec::new(), 0, false);
+    let (mut collected, mut faults, mut at_end) = (Vec::new(), 0, false);
     for line in lines {
         let plain = svg::plain(&line);
-        let begins = plain.contains(" FAULT ");
-        if begins {
-            let before = again;
-            again = plain.contains(" (x");
-            if again && !before {
-                collected.push("\u{1b}[2m         … and again\u{1b}[0m".to_owned());
+        // The line of the pod may go on below.
+        if at_end && !plain.starts_with(BELOW) {
+            faults += 1;
+            if faults == FAULTS {
+                return Ok(collected);
             }
         }
-        if again {
-            continue;
-        }
+        at_end = is_end(&plain) || (at_end && plain.starts_with(BELOW));
         collected.push(line);
-        faults += usize::from(is_end(&plain));
-        if faults == FAULTS {
-            return Ok(collected);
-        }
     }
     bail!("the demo showed {faults} faults, not {FAULTS}")
 }
 
-/// Whether this is the last line of a fault.
+/// Whether the last line of a fault begins here.
 fn is_end(plain: &str) -> bool {
     plain.trim_start().starts_with('└')
 }
@@ -111,16 +135,9 @@ fn first_fault(lines: &[String]) -> Result<Vec<String>> {
     let begin = begin.context("the demo shows no fault")?;
     let end = plain[begin..].iter().position(|line| is_end(line));
     let end = begin + end.context("the fault does not end")?;
-    Ok(plain[begin..=end].iter().map(|line| cut(line)).collect())
-}
-
-fn cut(line: &str) -> String {
-    if line.chars().count() <= COLUMNS {
-        return line.to_owned();
-    }
-    let mut kept: String = line.chars().take(COLUMNS - 1).collect();
-    kept.push('…');
-    kept
+    let below = plain[end + 1..].iter();
+    let below = below.take_while(|line| line.starts_with(BELOW)).count();
+    Ok(plain[begin..=end + below].to_vec())
 }
 
 fn with_excerpt(readme: &str, lines: &[String]) -> Result<String> {
@@ -174,27 +191,24 @@ mod tests {
     }
 
     #[test]
-    fn every_fault_is_drawn_once_and_as_a_whole() {
-        let fault = |name: &str| format!("10:00 FAULT {name}\n  │ panic\n  └ pod of {name}\n");
-        let text = [
-            "told\n",
-            &fault("a"),
-            &fault("a (x2)"),
-            &fault("a (x3)"),
-            &fault("b"),
-        ]
-        .concat();
+    fn every_fault_is_drawn_as_a_whole() {
+        let fault = |name: &str| {
+            format!("10:00 FAULT {name}\n  │ panic\n  └ pod of {name} ·\n{BELOW}node\n")
+        };
+        let again = "10:00 FAULT a (x2) the same\n";
+        let text = ["told\n", &fault("a"), again, &fault("b")].concat();
         assert!(
             collect_faults(lines(&text).into_iter()).is_err(),
             "one is missing"
         );
         let text = format!("{text}{}{}", fault("c"), fault("d"));
-        let output = collect_faults(lines(&text).into_iter()).unwrap().join("\n");
+        let output = collect_faults(lines(&text).into_iter()).unwrap();
+        assert_eq!(first_fault(&output).unwrap().len(), 4);
+        let output = output.join("\n");
         assert!(
-            output.ends_with("└ pod of c") && !output.contains("(x"),
+            output.ends_with("└ pod of c ·\n           node") && output.contains("the same"),
             "{output}"
         );
-        assert_eq!(output.matches("and again").count(), 1, "{output}");
     }
 
     /// What is in the repository was really recorded.

@@ -51,8 +51,21 @@ pub enum ClientError {
     #[error("{0}")]
     Rpc(String),
     /// The tool answered with an error.
-    #[error("{0}")]
-    Tool(String),
+    #[error("{text}")]
+    Tool {
+        /// The kind of the error, such as `not_found`.
+        kind: String,
+        /// What the tool says, with a hint.
+        text: String,
+    },
+    /// The server has no context of that name.
+    #[error("there is no context `{name}`\nhint: contexts are: {known}")]
+    UnknownContext {
+        /// The name that was asked for.
+        name: String,
+        /// The names that there are.
+        known: String,
+    },
 }
 
 // === impl ClientError ===
@@ -62,7 +75,11 @@ impl ClientError {
     pub(crate) fn is_transient(&self) -> bool {
         match self {
             // A tool may fail because the API server behind it is down for a while.
-            Self::Unreachable { .. } | Self::SessionExpired | Self::Tool(_) => true,
+            // A kubeconfig may be in the course of being written.
+            Self::Unreachable { .. }
+            | Self::SessionExpired
+            | Self::Tool { .. }
+            | Self::UnknownContext { .. } => true,
             Self::Status { status, .. } => {
                 status.is_server_error() || *status == StatusCode::TOO_MANY_REQUESTS
             }

@@ -165,15 +165,15 @@ impl Follower {
         let mut subscribing = stream::iter(subscribing).buffered(SUBSCRIBE_CONCURRENCY);
         while let Some((context, answer)) = subscribing.next().await {
             match answer {
-                Ok(answer) => {
+                Ok(mut answer) => {
                     let texts = answer["warnings"].as_array().into_iter().flatten();
                     warnings.extend(texts.filter_map(Value::as_str).map(str::to_owned));
-                    contexts.push(context);
+                    contexts.push(context.subscribed(answer["subscriptionId"].take()));
                 }
                 // One unreachable cluster of several must not hide the others.
-                Err(ClientError::Tool(error)) => {
+                Err(error @ ClientError::Tool { .. }) => {
                     warnings.push(format!("not watching {}: {error}", context.describe()));
-                    failure = Some(ClientError::Tool(error));
+                    failure = Some(error);
                 }
                 Err(error) => return Err(error),
             }
@@ -191,12 +191,17 @@ impl Follower {
         })
     }
 
-    /// Lists the events before the subscription, oldest first, with their contexts;
-    /// nothing unless the request asks for it.
+    /// The session, if there is one.
+    pub(crate) fn session(&self) -> Option<Session> {
+        self.session.clone()
+    }
+
+    /// Lists the events before the subscription, oldest first, with the members of
+    /// notifications; nothing unless the request asks for it.
     pub(crate) async fn history(
         &self,
         contexts: &[ContextRequest],
-    ) -> Result<Vec<(String, Value)>, ClientError> {
+    ) -> Result<Vec<Value>, ClientError> {
         let (State::Streaming { session, .. }, Some(since)) = (&self.state, &self.request.since)
         else {
             return Ok(Vec::new());
@@ -207,12 +212,12 @@ impl Follower {
                 let mut page = session.call_tool("events_list", arguments).await?;
                 if let Value::Array(listed) = page["events"].take() {
                     let matching = listed.into_iter().filter(|row| context.matches(row));
-                    rows.extend(matching.map(|row| (context.context.clone(), row)));
+                    rows.extend(matching.map(|row| context.notification(&row)));
                 }
             }
         }
-        rows.sort_by_cached_key(|(_, row)| {
-            let seen = row["lastSeen"].as_str().unwrap_or_default();
+        rows.sort_by_cached_key(|row| {
+            let seen = row["event"]["timestamp"].as_str().unwrap_or_default();
             seen.parse::<jiff::Timestamp>().unwrap_or_default()
         });
         Ok(rows)

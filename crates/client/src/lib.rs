@@ -16,16 +16,19 @@
 //!   alive: it reconnects, resumes and subscribes again.
 //! - [`WatchRequest`] says what to subscribe to, in the arguments of the tools.
 //! - [`View`] shows what arrives: `notification` reads it, `render` makes lines of it,
-//!   [`Screen`] writes them, `exec` runs a command per fault.
+//!   [`Screen`] writes them, `exec` runs a command per fault. `repeats` counts a fault that
+//!   comes again, `healing` looks for the pods that have recovered.
 //! - [`Probe`] checks whether pushes arrive over a connection.
 
 mod endpoint;
 mod error;
 mod exec;
 mod follow;
+mod healing;
 mod notification;
 mod probe;
 mod render;
+mod repeats;
 mod request;
 mod screen;
 mod session;

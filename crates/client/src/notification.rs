@@ -1,5 +1,7 @@
 //! The notifications of a subscription, as far as they are shown to people.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -25,13 +27,14 @@ pub(crate) struct Notification {
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Event {
     pub(crate) namespace: String,
-    #[serde(alias = "lastSeen")]
     pub(crate) timestamp: Option<Timestamp>,
     #[serde(rename = "type")]
     pub(crate) kind: String,
     pub(crate) reason: String,
     pub(crate) message: String,
     pub(crate) count: i64,
+    /// The labels of the involved object, if they are known.
+    pub(crate) labels: Option<BTreeMap<String, String>>,
     pub(crate) involved_object: ObjectReference,
 }
 
@@ -66,6 +69,7 @@ pub(crate) struct CrashSignature {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct PodSummary {
+    pub(crate) phase: String,
     pub(crate) node: Option<String>,
     pub(crate) containers: Vec<ContainerSummary>,
     pub(crate) owners: Vec<ObjectReference>,
@@ -113,15 +117,32 @@ impl Notification {
     }
 }
 
-/// A row of `events_list` in the form of a notification.
-pub(crate) fn from_history(context: &str, row: &Value) -> Value {
-    json!({"cluster": context, "event": row, "history": true})
+/// A row of `events_list` with the members of a notification. A listed event has no place in
+/// the feed, and nobody has asked for the labels of its object: these are null.
+pub(crate) fn from_history(context: &str, subscription: &Value, row: &Value) -> Value {
+    let mut event = row.as_object().cloned().unwrap_or_default();
+    let event_id = event.remove("eventId").unwrap_or_default();
+    let seen = event.remove("lastSeen").unwrap_or_default();
+    if let Some(first) = event.remove("firstSeen").filter(|first| !first.is_null()) {
+        event.insert("firstTimestamp".to_owned(), first);
+    }
+    event.insert("timestamp".to_owned(), seen.clone());
+    event.insert("lastTimestamp".to_owned(), seen);
+    event.insert("labels".to_owned(), Value::Null);
+    json!({
+        "subscriptionId": subscription,
+        "cluster": context,
+        "seq": null,
+        "cursor": null,
+        "eventId": event_id,
+        "event": event,
+        "history": true,
+    })
 }
 
 /// The identity of an occurrence, the same whether it is pushed or listed.
 pub(crate) fn event_key(data: &Value) -> String {
     let event = &data["event"];
-    let seen = event.get("timestamp").or_else(|| event.get("lastSeen"));
     let object = &event["involvedObject"];
     let parts = [
         &data["cluster"],
@@ -130,7 +151,7 @@ pub(crate) fn event_key(data: &Value) -> String {
         &object["name"],
         &event["reason"],
         &event["count"],
-        seen.unwrap_or(&Value::Null),
+        &event["timestamp"],
     ];
     parts.map(ToString::to_string).join(" ")
 }

@@ -1,15 +1,21 @@
 //! Renders notifications as lines of a terminal. No line is wider than the terminal,
-//! whatever its text.
+//! whatever its text: what matters is wrapped below its line, the rest is cut.
+
+mod line;
+mod message;
 
 use anstyle::{AnsiColor, Style};
 use jiff::{Timestamp, tz::TimeZone};
 
-use crate::notification::{Event, LogSample, Notification, PodSummary};
-use kubecrier_redact::neutralise;
+use self::line::{Line, PLAIN, wrap, wrap_words};
+use crate::{
+    healing::Recovery,
+    notification::{Event, LogSample, Notification, ObjectReference, PodSummary},
+    repeats::Repeat,
+};
 
 const DIM: Style = Style::new().dimmed();
 const BOLD: Style = Style::new().bold();
-const PLAIN: Style = Style::new();
 const BAD: Style = AnsiColor::Red.on_default().bold();
 const WARNING: Style = AnsiColor::Yellow.on_default();
 const GOOD: Style = AnsiColor::Green.on_default();
@@ -20,6 +26,9 @@ const WIDTH_MIN: usize = 76;
 
 /// Reasons are padded to this width, which most of them fit.
 const REASON_CHARS: usize = 16;
+
+/// Lines of a message, of a crash or of the facts of a pod, at most.
+const WRAPPED_MAX: usize = 4;
 
 /// Renders notifications.
 #[derive(Clone, Debug)]
@@ -32,120 +41,193 @@ pub(crate) struct Renderer {
     pub(crate) show_context: bool,
     /// Lines of each log under a fault.
     pub(crate) log_lines: usize,
+    /// Whether everything is shown: messages as they are, and no line cut.
+    pub(crate) whole: bool,
 }
 
-/// A line in parts, each with its style.
-#[derive(Default)]
-struct Line {
-    parts: Vec<(Style, String)>,
-}
-
-// === impl Line ===
-
-impl Line {
-    /// Appends text that workloads wrote, as one line without control sequences.
-    fn with(mut self, style: Style, text: &str) -> Self {
-        let text = neutralise(text);
-        let text = text.split(['\n', '\t']).collect::<Vec<_>>().join(" ");
-        self.parts.push((style, text));
-        self
-    }
-
-    fn render(self, renderer: &Renderer) -> String {
-        let mut room = renderer.width.unwrap_or(usize::MAX);
-        let needed: usize = self
-            .parts
-            .iter()
-            .map(|(_, text)| text.chars().count())
-            .sum();
-        let cut = needed > room;
-        if cut {
-            room = room.saturating_sub(1);
-        }
-        let mut rendered = String::new();
-        for (style, text) in self.parts {
-            let text: String = text.chars().take(room).collect();
-            room -= text.chars().count();
-            if renderer.color && style != PLAIN && !text.is_empty() {
-                rendered.push_str(&format!("{style}{text}{style:#}"));
-            } else {
-                rendered.push_str(&text);
-            }
-        }
-        rendered.truncate(rendered.trim_end_matches(' ').len());
-        if cut {
-            rendered.push('…');
-        }
-        rendered
-    }
+/// What begins the line of an event.
+struct Headline<'a> {
+    at: Option<Timestamp>,
+    style: Style,
+    word: &'a str,
+    cluster: &'a str,
+    reason: &'a str,
+    namespace: &'a str,
+    object: &'a ObjectReference,
+    count: i64,
 }
 
 // === impl Renderer ===
 
 impl Renderer {
-    /// The lines of a notification.
-    pub(crate) fn lines(&self, notification: &Notification) -> Vec<String> {
+    /// The lines of a notification; of a fault that was shown before, its first one only.
+    pub(crate) fn lines(&self, notification: &Notification, repeat: Option<Repeat>) -> Vec<String> {
         let mut lines = Vec::new();
-        if let Some(event) = &notification.event {
-            self.event(notification, event, &mut lines);
-            let mut crashes = Vec::new();
-            for log in &notification.logs {
-                let crash = log.signature.as_ref().map(|one| one.line.as_str());
-                let repeated = crash.is_some() && crashes.contains(&crash);
-                self.log(log, repeated, &mut lines);
-                crashes.push(crash);
+        match (&notification.event, repeat) {
+            (None, _) => self.watch_status(notification, &mut lines),
+            (Some(event), Some(repeat)) => {
+                let what = if repeat.is_crash {
+                    "the same crash"
+                } else {
+                    "the same"
+                };
+                let (first, count) = (self.time(Some(repeat.first)), repeat.count);
+                let text = format!("{what} as at {first}, {count} times now");
+                self.event(notification, event, &text, &mut lines);
             }
-            if notification.is_fault() {
-                lines.extend(notification.context.as_ref().map(|one| self.pod(one)));
+            (Some(event), None) => {
+                self.event(notification, event, &self.message(event), &mut lines);
+                let mut crashes = Vec::new();
+                for log in &notification.logs {
+                    let crash = log.signature.as_ref().map(|one| one.line.as_str());
+                    let repeated = crash.is_some() && crashes.contains(&crash) && !self.whole;
+                    self.log(log, repeated, &mut lines);
+                    crashes.push(crash);
+                }
+                if let Some(pod) = notification
+                    .context
+                    .as_ref()
+                    .filter(|_| notification.is_fault())
+                {
+                    self.pod(pod, &mut lines);
+                }
             }
-        } else {
-            lines.push(self.watch_status(notification));
         }
-        lines.into_iter().map(|line| line.render(self)).collect()
+        self.render(lines)
     }
 
-    fn event(&self, notification: &Notification, event: &Event, lines: &mut Vec<Line>) {
+    /// The lines of a pod that was in trouble, and is not any more.
+    pub(crate) fn recovery(&self, recovery: &Recovery) -> Vec<String> {
+        let Some(event) = &recovery.fault.event else {
+            return Vec::new();
+        };
+        let word = if recovery.is_healed() {
+            "healed"
+        } else {
+            "gone"
+        };
+        let headline = Headline {
+            at: Some(Timestamp::now()),
+            style: GOOD,
+            word,
+            cluster: &recovery.fault.cluster,
+            reason: recovery.reason(),
+            namespace: &event.namespace,
+            object: &event.involved_object,
+            count: 1,
+        };
+        let since = self.time(Some(recovery.since));
+        let faults = match recovery.faults {
+            1 => format!("the fault of {since}"),
+            count => format!("{count} faults since {since}"),
+        };
+        let text = format!("{}, after {faults}", recovery.describe());
+        let mut lines = Vec::new();
+        self.headline(&headline, &text, &mut lines);
+        self.render(lines)
+    }
+
+    fn render(&self, lines: Vec<Line>) -> Vec<String> {
+        let lines = lines.into_iter();
+        lines
+            .map(|line| line.render(self.color, self.width))
+            .collect()
+    }
+
+    fn message(&self, event: &Event) -> String {
+        // A pipe has room, and its reader may search for any part.
+        if self.whole || self.width.is_none() {
+            return event.message.clone();
+        }
+        message::useful_part(&event.message).into_owned()
+    }
+
+    fn event(
+        &self,
+        notification: &Notification,
+        event: &Event,
+        message: &str,
+        lines: &mut Vec<Line>,
+    ) {
         let (style, word) = match event.kind.as_str() {
             _ if notification.is_fault() => (BAD, "FAULT"),
             "Warning" => (WARNING, "Warning"),
             "Normal" => (GOOD, "Normal"),
             other => (PLAIN, other),
         };
+        let headline = Headline {
+            at: event.timestamp,
+            style,
+            word,
+            cluster: &notification.cluster,
+            reason: &event.reason,
+            namespace: &event.namespace,
+            object: &event.involved_object,
+            count: event.count,
+        };
+        self.headline(&headline, message, lines);
+    }
+
+    /// The line of an event, with its message behind it if there is room, or below it.
+    fn headline(&self, headline: &Headline<'_>, message: &str, lines: &mut Vec<Line>) {
         let mut line = Line::default()
-            .with(DIM, &self.time(event.timestamp))
+            .with(DIM, &self.time(headline.at))
             .with(PLAIN, " ")
-            .with(style, &format!("{word:7}"))
+            .with(headline.style, &format!("{:7}", headline.word))
             .with(PLAIN, " ");
         if self.show_context {
-            line = line.with(DIM, &notification.cluster).with(PLAIN, " ");
+            line = line.with(DIM, headline.cluster).with(PLAIN, " ");
         }
-        let involved = &event.involved_object;
-        let kind = involved.kind.to_lowercase();
-        let object = if event.namespace.is_empty() {
-            format!("{kind}/{}", involved.name)
-        } else {
-            format!("{} {kind}/{}", event.namespace, involved.name)
+        let kind = headline.object.kind.to_lowercase();
+        let name = &headline.object.name;
+        let object = match headline.namespace {
+            "" => format!("{kind}/{name}"),
+            namespace => format!("{namespace} {kind}/{name}"),
         };
-        let times = if event.count > 1 {
-            format!(" (x{})", event.count)
-        } else {
-            String::new()
+        let times = match headline.count {
+            ..=1 => String::new(),
+            count => format!(" (x{count})"),
         };
         if self.is_narrow() {
-            let below = |style, text| Line::default().with(PLAIN, "  ").with(style, text);
-            lines.push(line.with(BOLD, &event.reason).with(DIM, &times));
-            lines.push(below(OBJECT, &object));
-            lines.push(below(PLAIN, &event.message));
-            return;
+            lines.push(line.with(BOLD, headline.reason).with(DIM, &times));
+            let start = self.below("");
+            self.wrapped([&start, &start], OBJECT, &object, lines);
+        } else {
+            line = line
+                .with(BOLD, &format!("{:REASON_CHARS$}", headline.reason))
+                .with(PLAIN, " ")
+                .with(OBJECT, &object)
+                .with(DIM, &times);
+            let whole = line.clone().with(PLAIN, "  ").with(PLAIN, message);
+            if self.width.is_none_or(|width| whole.width() <= width) {
+                lines.push(whole);
+                return;
+            }
+            lines.push(line);
         }
-        // The count comes before the message, so that a long message cannot cut it off.
-        let line = line
-            .with(BOLD, &format!("{:REASON_CHARS$}", event.reason))
-            .with(PLAIN, " ")
-            .with(OBJECT, &object)
-            .with(DIM, &times)
-            .with(PLAIN, "  ");
-        lines.push(line.with(PLAIN, &event.message));
+        let start = self.below("");
+        self.wrapped([&start, &start], PLAIN, message, lines);
+    }
+
+    /// Text in as many lines as it needs, with what the first one and the others begin with.
+    fn wrapped(&self, starts: [&Line; 2], style: Style, text: &str, lines: &mut Vec<Line>) {
+        let room = self.room(starts);
+        let texts = if text.chars().count() <= room {
+            vec![text.to_owned()]
+        } else {
+            wrap(text, room, self.wrapped_max())
+        };
+        push_below(starts, style, &texts, lines);
+    }
+
+    /// The columns beside what lines begin with.
+    fn room(&self, [first, other]: [&Line; 2]) -> usize {
+        let start = first.width().max(other.width());
+        (self.width).map_or(usize::MAX, |width| width.saturating_sub(start))
+    }
+
+    fn wrapped_max(&self) -> usize {
+        if self.whole { usize::MAX } else { WRAPPED_MAX }
     }
 
     /// A crash that was shown already, of another run of the container, is only named.
@@ -176,37 +258,45 @@ impl Renderer {
         }
         lines.push(bar(&title, DIM));
         for (index, text) in shown.into_iter().enumerate() {
-            let style = if Some(index) == crash { BAD } else { PLAIN };
-            lines.push(bar(text, style));
+            let is_crash = Some(index) == crash;
+            let style = if is_crash { BAD } else { PLAIN };
+            // The line with the crash is what people look for.
+            if is_crash || self.whole {
+                let start = self.below("│ ");
+                self.wrapped([&start, &start], style, text, lines);
+            } else {
+                lines.push(bar(text, style));
+            }
         }
     }
 
     /// The state of a watch: degraded, with a gap, or working again.
-    fn watch_status(&self, notification: &Notification) -> Line {
-        let line = Line::default()
-            .with(DIM, &self.time(Some(Timestamp::now())))
-            .with(PLAIN, " ");
+    fn watch_status(&self, notification: &Notification, lines: &mut Vec<Line>) {
         let cluster = &notification.cluster;
-        match (&notification.error, &notification.gap) {
-            (Some(error), _) => line.with(
-                BAD,
-                &format!("the watch of `{cluster}` does not work: {error}"),
-            ),
+        let (style, text) = match (&notification.error, &notification.gap) {
+            (Some(error), _) => {
+                let text = format!("the watch of `{cluster}` does not work: {error}");
+                (BAD, text)
+            }
             (None, Some(gap)) => {
                 let text = format!("events of `{cluster}` may be missing: {}", gap.detail);
-                line.with(WARNING, &text)
+                (WARNING, text)
             }
-            (None, None) => line.with(GOOD, &format!("the watch of `{cluster}` works again")),
-        }
+            (None, None) => (GOOD, format!("the watch of `{cluster}` works again")),
+        };
+        let start = Line::default().with(DIM, &self.time(Some(Timestamp::now())));
+        let start = start.with(PLAIN, " ");
+        self.wrapped([&start, &self.below("")], style, &text, lines);
     }
 
     /// The pod of a fault: its owner, how its container ended, its image and its node.
-    fn pod(&self, pod: &PodSummary) -> Line {
+    fn pod(&self, pod: &PodSummary, lines: &mut Vec<Line>) {
         let mut facts = Vec::new();
         if let Some(owner) = pod.owners.last() {
             facts.push(format!("{}/{}", owner.kind.to_lowercase(), owner.name));
         }
-        if let Some(container) = pod.containers.first() {
+        let shown = if self.whole { usize::MAX } else { 1 };
+        for container in pod.containers.iter().take(shown) {
             facts.push(format!("{} {}", container.name, container.state));
             if let Some(ended) = &container.last_termination {
                 let why = ended.reason.as_deref().unwrap_or("ended");
@@ -222,8 +312,15 @@ impl Renderer {
         if let Some(node) = &pod.node {
             facts.push(format!("on {node}"));
         }
-        let facts: Vec<_> = facts.into_iter().filter(|fact| !fact.is_empty()).collect();
-        self.below("└ ").with(DIM, &facts.join(" · "))
+        let mut facts: Vec<_> = facts.into_iter().filter(|fact| !fact.is_empty()).collect();
+        let last = facts.len().saturating_sub(1);
+        for fact in &mut facts[..last] {
+            fact.push_str(" ·");
+        }
+        let starts = [&self.below("└ "), &self.below("  ")];
+        let facts = facts.iter().map(String::as_str);
+        let texts = wrap_words(facts, self.room(starts), self.wrapped_max());
+        push_below(starts, DIM, &texts, lines);
     }
 
     /// The beginning of a line under an event: indented to the event's type, or as
@@ -241,6 +338,12 @@ impl Renderer {
         let at = at.unwrap_or_default().to_zoned(self.zone.clone());
         at.strftime("%H:%M:%S").to_string()
     }
+}
+
+fn push_below([first, other]: [&Line; 2], style: Style, texts: &[String], lines: &mut Vec<Line>) {
+    let starts = std::iter::once(first).chain(std::iter::repeat(other));
+    let texts = texts.iter().zip(starts);
+    lines.extend(texts.map(|(text, start)| start.clone().with(style, text)));
 }
 
 /// The lines of a log to show, and which of them has the crash signature: the lines from

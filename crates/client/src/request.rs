@@ -3,7 +3,7 @@
 use regex::Regex;
 use serde_json::{Map, Value, json};
 
-use crate::{ClientError, session::Session};
+use crate::{ClientError, notification, session::Session};
 
 /// Which events to watch, in which contexts.
 #[derive(Clone, Debug, Default)]
@@ -41,12 +41,14 @@ pub enum NamespaceScope {
 /// The part of a [`WatchRequest`] for one context.
 #[derive(Clone, Debug)]
 pub(crate) struct ContextRequest {
-    pub(crate) context: String,
+    context: String,
     /// Names and patterns; empty for all namespaces.
     namespaces: Vec<String>,
     /// Whether the namespace is the context's own, and not one that was asked for.
     is_context_namespace: bool,
     label_selector: Option<String>,
+    /// The id of the subscription, once there is one.
+    subscription: Value,
     /// Arguments that `events_subscribe` and `events_list` share.
     filters: Map<String, Value>,
     faults: bool,
@@ -63,6 +65,8 @@ impl WatchRequest {
         let listed = session
             .call_tool("configuration_contexts_list", json!({}))
             .await?;
+        // A list of very many contexts is cut.
+        let is_complete = listed["more"]["exactly"] == 0;
         let listed = listed["contexts"].as_array().cloned().unwrap_or_default();
         let namespace = |context: &Value| {
             context["namespace"]
@@ -70,16 +74,16 @@ impl WatchRequest {
                 .unwrap_or("default")
                 .to_owned()
         };
+        let names = || {
+            let names = listed.iter().filter_map(|context| context["name"].as_str());
+            names.collect::<Vec<_>>().join(", ")
+        };
         let chosen: Vec<(String, String)> = if self.contexts.is_empty() {
             let default = listed.iter().find(|context| context["default"] == true);
             let Some(default) = default else {
-                let names: Vec<_> = listed
-                    .iter()
-                    .filter_map(|context| context["name"].as_str())
-                    .collect();
                 return Err(ClientError::Rpc(format!(
                     "the server has no default context\nhint: choose with --context: {}",
-                    names.join(", ")
+                    names()
                 )));
             };
             let name = default["name"].as_str().unwrap_or_default();
@@ -87,10 +91,16 @@ impl WatchRequest {
         } else {
             let named = |name: &String| {
                 let context = listed.iter().find(|context| context["name"] == **name);
-                // The server refuses an unknown context, with a better text.
-                (name.clone(), context.map_or_else(String::new, namespace))
+                if context.is_none() && is_complete {
+                    return Err(ClientError::UnknownContext {
+                        name: name.clone(),
+                        known: names(),
+                    });
+                }
+                Ok((name.clone(), namespace(context.unwrap_or(&Value::Null))))
             };
-            self.contexts.iter().map(named).collect()
+            let named = self.contexts.iter().map(named);
+            named.collect::<Result<_, ClientError>>()?
         };
         let request = |(context, namespace): (String, String)| ContextRequest {
             context,
@@ -102,6 +112,7 @@ impl WatchRequest {
             is_context_namespace: matches!(self.namespaces, NamespaceScope::Context),
             label_selector: self.label_selector.clone(),
             filters: self.filters(),
+            subscription: Value::Null,
             faults: self.faults,
         };
         Ok(chosen.into_iter().map(request).collect())
@@ -181,6 +192,19 @@ impl ContextRequest {
             || (self.namespaces.iter()).any(|pattern| matches_pattern(pattern, namespace))
     }
 
+    /// The request, with the id of its subscription.
+    pub(crate) fn subscribed(self, subscription: Value) -> Self {
+        Self {
+            subscription,
+            ..self
+        }
+    }
+
+    /// A listed event with the members of a notification of the subscription.
+    pub(crate) fn notification(&self, row: &Value) -> Value {
+        notification::from_history(&self.context, &self.subscription, row)
+    }
+
     /// The request in words.
     pub(crate) fn describe(&self) -> String {
         let what = if self.faults { "faults" } else { "events" };
@@ -218,6 +242,7 @@ mod tests {
             is_context_namespace: false,
             label_selector: None,
             filters: Map::new(),
+            subscription: Value::Null,
             faults: false,
         }
     }

@@ -137,8 +137,11 @@ impl Session {
         let params = json!({"name": tool, "arguments": arguments});
         let mut result = self.request("tools/call", params).await?;
         if result["isError"] == true {
-            let text = result["content"][0]["text"].as_str().unwrap_or_default();
-            return Err(ClientError::Tool(text.to_owned()));
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            return Err(ClientError::Tool {
+                kind: text(&result["structuredContent"]["error"]["kind"]),
+                text: text(&result["content"][0]["text"]),
+            });
         }
         Ok(result["structuredContent"].take())
     }

@@ -10,8 +10,10 @@ use crate::{
     ClientError, Endpoint, OutputError, Screen, WatchRequest,
     exec::Runner,
     follow::{Follower, Update},
+    healing::{Healing, Recovery},
     notification::{self, Notification},
     render::Renderer,
+    repeats::Repeats,
     request::ContextRequest,
 };
 
@@ -20,6 +22,8 @@ use crate::{
 pub enum Format {
     /// Lines for people.
     Text,
+    /// Lines for people, with everything: nothing is cut, and nothing left out as a repeat.
+    Wide,
     /// One JSON object per line.
     Json,
 }
@@ -44,6 +48,8 @@ pub struct View {
     runner: Option<Runner>,
     /// Keys of listed events, which may be pushed as well.
     listed: HashSet<String>,
+    repeats: Repeats,
+    healing: Healing,
 }
 
 /// Why a view ended.
@@ -73,6 +79,7 @@ impl View {
             zone: TimeZone::system(),
             show_context,
             log_lines,
+            whole: format == Format::Wide,
         };
         Self {
             screen,
@@ -80,6 +87,8 @@ impl View {
             format,
             runner: None,
             listed: HashSet::new(),
+            repeats: Repeats::default(),
+            healing: Healing::default(),
         }
     }
 
@@ -120,9 +129,19 @@ impl View {
         let mut stop = pin!(stop);
         let url = follower.url();
         loop {
-            let update = tokio::select! {
-                update = follower.next() => update?,
-                _signal = stop.next() => return Ok(()),
+            let session = follower.session();
+            let update = {
+                // It is not cancel-safe.
+                let mut next = pin!(follower.next());
+                loop {
+                    tokio::select! {
+                        update = &mut next => break update?,
+                        _signal = stop.next() => return Ok(()),
+                        recovery = self.healing.next(session.as_ref()) => {
+                            self.recovered(&recovery).await?;
+                        }
+                    }
+                }
             };
             match update {
                 Update::Subscribed {
@@ -175,9 +194,8 @@ impl View {
         }
     }
 
-    async fn history(&mut self, rows: Vec<(String, Value)>) -> Result<(), OutputError> {
-        for (context, row) in rows {
-            let data = notification::from_history(&context, &row);
+    async fn history(&mut self, rows: Vec<Value>) -> Result<(), OutputError> {
+        for data in rows {
             self.listed.insert(notification::event_key(&data));
             self.show(&data).await?;
         }
@@ -199,16 +217,24 @@ impl View {
     }
 
     async fn show(&mut self, data: &Value) -> Result<(), OutputError> {
-        let lines = match self.format {
-            Format::Json => vec![data.to_string()],
-            Format::Text => {
-                let Some(notification) = Notification::parse(data) else {
-                    return Ok(());
-                };
-                self.renderer.width = Screen::width();
-                self.renderer.lines(&notification)
-            }
+        if self.format == Format::Json {
+            return self.screen.show(&[data.to_string()]).await;
+        }
+        let Some(notification) = Notification::parse(data) else {
+            return Ok(());
         };
+        let repeat = self.repeats.count(&notification);
+        let repeat = repeat.filter(|_| self.format == Format::Text);
+        self.renderer.width = Screen::width();
+        let lines = self.renderer.lines(&notification, repeat);
+        self.healing.on_fault(notification);
+        self.screen.show(&lines).await
+    }
+
+    async fn recovered(&mut self, recovery: &Recovery) -> Result<(), OutputError> {
+        self.repeats.forget(&recovery.fault);
+        self.renderer.width = Screen::width();
+        let lines = self.renderer.recovery(recovery);
         self.screen.show(&lines).await
     }
 }

@@ -27,7 +27,7 @@ use super::{
     list::{PAGE_SIZE, Page, PageSize, Remaining, page_params},
     name::Name,
 };
-use kubecrier_core::Event;
+use kubecrier_core::{Event, InvolvedObject};
 use kubecrier_redact::Redactor;
 
 /// Events that one list reads; a large cluster can hold a million.
@@ -235,40 +235,31 @@ impl Serialize for EventRow {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
         struct Row<'a> {
+            event_id: &'a str,
             last_seen: Timestamp,
             namespace: &'a str,
             #[serde(rename = "type")]
             kind: &'a str,
             reason: &'a str,
-            involved_object: Object<'a>,
+            involved_object: &'a InvolvedObject,
             count: i32,
             first_seen: Option<Timestamp>,
+            #[serde(skip_serializing_if = "str::is_empty")]
+            source: &'a str,
             message: &'a str,
-        }
-
-        #[derive(Serialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Object<'a> {
-            api_version: &'a str,
-            kind: &'a str,
-            name: &'a str,
-            namespace: &'a str,
         }
 
         let Self(event) = self;
         let row = Row {
+            event_id: event.id(),
             last_seen: event.timestamp,
             namespace: &event.namespace,
             kind: &event.kind,
             reason: &event.reason,
-            involved_object: Object {
-                api_version: &event.involved.api_version,
-                kind: &event.involved.kind,
-                name: &event.involved.name,
-                namespace: &event.involved.namespace,
-            },
+            involved_object: &event.involved,
             count: event.count,
             first_seen: event.first_seen,
+            source: &event.source,
             message: &event.message,
         };
         row.serialize(serializer)

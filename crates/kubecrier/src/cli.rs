@@ -18,8 +18,8 @@ use self::ranges::within;
 pub use self::{
     color::ColorChoice,
     commands::{
-        Command, CompletionArgs, DemoArgs, DoctorArgs, EventType, GenerateArgs, InitArgs,
-        OutputFormat, TOKEN_VARIABLE, WatchArgs,
+        Command, CompletionArgs, DemoArgs, DoctorArgs, EventType, GenerateArgs, HelpArgs, InitArgs,
+        OutputFormat, TOKEN_VARIABLE, WatchArgs, WatchFormat,
     },
 };
 
@@ -131,13 +131,15 @@ pub struct Settings {
 
     /// Accept requests without a token on an address that is not loopback
     #[arg(long, env = "KUBECRIER_ALLOW_UNAUTHENTICATED", help_heading = "Server")]
-    #[arg(num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
+    #[arg(num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "true", value_name = "BOOL")]
     #[arg(hide_short_help = true)]
     pub allow_unauthenticated: Option<bool>,
 
     /// Serve other users of this machine without a token on a loopback address
     #[arg(long, env = "KUBECRIER_ALLOW_OTHER_USERS", help_heading = "Server")]
-    #[arg(num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
+    #[arg(num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "true", value_name = "BOOL")]
     #[arg(hide_short_help = true)]
     pub allow_other_users: Option<bool>,
 
@@ -432,7 +434,8 @@ pub struct Settings {
 
     /// Run the project's server.d/register.sh, which prints what to serve
     #[arg(long, env = "KUBECRIER_ALLOW_REGISTER_HOOK", help_heading = "Project")]
-    #[arg(num_args = 0..=1, default_missing_value = "true", value_name = "BOOL")]
+    #[arg(num_args = 0..=1, require_equals = true)]
+    #[arg(default_missing_value = "true", value_name = "BOOL")]
     #[arg(hide_short_help = true)]
     pub allow_register_hook: Option<bool>,
 

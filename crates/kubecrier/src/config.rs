@@ -2,6 +2,7 @@
 
 mod access;
 mod choices;
+mod commands;
 mod environment;
 mod limits;
 
@@ -13,11 +14,9 @@ use std::{
     time::Duration,
 };
 
-use clap::FromArgMatches;
-
 use self::limits::count;
 use crate::{
-    cli::{Args, Command, Settings},
+    cli::{Command, Settings},
     log::LogConfig,
 };
 use kubecrier_core::{duration, faults::CaptureLimits, subscriptions::FeedLimits};
@@ -114,6 +113,19 @@ pub enum ConfigError {
          hint: name tokens with --auth-token-file, or say --allow-other-users"
     )]
     ProjectForAll,
+    /// A command cannot honour the setting.
+    #[error(
+        "`{key}` does not go with `kubecrier {command}`: {why}\n\
+         hint: leave it out; it may also be in the environment or the --config file"
+    )]
+    Unfit {
+        /// The setting.
+        key: &'static str,
+        /// The command.
+        command: &'static str,
+        /// Why.
+        why: &'static str,
+    },
     /// A setting is useless without another one.
     #[error("`{given}` needs `{missing}` as well")]
     Incomplete {
@@ -147,60 +159,6 @@ impl Config {
         Invocation::load(arguments, environment)?
             .settings
             .try_into()
-    }
-}
-
-// === impl Invocation ===
-
-impl Invocation {
-    /// Loads settings and command from arguments, environment and the file that they name.
-    pub fn load(
-        arguments: impl IntoIterator<Item = OsString>,
-        environment: impl IntoIterator<Item = (OsString, OsString)>,
-    ) -> Result<Self, ConfigError> {
-        let command = environment::command_for(environment)?;
-        let mut matches = command.try_get_matches_from(arguments)?;
-        let args = Args::from_arg_matches_mut(&mut matches)?;
-        let file = args
-            .config
-            .as_deref()
-            .map(read_file)
-            .transpose()?
-            .unwrap_or_default();
-        Ok(Self {
-            settings: args.settings.or(file),
-            command: args.command,
-        })
-    }
-
-    /// The configuration of the server, for this command.
-    pub fn config(&self) -> Result<Config, ConfigError> {
-        let mut settings = self.settings.clone();
-        if !matches!(self.command, None | Some(Command::Init(_))) {
-            // Records at INFO would mix with the command's own output. `watch` reports
-            // failures itself.
-            let level = match self.command {
-                Some(Command::Watch(_)) => "error",
-                _ => "warn",
-            };
-            settings.log_level.get_or_insert_with(|| level.to_owned());
-            // The server is for this command alone, or for this host.
-            settings.port = Some(0);
-            settings.bind_address = None;
-            settings.auth_token_file = None;
-            settings.trusted_user_header = None;
-            settings.trusted_proxies = None;
-            settings.tls_cert = None;
-            settings.tls_key = None;
-            settings.admin_address = None;
-        }
-        let kubeconfig = match &self.command {
-            Some(Command::Watch(watch)) => watch.kubeconfig.clone(),
-            Some(Command::Doctor(doctor)) => doctor.kubeconfig.clone(),
-            _ => None,
-        };
-        settings.kubeconfig = kubeconfig.or(settings.kubeconfig);
-        settings.try_into()
     }
 }
 

@@ -24,6 +24,11 @@ pub fn completion(shell: Shell) -> Vec<u8> {
     script
 }
 
+/// The name and the version, as `--version` prints them.
+pub fn version() -> Vec<u8> {
+    Args::command().render_version().into_bytes()
+}
+
 /// The man page, with a section for each command.
 pub fn man() -> Result<Vec<u8>> {
     let mut command = Args::command();

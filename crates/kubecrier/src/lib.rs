@@ -8,14 +8,16 @@
 //!
 //! - [`cli`] declares settings and commands, [`config`] validates them into one
 //!   [`config::Config`], [`log`] sends records to stderr.
-//! - [`demo`], [`doctor`], [`watch`] and [`generate`] (completions, man page, schema) are
-//!   the commands.
+//! - [`demo`], [`doctor`], [`watch`], [`init`] and [`generate`] (completions, man page, schema)
+//!   are the commands; [`failure`] decides how the process ends.
 
 pub mod cli;
 pub mod config;
 pub mod demo;
 pub mod doctor;
+pub mod failure;
 pub mod generate;
+pub mod init;
 pub mod log;
 pub mod watch;
 
@@ -65,7 +67,9 @@ pub async fn start(config: Config) -> Result<RunningServer> {
     } = config;
     let lifecycle = Lifecycle::default();
     let metrics = Metrics::new();
+    let names_context = cluster.context.is_some();
     let contexts = Arc::new(Contexts::new(cluster));
+    warn_of_contexts(&contexts, names_context);
     let server = Server::new(kubecrier_server::Setup {
         contexts: Arc::clone(&contexts),
         metrics: metrics.clone(),
@@ -98,6 +102,20 @@ pub async fn start(config: Config) -> Result<RunningServer> {
         serving,
         drain_timeout,
     })
+}
+
+/// Says at once what calls will be refused with. It may be mended while the server runs, so it
+/// is no reason not to start.
+fn warn_of_contexts(contexts: &Contexts, names_context: bool) {
+    let unusable = match contexts.list() {
+        Err(error) => Some(error),
+        // Without a current context each call names its own.
+        Ok(_) => contexts.resolve(None).err().filter(|_| names_context),
+    };
+    if let Some(error) = unusable {
+        let hint = error.hint().unwrap_or_default();
+        tracing::warn!(%error, hint, "calls will fail until this is mended");
+    }
 }
 
 // === impl RunningServer ===

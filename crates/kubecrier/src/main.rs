@@ -1,22 +1,26 @@
 //! The binary: parse, run, map to an exit code.
 
-use std::{env, io::Write, path::Path, process::ExitCode};
+use std::{
+    env,
+    io::{self, IsTerminal, Write},
+    process::ExitCode,
+};
 
 use futures_util::stream;
 use kubecrier::{
     cli::Command,
     config::{Config, ConfigError, Invocation},
-    demo, doctor, generate, watch,
+    demo, doctor,
+    failure::{self, USAGE},
+    generate, init, watch,
 };
+use kubecrier_server::Transport;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// jemalloc returns freed memory to the system: a server that runs for weeks takes the
 /// memory that it needs now, not the peak of its last burst.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
-
-/// Bad usage or configuration, as in sysexits.h.
-const USAGE: u8 = 64;
 
 fn main() -> ExitCode {
     let loaded = Invocation::load(env::args_os(), env::vars_os())
@@ -25,11 +29,11 @@ fn main() -> ExitCode {
         Ok(loaded) => loaded,
         Err(ConfigError::Usage(error)) => {
             // Prints --help and --version to stdout, everything else to stderr.
-            let printed = error.print();
-            return if error.use_stderr() || printed.is_err() {
-                ExitCode::from(USAGE)
-            } else {
-                ExitCode::SUCCESS
+            return match error.print() {
+                _ if error.use_stderr() => ExitCode::from(USAGE),
+                // `| head` closes the pipe when it has read enough.
+                Err(error) if error.kind() != io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
+                _ => ExitCode::SUCCESS,
             };
         }
         Err(error) => {
@@ -37,30 +41,18 @@ fn main() -> ExitCode {
             return ExitCode::from(USAGE);
         }
     };
-    config.log.install();
-    if let Some(Command::Init(args)) = &invocation.command {
-        return init(&args.dir);
+    let is_stdio = matches!(config.transport, Transport::Stdio) && invocation.command.is_none();
+    if is_stdio && io::stdin().is_terminal() && io::stdout().is_terminal() {
+        print_error(failure::IN_A_TERMINAL);
+        return ExitCode::from(USAGE);
     }
+    config.log.install();
     match run(config, invocation) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            print_error(&format!("{error:#}"));
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn init(dir: &Path) -> ExitCode {
-    match kubecrier_project::init(dir) {
-        Ok(files) => {
-            let count = files.len();
-            tracing::info!(count, "files written; serve them with --project-root");
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            print_error(&error.to_string());
-            ExitCode::FAILURE
+            print_error(&failure::describe(&error));
+            ExitCode::from(failure::exit_code(&error))
         }
     }
 }
@@ -78,8 +70,10 @@ fn run(config: Config, invocation: Invocation) -> anyhow::Result<bool> {
         );
         let stop = stream::unfold(signals, next_signal);
         let done = match command {
-            None | Some(Command::Init(_)) => kubecrier::run(config, stop).await,
-            Some(Command::Demo(args)) => demo::run(&args, config, stop).await,
+            // The parser has printed the help.
+            None | Some(Command::Help(_)) => kubecrier::run(config, stop).await,
+            Some(Command::Init(args)) => init::run(&args).await,
+            Some(Command::Demo(args)) => Box::pin(demo::run(&args, config, stop)).await,
             Some(Command::Watch(args)) => watch::run(&args, config, stop).await,
             Some(Command::Doctor(args)) => return doctor::run(&args, &settings, config).await,
             Some(Command::Completion(args)) => {
@@ -87,6 +81,7 @@ fn run(config: Config, invocation: Invocation) -> anyhow::Result<bool> {
             }
             Some(Command::Schema(_)) => generate::print(generate::schema().as_bytes()).await,
             Some(Command::Man(_)) => generate::print(&generate::man()?).await,
+            Some(Command::Version(_)) => generate::print(&generate::version()).await,
         };
         done.map(|()| true)
     });
@@ -105,5 +100,5 @@ async fn next_signal(mut signals: (Signal, Signal)) -> Option<((), (Signal, Sign
 
 fn print_error(text: &str) {
     // There is no other place to report that stderr is gone.
-    let _ignored = writeln!(std::io::stderr(), "error: {text}");
+    let _ignored = writeln!(io::stderr(), "error: {text}");
 }

@@ -1,16 +1,33 @@
 //! `kubecrier watch`: flags become a request, and [`kubecrier_client`] follows the server
 //! named by `--url`, or one inside this process.
 
-use std::{env, fs, path::Path};
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, Result};
 use futures_util::{Stream, stream};
 use kubecrier_client::{Endpoint, Format, NamespaceScope, Screen, View, ViewConfig, WatchRequest};
 
 use crate::{
-    cli::{EventType, OutputFormat, TOKEN_VARIABLE, WatchArgs},
+    cli::{EventType, TOKEN_VARIABLE, WatchArgs, WatchFormat},
     config::Config,
 };
+
+/// Lines of each log under a fault, unless all are wanted.
+const LOG_LINES: usize = 4;
+
+/// The file with the token for a server cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "cannot read the token file `{}`: {source}\nhint: --token-file names a file with the token in it",
+    path.display()
+)]
+pub struct TokenFileError {
+    path: PathBuf,
+    source: std::io::Error,
+}
 
 /// Runs until the first item of `stop`, or until the pipe on standard output is closed.
 pub async fn run(args: &WatchArgs, config: Config, stop: impl Stream<Item = ()>) -> Result<()> {
@@ -19,7 +36,10 @@ pub async fn run(args: &WatchArgs, config: Config, stop: impl Stream<Item = ()>)
         screen,
         ViewConfig {
             format: args.output.into(),
-            log_lines: args.log_lines,
+            log_lines: args.log_lines.unwrap_or(match args.output {
+                WatchFormat::Wide => usize::MAX,
+                WatchFormat::Text | WatchFormat::Json => LOG_LINES,
+            }),
             show_context: args.context.len() > 1,
         },
     );
@@ -49,11 +69,13 @@ pub async fn run(args: &WatchArgs, config: Config, stop: impl Stream<Item = ()>)
 }
 
 /// The token for a server: from the file, or else from the environment.
-pub(crate) fn read_token(file: Option<&Path>) -> Result<Option<String>> {
+pub(crate) fn read_token(file: Option<&Path>) -> Result<Option<String>, TokenFileError> {
     let token = match file {
         Some(path) => {
-            let text = fs::read_to_string(path)
-                .with_context(|| format!("cannot read the token file `{}`", path.display()))?;
+            let text = fs::read_to_string(path).map_err(|source| TokenFileError {
+                path: path.to_owned(),
+                source,
+            })?;
             Some(text.trim().to_owned())
         }
         None => env::var(TOKEN_VARIABLE).ok(),
@@ -96,11 +118,12 @@ impl From<&WatchArgs> for WatchRequest {
     }
 }
 
-impl From<OutputFormat> for Format {
-    fn from(format: OutputFormat) -> Self {
+impl From<WatchFormat> for Format {
+    fn from(format: WatchFormat) -> Self {
         match format {
-            OutputFormat::Text => Self::Text,
-            OutputFormat::Json => Self::Json,
+            WatchFormat::Text => Self::Text,
+            WatchFormat::Wide => Self::Wide,
+            WatchFormat::Json => Self::Json,
         }
     }
 }

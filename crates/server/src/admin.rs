@@ -1,7 +1,8 @@
-//! `/healthz`, `/readyz`, `/metrics` and `/stats`: the pages for operators.
+//! `/healthz`, `/readyz`, `/metrics` and `/stats`: the pages for operators; and `/`, for who
+//! opens the address in a browser.
 //!
-//! The first two have no content and are for everyone. The others are for who may call the
-//! server, or have a listener of their own.
+//! `/` and the first two have no content and are for everyone. The others are for who may call
+//! the server, or have a listener of their own.
 
 use axum::{Json, Router, extract::State, http::StatusCode, response::IntoResponse, routing::get};
 use http::header::CONTENT_TYPE;
@@ -12,6 +13,10 @@ use crate::{Caller, Server};
 use kubecrier_core::metrics::{Metrics, WatchState};
 use kubecrier_k8s::{Contexts, Reachability, Reached, WatchInfo};
 use kubecrier_lifecycle::{InFlight, Lifecycle};
+
+/// What `/` answers.
+const ABOUT: &str = "kubecrier, an MCP server for Kubernetes: point an MCP client at /mcp here; \
+                     /healthz says whether it runs, /readyz whether it serves\n";
 
 /// The state that the pages show.
 #[derive(Clone, Debug)]
@@ -54,6 +59,7 @@ impl Admin {
 /// The pages without content.
 pub(super) fn health(admin: Admin) -> Router {
     Router::new()
+        .route("/", get(async || ABOUT))
         .route("/healthz", get(async || "ok\n"))
         .route("/readyz", get(readyz))
         .with_state(admin)

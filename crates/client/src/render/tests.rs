@@ -10,12 +10,13 @@ fn renderer(width: Option<usize>) -> Renderer {
         zone: TimeZone::UTC,
         show_context: false,
         log_lines: 4,
+        whole: false,
     }
 }
 
 fn lines(renderer: &Renderer, data: &Value) -> String {
     renderer
-        .lines(&Notification::parse(data).unwrap())
+        .lines(&Notification::parse(data).unwrap(), None)
         .join("\n")
 }
 
@@ -25,7 +26,7 @@ fn event() -> Value {
         "timestamp": "2026-11-15T10:00:00Z",
         "type": "Warning",
         "reason": "BackOff",
-        "message": "Back-off restarting failed container payment in pod payment-7d4f9c-x2k4v_shop",
+        "message": "Back-off restarting failed container payment in pod payment-7d4f9c-x2k4v_shop(47a9dc67)",
         "count": 3,
         "involvedObject": {"kind": "Pod", "name": "payment-7d4f9c-x2k4v"},
     }})
@@ -54,6 +55,70 @@ fn fault() -> Value {
     data
 }
 
+/// An image that cannot be pulled, as the kubelet words it.
+fn pull() -> Value {
+    let mut data = fault();
+    data["event"]["reason"] = json!("Failed");
+    data["event"]["message"] = json!(
+        "Failed to pull image \"registry.shop.example/cart:3.2.0\": rpc error: code = NotFound desc \
+         = failed to pull and unpack image \"registry.shop.example/cart:3.2.0\": failed to resolve \
+         reference \"registry.shop.example/cart:3.2.0\": registry.shop.example/cart:3.2.0: not found"
+    );
+    data
+}
+
+#[test]
+fn everything_is_shown_when_it_is_asked_for() {
+    let whole = Renderer {
+        whole: true,
+        log_lines: usize::MAX,
+        ..renderer(Some(80))
+    };
+    let text = lines(&whole, &pull());
+    assert!(!text.contains('…'), "{text}");
+    let text: String = text.split_whitespace().collect();
+    let message: String = pull()["event"]["message"]
+        .as_str()
+        .unwrap()
+        .split(' ')
+        .collect();
+    assert!(text.contains(&message), "{text}");
+    for line in ["listeningon8080", "one", "five"] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+}
+
+#[test]
+fn at_80_columns_the_cause_is_read_and_no_repeat() {
+    let text = lines(&renderer(Some(80)), &pull());
+    assert!(text.contains("cart:3.2.0\": not found"), "{text}");
+    let text = lines(&renderer(Some(80)), &event());
+    assert!(
+        text.ends_with("Back-off restarting failed container payment"),
+        "{text}"
+    );
+    // A pipe is for programs, too.
+    assert!(lines(&renderer(None), &pull()).contains("rpc error: code = NotFound"));
+}
+
+#[test]
+fn a_fault_that_was_shown_before_is_a_line_with_a_count() {
+    let repeat = Repeat {
+        count: 3,
+        first: "2026-11-15T09:58:00Z".parse().unwrap(),
+        is_crash: true,
+    };
+    let notification = Notification::parse(&fault()).unwrap();
+    let text = renderer(Some(120))
+        .lines(&notification, Some(repeat))
+        .join("\n");
+    assert_eq!(
+        text,
+        "10:00:00 FAULT   BackOff          shop pod/payment-7d4f9c-x2k4v (x3)  the same crash as at \
+         09:58:00, 3 times now"
+    );
+}
+
 #[test]
 fn a_fault_has_its_logs_folded_under_it() {
     insta::assert_snapshot!(lines(&renderer(None), &fault()));
@@ -62,6 +127,7 @@ fn a_fault_has_its_logs_folded_under_it() {
 #[test]
 fn a_terminal_gets_no_line_that_is_wider() {
     insta::assert_snapshot!("wide", lines(&renderer(Some(100)), &fault()));
+    insta::assert_snapshot!("eighty", lines(&renderer(Some(80)), &pull()));
     insta::assert_snapshot!("narrow", lines(&renderer(Some(40)), &fault()));
 }
 
@@ -121,6 +187,7 @@ proptest! {
     /// character.
     #[test]
     fn fuzz_lines_stay_in_their_terminal(
+        whole: bool,
         words in "\\PC{0,60}|[\\x00-\\x1f\\u{80}-\\u{9f}a]{0,30}",
         width in 1_usize..120,
         count in 0_usize..6,
@@ -130,8 +197,9 @@ proptest! {
                       "/logs/0/signature/line", "/logs/2/error", "/context/node"] {
             *data.pointer_mut(place).unwrap() = json!(words);
         }
-        let renderer = Renderer { log_lines: count, ..renderer(Some(width)) };
-        for line in renderer.lines(&Notification::parse(&data).unwrap()) {
+        let renderer = Renderer { log_lines: count, whole, ..renderer(Some(width)) };
+        let notification = Notification::parse(&data).unwrap();
+        for line in renderer.lines(&notification, None) {
             prop_assert!(line.chars().count() <= width, "{line:?}");
             prop_assert!(!line.chars().any(char::is_control), "{line:?}");
         }

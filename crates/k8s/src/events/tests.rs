@@ -183,7 +183,7 @@ fn a_row_has_the_fields_of_the_list_and_no_secrets() {
         "metadata": {"namespace": "shop", "uid": "u-1"},
         "type": "Warning", "reason": "BackOff", "message": "password=hunter2",
     })));
-    let expected = r#"{"lastSeen":"2026-01-01T00:00:01Z","namespace":"shop","type":"Warning","reason":"BackOff","involvedObject":{"apiVersion":"","kind":"Pod","name":"web","namespace":""},"count":1,"firstSeen":"2026-01-01T00:00:01Z","message":"password=[redacted password]"}"#;
+    let expected = r#"{"eventId":"u-1:1","lastSeen":"2026-01-01T00:00:01Z","namespace":"shop","type":"Warning","reason":"BackOff","involvedObject":{"apiVersion":"","kind":"Pod","name":"web","namespace":""},"count":1,"firstSeen":"2026-01-01T00:00:01Z","message":"password=[redacted password]"}"#;
     assert_eq!(serde_json::to_string(&row).unwrap(), expected);
     let mut never = row;
     never.0.first_seen = None;

@@ -27,6 +27,10 @@ pub enum Command {
     Schema(GenerateArgs),
     /// Print the man page
     Man(GenerateArgs),
+    /// Print the version
+    Version(GenerateArgs),
+    /// Print help on a command
+    Help(HelpArgs),
 }
 
 /// Starts the server over a cluster in memory, where a payment service crash-loops
@@ -137,7 +141,7 @@ pub struct WatchArgs {
     #[arg(value_parser = time)]
     pub since: Option<String>,
 
-    /// Output format; json is one object per line
+    /// Output format
     #[arg(
         long,
         short,
@@ -145,11 +149,11 @@ pub struct WatchArgs {
         default_value = "text",
         help_heading = "How"
     )]
-    pub output: OutputFormat,
+    pub output: WatchFormat,
 
-    /// Number of lines shown of each log under a fault
-    #[arg(long, value_name = "N", default_value = "4", help_heading = "How")]
-    pub log_lines: usize,
+    /// Number of lines shown of each log under a fault [default: 4; with -o wide: all]
+    #[arg(long, value_name = "N", help_heading = "How")]
+    pub log_lines: Option<usize>,
 
     /// Shell command to run for each fault, with its JSON on stdin; implies --faults
     #[arg(long, value_name = "CMD", help_heading = "How")]
@@ -242,7 +246,19 @@ pub struct CompletionArgs {
     pub shell: clap_complete::Shell,
 }
 
-/// Arguments of `schema` and `man`.
+/// Arguments of `help`.
+#[derive(Clone, Debug, PartialEq, Args)]
+pub struct HelpArgs {
+    /// Print help
+    #[arg(long, short, action = ArgAction::HelpShort)]
+    help: Option<bool>,
+
+    /// The command
+    #[arg(value_name = "COMMAND")]
+    pub command: Option<String>,
+}
+
+/// Arguments of `schema`, `man` and `version`.
 #[derive(Clone, Debug, PartialEq, Args)]
 pub struct GenerateArgs {
     /// Print help
@@ -257,6 +273,18 @@ pub enum OutputFormat {
     #[default]
     Text,
     /// JSON for programs
+    Json,
+}
+
+/// The format of the output of `watch`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum WatchFormat {
+    /// Lines that fit the terminal, a repeated fault once
+    #[default]
+    Text,
+    /// The same in full
+    Wide,
+    /// One JSON object per line
     Json,
 }
 

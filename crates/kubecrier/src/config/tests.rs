@@ -4,6 +4,7 @@ use clap::CommandFactory;
 use proptest::prelude::*;
 
 use super::*;
+use crate::cli::Args;
 
 fn load(arguments: &[&str], environment: &[(&str, &str)]) -> Result<Config, ConfigError> {
     let program = ["kubecrier"];
@@ -355,30 +356,61 @@ fn commands_take_the_settings_before_them_and_keep_to_loopback() {
         let environment = environment
             .iter()
             .map(|(k, v)| (OsString::from(k), OsString::from(v)));
-        Invocation::load(words, environment)
-            .unwrap()
-            .config()
-            .unwrap()
+        Invocation::load(words, environment)?.config()
     };
-    let config = invoked(
-        &[
-            "--bind-address",
-            "0.0.0.0",
-            "--allow-unauthenticated",
-            "--port",
-            "80",
-            "demo",
-        ],
-        &[("KUBECRIER_TOKEN", "secret")],
+    let listen = |config: Config| match config.transport {
+        kubecrier_server::Transport::Http(http) => http.listen.to_string(),
+        kubecrier_server::Transport::Stdio => panic!("not over HTTP"),
+    };
+    let exposed = ["--bind-address", "0.0.0.0", "--allow-unauthenticated"];
+    let words = [&exposed, &["--port", "80", "watch"][..]].concat();
+    let config = invoked(&words, &[("KUBECRIER_TOKEN", "secret")]).unwrap();
+    assert_eq!(listen(config), "127.0.0.1:0");
+    let words = [&exposed, &["demo"][..]].concat();
+    let error = invoked(&words, &[]).unwrap_err().to_string();
+    assert!(
+        error.contains("`bind-address`") && error.contains("demo"),
+        "{error}"
     );
-    let kubecrier_server::Transport::Http(http) = config.transport else {
-        panic!("not over HTTP");
-    };
-    assert!(http.listen.ip().is_loopback() && http.listen.port() == 0);
-    let config = invoked(&["--kubeconfig", "a", "watch"], &[]);
-    assert_eq!(config.cluster.kubeconfig, Some("a".into()));
-    let config = invoked(&["--kubeconfig", "a", "watch", "--kubeconfig", "b"], &[]);
-    assert_eq!(config.cluster.kubeconfig, Some("b".into()));
+    for words in [
+        ["--port", "80", "demo"].as_slice(),
+        &["demo", "--port", "80"],
+    ] {
+        assert_eq!(listen(invoked(words, &[]).unwrap()), "127.0.0.1:80");
+    }
+    let kubeconfig = |words: &[&str]| invoked(words, &[]).unwrap().cluster.kubeconfig;
+    assert_eq!(
+        kubeconfig(&["--kubeconfig", "a", "watch"]),
+        Some("a".into())
+    );
+    let both = ["--kubeconfig", "a", "watch", "--kubeconfig", "b"];
+    assert_eq!(kubeconfig(&both), Some("b".into()));
+}
+
+/// A flag with an optional value must not take the command for it.
+#[test]
+fn a_command_may_follow_any_switch() {
+    for switch in [
+        "allow-register-hook",
+        "allow-other-users",
+        "allow-unauthenticated",
+    ] {
+        let load = |words: &[&str]| {
+            let words = ["kubecrier"].iter().chain(words).map(OsString::from);
+            Invocation::load(words, [])
+        };
+        let flag = format!("--{switch}");
+        let command = load(&[&flag, "man"]).unwrap().command;
+        assert!(
+            matches!(command, Some(Command::Man(_))),
+            "{switch}: {command:?}"
+        );
+        let on = load(&[&flag]).unwrap().settings;
+        assert_eq!(load(&[&format!("{flag}=true")]).unwrap().settings, on);
+        assert_ne!(load(&[&format!("{flag}=false")]).unwrap().settings, on);
+        let error = load(&[&format!("{flag}=maybe")]).unwrap_err().to_string();
+        assert!(error.contains("maybe"), "{error}");
+    }
 }
 
 proptest! {

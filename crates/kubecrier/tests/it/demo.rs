@@ -7,7 +7,10 @@ use std::{
     time::Duration,
 };
 
-use crate::harness::{Terminal, command};
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::harness::{HttpSession, Project, Server, Terminal, command};
 
 /// What an escape sequence begins with.
 const ESC: char = '\u{1b}';
@@ -43,15 +46,76 @@ fn a_narrow_terminal_without_colours_is_enough() {
     assert!(terminal.interrupt().success());
 }
 
+/// At 80 columns: what matters is not cut, the same crash is one line, and the end of the
+/// trouble is shown.
+#[test]
+fn the_story_can_be_read_at_80_columns() {
+    let mut demo = command();
+    demo.args(["demo", "--speed", "2"]);
+    let mut terminal = Terminal::start(&mut demo, 80);
+    terminal.wait_for("FAULT   BackOff");
+    terminal.wait_for("Back-off restarting failed container payment\r\n");
+    terminal.wait_for("the same crash as at ");
+    terminal.wait_for("2 times now");
+    terminal.wait_for("FAULT   Failed");
+    terminal.wait_for("\": not found");
+    terminal.wait_for("healed  ");
+    terminal.wait_for("with app=payment are ready");
+    let crashes = terminal.screen.matches("panic: runtime error").count();
+    assert_eq!(crashes, 1, "{}", terminal.screen);
+    let news = terminal.screen.split("is told (").nth(1).unwrap();
+    for line in news.lines().skip_while(|line| !line.contains("FAULT")) {
+        assert!(line.chars().count() <= 80, "too wide: {line:?}");
+    }
+    assert!(terminal.interrupt().success());
+}
+
+#[tokio::test]
+async fn a_stop_of_the_demo_waits_for_running_calls() {
+    let project = Project::new();
+    let called = project.path().join("called");
+    project.tool(
+        "slow",
+        &format!("touch '{}'; sleep 2; echo the end", called.display()),
+    );
+    let mut server = Server::start(
+        command()
+            .args(["--log-level", "info", "--project-root", project.text()])
+            .args(["demo", "--no-client", "--port", "0"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped()),
+    );
+    let line = server.wait_for("serving MCP over HTTP");
+    let url = line.split("url=").nth(1).unwrap().trim();
+    let session = HttpSession::begin_with(
+        reqwest::Client::new(),
+        url.trim_end_matches("/mcp"),
+        "2025-11-25",
+        None,
+    )
+    .await;
+    let (answer, ()) = tokio::join!(session.call("slow", json!({})), async {
+        while !called.exists() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        server.signal(Signal::TERM);
+    });
+    assert!(answer.ok().text.contains("the end"));
+    assert_eq!(server.exit().await.code(), Some(0));
+    assert!(server.log().contains("draining"), "{}", server.log());
+}
+
 #[test]
 fn a_requested_port_that_is_taken_is_an_error() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
-    let done = command().args(["demo", "--port", &port]).output().unwrap();
-    assert_eq!(done.status.code(), Some(1));
-    let stderr = String::from_utf8(done.stderr).unwrap();
-    assert!(stderr.contains("another program has the port"), "{stderr}");
-    assert!(stderr.contains("--port"), "{stderr}");
+    for arguments in [["demo", "--port", &port], ["--port", &port, "demo"]] {
+        let done = command().args(arguments).output().unwrap();
+        assert_eq!(done.status.code(), Some(1));
+        let stderr = String::from_utf8(done.stderr).unwrap();
+        assert!(stderr.contains("another program has the port"), "{stderr}");
+        assert!(stderr.contains("--port"), "{stderr}");
+    }
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! `kubecrier watch` against a server with a cluster.
 
-use std::{fs, process::Stdio};
+use std::{collections::BTreeSet, fs, process::Stdio};
 
-use serde_json::Value;
-use testbed::{User, event, namespace};
+use serde_json::{Value, json};
+use testbed::{User, event, namespace, pod};
 use tokio::time::{Duration, Instant};
 
 use crate::harness::{Demo, Server, Watch, command, one_context};
@@ -48,8 +48,27 @@ async fn a_watch_of_the_kubeconfig_prints_old_and_new_events_of_its_namespace() 
         new["event"]["reason"], "New",
         "and nothing from elsewhere: {new}"
     );
+    assert_eq!(keys(&old, &["history"]), keys(&new, &[]), "{old} {new}");
     assert_eq!(new["cluster"], "dev");
     assert_eq!(new["event"]["namespace"], "watch-me");
+}
+
+/// Every path to a member, but for those of labels, which are data, and those left out.
+fn keys(data: &Value, left_out: &[&str]) -> BTreeSet<String> {
+    let Value::Object(members) = data else {
+        return BTreeSet::new();
+    };
+    let members = members
+        .iter()
+        .filter(|(key, _)| !left_out.contains(&key.as_str()));
+    let paths = members.flat_map(|(key, value)| {
+        let below = keys(value, left_out)
+            .into_iter()
+            .filter(|_| key != "labels");
+        let below = below.map(|path| format!("{key}.{path}"));
+        below.chain([key.clone()]).collect::<Vec<_>>()
+    });
+    paths.collect()
 }
 
 #[tokio::test]
@@ -130,6 +149,62 @@ async fn a_fault_starts_a_command_with_its_json_on_stdin() {
     assert!(fault["faultId"].is_string(), "{fault}");
     assert_eq!(fault["event"]["reason"], "BackOff");
     assert!(fault["logs"][0]["sample"].is_string(), "{fault}");
+}
+
+/// The one that stays ill has its fault first, so that it would be reported first.
+#[tokio::test]
+async fn a_pod_that_is_ready_again_has_healed_and_the_other_has_not() {
+    let Some(bed) = testbed::shared() else { return };
+    let (cluster, space) = (bed.dev(), "watch-healed");
+    cluster
+        .create_cluster_wide(&namespace(space))
+        .await
+        .unwrap();
+    let status = |ready: bool| {
+        let state = if ready {
+            json!({"running": {}})
+        } else {
+            json!({"waiting": {"reason": "CrashLoopBackOff"}})
+        };
+        json!({"phase": "Running", "containerStatuses": [{"name": "app", "image": "i",
+            "imageID": "", "ready": ready, "restartCount": 1, "state": state}]})
+    };
+    let file = one_context(cluster, User::Reader);
+    let mut watch = Watch::start(
+        command()
+            .arg("watch")
+            .arg("--kubeconfig")
+            .arg(&file.path)
+            .args(["-n", space, "--faults"]),
+    );
+    for name in ["ill", "well"] {
+        cluster.create(&pod(space, name, &["app"])).await.unwrap();
+        cluster
+            .set_pod_status(space, name, status(false))
+            .await
+            .unwrap();
+        let about = format!("Pod/{name}");
+        let warning = event(space, &about, "Warning", "BackOff", "back-off");
+        cluster.create(&warning).await.unwrap();
+        while !watch
+            .line()
+            .contains(&format!(" FAULT   BackOff          {space} pod/{name} "))
+        {}
+    }
+    cluster
+        .set_pod_status(space, "well", status(true))
+        .await
+        .unwrap();
+    let healed = loop {
+        let line = watch.line();
+        if line.contains(" healed ") || line.contains(" gone ") {
+            break line;
+        }
+    };
+    assert!(
+        healed.contains("pod/well  ready again, after the fault of"),
+        "{healed}"
+    );
 }
 
 #[test]

@@ -212,6 +212,9 @@ fn rejected(name: &str, error: &ConfigError) -> Finding {
         ConfigError::ProjectForAll => {
             "every user of this machine could run the project's executables".to_owned()
         }
+        ConfigError::Unfit { key, command, .. } => {
+            format!("--{key} does not go with the command {command}")
+        }
         ConfigError::Incomplete { given, missing } => format!("--{given} needs --{missing}"),
         ConfigError::Value { key, expected, .. } => format!("--{key} must be {expected}"),
     };

@@ -85,6 +85,11 @@ impl Terminal {
         began.elapsed()
     }
 
+    /// Waits for the end of the process.
+    pub(crate) fn exit(&mut self) -> ExitStatus {
+        self.child.wait().unwrap()
+    }
+
     /// Sends SIGINT, as ctrl-c does.
     pub(crate) fn interrupt(&mut self) -> ExitStatus {
         let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
