@@ -14,6 +14,7 @@ mod doctor;
 mod doctor_clients;
 mod doors;
 mod faults;
+mod first_steps;
 mod fixtures;
 mod frames;
 mod graph;
@@ -55,6 +56,7 @@ mod tls;
 mod tokens;
 mod tools;
 mod trusted_proxies;
+mod tutorial;
 #[cfg(feature = "conformance-fixtures")]
 mod undeliverable;
 mod upstream;
