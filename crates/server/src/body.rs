@@ -190,9 +190,12 @@ async fn forward(
         let refusal = Refusal::too_large(kind.bytes_max());
         return refuse(StatusCode::PAYLOAD_TOO_LARGE, &refusal);
     }
-    if kind == MessageKind::Initialize {
-        let named = parts.headers.get("mcp-protocol-version");
-        text = match jsonrpc::complete(&text, named.and_then(|name| name.to_str().ok())) {
+    let version = parts.headers.get("mcp-protocol-version");
+    let version = version.and_then(|version| version.to_str().ok());
+    // The newest protocol has no such method, whatever its parameters are.
+    let is_modern = version.is_some_and(|version| version >= "2026-07-28");
+    if kind == MessageKind::Initialize && !is_modern {
+        text = match jsonrpc::complete(&text, version) {
             Ok(text) => text,
             Err(refusal) => return refuse(StatusCode::BAD_REQUEST, &refusal),
         };

@@ -282,7 +282,12 @@ fn init_writes_a_project_that_is_served() {
     let root = dir.path().join("site");
     let root = root.to_str().unwrap();
     let done = command().args(["init", root]).output().unwrap();
-    assert!(done.status.success() && done.stdout.is_empty(), "{done:?}");
+    let shown = String::from_utf8_lossy(&done.stdout);
+    assert!(
+        done.status.success() && shown.contains("/tools/restarts/tool.sh\n"),
+        "{done:?}"
+    );
+    assert!(shown.contains("--project-root"), "and what comes next");
     let again = command().args(["init", root]).output().unwrap();
     assert!(!again.status.success());
     assert!(String::from_utf8_lossy(&again.stderr).contains("it is there already"));

@@ -334,7 +334,7 @@ impl ServerHandler for Handler {
             return Ok(CustomResult::new(Value::Object(serde_json::Map::new())));
         }
         // So does every request whose parameters rmcp cannot read.
-        if let Some(wrong) = parameters::wrong(&request) {
+        if let Some(wrong) = parameters::wrong(&request, is_modern(&context)) {
             return Err(wrong);
         }
         Err(ErrorData::new(

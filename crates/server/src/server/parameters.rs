@@ -12,16 +12,16 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 /// The error for a request that is known, with parameters that are not its; `None` if the
-/// method is not known, or its parameters are not what is wrong.
-pub(super) fn wrong(request: &CustomRequest) -> Option<ErrorData> {
+/// method is not known at its protocol version, or its parameters are not what is wrong.
+pub(super) fn wrong(request: &CustomRequest, is_modern: bool) -> Option<ErrorData> {
     let params = request.params.clone().unwrap_or_else(|| json!({}));
     let error = match request.method.as_str() {
         "tools/call" => read::<CallToolRequestParams>(params),
         "prompts/get" => read::<GetPromptRequestParams>(params),
         "completion/complete" => read::<CompleteRequestParams>(params),
         "resources/read" => read::<ReadResourceRequestParams>(params),
-        "resources/subscribe" => read::<SubscribeRequestParams>(params),
-        "resources/unsubscribe" => read::<UnsubscribeRequestParams>(params),
+        "resources/subscribe" if !is_modern => read::<SubscribeRequestParams>(params),
+        "resources/unsubscribe" if !is_modern => read::<UnsubscribeRequestParams>(params),
         "tools/list" | "prompts/list" | "resources/list" | "resources/templates/list" => {
             read::<PaginatedRequestParams>(params)
         }
@@ -45,7 +45,7 @@ mod tests {
     #[test]
     fn what_is_missing_is_named_and_an_unknown_method_is_not_this_error() {
         let wrong = |method: &str, params: Option<Value>| {
-            let wrong = wrong(&CustomRequest::new(method, params))?;
+            let wrong = super::wrong(&CustomRequest::new(method, params), false)?;
             assert_eq!(wrong.code, ErrorCode::INVALID_PARAMS);
             Some(wrong.message.into_owned())
         };
@@ -61,5 +61,8 @@ mod tests {
         }
         assert_eq!(wrong("tools/call", Some(json!({"name": "x"}))), None);
         assert_eq!(wrong("no/such", None), None);
+        assert!(wrong("resources/subscribe", None).is_some());
+        let modern = super::wrong(&CustomRequest::new("resources/subscribe", None), true);
+        assert_eq!(modern, None, "there is no such method");
     }
 }
