@@ -1,4 +1,4 @@
-//! `cargo xtask bench` and `cargo xtask soak`: the server under load. The benchmark is a
+//! `cargo xtask bench`, `soak` and `eval`: the server under load, and how well it tells faults. The benchmark is a
 //! program of its own, because it links the server and xtask should build quickly.
 
 use std::{env, ffi::OsString, os::unix::process::CommandExt};
@@ -21,6 +21,14 @@ pub(crate) fn bench(arguments: &[OsString]) -> Result<()> {
     }
     let mut command = cargo(&["run", "--quiet", "--release", "--package", "bench", "--"]);
     Err(command.args(arguments).exec().into())
+}
+
+/// Scores incidents on recorded cases.
+pub(crate) fn eval(arguments: &[OsString]) -> Result<()> {
+    let package = ["--package", "kubecrier-incidents", "--features", "eval"];
+    let mut command = cargo(&["run", "--quiet", "--release", "--example", "eval"]);
+    command.args(package).arg("--").args(arguments);
+    run("eval", command)
 }
 
 /// Runs clients that connect, stall, disconnect and resume, against the real binary.

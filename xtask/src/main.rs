@@ -42,6 +42,12 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
+    /// Score what is said about recorded faults, and about healthy clusters; `-v` shows misses
+    Eval {
+        /// `-v`, and a folder of cases
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
     /// Clients that come, stall, vanish and come back; nothing may be left of them
     Soak {
         /// How long
@@ -75,6 +81,7 @@ fn main() -> ExitCode {
         Task::Cluster => cluster(),
         Task::Conformance => conformance::run_suite(),
         Task::Bench { arguments } => load::bench(&arguments),
+        Task::Eval { arguments } => load::eval(&arguments),
         Task::Soak { minutes } => load::soak(minutes),
         Task::Record { binary } => record::record(binary.as_deref()),
         Task::Deny => supply_chain::check(),

@@ -1,0 +1,326 @@
+//! Detectors of what sends traffic to pods, and of what scales them by it.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::Context;
+use crate::{
+    messages::words,
+    objects::{
+        HorizontalPodAutoscaler, Ingress, Meta, Object, ObjectRef, Pod, Service, condition, selects,
+    },
+    symptom::{Severity, Symptom},
+};
+
+pub(super) fn detect(context: &Context<'_>, found: &mut Vec<Symptom>) {
+    for service in context.state.services.iter() {
+        if service.is_selecting() && !service.metadata.is_deleted() {
+            found.extend(of_service(context, service));
+        }
+    }
+    for ingress in context.state.ingresses.iter() {
+        if !ingress.metadata.is_deleted() {
+            found.extend(of_ingress(context, ingress));
+        }
+    }
+    for route in context.state.routes.iter() {
+        let conditions = route
+            .status
+            .parents
+            .iter()
+            .flat_map(|parent| &parent.conditions);
+        let mut broken = conditions.filter(|one| &*one.kind == "ResolvedRefs" && one.is_false());
+        if let Some(broken) = broken.next() {
+            let since = broken.last_transition_time.unwrap_or(context.now);
+            let symptom = Symptom::new("route", route.object_ref(), since, "leads nowhere");
+            found.push(symptom.why(words(&broken.message)).certain());
+        }
+    }
+    for autoscaler in context.state.autoscalers.iter() {
+        if !autoscaler.metadata.is_deleted() {
+            found.extend(of_autoscaler(context, autoscaler));
+        }
+    }
+}
+
+fn of_service(context: &Context<'_>, service: &Service) -> Option<Symptom> {
+    let state = context.state;
+    if !state.pods.is_known() || !state.slices.is_known() {
+        return None;
+    }
+    let meta = &service.metadata;
+    // Leader elections of old keep their lease where endpoints would be.
+    if meta
+        .annotations
+        .contains_key("control-plane.alpha.kubernetes.io/leader")
+    {
+        return None;
+    }
+    let slices = state.slices.in_namespace(&meta.namespace);
+    let mine = slices.filter(|slice| slice.service() == Some(&*meta.name));
+    let (mut ready, mut target) = (0, None);
+    for slice in mine {
+        ready += slice.ready();
+        let first = slice
+            .endpoints
+            .first()
+            .map(|endpoint| &endpoint.target.name);
+        target = target.or(first.filter(|name| !name.is_empty()));
+    }
+    if ready > 0 {
+        let pod = target.and_then(|name| state.pods.get(&meta.namespace, name))?;
+        return wrong_port(context, service, pod);
+    }
+    let id = service.object_ref();
+    let mut pods = state
+        .pods
+        .in_namespace(&meta.namespace)
+        .filter(|pod| !pod.is_over() && selects(&service.spec.selector, &pod.metadata.labels));
+    let Some(pod) = pods.next() else {
+        return selects_nothing(context, service);
+    };
+    if service.spec.publish_not_ready_addresses || service.is_headless() {
+        return None;
+    }
+    if let Some(symptom) = wrong_port(context, service, pod) {
+        return Some(symptom);
+    }
+    let since = pod
+        .condition("Ready")
+        .and_then(|ready| ready.last_transition_time);
+    let since = since.unwrap_or_else(|| context.born(&pod.metadata));
+    let workload = state.top_owner(&pod.object_ref(), &pod.metadata);
+    let symptom = Symptom::new("service", id, since, "has no ready endpoint");
+    Some(
+        symptom
+            .severity(Severity::Critical)
+            .caused_by(Some(workload)),
+    )
+}
+
+/// A Service that no pod belongs to.
+fn selects_nothing(context: &Context<'_>, service: &Service) -> Option<Symptom> {
+    let id = service.object_ref();
+    let since = context.born(&service.metadata);
+    let mut done = context.state.pods.in_namespace(&service.metadata.namespace);
+    if done.any(|pod| selects(&service.spec.selector, &pod.metadata.labels))
+        || is_optional(context, service)
+    {
+        return None;
+    }
+    if let Some(workload) = selected_workload(context, service) {
+        return empty_workload(context, service, workload, since);
+    }
+    let pairs = service.spec.selector.iter();
+    let selector: Vec<_> = pairs.map(|(key, value)| format!("{key}={value}")).collect();
+    let near = nearest_workload(context, service);
+    let what = format!("selects no pod ({})", selector.join(","));
+    let why = near.map_or(String::new(), |near| format!("{near} has other labels"));
+    let symptom = Symptom::new("service", id, since, what);
+    Some(symptom.why(why).severity(Severity::Critical))
+}
+
+/// Whether a Service is only there for a webhook that need not answer.
+fn is_optional(context: &Context<'_>, service: &Service) -> bool {
+    let hooks = context
+        .state
+        .webhooks
+        .values()
+        .flat_map(|one| &one.webhooks);
+    let mut mine = hooks.filter(|hook| {
+        let config = hook.client_config.service.as_ref();
+        config.is_some_and(|config| {
+            config.name == service.metadata.name && config.namespace == service.metadata.namespace
+        })
+    });
+    mine.any(|hook| &*hook.failure_policy == "Ignore")
+}
+
+/// A workload whose template has the labels that a Service selects: its name, how many pods it
+/// wants, and whether something scales it.
+fn selected_workload(context: &Context<'_>, service: &Service) -> Option<(ObjectRef, i64, bool)> {
+    let state = context.state;
+    let namespace = &*service.metadata.namespace;
+    let selector = &service.spec.selector;
+    let matches = |template: &Meta| selects(selector, &template.labels);
+    let scaled = |kind: &str, meta: &Meta| {
+        let owned = meta.controller().is_some();
+        let mut scalers = state.autoscalers.in_namespace(namespace);
+        owned
+            || scalers.any(|one| {
+                let target = &one.spec.scale_target_ref;
+                &*target.kind == kind && target.name == meta.name
+            })
+    };
+    let deployment = state
+        .deployments
+        .in_namespace(namespace)
+        .find(|one| matches(&one.spec.template.metadata))
+        .map(|one| {
+            (
+                one.object_ref(),
+                one.spec.wanted(),
+                scaled("Deployment", &one.metadata),
+            )
+        });
+    deployment.or_else(|| {
+        state
+            .stateful_sets
+            .in_namespace(namespace)
+            .find(|one| matches(&one.spec.template.metadata))
+            .map(|one| {
+                (
+                    one.object_ref(),
+                    one.spec.wanted(),
+                    scaled("StatefulSet", &one.metadata),
+                )
+            })
+    })
+}
+
+fn empty_workload(
+    _context: &Context<'_>,
+    service: &Service,
+    (workload, wanted, is_scaled): (ObjectRef, i64, bool),
+    since: Timestamp,
+) -> Option<Symptom> {
+    if wanted > 0 {
+        // It cannot create its pods, which it says itself.
+        let symptom = Symptom::new("service", service.object_ref(), since, "has no endpoint");
+        return Some(
+            symptom
+                .severity(Severity::Critical)
+                .caused_by(Some(workload)),
+        );
+    }
+    if is_scaled {
+        return None;
+    }
+    let what = format!(
+        "is scaled to zero, and {} leads to it",
+        service.object_ref().short()
+    );
+    let symptom = Symptom::new("scaled-to-zero", workload, since, what);
+    Some(symptom.severity(Severity::Critical).certain())
+}
+
+/// The workload of the same name, which a Service was probably meant for.
+fn nearest_workload(context: &Context<'_>, service: &Service) -> Option<String> {
+    let (namespace, name) = (&*service.metadata.namespace, &*service.metadata.name);
+    let state = context.state;
+    let deployment = state
+        .deployments
+        .get(namespace, name)
+        .map(|one| one.object_ref());
+    let other = || {
+        state
+            .stateful_sets
+            .get(namespace, name)
+            .map(|one| one.object_ref())
+    };
+    deployment.or_else(other).map(|id| id.short())
+}
+
+/// A Service whose target port no container of its pods declares.
+fn wrong_port(context: &Context<'_>, service: &Service, pod: &Pod) -> Option<Symptom> {
+    let declared: Vec<_> = pod
+        .spec
+        .containers
+        .iter()
+        .chain(&pod.spec.init_containers)
+        .flat_map(|container| &container.ports)
+        .collect();
+    // Ports need not be declared.
+    if declared.is_empty() {
+        return None;
+    }
+    let is_declared = |target: &Value| match target {
+        Value::String(name) => declared.iter().any(|port| *port.name == **name),
+        number => declared
+            .iter()
+            .any(|port| number.as_i64() == Some(port.container_port.into())),
+    };
+    let ports = &service.spec.ports;
+    let wrong = ports.iter().find(|port| !is_declared(&port.target()))?;
+    let target = match wrong.target() {
+        Value::String(name) => name,
+        number => number.to_string(),
+    };
+    let all_wrong = !ports.iter().any(|port| is_declared(&port.target()));
+    let what = format!("leads to port {target}, which no container has");
+    let known: Vec<_> = declared
+        .iter()
+        .map(|port| port.container_port.to_string())
+        .collect();
+    let why = format!("containers declare {}", known.join(", "));
+    let since = context.born(&service.metadata);
+    let severity = if all_wrong {
+        Severity::Warning
+    } else {
+        Severity::Info
+    };
+    let symptom = Symptom::new("service", service.object_ref(), since, what);
+    Some(symptom.why(why).severity(severity))
+}
+
+fn of_ingress(context: &Context<'_>, ingress: &Ingress) -> Option<Symptom> {
+    let services = &context.state.services;
+    if !services.is_known() {
+        return None;
+    }
+    let since = context.born(&ingress.metadata);
+    ingress.services().find_map(|backend| {
+        let id = ingress.object_ref();
+        let Some(service) = services.get(&ingress.metadata.namespace, &backend.name) else {
+            let what = format!("leads to service/{}, which does not exist", backend.name);
+            let symptom = Symptom::new("route", id, since, what);
+            let service =
+                ObjectRef::new("Service", &ingress.metadata.namespace, backend.name.clone());
+            return Some(symptom.caused_by(Some(service)));
+        };
+        let has = service.spec.ports.iter().any(|port| {
+            (backend.port.number != 0 && port.port == backend.port.number)
+                || (!backend.port.name.is_empty() && port.name == backend.port.name)
+        });
+        let is_named = backend.port.number != 0 || !backend.port.name.is_empty();
+        let named = match &*backend.port.name {
+            "" => backend.port.number.to_string(),
+            name => name.to_owned(),
+        };
+        let what = format!(
+            "leads to port {named} of service/{}, which it does not have",
+            backend.name
+        );
+        (is_named && !has).then(|| Symptom::new("route", id, since, what))
+    })
+}
+
+fn of_autoscaler(context: &Context<'_>, one: &HorizontalPodAutoscaler) -> Option<Symptom> {
+    let conditions = &one.status.conditions;
+    let id = one.object_ref();
+    let broken = ["ScalingActive", "AbleToScale"]
+        .into_iter()
+        .find_map(|kind| {
+            condition(conditions, kind)
+                .filter(|one| one.is_false() && &*one.reason != "ScalingDisabled")
+        });
+    if let Some(broken) = broken {
+        let what = match &*broken.kind {
+            "ScalingActive" => "cannot read its metrics",
+            _ => "cannot scale",
+        };
+        let since = broken.last_transition_time.unwrap_or(context.now);
+        let symptom = Symptom::new("autoscaler", id, since, what);
+        return Some(symptom.why(words(&broken.message)));
+    }
+    let limited = condition(conditions, "ScalingLimited")
+        .filter(|one| one.is_true() && &*one.reason == "TooManyReplicas")?;
+    let fixed = one.spec.min_replicas.unwrap_or(1) >= one.spec.max_replicas;
+    let since = limited.last_transition_time.unwrap_or(context.now);
+    let what = format!(
+        "wants more than its maximum of {} pods",
+        one.spec.max_replicas
+    );
+    let symptom = Symptom::new("autoscaler-limit", id, since, what);
+    (!fixed).then(|| symptom.severity(Severity::Info))
+}

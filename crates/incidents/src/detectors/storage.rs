@@ -1,0 +1,92 @@
+//! Detectors of volumes and claims.
+
+use super::Context;
+use crate::{
+    messages::{cause, words},
+    objects::{Event, Object, ObjectRef, PersistentVolumeClaim},
+    symptom::{Severity, Symptom},
+};
+
+const CLAIM_REASONS: [&str; 3] = ["ProvisioningFailed", "FailedBinding", "VolumeMismatch"];
+
+pub(super) fn detect(context: &Context<'_>, found: &mut Vec<Symptom>) {
+    for claim in context.state.claims.iter() {
+        if !claim.metadata.is_deleted() {
+            found.extend(of_claim(context, claim));
+        }
+    }
+    for volume in context.state.volumes.iter() {
+        if &*volume.status.phase == "Failed" && !volume.metadata.is_deleted() {
+            let since = context.born(&volume.metadata);
+            let symptom = Symptom::new("volume", volume.object_ref(), since, "failed");
+            found.push(symptom.why(words(&volume.status.message)).certain());
+        }
+    }
+}
+
+fn of_claim(context: &Context<'_>, claim: &PersistentVolumeClaim) -> Option<Symptom> {
+    let id = claim.object_ref();
+    let since = context.born(&claim.metadata);
+    let warning = context.state.warning(&id, &claim.metadata, &CLAIM_REASONS);
+    match &*claim.status.phase {
+        "Lost" => {
+            let what = format!("lost its volume {}", claim.spec.volume_name);
+            let symptom = Symptom::new("claim", id, since, what);
+            Some(symptom.severity(Severity::Critical).certain())
+        }
+        "Pending" => {
+            if waits_for_consumer(context, claim) {
+                return None;
+            }
+            let since = warning
+                .and_then(Event::first_seen)
+                .map_or(since, |first| first.min(since));
+            let missing = missing_class(context, claim);
+            let why = match (&missing, warning) {
+                (Some(class), _) => format!("there is no {}", class.short()),
+                (None, Some(event)) => words(&event.message),
+                (None, None) => {
+                    let last = context.state.events(&id, &claim.metadata).next_back();
+                    last.map_or(String::new(), |event| words(&event.message))
+                }
+            };
+            let named = warning.and_then(|event| cause(&id.namespace, &event.message));
+            let is_certain = missing.is_some() || warning.is_some();
+            let mut symptom = Symptom::new("claim", id, since, "is pending").why(why);
+            symptom.cause = missing.or(named);
+            symptom.is_certain = is_certain;
+            Some(symptom)
+        }
+        _ => None,
+    }
+}
+
+/// The class that a claim asks for and that is not there.
+fn missing_class(context: &Context<'_>, claim: &PersistentVolumeClaim) -> Option<ObjectRef> {
+    let class = claim.spec.storage_class_name.as_ref()?;
+    let classes = &context.state.storage_classes;
+    let is_missing = classes.is_known() && !class.is_empty() && classes.get("", class).is_none();
+    is_missing.then(|| ObjectRef::new("StorageClass", "", class.clone()))
+}
+
+/// Whether a claim is pending because nothing uses it yet, as its class wants.
+fn waits_for_consumer(context: &Context<'_>, claim: &PersistentVolumeClaim) -> bool {
+    let class = claim.spec.storage_class_name.as_ref();
+    let class = class.and_then(|name| context.state.storage_classes.get("", name));
+    let id = claim.object_ref();
+    let told = context.state.events(&id, &claim.metadata).next_back();
+    let waits = match class {
+        Some(class) => &*class.volume_binding_mode == "WaitForFirstConsumer",
+        None => told.is_some_and(|event| &*event.reason == "WaitForFirstConsumer"),
+    };
+    if !waits {
+        return false;
+    }
+    let mut pods = context.state.pods.in_namespace(&claim.metadata.namespace);
+    let is_used = pods.any(|pod| {
+        let scheduled = !pod.spec.node_name.is_empty();
+        scheduled && !pod.is_over() && pod.claims().any(|name| *name == claim.metadata.name)
+    });
+    let failed = told.is_some_and(|event| CLAIM_REASONS.contains(&&*event.reason));
+    !is_used && !failed
+}

@@ -1,0 +1,285 @@
+//! Incidents: symptoms with one cause, put together.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use crate::{
+    detectors::{detector, symptoms},
+    headline,
+    objects::ObjectRef,
+    state::State,
+    symptom::{Severity, Symptom},
+};
+
+/// Causes of causes that are followed.
+const CAUSES_MAX: usize = 6;
+
+/// How long an error has to be there before it is shown: many are gone by then.
+const CERTAIN_HOLD: SignedDuration = SignedDuration::from_secs(15);
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Incident {
+    /// The same on every server and after a restart.
+    pub id: String,
+    /// The name of the detector that tells most.
+    pub detector: &'static str,
+    /// The object that is named first.
+    pub object: ObjectRef,
+    /// How bad it is.
+    pub severity: Severity,
+    /// Since when the oldest of its symptoms is there.
+    pub since: Timestamp,
+    /// What, since when and why, in one line.
+    pub headline: String,
+    /// Why, in the words of whoever knows.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub why: String,
+    /// What is hurt by it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub effects: Vec<Effect>,
+    /// What was found on which object.
+    #[serde(skip)]
+    pub symptoms: Vec<Symptom>,
+}
+
+/// An object that is hurt by an incident.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Effect {
+    /// The object.
+    pub object: ObjectRef,
+    /// What is wrong with it.
+    pub what: String,
+}
+
+/// Symptoms with one cause.
+#[derive(Debug)]
+struct Group {
+    cause: ObjectRef,
+    symptoms: Vec<Symptom>,
+}
+
+/// The incidents of a state, the worst first.
+pub fn incidents(state: &State, now: Timestamp) -> Vec<Incident> {
+    let mut found = symptoms(state, now);
+    found.retain(|symptom| has_held(symptom, now));
+    let groups = group(found);
+    let mut incidents: Vec<_> = groups
+        .into_iter()
+        .map(|group| incident(state, now, group))
+        .collect();
+    incidents.sort_by_cached_key(|incident| {
+        let rank = detector(incident.detector).map_or(0, |detector| detector.rank);
+        (
+            std::cmp::Reverse(incident.severity),
+            std::cmp::Reverse(rank),
+            std::cmp::Reverse(incident.since),
+            incident.object.clone(),
+        )
+    });
+    incidents
+}
+
+/// Whether a state has been there for long enough to be shown. One that is an error by itself
+/// is shown soon: a reader who asks wants to know, and only what is announced waits longer.
+fn has_held(symptom: &Symptom, now: Timestamp) -> bool {
+    let Some(detector) = detector(symptom.detector) else {
+        return true;
+    };
+    let hold = if symptom.is_certain {
+        detector.hold.open.min(CERTAIN_HOLD)
+    } else {
+        detector.hold.open
+    };
+    now.duration_since(symptom.since) >= hold
+}
+
+/// Puts symptoms together by the object without which they would not be.
+fn group(symptoms: Vec<Symptom>) -> Vec<Group> {
+    let mut causes: BTreeMap<ObjectRef, ObjectRef> = BTreeMap::new();
+    let sick: BTreeSet<_> = symptoms
+        .iter()
+        .flat_map(|symptom| [symptom.object.clone(), symptom.workload.clone()])
+        .collect();
+    // What runs and says nothing itself is no cause.
+    let explains = |cause: &ObjectRef| sick.contains(cause) || !is_workload(cause);
+    let mut symptoms = symptoms;
+    for symptom in &mut symptoms {
+        symptom.cause = symptom.cause.take().filter(explains);
+    }
+    for symptom in &symptoms {
+        if let Some(cause) = &symptom.cause
+            && *cause != symptom.object
+            && *cause != symptom.workload
+        {
+            causes.insert(symptom.object.clone(), cause.clone());
+            // A workload follows its pods only if it has nothing to say itself.
+            causes
+                .entry(symptom.workload.clone())
+                .or_insert_with(|| cause.clone());
+        }
+    }
+    let root = |symptom: &Symptom| {
+        let mut at = symptom
+            .cause
+            .clone()
+            .unwrap_or_else(|| symptom.workload.clone());
+        let mut seen = BTreeSet::new();
+        for _ in 0..CAUSES_MAX {
+            let Some(next) = causes.get(&at) else { break };
+            if !seen.insert(at.clone()) {
+                break;
+            }
+            at = next.clone();
+        }
+        at
+    };
+    let mut groups: BTreeMap<ObjectRef, Vec<Symptom>> = BTreeMap::new();
+    for symptom in symptoms {
+        groups.entry(root(&symptom)).or_default().push(symptom);
+    }
+    groups
+        .into_iter()
+        .map(|(cause, symptoms)| Group { cause, symptoms })
+        .collect()
+}
+
+fn incident(state: &State, now: Timestamp, group: Group) -> Incident {
+    let Group {
+        cause,
+        mut symptoms,
+    } = group;
+    let rank = |symptom: &Symptom| {
+        let rank = detector(symptom.detector).map_or(0, |detector| detector.rank);
+        // What the cause says about itself comes first, if it is more than a hint. A workload
+        // only counts its pods, which know more.
+        let own = (symptom.object == cause || symptom.workload == cause)
+            && symptom.severity > Severity::Info
+            && !matches!(symptom.detector, "rollout" | "replicas");
+        (
+            own,
+            symptom.severity > Severity::Info,
+            rank,
+            !symptom.why.is_empty(),
+        )
+    };
+    symptoms.sort_by(|a, b| rank(b).cmp(&rank(a)).then_with(|| a.object.cmp(&b.object)));
+    let mut lead = symptoms[0].clone();
+    if lead.why.is_empty() {
+        lead.why = other_words(&lead, &symptoms);
+    }
+    let timely = symptoms.iter().filter(|one| !is_timeless(one));
+    let since = timely.map(|one| one.since).min().unwrap_or(lead.since);
+    let workloads: BTreeSet<_> = symptoms.iter().map(|one| one.workload.clone()).collect();
+    let worst = symptoms.iter().map(|one| one.severity).max();
+    let mut severity = worst.unwrap_or(Severity::Warning);
+    if severity == Severity::Warning && workloads.iter().any(|one| has_nothing(state, one)) {
+        severity = Severity::Critical;
+    }
+    // A cause that only one workload is hurt by is told with the workload.
+    let is_own = symptoms
+        .iter()
+        .any(|one| one.object == cause || one.workload == cause);
+    let object = if is_own || workloads.len() > 1 {
+        cause.clone()
+    } else {
+        lead.workload.clone()
+    };
+    let mut effects: BTreeMap<ObjectRef, String> = BTreeMap::new();
+    for symptom in &symptoms {
+        let hurt = if symptom.workload == object {
+            &symptom.object
+        } else {
+            &symptom.workload
+        };
+        if *hurt != object {
+            effects
+                .entry(hurt.clone())
+                .or_insert_with(|| symptom.what.clone());
+        }
+    }
+    let effects: Vec<_> = effects
+        .into_iter()
+        .map(|(object, what)| Effect { object, what })
+        .collect();
+    let headline = headline::of(state, now, &object, &cause, &lead, &symptoms, since);
+    Incident {
+        id: id(&cause),
+        detector: lead.detector,
+        object,
+        severity,
+        since,
+        headline,
+        why: lead.why.clone(),
+        effects,
+        symptoms,
+    }
+}
+
+/// What others say if the first symptom has no reason: a pod of a workload that cannot get on,
+/// or a workload whose pods have no words.
+fn other_words(lead: &Symptom, symptoms: &[Symptom]) -> String {
+    let counts = |symptom: &Symptom| matches!(symptom.detector, "rollout" | "replicas");
+    let other = if counts(lead) {
+        symptoms
+            .iter()
+            .find(|one| !counts(one) && !is_timeless(one))
+    } else {
+        symptoms.iter().find(|one| one.detector == "rollout")
+    };
+    match other {
+        Some(other) if other.why.is_empty() => other.what.clone(),
+        Some(other) => format!("{}: {}", other.what, other.why),
+        None => String::new(),
+    }
+}
+
+/// Whether an object is there to run pods or to lead to them.
+fn is_workload(object: &ObjectRef) -> bool {
+    matches!(
+        &*object.kind,
+        "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet" | "Job" | "Pod" | "Service"
+    )
+}
+
+/// Symptoms that say nothing about when it began.
+fn is_timeless(symptom: &Symptom) -> bool {
+    matches!(
+        symptom.detector,
+        "service" | "webhook" | "quota" | "route" | "scaled-to-zero"
+    )
+}
+
+/// Whether a workload wants pods and has none.
+fn has_nothing(state: &State, workload: &ObjectRef) -> bool {
+    let (namespace, name) = (&*workload.namespace, &*workload.name);
+    match &*workload.kind {
+        "Deployment" => state
+            .deployments
+            .get(namespace, name)
+            .is_some_and(|one| one.spec.wanted() > 0 && one.status.available_replicas == 0),
+        "StatefulSet" => state
+            .stateful_sets
+            .get(namespace, name)
+            .is_some_and(|one| one.spec.wanted() > 0 && one.status.ready_replicas == 0),
+        "DaemonSet" => state.daemon_sets.get(namespace, name).is_some_and(|one| {
+            one.status.desired_number_scheduled > 0 && one.status.number_ready == 0
+        }),
+        _ => false,
+    }
+}
+
+/// The same for the same cause, whoever computes it.
+fn id(cause: &ObjectRef) -> String {
+    let hash = Sha256::digest(cause.to_string());
+    let hex: String = hash
+        .iter()
+        .take(5)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    format!("i-{hex}")
+}

@@ -1,0 +1,302 @@
+//! Messages of kubelets, controllers and the scheduler: what they name as the cause, and the
+//! part of them that a reader needs.
+
+use crate::objects::ObjectRef;
+
+/// Bytes of a message that are shown.
+const WORDS_MAX: usize = 300;
+
+/// Beginnings that say who speaks, and not what is wrong.
+const PREFIXES: [&str; 26] = [
+    "rpc error: ",
+    "Failed to pull image ",
+    "failed to pull and unpack image ",
+    "failed to pull image ",
+    "failed to resolve reference ",
+    "failed to resolve image",
+    "failed to do request: ",
+    "failed to copy: ",
+    "failed to authorize: ",
+    "failed to fetch anonymous token: ",
+    "failed to fetch oauth token: ",
+    "Error response from daemon: ",
+    "Error: ",
+    "Back-off pulling image ",
+    "ErrImagePull: ",
+    "ImagePullBackOff: ",
+    "failed to create containerd task: ",
+    "failed to create shim task: ",
+    "failed to start container ",
+    "OCI runtime create failed: ",
+    "runc create failed: ",
+    "unable to start container process: ",
+    "error during container init: ",
+    "MountVolume.SetUp failed for volume ",
+    "MountVolume.MountDevice failed for volume ",
+    "AttachVolume.Attach failed for volume ",
+];
+
+/// What a message says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Explanation {
+    /// The object that it names as missing, full or refusing.
+    pub cause: Option<ObjectRef>,
+    /// The part that a reader needs.
+    pub words: String,
+}
+
+/// Reads a message about an object of a namespace.
+pub(crate) fn explain(namespace: &str, message: &str) -> Explanation {
+    Explanation {
+        cause: cause(namespace, message),
+        words: words(message),
+    }
+}
+
+/// The object that a message names as missing, full or refusing.
+pub(crate) fn cause(namespace: &str, message: &str) -> Option<ObjectRef> {
+    let lower = message.to_ascii_lowercase();
+    for (word, kind) in [
+        ("configmap \"", "ConfigMap"),
+        ("secret \"", "Secret"),
+        ("persistentvolumeclaim \"", "PersistentVolumeClaim"),
+        ("serviceaccount \"", "ServiceAccount"),
+        ("storageclass.storage.k8s.io \"", "StorageClass"),
+        ("runtimeclass.node.k8s.io \"", "RuntimeClass"),
+        ("priorityclass.scheduling.k8s.io \"", "PriorityClass"),
+    ] {
+        let Some(at) = lower.find(word) else { continue };
+        let rest = &message[at + word.len()..];
+        let (name, after) = rest.split_once('"')?;
+        if after.trim_start().starts_with("not found") {
+            let is_cluster_wide = matches!(kind, "StorageClass" | "RuntimeClass" | "PriorityClass");
+            let namespace = if is_cluster_wide { "" } else { namespace };
+            return Some(ObjectRef::new(kind, namespace, last_part(name)));
+        }
+    }
+    if let Some(name) = after(message, "exceeded quota: ", &[',', ' ']) {
+        return Some(ObjectRef::new("ResourceQuota", namespace, name));
+    }
+    if let Some(name) = after(message, "no PriorityClass with name ", &[' ']) {
+        return Some(ObjectRef::new("PriorityClass", "", name));
+    }
+    for (word, kind) in [("in ConfigMap ", "ConfigMap"), ("in Secret ", "Secret")] {
+        if message.contains("couldn't find key")
+            && let Some(name) = after(message, word, &[' ', ',', ':'])
+        {
+            return Some(ObjectRef::new(kind, namespace, last_part(name)));
+        }
+    }
+    None
+}
+
+/// The name of the webhook that could not be asked.
+pub(crate) fn webhook(message: &str) -> Option<&str> {
+    after(message, "failed calling webhook \"", &['"'])
+}
+
+/// The part of a message that a reader needs, on one line.
+pub(crate) fn words(message: &str) -> String {
+    let line = message.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut rest = &*line;
+    while let Some(next) = without_prefix(rest) {
+        rest = next;
+    }
+    // The scheduler's second thoughts say the same again.
+    let rest = match rest.find(" preemption: ") {
+        Some(at) => &rest[..at],
+        None => rest,
+    };
+    cut_middle(without_pod(rest).trim_end_matches(['.', ' ']), WORDS_MAX)
+}
+
+/// The beginning of a text, up to a number of bytes.
+pub(crate) fn cut(text: &str, bytes_max: usize) -> String {
+    if text.len() <= bytes_max {
+        return text.to_owned();
+    }
+    let end = text.floor_char_boundary(bytes_max.saturating_sub('…'.len_utf8()));
+    format!("{}…", text[..end].trim_end())
+}
+
+/// The beginning and the end of a text that is too long: who speaks is at the front, and what
+/// happened at the end.
+pub(crate) fn cut_middle(text: &str, bytes_max: usize) -> String {
+    if text.len() <= bytes_max {
+        return text.to_owned();
+    }
+    let room = bytes_max.saturating_sub('…'.len_utf8());
+    let head = text.floor_char_boundary(room * 2 / 5);
+    let tail = text.ceil_char_boundary(text.len() - (room - head));
+    format!("{}…{}", &text[..head], &text[tail..])
+}
+
+/// Words of lines that say that it is over.
+const FATAL: [&str; 5] = ["panic", "fatal", "exception", "critical", "segfault"];
+
+/// Words of lines that say what went wrong.
+const TELLING: [&str; 18] = [
+    "error",
+    "failed",
+    "cannot",
+    "could not",
+    "can't",
+    "unable",
+    "denied",
+    "refused",
+    "timeout",
+    "timed out",
+    "no such",
+    "not found",
+    "invalid",
+    "missing",
+    "unauthorized",
+    "forbidden",
+    "unreachable",
+    "expired",
+];
+
+/// Lines from the end of a log that are looked at.
+const LINES_MAX: usize = 20;
+
+/// The line of a log that says most about its end: the last that says it is over, or the first
+/// of the errors that end it, or the last line.
+pub fn telling_line(log: &str) -> Option<&str> {
+    let lines = log.lines().map(str::trim).filter(|line| !line.is_empty());
+    let last: Vec<_> = lines.rev().take(LINES_MAX).collect();
+    let has = |line: &str, words: &[&str]| {
+        let lower = line.to_ascii_lowercase();
+        words.iter().any(|word| lower.contains(word))
+    };
+    let fatal = last.iter().find(|line| has(line, &FATAL));
+    let errors = || {
+        let first = last.iter().position(|line| has(line, &TELLING))?;
+        let block = last[first..].iter().take_while(|line| has(line, &TELLING));
+        block.last()
+    };
+    fatal.or_else(errors).or(last.first()).copied()
+}
+
+/// The text after a beginning that says who speaks, and the quoted name that belongs to it.
+fn without_prefix(text: &str) -> Option<&str> {
+    if let Some(rest) = text.strip_prefix("rpc error: code = ") {
+        let (code, said) = rest.split_once(" desc = ")?;
+        // Some codes say more than the words after them.
+        let is_vague = matches!(
+            code,
+            "Unknown" | "Internal" | "NotFound" | "InvalidArgument"
+        );
+        return Some(if is_vague { said } else { rest });
+    }
+    if let Some(rest) = text.strip_prefix("unexpected status from ") {
+        // `HEAD request to URL: 429 Too Many Requests`
+        let (_, said) = rest.split_once(": ")?;
+        return Some(said);
+    }
+    let prefix = PREFIXES.iter().find(|prefix| text.starts_with(**prefix))?;
+    let rest = &text[prefix.len()..];
+    let rest = match rest.strip_prefix('"').and_then(|rest| rest.split_once('"')) {
+        Some((_, after)) => after,
+        None => rest,
+    };
+    let rest = rest.trim_start_matches([':', ' ']);
+    // Nothing else was said.
+    (!rest.is_empty()).then_some(rest)
+}
+
+/// A message without the name of its pod, which the reader knows.
+fn without_pod(text: &str) -> &str {
+    text.find(" (pod: \"").map_or(text, |at| &text[..at])
+}
+
+fn after<'a>(message: &'a str, word: &str, ends: &[char]) -> Option<&'a str> {
+    let at = message.find(word)?;
+    let rest = &message[at + word.len()..];
+    let name = rest.split(ends).next()?.trim_end_matches(['.', ':']);
+    (!name.is_empty()).then_some(name)
+}
+
+/// The name in `namespace/name`.
+fn last_part(name: &str) -> &str {
+    name.rsplit('/').next().unwrap_or(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(message: &str) -> Option<String> {
+        cause("shop", message).map(|cause| cause.to_string())
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        for (message, wanted) in [
+            (
+                r#"configmap "settings" not found"#,
+                "shop/configmap/settings",
+            ),
+            (
+                r#"MountVolume.SetUp failed for volume "tls" : secret "web-tls" not found"#,
+                "shop/secret/web-tls",
+            ),
+            (
+                "couldn't find key URL in Secret shop/db-auth",
+                "shop/secret/db-auth",
+            ),
+            (
+                r#"pods "web-5d9-" is forbidden: exceeded quota: compute, requested: pods=1, used: pods=4, limited: pods=4"#,
+                "shop/resourcequota/compute",
+            ),
+            (
+                r#"pods "web-5d9-" is forbidden: error looking up service account shop/robot: serviceaccount "robot" not found"#,
+                "shop/serviceaccount/robot",
+            ),
+            (
+                r#"storageclass.storage.k8s.io "fast" not found"#,
+                "storageclass/fast",
+            ),
+            (
+                r#"0/3 nodes are available: persistentvolumeclaim "data" not found."#,
+                "shop/persistentvolumeclaim/data",
+            ),
+        ] {
+            assert_eq!(named(message).as_deref(), Some(wanted), "{message}");
+        }
+        assert_eq!(named(r#"secret "web-tls" has no key tls.crt"#), None);
+        assert_eq!(named("Back-off restarting failed container"), None);
+    }
+
+    #[test]
+    fn a_reader_gets_the_part_that_explains() {
+        for (message, wanted) in [
+            (
+                r#"Failed to pull image "reg.example/web:1": rpc error: code = Unknown desc = failed to pull and unpack image "reg.example/web:1": failed to resolve reference "reg.example/web:1": failed to do request: Head "https://reg.example/v2/web/manifests/1": dial tcp: lookup reg.example on 10.96.0.10:53: no such host"#,
+                r#"Head "https://reg.example/v2/web/manifests/1": dial tcp: lookup reg.example on 10.96.0.10:53: no such host"#,
+            ),
+            (
+                r#"failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: error during container init: exec: "serve": executable file not found in $PATH: unknown"#,
+                r#"exec: "serve": executable file not found in $PATH: unknown"#,
+            ),
+            (
+                "0/2 nodes are available: 2 Insufficient cpu. preemption: 0/2 nodes are available: 2 No preemption victims found for incoming pod.",
+                "0/2 nodes are available: 2 Insufficient cpu",
+            ),
+            (
+                r#"Back-off pulling image "web:1""#,
+                r#"Back-off pulling image "web:1""#,
+            ),
+        ] {
+            assert_eq!(words(message), wanted);
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn fuzz_any_message_is_short_and_on_one_line(message in "\\PC{0,400}|[a-z\" :/]{0,300}") {
+            let words = words(&message);
+            proptest::prop_assert!(words.len() <= WORDS_MAX && !words.contains('\n'));
+            let _ = cause("shop", &message);
+        }
+    }
+}
