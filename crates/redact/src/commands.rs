@@ -9,11 +9,23 @@ pub(super) use self::learn::WORDS;
 use self::learn::{Style, learn};
 use super::{pairs, values, work::examined};
 
-/// Calls `found` with the passwords among the arguments of the commands in a line. `fed` says
-/// that an earlier line has a command that reads one. Returns whether this line has.
-pub(super) fn arguments(text: &str, fed: bool, mut found: impl FnMut(Range<usize>)) -> bool {
+/// What one line of a command says about the next.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Lines {
+    /// A command reads a password from the standard input.
+    pub(super) input: bool,
+    /// A command goes on that was given a user.
+    pub(super) user: bool,
+}
+
+/// Calls `found` with the passwords among the arguments of the commands in a line, and says
+/// what the next line has to know.
+pub(super) fn arguments(text: &str, lines: Lines, mut found: impl FnMut(Range<usize>)) -> Lines {
     examined(text.len());
-    let mut style = Style::default();
+    let mut style = Style {
+        given_user: lines.user,
+        ..Style::default()
+    };
     let mut before: Option<&str> = None;
     let mut printed: Vec<Range<usize>> = Vec::new();
     let mut prints = false;
@@ -21,10 +33,14 @@ pub(super) fn arguments(text: &str, fed: bool, mut found: impl FnMut(Range<usize
         !(one.is_whitespace() || matches!(one, '"' | '\'' | '`' | ',' | '[' | ']' | '|'))
     };
     let mut at = 0;
+    // The word before is an element of a list of arguments.
+    let mut listed = false;
     while let Some(start) = text[at..].find(inside).map(|start| at + start) {
         let gap = &text[at..start];
         // The text that the command stands in ends, or the command does.
-        if gap.contains(['|', ':']) || gap.contains("\"}") || gap.contains("\",") && gap != "\",\""
+        if gap.contains(['|', ':'])
+            || gap.contains("\"}")
+            || gap.contains("\",") && gap != "\",\"" && !(listed && gap == "\", \"")
         {
             style.positional = None;
         }
@@ -58,11 +74,12 @@ pub(super) fn arguments(text: &str, fed: bool, mut found: impl FnMut(Range<usize
                 found(start..end);
             }
         }
+        listed = gap.ends_with(['"', '\'']);
         learn(&mut style, word, before);
         before = Some(word);
         at = end;
     }
-    if fed || style.input {
+    if lines.input || style.input {
         for range in printed {
             let word = &text[range.clone()];
             // `root:x`
@@ -72,7 +89,10 @@ pub(super) fn arguments(text: &str, fed: bool, mut found: impl FnMut(Range<usize
             }
         }
     }
-    style.input
+    Lines {
+        input: style.input,
+        user: style.given_user && text.ends_with('\\'),
+    }
 }
 
 /// The password in an argument.
@@ -90,6 +110,14 @@ fn argument(style: &Style, before: Option<&str>, word: &str) -> Option<Range<usi
     if let Some(flag) = style.flags.iter().find(|flag| before == Some(**flag)) {
         return whole
             .filter(|_| !(word.starts_with('/') || number && word.len() < 6 && *flag == "-p"));
+    }
+    // Any command with `-u joe -p x`; a port or a process is given in the same way.
+    if style.given_user
+        && before == Some("-p")
+        && values::is_strong(word)
+        && !(word.contains(':') && word.starts_with(|one: char| one.is_ascii_digit()))
+    {
+        return whole;
     }
     // `/p:x`, `/pass:x`
     if style.slashed
@@ -119,6 +147,10 @@ fn argument(style: &Style, before: Option<&str>, word: &str) -> Option<Range<usi
     // `ACL SETUSER app on >x`
     if (style.acl || before == Some("on")) && word.len() > 4 && word.starts_with('>') {
         return Some(1..word.len());
+    }
+    // `login: admin / x`
+    if style.said && before == Some("/") && values::is_strong(word) {
+        return whole;
     }
     // `login with admin/x`, `login is admin:x`
     if style.said

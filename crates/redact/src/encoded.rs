@@ -35,20 +35,21 @@ impl View {
             if at < copied {
                 continue;
             }
-            let Some((byte, length)) = escape(&bytes[at..]) else {
+            let Some((one, length)) = escape(&bytes[at..]) else {
                 continue;
             };
             let (decoded, escapes) =
                 view.get_or_insert_with(|| (Vec::with_capacity(bytes.len()), Vec::new()));
             decoded.extend_from_slice(&bytes[copied..at]);
-            decoded.push(byte);
+            let mut utf8 = [0; 4];
+            decoded.extend_from_slice(one.encode_utf8(&mut utf8).as_bytes());
             copied = at + length;
             escapes.push((decoded.len(), copied));
         }
         let (mut decoded, escapes) = view?;
         examined(bytes.len());
         decoded.extend_from_slice(&bytes[copied..]);
-        // Escapes stand for ASCII, so what was text before still is.
+        // Escapes stand for whole characters, so what was text before still is.
         let text = String::from_utf8(decoded).ok()?;
         Some(Self { text, escapes })
     }
@@ -89,19 +90,20 @@ impl View {
 }
 
 /// The character that an escape stands for, and the length of the escape.
-fn escape(bytes: &[u8]) -> Option<(u8, usize)> {
+fn escape(bytes: &[u8]) -> Option<(char, usize)> {
     let hex = |digits: Option<&[u8]>| {
         let value = digits?.iter().try_fold(0_u32, |value, digit| {
             Some(value * 16 + char::from(*digit).to_digit(16)?)
         })?;
-        u8::try_from(value)
-            .ok()
-            .filter(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\t' | b'\r'))
+        // Letters of other languages stand in names; a byte is no letter.
+        char::from_u32(value).filter(|one| {
+            matches!(one, ' '..='~' | '\n' | '\t' | '\r') || value > 0xff && one.is_alphabetic()
+        })
     };
     match bytes {
-        [b'\\', b'n' | b'r', ..] => Some((b'\n', 2)),
-        [b'\\', b't', ..] => Some((b'\t', 2)),
-        [b'\\', one @ (b'"' | b'\\' | b'/' | b'\''), ..] => Some((*one, 2)),
+        [b'\\', b'n' | b'r', ..] => Some(('\n', 2)),
+        [b'\\', b't', ..] => Some(('\t', 2)),
+        [b'\\', one @ (b'"' | b'\\' | b'/' | b'\''), ..] => Some((char::from(*one), 2)),
         [b'\\', b'u', ..] => Some((hex(bytes.get(2..6))?, 6)),
         [b'\\', b'x', ..] => Some((hex(bytes.get(2..4))?, 4)),
         [b'%', ..] => Some((hex(bytes.get(1..3))?, 3)),
@@ -118,7 +120,7 @@ fn escape(bytes: &[u8]) -> Option<(u8, usize)> {
                 (b"gt;", b'>'),
             ];
             let found = entities.iter().find(|(name, _)| rest.starts_with(name))?;
-            Some((found.1, found.0.len() + 1))
+            Some((char::from(found.1), found.0.len() + 1))
         }
         _ => None,
     }

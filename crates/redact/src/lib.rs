@@ -15,6 +15,7 @@
 //! - `keys`: private keys, whole or in parts
 //! - `urls`: credentials in addresses
 //! - `paths`: secrets in the paths of addresses
+//! - `repeats`: secrets that later lines repeat without their name
 //! - `commands`: passwords among the arguments of commands
 //! - `sql`: passwords in statements
 //! - `calls`: passwords among the arguments of calls in stack traces
@@ -39,6 +40,7 @@ mod manifest;
 mod names;
 mod pairs;
 mod paths;
+mod repeats;
 mod scan;
 mod sql;
 mod state;

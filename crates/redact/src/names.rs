@@ -32,6 +32,8 @@ pub(super) enum Class {
     Cookie,
     /// Like a key of a cipher: long, and of all the characters of base64.
     Opaque,
+    /// A number that is typed in, or a list of such codes.
+    Code,
     /// The identifier of a session: long, and not that of a trace.
     Session,
 }
@@ -73,13 +75,14 @@ const FOREIGN: &[&str] = &[
 ];
 
 /// Words before `code` that make it a secret if it looks like one.
-const CODES: &[&str] = &[
-    "auth",
-    "authorization",
-    "backup",
-    "device",
-    "pairing",
-    "recovery",
+const CODES: &[&str] = &["auth", "authorization", "device"];
+
+/// Words before `code` that make it a secret of digits.
+#[rustfmt::skip]
+const DIGITS: &[&str] = &[
+    "access", "alarm", "arm", "backup", "disarm", "door", "gate", "lock", "login", "mfa", "pairing",
+    "pass", "pin", "recovery", "rescue", "scratch", "security", "sms", "time", "totp", "unlock",
+    "verification",
 ];
 
 /// What the value of a name may be; `None` if it is no secret.
@@ -196,16 +199,22 @@ fn head(all: &[&str], nth: usize) -> Option<Name> {
             let class = if object { Class::Object } else { Class::Secret };
             name(class, "secret")
         }
+        // What directories call the password of an account.
+        "credential" | "credentials"
+            if matches!(before, Some("bind" | "ldap" | "login" | "security")) =>
+        {
+            name(Class::Password, "secret")
+        }
         "auth" | "credential" | "credentials" | "cred" | "creds" | "salt" | "pepper"
         | "secrets" => name(Class::Weak, "secret"),
-        "tokens" | "pat" | "sig" | "signature" | "samlresponse" | "otp" | "pats" => {
+        "tokens" | "pat" | "sig" | "signature" | "samlresponse" | "pats" => {
             name(Class::Weak, "token")
         }
         "seed" if matches!(before, Some("totp" | "otp" | "mfa" | "wallet" | "master")) => {
             name(Class::Secret, "secret")
         }
         "string" if before == Some("community") => name(Class::Secret, "secret"),
-        "mnemonic" | "psk" | "accountkey" | "setcookie" => name(Class::Secret, "secret"),
+        "mnemonic" | "accountkey" | "setcookie" => name(Class::Secret, "secret"),
         "phrase" if matches!(before, Some("seed" | "recovery" | "mnemonic" | "secret")) => {
             name(Class::Password, "secret")
         }
@@ -215,6 +224,11 @@ fn head(all: &[&str], nth: usize) -> Option<Name> {
             name(Class::Secret, "secret")
         }
         "code" if before.is_some_and(|before| has(CODES, before)) => name(Class::Weak, "token"),
+        "codes" if matches!(before, Some("recovery" | "backup" | "scratch" | "rescue")) => {
+            name(Class::Code, "token")
+        }
+        "code" if before.is_some_and(|before| has(DIGITS, before)) => name(Class::Code, "token"),
+        "pin" | "otp" | "totp" => name(Class::Code, "token"),
         "code" if all.len() == 1 => name(Class::Session, "token"),
         "verifier" if before == Some("code") => name(Class::Weak, "token"),
         "cookie" => name(Class::Cookie, "token"),
@@ -223,7 +237,7 @@ fn head(all: &[&str], nth: usize) -> Option<Name> {
         | "sessiontoken" => name(Class::Session, "token"),
         "id" if matches!(before, Some("session" | "sess")) => name(Class::Session, "token"),
         "id" if before == Some("secret") => name(Class::Secret, "secret"),
-        _ if ends("psk") => name(Class::Secret, "secret"),
+        _ if ends("psk") => name(Class::Password, "secret"),
         _ if ends("secret") => name(Class::Secret, "secret"),
         // Where a list goes on.
         "token" if before.is_some_and(|before| has(CURSORS, before)) => None,
@@ -236,6 +250,16 @@ fn head(all: &[&str], nth: usize) -> Option<Name> {
             carrier.then(|| name(Class::Secret, "secret")).flatten()
         }),
     }
+}
+
+/// Whether the last word of a name is the one for a secret, or says that it holds it.
+pub(super) fn is_whole(name: &str) -> bool {
+    let words = Words::of(name);
+    let (all, count) = words.all();
+    let last = (0..count)
+        .rev()
+        .find(|nth| !has(CARRIERS, all[*nth]) || all[*nth] == "key");
+    last.is_some_and(|nth| head(&all[..count], nth).is_some())
 }
 
 /// Whether the last word of a name says something about a value instead of naming it.
@@ -281,6 +305,9 @@ fn follow(head: Name, all: &[&str], after: &[&str]) -> Option<Name> {
     if after.last().is_some_and(|word| has(EXTENSIONS, word)) {
         return None;
     }
+    if head.class == Class::Code {
+        return None;
+    }
     // Words that say nothing known: the value decides.
     let class = match head.class {
         Class::Password if !head.bare_pass && head.kind == "password" => Class::Secret,
@@ -290,6 +317,7 @@ fn follow(head: Name, all: &[&str], after: &[&str]) -> Option<Name> {
         | Class::Said
         | Class::Opaque
         | Class::Session
+        | Class::Code
         | Class::Password
         | Class::Header
         | Class::Cookie => Class::Weak,

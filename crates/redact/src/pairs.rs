@@ -3,13 +3,17 @@
 
 mod announce;
 mod before;
+mod codes;
 mod columns;
 mod context;
+mod ending;
 mod extent;
 mod fields;
 pub(super) mod foreign;
+mod others;
 mod prose;
 mod reference;
+mod row;
 mod section;
 mod separator;
 mod space;
@@ -17,14 +21,18 @@ mod structure;
 mod value;
 mod verdict;
 
+use std::ops::Range;
+
 use self::{
     announce::{announce, pending, shown_file, shown_value},
     context::{Context, context},
+    others::{is_architecture, is_arrow, is_blank, is_material, is_next, is_program, is_tag},
     prose::longer,
     separator::Sep,
 };
 pub(super) use self::{
-    announce::{file_line, lone_word},
+    announce::{file_line, last_word, lone_word, tested},
+    codes::codes,
     columns::{Column, Row, row},
     extent::quoted_end,
     fields::value_line,
@@ -49,6 +57,10 @@ pub(super) fn at(scan: &mut Scan<'_>, hit: usize) {
     let bytes = text.as_bytes();
     let (start, end) = extent(bytes, scan.done_until, hit);
     scan.names_until = end;
+    if let Some((range, kind)) = enclosed(text, start, end) {
+        scan.find(range, kind);
+        return;
+    }
     if !may_separate(&bytes[end..]) {
         return;
     }
@@ -105,6 +117,10 @@ pub(super) fn at(scan: &mut Scan<'_>, hit: usize) {
                 scan.find(range, name.kind);
                 return;
             }
+            if let Some(range) = row::value(text, name, &(start..end)) {
+                scan.find(range, name.kind);
+                return;
+            }
             if let Some(range) = prose::value(text, name, end) {
                 scan.find(range, name.kind);
                 return;
@@ -127,11 +143,36 @@ pub(super) fn at(scan: &mut Scan<'_>, hit: usize) {
         && is_pair(text, found.at);
     // `'cookie', 'sid=x'` is a line of a list of headers.
     let tuple = tuple || context.alone && found.closers > 0 && is_lone_pair(scan, found.at);
-    if found.sep == Sep::Comma && !flag && !tuple {
+    // `authenticate(password, user)` is code.
+    let call = text[..start]
+        .strip_suffix('(')
+        .is_some_and(|before| before.ends_with(|one: char| one.is_ascii_alphanumeric()));
+    let code = found.closers == 0 && call && {
+        let next = &text[found.at..text.floor_char_boundary((found.at + 24).min(text.len()))];
+        let word = next.bytes().take_while(u8::is_ascii_alphabetic).count();
+        next[word..].starts_with([')', ','])
+    };
+    // `sec-websocket-protocol: access_token, x`
+    if found.sep == Sep::Comma && found.closers == 0 && name.class == Class::Secret {
+        let given = &text[found.at..scan.end.max(found.at)];
+        let given = &given[..given.find(['"', '\\', ' ']).unwrap_or(given.len())];
+        examined(given.len().min(values::SEEN_MAX));
+        if given.len() >= 20 && given.len() <= values::SEEN_MAX && values::is_key(given) {
+            scan.find(found.at..found.at + given.len(), name.kind);
+            return;
+        }
+    }
+    if found.sep == Sep::Comma && !flag && (!tuple || code) {
         if closers.contains(']') {
             fields::rejected(scan, name, found.at);
         }
         announce(scan, name, start..end);
+        return;
+    }
+    if found.sep == Sep::Pipe
+        && let Some(range) = row::value(text, name, &(start..end))
+    {
+        scan.find(range, name.kind);
         return;
     }
     // `echo "$PASSWORD" | base64`
@@ -149,6 +190,16 @@ pub(super) fn at(scan: &mut Scan<'_>, hit: usize) {
     if found.sep == Sep::Tag && (!is_tag_name(text, start) || is_blank(text, found.at)) {
         return;
     }
+    if found.sep == Sep::Assign && is_arrow(text, end, found.at, ident) {
+        return;
+    }
+    if found.sep == Sep::Colon
+        && found.spaced
+        && found.closers == 0
+        && is_program(text, ident, found.at)
+    {
+        return;
+    }
     if found.sep == Sep::Colon && !found.spaced {
         if is_tag(text, start, found.at) || is_architecture(&text[found.at..]) {
             return;
@@ -162,12 +213,27 @@ pub(super) fn at(scan: &mut Scan<'_>, hit: usize) {
             }
         }
     }
-    if found.sep == Sep::Comma
-        && !flag
-        && text[found.at..]
-            .trim_start_matches(['"', '\''])
-            .starts_with("--")
+    if found.sep == Sep::Comma && is_next(text, found.at, found.closers) {
+        return;
+    }
+    if text.get(found.at..scan.end) == Some("{")
+        && matches!(name.class, Class::Password | Class::Secret | Class::Object)
     {
+        let (name, column) = (fields::strict(name), context.column);
+        scan.next.pending = Some(Pending::Map { name, column });
+        return;
+    }
+    if matches!(text.get(found.at..scan.end), Some("[" | "(" | "[\\")) {
+        let name = fields::strict(name);
+        scan.next.pending = Some(Pending::List { name, lines: 20 });
+        return;
+    }
+    if name.class == Class::Code && ident.ends_with('s') {
+        if found.at >= scan.end {
+            scan.next.pending = Some(Pending::Codes { lines: 16 });
+        } else {
+            codes(text, found.at, |range| scan.find_before(range, name.kind));
+        }
         return;
     }
     if found.at >= scan.end {
@@ -261,47 +327,32 @@ fn is_lone_pair(scan: &Scan<'_>, at: usize) -> bool {
     })
 }
 
-/// Whether what follows the name of a package is the architecture it was built for:
-/// `libsecret-1-0:amd64`.
-fn is_architecture(rest: &str) -> bool {
-    let word = rest
-        .bytes()
-        .take(8)
-        .take_while(u8::is_ascii_alphanumeric)
-        .count();
-    matches!(
-        &rest[..word],
-        "all" | "amd64" | "arm64" | "armhf" | "i386" | "any" | "noarch" | "s390x" | "ppc64el"
-    )
-}
-
-/// Whether a tag is a blank to fill in: `mongodb://<user>:<password>@host`.
-fn is_blank(text: &str, at: usize) -> bool {
-    let near = &text[at..text.floor_char_boundary((at + 200).min(text.len()))];
-    near.starts_with(['@', ':', '/', '?', '&']) && !near.contains("</")
-}
-
-/// Whether what looks like a value is the tag of an image: `registry/token-api:3f2a9c1`.
-fn is_tag(text: &str, start: usize, at: usize) -> bool {
-    let rest = &text.as_bytes()[at..];
-    let hex = rest
+/// The value in the brackets after a name: `user[joe] password[x]`, `password(x)`.
+fn enclosed(text: &str, start: usize, end: usize) -> Option<(Range<usize>, &'static str)> {
+    let bytes = text.as_bytes();
+    let close = match bytes.get(end)? {
+        b'(' => b')',
+        b'[' => b']',
+        _ => return None,
+    };
+    let begins = start == 0 || matches!(bytes[start - 1], b' ' | b',' | b';' | b'"' | b'(' | b'[');
+    let name = names::classify(&text[start..end]).filter(|_| begins)?;
+    let plain = bytes[start..end]
         .iter()
-        .take(65)
-        .take_while(|byte| byte.is_ascii_hexdigit())
+        .all(|byte| byte.is_ascii_alphabetic() || *byte == b'_');
+    let near = &bytes[end + 1..bytes.len().min(end + 1 + values::SEEN_MAX)];
+    let length = near
+        .iter()
+        .take_while(|byte| byte.is_ascii_graphic() && **byte != close)
         .count();
-    text[..start].ends_with('/')
-        && (7..=64).contains(&hex)
-        && rest
-            .get(hex)
-            .is_none_or(|byte| !byte.is_ascii_alphanumeric())
-}
-
-/// Whether a name is a piece of base64 that happens to end like one.
-fn is_material(ident: &str) -> bool {
-    ident.len() >= 24
-        && ident.to_ascii_lowercase().ends_with("pw")
-        && values::is_mixed(ident)
-        && values::distinct(ident) >= 16
+    examined(length);
+    let value = text.get(end + 1..end + 1 + length)?;
+    let told = matches!(name.class, Class::Password | Class::Secret)
+        && plain
+        && near.get(length) == Some(&close)
+        && values::is_strong(value)
+        && !value.contains([',', '(', '$', '.', '>', '"', '\'']);
+    told.then_some((end + 1..end + 1 + length, name.kind))
 }
 
 /// Whether what follows a name can separate it from a value.
@@ -376,10 +427,11 @@ fn name(text: &str, start: usize, end: usize) -> Option<(Name, usize)> {
     if matches!(ident.len(), 2..=6)
         && matches!(
             ident.to_ascii_lowercase().as_str(),
-            "key" | "keys" | "phrase" | "id"
+            "key" | "keys" | "phrase" | "id" | "code" | "codes" | "pin"
         )
     {
-        return with_word(before()?);
+        let alone = || Some((names::classify(ident)?, start));
+        return before().and_then(with_word).or_else(alone);
     }
     Some((names::classify(ident)?, start))
 }

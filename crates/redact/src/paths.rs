@@ -12,7 +12,12 @@ pub(super) const PARTS: &[&str] = &[
     "/one-time", "/integration", "/heartbeat/", "/inputs/", "/receiver/", "/with/key/", "/private-",
     "hc-ping.com/", "rtmp://", "rtmps://", "/passwordless", "/share/", "/api-key/", "/token/", "/ping/",
     "srt://", "/login-link", "/unsubscribe/", "hook.eu1.make.com/", "hook.us1.make.com/",
-    "hook.eu2.make.com/", "hook.us2.make.com/", "hook.integromat.com/",
+    "hook.eu2.make.com/", "hook.us2.make.com/", "hook.integromat.com/", "discord://", "slack://",
+    "tgram://", "telegram://", "msteams://", "teams://", "pover://", "pushover://", "gotify://",
+    "gotifys://", "ifttt://", "pbul://", "pushbullet://", "mmost://", "mattermost://", "rocket://",
+    "spush://", "prowl://", "lark://", "feishu://", "dingtalk://", "bark://", "zulip://",
+    "webex://", "wxteams://", "guilded://", "opsgenie://", "pagerduty://", "signl4://", "join://",
+    "matrix://", "ntfy://", "sendgrid://", "mailgun://", "schan://", "googlechat://", "gchat://",
 ];
 
 /// The parts after the one that was found.
@@ -34,8 +39,11 @@ pub(super) fn secret(text: &str, start: usize, end: usize, nth: usize) -> Option
         examined(run);
         run
     };
-    if part.ends_with("://") {
+    if matches!(part, "rtmp://" | "rtmps://" | "srt://") {
         return stream(text, end);
+    }
+    if part.ends_with("://") {
+        return notification(text, end);
     }
     // In a word of text it is no path: `webhook denied the request`.
     let mut at = if part.ends_with(['/', '-']) {
@@ -90,6 +98,28 @@ pub(super) fn secret(text: &str, start: usize, end: usize, nth: usize) -> Option
     let from = text.len() - query.len();
     let run = length(from);
     (hook && start < from && run >= 16).then(|| from..from + run)
+}
+
+/// The tokens of an address to which notifications go: all parts that nobody writes by hand.
+fn notification(text: &str, end: usize) -> Option<Range<usize>> {
+    let rest = &text[end..text.floor_char_boundary((end + PART_MAX).min(text.len()))];
+    let rest = &rest[..rest
+        .find(|one: char| one.is_whitespace() || matches!(one, '"' | '\'' | '\\' | ')' | ','))
+        .unwrap_or(rest.len())];
+    examined(rest.len());
+    let mut found: Option<Range<usize>> = None;
+    let mut at = end;
+    for part in rest.split(['/', '@', ':', '?', '&']) {
+        let upper = part.bytes().any(|byte| byte.is_ascii_uppercase());
+        if part.len() >= 16 && values::is_random(part)
+            || part.len() >= 9 && upper && values::is_random(part)
+        {
+            let start = found.as_ref().map_or(at, |found| found.start);
+            found = Some(start..at + part.len());
+        }
+        at += part.len() + 1;
+    }
+    found
 }
 
 /// The key of a stream: the last part of a path that is long.

@@ -30,6 +30,10 @@ const PIECES: &[&str] = &[
     "\"input\":", "\"old\":", "login ", "A2 LOGIN ", " on >", "net use ", "setuser", "{plain}", "snmpwalk -A ", "lautet: ",
     "is ", "_file line 1: ", "username,password", "| password |", "0x7f1182330000", "This field is ", "<![CDATA[", "<a:",
     "st.", "live_", "K00", "xprv", "SUA", "Str(", "map[string]string{", "+'",
+    "recovery codes: ", "_code", "pin=", "\t", "SecureString", "[ \"", "(password ", "password[", "334 UGFzc3dvcmQ6", "+ '[' -n '",
+    "+ TOKEN=", "auth plain", "CONNECT TO ", " USING ", "CONNECT a/b", "?key=", "discord://", "AQE", "=-", "<D>", "<P>", " -p ", "-u ",
+    "as the password", "generated: ", "passwd: ", "->", "form-data; name=\"password\"", "'[redacted", "\\u043f", "[client.x]", "key = ",
+    "access_token$production$", "setup key ", "below", "7z ", "mysqladmin ", "Name\tToken\tAge", "Authorization: X ", "[\n",
     "\u{3164}", "\u{e0041}", "ä", "日", "🦀", "•", "x", "0",
 ];
 

@@ -58,7 +58,7 @@ pub(super) struct Scan<'a> {
     ends: EndMarkers,
     has_command: bool,
     has_jwt: bool,
-    is_fed: bool,
+    lines: commands::Lines,
     has_token: bool,
     has_aws_id: bool,
     has_web_key: bool,
@@ -76,8 +76,8 @@ pub(super) struct LineContext {
     pub(super) aws: bool,
     /// An earlier line spoke of a token.
     pub(super) token: bool,
-    /// An earlier line has a command that reads a password.
-    pub(super) input: bool,
+    /// What an earlier line of a command says.
+    pub(super) lines: commands::Lines,
     /// A JSON Web Key has begun.
     pub(super) web_key: bool,
     /// It is a line of a certificate or another public block.
@@ -103,7 +103,7 @@ pub(super) fn line(text: &str, finds: &mut Finds, context: &LineContext, depth: 
         ends: EndMarkers::default(),
         has_command: false,
         has_jwt: false,
-        is_fed: context.input,
+        lines: context.lines,
         has_token: context.token,
         has_aws_id: context.aws,
         has_web_key: context.web_key,
@@ -241,6 +241,7 @@ impl Scan<'_> {
                 self.found(secret, "password");
             }
             Trigger::Slash => self.found(urls::after_slash(text, end), "password"),
+            Trigger::Connect => self.found(sql::connect(text, start, end), "password"),
             Trigger::Begin => self.begin(start),
             Trigger::End => self.end(start),
             Trigger::Jwt => self.jwt(start),
@@ -252,6 +253,8 @@ impl Scan<'_> {
             Trigger::Azure => self.found(tokens::azure(text, start), "azure key"),
             Trigger::NewRelic => self.found(tokens::new_relic(text, start), "token"),
             Trigger::Mailchimp => self.found(tokens::mailchimp(text, start), "token"),
+            Trigger::Adyen => self.found(tokens::adyen(text, start), "token"),
+            Trigger::Number => self.found(tokens::xml_number(text, end), "private key"),
             Trigger::Command => self.has_command = true,
             Trigger::Identified => self.found(sql::identified(text, end), "password"),
             Trigger::Path(nth) => self.found(paths::secret(text, start, end, nth), "webhook"),
@@ -266,6 +269,11 @@ impl Scan<'_> {
             Trigger::Quoted => self.found(commands::quoted(text, end), "password"),
             Trigger::Logon => self.found(sql::logon(text, end), "password"),
             Trigger::Shows => self.next.pending = Some(pairs::shown_next()),
+            Trigger::AsksAtEnd if end < self.end => {}
+            Trigger::Asks | Trigger::AsksAtEnd => {
+                self.next.pending = Some(Pending::Answer { lines: 3 });
+            }
+            Trigger::QueryKey => self.found(urls::query_key(text, end), "secret"),
             Trigger::Section => {
                 if let Some(pending) = pairs::section(text, self.end, start) {
                     self.next.pending = Some(pending);
@@ -405,10 +413,10 @@ impl Scan<'_> {
     fn whole_line(&mut self) {
         let text = self.text;
         let finds = &mut *self.finds;
-        if self.has_command || self.is_fed {
-            let fed = self.is_fed;
-            let input = commands::arguments(text, fed, |range| finds.add(range, "password"));
-            self.next.input = input;
+        let lines = self.lines;
+        if self.has_command || lines.input || lines.user {
+            let add = |range| finds.add(range, "password");
+            self.next.lines = commands::arguments(text, lines, add);
         }
         if self.has_jwt && tokens::is_cut_jwt(&text[..self.end]) {
             self.next.pending = Some(pairs::shown_next());
@@ -460,6 +468,9 @@ fn has_letters(text: &str) -> bool {
         matches!(
             &bytes[at..],
             [b'\\', b'u', b'0', b'0', b'4'..=b'7', ..]
+                // Letters of other languages.
+                | [b'\\', b'u', b'0', b'1'..=b'9', ..]
+                | [b'\\', b'u', b'3'..=b'9' | b'a'..=b'c' | b'A'..=b'C', ..]
                 | [b'\\', b'x', b'4'..=b'7', ..]
                 | [b'%', b'4'..=b'7', ..]
         )
@@ -471,8 +482,9 @@ fn has_letters(text: &str) -> bool {
 pub(super) fn has_secret(text: &str, depth: u8) -> bool {
     let mut state = State::default();
     let mut found = Finds::default();
-    for line in text.split('\n') {
+    let found = text.split('\n').any(|line| {
         state.line(line, &mut found, depth);
-    }
-    !found.is_empty() || text.contains(MARK)
+        !found.is_empty()
+    });
+    found || text.contains(MARK)
 }

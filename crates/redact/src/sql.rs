@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::{
     names::{self, Class},
-    pairs, values,
+    pairs, urls, values,
     work::examined,
 };
 
@@ -162,4 +162,27 @@ impl EndsWithIgnoringCase for str {
             .and_then(|at| self.get(at..));
         end.is_some_and(|end| end.eq_ignore_ascii_case(word))
     }
+}
+
+/// The password of a statement that opens a session: `CONNECT joe/x@db`,
+/// `CONNECT TO db USER joe USING x`.
+pub(super) fn connect(text: &str, start: usize, end: usize) -> Option<Range<usize>> {
+    let upper = text[start..end]
+        .bytes()
+        .all(|byte| !byte.is_ascii_lowercase());
+    if !upper && !text[..start].ends_with("SQL> ") {
+        return None;
+    }
+    let near = &text[end..text.floor_char_boundary((end + 120).min(text.len()))];
+    examined(near.len());
+    if let Some(using) = near.find(" USING ").filter(|_| near.starts_with("TO ")) {
+        let from = end + using + " USING ".len();
+        let near = &text[from..end + near.len()];
+        let length = near.find([' ', '"', ';', '\\']).unwrap_or(near.len());
+        return (length > 3).then_some(from..from + length);
+    }
+    let range = urls::after_slash(text, end)?;
+    // An address has dots.
+    let host = text[end..range.start].contains('.');
+    (text[range.end..].starts_with('@') && !host).then_some(range)
 }

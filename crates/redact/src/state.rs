@@ -5,12 +5,14 @@
 //! protected as a whole text is.
 
 use super::{
+    commands::Lines,
     encoded,
     finds::Finds,
     keys::{self, Block, KeyLine},
     manifest::Manifest,
     names::{self, Name},
     pairs,
+    repeats::Repeats,
     scan::{self, LineContext},
     values,
 };
@@ -43,8 +45,8 @@ pub(super) struct Next {
     /// It speaks of tokens.
     pub(super) token: bool,
     pub(super) web_key: bool,
-    /// It has a command that reads a password.
-    pub(super) input: bool,
+    /// What its command says about the next line.
+    pub(super) lines: Lines,
     /// It has the key `apiVersion`.
     pub(super) object: bool,
     /// It says `kind: Secret`.
@@ -75,6 +77,16 @@ pub(super) enum Pending {
     },
     /// The key of a part of a configuration.
     Section { name: Name, lines: u8 },
+    /// Codes, one or more in each of the next lines.
+    Codes { lines: u8 },
+    /// The elements of a list, one on each line.
+    List { name: Name, lines: u8 },
+    /// The last word of the answer in a dialog.
+    Answer { lines: u8 },
+    /// What a shell tests after it has assigned it: `+ '[' -n x ']'`.
+    Tested { lines: u8 },
+    /// A quoted text that goes on in the next line.
+    Joined { name: Name },
     /// A word that stands alone in one of the next lines.
     Word { name: Name, lines: u8 },
 }
@@ -87,10 +99,11 @@ pub(super) struct State {
     aws: u8,
     token: u8,
     web_key: u8,
-    input: bool,
+    lines: Lines,
     manifest: Manifest,
     /// The end of the text that lines of base64 have decoded to.
     wrapped: String,
+    repeats: Repeats,
 }
 
 // === impl State ===
@@ -103,7 +116,7 @@ impl State {
             aws: self.aws > 0,
             token: self.token > 0,
             web_key: self.web_key > 0,
-            input: self.input,
+            lines: self.lines,
             public: self.block == Some(Block::Public),
             pending: None,
         };
@@ -121,6 +134,7 @@ impl State {
         self.manifest.line(text, finds);
         self.in_wrapped(text, finds, depth);
         let next = scan::line(text, finds, &context, depth);
+        self.repeats.line(text, finds);
         if next.block.is_some() {
             self.block = next.block;
         }
@@ -133,7 +147,7 @@ impl State {
         if next.token {
             self.token = TOKEN_LINES;
         }
-        self.input = next.input;
+        self.lines = next.lines;
         if next.web_key {
             self.web_key = WEB_KEY_LINES;
         }
@@ -272,7 +286,9 @@ impl State {
                 let content = content.trim_end().trim_end_matches(',');
                 // The answer to a question is not indented.
                 if column <= of
-                    && (values::is_strong(content) || values::is_secretish(content))
+                    && (values::is_strong(content)
+                        || values::is_secretish(content)
+                        || values::is_pin(content))
                     && !content.contains([' ', '=', ':'])
                 {
                     finds.add(start + column..start + column + content.len(), name.kind);
@@ -320,6 +336,61 @@ impl State {
                     let lines = lines - 1;
                     self.pending = Some(Pending::Section { name, lines });
                 }
+            }
+            Pending::Codes { lines } => {
+                let blank = content.trim_end().is_empty();
+                let only =
+                    blank || pairs::codes(text, start + column, |range| finds.add(range, "token"));
+                self.pending = (only && lines > 1).then(|| Pending::Codes { lines: lines - 1 });
+            }
+            Pending::List { name, lines } => {
+                let more = content.trim_end().trim_end_matches(',');
+                let inner = more
+                    .strip_prefix(['"', '\''])
+                    .and_then(|inner| inner.strip_suffix(['"', '\'']));
+                if let Some(inner) = inner.filter(|_| lines > 0) {
+                    if pairs::hides(name, inner, None) {
+                        let from = start + column + 1;
+                        finds.add(from..from + inner.len(), name.kind);
+                    }
+                    let lines = lines - 1;
+                    self.pending = Some(Pending::List { name, lines });
+                }
+            }
+            Pending::Answer { lines } => {
+                // The server asks once more.
+                if body.contains("334") || body.trim_end().ends_with('+') {
+                    self.pending = (lines > 1).then(|| Pending::Answer { lines: lines - 1 });
+                } else if let Some(range) = pairs::last_word(body) {
+                    finds.add(start + range.start..start + range.end, "password");
+                }
+            }
+            Pending::Tested { lines } => {
+                for range in pairs::tested(body) {
+                    finds.add(start + range.start..start + range.end, "secret");
+                }
+                self.pending = (lines > 1).then(|| Pending::Tested { lines: lines - 1 });
+            }
+            Pending::Joined { name } => {
+                let more = content.trim_end();
+                let quoted = more.trim_end_matches([',', ')', ']', '}', ';', '+', '\\', ' ']);
+                let inner = quoted
+                    .strip_prefix(['"', '\''])
+                    .and_then(|inner| inner.strip_suffix(['"', '\'']));
+                if let Some(inner) = inner.filter(|inner| !inner.contains(['"', '\''])) {
+                    let from = start + column + 1;
+                    finds.add(from..from + inner.len(), name.kind);
+                    let ends = more.len() > quoted.len() && !more.ends_with(['+', '\\']);
+                    self.pending = (!ends).then_some(pending);
+                }
+            }
+            Pending::Word { .. }
+                if column < 4
+                    && content.len() >= 3
+                    && content.bytes().all(|byte| matches!(byte, b'-' | b'=')) =>
+            {
+                // The line under a title.
+                self.pending = Some(pending);
             }
             Pending::Word { name, lines } => {
                 if content.trim_end().is_empty() {

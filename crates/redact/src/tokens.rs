@@ -116,7 +116,7 @@ pub(super) fn plain(text: &str, end: usize) -> Option<Range<usize>> {
         .find(|one: char| one.is_whitespace() || matches!(one, ':' | '"' | '\'' | '\\'))
         .unwrap_or(near.len());
     examined(length);
-    (length > 3).then_some(end..end + length)
+    (length > 3 && !values::is_placeholder(near)).then_some(end..end + length)
 }
 
 /// Whether a line ends within a JWT: after a dot, or without a signature.
@@ -248,6 +248,23 @@ pub(super) fn node(text: &str, at: usize) -> Option<Range<usize>> {
     let from = text.len() - rest.len() + user + 1;
     let secret = Alphabet::Dotted.run(&bytes[from..]);
     (hash >= 32 && secret >= 4).then_some(at..from + secret)
+}
+
+/// A key of Adyen: base64 of two parts with `=-` between.
+pub(super) fn adyen(text: &str, at: usize) -> Option<Range<usize>> {
+    let bytes = text.as_bytes();
+    let alone = at == 0 || !bytes[at - 1].is_ascii_alphanumeric();
+    if !alone || !bytes[at..].starts_with(b"AQE") {
+        return None;
+    }
+    let run = Alphabet::Base64.run(&bytes[at..bytes.len().min(at + 400)]);
+    (run >= 60 && text[at..at + run].contains("=-")).then_some(at..at + run)
+}
+
+/// A private number of a key of RSA in XML: `<D>...</D>`.
+pub(super) fn xml_number(text: &str, end: usize) -> Option<Range<usize>> {
+    let run = Alphabet::Base64.run(&text.as_bytes()[end..]);
+    (run >= 40 && text[end + run..].starts_with("</")).then_some(end..end + run)
 }
 
 /// The token of a bot of Discord: an id in base64, six characters, and the rest.

@@ -234,8 +234,31 @@ pub(super) fn password_file(text: &str, at: usize) -> Option<Range<usize>> {
         .split(':')
         .nth(1)
         .is_some_and(|port| port == "*" || port.bytes().all(|byte| byte.is_ascii_digit()));
-    (whole && port && !values::is_placeholder(password) && !values::is_status(password))
+    // A line of a file of accounts has the days of its changes there.
+    let days = text[start..end]
+        .split(':')
+        .nth(2)
+        .is_some_and(|days| !days.is_empty() && days.bytes().all(|byte| byte.is_ascii_digit()));
+    (whole && port && !days && !values::is_placeholder(password) && !values::is_status(password))
         .then(|| end - password.len()..end)
+}
+
+/// The key in the query of an address, if nobody would write it by hand: `?key=x`.
+pub(super) fn query_key(text: &str, end: usize) -> Option<Range<usize>> {
+    let near = &text.as_bytes()[end..text.len().min(end + CREDENTIALS_MAX)];
+    let inside = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    let length = near.iter().take_while(inside).count();
+    examined(length);
+    let key = &text[end..end + length];
+    let whole = !matches!(near.get(length), Some(b'/' | b'.' | b':' | b'%' | b'='));
+    let letters = key.bytes().any(|byte| byte.is_ascii_lowercase())
+        && key.bytes().any(|byte| byte.is_ascii_uppercase());
+    // `/deploy/srv-1?key=x` starts something.
+    let before = &text[text.floor_char_boundary(end.saturating_sub(80))..end];
+    examined(before.len());
+    let starts = before.contains("/deploy/") && length >= 8;
+    (whole && letters && (starts || length >= 10 && values::is_random(key)))
+        .then(|| end..end + length)
 }
 
 /// The password of a query that has a user too: `?u=joe&p=x`.

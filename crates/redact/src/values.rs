@@ -3,7 +3,7 @@
 
 mod text;
 
-pub(super) use self::text::{is_email, is_sentence, is_strong};
+pub(super) use self::text::{is_email, is_pin, is_scrambled, is_sentence, is_strong};
 use super::finds::MARK;
 
 /// The part of a value that is looked at. A longer one is a secret if its name is one's.
@@ -31,10 +31,29 @@ const STATUS: &[&str] = &[
     "validation", "verified", "was", "were", "will", "with", "wrong", "yes", "your",
 ];
 
+/// Tags of YAML for values that are somewhere else, or encrypted.
+const TAGS: &[&str] = &[
+    "vault",
+    "secret",
+    "reference",
+    "env_var",
+    "env",
+    "ref",
+    "sub",
+    "getatt",
+    "include",
+    "lookup",
+    "importvalue",
+];
+
 /// Whether a value is not a secret, whatever its name: nothing, a mask, or a reference to
 /// another value.
 pub(super) fn is_placeholder(value: &str) -> bool {
     let value = value.trim();
+    // What SOPS has encrypted.
+    if value.starts_with("ENC[AES256_GCM,") {
+        return true;
+    }
     if value.len() > SEEN_MAX {
         return false;
     }
@@ -73,6 +92,10 @@ fn is_mask(value: &str) -> bool {
         )
     });
     let lower = inner.to_ascii_lowercase();
+    let stars = value.matches("%2A").count() * 3;
+    if stars > 6 && stars == value.len() {
+        return true;
+    }
     let stars = value
         .chars()
         .filter(|one| matches!(one, '*' | '•' | '●'))
@@ -130,6 +153,12 @@ fn is_reference(value: &str) -> bool {
             byte.is_ascii_alphanumeric()
                 || matches!(byte, b' ' | b'-' | b'_' | b'.' | b'>' | b'\'' | b':' | b'/')
         });
+    }
+    // A tag of YAML: `!vault |`, `!secret db_password`
+    if let Some(tag) = value.strip_prefix('!')
+        && TAGS.iter().any(|known| known.eq_ignore_ascii_case(tag))
+    {
+        return true;
     }
     // Documents tell what to put there.
     let lower = value.to_ascii_lowercase();
@@ -308,7 +337,7 @@ pub(super) fn is_identifier(value: &str) -> bool {
         // Letters in both cases that change again and again are no words.
         && value
             .split(['-', '_', '.', '/', ':', ' '])
-            .all(|word| case_changes(word) <= 1 + word.len() / 6)
+            .all(|word| case_changes(word) <= 1 + word.len() / 6 && !is_scrambled(word))
 }
 
 /// Whether a text is made of words: no digits, and no capitals but the first letters.
@@ -316,7 +345,7 @@ pub(super) fn is_words(value: &str) -> bool {
     !value.bytes().any(|byte| byte.is_ascii_digit()) && case_changes(value) <= 1
 }
 
-fn case_changes(word: &str) -> usize {
+pub(super) fn case_changes(word: &str) -> usize {
     let bytes = word.as_bytes();
     bytes
         .windows(2)
@@ -378,7 +407,7 @@ pub(super) fn is_random(value: &str) -> bool {
     let digit = bytes.iter().any(u8::is_ascii_digit);
     let letter = bytes.iter().any(u8::is_ascii_alphabetic);
     let changes = case_changes(seen);
-    let mixed = digit && letter || changes >= 4 && bytes.len() >= 16;
+    let mixed = digit && letter || changes >= 4 && bytes.len() >= 16 || is_scrambled(seen);
     mixed
         && distinct(seen) >= 5
         && !is_placeholder(seen)
@@ -421,7 +450,9 @@ pub(super) fn is_secretish(word: &str) -> bool {
             b'!' | b'@' | b'#' | b'$' | b'%' | b'^' | b'&' | b'*' | b'+' | b'=' | b'~' | b'?'
         )
     });
-    let inner_capital = word.len() >= 8 && case_changes(word) >= 3;
+    // `JsonWebTokenError` is made of words.
+    let inner_capital =
+        word.len() >= 8 && case_changes(word) >= 3 && (word.len() < 12 || is_scrambled(word));
     letter && (digit || sign || inner_capital)
 }
 

@@ -4,7 +4,7 @@
 #[rustfmt::skip]
 pub(crate) const WORDS: &[&str] = &[
     "mysql", "mariadb", "sshpass", "login", "mongo", "redis-cli", "ldap", "sqlcmd", "curl", "wget",
-    "smbclient", "7z", "htpasswd", "from-literal", "rabbitmqctl", "etcdctl", "unseal", "chpasswd",
+    "smbclient", "7z ", "7za ", "influx ", " -p ", "htpasswd", "from-literal", "rabbitmqctl", "etcdctl", "unseal", "chpasswd",
     "httpie", "smbpasswd", "passwd --stdin", "password-stdin", "openssl", "radtest",
     "wpa_passphrase", "ipmitool", "mosquitto_", "cqlsh", "rclone obscure", "reset-admin-password",
     "set-initial-password", "mc alias set", "config host add", "net user ", "zip -p", "rabbitmqadmin",
@@ -62,11 +62,17 @@ pub(super) struct Style {
     pub(super) input: bool,
     /// `-passin pass:X`
     pub(super) openssl: bool,
+    /// `mysqladmin password X`
+    pub(super) admin: bool,
+    /// A user is given: `-p X` may be the password.
+    pub(super) given_user: bool,
 }
 
 /// What the arguments after a word are.
 pub(super) fn learn(style: &mut Style, word: &str, before: Option<&str>) {
     let command = word.rsplit('/').next().unwrap_or(word);
+    style.admin |= matches!(command, "mysqladmin" | "mariadb-admin");
+    style.given_user |= matches!(word, "-u" | "-U" | "--user" | "--username" | "--login");
     match command {
         "mysql" | "mysqldump" | "mysqladmin" | "mariadb" | "mariadb-dump" | "mariadb-admin"
         | "mysqlsh" | "mysqlimport" | "mysqlpump" | "7z" | "7za" => style.attached = true,
@@ -151,6 +157,7 @@ pub(super) fn learn(style: &mut Style, word: &str, before: Option<&str>) {
             style.user = true;
         }
         "redis-cli" => style.flags = &["-a"],
+        "influx" => style.flags = &["-p", "-t"],
         "smbclient" | "rpcclient" | "winexe" | "smbmap" | "wmic" => style.percent = true,
         "add_user" | "change_password" | "change_user_password" | "authenticate_user"
             if before == Some("rabbitmqctl") =>
@@ -168,7 +175,10 @@ pub(super) fn learn(style: &mut Style, word: &str, before: Option<&str>) {
             style.input |= word.contains('i');
         }
         "smbpasswd" | "chpasswd" | "--stdin" | "--password-stdin" => style.input = true,
-        "password" if before.is_some_and(|before| before.starts_with('-')) && style.attached => {
+        "password"
+            if style.admin
+                || before.is_some_and(|before| before.starts_with('-')) && style.attached =>
+        {
             style.positional = Some(1);
         }
         "radtest" | "wpa_passphrase" => style.positional = Some(2),

@@ -8,9 +8,10 @@ const WORDS_MAX: usize = 12;
 /// Words before `key` that make it a secret, whatever it looks like.
 #[rustfmt::skip]
 pub(super) const KEYS: &[&str] = &[
-    "access", "account", "aes", "api", "apis", "app", "auth", "cipher", "crypt", "decryption",
-    "encryption", "hmac", "jwt", "licence", "license", "master", "preshared", "private", "recovery",
-    "rpc", "rsa", "sas", "secret", "shared", "signing", "ssh", "storage", "unseal",
+    "access", "account", "activation", "aes", "api", "apis", "app", "auth", "cipher", "crypt",
+    "decryption", "encryption", "enrollment", "hmac", "join", "jwt", "licence", "license", "master",
+    "preshared", "private", "recovery", "rpc", "rsa", "sas", "sdk", "secret", "setup", "shared",
+    "signing", "ssh", "storage", "unseal",
 ];
 
 /// Words before `key` that make it a secret if it looks like one.
@@ -19,11 +20,11 @@ pub(super) const KEYS_OF_VENDORS: &[&str] = &[
     "admin", "agent", "algolia", "anthropic", "application", "aws", "azure", "base", "bot", "box",
     "cert", "certificate", "client", "cloudflare", "cluster", "config", "consumer", "cookie",
     "crypto", "csrf", "database", "datadog", "db", "dd", "dek", "deploy", "device", "django", "dsa",
-    "ecdsa", "enc", "encrypt", "enrollment", "erlang", "fernet", "field", "flask", "function",
-    "functions", "gcp", "github", "gitlab", "google", "gossip", "gpg", "grafana", "hash", "hashing",
-    "host", "ingest", "ingestion", "instrumentation", "integration", "internal", "join", "jose",
+    "ecdsa", "enc", "encrypt", "erlang", "fernet", "field", "flask", "function",
+    "functions", "gcp", "github", "gitlab", "google", "gossip", "grafana", "hash", "hashing",
+    "host", "ingest", "ingestion", "instrumentation", "integration", "internal", "jose",
     "jwe", "jws", "kek", "kms", "laravel", "mailgun", "maps", "nacl", "newrelic", "node", "oauth",
-    "openai", "pagerduty", "passphrase", "paypal", "peer", "pepper", "pgp", "provisioning", "rails",
+    "openai", "pagerduty", "passphrase", "paypal", "peer", "pepper", "provisioning", "rails",
     "read", "registration", "root", "routing", "seal", "sealing", "security", "sendgrid", "sentry",
     "serf", "server", "service", "session", "sign", "slack", "sodium", "stripe", "subscription",
     "system", "telegram", "tink", "tls", "twilio", "user", "vapid", "vault", "webhook", "wg",
@@ -106,7 +107,7 @@ pub(super) const DESCRIPTIVE: &[&str] = &[
     "status", "stdin", "store", "stores", "strategies", "strategy", "strength", "sub", "success",
     "suffix", "support", "supported", "table", "tables", "template", "templates", "timeout",
     "total", "ttl", "type", "types", "unit", "until", "update", "updated", "uri", "uris", "url",
-    "urls", "usage", "used", "user", "username", "uses", "valid", "validated", "validation",
+    "urls", "usage", "use", "used", "user", "username", "uses", "valid", "validated", "validation",
     "validator", "validity", "verification", "verified", "verify", "version", "versions", "volume",
     "warning", "webhook", "webhooks", "window",
 ];

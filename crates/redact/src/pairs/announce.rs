@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Context, separator::Sep};
+use super::{Context, ending, separator::Sep, verdict::is_code};
 use crate::{
     names::{self, Class, NAME_MAX, Name},
     scan::Scan,
@@ -101,10 +101,51 @@ pub(crate) fn file_line(line: &str) -> Option<Range<usize>> {
     let secret = &trimmed[from..];
     let shown = secret.len() >= 4
         && !values::is_placeholder(secret)
-        && !values::is_measure(secret)
+        && (values::is_pin(secret) || !values::is_measure(secret))
         && !values::is_status(secret)
         && (!single || from != start || !values::is_word(secret));
     shown.then_some(from..trimmed.len())
+}
+
+/// The last word of a line in a dialog, if it is base64.
+pub(crate) fn last_word(line: &str) -> Option<Range<usize>> {
+    let trimmed = line.trim_end().trim_end_matches(['"', '\'']);
+    let start = trimmed.rfind([' ', '"', '\'']).map_or(0, |at| at + 1);
+    let word = &trimmed[start..];
+    let base64 = word.len() >= 6
+        && word
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'='));
+    let shown = word.ends_with('=') || !values::is_words(word) || word.len() >= 16;
+    (base64 && shown).then_some(start..trimmed.len())
+}
+
+/// The words that a shell tests: `+ '[' -n x ']'`, `+ [[ x == x ]]`, `+ test -z x`.
+pub(crate) fn tested(line: &str) -> Vec<Range<usize>> {
+    let content = line.trim_start().trim_start_matches('+').trim_start();
+    let tests = ["[", "'['", "test ", "case "]
+        .iter()
+        .any(|test| content.starts_with(test));
+    if !tests || !line.trim_start().starts_with('+') {
+        return Vec::new();
+    }
+    let base = line.len() - content.len();
+    let mut at = base;
+    let mut found = Vec::new();
+    let mut tests = false;
+    for word in content.split(' ') {
+        let inner = word.trim_matches('\'');
+        let shown =
+            tests && inner.len() > 3 && !values::is_status(inner) || values::is_secretish(inner);
+        tests = matches!(word, "-n" | "-z" | "=" | "==" | "!=");
+        if shown && !values::is_placeholder(inner) {
+            let start = at + (word.len() - word.trim_start_matches('\'').len());
+            found.push(start..start + inner.len());
+        }
+        at += word.len() + 1;
+    }
+    examined(content.len());
+    found
 }
 
 /// What the next lines may hold, if this one ends after the separator.
@@ -151,6 +192,10 @@ pub(super) fn pending(name: Name, context: &Context, flag: bool) -> Option<Pendi
 /// Notes that a line speaks of a password without saying it: the next one may.
 pub(super) fn announce(scan: &mut Scan<'_>, name: Name, ident: Range<usize>) {
     let end = ident.end;
+    if let Some(range) = ending::value(scan.text, name, end) {
+        scan.find(range, name.kind);
+        return;
+    }
     if scan.next.pending.is_some() {
         return;
     }
@@ -174,8 +219,17 @@ pub(super) fn announce(scan: &mut Scan<'_>, name: Name, ident: Range<usize>) {
         .text
         .floor_char_boundary((end + 120).min(scan.text.len()));
     let asks = until == scan.text.len() && scan.text[..scan.end].ends_with(':');
-    // `Copy the following token:`
-    if asks && matches!(name.class, Class::Secret | Class::Said) {
+    // `Copy the following token:`, `Your token is shown below.`
+    let points = || {
+        let near = &scan.text[end..until];
+        examined(near.len());
+        ["below", "following", "once", "save", "copy", "store"]
+            .iter()
+            .any(|word| near.contains(word))
+    };
+    if (asks || until == scan.text.len() && points())
+        && matches!(name.class, Class::Secret | Class::Said)
+    {
         let class = Class::Session;
         scan.next.pending = Some(Pending::Word {
             name: Name { class, ..name },
@@ -197,7 +251,23 @@ pub(super) fn announce(scan: &mut Scan<'_>, name: Name, ident: Range<usize>) {
 pub(crate) fn lone_word(line: &str, name: Name) -> Option<Range<usize>> {
     let trimmed = line.trim_end().trim_end_matches([',', '\\']).trim_end();
     let word = trimmed.trim_start();
-    let word = word.strip_prefix("- ").unwrap_or(word).trim_start();
+    let word = ["- ", "> ", "| ", "* "]
+        .iter()
+        .find_map(|mark| word.strip_prefix(mark))
+        .unwrap_or(word)
+        .trim_start();
+    // `New value: x`
+    let word = match word.split_once(": ") {
+        Some((label, value))
+            if label.len() <= 24
+                && (names::carries(label)
+                    || names::classify(label).is_none()
+                        && label.to_ascii_lowercase().starts_with("generated")) =>
+        {
+            value.trim_start()
+        }
+        _ => word,
+    };
     let quoted = word.starts_with(['"', '\'']);
     let word = word.trim_matches(['"', '\'', '`']);
     let start = trimmed.rfind(word)?;
@@ -208,16 +278,21 @@ pub(crate) fn lone_word(line: &str, name: Name) -> Option<Range<usize>> {
     let single = !word.contains([' ', '\t']);
     let shown = match name.class {
         Class::Weak => {
-            single && word.len() >= 10 && values::is_random(word) && values::is_mixed(word)
+            single
+                && word.len() >= 10
+                && values::is_random(word)
+                && (values::is_mixed(word) || values::is_scrambled(word))
         }
         Class::Session => single && word.len() >= 16 && values::is_random(word),
         Class::Password => quoted || single,
         Class::Said => single && values::is_strong(word),
+        Class::Code => is_code(word, true),
         _ => {
             quoted
                 || single
                     && (values::is_secretish(word) || !values::is_word(word))
-                    && !values::is_measure(word)
+                    && (name.kind == "password" && values::is_pin(word)
+                        || !values::is_measure(word))
                     && !values::is_location(word)
         }
     };

@@ -6,6 +6,7 @@ use std::ops::Range;
 use super::{fields::strict, verdict::hides};
 use crate::{
     names::{Class, Name},
+    values,
     work::examined,
 };
 
@@ -42,6 +43,10 @@ pub(super) fn value(
         && after
             .strip_prefix(' ')
             .is_some_and(|after| CALLED.iter().any(|called| after.starts_with(called)));
+    // `use x as password`
+    if let Some(range) = told(before, word_at, after) {
+        return Some(near + range.start..near + range.end);
+    }
     let named = CALLED.binary_search(&word).is_ok();
     examined(before.len());
     let before = match () {
@@ -78,4 +83,41 @@ pub(super) fn value(
     .iter()
     .any(|says| said.to_ascii_lowercase().ends_with(says));
     (says && hides(strict(name), given, None)).then(|| near + value_start..near + value_end)
+}
+
+/// The secret of `use x as the password` and `x is your new password`, where nothing follows.
+fn told(before: &str, word_at: usize, after: &str) -> Option<Range<usize>> {
+    let ends = after.is_empty()
+        || after.starts_with(['.', ',', ';', ')', '!'])
+        || after.starts_with(" for ")
+        || after.starts_with(" to ");
+    if !ends {
+        return None;
+    }
+    let mut at = word_at;
+    let mut word = &before[word_at..];
+    let mut rest = before[..at].trim_end();
+    for _ in 0..3 {
+        if !matches!(
+            word,
+            "the" | "your" | "a" | "new" | "my" | "temporary" | "initial" | "its" | "admin" | "an"
+        ) {
+            break;
+        }
+        at = rest.rfind(' ').map_or(0, |at| at + 1);
+        word = &rest[at..];
+        rest = rest[..at].trim_end();
+    }
+    if !matches!(word, "as" | "is") {
+        return None;
+    }
+    let start = rest.rfind([' ', '"', '\'', '`']).map_or(0, |at| at + 1);
+    let quoted = rest.trim_end_matches(['"', '\'', '`']);
+    let start = if quoted.len() < rest.len() {
+        quoted.rfind(['"', '\'', '`']).map_or(0, |at| at + 1)
+    } else {
+        start
+    };
+    let value = quoted.get(start..)?;
+    (values::is_strong(value) && !value.contains(' ')).then_some(start..quoted.len())
 }

@@ -17,6 +17,8 @@ pub(crate) enum Column {
     Bars(usize),
     /// After this number of commas.
     Commas(usize),
+    /// After this number of gaps of tabs.
+    Tabs(usize),
     /// At this offset.
     Offset(usize),
 }
@@ -42,9 +44,21 @@ pub(super) fn header(text: &str, start: usize, end: usize, name: Name) -> Option
         && (after.is_empty() || after.starts_with(','))
     {
         (cells(",") && line.contains(',')).then(|| Column::Commas(count(b',')))?
+    } else if line.contains('\t') {
+        let alone = (before.is_empty() || before.ends_with('\t'))
+            && (after.is_empty() || after.starts_with('\t'));
+        let gaps = |text: &str| text.split('\t').filter(|cell| !cell.is_empty()).count();
+        (alone && cells(" \t-#/") && gaps(line) > 1).then(|| Column::Tabs(gaps(before)))?
     } else {
-        let upper = !line.bytes().any(|byte| byte.is_ascii_lowercase());
+        // `NAME   TOKEN`, `Name   Token`
+        let titled = line
+            .split("  ")
+            .map(str::trim)
+            .filter(|cell| !cell.is_empty())
+            .all(|cell| cell.starts_with(|one: char| one.is_ascii_uppercase()) && cell.len() <= 24);
+        let upper = titled || !line.bytes().any(|byte| byte.is_ascii_lowercase());
         let aligned = before.ends_with("  ") && (after.is_empty() || after.starts_with("  "));
+        let aligned = aligned || before.is_empty() && after.starts_with("  ");
         (upper && aligned && cells(" -")).then_some(Column::Offset(start))?
     };
     Some(Pending::Column {
@@ -88,9 +102,19 @@ pub(crate) fn row(line: &str, column: Column) -> Option<Row> {
         Column::Bars(bars) => nth('|', bars)?,
         Column::Commas(commas) if body.contains(',') => nth(',', commas)?,
         Column::Commas(_) => return None,
+        Column::Tabs(tabs) => {
+            let mut at = 0;
+            let cells = body.split('\t').map(|cell| {
+                let start = at;
+                at += cell.len() + 1;
+                start..start + cell.len()
+            });
+            let mut cells = cells.filter(|cell| !cell.is_empty());
+            cells.nth(tabs)?
+        }
         Column::Offset(offset) => {
             let rest = body.get(offset..)?;
-            if !body[..offset].ends_with(' ') {
+            if offset > 0 && !body[..offset].ends_with(' ') {
                 return None;
             }
             offset..offset + rest.find(' ').unwrap_or(rest.len())

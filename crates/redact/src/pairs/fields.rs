@@ -8,7 +8,7 @@ use super::{
     verdict::hides,
 };
 use crate::{
-    names::{Class, Name},
+    names::{self, Class, Name},
     scan::Scan,
     state::Pending,
     work::examined,
@@ -24,14 +24,24 @@ pub(super) fn names_a_value(scan: &mut Scan<'_>, start: usize, end: usize, name:
     }
     // `"key": "shop/db/password"`
     let path = path_start(text, start);
-    let open =
-        value_of_name(text, start).or_else(|| value_of_name(text, path).filter(|_| path < start));
+    let words = words_start(text, start);
+    let open = [start, path, words]
+        .into_iter()
+        .find_map(|from| value_of_name(text, from));
     let Some(open) = open else {
         return false;
     };
     let Some(rest) = text.get(end..) else {
         return false;
     };
+    // `<name>Password Expiration</name>`
+    let label = &rest[..rest.floor_char_boundary(48)];
+    if label.starts_with(' ')
+        && let Some(close) = label.find(['<', '"', '\''])
+        && names::classify(&text[start..end + close]).is_none()
+    {
+        return true;
+    }
     // `"name": "password"` and not `name: password: x`.
     let close = rest.trim_start_matches(['"', '\'', '\\', '`']);
     if close.starts_with(['=', ':']) && !close.starts_with("=\"") {
@@ -76,6 +86,15 @@ pub(super) fn names_a_value(scan: &mut Scan<'_>, start: usize, end: usize, name:
     let near = &close[..close.floor_char_boundary(16)];
     let last =
         near.len() == close.len() && near.trim().trim_end_matches([',', '/', '>']).is_empty();
+    // A field of a form has its value after an empty line.
+    if last && memchr::memmem::find(text.as_bytes(), b"form-data;").is_some() {
+        let class = Class::Password;
+        scan.next.pending = Some(Pending::Word {
+            name: Name { class, ..name },
+            lines: 3,
+        });
+        return true;
+    }
     if last || close.starts_with("</") {
         scan.next.pending = Some(Pending::Value {
             name: strict(name),
@@ -171,6 +190,24 @@ fn path_start(text: &str, start: usize) -> usize {
     start - length
 }
 
+/// Where the words begin that stand before `start` in the same field:
+/// `<name>Kerberos Password</name>`.
+fn words_start(text: &str, start: usize) -> usize {
+    let near = &text.as_bytes()[start.saturating_sub(48)..start];
+    let words = near
+        .iter()
+        .rev()
+        .take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b' ' | b'-' | b'_'))
+        .count();
+    examined(words);
+    let opens = near[..near.len() - words].last();
+    let from = start - words;
+    match opens {
+        Some(b'>' | b'"' | b'\'' | b':') if words > 0 => from,
+        _ => start,
+    }
+}
+
 /// Whether the next field follows at once, as Go prints an empty text:
 /// `{Name:DB_PASSWORD Value: ValueFrom:...}`.
 fn is_empty_field(text: &str, key: usize, value: usize) -> bool {
@@ -211,30 +248,33 @@ fn value_of_name(text: &str, start: usize) -> Option<usize> {
     let separated = near
         .trim_end_matches(['"', '\'', '\\', '`', ' ', '\t'])
         .ends_with(['=', ':', '>']);
-    let names = matches!(
-        lower.as_str(),
-        "name"
-            | "key"
-            | "variable"
-            | "var"
-            | "param"
-            | "parameter"
-            | "parametername"
-            | "parameterkey"
-            | "field"
-            | "property"
-            | "setting"
-            | "option"
-            | "header"
-            | "env"
-            | "envname"
-            | "n"
-            | "k"
-            | "id"
-            | "path"
-            | "file"
-            | "filename"
-    );
+    // `option_name`, `meta_key`
+    let last = lower.rsplit('_').next().unwrap_or_default();
+    let names = matches!(last, "name" | "key") && lower.len() <= 16
+        || matches!(
+            lower.as_str(),
+            "name"
+                | "key"
+                | "variable"
+                | "var"
+                | "param"
+                | "parameter"
+                | "parametername"
+                | "parameterkey"
+                | "field"
+                | "property"
+                | "setting"
+                | "option"
+                | "header"
+                | "env"
+                | "envname"
+                | "n"
+                | "k"
+                | "id"
+                | "path"
+                | "file"
+                | "filename"
+        );
     (separated && names).then(|| start - near.len() + key.len() - word)
 }
 
@@ -297,7 +337,18 @@ pub(crate) fn value_line(scan: &mut Scan<'_>, name: Name) -> bool {
         key.and_then(|_| separator::after(scan.text, end))
             .map(|found| (start, found.at))
     };
-    let Some((_, value)) = value_key(scan.text, 0, 200).or_else(default) else {
+    // `<key>Password</key>`, and then `<string>x</string>`
+    let element = || {
+        let start = scan.text.len() - scan.text.trim_start().len();
+        let length = ["<string>", "<data>"]
+            .iter()
+            .find_map(|tag| scan.text[start..].starts_with(tag).then_some(tag.len()))?;
+        Some((start, start + length))
+    };
+    let found = value_key(scan.text, 0, 200)
+        .or_else(default)
+        .or_else(element);
+    let Some((_, value)) = found else {
         // Another item has another value.
         return scan.text.trim_start().starts_with("- ");
     };

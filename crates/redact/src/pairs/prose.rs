@@ -2,7 +2,10 @@
 
 use std::ops::Range;
 
-use super::separator::{self, Sep, Separator};
+use super::{
+    separator::{self, Sep, Separator},
+    verdict::is_code,
+};
 use crate::{
     names::{self, Class, Name},
     values,
@@ -54,7 +57,10 @@ const WORDS_MAX: usize = 8;
 /// The secret of a sentence: a few words, a verb, and what can be no word:
 /// `the password for user root is hunter2`.
 pub(super) fn value(text: &str, name: Name, end: usize) -> Option<Range<usize>> {
-    if !matches!(name.class, Class::Password | Class::Secret | Class::Said) {
+    if !matches!(
+        name.class,
+        Class::Password | Class::Secret | Class::Said | Class::Code
+    ) {
         return None;
     }
     let until = text.floor_char_boundary((end + LONGER_MAX * 2).min(text.len()));
@@ -81,9 +87,10 @@ pub(super) fn value(text: &str, name: Name, end: usize) -> Option<Range<usize>> 
             ]);
             examined(at - end);
             // The verb may have been another word: `is set to`.
-            let shown = values::is_strong(secret)
+            let shown = name.class == Class::Code && is_code(secret, false)
+                || name.class != Class::Code && values::is_strong(secret)
                 || name.class == Class::Password
-                    && values::is_secretish(secret)
+                    && (values::is_secretish(secret) || values::is_pin(secret))
                     && !values::is_email(secret)
                     && !(secret.contains('-') && values::is_kubernetes_name(secret));
             if shown && !values::is_status(secret) {
@@ -128,16 +135,33 @@ pub(super) fn longer(
                 || !byte.is_ascii()
                 || matches!(
                     byte,
-                    b'\'' | b'(' | b')' | b'_' | b'@' | b'.' | b'-' | b'%' | b'"' | b'`'
+                    b'\''
+                        | b'('
+                        | b')'
+                        | b'_'
+                        | b'@'
+                        | b'.'
+                        | b'-'
+                        | b'%'
+                        | b'"'
+                        | b'`'
+                        | b','
+                        | b'['
+                        | b']'
                 )
         };
         let word = rest[gap..].iter().take(40).take_while(inside).count();
-        if gap == 0 || word == 0 {
+        // A longer word may be cut within a character.
+        if gap == 0 || word == 0 || !text.is_char_boundary(at + gap + word) {
             return None;
         }
         at += gap + word;
         examined(gap + word);
         words += 1;
+        // Another sentence begins, perhaps with a name of its own.
+        if word > 2 && bytes[at - 1] == b'.' && bytes.get(at) == Some(&b' ') {
+            return None;
+        }
         let more = &text[end..at];
         if let Some(found) = separator::after(text, at)
             && (found.sep == Sep::Colon && (found.spaced || found.at == text.len())
@@ -147,6 +171,10 @@ pub(super) fn longer(
                 more.trim(),
                 "is" | "was" | "is now" | "set to" | "is set to"
             ) {
+                return Some((found, head));
+            }
+            // `Recovery codes for joe: x`
+            if head.class == Class::Code {
                 return Some((found, head));
             }
             let name = if words <= 4 {
@@ -170,8 +198,12 @@ pub(super) fn longer(
             let of = more
                 .split(' ')
                 .nth(1)
-                .is_some_and(|first| PREPOSITIONS.contains(&first));
+                .is_some_and(|first| PREPOSITIONS.contains(&first.to_ascii_lowercase().as_str()));
             let made = made && words <= 4 || of && head.class == Class::Password;
+            // A list of words is a list of owners.
+            if more.contains(',') && !of {
+                return None;
+            }
             let said = name.unwrap_or(Name {
                 class: if made { Class::Secret } else { Class::Said },
                 ..head

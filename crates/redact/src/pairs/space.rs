@@ -118,7 +118,7 @@ pub(super) fn value(
                     text.len().min(from + values::SEEN_MAX),
                     &context,
                 );
-                if values::is_secretish(&text[from..to]) {
+                if values::is_secretish(&text[from..to]) || values::is_pin(&text[from..to]) {
                     return Some(start..to);
                 }
             }
@@ -161,12 +161,26 @@ pub(super) fn value(
             end
         }
     };
+    if flag && is_told(word, &text[end..]) {
+        return None;
+    }
     if flag {
         let shown = match name.class {
             Class::Cookie | Class::Header => word.contains('=') || values::is_secretish(word),
             _ => hides(name, word, Some(how)),
         };
         return shown.then(|| whole(end));
+    }
+    // ((user shop)(password x))
+    let opened = ident.start > 0 && bytes[ident.start - 1] == b'(';
+    if opened
+        && gap == 1
+        && bytes.get(end) == Some(&b')')
+        && word.len() > 3
+        && !values::is_word(word)
+        && hides(name, word, Some(how))
+    {
+        return Some(at..end);
     }
     let row = gap > 1 && is_row(text, name, &ident, word, end);
     (row || said(text, name, &ident, word, end))
@@ -207,7 +221,7 @@ fn said(text: &str, name: Name, ident: &Range<usize>, word: &str, end: usize) ->
         .unwrap_or_default()
         .trim();
     let alone = matches!(line, "" | "-" | "#" | ">" | "+");
-    let secretish = values::is_secretish(word);
+    let secretish = values::is_secretish(word) || password && values::is_pin(word);
     // `using RSA key 3AA5C34371567BD2`
     if lower.ends_with("key")
         && word
@@ -219,6 +233,16 @@ fn said(text: &str, name: Name, ident: &Range<usize>, word: &str, end: usize) ->
     // wpa-psk x, pre-shared-key x
     if alone && last && secretish && (lower.contains("psk") || lower.ends_with("shared-key")) {
         return true;
+    }
+    // setup key 8092c31d-d708-4fd4-af53-e6d58e37a8b9
+    if name.class == Class::Secret && lower.ends_with("key") && values::is_uuid(word) {
+        return true;
+    }
+    // user admin insecure-password x
+    if password && written.contains('-') && last && !values::is_word(word) {
+        let named = word.contains('-') && values::is_kubernetes_name(word);
+        let measure = values::is_measure(word) && !values::is_pin(word);
+        return !(measure || values::is_location(word) || named);
     }
     // requirepass x, bindpw x, auth_pass x
     if password && !plain && alone && last {
@@ -297,6 +321,22 @@ fn said(text: &str, name: Name, ident: &Range<usize>, word: &str, end: usize) ->
     strong || auth
 }
 
+/// Words that follow the name of a flag in a sentence about it.
+#[rustfmt::skip]
+const TOLD: &[&str] = &[
+    "and", "argument", "as", "at", "because", "by", "can", "cannot", "flag", "flags", "for", "from",
+    "if", "in", "instead", "into", "is", "must", "of", "on", "only", "option", "options", "or",
+    "parameter", "requires", "should", "that", "to", "via", "when", "which", "will", "with", "without",
+];
+
+/// Whether a sentence goes on after a flag: `Using --password via the CLI is insecure.`
+fn is_told(word: &str, rest: &str) -> bool {
+    let next = rest.split_ascii_whitespace().next().unwrap_or_default();
+    rest.starts_with(' ')
+        && (values::is_word(next) || next.starts_with("--"))
+        && TOLD.binary_search(&word).is_ok()
+}
+
 /// Whether the call of a function with this name gives away its argument.
 fn is_setter(written: &str) -> bool {
     let lower = written.to_ascii_lowercase();
@@ -317,7 +357,9 @@ fn is_row(text: &str, name: Name, ident: &Range<usize>, word: &str, end: usize) 
     }
     let last = text[end..].trim_end().is_empty();
     let shown = match name.class {
-        Class::Password => !values::is_word(word) && !values::is_measure(word),
+        Class::Password => {
+            values::is_pin(word) || !values::is_word(word) && !values::is_measure(word)
+        }
         Class::Secret | Class::Object => values::is_strong(word) || values::is_uuid(word),
         Class::Weak | Class::Session => values::is_random(word) && word.len() >= 16,
         _ => false,
@@ -398,6 +440,8 @@ fn after_is(text: &str, name: Name, at: usize) -> Option<Range<usize>> {
     let quoted = start > at + verb.len();
     let shown = values::is_random(word)
         || name.class == Class::Password
-            && (values::is_secretish(word) || quoted && !values::is_status(word));
+            && (values::is_secretish(word)
+                || values::is_pin(word)
+                || quoted && !values::is_status(word));
     (shown && !values::is_placeholder(word)).then(|| start..start + word.len())
 }

@@ -50,7 +50,8 @@ pub(crate) fn is_secret_field(name: Name, key: &str, value: &str) -> bool {
     }
     let seen = &value[..value.floor_char_boundary(values::SEEN_MAX)];
     if name.many && name.kind == "password" {
-        return seen.len() > 3 && !values::is_status(seen) && !values::is_measure(seen);
+        let digits = seen.len() >= 6 && seen.bytes().all(|byte| byte.is_ascii_digit());
+        return seen.len() > 3 && !values::is_status(seen) && (digits || !values::is_measure(seen));
     }
     values::is_random(seen)
         || (name.class == Class::Password || name.kind == "password")

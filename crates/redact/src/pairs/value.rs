@@ -8,7 +8,7 @@ use super::{
     reference::{is_reference, is_remark, is_size},
     separator::Sep,
     structure,
-    verdict::{How, hides, is_scheme},
+    verdict::{How, hides, is_opaque, is_scheme, is_scheme_like},
 };
 use crate::{
     finds::MARK,
@@ -63,6 +63,15 @@ pub(super) fn read(scan: &mut Scan<'_>, name: Name, at: usize, context: &Context
         });
         return;
     }
+    // `Authorization: Bearer` and the token on the next line.
+    if name.class == Class::Header && scan.end > at && is_scheme(&text[at..scan.end]) {
+        let class = Class::Session;
+        scan.next.pending = Some(Pending::Word {
+            name: Name { class, ..name },
+            lines: 1,
+        });
+        return;
+    }
     // Each element of a list.
     let mut from = at;
     loop {
@@ -71,9 +80,20 @@ pub(super) fn read(scan: &mut Scan<'_>, name: Name, at: usize, context: &Context
         };
         if let Some(range) = value {
             scan.find(range, name.kind);
+            if context.sep == Sep::Assign && bytes[0] == b'+' {
+                scan.next.pending = Some(Pending::Tested { lines: 3 });
+            }
         }
         scan.names_until = scan.names_until.max(from);
         let next = &text[close..];
+        // Two texts that follow each other are one.
+        if quoted
+            && close + 4 > scan.end
+            && scan.next.pending.is_none()
+            && matches!(next.trim(), "" | "+" | "\\")
+        {
+            scan.next.pending = Some(Pending::Joined { name });
+        }
         // `"old" -> "new"`
         if quoted && let Some(new) = next.strip_prefix(" -> ").filter(|new| new.starts_with('"')) {
             from = text.len() - new.len();
@@ -237,7 +257,7 @@ fn one(
         let shown = !values::is_word(&text[next..end]) && !values::is_placeholder(&text[next..end]);
         return Some((shown.then_some(at..end), false, end));
     }
-    if !hides(name, word, Some(how)) {
+    if !hides(name, word, Some(how)) || is_example(text, at, word) {
         return Some((None, false, end));
     }
     let end = if end + 4 > at + SEEN_MAX {
@@ -250,13 +270,24 @@ fn one(
     Some((Some(at..end), false, end))
 }
 
+/// Whether a sentence shows how to write a value: `For example, PASSWORD=password`.
+fn is_example(text: &str, at: usize, word: &str) -> bool {
+    let near = &text[text.floor_char_boundary(at.saturating_sub(80))..at];
+    examined(near.len());
+    values::is_word(word)
+        && ["xample", "e.g.", "sage:"]
+            .iter()
+            .any(|says| near.contains(says))
+        && !near.contains("xample.")
+}
+
 /// The length of what stands around a value: `[`, `(`, `<<`, `Some(`, `b"`.
 fn wrapper(text: &str, at: usize) -> Option<usize> {
     if text[at..].starts_with(MARK) {
         return None;
     }
     match &text.as_bytes()[at..] {
-        [b'<', b'<', b'"', ..] => Some(2),
+        [b'<', b'<', b'"', ..] | [b'[', b' ', b'"' | b'\'', ..] => Some(2),
         [b'<', b'!', rest @ ..] if rest.starts_with(b"[CDATA[") => Some(9),
         [b'[' | b'(', ..]
         | [
@@ -415,6 +446,12 @@ fn header(
                     .starts_with(|one: char| one.is_ascii_alphabetic());
                 let prose = values::is_word(given) && third;
                 return (!prose && !values::is_status(given)).then_some(at..next.end);
+            }
+            let rest = &text[next.end..];
+            let last =
+                rest.starts_with(['"', '\'', '\\', ',', '\r']) || rest.trim_start().is_empty();
+            if is_scheme_like(word) && is_opaque(given) && last {
+                return Some(at..next.end);
             }
             // Digest username="joe", ...; AWS4-HMAC-SHA256 Credential=...
             let scheme = word

@@ -29,6 +29,29 @@ pub(super) fn is_scheme(word: &str) -> bool {
             .any(|scheme| scheme.eq_ignore_ascii_case(word))
 }
 
+/// Whether a word can be a scheme that nobody has heard of.
+pub(super) fn is_scheme_like(word: &str) -> bool {
+    (2..=32).contains(&word.len())
+        && word
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+}
+
+/// Whether what follows a scheme is a secret: it stands alone, and is neither a word nor a
+/// number.
+pub(super) fn is_opaque(rest: &str) -> bool {
+    let rest = rest.trim_end();
+    rest.len() >= 6
+        && !rest.contains([' ', ','])
+        && !rest.trim_end_matches('=').contains('=')
+        && !values::is_word(rest)
+        && !values::is_measure(rest)
+        && !values::is_location(rest)
+        && !values::is_status(rest)
+        && !(rest.len() < 16 && values::is_identifier(rest))
+        && !values::is_object_name(rest)
+}
+
 /// Whether a value of this name is a secret. Without `how` it is a value by itself, as in a
 /// payload.
 pub(crate) fn hides(name: Name, value: &str, how: Option<How>) -> bool {
@@ -48,7 +71,8 @@ pub(crate) fn hides(name: Name, value: &str, how: Option<How>) -> bool {
     let pipe = how.is_some_and(|how| how.context.sep == Sep::Pipe);
     // `invalid password: cipher: message authentication failed`
     let chain = colon.is_some_and(|how| how.more && first.ends_with(':'));
-    let status = values::is_status(first) || chain;
+    // A line of a string of JSON ends with it.
+    let status = first.split("\\n").next().is_some_and(values::is_status) || chain;
     if phrase && values::is_sentence(seen) && !matches!(name.class, Class::Header | Class::Cookie) {
         return false;
     }
@@ -59,11 +83,13 @@ pub(crate) fn hides(name: Name, value: &str, how: Option<How>) -> bool {
             let setting =
                 |how: How| how.context.alone && how.context.column > 0 && !phrase && !status;
             let tests = name.bare_pass
-                && (values::is_measure(first)
+                && (values::is_measure(first) && !values::is_pin(first)
                     || first
                         .get(..4)
                         .is_some_and(|four| four.eq_ignore_ascii_case("test"))
-                    || colon.is_some_and(|how| !values::is_secretish(first) && !setting(how))
+                    || colon.is_some_and(|how| {
+                        !values::is_secretish(first) && !values::is_pin(first) && !setting(how)
+                    })
                     || first.contains(".test.")
                     || first.contains("::"));
             let word = |first: &str| {
@@ -83,12 +109,21 @@ pub(crate) fn hides(name: Name, value: &str, how: Option<How>) -> bool {
                 || status && (bare.is_some() || !phrase || first.len() > 3))
         }
         Class::Secret | Class::Object => {
-            if status || values::is_measure(seen) || values::is_location(seen) {
+            let typed = name.kind == "password" || name.kind == "secret" && quoted;
+            let pin = typed && values::is_pin(seen);
+            if status || values::is_measure(seen) && !pin || values::is_location(seen) {
                 return false;
             }
             if name.class == Class::Object
                 && (values::is_object_name(seen)
                     || seen.contains('/') && values::is_kubernetes_name(seen))
+            {
+                return false;
+            }
+            // `token:index` is the key of an entry.
+            let unspaced = bare.filter(|how| how.context.sep == Sep::Colon && !how.context.spaced);
+            if unspaced.is_some_and(|how| how.context.enclosing.is_some() && how.context.tight)
+                && values::is_word(seen)
             {
                 return false;
             }
@@ -98,9 +133,13 @@ pub(crate) fn hides(name: Name, value: &str, how: Option<How>) -> bool {
             if let Some(how) = colon {
                 let word = values::is_word(first)
                     && !(how.context.alone && !how.more && first.len() >= 16);
-                let sentence =
-                    how.context.prose && !values::is_secretish(first) && !values::is_uuid(first);
-                if word || sentence || how.more && how.context.prose && values::is_identifier(first)
+                let sentence = how.context.prose
+                    && !values::is_secretish(first)
+                    && !values::is_uuid(first)
+                    && !pin;
+                if word
+                    || sentence
+                    || how.more && how.context.prose && !pin && values::is_identifier(first)
                 {
                     return false;
                 }
@@ -114,6 +153,14 @@ pub(crate) fn hides(name: Name, value: &str, how: Option<How>) -> bool {
                 && values::is_word(first)
                 && seen.split(' ').filter(|word| values::is_word(word)).count() >= 4)
         }
+        // A signature by a curve is public.
+        Class::Weak
+            if ["MEUCI", "MEQCI", "MEYCI", "MGUCM", "MGQCM"]
+                .iter()
+                .any(|der| seen.starts_with(der)) =>
+        {
+            false
+        }
         Class::Weak => {
             values::is_random(seen)
                 || name.kind == "secret" && is_credentials(seen)
@@ -126,6 +173,11 @@ pub(crate) fn hides(name: Name, value: &str, how: Option<How>) -> bool {
                     && !status
                     && !values::is_word(first)
                     && !values::is_email(first)
+        }
+        Class::Code => {
+            // A pin may also be the digest of a certificate.
+            is_code(seen, quoted)
+                || values::is_random(seen) && !seen.contains('/') && !seen.starts_with("sha")
         }
         Class::Opaque => values::is_key(seen),
         Class::Session => {
@@ -144,7 +196,8 @@ pub(crate) fn hides(name: Name, value: &str, how: Option<How>) -> bool {
                     || values::is_secretish(first) && !values::is_identifier(first)
             } else {
                 !placeholder
-                    && (is_scheme(first) && !(values::is_word(rest) && values::is_status(rest))
+                    && (is_opaque(rest) && is_scheme_like(first)
+                        || is_scheme(first) && !(values::is_word(rest) && values::is_status(rest))
                         || rest.contains('=')
                         || values::is_random(first))
             }
@@ -161,6 +214,25 @@ fn is_blank(value: &str) -> bool {
             .bytes()
             .all(|byte| byte.is_ascii_uppercase() || byte == b'_')
         && names::classify(value).is_some()
+}
+
+/// Whether a value is a number that is typed in: `482913`, `4829-1375`. Numbers of a few
+/// digits say what happened more often.
+pub(super) fn is_code(value: &str, quoted: bool) -> bool {
+    let count = |is: fn(&u8) -> bool| value.as_bytes().iter().filter(|byte| is(byte)).count();
+    let digits = count(u8::is_ascii_digit);
+    let signs = value
+        .bytes()
+        .filter(|byte| matches!(byte, b'-' | b' '))
+        .count();
+    let numbers = digits + signs == value.len() && signs <= 3;
+    numbers && digits <= 16 && (digits >= 6 || quoted && digits >= 4)
+        || (8..=32).contains(&value.len())
+            && digits >= 1
+            && count(u8::is_ascii_alphanumeric) + signs == value.len()
+            && value.split(['-', ' ']).all(|part| part.len() >= 3)
+            && count(u8::is_ascii_alphabetic) > 0
+            && !values::is_uuid(value)
 }
 
 /// Whether a value is `user:password`.

@@ -12,7 +12,7 @@ pub(super) enum Trigger {
     Mark,
     /// A word that names of secrets have.
     Name,
-    /// A name of one letter less: what is before it separates parameters.
+    /// A name of one letter less: what is before it separates parameters or words.
     Parameter,
     /// A token with which nodes join a cluster.
     Node,
@@ -22,6 +22,8 @@ pub(super) enum Trigger {
     Path(usize),
     /// The password of a query that has a user too.
     Query,
+    /// The key of a query.
+    QueryKey,
     /// The mark of a password that is not hashed.
     Plain,
     /// A statement that inserts rows.
@@ -34,6 +36,10 @@ pub(super) enum Trigger {
     Logon,
     /// A command that prints a secret.
     Shows,
+    /// A server asks for a password in base64.
+    Asks,
+    /// The same, if nothing follows.
+    AsksAtEnd,
     /// A word that names a part of a configuration that has keys.
     Section,
     /// The call of this number among those with a password.
@@ -43,6 +49,8 @@ pub(super) enum Trigger {
     Url,
     At,
     Slash,
+    /// A statement that opens a session.
+    Connect,
     Begin,
     End,
     Jwt,
@@ -54,6 +62,9 @@ pub(super) enum Trigger {
     Azure,
     NewRelic,
     Mailchimp,
+    Adyen,
+    /// A private number of a key in XML.
+    Number,
     Command,
     Identified,
     WebKey,
@@ -115,6 +126,11 @@ const OTHERS: &[(&str, Trigger)] = &[
     ("?code=", Trigger::Parameter),
     ("&code=", Trigger::Parameter),
     ("_code", Trigger::Name),
+    (" code", Trigger::Parameter),
+    ("_pin", Trigger::Name),
+    ("pin=", Trigger::Name),
+    ("pin:", Trigger::Name),
+    ("pin\"", Trigger::Name),
     ("code_verifier", Trigger::Name),
     ("K10", Trigger::Node),
     ("sqlldr ", Trigger::Slash),
@@ -125,6 +141,8 @@ const OTHERS: &[(&str, Trigger)] = &[
     ("@", Trigger::At),
     ("oracle:thin:", Trigger::Slash),
     ("sqlplus ", Trigger::Slash),
+    ("connect ", Trigger::Connect),
+    ("conn ", Trigger::Connect),
     ("-----begin", Trigger::Begin),
     ("---- begin", Trigger::Begin),
     ("-----end", Trigger::End),
@@ -158,6 +176,13 @@ const OTHERS: &[(&str, Trigger)] = &[
     ("Q~", Trigger::Azure),
     ("NRAL", Trigger::NewRelic),
     ("-us", Trigger::Mailchimp),
+    ("AQE", Trigger::Adyen),
+    ("<d>", Trigger::Number),
+    ("<p>", Trigger::Number),
+    ("<q>", Trigger::Number),
+    ("<dp>", Trigger::Number),
+    ("<dq>", Trigger::Number),
+    ("<inverseq>", Trigger::Number),
     ("identified", Trigger::Identified),
     ("insert into ", Trigger::Insert),
     ("pragma ", Trigger::DatabaseKey),
@@ -166,6 +191,8 @@ const OTHERS: &[(&str, Trigger)] = &[
     ("convertto-securestring ", Trigger::Quoted),
     ("&p=", Trigger::Query),
     ("?p=", Trigger::Query),
+    ("?key=", Trigger::QueryKey),
+    ("&key=", Trigger::QueryKey),
     ("print-access-token", Trigger::Shows),
     ("print-identity-token", Trigger::Shows),
     ("openssl rand", Trigger::Shows),
@@ -174,11 +201,19 @@ const OTHERS: &[(&str, Trigger)] = &[
     ("initial-password", Trigger::Shows),
     ("get-login-password", Trigger::Shows),
     ("generate-password", Trigger::Shows),
+    ("UGFzc3dvcmQ6", Trigger::Asks),
+    ("auth plain", Trigger::AsksAtEnd),
+    ("authenticate plain", Trigger::AsksAtEnd),
     ("crypt", Trigger::Section),
     ("signing", Trigger::Section),
     ("hmac", Trigger::Section),
     ("fernet", Trigger::Section),
     ("jwt", Trigger::Section),
+    ("[client.", Trigger::Section),
+    ("[mon.", Trigger::Section),
+    ("[mgr.", Trigger::Section),
+    ("[osd.", Trigger::Section),
+    ("[mds.", Trigger::Section),
     ("\"kty\"", Trigger::WebKey),
     ("private-lines:", Trigger::Putty),
     ("private-mac:", Trigger::Mac),

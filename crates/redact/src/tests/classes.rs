@@ -262,3 +262,64 @@ fn the_next_line_may_have_what_a_line_asks_for_or_prints() {
         "- name: JWT_SECRET_FILE\n  value: /run/secrets/jwt",
     ]);
 }
+
+#[test]
+fn a_secret_that_a_line_has_named_is_hidden_where_the_next_ones_repeat_it() {
+    let secret = token("", 24);
+    hidden(
+        &[
+            &format!("DB_PASSWORD={secret}\nconnecting as joe with {secret} to pg"),
+            &format!("+ TOKEN={secret}\n+ '[' -n {secret} ']'\n+ ./deploy {secret}"),
+            &format!("{{\"msg\":\"token={secret}\\nsent {secret}\"}}"),
+        ],
+        &secret,
+    );
+    kept(&["status=ready\nready", "token_type=bearer\nbearer of news"]);
+    // A word is not looked for, since it is found everywhere.
+    assert!(clean("password=postgres\nstarting postgres").ends_with("starting postgres"));
+}
+
+#[test]
+fn values_of_digits_or_of_letters_are_hidden_after_a_name_that_asks_for_them() {
+    hidden(
+        &[
+            "Admin password generated: 7357666130",
+            "    password 7357666130",
+            "neighbor 10.0.0.254 password 7357666130",
+            "pass: '7357666130'",
+            "wifi_psk: \"7357666130\"",
+            "Your verification code is 7357666130",
+        ],
+        "7357666130",
+    );
+    let letters = "NysgtIfAzxZtrzqo";
+    hidden(
+        &[
+            "use NysgtIfAzxZtrzqo as the password",
+            "New root password (save it): NysgtIfAzxZtrzqo",
+            "Database__Password    False    NysgtIfAzxZtrzqo",
+        ],
+        letters,
+    );
+    kept(&[
+        "password changed: 1763276400",
+        "pass: 12",
+        "status code: 404000",
+        "the token was rejected: TokenExpiredError",
+        "the password was rejected: JsonWebTokenError",
+        "token_use: access",
+    ]);
+}
+
+#[test]
+fn what_asks_in_base64_is_answered_in_the_next_line() {
+    let secret = "aHVudGVyMi1zd29yZA==";
+    hidden(
+        &[
+            "S: 334 UGFzc3dvcmQ6\nC: aHVudGVyMi1zd29yZA==",
+            "C: a1 AUTHENTICATE PLAIN\nS: +\nC: aHVudGVyMi1zd29yZA==",
+        ],
+        secret,
+    );
+    kept(&["S: 250-AUTH PLAIN LOGIN\nC: hello"]);
+}

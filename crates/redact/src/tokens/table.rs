@@ -30,12 +30,14 @@ pub(crate) enum Alphabet {
     Base64,
     /// A path of an address.
     Path,
+    /// Letters, digits, and `$` between parts.
+    Crypt,
 }
 
 // === impl Alphabet ===
 
 impl Alphabet {
-    pub(crate) const COUNT: usize = 8;
+    pub(crate) const COUNT: usize = 9;
 
     /// The length of the run of these characters at the beginning of a text.
     pub(crate) fn run(self, bytes: &[u8]) -> usize {
@@ -49,6 +51,7 @@ impl Alphabet {
                 Self::Dotted => b"_-.",
                 Self::Base64 => b"+/=%_-",
                 Self::Path => b"_-/+%=@.",
+                Self::Crypt => b"$",
             };
             byte.is_ascii_alphanumeric() || more.contains(byte)
         };
@@ -80,7 +83,7 @@ const fn token(prefix: &'static str, alphabet: Alphabet, min: usize) -> Shape {
     shape(prefix, "token", alphabet, min, ANY)
 }
 
-use Alphabet::{Alnum, Base64, Dashed, Dotted, Hex, Path, Upper, Word};
+use Alphabet::{Alnum, Base64, Crypt, Dashed, Dotted, Hex, Path, Upper, Word};
 
 /// All shapes, by service.
 pub(crate) const SHAPES: &[Shape] = &[
@@ -400,6 +403,18 @@ pub(crate) const SHAPES: &[Shape] = &[
     shape("hooks.zapier.com/hooks/catch/", "webhook", Path, 8, ANY),
     shape("hooks.slack.com/triggers/", "webhook", Path, 20, ANY),
     shape("outlook.office.com/webhook/", "webhook", Path, 60, ANY),
+    shape("pat", "token", Dotted, 79, 79),
+    shape("sdk-", "token", Dashed, 36, 36),
+    shape("mob-", "token", Dashed, 36, 36),
+    shape("access_token$production$", "token", Crypt, 32, ANY),
+    shape("access_token$sandbox$", "token", Crypt, 32, ANY),
+    shape(
+        "base64url.bearer.authorization.k8s.io.",
+        "token",
+        Dashed,
+        16,
+        ANY,
+    ),
     // Keys
     shape("SUA", "private key", Upper, 55, 55),
     shape("SAA", "private key", Upper, 55, 55),

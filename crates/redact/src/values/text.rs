@@ -1,8 +1,8 @@
 //! Values of a password that are sentences about it, and words that no sentence has.
 
 use super::{
-    is_identifier, is_kubernetes_name, is_location, is_measure, is_placeholder, is_random,
-    is_secretish, is_status,
+    case_changes, is_identifier, is_kubernetes_name, is_location, is_measure, is_placeholder,
+    is_random, is_secretish, is_status,
 };
 
 /// First words of what a check of a form says about a field.
@@ -57,6 +57,41 @@ pub(crate) fn is_strong(word: &str) -> bool {
     is_random(word) || is_secretish(word) && !named && !other
 }
 
+/// Whether a value has only digits, as passwords that people choose have, and is no time.
+pub(crate) fn is_pin(value: &str) -> bool {
+    let epoch = matches!(value.len(), 10 | 13) && value.starts_with('1');
+    (6..=16).contains(&value.len()) && !epoch && value.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Whether letters in both cases make no words: there are pairs of them that words do not
+/// have, and the case changes within.
+pub(crate) fn is_scrambled(value: &str) -> bool {
+    let bytes = value.as_bytes();
+    if bytes.len() < 12 || case_changes(value) < 2 {
+        return false;
+    }
+    let rare = |byte: u8| matches!(byte.to_ascii_lowercase(), b'j' | b'q' | b'x' | b'z' | b'v');
+    let consonant = |byte: u8| {
+        byte.is_ascii_alphabetic()
+            && !matches!(
+                byte.to_ascii_lowercase(),
+                b'a' | b'e' | b'i' | b'o' | b'u' | b'y'
+            )
+    };
+    let pairs = bytes.windows(2).filter(|two| {
+        let (first, second) = (two[0], two[1]);
+        // `Expired`, `Json`
+        let known = matches!(first, b'x') && matches!(second, b'p' | b't' | b'c')
+            || first.is_ascii_lowercase() && second.is_ascii_uppercase()
+            || matches!(
+                (first, second),
+                (b'J', b's' | b'w') | (b'X', b'm') | (b'n', b'v' | b'x')
+            );
+        !known && consonant(first) && consonant(second) && (rare(first) || rare(second))
+    });
+    pairs.count() >= 2
+}
+
 /// `joe@example.com`
 pub(crate) fn is_email(word: &str) -> bool {
     let word = word.trim_matches(['<', '>', '"', '\'', ',', ';']);
@@ -67,6 +102,7 @@ pub(crate) fn is_email(word: &str) -> bool {
             })
     };
     word.split_once('@').is_some_and(|(user, host)| {
-        inside(user) && inside(host) && (host.contains('.') || user.len() <= 32)
+        let named = host.bytes().any(|byte| byte.is_ascii_alphabetic());
+        inside(user) && inside(host) && named && (host.contains('.') || user.len() <= 32)
     })
 }
