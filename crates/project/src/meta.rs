@@ -85,6 +85,7 @@ pub fn parse_meta(kind: ItemKind, bytes: &[u8]) -> Result<Value, String> {
             let about: ResourceMeta = read(bytes)?;
             let uri = about.uri.as_deref().unwrap_or("file://./resource");
             check_uri(uri)?;
+            about.name.as_deref().map_or(Ok(()), plain_name)?;
             check_optional_path(about.path.as_deref())?;
             Ok(about.definition(about.name.as_deref().unwrap_or(uri), "uri", uri))
         }
@@ -92,6 +93,7 @@ pub fn parse_meta(kind: ItemKind, bytes: &[u8]) -> Result<Value, String> {
             let about: ResourceMeta = read(bytes)?;
             let text = about.uri_template.as_deref().unwrap_or_default();
             check_uri(text.split('{').next().unwrap_or_default())?;
+            about.name.as_deref().map_or(Ok(()), plain_name)?;
             check_optional_path(about.path.as_deref())?;
             let template = Template::parse(text).map_err(|error| error.to_string())?;
             arguments::check_clashes(template.names())?;

@@ -238,11 +238,16 @@ impl FromStr for ClusterUri {
         if namespace.is_none() && matches!(target, UriTarget::Logs(_)) {
             return part("a pod has one namespace: name it in place of `-`");
         }
-        Ok(Self {
+        let uri = Self {
             context,
             namespace,
             target,
-        })
+        };
+        // The form that clients are given has to be one that they can use.
+        if uri.to_string().len() > BYTES_MAX {
+            return part(format!("a URI may have {BYTES_MAX} bytes, percent-encoded"));
+        }
+        Ok(uri)
     }
 }
 

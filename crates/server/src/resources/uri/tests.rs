@@ -118,6 +118,9 @@ fn a_part_that_makes_no_sense_is_named() {
     }
     let long = format!("k8s://{}/shop/graph", "x".repeat(BYTES_MAX));
     assert!(error(&long).contains("2048"));
+    // It is longer once it is written as clients are given it.
+    let odd = format!("k8s://{}/shop/graph", "ä".repeat(BYTES_MAX / 4));
+    assert!(error(&odd).contains("percent-encoded"));
 }
 
 fn any_name() -> impl Strategy<Value = Name> {
