@@ -45,7 +45,7 @@ mod tests {
     #[test]
     fn what_is_missing_is_named_and_an_unknown_method_is_not_this_error() {
         let wrong = |method: &str, params: Option<Value>| {
-            let wrong = super::wrong(&CustomRequest::new(method, params), false)?;
+            let wrong = wrong(&CustomRequest::new(method, params), false)?;
             assert_eq!(wrong.code, ErrorCode::INVALID_PARAMS);
             Some(wrong.message.into_owned())
         };
