@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::{Context, ending, separator::Sep, verdict::is_code};
 use crate::{
+    finds::MARK,
     names::{self, Class, NAME_MAX, Name},
     scan::Scan,
     state::Pending,
@@ -199,6 +200,15 @@ pub(super) fn announce(scan: &mut Scan<'_>, name: Name, ident: Range<usize>) {
     if scan.next.pending.is_some() {
         return;
     }
+    let until = scan
+        .text
+        .floor_char_boundary((end + 120).min(scan.text.len()));
+    let near = &scan.text[end..until];
+    examined(near.len());
+    // It was said, and is hidden already.
+    if near.contains(MARK) {
+        return;
+    }
     // A name that is a line of its own.
     if matches!(name.class, Class::Password | Class::Secret | Class::Weak)
         && end == scan.end
@@ -215,14 +225,9 @@ pub(super) fn announce(scan: &mut Scan<'_>, name: Name, ident: Range<usize>) {
         });
         return;
     }
-    let until = scan
-        .text
-        .floor_char_boundary((end + 120).min(scan.text.len()));
     let asks = until == scan.text.len() && scan.text[..scan.end].ends_with(':');
     // `Copy the following token:`, `Your token is shown below.`
     let points = || {
-        let near = &scan.text[end..until];
-        examined(near.len());
         ["below", "following", "once", "save", "copy", "store"]
             .iter()
             .any(|word| near.contains(word))
