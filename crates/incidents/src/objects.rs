@@ -129,12 +129,7 @@ pub trait Object: for<'de> Deserialize<'de> {
 }
 
 /// Annotations that a detector reads; all others are dropped, because they may be large.
-const KNOWN_ANNOTATIONS: [&str; 4] = [
-    "deployment.kubernetes.io/revision",
-    "kubernetes.io/config.mirror",
-    "kubectl.kubernetes.io/restartedAt",
-    "control-plane.alpha.kubernetes.io/leader",
-];
+const KNOWN_ANNOTATIONS: [&str; 1] = ["control-plane.alpha.kubernetes.io/leader"];
 
 macro_rules! objects {
     ($($object:ty => $kind:literal),+ $(,)?) => {

@@ -50,9 +50,6 @@ pub struct PodSpec {
     /// Conditions of others that its readiness waits for.
     #[serde(deserialize_with = "nullable")]
     pub readiness_gates: Vec<ReadinessGate>,
-    /// Labels that its node must have.
-    #[serde(deserialize_with = "nullable")]
-    pub node_selector: BTreeMap<Box<str>, Box<str>>,
 }
 
 /// One container of a pod's spec.
@@ -301,11 +298,6 @@ impl Pod {
         super::condition(&self.status.conditions, kind)
     }
 
-    /// Whether the kubelet runs it from a file on its node.
-    pub fn is_static(&self) -> bool {
-        (self.metadata.annotations).contains_key("kubernetes.io/config.mirror")
-    }
-
     /// The states of all containers, init containers first.
     pub fn containers(&self) -> impl Iterator<Item = &ContainerStatus> {
         let init = self.status.init_container_statuses.iter();
@@ -355,14 +347,5 @@ impl Container {
                 Value::String(text) => text.clone(),
                 other => other.to_string(),
             })
-    }
-}
-
-// === impl Volume ===
-
-impl Volume {
-    /// Whether it names nothing that a detector knows.
-    pub fn is_other(&self) -> bool {
-        self.persistent_volume_claim.is_none()
     }
 }
