@@ -31,6 +31,10 @@ pub fn redaction(input: &[u8]) {
 }
 
 fn uncovers_nothing(redactor: &Redactor, text: &str) {
+    if text.contains(SECRET) {
+        // Where nothing calls it a secret, it is an ordinary word.
+        return;
+    }
     let (before, after) = text.split_at(text.floor_char_boundary(text.len() / 2));
     let text = format!("{before}\nDB_PASSWORD={SECRET}\n{after}");
     assert!(!redactor.workload(&text).contains(SECRET), "{text:?}");

@@ -39,6 +39,9 @@ pub(super) enum TemplateError {
     /// The template is too long.
     #[error("a template may have {TEXT_MAX} characters")]
     Long,
+    /// A character that no URI can have.
+    #[error("a template cannot have {0:?}: percent-encode it (a space is `%20`)")]
+    NotOfAUri(char),
 }
 
 /// Says why a URI that matches a template names nothing.
@@ -58,6 +61,10 @@ impl Template {
     pub(super) fn parse(text: &str) -> Result<Self, TemplateError> {
         if text.len() > TEXT_MAX {
             return Err(TemplateError::Long);
+        }
+        let odd = |one: char| one.is_control() || one.is_whitespace();
+        if let Some(one) = text.chars().find(|one| odd(*one)) {
+            return Err(TemplateError::NotOfAUri(one));
         }
         let mut pattern = String::from("^");
         let mut variables: Vec<(String, Segments)> = Vec::new();
@@ -222,6 +229,18 @@ mod tests {
     fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
         let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         pairs.iter().map(own).collect()
+    }
+
+    #[test]
+    fn a_template_has_only_characters_of_uris() {
+        for odd in ['\0', '\n', ' ', '\u{85}', '\u{a0}'] {
+            let text = format!("runbook://{{team}}/a{odd}b");
+            assert_eq!(
+                Template::parse(&text).err(),
+                Some(TemplateError::NotOfAUri(odd))
+            );
+        }
+        assert!(Template::parse("runbook://{team}/a%20b").is_ok());
     }
 
     #[test]
