@@ -1,5 +1,6 @@
 //! Metrics of the server, with the prefix `kubecrier_`. Label values come from closed sets.
 
+mod answers;
 mod follow;
 mod graph;
 mod watch;
@@ -21,6 +22,7 @@ use prometheus_client::{
 use crate::resource_type::ResourceType;
 
 pub use self::{
+    answers::{AnswerMetrics, ParkedGuard},
     follow::FollowMetrics,
     graph::GraphMetrics,
     watch::{WatchEnd, WatchMetrics, WatchState},
@@ -37,6 +39,7 @@ pub struct Metrics {
     sessions: Gauge,
     calls: Family<CallLabels, Counter>,
     seconds: Family<ToolLabel, Histogram, fn() -> Histogram>,
+    answers: AnswerMetrics,
     watch: WatchMetrics,
     follows: FollowMetrics,
     captures: CaptureMetrics,
@@ -109,6 +112,7 @@ impl Metrics {
             "Version of the running server",
             Info::new([("version", env!("CARGO_PKG_VERSION"))]),
         );
+        let answers = AnswerMetrics::register(registry);
         let watch = WatchMetrics::register(registry);
         let follows = FollowMetrics::register(registry);
         let captures = CaptureMetrics::register(registry);
@@ -125,11 +129,17 @@ impl Metrics {
             sessions,
             calls,
             seconds,
+            answers,
             watch,
             follows,
             captures,
             graph,
         }
+    }
+
+    /// Metrics of parked answers.
+    pub fn answers(&self) -> AnswerMetrics {
+        self.answers.clone()
     }
 
     /// Metrics of graphs.

@@ -39,6 +39,8 @@ pub(crate) const WATCHES: RangeInclusive<u64> = 1..=10_000;
 pub(crate) const GRAPHS: RangeInclusive<u64> = 1..=1_000;
 /// Sessions in total, sessions per caller, and new sessions per second.
 pub(crate) const SESSIONS: RangeInclusive<u64> = 1..=1_000_000;
+/// Answers that are kept for lost connections; at least a page of text.
+pub(crate) const PARKED_BYTES: RangeInclusive<u64> = 65_536..=1_099_511_627_776;
 /// Long enough for a slow link, short enough for a caller that waits.
 pub(crate) const REQUEST_TIMEOUT_SECONDS: RangeInclusive<u64> = 1..=60;
 /// Kubernetes kills a pod after 30 s by default; more than 5 minutes is a mistake.
@@ -171,20 +173,17 @@ pub struct Settings {
 
     /// Part of every limit that one caller may take, in percent [default: 50; on stdio: 100]
     #[arg(long, env = "KUBECRIER_CALLER_SHARE", value_name = "PERCENT")]
-    #[arg(value_parser = within(SHARE), help_heading = "Server")]
-    #[arg(hide_short_help = true)]
+    #[arg(value_parser = within(SHARE), help_heading = "Server", hide_short_help = true)]
     pub caller_share: Option<u64>,
 
     /// Maximum number of connections [default: 20000, or what the limit of open files allows]
     #[arg(long, env = "KUBECRIER_MAX_CONNECTIONS", value_name = "N")]
-    #[arg(value_parser = within(CONNECTIONS), help_heading = "Server")]
-    #[arg(hide_short_help = true)]
+    #[arg(value_parser = within(CONNECTIONS), help_heading = "Server", hide_short_help = true)]
     pub max_connections: Option<u64>,
 
     /// Maximum number of requests that run at once [default: 512]
     #[arg(long, env = "KUBECRIER_MAX_CONCURRENT_REQUESTS", value_name = "N")]
-    #[arg(value_parser = within(REQUESTS), help_heading = "Server")]
-    #[arg(hide_short_help = true)]
+    #[arg(value_parser = within(REQUESTS), help_heading = "Server", hide_short_help = true)]
     pub max_concurrent_requests: Option<u64>,
 
     /// Host names that clients may use, besides loopback; * for any, if all callers have tokens
@@ -204,39 +203,48 @@ pub struct Settings {
         value_name = "URL,...",
         value_delimiter = ','
     )]
-    #[arg(action = ArgAction::Append, help_heading = "Server")]
-    #[arg(hide_short_help = true)]
+    #[arg(action = ArgAction::Append, help_heading = "Server", hide_short_help = true)]
     pub allowed_origins: Option<Vec<String>>,
 
     /// Time after which a session without a stream or requests ends [default: 5m]
     #[arg(long, env = "KUBECRIER_SESSION_IDLE_TIMEOUT", value_name = "TIME")]
-    #[arg(help_heading = "Server")]
-    #[arg(hide_short_help = true)]
+    #[arg(help_heading = "Server", hide_short_help = true)]
     pub session_idle_timeout: Option<String>,
 
     /// Silence after which a client with an open stream is pinged; 0s for never [default: 5s]
     #[arg(long, env = "KUBECRIER_HEARTBEAT_INTERVAL", value_name = "TIME")]
-    #[arg(help_heading = "Server")]
-    #[arg(hide_short_help = true)]
+    #[arg(help_heading = "Server", hide_short_help = true)]
     pub heartbeat_interval: Option<String>,
 
     /// Maximum number of sessions [default: 10000]
     #[arg(long, env = "KUBECRIER_MAX_SESSIONS", value_name = "N", value_parser = within(SESSIONS))]
-    #[arg(help_heading = "Server")]
-    #[arg(hide_short_help = true)]
+    #[arg(help_heading = "Server", hide_short_help = true)]
     pub max_sessions: Option<u64>,
 
     /// Maximum number of sessions per caller [default: 1000, or its share of --max-sessions]
     #[arg(long, env = "KUBECRIER_MAX_SESSIONS_PER_CALLER", value_name = "N")]
-    #[arg(value_parser = within(SESSIONS), help_heading = "Server")]
-    #[arg(hide_short_help = true)]
+    #[arg(value_parser = within(SESSIONS), help_heading = "Server", hide_short_help = true)]
     pub max_sessions_per_caller: Option<u64>,
 
     /// Maximum number of new sessions per second [default: 200]
     #[arg(long, env = "KUBECRIER_MAX_SESSION_RATE", value_name = "N")]
-    #[arg(value_parser = within(SESSIONS), help_heading = "Server")]
-    #[arg(hide_short_help = true)]
+    #[arg(value_parser = within(SESSIONS), help_heading = "Server", hide_short_help = true)]
     pub max_session_rate: Option<u64>,
+
+    /// Time for which an answer is kept for a lost connection; 0s for never [default: 2m]
+    #[arg(long, env = "KUBECRIER_PARKED_ANSWER_TIMEOUT", value_name = "TIME")]
+    #[arg(help_heading = "Server", hide_short_help = true)]
+    pub parked_answer_timeout: Option<String>,
+
+    /// Maximum size of all answers that are kept so, in bytes [default: 67108864]
+    #[arg(long, env = "KUBECRIER_MAX_PARKED_ANSWER_BYTES", value_name = "BYTES")]
+    #[arg(value_parser = within(PARKED_BYTES), help_heading = "Server", hide_short_help = true)]
+    pub max_parked_answer_bytes: Option<u64>,
+
+    /// Time after which a client waits for an answer by polling; 0s for never [default: 0s]
+    #[arg(long, env = "KUBECRIER_POLL_ANSWERS_AFTER", value_name = "TIME")]
+    #[arg(help_heading = "Server", hide_short_help = true)]
+    pub poll_answers_after: Option<String>,
 
     /// How long a shutdown waits for running calls, in seconds [default: 10]
     #[arg(long, env = "KUBECRIER_DRAIN_TIMEOUT_SECONDS", value_name = "SECONDS")]
@@ -274,20 +282,17 @@ pub struct Settings {
 
     /// Maximum number of requests that read from clusters at once; others wait [default: 32]
     #[arg(long, env = "KUBECRIER_MAX_CLUSTER_READS", value_name = "N")]
-    #[arg(value_parser = within(READS), help_heading = "Clusters")]
-    #[arg(hide_short_help = true)]
+    #[arg(value_parser = within(READS), help_heading = "Clusters", hide_short_help = true)]
     pub max_cluster_reads: Option<u64>,
 
     /// Maximum number of graphs that are kept up to date [default: 16]
     #[arg(long, env = "KUBECRIER_MAX_GRAPHS", value_name = "N", value_parser = within(GRAPHS))]
-    #[arg(help_heading = "Clusters")]
-    #[arg(hide_short_help = true)]
+    #[arg(help_heading = "Clusters", hide_short_help = true)]
     pub max_graphs: Option<u64>,
 
     /// Maximum number of logs that are followed [default: 100]
     #[arg(long, env = "KUBECRIER_MAX_FOLLOWED_LOGS", value_name = "N")]
-    #[arg(value_parser = within(WATCHES), help_heading = "Clusters")]
-    #[arg(hide_short_help = true)]
+    #[arg(value_parser = within(WATCHES), help_heading = "Clusters", hide_short_help = true)]
     pub max_followed_logs: Option<u64>,
 
     /// Kinds that cannot be read through this server, e.g. Secret,ingresses
@@ -297,8 +302,7 @@ pub struct Settings {
         value_name = "KIND,...",
         value_delimiter = ','
     )]
-    #[arg(action = ArgAction::Append, help_heading = "Clusters")]
-    #[arg(hide_short_help = true)]
+    #[arg(action = ArgAction::Append, help_heading = "Clusters", hide_short_help = true)]
     pub denied_kinds: Option<Vec<String>>,
 
     /// Contexts that exist for clients: names or patterns, e.g. dev,stage-* [default: all]
@@ -308,8 +312,7 @@ pub struct Settings {
         value_name = "NAME,...",
         value_delimiter = ','
     )]
-    #[arg(action = ArgAction::Append, help_heading = "Clusters")]
-    #[arg(hide_short_help = true)]
+    #[arg(action = ArgAction::Append, help_heading = "Clusters", hide_short_help = true)]
     pub allowed_contexts: Option<Vec<String>>,
 
     /// Namespaces that can be read: names or patterns, e.g. shop,team-a-* [default: all]
@@ -319,8 +322,7 @@ pub struct Settings {
         value_name = "NAME,...",
         value_delimiter = ','
     )]
-    #[arg(action = ArgAction::Append, help_heading = "Clusters")]
-    #[arg(hide_short_help = true)]
+    #[arg(action = ArgAction::Append, help_heading = "Clusters", hide_short_help = true)]
     pub allowed_namespaces: Option<Vec<String>>,
 
     /// Sets of tools to offer: config, core, events, faults [default: all]
@@ -441,14 +443,12 @@ pub struct Settings {
 
     /// How long a scan of the project is valid without file-system events [default: 5s]
     #[arg(long, env = "KUBECRIER_PROJECT_TTL", value_name = "TIME")]
-    #[arg(help_heading = "Project")]
-    #[arg(hide_short_help = true)]
+    #[arg(help_heading = "Project", hide_short_help = true)]
     pub project_ttl: Option<String>,
 
     /// How long the output of register.sh is valid [default: 5s]
     #[arg(long, env = "KUBECRIER_REGISTER_HOOK_TTL", value_name = "TIME")]
-    #[arg(help_heading = "Project")]
-    #[arg(hide_short_help = true)]
+    #[arg(help_heading = "Project", hide_short_help = true)]
     pub register_hook_ttl: Option<String>,
 
     /// Maximum number of concurrent executables of the project [default: 16]

@@ -5,6 +5,7 @@ mod choices;
 mod commands;
 mod environment;
 mod limits;
+mod times;
 
 use std::{
     ffi::OsString,
@@ -187,6 +188,9 @@ impl TryFrom<Settings> for Config {
             max_sessions,
             max_sessions_per_caller,
             max_session_rate,
+            parked_answer_timeout,
+            max_parked_answer_bytes,
+            poll_answers_after,
             drain_timeout_seconds,
             kubeconfig,
             context,
@@ -260,11 +264,20 @@ impl TryFrom<Settings> for Config {
             share,
             idle_timeout: match session_idle_timeout {
                 None => defaults.idle_timeout,
-                Some(text) => idle_timeout(text)?,
+                Some(text) => times::idle_timeout(text)?,
             },
             heartbeat: match heartbeat_interval {
                 None => defaults.heartbeat,
-                Some(text) => heartbeat(text)?,
+                Some(text) => times::heartbeat(text)?,
+            },
+            park_for: match parked_answer_timeout {
+                None => defaults.park_for,
+                Some(text) => times::park_for(text)?,
+            },
+            parked_bytes_max: count(max_parked_answer_bytes, defaults.parked_bytes_max),
+            poll_after: match poll_answers_after {
+                None => defaults.poll_after,
+                Some(text) => times::poll_after(text)?,
             },
         };
         let user_header = access::user_header(trusted_user_header, trusted_proxies)?;
@@ -394,34 +407,6 @@ fn ttl(key: &'static str, text: Option<String>) -> Result<Duration, ConfigError>
             key,
             value: text,
             expected: "a time from 1s to 1h, such as 5s".to_owned(),
-        }),
-    }
-}
-
-fn idle_timeout(text: String) -> Result<Duration, ConfigError> {
-    let allowed = Duration::from_secs(1)..=Duration::from_hours(24 * 7);
-    match duration::parse(&text) {
-        Ok(time) if allowed.contains(&time) => Ok(time),
-        _ => Err(ConfigError::Value {
-            origin: String::new(),
-            key: "session-idle-timeout",
-            value: text,
-            expected: "a time from 1s to 7d, such as 90s or 5m".to_owned(),
-        }),
-    }
-}
-
-/// The interval of pings; `None` disables them.
-fn heartbeat(text: String) -> Result<Option<Duration>, ConfigError> {
-    let allowed = Duration::from_secs(1)..=Duration::from_hours(1);
-    match duration::parse(&text) {
-        Ok(Duration::ZERO) => Ok(None),
-        Ok(time) if allowed.contains(&time) => Ok(Some(time)),
-        _ => Err(ConfigError::Value {
-            origin: String::new(),
-            key: "heartbeat-interval",
-            value: text,
-            expected: "a time from 1s to 1h, such as 5s or 1m, or 0s for never".to_owned(),
         }),
     }
 }

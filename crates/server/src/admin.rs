@@ -120,6 +120,7 @@ async fn stats(State(admin): State<Admin>) -> Json<Value> {
         "uptimeSeconds": admin.started.elapsed().as_secs(),
         "ready": admin.lifecycle.is_ready(),
         "sessions": admin.server.sessions(),
+        "parkedAnswerBytes": admin.server.parked_answer_bytes(),
         "subscriptions": now.subscriptions,
         "watches": now.watches,
         "tasks": tokio::runtime::Handle::current().metrics().num_alive_tasks(),

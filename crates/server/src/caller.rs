@@ -117,6 +117,12 @@ impl Caller {
         self.name.as_deref()
     }
 
+    /// Runs work as this caller.
+    #[cfg(test)]
+    pub(crate) async fn scope<F: Future>(self, work: F) -> F::Output {
+        CALLER.scope(self, work).await
+    }
+
     /// Whether the token that was presented is not accepted any more.
     pub(crate) fn is_revoked(&self) -> bool {
         let revoked = self.revoked.as_ref();

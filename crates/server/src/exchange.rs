@@ -15,28 +15,27 @@ use axum::{
 use http::Method;
 use http_body::{Frame, SizeHint};
 
-use crate::body::RequestPermit;
+use crate::{body::RequestPermit, sessions::IsAnswer};
 use kubecrier_lifecycle::{InFlight, InFlightGuard, Lifecycle};
 
 /// Middleware for the MCP endpoint. A GET is a stream without a last byte, so a stop
-/// does not wait for it.
+/// does not wait for it, unless it resumes an answer.
 pub(super) async fn count(
     State(lifecycle): State<Lifecycle>,
     request: Request,
     next: Next,
 ) -> Response {
     if request.method() != Method::POST {
-        return next.run(request).await;
+        let response = next.run(request).await;
+        if response.extensions().get::<IsAnswer>().is_none() {
+            return response;
+        }
+        let busy = lifecycle.begin(InFlight::HttpExchange);
+        return response.map(|body| Body::new(CountedBody::new(body, busy, None)));
     }
     let busy = lifecycle.begin(InFlight::HttpExchange);
     let permit = request.extensions().get::<RequestPermit>().cloned();
-    next.run(request).await.map(|body| {
-        Body::new(CountedBody {
-            body,
-            _busy: busy,
-            _permit: permit,
-        })
-    })
+    (next.run(request).await).map(|body| Body::new(CountedBody::new(body, busy, permit)))
 }
 
 /// A body that is work until it is dropped.
@@ -45,6 +44,18 @@ struct CountedBody {
     _busy: InFlightGuard,
     /// An answer that the client has not taken is memory, as the work for it was.
     _permit: Option<RequestPermit>,
+}
+
+// === impl CountedBody ===
+
+impl CountedBody {
+    fn new(body: Body, busy: InFlightGuard, permit: Option<RequestPermit>) -> Self {
+        Self {
+            body,
+            _busy: busy,
+            _permit: permit,
+        }
+    }
 }
 
 impl http_body::Body for CountedBody {

@@ -43,7 +43,10 @@ use super::{
     tool_provider::ToolProvider,
     tools::{ContextChoice, DefinitionCache},
 };
-use kubecrier_core::{flush_clock::FlushClock, metrics::Metrics};
+use kubecrier_core::{
+    flush_clock::FlushClock,
+    metrics::{AnswerMetrics, Metrics},
+};
 use kubecrier_k8s::{Contexts, Graphs};
 use kubecrier_lifecycle::Lifecycle;
 use kubecrier_project::Project;
@@ -110,6 +113,17 @@ impl Server {
     /// Counts failed notifications.
     pub(super) fn notification_metrics(&self) -> mcp_notify::Metrics {
         self.shared.metrics.notifications()
+    }
+
+    /// Counts parked answers.
+    pub(super) fn answer_metrics(&self) -> AnswerMetrics {
+        self.shared.metrics.answers()
+    }
+
+    /// The bytes of answers that are parked for clients that may resume.
+    pub(super) fn parked_answer_bytes(&self) -> usize {
+        let sessions = self.shared.sessions.get();
+        sessions.map_or(0, |sessions| sessions.parked_bytes())
     }
 
     /// When watches hand out, and when streams write.

@@ -3,8 +3,9 @@
 //! ```text
 //!   POST ──▶ rmcp ──▶ Sessions::create_stream ──▶ SessionTransport ──▶ rmcp's service, Handler
 //!    ▲                                             │
-//!    └── that request's own stream ◀── response ◀──┤
-//!                                                  │ everything else
+//!    └── PostStream ◀──────┬── Answers ◀── answer ◀┤
+//!   GET of a client that   │                       │
+//!    resumes it ◀──────────┘                       │ everything else
 //!   GET  ──▶ stream::open ◀── replay ◀── Outbox ◀──┴── every publisher
 //! ```
 //!
@@ -16,20 +17,26 @@
 //! - `limiter`: the limits on sessions, and the middleware that applies them;
 //! - `manager`: all sessions, as rmcp's `SessionManager`;
 //! - `http_session`: the state of one session; `transport`: rmcp's side of it;
+//! - `answers`: the messages of each answer, and which are kept for a client that resumes;
+//!   `parking`: the limit of what is kept; `answer_stream`: the connections that read them;
 //! - `stream`: GET and DELETE, from the outbox to bytes; `replay`: what a client that
 //!   reconnects has missed;
 //! - `heartbeat`: pings.
 
+mod answer_stream;
+mod answers;
 mod heartbeat;
 mod http_session;
 mod limiter;
 mod manager;
+mod parking;
 mod replay;
 mod stream;
 mod transport;
 
 pub use self::manager::SessionLimits;
 pub(super) use self::{
+    answer_stream::IsAnswer,
     limiter::{SessionPermit, admit},
     manager::Sessions,
     stream::{close, open},

@@ -181,6 +181,7 @@ async fn start_http(
     let sessions = Arc::new(Sessions::new(
         config.sessions,
         server.notification_metrics(),
+        server.answer_metrics(),
         server.flush_clock(),
     ));
     let handler = server.handler_for_sessions(Arc::clone(&sessions));
@@ -353,9 +354,8 @@ fn mcp_router(
     let requests = StreamableHttpService::new(
         move || Ok(handler.for_current_caller()),
         Arc::clone(sessions),
-        // Hosts and origins are checked by `origin`, for every method. Without
-        // a retry hint the answers to requests have no event ids: only the stream,
-        // which can be resumed, has.
+        // Hosts and origins are checked by `origin`, for every method. Without a retry hint
+        // rmcp adds no event ids of its own: those of `sessions` can be resumed.
         StreamableHttpServerConfig::default()
             .disable_allowed_hosts()
             .disable_allowed_origins()

@@ -230,7 +230,8 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Starts the server with the project, its defaults and a clean environment; returns its URL too.
+/// Starts the server with the project and a clean environment; returns its URL too. Besides its
+/// defaults, it lets clients poll for answers that take long, as the suite wants to see it once.
 async fn start(
     server: &Path,
     project: &Path,
@@ -238,7 +239,14 @@ async fn start(
     scratch: &Path,
 ) -> Result<(Guard, String)> {
     let log = scratch.join("server.log");
-    let flags = ["--port", "0", "--project-root"].map(OsString::from);
+    let flags = [
+        "--port",
+        "0",
+        "--poll-answers-after",
+        "1s",
+        "--project-root",
+    ];
+    let flags = flags.map(OsString::from);
     let args = [OsString::from("-i"), server.into()]
         .into_iter()
         .chain(flags)

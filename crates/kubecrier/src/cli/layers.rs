@@ -36,6 +36,13 @@ impl Settings {
                 .max_sessions_per_caller
                 .or(fallback.max_sessions_per_caller),
             max_session_rate: self.max_session_rate.or(fallback.max_session_rate),
+            parked_answer_timeout: self
+                .parked_answer_timeout
+                .or(fallback.parked_answer_timeout),
+            max_parked_answer_bytes: self
+                .max_parked_answer_bytes
+                .or(fallback.max_parked_answer_bytes),
+            poll_answers_after: self.poll_answers_after.or(fallback.poll_answers_after),
             kubeconfig: self.kubeconfig.or(fallback.kubeconfig),
             context: self.context.or(fallback.context),
             request_timeout_seconds: self

@@ -4,14 +4,14 @@ use std::ops::RangeInclusive;
 
 use super::{
     CAPTURES, CONNECTIONS, CONTAINERS, DRAIN_TIMEOUT_SECONDS, FEED_EVENTS, GRAPHS, LOG_BYTES,
-    MAX_OUTPUT_BYTES, PORT, PROCESSES, READS, REQUEST_TIMEOUT_SECONDS, REQUESTS, SESSIONS, SHARE,
-    SUBSCRIPTIONS, Settings, WATCH_RENEWAL_SECONDS, WATCHES,
+    MAX_OUTPUT_BYTES, PARKED_BYTES, PORT, PROCESSES, READS, REQUEST_TIMEOUT_SECONDS, REQUESTS,
+    SESSIONS, SHARE, SUBSCRIPTIONS, Settings, WATCH_RENEWAL_SECONDS, WATCHES,
 };
 
 impl Settings {
     /// The numeric settings with their ranges. clap checks flags and environment variables
     /// itself; the configuration file is checked with these.
-    pub(crate) fn numbers(&self) -> [(&'static str, Option<u64>, RangeInclusive<u64>); 23] {
+    pub(crate) fn numbers(&self) -> [(&'static str, Option<u64>, RangeInclusive<u64>); 24] {
         [
             ("port", self.port, PORT),
             ("caller_share", self.caller_share, SHARE),
@@ -32,6 +32,11 @@ impl Settings {
                 SESSIONS,
             ),
             ("max_session_rate", self.max_session_rate, SESSIONS),
+            (
+                "max_parked_answer_bytes",
+                self.max_parked_answer_bytes,
+                PARKED_BYTES,
+            ),
             (
                 "drain_timeout_seconds",
                 self.drain_timeout_seconds,

@@ -135,6 +135,9 @@ heartbeat_interval = "a"
 max_sessions = 1
 max_sessions_per_caller = 1
 max_session_rate = 1
+parked_answer_timeout = "a"
+max_parked_answer_bytes = 1
+poll_answers_after = "a"
 drain_timeout_seconds = 1
 kubeconfig = "a"
 context = "a"
@@ -197,9 +200,26 @@ fn a_heartbeat_has_a_range_and_can_be_none() {
             "{error}"
         );
     }
-    assert_eq!(heartbeat("0s".to_owned()).unwrap(), None);
+    assert_eq!(times::heartbeat("0s".to_owned()).unwrap(), None);
     let minute = Some(Duration::from_mins(1));
-    assert_eq!(heartbeat("1m".to_owned()).unwrap(), minute);
+    assert_eq!(times::heartbeat("1m".to_owned()).unwrap(), minute);
+}
+
+#[test]
+fn the_times_of_answers_have_ranges_and_can_be_none() {
+    for flag in ["--parked-answer-timeout", "--poll-answers-after"] {
+        for text in ["999ms", "61m", "soon"] {
+            let error = refused(&[flag, text], &[]);
+            for word in [&flag[2..], text, "1s to 1h"] {
+                assert!(error.contains(word), "{error}");
+            }
+        }
+    }
+    assert_eq!(times::park_for("0s".to_owned()).unwrap(), Duration::ZERO);
+    assert_eq!(times::poll_after("0s".to_owned()).unwrap(), None);
+    let minute = Duration::from_mins(1);
+    assert_eq!(times::park_for("1m".to_owned()).unwrap(), minute);
+    assert_eq!(times::poll_after("1m".to_owned()).unwrap(), Some(minute));
 }
 
 #[test]

@@ -10,7 +10,13 @@ use crate::harness::{Http, ToolResult, one_context};
 const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients");
 
 /// `None` if the client is not installed.
-fn run(client: Client, script: &str, target: &str, era: &str, calls: &Value) -> Option<Value> {
+pub(crate) fn run(
+    client: Client,
+    script: &str,
+    target: &str,
+    era: &str,
+    calls: &Value,
+) -> Option<Value> {
     let workplace = tempfile::tempdir().unwrap();
     let command: Command = match client.command(&Path::new(SCRIPTS).join(script), workplace.path())
     {

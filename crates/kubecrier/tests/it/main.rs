@@ -42,6 +42,7 @@ mod registries;
 mod registries_run;
 mod resources;
 mod result_types;
+mod resumed;
 mod rights;
 mod rmcp_client;
 mod selectors;

@@ -1,6 +1,7 @@
 //! A greedy caller beside a modest one, for each limit: whatever the one does, the other
 //! keeps half of it.
 
+mod parked;
 mod requests;
 mod sockets;
 

@@ -53,7 +53,7 @@ mod tests {
 
     use super::*;
     use crate::sessions::{SessionLimits, Sessions};
-    use kubecrier_core::flush_clock::FlushClock;
+    use kubecrier_core::{flush_clock::FlushClock, metrics::AnswerMetrics};
 
     /// The words that are in the text, or not, with these tools off.
     #[track_caller]
@@ -72,7 +72,12 @@ mod tests {
     #[tokio::test]
     async fn the_instructions_name_what_is_on_and_what_the_transport_can_do() {
         let metrics = mcp_notify::Metrics::default();
-        let all = Sessions::new(SessionLimits::default(), metrics, FlushClock::start());
+        let all = Sessions::new(
+            SessionLimits::default(),
+            metrics,
+            AnswerMetrics::default(),
+            FlushClock::start(),
+        );
         let http = SessionLookup::ByHeader(Arc::new(all));
         let stdio = SessionLookup::Single {
             session: Session::new("stdio"),

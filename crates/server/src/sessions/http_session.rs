@@ -1,31 +1,36 @@
 //! One session over HTTP: its channels, its state and its signs of life.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::VecDeque,
     sync::{Arc, OnceLock},
     task::Waker,
 };
 
 use bytes::Bytes;
-use mcp_notify::{Liveness, OutboxBatch, Session};
+use mcp_notify::{Liveness, OutboxBatch, ProtocolVersion, Session};
 use parking_lot::Mutex;
-use rmcp::{
-    model::{ClientJsonRpcMessage, GetMeta, ProgressToken, RequestId},
-    transport::streamable_http_server::session::ServerSseMessage,
+use rmcp::model::{ClientJsonRpcMessage, RequestId, ServerJsonRpcMessage};
+use tokio::{
+    sync::mpsc,
+    time::{Duration, Instant},
 };
-use tokio::{sync::mpsc, time::Instant};
 
-use super::{limiter::SessionPermit, replay::Replay};
+use super::{
+    answer_stream::AnswerReader,
+    answers::{AnswerEvent, Answers, Connection, EventId, LossReason, NotResumed, Routed},
+    limiter::SessionPermit,
+    parking::Parking,
+    replay::Replay,
+};
 use crate::caller::Caller;
-use kubecrier_core::flush_clock::FlushClock;
+use kubecrier_core::{flush_clock::FlushClock, shares::ShareKey};
 
 /// The server's own requests that wait for the stream. There are two kinds, and each is
 /// sent again if it is lost.
 const SERVER_REQUESTS_MAX: usize = 16;
 
-/// Messages on the way to the answer of one POST. The writer of a full channel waits,
-/// and no other request waits for that writer.
-const RESPONSE_CAPACITY: usize = 64;
+/// What a parked answer takes in memory besides its messages, about.
+const PARKED_ENTRY_BYTES: usize = 512;
 
 /// A session and everything that ends with it.
 pub(crate) struct HttpSession {
@@ -39,7 +44,11 @@ pub(crate) struct HttpSession {
     pub(super) outbound: Mutex<OutboundState>,
     /// When its stream writes.
     pub(super) flush_clock: FlushClock,
-    responses: Mutex<PendingResponses>,
+    /// A lock for the readers of answers and the service; held for a step of one answer.
+    pub(super) answers: Mutex<Answers>,
+    parking: Arc<Parking>,
+    /// For whom its parked answers count.
+    share_key: ShareKey,
     server_requests: Mutex<ServerRequests>,
     activity: Mutex<Activity>,
     /// Set when the client is ready to be pinged.
@@ -52,13 +61,6 @@ pub(crate) struct HttpSession {
 pub(super) struct OutboundState {
     pub(super) replay: Replay,
     pub(super) batch: Option<OutboxBatch>,
-}
-
-/// The channels of unanswered requests.
-#[derive(Default)]
-struct PendingResponses {
-    by_request: HashMap<RequestId, mpsc::Sender<ServerSseMessage>>,
-    by_token: HashMap<ProgressToken, RequestId>,
 }
 
 /// The server's own requests, for the stream.
@@ -85,13 +87,6 @@ pub(super) struct Silence {
     pub(super) stream_lost: bool,
 }
 
-/// The channel of a request that has not been forwarded to the service yet: dropping it
-/// removes the channel.
-pub(super) struct PendingResponse {
-    entry: Option<Arc<HttpSession>>,
-    id: RequestId,
-}
-
 /// Something open that shows life: while it is held, the session does not idle.
 pub(super) struct ActivityGuard {
     entry: Arc<HttpSession>,
@@ -112,6 +107,8 @@ impl HttpSession {
         permit: SessionPermit,
         inbound: mpsc::Sender<Box<ClientJsonRpcMessage>>,
         flush_clock: FlushClock,
+        parking: Arc<Parking>,
+        share_key: ShareKey,
     ) -> Self {
         Self {
             session,
@@ -120,7 +117,9 @@ impl HttpSession {
             permit: Mutex::new(Some(permit)),
             outbound: Mutex::default(),
             flush_clock,
-            responses: Mutex::default(),
+            answers: Mutex::default(),
+            parking,
+            share_key,
             server_requests: Mutex::default(),
             activity: Mutex::new(Activity {
                 streams: 0,
@@ -132,70 +131,95 @@ impl HttpSession {
         }
     }
 
-    /// Releases everything that belongs to the session: the channels of its requests,
-    /// what was on its way, and its permit.
+    /// Releases everything that belongs to the session: its answers, what was on its way,
+    /// and its permit.
     pub(super) fn release(&self) {
-        *self.responses.lock() = PendingResponses::default();
+        let parked = self.answers.lock().end();
+        self.parking.metrics().lost("session_ended", parked);
         *self.server_requests.lock() = ServerRequests::default();
         let batch = self.outbound.lock().batch.take();
         drop(batch);
         drop(self.permit.lock().take());
     }
 
-    /// Registers the channel of a request's answer; `None` if the id is taken, as it is
-    /// until the earlier request has been answered or cancelled.
+    /// Begins the answer to a request; `None` if the id is taken, as it is until the
+    /// earlier request has been answered or cancelled.
     pub(super) fn register_request(
         self: &Arc<Self>,
         message: &ClientJsonRpcMessage,
-    ) -> Option<(PendingResponse, mpsc::Receiver<ServerSseMessage>)> {
-        let ClientJsonRpcMessage::Request(request) = message else {
-            return None;
+    ) -> Option<AnswerReader> {
+        let is_resumable = self.is_resumable();
+        let mut answers = self.answers.lock();
+        let connection = answers.register(message, is_resumable, Instant::now())?;
+        drop(answers);
+        Some(AnswerReader::of_request(Arc::clone(self), connection))
+    }
+
+    /// Whether its client resumes answers: the version of the protocol says how since
+    /// 2025-11-25.
+    pub(super) fn is_resumable(&self) -> bool {
+        let version = self.session.protocol_version();
+        self.parking.is_on()
+            && version.is_some_and(|version| version >= ProtocolVersion::V_2025_11_25)
+    }
+
+    /// After what time a connection that waits for an answer is closed, if ever.
+    pub(super) fn poll_after(&self) -> Option<Duration> {
+        self.parking.poll_after()
+    }
+
+    /// Adds a message to the answer that it belongs to.
+    pub(super) fn route(&self, message: ServerJsonRpcMessage) -> Routed {
+        self.answers.lock().route(message)
+    }
+
+    /// Parks a complete answer that nobody reads, if there is room.
+    pub(super) fn park(&self, answer: u64) {
+        let Some(events) = self.answers.lock().unread(answer) else {
+            return;
         };
-        let (sender, receiver) = mpsc::channel(RESPONSE_CAPACITY);
-        let mut responses = self.responses.lock();
-        if responses.by_request.contains_key(&request.id) {
-            return None;
+        // A large answer takes milliseconds, and no other request waits for that.
+        let frames: Vec<_> = events.iter().map(AnswerEvent::frame).collect();
+        let bytes = PARKED_ENTRY_BYTES + frames.iter().map(Bytes::len).sum::<usize>();
+        match self.parking.acquire(&self.share_key, bytes) {
+            Ok(permit) => {
+                let until = Instant::now() + self.parking.park_for();
+                self.answers.lock().park(answer, frames, permit, until);
+            }
+            Err(reached) => {
+                let reason = LossReason::NoRoom(reached);
+                let session = self.session.name();
+                tracing::debug!(session, bytes, %reached, "an answer is not parked");
+                let is_lost = self.answers.lock().drop_unread(answer, reason);
+                let lost = u64::from(is_lost);
+                self.parking.metrics().lost(reason.as_str(), lost);
+            }
         }
-        responses.by_request.insert(request.id.clone(), sender);
-        if let Some(token) = request.request.get_meta().get_progress_token() {
-            responses.by_token.insert(token, request.id.clone());
+    }
+
+    /// Drops the parked answers whose time is over.
+    pub(super) fn expire_answers(&self, now: Instant) {
+        let expired = self.answers.lock().expire(now);
+        let reason = LossReason::Expired.as_str();
+        self.parking.metrics().lost(reason, expired);
+    }
+
+    /// Connects a client again to an answer of which it has seen an event.
+    pub(super) fn resume(&self, seen: EventId) -> Result<Connection, NotResumed> {
+        if !self.is_resumable() {
+            return Err(NotResumed::NeverSent);
         }
-        drop(responses);
-        let expected = PendingResponse {
-            entry: Some(Arc::clone(self)),
-            id: request.id.clone(),
-        };
-        Some((expected, receiver))
+        self.expire_answers(Instant::now());
+        let connection = self.answers.lock().resume(seen)?;
+        self.parking.metrics().resumed();
+        Ok(connection)
     }
 
-    /// Removes the channel of a request, for its last message.
-    pub(super) fn take_response_channel(
-        &self,
-        id: &RequestId,
-    ) -> Option<mpsc::Sender<ServerSseMessage>> {
-        let mut responses = self.responses.lock();
-        responses.by_token.retain(|_, request| request != id);
-        responses.by_request.remove(id)
-    }
-
-    /// The channel of a running request.
-    pub(super) fn response_channel(
-        &self,
-        id: &RequestId,
-    ) -> Option<mpsc::Sender<ServerSseMessage>> {
-        self.responses.lock().by_request.get(id).cloned()
-    }
-
-    /// The channel of a running request, by its progress token.
-    pub(super) fn progress_channel(
-        &self,
-        token: &ProgressToken,
-    ) -> Option<mpsc::Sender<ServerSseMessage>> {
-        let responses = self.responses.lock();
-        responses
-            .by_request
-            .get(responses.by_token.get(token)?)
-            .cloned()
+    /// Ends the answer to a request that the client has cancelled.
+    pub(super) fn cancel(&self, request: &RequestId) {
+        let was_parked = self.answers.lock().cancel(request);
+        let reason = LossReason::Cancelled.as_str();
+        self.parking.metrics().lost(reason, u64::from(was_parked));
     }
 
     /// Queues a request of the server for the stream. False when the queue is full.
@@ -268,23 +292,6 @@ impl HttpSession {
     /// The session itself.
     pub(crate) fn session(&self) -> &Session {
         &self.session
-    }
-}
-
-// === impl PendingResponse ===
-
-impl PendingResponse {
-    /// The request is on its way: its answer will come.
-    pub(super) fn forwarded(mut self) {
-        self.entry = None;
-    }
-}
-
-impl Drop for PendingResponse {
-    fn drop(&mut self) {
-        if let Some(entry) = &self.entry {
-            drop(entry.take_response_channel(&self.id));
-        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! All sessions: made, found, swept, ended.
 
-use std::{collections::HashMap, fmt, net::IpAddr, sync::Arc};
+use std::{collections::HashMap, fmt, future::poll_fn, net::IpAddr, sync::Arc};
 
 use futures_util::{Stream, StreamExt, stream};
 use mcp_notify::{
@@ -21,13 +21,16 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    answer_stream::PostStream,
+    answers::{AnswerEvent, Read},
     heartbeat::HeartbeatQueue,
-    http_session::{ActivityGuard, ActivityKind, HttpSession, Silence},
+    http_session::{HttpSession, Silence},
     limiter::{SessionLimiter, SessionPermit, SessionRefused},
+    parking::Parking,
     transport::SessionTransport,
 };
 use crate::{caller::Caller, share};
-use kubecrier_core::{flush_clock::FlushClock, shares::CallerShare};
+use kubecrier_core::{flush_clock::FlushClock, metrics::AnswerMetrics, shares::CallerShare};
 
 /// Messages from a client that the service has not taken yet.
 const INBOUND_CAPACITY: usize = 64;
@@ -55,6 +58,13 @@ pub struct SessionLimits {
     pub idle_timeout: Duration,
     /// A client with an open stream is pinged after this much silence; `None` is never.
     pub heartbeat: Option<Duration>,
+    /// How long an answer is parked for a client that lost its connection; zero is never.
+    pub park_for: Duration,
+    /// The bytes of all parked answers.
+    pub parked_bytes_max: usize,
+    /// A connection that waits for its answer for longer is closed, and the client polls;
+    /// `None` is never.
+    pub poll_after: Option<Duration>,
 }
 
 /// Every session of the server.
@@ -64,6 +74,7 @@ pub(crate) struct Sessions {
     limiter: SessionLimiter,
     heartbeats: HeartbeatQueue,
     flush_clock: FlushClock,
+    parking: Arc<Parking>,
     // A lock for lookups by id; held for one map operation.
     entries: RwLock<HashMap<SessionId, Arc<HttpSession>>>,
 }
@@ -92,6 +103,10 @@ impl Default for SessionLimits {
             share: CallerShare::HALF,
             idle_timeout: Duration::from_mins(5),
             heartbeat: Some(HeartbeatConfig::default().interval),
+            park_for: Duration::from_mins(2),
+            // Half of it holds the three largest answers there can be.
+            parked_bytes_max: 64 * 1024 * 1024,
+            poll_after: None,
         }
     }
 }
@@ -102,6 +117,7 @@ impl Sessions {
     pub(crate) fn new(
         limits: SessionLimits,
         metrics: mcp_notify::Metrics,
+        answers: AnswerMetrics,
         flush_clock: FlushClock,
     ) -> Self {
         let limiter = SessionLimiter::new(limits);
@@ -112,6 +128,7 @@ impl Sessions {
             limiter,
             heartbeats: HeartbeatQueue::default(),
             flush_clock,
+            parking: Arc::new(Parking::new(&limits, answers)),
             entries: RwLock::default(),
         }
     }
@@ -141,6 +158,11 @@ impl Sessions {
     /// The number of sessions.
     pub(crate) fn count(&self) -> usize {
         self.limiter.count()
+    }
+
+    /// The bytes of all parked answers.
+    pub(crate) fn parked_bytes(&self) -> usize {
+        self.parking.bytes()
     }
 
     /// A session of the current request's caller. A session of another caller is not
@@ -225,12 +247,14 @@ impl Sessions {
 
     fn sweep_once(&self) {
         let now = Instant::now();
-        let dead: Vec<_> = self
-            .entries
-            .read()
-            .iter()
+        let entries = self.entries.read();
+        let dead: Vec<_> = (entries.iter())
             .filter_map(|(id, entry)| Some((id.clone(), self.end_of(entry, now)?)))
             .collect();
+        for entry in entries.values() {
+            entry.expire_answers(now);
+        }
+        drop(entries);
         for (id, why) in dead {
             self.end(&id, why);
         }
@@ -279,7 +303,15 @@ impl SessionManager for Sessions {
         let session = Session::builder()
             .outbox(self.outbox.clone())
             .build(id.clone());
-        let entry = Arc::new(HttpSession::new(session, permit, sender, self.flush_clock));
+        let share_key = share::key(permit.caller(), share::current_peer(), Some(&id));
+        let entry = Arc::new(HttpSession::new(
+            session,
+            permit,
+            sender,
+            self.flush_clock,
+            Arc::clone(&self.parking),
+            share_key,
+        ));
         self.entries.write().insert(id.clone(), Arc::clone(&entry));
         // Revoked since the request was let in, and those that are ended may have been
         // looked up before.
@@ -296,7 +328,7 @@ impl SessionManager for Sessions {
         message: ClientJsonRpcMessage,
     ) -> Result<ServerJsonRpcMessage, SessionError> {
         let entry = self.entry(id)?;
-        let (expected, mut answer) = entry
+        let mut answer = entry
             .register_request(&message)
             .ok_or(SessionError::NoAnswer)?;
         entry
@@ -304,9 +336,12 @@ impl SessionManager for Sessions {
             .send(Box::new(message))
             .await
             .map_err(|_| SessionError::Ended)?;
-        expected.forwarded();
-        let first = answer.recv().await.and_then(|event| event.message);
-        let message = Arc::unwrap_or_clone(first.ok_or(SessionError::NoAnswer)?);
+        answer.forwarded();
+        let first = poll_fn(|cx| answer.poll_read(cx)).await;
+        let Some(Read::Event(_, AnswerEvent::Message(message))) = first else {
+            return Err(SessionError::NoAnswer);
+        };
+        let message = Arc::unwrap_or_clone(message);
         if let ServerJsonRpcMessage::Response(response) = &message
             && let ServerResult::InitializeResult(result) = &response.result
         {
@@ -332,17 +367,18 @@ impl SessionManager for Sessions {
         message: ClientJsonRpcMessage,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionError> {
         let entry = self.entry(id)?;
-        let activity = entry.begin_activity(ActivityKind::Post);
-        let Some((expected, answer)) = entry.register_request(&message) else {
-            return Ok(events(refusal(&message), activity));
+        let Some(mut answer) = entry.register_request(&message) else {
+            entry.touch();
+            let refusal = async move { refusal(&message) };
+            return Ok(stream::once(refusal).left_stream());
         };
         entry
             .inbound
             .send(Box::new(message))
             .await
             .map_err(|_| SessionError::Ended)?;
-        expected.forwarded();
-        Ok(events(answer, activity))
+        answer.forwarded();
+        Ok(PostStream::new(answer).right_stream())
     }
 
     async fn accept_message(
@@ -362,9 +398,9 @@ impl SessionManager for Sessions {
             .send(Box::new(message))
             .await
             .map_err(|_| SessionError::Ended)?;
-        // rmcp does not answer a cancelled request, so its channel is closed here.
+        // rmcp does not answer a cancelled request, so its stream ends here.
         if let Some(request) = cancelled {
-            drop(entry.take_response_channel(&request));
+            entry.cancel(&request);
         }
         Ok(())
     }
@@ -397,29 +433,14 @@ fn cancelled(message: &ClientJsonRpcMessage) -> Option<RequestId> {
 }
 
 /// The error for a request whose id an unanswered request still has.
-fn refusal(message: &ClientJsonRpcMessage) -> mpsc::Receiver<ServerSseMessage> {
+fn refusal(message: &ClientJsonRpcMessage) -> ServerSseMessage {
     let id = match message {
         ClientJsonRpcMessage::Request(request) => Some(request.id.clone()),
         _ => None,
     };
     let text = "a request with this id is still being answered; use another id";
     let error = ServerJsonRpcMessage::error(ErrorData::invalid_request(text, None), id);
-    let (sender, receiver) = mpsc::channel(1);
-    // There is room for one.
-    let _sent = sender.try_send(ServerSseMessage::from_message(error));
-    receiver
-}
-
-/// The messages of one POST; while it is read, the session lives.
-fn events(
-    answer: mpsc::Receiver<ServerSseMessage>,
-    activity: ActivityGuard,
-) -> impl Stream<Item = ServerSseMessage> + Send + Sync + 'static {
-    stream::unfold((answer, activity), |(mut answer, activity)| async move {
-        let event = answer.recv().await?;
-        Some((event, (answer, activity)))
-    })
-    .fuse()
+    ServerSseMessage::from_message(error)
 }
 
 #[cfg(test)]

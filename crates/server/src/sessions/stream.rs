@@ -22,13 +22,15 @@ use rmcp::model::ProtocolVersion;
 use tokio::time::{Duration, Instant, Sleep, sleep};
 
 use super::{
+    answer_stream,
+    answers::EventId,
     http_session::{ActivityGuard, ActivityKind, HttpSession},
     manager::Sessions,
     replay::{Replay, SentMessage},
 };
 
 /// Proxies cut connections that are silent for a minute.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
+pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// The reconnection time that the stream announces.
 const RETRY: Duration = Duration::from_secs(3);
@@ -42,7 +44,7 @@ const EVENT_BYTES: usize = 40;
 /// The bytes of a gap, about.
 const GAP_BYTES: usize = 100;
 
-const GAP_METHOD: &str = "notifications/stream/gap";
+pub(super) const GAP_METHOD: &str = "notifications/stream/gap";
 
 /// `GET /mcp`: the stream of a session. The newest one receives; the one before
 /// it ends.
@@ -61,13 +63,17 @@ pub(crate) async fn open(State(sessions): State<Arc<Sessions>>, headers: HeaderM
         Ok(entry) => entry,
         Err((status, why)) => return refuse(status, why),
     };
-    let Ok(last_seen) = last_seen(&headers) else {
-        return refuse(
-            StatusCode::BAD_REQUEST,
-            "Last-Event-ID is a number that we sent",
-        );
-    };
-    let mut response = Response::new(Body::new(SseStream::new(entry, last_seen)));
+    match last_seen(&headers) {
+        Ok(LastSeen::Answer(seen)) => answer_stream::resume(entry, seen),
+        Ok(LastSeen::Stream(seen)) => events_response(Body::new(SseStream::new(entry, Some(seen)))),
+        Ok(LastSeen::Nothing) => events_response(Body::new(SseStream::new(entry, None))),
+        Err(()) => answer_stream::never_sent(),
+    }
+}
+
+/// A response of server-sent events.
+pub(super) fn events_response(body: Body) -> Response {
+    let mut response = Response::new(body);
     let head = response.headers_mut();
     head.insert(
         header::CONTENT_TYPE,
@@ -113,15 +119,29 @@ fn named(
     ))
 }
 
+/// The last event that a client has seen.
+enum LastSeen {
+    /// It begins.
+    Nothing,
+    /// One of the session's stream.
+    Stream(u64),
+    /// One of the answer to a request.
+    Answer(EventId),
+}
+
 /// The last event id that the client has; an error if the header is no such id.
-fn last_seen(headers: &HeaderMap) -> Result<Option<u64>, ()> {
+fn last_seen(headers: &HeaderMap) -> Result<LastSeen, ()> {
     let Some(given) = headers.get("last-event-id") else {
-        return Ok(None);
+        return Ok(LastSeen::Nothing);
     };
+    let given = given.to_str().map_err(drop)?;
+    if let Ok(id) = given.parse() {
+        return Ok(LastSeen::Answer(id));
+    }
     // Digits and nothing else: `parse` alone would take a sign.
-    let digits = given.as_bytes().iter().all(u8::is_ascii_digit);
-    let id = given.to_str().ok().filter(|_| digits);
-    id.and_then(|id| id.parse().ok()).map(Some).ok_or(())
+    let is_number = given.bytes().all(|byte| byte.is_ascii_digit());
+    let number = is_number.then(|| given.parse().ok()).flatten();
+    number.map(LastSeen::Stream).ok_or(())
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
@@ -153,7 +173,7 @@ fn no_method() -> Response {
         .into_response()
 }
 
-fn refuse(status: StatusCode, why: &str) -> Response {
+pub(super) fn refuse(status: StatusCode, why: &str) -> Response {
     (status, format!("{why}\n")).into_response()
 }
 

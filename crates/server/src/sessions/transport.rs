@@ -7,12 +7,12 @@ use mcp_notify::{Method, Notification};
 use rmcp::{
     RoleServer,
     model::{ClientJsonRpcMessage, JsonRpcMessage, ServerJsonRpcMessage, ServerNotification},
-    transport::{Transport, streamable_http_server::session::ServerSseMessage},
+    transport::Transport,
 };
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use super::http_session::HttpSession;
+use super::{answers::Routed, http_session::HttpSession};
 
 /// The server's end of a session.
 pub(crate) struct SessionTransport {
@@ -23,18 +23,18 @@ pub(crate) struct SessionTransport {
 impl Transport<RoleServer> for SessionTransport {
     type Error = Infallible;
 
-    /// The future may wait for the client of one POST, never for the stream.
+    /// Waits for no client: what nobody reads is kept, or dropped and counted.
     fn send(
         &mut self,
         message: ServerJsonRpcMessage,
     ) -> impl Future<Output = Result<(), Infallible>> + Send + 'static {
-        let answer = route(&self.entry, &message);
+        let routed = self.entry.route(message);
         let entry = Arc::clone(&self.entry);
         async move {
-            match answer {
-                // A client that has left its request does not get the answer.
-                Some(answer) => drop(answer.send(ServerSseMessage::from_message(message)).await),
-                None => publish(&entry, &message),
+            match routed {
+                Routed::Taken => {}
+                Routed::Unread(answer) => entry.park(answer),
+                Routed::Other(message) => publish(&entry, &message),
             }
             Ok(())
         }
@@ -51,27 +51,6 @@ impl Transport<RoleServer> for SessionTransport {
     async fn close(&mut self) -> Result<(), Infallible> {
         self.inbound.close();
         Ok(())
-    }
-}
-
-/// The POST that a message belongs to.
-fn route(
-    entry: &HttpSession,
-    message: &ServerJsonRpcMessage,
-) -> Option<mpsc::Sender<ServerSseMessage>> {
-    match message {
-        JsonRpcMessage::Response(response) => entry.take_response_channel(&response.id),
-        JsonRpcMessage::Error(error) => entry.take_response_channel(error.id.as_ref()?),
-        JsonRpcMessage::Notification(notification) => match &notification.notification {
-            ServerNotification::ProgressNotification(progress) => {
-                entry.progress_channel(&progress.params.progress_token)
-            }
-            ServerNotification::CancelledNotification(cancelled) => {
-                entry.response_channel(cancelled.params.request_id.as_ref()?)
-            }
-            _ => None,
-        },
-        JsonRpcMessage::Request(_) => None,
     }
 }
 

@@ -39,6 +39,12 @@ impl Stream {
         self.within(async |stream| stream.message().await).await
     }
 
+    /// The next message, or `None` at the end of the stream.
+    pub(crate) async fn until_end(&mut self) -> Option<Value> {
+        let next = tokio::time::timeout(TIMEOUT, self.message()).await;
+        next.expect("a message, or the end")
+    }
+
     /// The next message, whatever it is.
     pub(crate) async fn anything(&mut self) -> Value {
         self.within(async |stream| stream.any_message().await).await

@@ -1,4 +1,4 @@
-//! Sessions that a server must not accept.
+//! Sessions and callers that a server must not accept.
 
 use std::sync::atomic::AtomicU64;
 
@@ -14,6 +14,14 @@ impl HttpSession {
             session: self.session.clone(),
             next: AtomicU64::new(1),
         }
+    }
+
+    /// Tries to resume a stream of this session with the token of another caller.
+    pub(crate) async fn open_as(&self, token: &str, last_event_id: &str) -> reqwest::Response {
+        let request = self.headers(self.client.get(format!("{}/mcp", self.base)));
+        let request = request.header("last-event-id", last_event_id);
+        let request = request.header("authorization", format!("Bearer {token}"));
+        request.send().await.unwrap()
     }
 
     /// The same session with an empty id.

@@ -3,6 +3,7 @@ use proptest::prelude::*;
 use tokio::{task::JoinSet, time::advance};
 
 use super::*;
+use crate::sessions::http_session::ActivityKind;
 
 fn sessions(idle_timeout: Duration) -> Arc<Sessions> {
     let limits = SessionLimits {
@@ -10,7 +11,12 @@ fn sessions(idle_timeout: Duration) -> Arc<Sessions> {
         ..SessionLimits::default()
     };
     let metrics = mcp_notify::Metrics::default();
-    Arc::new(Sessions::new(limits, metrics, FlushClock::start()))
+    Arc::new(Sessions::new(
+        limits,
+        metrics,
+        AnswerMetrics::default(),
+        FlushClock::start(),
+    ))
 }
 
 async fn begin(sessions: &Sessions) -> Arc<HttpSession> {

@@ -9,12 +9,21 @@ use proptest::prelude::*;
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::sessions::SessionLimits;
-use kubecrier_core::flush_clock::{FLUSH_INTERVAL, FlushClock};
+use crate::sessions::{SessionLimits, parking::Parking};
+use kubecrier_core::{
+    flush_clock::{FLUSH_INTERVAL, FlushClock},
+    metrics::AnswerMetrics,
+    shares::ShareKey,
+};
 
 fn entry(messages_max: usize) -> Arc<HttpSession> {
     let metrics = mcp_notify::Metrics::default();
-    let sessions = Sessions::new(SessionLimits::default(), metrics, FlushClock::start());
+    let sessions = Sessions::new(
+        SessionLimits::default(),
+        metrics,
+        AnswerMetrics::default(),
+        FlushClock::start(),
+    );
     let limits = OutboxLimits {
         messages_max,
         bytes_max: 1 << 20,
@@ -28,6 +37,11 @@ fn entry(messages_max: usize) -> Arc<HttpSession> {
         permit,
         mpsc::channel(1).0,
         FlushClock::start(),
+        Arc::new(Parking::new(
+            &SessionLimits::default(),
+            AnswerMetrics::default(),
+        )),
+        ShareKey::Process,
     ))
 }
 
@@ -264,6 +278,7 @@ proptest! {
         let sessions = Arc::new(Sessions::new(
             SessionLimits::default(),
             mcp_notify::Metrics::default(),
+            AnswerMetrics::default(),
             FlushClock::start(),
         ));
         let mut headers = HeaderMap::new();
@@ -287,13 +302,23 @@ proptest! {
     }
 
     #[test]
-    fn fuzz_the_last_event_id_is_a_number_of_ours_or_refused(last in "[0-9a-z+. -]{0,24}") {
+    fn fuzz_the_last_event_id_is_one_of_ours_or_refused(
+        last in "([0-9a-z+. -]{0,24}|[0-9]{0,21}-[0-9]{0,21})",
+    ) {
         let mut headers = HeaderMap::new();
         headers.insert("last-event-id", HeaderValue::from_str(&last).unwrap());
-        let digits = !last.is_empty() && last.bytes().all(|byte| byte.is_ascii_digit());
+        // Without a sign: `parse` would take one.
+        let number = |text: &str| {
+            let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
+            text.parse::<u64>().ok().filter(|_| is_plain)
+        };
+        let pair = last.split_once('-');
+        let pair = pair.and_then(|(answer, event)| Some((number(answer)?, number(event)?)));
         match last_seen(&headers) {
-            Ok(seen) => prop_assert!(digits && seen.is_some()),
-            Err(()) => prop_assert!(!digits || last.parse::<u64>().is_err()),
+            Ok(LastSeen::Stream(seen)) => prop_assert_eq!(Some(seen), number(&last)),
+            Ok(LastSeen::Answer(id)) => prop_assert_eq!(Some((id.answer, id.event)), pair),
+            Ok(LastSeen::Nothing) => prop_assert!(false, "there is one"),
+            Err(()) => prop_assert!(number(&last).is_none() && pair.is_none()),
         }
     }
 }

@@ -1,3 +1,4 @@
 #!/bin/bash
-sleep 0.5
+# Longer than the server keeps a connection open for it.
+sleep 4
 echo 'A plain answer.'
