@@ -18,6 +18,7 @@ use super::{
     body_limit::BodyLimitLayer,
     client::Cluster,
     error::{ClusterError, ErrorKind},
+    in_cluster::kubectl,
     kubeconfig::{Source, redacted_message},
     proxy, read_only,
 };
@@ -74,11 +75,8 @@ async fn connect(
     scope: ReadScope,
 ) -> Result<Cluster, ClusterError> {
     let mut config = match source {
-        Source::InCluster => {
-            kube::Config::incluster().map_err(|error| failed(name, error.to_string()))?
-        }
         Source::Demo(demo) => return Ok(demo.connect(timeout, scope)),
-        Source::File(file) => {
+        Source::File(file) | Source::InCluster(file) => {
             let options = KubeConfigOptions {
                 context: Some(name.to_owned()),
                 ..KubeConfigOptions::default()
@@ -89,7 +87,9 @@ async fn connect(
         }
     };
     let host = config.cluster_url.host().unwrap_or_default();
-    if !source.names_proxy(name) && proxy::bypasses(host, &no_proxy()) {
+    // A pod's own API server is not beyond the proxy that leads out of the cluster.
+    let is_near = matches!(source, Source::InCluster(_)) || proxy::bypasses(host, &no_proxy());
+    if !source.names_proxy(name) && is_near {
         config.proxy_url = None;
     }
     config.connect_timeout = Some(timeout + TIMEOUT_MARGIN);
@@ -118,9 +118,7 @@ fn failed(context: &str, reason: String) -> ClusterError {
         ErrorKind::Kubeconfig,
         format!("cannot set up a client for context `{context}`"),
         reason,
-        Some(format!(
-            "check it with `kubectl --context {context} version`"
-        )),
+        Some(format!("check it with `{} version`", kubectl(context))),
     )
 }
 

@@ -16,9 +16,7 @@ use super::{
     connect::{self, ClusterFuture},
     demo::Demo,
     error::{ClusterError, ErrorKind, Operation},
-    kubeconfig::{
-        ContentHash, FileStamps, IN_CLUSTER, KubeconfigPaths, Source, content_hash, file_stamps,
-    },
+    kubeconfig::{ContentHash, FileStamps, KubeconfigPaths, Source, content_hash, file_stamps},
     name::Name,
     read_only::DeniedKinds,
 };
@@ -155,19 +153,8 @@ impl Contexts {
     }
 
     fn describe(source: &Source, default: Option<&str>) -> Vec<ContextInfo> {
-        if let Source::Demo(_) = source {
+        let Some(file) = source.file() else {
             return vec![Demo::info()];
-        }
-        let Source::File(file) = source else {
-            let here = kube::Config::incluster().ok();
-            return vec![ContextInfo {
-                name: IN_CLUSTER.to_owned(),
-                server: here
-                    .as_ref()
-                    .map_or_else(String::new, |one| one.cluster_url.to_string()),
-                namespace: here.map_or_else(String::new, |one| one.default_namespace),
-                default: true,
-            }];
         };
         let server = |cluster: &str| {
             let named = file.clusters.iter().find(|named| named.name == cluster)?;
@@ -357,11 +344,10 @@ impl Contexts {
             return Some(name.clone());
         }
         let allowed = &self.config.allowed.contexts;
-        let current = match source {
-            Source::InCluster | Source::Demo(_) => None,
-            Source::File(file) => (file.current_context.clone())
-                .filter(|name| !name.is_empty() && allowed.allows(name)),
-        };
+        let current = source
+            .file()
+            .and_then(|file| file.current_context.clone())
+            .filter(|name| !name.is_empty() && allowed.allows(name));
         // Where there is no choice, none has to be made.
         current.or_else(|| match self.names(source).as_slice() {
             [only] => Some((*only).to_owned()),

@@ -10,6 +10,7 @@ use super::{
     body_limit::TooLarge,
     connect::auth_error,
     identity::{keep_names, quoted_names},
+    in_cluster::{IN_CLUSTER, kubectl},
     read_only::RefusedRequest,
 };
 use kubecrier_redact::Redactor;
@@ -132,9 +133,10 @@ impl ClusterError {
 
     pub(super) fn timeout(operation: &Operation<'_>, seconds: f64) -> Self {
         let hint = format!(
-            "the API server of `{}` may be down or overloaded: try `kubectl --context {} version`, \
-             or raise --request-timeout-seconds",
-            operation.context, operation.context
+            "the API server of `{}` may be down or overloaded: try `{} version`, or raise \
+             --request-timeout-seconds",
+            operation.context,
+            kubectl(operation.context)
         );
         // Time spent before the request makes the number odd: tenths of a second are enough.
         let seconds = (seconds * 10.0).round() / 10.0;
@@ -266,9 +268,19 @@ fn hint(kind: ErrorKind, operation: &Operation<'_>) -> Option<String> {
         ..
     } = *operation;
     let scope = namespace.map_or("-A".to_owned(), |namespace| format!("-n {namespace}"));
+    let kubectl = kubectl(context);
     match kind {
+        ErrorKind::Forbidden if context == IN_CLUSTER => Some(format!(
+            "grant `{verb}` on `{resource}` to the ServiceAccount of the pod; `kubecrier doctor` in \
+             the pod prints the manifest"
+        )),
+        ErrorKind::Unauthorized if context == IN_CLUSTER => Some(
+            "the token of the pod's ServiceAccount is not accepted: if the ServiceAccount was \
+             deleted or made anew, start a new pod"
+                .to_owned(),
+        ),
         ErrorKind::Forbidden => Some(format!(
-            "grant `{verb}` on `{resource}`; check with `kubectl --context {context} auth can-i \
+            "grant `{verb}` on `{resource}`; check with `{kubectl} auth can-i \
              {verb} {resource} {scope}`{}",
             if namespace.is_none() {
                 ", or name a namespace you may read"
@@ -278,10 +290,10 @@ fn hint(kind: ErrorKind, operation: &Operation<'_>) -> Option<String> {
         )),
         ErrorKind::Unauthorized => Some(format!(
             "the credentials of context `{context}` are not accepted, they may have expired: log in \
-             again, then check with `kubectl --context {context} auth whoami`"
+             again, then check with `{kubectl} auth whoami`"
         )),
         ErrorKind::Unreachable => Some(format!(
-            "is the cluster up, and its address right? try `kubectl --context {context} version`"
+            "is the cluster up, and its address right? try `{kubectl} version`"
         )),
         ErrorKind::Certificate => Some(format!(
             "the API server's certificate is expired or signed by another authority: renew it, or \

@@ -13,18 +13,16 @@ use sha2::{Digest, Sha256};
 use super::{
     demo::{self, Demo},
     error::{ClusterError, ErrorKind},
+    in_cluster,
 };
-
-/// Name of the only context when the server runs inside a cluster.
-pub(super) const IN_CLUSTER: &str = "in-cluster";
 
 /// Where clusters come from.
 #[derive(Debug)]
 pub(super) enum Source {
     /// One or more files, merged.
     File(Box<Kubeconfig>),
-    /// The pod's own service account.
-    InCluster,
+    /// The pod's own cluster.
+    InCluster(Box<Kubeconfig>),
     /// A cluster in memory.
     Demo(Demo),
 }
@@ -76,8 +74,10 @@ impl KubeconfigPaths {
         if present.is_empty() {
             // A named file that does not exist is a mistake; falling back to the service
             // account would hide it.
-            if !self.named && env::var_os("KUBERNETES_SERVICE_HOST").is_some() {
-                return Ok(Source::InCluster);
+            if !self.named
+                && let Some(own) = in_cluster::kubeconfig()?
+            {
+                return Ok(Source::InCluster(Box::new(own)));
             }
             let tried: Vec<_> = self
                 .paths
@@ -121,9 +121,8 @@ impl Source {
     /// The names of the contexts.
     pub(super) fn names(&self) -> Vec<&str> {
         match self {
-            Self::InCluster => vec![IN_CLUSTER],
             Self::Demo(_) => vec![demo::CONTEXT],
-            Self::File(file) => file
+            Self::File(file) | Self::InCluster(file) => file
                 .contexts
                 .iter()
                 .map(|named| named.name.as_str())
@@ -131,10 +130,18 @@ impl Source {
         }
     }
 
+    /// The kubeconfig, unless the cluster is in memory.
+    pub(super) fn file(&self) -> Option<&Kubeconfig> {
+        match self {
+            Self::File(file) | Self::InCluster(file) => Some(file),
+            Self::Demo(_) => None,
+        }
+    }
+
     /// Certificates and keys in files of their own, which are renewed without a change of the
     /// kubeconfig.
     pub(super) fn referenced(&self) -> Vec<PathBuf> {
-        let Self::File(file) = self else {
+        let Some(file) = self.file() else {
             return Vec::new();
         };
         let clusters = file

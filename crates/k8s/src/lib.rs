@@ -40,6 +40,7 @@ mod follow;
 pub mod fuzzing;
 mod graph;
 pub mod identity;
+mod in_cluster;
 mod kinds;
 mod kubeconfig;
 mod list;

@@ -30,6 +30,7 @@ mod kubeconfig;
 mod node;
 mod objects;
 mod script;
+mod service_account;
 mod shared;
 mod users;
 
@@ -43,6 +44,7 @@ pub use crate::{
     node::{LogRequest, NodeEndpoint},
     objects::{deployment, event, namespace, pod},
     script::{LogScript, Selection},
+    service_account::{BoundToken, Mount},
     shared::{Testbed, shared, skip},
     users::User,
 };

@@ -20,6 +20,8 @@ mod frames;
 mod graph;
 mod guardrails;
 mod harness;
+#[cfg(feature = "conformance-fixtures")]
+mod in_cluster;
 mod inspector;
 mod kubelet_errors;
 mod labels;
