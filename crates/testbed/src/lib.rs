@@ -24,6 +24,8 @@ mod cache;
 mod clients;
 mod cluster;
 mod conformance;
+mod crds;
+mod go_tool;
 mod guard;
 mod install;
 mod kubeconfig;
@@ -40,6 +42,8 @@ pub use crate::{
     clients::Client,
     cluster::{Cluster, Options},
     conformance::Suite,
+    crds::Crds,
+    go_tool::GoTool,
     kubeconfig::Kubeconfig,
     node::{LogRequest, NodeEndpoint},
     objects::{deployment, event, namespace, pod},

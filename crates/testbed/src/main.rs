@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
-use testbed::{Binaries, Client, Cluster, Kubeconfig, Options, Suite, User};
+use testbed::{Binaries, Client, Cluster, Crds, GoTool, Kubeconfig, Options, Suite, User};
 use tokio::signal::unix::{SignalKind, signal};
 
 #[derive(Parser)]
@@ -21,7 +21,8 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Find or build the control plane, and install the MCP clients and the conformance suite.
+    /// Find or build the control plane, and install the MCP clients, the conformance suite, helm
+    /// and promtool.
     Prepare,
     /// Run two clusters until ctrl-c.
     Up {
@@ -51,6 +52,10 @@ async fn main() -> Result<()> {
                 client.prepare(&mut print_line)?;
             }
             Suite::prepare(&mut print_line)?;
+            for tool in GoTool::ALL {
+                tool.prepare(&mut print_line)?;
+            }
+            Crds::prepare(&mut print_line)?;
         }
         Command::Up { kubeconfig } => up(kubeconfig).await?,
         Command::Conformance { server } => conformance(&server).await?,

@@ -6,6 +6,8 @@ mod admin;
 mod bad_input;
 mod browsers;
 mod captures;
+#[cfg(feature = "conformance-fixtures")]
+mod chart;
 mod clients;
 mod closer;
 mod configuration;

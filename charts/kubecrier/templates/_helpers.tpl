@@ -1,0 +1,173 @@
+{{- define "kubecrier.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" -}}
+{{- else -}}
+{{- $name := default .Chart.Name .Values.nameOverride -}}
+{{- if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 63 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "kubecrier.selectorLabels" -}}
+app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "kubecrier.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{ include "kubecrier.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end -}}
+
+{{- define "kubecrier.serviceAccount" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "kubecrier.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- default "default" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "kubecrier.image" -}}
+{{- if .Values.image.digest -}}
+{{- printf "%s@%s" .Values.image.repository .Values.image.digest -}}
+{{- else -}}
+{{- printf "%s:%s" .Values.image.repository (default .Chart.AppVersion .Values.image.tag) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "kubecrier.hasTokens" -}}
+{{- if or .Values.auth.tokens.existingSecret .Values.auth.tokens.values -}}true{{- end -}}
+{{- end -}}
+
+{{- define "kubecrier.tokenSecret" -}}
+{{- default (printf "%s-tokens" (include "kubecrier.fullname" .)) .Values.auth.tokens.existingSecret -}}
+{{- end -}}
+
+{{- define "kubecrier.tokenKey" -}}
+{{- if .Values.auth.tokens.existingSecret -}}{{- .Values.auth.tokens.key -}}{{- else -}}tokens{{- end -}}
+{{- end -}}
+
+{{- define "kubecrier.scheme" -}}
+{{- if .Values.tls.secretName -}}https{{- else -}}http{{- end -}}
+{{- end -}}
+
+{{- /* The namespaces that the server may read, as JSON; none for all. */ -}}
+{{- define "kubecrier.namespaces" -}}
+{{- if eq .Values.rbac.scope "namespace" -}}
+{{- list .Release.Namespace | toJson -}}
+{{- else if eq .Values.rbac.scope "namespaces" -}}
+{{- .Values.rbac.namespaces | uniq | toJson -}}
+{{- else -}}
+[]
+{{- end -}}
+{{- end -}}
+
+{{- /* What the server reads in a namespace, as `kubecrier doctor` checks it. */ -}}
+{{- define "kubecrier.rules" -}}
+- apiGroups: [""]
+  resources: [events, pods, services]
+  verbs: [get, list, watch]
+- apiGroups: [""]
+  resources: [pods/log]
+  verbs: [get]
+- apiGroups: [apps]
+  resources: [daemonsets, deployments, replicasets, statefulsets]
+  verbs: [get, list, watch]
+- apiGroups: [batch]
+  resources: [cronjobs, jobs]
+  verbs: [get, list, watch]
+- apiGroups: [networking.k8s.io]
+  resources: [ingresses]
+  verbs: [get, list, watch]
+- apiGroups: [autoscaling]
+  resources: [horizontalpodautoscalers]
+  verbs: [get, list, watch]
+- apiGroups: [metrics.k8s.io]
+  resources: [pods]
+  verbs: [get, list]
+{{- end -}}
+
+{{- /* The configuration file, without what only the pod knows. */ -}}
+{{- define "kubecrier.settings" -}}
+{{- $name := include "kubecrier.fullname" . -}}
+{{- $space := .Release.Namespace -}}
+{{- $hosts := list $name (printf "%s.%s" $name $space) (printf "%s.%s.svc" $name $space) (printf "%s.%s.svc.cluster.local" $name $space) -}}
+{{- if .Values.ingress.enabled -}}{{- $hosts = concat $hosts .Values.ingress.hosts -}}{{- end -}}
+{{- if .Values.httpRoute.enabled -}}{{- $hosts = concat $hosts .Values.httpRoute.hostnames -}}{{- end -}}
+{{- $hosts = concat $hosts .Values.allowedHosts | uniq -}}
+{{- $set := dict "port" 8080 "bind_address" "0.0.0.0" "allowed_hosts" $hosts "log_format" "json" -}}
+{{- if include "kubecrier.hasTokens" . -}}
+{{- $_ := set $set "auth_token_file" "/etc/kubecrier/tokens/tokens" -}}
+{{- end -}}
+{{- with .Values.auth.proxy -}}
+{{- if .userHeader -}}
+{{- $_ := set $set "trusted_user_header" .userHeader -}}
+{{- $_ := set $set "trusted_proxies" .trustedProxies -}}
+{{- end -}}
+{{- end -}}
+{{- if .Values.tls.secretName -}}
+{{- $_ := set $set "tls_cert" "/etc/kubecrier/tls/tls.crt" -}}
+{{- $_ := set $set "tls_key" "/etc/kubecrier/tls/tls.key" -}}
+{{- end -}}
+{{- if .Values.metrics.port -}}
+{{- $_ := set $set "admin_address" (printf "0.0.0.0:%d" (int .Values.metrics.port)) -}}
+{{- end -}}
+{{- with include "kubecrier.namespaces" . | fromJsonArray -}}
+{{- $_ := set $set "allowed_namespaces" . -}}
+{{- end -}}
+{{- /* To helm every number is a float, which is no whole number in TOML. */ -}}
+{{- range $key, $value := .Values.settings -}}
+{{- if and (kindIs "float64" $value) (eq (floor $value) $value) -}}
+{{- $_ := set $set $key (int64 $value) -}}
+{{- else -}}
+{{- $_ := set $set $key $value -}}
+{{- end -}}
+{{- end -}}
+{{- toToml $set | trim -}}
+{{- end -}}
+
+{{- /* What no schema can say. */ -}}
+{{- define "kubecrier.checks" -}}
+{{- if not .Values.image.repository -}}
+{{- fail "image.repository is empty: name the image of kubecrier, e.g. --set image.repository=registry.example/kubecrier" -}}
+{{- end -}}
+{{- with .Values.auth -}}
+{{- if not (or .tokens.existingSecret .tokens.values .proxy.userHeader) -}}
+{{- fail "nobody would have to say who they are: everyone in the cluster could read what the ServiceAccount may read. Set auth.tokens.existingSecret, auth.tokens.values or auth.proxy" -}}
+{{- end -}}
+{{- if and .tokens.existingSecret .tokens.values -}}
+{{- fail "auth.tokens.existingSecret and auth.tokens.values exclude each other: put all tokens into the Secret" -}}
+{{- end -}}
+{{- if and .proxy.userHeader (not .proxy.trustedProxies) -}}
+{{- fail "auth.proxy.userHeader needs auth.proxy.trustedProxies: without networks everyone could write the header" -}}
+{{- end -}}
+{{- if and .proxy.trustedProxies (not .proxy.userHeader) -}}
+{{- fail "auth.proxy.trustedProxies needs auth.proxy.userHeader, the header in which they name the caller" -}}
+{{- end -}}
+{{- end -}}
+{{- if and (eq .Values.rbac.scope "namespaces") (not .Values.rbac.namespaces) -}}
+{{- fail "rbac.scope is namespaces, but rbac.namespaces is empty" -}}
+{{- end -}}
+{{- if and .Values.rbac.namespaces (ne .Values.rbac.scope "namespaces") -}}
+{{- fail "rbac.namespaces needs rbac.scope=namespaces" -}}
+{{- end -}}
+{{- if and .Values.metrics.port (not .Values.networkPolicy.enabled) -}}
+{{- fail "metrics.port serves /metrics and /stats without a token: set networkPolicy.enabled, and who may read them in networkPolicy.metricsFrom; or leave metrics.port at 0" -}}
+{{- end -}}
+{{- if eq (int .Values.metrics.port) 8080 -}}
+{{- fail "metrics.port must not be 8080, where /mcp is" -}}
+{{- end -}}
+{{- if and .Values.metrics.serviceMonitor.enabled (not .Values.metrics.port) (not .Values.metrics.serviceMonitor.tokenSecret.name) -}}
+{{- fail "metrics.serviceMonitor needs a token, in metrics.serviceMonitor.tokenSecret.name, or metrics.port" -}}
+{{- end -}}
+{{- if and .Values.ingress.enabled (not .Values.ingress.hosts) -}}
+{{- fail "ingress.hosts is empty" -}}
+{{- end -}}
+{{- if and .Values.httpRoute.enabled (not .Values.httpRoute.parentRefs) -}}
+{{- fail "httpRoute.parentRefs is empty: name the Gateway" -}}
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,103 @@
+//! Programs from Go modules that tests run beside the server, built once per machine.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result};
+
+use crate::{Missing, Progress, cache, install};
+
+const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tools");
+
+/// A program from a Go module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GoTool {
+    /// Renders, checks and packs charts.
+    Helm,
+    /// Checks rules and expressions of Prometheus.
+    Promtool,
+}
+
+// === impl GoTool ===
+
+impl GoTool {
+    /// All programs.
+    pub const ALL: [Self; 2] = [Self::Helm, Self::Promtool];
+
+    /// Builds the program if it is not there yet.
+    pub fn prepare(self, progress: Progress<'_>) -> Result<()> {
+        let target = self.folder()?;
+        if target.join(self.name()).is_file() {
+            return Ok(());
+        }
+        if !go_is_there() {
+            return Err(self.missing().into());
+        }
+        progress(&format!(
+            "building {} (once per machine, some minutes)",
+            self.name()
+        ));
+        cache::fill(&target, |staging| {
+            // Go's own cache would keep gigabytes for a single build.
+            let go_cache = staging.path().join("go-cache");
+            install::run(
+                Command::new("go")
+                    .args(["build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w"])
+                    // Without the clients of all clouds, which take longer to build than the rest.
+                    .args(["-tags=remove_all_sd", "-o"])
+                    .arg(staging.path().join(self.name()))
+                    .arg(self.package())
+                    .current_dir(Path::new(SOURCES).join(self.name()))
+                    .env("CGO_ENABLED", "0")
+                    .env("GOCACHE", &go_cache)
+                    .env("GOFLAGS", "-mod=readonly"),
+            )?;
+            fs::remove_dir_all(&go_cache).context("cannot clear the build's Go cache")
+        })
+    }
+
+    /// The program, to which arguments can be added.
+    pub fn command(self) -> Result<Command, Missing> {
+        let program = self.folder().map(|folder| folder.join(self.name()));
+        match program {
+            Ok(program) if program.is_file() => Ok(Command::new(program)),
+            _ => Err(self.missing()),
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Helm => "helm",
+            Self::Promtool => "promtool",
+        }
+    }
+
+    fn package(self) -> &'static str {
+        match self {
+            Self::Helm => "helm.sh/helm/v4/cmd/helm",
+            Self::Promtool => "github.com/prometheus/prometheus/cmd/promtool",
+        }
+    }
+
+    fn missing(self) -> Missing {
+        Missing(format!(
+            "{} is not built; install Go 1.26 or newer, then run `cargo xtask test`",
+            self.name()
+        ))
+    }
+
+    /// The cache folder, keyed by all versions.
+    fn folder(self) -> Result<PathBuf> {
+        let sums = Path::new(SOURCES).join(self.name()).join("go.sum");
+        install::folder(&format!("tool-{}", self.name()), &sums)
+    }
+}
+
+/// Whether there is a `go` to build with.
+pub(crate) fn go_is_there() -> bool {
+    let version = Command::new("go").arg("version").output();
+    version.is_ok_and(|done| done.status.success())
+}
