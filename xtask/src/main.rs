@@ -1,6 +1,7 @@
 //! The project's own commands: `cargo xtask --help`.
 
 mod conformance;
+mod dist;
 mod fuzz;
 mod load;
 mod record;
@@ -54,6 +55,15 @@ enum Task {
         #[arg(long, default_value_t = 10)]
         minutes: u64,
     },
+    /// Make what is given to users, into `dist/`: archive, npm and PyPI packages, chart, checksums
+    Dist {
+        /// A kubecrier for this machine that is there, instead of building one for release
+        #[arg(long, value_name = "FILE")]
+        binary: Option<PathBuf>,
+        /// Where to put it all; what is there already is removed
+        #[arg(long, value_name = "FOLDER", default_value = "dist")]
+        out: PathBuf,
+    },
     /// Draw what the demo shows, into docs/demo.svg, and write its first fault into the README
     Record {
         /// A kubecrier that is there, instead of building one for release
@@ -83,6 +93,7 @@ fn main() -> ExitCode {
         Task::Bench { arguments } => load::bench(&arguments),
         Task::Eval { arguments } => load::eval(&arguments),
         Task::Soak { minutes } => load::soak(minutes),
+        Task::Dist { binary, out } => dist::make(binary.as_deref(), &out),
         Task::Record { binary } => record::record(binary.as_deref()),
         Task::Deny => supply_chain::check(),
         Task::Fuzz {

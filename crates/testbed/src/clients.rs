@@ -8,11 +8,7 @@ use std::{
 
 use anyhow::Result;
 
-use crate::{
-    Missing, Progress,
-    cache::{self, Staging},
-    install,
-};
+use crate::{Missing, Progress, cache, install};
 
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/clients");
 
@@ -49,7 +45,9 @@ impl Client {
         cache::fill(&target, |staging| match self {
             Self::TypeScript => install::from_npm(&Path::new(SOURCES).join("typescript"), staging),
             Self::Inspector => install::from_npm(&Path::new(SOURCES).join("inspector"), staging),
-            Self::Python => install_python(staging),
+            Self::Python => {
+                install::from_pypi(&Path::new(SOURCES).join("python/requirements.txt"), staging)
+            }
         })
     }
 
@@ -136,25 +134,4 @@ impl Client {
         let name = format!("client-{}", self.name().to_lowercase());
         install::folder(&name, &Path::new(SOURCES).join(list))
     }
-}
-
-fn install_python(staging: &Staging) -> Result<()> {
-    // A venv contains its own path, so it is created at the target.
-    install::run(
-        Command::new("python3")
-            .args(["-m", "venv"])
-            .arg(staging.target()),
-    )?;
-    install::run(
-        Command::new(staging.target().join("bin/python"))
-            .args([
-                "-m",
-                "pip",
-                "install",
-                "--quiet",
-                "--disable-pip-version-check",
-                "--requirement",
-            ])
-            .arg(Path::new(SOURCES).join("python/requirements.txt")),
-    )
 }

@@ -38,6 +38,20 @@ pub(crate) fn from_npm(sources: &Path, staging: &Staging) -> Result<()> {
         .current_dir(staging.path()))
 }
 
+/// Installs exactly the packages of the list into a virtual environment.
+pub(crate) fn from_pypi(list: &Path, staging: &Staging) -> Result<()> {
+    // A venv contains its own path, so it is created at the target.
+    run(Command::new("python3")
+        .args(["-m", "venv"])
+        .arg(staging.target()))?;
+    let quiet = ["--quiet", "--disable-pip-version-check"];
+    run(Command::new(staging.target().join("bin/python"))
+        .args(["-m", "pip", "install"])
+        .args(quiet)
+        .arg("--requirement")
+        .arg(list))
+}
+
 /// Runs a command to its end; the error contains its output.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let Output {

@@ -35,6 +35,7 @@ mod script;
 mod service_account;
 mod shared;
 mod users;
+mod uv;
 
 pub use crate::{
     authority::{Authority, Issued, Validity},
@@ -51,4 +52,5 @@ pub use crate::{
     service_account::{BoundToken, Mount},
     shared::{Testbed, shared, skip},
     users::User,
+    uv::Uv,
 };

@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
-use testbed::{Binaries, Client, Cluster, Crds, GoTool, Kubeconfig, Options, Suite, User};
+use testbed::{Binaries, Client, Cluster, Crds, GoTool, Kubeconfig, Options, Suite, User, Uv};
 use tokio::signal::unix::{SignalKind, signal};
 
 #[derive(Parser)]
@@ -21,8 +21,8 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Find or build the control plane, and install the MCP clients, the conformance suite, helm
-    /// and promtool.
+    /// Find or build the control plane, and install the MCP clients, the conformance suite, helm,
+    /// promtool and uv.
     Prepare,
     /// Run two clusters until ctrl-c.
     Up {
@@ -56,6 +56,7 @@ async fn main() -> Result<()> {
                 tool.prepare(&mut print_line)?;
             }
             Crds::prepare(&mut print_line)?;
+            Uv::prepare(&mut print_line)?;
         }
         Command::Up { kubeconfig } => up(kubeconfig).await?,
         Command::Conformance { server } => conformance(&server).await?,

@@ -36,6 +36,7 @@ mod mcp_bash;
 mod messages;
 mod names;
 mod other_users;
+mod packages;
 mod pod_status;
 mod project_exits;
 mod project_prompts;

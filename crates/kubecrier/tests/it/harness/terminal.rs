@@ -92,9 +92,14 @@ impl Terminal {
 
     /// Sends SIGINT, as ctrl-c does.
     pub(crate) fn interrupt(&mut self) -> ExitStatus {
-        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
-        kill_process(pid, Signal::INT).unwrap();
+        self.signal(Signal::INT);
         self.child.wait().unwrap()
+    }
+
+    /// Sends a signal to the process itself.
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
+        kill_process(pid, signal).unwrap();
     }
 }
 

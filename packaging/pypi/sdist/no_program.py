@@ -1,0 +1,17 @@
+"""Runs where there is no wheel for the platform: says so, and what to do."""
+
+import platform
+import sys
+
+MESSAGE = (
+    f"kubecrier has no program for {platform.system()} {platform.machine()}, only for Linux (glibc) and macOS "
+    "on x86_64 and arm64; build it with Rust: https://github.com/kubecrier/kubecrier#readme"
+)
+
+
+def _stop(*_arguments, **_options):
+    sys.exit(MESSAGE)
+
+
+get_requires_for_build_wheel = prepare_metadata_for_build_wheel = build_wheel = _stop
+get_requires_for_build_sdist = build_sdist = _stop
