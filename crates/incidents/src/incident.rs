@@ -42,6 +42,9 @@ pub struct Incident {
     /// What is hurt by it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub effects: Vec<Effect>,
+    /// What changed shortly before it began, the nearest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<Change>,
     /// What was found on which object.
     #[serde(skip)]
     pub symptoms: Vec<Symptom>,
@@ -54,6 +57,17 @@ pub struct Effect {
     pub object: ObjectRef,
     /// What is wrong with it.
     pub what: String,
+}
+
+/// A change of an object shortly before an incident.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Change {
+    /// The object.
+    pub object: ObjectRef,
+    /// What changed: `rollout to payment:1.9.0`.
+    pub what: String,
+    /// When.
+    pub at: Timestamp,
 }
 
 /// Symptoms with one cause.
@@ -216,6 +230,7 @@ fn incident(state: &State, now: Timestamp, group: Group) -> Incident {
         headline,
         why: lead.why.clone(),
         effects,
+        changes: Vec::new(),
         symptoms,
     }
 }

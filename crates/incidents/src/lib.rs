@@ -31,7 +31,7 @@ mod state;
 mod symptom;
 
 pub use self::{
-    incident::{Effect, Incident, incidents},
+    incident::{Change, Effect, Incident, incidents},
     life::{Life, Transition},
     messages::telling_line,
     state::{State, Store},

@@ -189,6 +189,7 @@ mod tests {
             headline: String::new(),
             why: String::new(),
             effects: Vec::new(),
+            changes: Vec::new(),
             symptoms: Vec::new(),
         }
     }

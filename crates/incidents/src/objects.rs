@@ -126,6 +126,11 @@ pub trait Object: for<'de> Deserialize<'de> {
     fn object_ref(&self) -> ObjectRef {
         self.meta().object_ref(Self::KIND)
     }
+
+    /// The words in it that a workload, a user or another server wrote, for redaction.
+    fn free_texts(&mut self) -> Vec<&mut Box<str>> {
+        Vec::new()
+    }
 }
 
 /// Annotations that a detector reads; all others are dropped, because they may be large.

@@ -41,6 +41,7 @@ pub mod fuzzing;
 mod graph;
 pub mod identity;
 mod in_cluster;
+mod incidents;
 mod kinds;
 mod kubeconfig;
 mod list;
@@ -74,6 +75,10 @@ pub use self::{
     faults::{OpenFault, OpenFaults},
     follow::{LogClaim, LogFollows, LogKey, LogLease, LogListener, LogState, LogUpdate},
     graph::{GraphClaim, GraphRead, GraphView, Graphs},
+    incidents::{
+        IncidentClaim, IncidentFollower, IncidentSettings, IncidentSnapshot, IncidentUpdate,
+        IncidentView, IncidentWatches, ResolvedIncident,
+    },
     list::{ListQuery, Page, Remaining},
     logs::{LogQuery, LogText},
     name::Name,
