@@ -9,6 +9,7 @@ mod node;
 mod pod;
 mod scaling;
 mod storage;
+mod told;
 mod workload;
 
 use std::{borrow::Cow, collections::BTreeMap, fmt, sync::Arc};
@@ -128,49 +129,12 @@ pub trait Object: for<'de> Deserialize<'de> {
     }
 
     /// The words in it that a workload, a user or another server wrote, for redaction.
-    fn free_texts(&mut self) -> Vec<&mut Box<str>> {
-        Vec::new()
-    }
+    fn free_texts(&mut self) -> Vec<&mut Box<str>>;
 }
 
-/// Annotations that a detector reads; all others are dropped, because they may be large.
+/// Annotations that a detector reads; all others are dropped, because they may be large. Of a
+/// value only a number is kept.
 const KNOWN_ANNOTATIONS: [&str; 1] = ["control-plane.alpha.kubernetes.io/leader"];
-
-macro_rules! objects {
-    ($($object:ty => $kind:literal),+ $(,)?) => {
-        $(impl Object for $object {
-            const KIND: &'static str = $kind;
-
-            fn meta(&self) -> &Meta {
-                &self.metadata
-            }
-        })+
-    };
-}
-
-objects! {
-    Pod => "Pod",
-    Node => "Node",
-    Namespace => "Namespace",
-    Deployment => "Deployment",
-    ReplicaSet => "ReplicaSet",
-    StatefulSet => "StatefulSet",
-    DaemonSet => "DaemonSet",
-    Job => "Job",
-    CronJob => "CronJob",
-    PersistentVolumeClaim => "PersistentVolumeClaim",
-    PersistentVolume => "PersistentVolume",
-    StorageClass => "StorageClass",
-    HorizontalPodAutoscaler => "HorizontalPodAutoscaler",
-    PodDisruptionBudget => "PodDisruptionBudget",
-    ResourceQuota => "ResourceQuota",
-    Service => "Service",
-    EndpointSlice => "EndpointSlice",
-    Ingress => "Ingress",
-    HttpRoute => "HTTPRoute",
-    ApiService => "APIService",
-    Event => "Event",
-}
 
 // === impl ObjectRef ===
 
@@ -295,6 +259,11 @@ where
     let all: Option<BTreeMap<Box<str>, Box<str>>> = Option::deserialize(from)?;
     let mut all = all.unwrap_or_default();
     all.retain(|key, _| KNOWN_ANNOTATIONS.contains(&&**key));
+    for value in all.values_mut() {
+        if value.parse::<u64>().is_err() {
+            *value = Box::default();
+        }
+    }
     Ok(all)
 }
 
@@ -303,3 +272,6 @@ fn count<'de, D: Deserializer<'de>>(from: D) -> Result<usize, D::Error> {
     let items: Option<Vec<IgnoredAny>> = Option::deserialize(from)?;
     Ok(items.unwrap_or_default().len())
 }
+
+#[cfg(test)]
+mod tests;
