@@ -4,7 +4,17 @@
 
 use std::{path::PathBuf, process::ExitCode};
 
-use kubecrier_incidents::eval::{Case, CaseError, Score, Scores, baseline, faults_list, load};
+use kubecrier_incidents::eval::{
+    Case, CaseError, Form, Notifications, Score, Scores, baseline, faults_list, load, notifications,
+};
+
+/// How the objects of a case got into the cluster, and what the table calls it.
+const FORMS: [(Form, &str); 4] = [
+    (Form::Live, "faults_list"),
+    (Form::Replayed, "faults_list, replayed"),
+    (Form::Orphaned, "faults_list, replayed without owners"),
+    (Form::Unshifted, "faults_list, replayed much later"),
+];
 
 fn main() -> Result<ExitCode, CaseError> {
     let mut arguments = std::env::args().skip(1).peekable();
@@ -20,34 +30,38 @@ fn main() -> Result<ExitCode, CaseError> {
     let mut missed = Vec::new();
     for folder in folders {
         let cases = load(&folder)?;
-        let ours = Scores(
-            cases
-                .iter()
-                .map(|case| faults_list(case).score(case))
-                .collect(),
-        );
-        if is_verbose {
-            let both = cases.iter().zip(&ours.0);
-            both.filter(|(_, score)| !score.is_good())
-                .for_each(|(case, score)| explain(case, score));
-        }
-        let theirs = Scores(
-            cases
-                .iter()
-                .map(|case| baseline(case).score(case))
-                .collect(),
-        );
         let name = folder.file_name().unwrap_or_default().to_string_lossy();
-        println!("| {} {name} | faults_list | {ours} |", cases.len());
+        for (form, answer) in FORMS {
+            let cases: Result<Vec<_>, _> = cases.iter().map(|case| case.in_form(form)).collect();
+            let cases = cases.map_err(|error| CaseError {
+                file: folder.clone(),
+                reason: error.to_string(),
+            })?;
+            let answers = cases.iter().map(|case| faults_list(case).score(case));
+            let scores = Scores(answers.collect());
+            if is_verbose {
+                let both = cases.iter().zip(&scores.0);
+                both.filter(|(_, score)| !score.is_good())
+                    .for_each(|(case, score)| explain(case, score));
+            }
+            println!("| {} {name} | {answer} | {scores} |", cases.len());
+            if !scores.0.iter().any(|score| score.is_fault) {
+                if scores.accused() > 0.0 {
+                    missed.push("somebody is accused in a healthy cluster");
+                }
+            } else {
+                missed.extend(scores.below_bars());
+            }
+        }
+        if scores_faults(&cases) {
+            missed.extend(wakes(&name, &cases));
+        }
+        let events = cases.iter().map(|case| baseline(case).score(case));
+        let events = Scores(events.collect());
         println!(
-            "| {} {name} | events_list, Warnings | {theirs} |",
+            "| {} {name} | events_list, Warnings | {events} |",
             cases.len()
         );
-        if ours.0.iter().any(|score| score.is_fault) {
-            missed.extend(ours.below_bars());
-        } else if ours.accused() > 0.0 {
-            missed.push("somebody is accused in a healthy cluster");
-        }
     }
     for bar in &missed {
         println!("missed: {bar}");
@@ -57,6 +71,29 @@ fn main() -> Result<ExitCode, CaseError> {
     } else {
         ExitCode::FAILURE
     })
+}
+
+fn scores_faults(cases: &[Case]) -> bool {
+    cases.iter().any(|case| !case.truth.object.is_empty())
+}
+
+/// Prints how often a subscriber is woken by a case.
+fn wakes(name: &str, cases: &[Case]) -> Option<&'static str> {
+    let told: Vec<_> = cases.iter().map(notifications).collect();
+    let sum = |of: fn(&Notifications) -> usize| told.iter().map(of).sum::<usize>();
+    let most = told
+        .iter()
+        .map(|one| one.opened + one.changed + one.resolved);
+    println!(
+        "| {} {name} | a subscriber | opened {}, changed {}, resolved {}; at most {} for one | | | | |",
+        cases.len(),
+        sum(|one| one.opened),
+        sum(|one| one.changed),
+        sum(|one| one.resolved),
+        most.max().unwrap_or(0),
+    );
+    let is_calm = told.iter().all(Notifications::is_calm);
+    (!is_calm).then_some("a subscriber is told of an incident more than once")
 }
 
 /// What was answered, and what is true.

@@ -1,6 +1,7 @@
 //! The table of detectors. Each is a pure function of the state and the time.
 
 mod admission;
+mod context;
 mod jobs;
 mod namespaces;
 mod network;
@@ -9,16 +10,10 @@ mod pods;
 mod storage;
 mod workloads;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 
-use crate::{
-    objects::{Meta, Node, ObjectRef},
-    state::State,
-    symptom::{Hold, Symptom},
-};
-
-/// The time that a new node gets (seconds).
-const NODE_JOINS: i64 = 5 * 60;
+pub use self::context::Context;
+use crate::symptom::{Hold, Symptom};
 
 /// One row of the table.
 #[derive(Debug)]
@@ -33,15 +28,6 @@ pub struct Detector {
     pub hold: Hold,
     /// Which of two symptoms of one pod is told: the higher one.
     pub rank: u8,
-}
-
-/// What a detector looks at.
-#[derive(Clone, Copy, Debug)]
-pub struct Context<'a> {
-    /// The objects.
-    pub state: &'a State,
-    /// The time.
-    pub now: Timestamp,
 }
 
 macro_rules! detectors {
@@ -126,6 +112,8 @@ detectors! {
         "A node is not ready, unreachable or without network."
     "node-pressure" 95 120 120 ["Node"]
         "A node is short of memory, disk or process ids."
+    "node-flapping" 93 0 300 ["Node"]
+        "A node became ready or stopped being so more than twice in a quarter of an hour, as far as it was watched."
     "quota" 11 900 60 ["ResourceQuota"]
         "A quota is used up."
     "api-service" 96 60 60 ["APIService"]
@@ -142,46 +130,18 @@ pub fn detector(name: &str) -> Option<&'static Detector> {
 }
 
 /// Everything that any detector finds.
-pub fn symptoms(state: &State, now: Timestamp) -> Vec<Symptom> {
-    let context = Context { state, now };
+pub fn symptoms(context: &Context<'_>) -> Vec<Symptom> {
     let mut found = Vec::new();
-    nodes::detect(&context, &mut found);
-    pods::detect(&context, &mut found);
-    workloads::detect(&context, &mut found);
-    jobs::detect(&context, &mut found);
-    storage::detect(&context, &mut found);
-    network::detect(&context, &mut found);
-    admission::detect(&context, &mut found);
-    namespaces::detect(&context, &mut found);
+    nodes::detect(context, &mut found);
+    pods::detect(context, &mut found);
+    workloads::detect(context, &mut found);
+    jobs::detect(context, &mut found);
+    storage::detect(context, &mut found);
+    network::detect(context, &mut found);
+    admission::detect(context, &mut found);
+    namespaces::detect(context, &mut found);
     found
 }
 
-// === impl Context ===
-
-impl Context<'_> {
-    /// How long ago something was; zero if it is in the future.
-    fn ago(&self, time: Timestamp) -> SignedDuration {
-        self.now.duration_since(time).max(SignedDuration::ZERO)
-    }
-
-    /// Whether something was within the last seconds.
-    fn within(&self, time: Option<Timestamp>, seconds: i64) -> bool {
-        time.is_some_and(|time| self.ago(time) <= SignedDuration::from_secs(seconds))
-    }
-
-    /// When an object was made; now if nobody says.
-    fn born(&self, meta: &Meta) -> Timestamp {
-        meta.creation_timestamp.unwrap_or(self.now)
-    }
-
-    /// Whether a node has just joined: its network and its own pods take a while.
-    fn is_new(&self, node: &Node) -> bool {
-        self.within(node.metadata.creation_timestamp, NODE_JOINS)
-    }
-
-    /// A node that explains the state of what runs on it.
-    fn failed_node(&self, name: &str) -> Option<ObjectRef> {
-        let node = self.state.nodes.get("", name)?;
-        (!node.is_ready()).then(|| ObjectRef::new("Node", "", name))
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -1,10 +1,12 @@
 //! Recorded cases, and how well a first answer names the true object and its cause.
 
 mod case;
+mod notifications;
 mod score;
 
 pub use self::{
-    case::{Case, CaseError, Truth, load},
+    case::{Case, CaseError, Form, Truth, load},
+    notifications::{Notifications, notifications},
     score::{Answer, Score, Scores, baseline, faults_list},
 };
 

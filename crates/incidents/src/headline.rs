@@ -3,14 +3,15 @@
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{
-    messages::{cut, cut_middle},
-    objects::ObjectRef,
-    state::State,
+    detectors::Context, incident::Change, messages::squeeze, objects::ObjectRef, state::State,
     symptom::Symptom,
 };
 
 /// Bytes of a headline.
 const BYTES_MAX: usize = 200;
+
+/// Bytes in which a reason can be told.
+const WHY_MIN: usize = 14;
 
 /// Objects that are named; the rest is a number.
 const NAMED_MAX: usize = 2;
@@ -33,37 +34,71 @@ const VERBS: [(&str, &str); 14] = [
     ("ended", "ended"),
 ];
 
+/// When an incident began.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct When<'a> {
+    /// Since when it is there.
+    pub since: Timestamp,
+    /// The rollout that explains it.
+    pub rollout: Option<&'a Change>,
+}
+
 /// Tells what is wrong with an object, why, and for how long.
 pub(crate) fn of(
-    state: &State,
-    now: Timestamp,
+    context: &Context<'_>,
     object: &ObjectRef,
     cause: &ObjectRef,
     lead: &Symptom,
     symptoms: &[Symptom],
-    since: Timestamp,
+    when: When<'_>,
 ) -> String {
-    let age = age(now.duration_since(since));
-    let what = what(state, object, cause, lead, symptoms);
+    let what = what(context, object, cause, lead, symptoms);
     let begin = format!("{object}: {what}");
-    let end = format!(", for {age}");
-    let why = match &*lead.why {
+    let plain = when.plain(context.now);
+    let told = when.since_rollout(context.now);
+    line(&begin, &lead.why, told.as_deref(), &plain)
+}
+
+/// Puts a headline together. What is wrong comes first, then why, then the rollout that it began
+/// with, if there is room for all of it.
+fn line(begin: &str, why: &str, told: Option<&str>, plain: &str) -> String {
+    let why = match why {
         "" => String::new(),
-        why => {
-            let room = BYTES_MAX.saturating_sub(begin.len() + end.len() + 2);
-            if room < 12 {
-                String::new()
-            } else {
-                format!(": {}", cut_middle(why, room))
-            }
-        }
+        why => format!(": {why}"),
     };
-    let begin = cut(&begin, BYTES_MAX - end.len());
-    format!("{begin}{why}{end}")
+    if let Some(told) = told
+        && begin.len() + why.len() + told.len() <= BYTES_MAX
+    {
+        return format!("{begin}{why}{told}");
+    }
+    let begin = squeeze(begin, BYTES_MAX.saturating_sub(plain.len()));
+    let room = BYTES_MAX.saturating_sub(begin.len() + plain.len());
+    let why = if room < WHY_MIN {
+        String::new()
+    } else {
+        squeeze(&why, room)
+    };
+    format!("{begin}{why}{plain}")
+}
+
+// === impl When ===
+
+impl When<'_> {
+    /// `, for 4 min`
+    fn plain(self, now: Timestamp) -> String {
+        format!(", for {}", age(now.duration_since(self.since)))
+    }
+
+    /// `, since rollout to payment:1.9.0 4 min ago`
+    fn since_rollout(self, now: Timestamp) -> Option<String> {
+        let Change { what, at, .. } = self.rollout?;
+        let age = age(now.duration_since(*at));
+        Some(format!(", since {what} {age} ago"))
+    }
 }
 
 fn what(
-    state: &State,
+    context: &Context<'_>,
     object: &ObjectRef,
     cause: &ObjectRef,
     lead: &Symptom,
@@ -76,6 +111,10 @@ fn what(
         .collect();
     hurt.sort();
     hurt.dedup();
+    // A Service is hurt because its pods are.
+    if hurt.iter().any(|one| &*one.kind != "Service") {
+        hurt.retain(|one| &*one.kind != "Service");
+    }
     if lead.object == *object {
         return match hurt.as_slice() {
             [] => lead.what.clone(),
@@ -103,8 +142,9 @@ fn what(
         .iter()
         .filter(|one| one.detector == lead.detector && &*one.object.kind == "Pod")
         .count();
-    let all = state
+    let all = context
         .pods_of(object)
+        .iter()
         .filter(|pod| !pod.is_over())
         .count()
         .max(sick);
@@ -112,7 +152,7 @@ fn what(
         (1, 1) => "its pod".to_owned(),
         // A pod of a StatefulSet has a name that people know, one of a DaemonSet a node.
         (1, _) if &*object.kind == "StatefulSet" => format!("pod {}", lead.object.name),
-        (1, all) if &*object.kind == "DaemonSet" => match node_of(state, &lead.object) {
+        (1, all) if &*object.kind == "DaemonSet" => match node_of(context.state, &lead.object) {
             Some(node) => format!("its pod on {node}"),
             None => format!("1 of {all} pods"),
         },
@@ -170,5 +210,54 @@ pub(crate) fn age(time: SignedDuration) -> String {
         120..7_200 => format!("{} min", seconds / 60),
         7_200..172_800 => format!("{} h", seconds / 3_600),
         _ => format!("{} days", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_rollout_is_told_if_there_is_room_for_it_and_the_reason() {
+        let told = ", since rollout to payment:1.9.0 4 min ago";
+        let rollout = Some(told);
+        let begin = "shop/deployment/payment: all 3 pods crash at start (exit 2)";
+        assert_eq!(
+            line(
+                begin,
+                "\"panic: no provider for eur\"",
+                rollout,
+                ", for 4 min"
+            ),
+            format!("{begin}: \"panic: no provider for eur\"{told}")
+        );
+        let long = "no provider ".repeat(10);
+        assert_eq!(
+            line(begin, long.trim(), rollout, ", for 4 min"),
+            format!("{begin}: {}, for 4 min", long.trim())
+        );
+    }
+
+    proptest! {
+        /// Whatever is told: it fits, says how long, and keeps a reason that fits.
+        #[test]
+        fn fuzz_a_headline_fits(
+            begin in "\\PC{0,260}",
+            why in "\\PC{0,260}",
+            told in prop::option::of("\\PC{0,90}"),
+            seconds in -10..1_000_000_000_i64,
+        ) {
+            let plain = format!(", for {}", age(SignedDuration::from_secs(seconds)));
+            let told = told.as_deref();
+            let line = line(&begin, &why, told, &plain);
+            prop_assert!(line.len() <= BYTES_MAX);
+            let ends = line.ends_with(&plain) || told.is_some_and(|told| line.ends_with(told));
+            prop_assert!(ends);
+            if begin.len() + why.len() + plain.len() + 2 <= BYTES_MAX && why.len() >= WHY_MIN {
+                prop_assert!(line.contains(&why));
+            }
+        }
     }
 }

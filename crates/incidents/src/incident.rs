@@ -7,9 +7,11 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use crate::{
-    detectors::{detector, symptoms},
+    changes,
+    detectors::{Context, detector, symptoms},
     headline,
     objects::ObjectRef,
+    options::Options,
     state::State,
     symptom::{Severity, Symptom},
 };
@@ -79,12 +81,20 @@ struct Group {
 
 /// The incidents of a state, the worst first.
 pub fn incidents(state: &State, now: Timestamp) -> Vec<Incident> {
-    let mut found = symptoms(state, now);
-    found.retain(|symptom| has_held(symptom, now));
+    incidents_with(state, now, &Options::default())
+}
+
+/// The incidents of a state as an operator wants them, the worst first.
+pub fn incidents_with(state: &State, now: Timestamp, options: &Options) -> Vec<Incident> {
+    let context = Context::new(state, now);
+    let mut found = symptoms(&context);
+    found.retain(|symptom| {
+        !options.is_disabled(symptom.detector) && has_held(symptom, context.now, options)
+    });
     let groups = group(found);
     let mut incidents: Vec<_> = groups
         .into_iter()
-        .map(|group| incident(state, now, group))
+        .map(|group| incident(&context, group))
         .collect();
     incidents.sort_by_cached_key(|incident| {
         let rank = detector(incident.detector).map_or(0, |detector| detector.rank);
@@ -99,15 +109,15 @@ pub fn incidents(state: &State, now: Timestamp) -> Vec<Incident> {
 }
 
 /// Whether a state has been there for long enough to be shown. One that is an error by itself
-/// is shown soon: a reader who asks wants to know, and only what is announced waits longer.
-fn has_held(symptom: &Symptom, now: Timestamp) -> bool {
-    let Some(detector) = detector(symptom.detector) else {
-        return true;
-    };
-    let hold = if symptom.is_certain {
-        detector.hold.open.min(CERTAIN_HOLD)
+/// is shown soon: a reader who asks wants to know, and only what is announced waits longer. But
+/// a hold that the operator chose is kept.
+fn has_held(symptom: &Symptom, now: Timestamp, options: &Options) -> bool {
+    let open = options.hold(symptom.detector).open;
+    let is_chosen = options.chosen_hold(symptom.detector).is_some();
+    let hold = if symptom.is_certain && !is_chosen {
+        open.min(CERTAIN_HOLD)
     } else {
-        detector.hold.open
+        open
     };
     now.duration_since(symptom.since) >= hold
 }
@@ -162,7 +172,7 @@ fn group(symptoms: Vec<Symptom>) -> Vec<Group> {
         .collect()
 }
 
-fn incident(state: &State, now: Timestamp, group: Group) -> Incident {
+fn incident(context: &Context<'_>, group: Group) -> Incident {
     let Group {
         cause,
         mut symptoms,
@@ -191,7 +201,8 @@ fn incident(state: &State, now: Timestamp, group: Group) -> Incident {
     let workloads: BTreeSet<_> = symptoms.iter().map(|one| one.workload.clone()).collect();
     let worst = symptoms.iter().map(|one| one.severity).max();
     let mut severity = worst.unwrap_or(Severity::Warning);
-    if severity == Severity::Warning && workloads.iter().any(|one| has_nothing(state, one)) {
+    if severity == Severity::Warning && workloads.iter().any(|one| has_nothing(context.state, one))
+    {
         severity = Severity::Critical;
     }
     // A cause that only one workload is hurt by is told with the workload.
@@ -220,7 +231,10 @@ fn incident(state: &State, now: Timestamp, group: Group) -> Incident {
         .into_iter()
         .map(|(object, what)| Effect { object, what })
         .collect();
-    let headline = headline::of(state, now, &object, &cause, &lead, &symptoms, since);
+    let changes = changes::before(context, &object, &cause, &lead, since);
+    let rollout = changes::explaining(context, &changes, &lead);
+    let when = headline::When { since, rollout };
+    let headline = headline::of(context, &object, &cause, &lead, &symptoms, when);
     Incident {
         id: id(&cause),
         detector: lead.detector,
@@ -230,7 +244,7 @@ fn incident(state: &State, now: Timestamp, group: Group) -> Incident {
         headline,
         why: lead.why.clone(),
         effects,
-        changes: Vec::new(),
+        changes,
         symptoms,
     }
 }

@@ -7,18 +7,23 @@
 //! ```
 //!
 //! - `objects`: the fields of objects that detectors read
-//! - `state`: the objects of a cluster
+//! - `store`, `state`, `owners`: the objects of a cluster, and who owns whom
+//! - `clock`: what the times in a state are worth
 //! - `messages`: what a message names as the cause, and the part that a reader needs
 //! - `symptom`: what a detector found on one object
 //! - `detectors`: the table, and one file per family
 //! - `incident`: symptoms with one cause, put together
+//! - `changes`: what changed shortly before
 //! - `headline`: an incident in one line
 //! - `eval`: recorded cases, and how well the first answer names the true object
+//! - `options`: which detectors are off, and other holds
 //! - `life`: when an incident opens, changes and is over
 //!
 //! Everything is derived from the state and the time: the same state gives the same
 //! incidents with the same ids, on every server and after a restart.
 
+mod changes;
+mod clock;
 pub mod detectors;
 #[cfg(feature = "eval")]
 pub mod eval;
@@ -27,13 +32,18 @@ mod incident;
 mod life;
 mod messages;
 pub mod objects;
+mod options;
+mod owners;
 mod state;
+mod store;
 mod symptom;
 
 pub use self::{
-    incident::{Change, Effect, Incident, incidents},
+    incident::{Change, Effect, Incident, incidents, incidents_with},
     life::{Life, Transition},
     messages::telling_line,
-    state::{State, Store},
+    options::{DetectorName, HoldSetting, Options, OptionsError},
+    state::State,
+    store::Store,
     symptom::{Hold, Severity, Symptom},
 };

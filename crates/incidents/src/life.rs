@@ -1,10 +1,13 @@
 //! The life of incidents: opened once it has held, changed rarely, resolved once it is gone.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::Arc,
+};
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::{detectors::detector, incident::Incident, symptom::Severity};
+use crate::{incident::Incident, options::Options, symptom::Severity};
 
 /// An incident is announced as changed at most this often.
 const CHANGE_INTERVAL: SignedDuration = SignedDuration::from_mins(1);
@@ -30,6 +33,7 @@ pub enum Transition {
 pub struct Life {
     known: BTreeMap<String, Known>,
     has_begun: bool,
+    options: Arc<Options>,
 }
 
 #[derive(Clone, Debug)]
@@ -45,6 +49,14 @@ struct Known {
 // === impl Life ===
 
 impl Life {
+    /// Nothing was announced yet; holds are those that an operator chose.
+    pub fn new(options: Arc<Options>) -> Self {
+        Self {
+            options,
+            ..Self::default()
+        }
+    }
+
     /// Takes the incidents of now, and tells what is to be announced. Those of the first time
     /// are not new.
     pub fn update(&mut self, incidents: &[Incident], now: Timestamp) -> Vec<Transition> {
@@ -53,9 +65,10 @@ impl Life {
         for incident in incidents {
             self.present(incident, now, is_first, &mut transitions);
         }
+        let there: HashSet<_> = incidents.iter().map(|incident| &*incident.id).collect();
+        let options = &self.options;
         self.known.retain(|id, known| {
-            let is_there = incidents.iter().any(|incident| incident.id == *id);
-            is_there || !known.absent(now, &mut transitions)
+            there.contains(&**id) || !known.absent(now, options, &mut transitions)
         });
         transitions
     }
@@ -74,8 +87,8 @@ impl Life {
             .known
             .values()
             .filter_map(|known| match known.gone_since {
-                Some(gone) => gone.checked_add(close(&known.incident)).ok(),
-                None if known.announced.is_none() => opens_at(&known.incident),
+                Some(gone) => gone.checked_add(close(&self.options, &known.incident)).ok(),
+                None if known.announced.is_none() => opens_at(&self.options, &known.incident),
                 None => None,
             });
         times.min()
@@ -105,7 +118,7 @@ impl Life {
             ..incident.clone()
         };
         match &known.announced {
-            None if opens_at(&known.incident).is_none_or(|at| at <= now) => {
+            None if opens_at(&self.options, &known.incident).is_none_or(|at| at <= now) => {
                 known.announce(now);
                 transitions.push(Transition::Opened(known.incident.clone()));
             }
@@ -130,28 +143,35 @@ impl Known {
     }
 
     /// Notes that the incident is not there; true once it is over.
-    fn absent(&mut self, now: Timestamp, transitions: &mut Vec<Transition>) -> bool {
+    fn absent(
+        &mut self,
+        now: Timestamp,
+        options: &Options,
+        transitions: &mut Vec<Transition>,
+    ) -> bool {
         let gone = *self.gone_since.get_or_insert(now);
         if self.announced.is_none() {
             return true;
         }
-        if now.duration_since(gone) < close(&self.incident) {
+        if now.duration_since(gone) < close(options, &self.incident) {
             return false;
         }
         transitions.push(Transition::Resolved {
             incident: self.incident.clone(),
-            after: gone.duration_since(self.incident.since),
+            after: gone
+                .duration_since(self.incident.since)
+                .max(SignedDuration::ZERO),
         });
         true
     }
 }
 
-fn close(incident: &Incident) -> SignedDuration {
-    detector(incident.detector).map_or(SignedDuration::ZERO, |detector| detector.hold.close)
+fn close(options: &Options, incident: &Incident) -> SignedDuration {
+    options.hold(incident.detector).close
 }
 
-fn opens_at(incident: &Incident) -> Option<Timestamp> {
-    let open = detector(incident.detector)?.hold.open;
+fn opens_at(options: &Options, incident: &Incident) -> Option<Timestamp> {
+    let open = options.hold(incident.detector).open;
     incident.since.checked_add(open).ok()
 }
 
@@ -171,115 +191,4 @@ fn is_material(before: &Incident, after: &Incident) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::objects::ObjectRef;
-
-    fn incident(name: &str, since: Timestamp, severity: Severity) -> Incident {
-        Incident {
-            id: name.to_owned(),
-            detector: "crash-loop",
-            object: ObjectRef::new("Deployment", "shop", name),
-            severity,
-            since,
-            headline: String::new(),
-            why: String::new(),
-            effects: Vec::new(),
-            changes: Vec::new(),
-            symptoms: Vec::new(),
-        }
-    }
-
-    fn at(seconds: i64) -> Timestamp {
-        Timestamp::from_second(1_700_000_000 + seconds).unwrap()
-    }
-
-    #[test]
-    fn a_crash_loop_that_is_well_between_its_crashes_opens_once_and_resolves_once() {
-        let mut life = Life::default();
-        assert_eq!(life.update(&[], at(0)), []);
-        let mut seen = Vec::new();
-        for second in 0..600 {
-            // Well for twenty seconds of every minute.
-            let is_sick = second % 60 < 40;
-            let now = [incident("web", at(second), Severity::Critical)];
-            let now = if is_sick { &now[..] } else { &[] };
-            seen.extend(life.update(now, at(second)));
-        }
-        for second in 600..700 {
-            seen.extend(life.update(&[], at(second)));
-        }
-        assert!(
-            matches!(
-                seen.as_slice(),
-                [Transition::Opened(_), Transition::Resolved { after, .. }]
-                    if *after == SignedDuration::from_secs(580)
-            ),
-            "{seen:?}"
-        );
-    }
-
-    #[test]
-    fn what_is_there_at_the_start_is_not_new_and_its_end_is_announced() {
-        let mut life = Life::default();
-        let old = incident("web", at(-3600), Severity::Warning);
-        assert_eq!(life.update(std::slice::from_ref(&old), at(0)), []);
-        assert_eq!(life.open().count(), 1);
-        assert_eq!(life.update(&[], at(1)), []);
-        assert!(matches!(
-            life.update(&[], at(31)).as_slice(),
-            [Transition::Resolved { .. }]
-        ));
-        assert_eq!(life.open().count(), 0);
-    }
-
-    #[test]
-    fn a_change_is_announced_once_a_minute_at_most() {
-        let mut life = Life::default();
-        life.update(&[], at(0));
-        let mut changes = 0;
-        for second in 0..600 {
-            let severity = if second % 2 == 0 {
-                Severity::Warning
-            } else {
-                Severity::Critical
-            };
-            let found = life.update(&[incident("web", at(0), severity)], at(second));
-            changes += found
-                .iter()
-                .filter(|one| matches!(one, Transition::Changed(_)))
-                .count();
-        }
-        assert!((1..=10).contains(&changes), "{changes}");
-    }
-
-    proptest! {
-        /// Whatever comes and goes: opened, then changed, then resolved, and never twice.
-        #[test]
-        fn transitions_are_in_order(steps in prop::collection::vec((prop::collection::btree_set(0..4_u8, 0..4), 0..90_i64), 0..60)) {
-            let mut life = Life::default();
-            life.update(&[], at(0));
-            let (mut open, mut time) = (BTreeSet::new(), 0);
-            for (names, pause) in steps {
-                time += pause;
-                let now: Vec<_> = names
-                    .iter()
-                    .map(|name| incident(&name.to_string(), at(time), Severity::Critical))
-                    .collect();
-                for transition in life.update(&now, at(time)) {
-                    match transition {
-                        Transition::Opened(one) => prop_assert!(open.insert(one.id)),
-                        Transition::Changed(one) => prop_assert!(open.contains(&one.id)),
-                        Transition::Resolved { incident, .. } => prop_assert!(open.remove(&incident.id)),
-                    }
-                }
-                let told: BTreeSet<_> = life.open().map(|one| one.id.clone()).collect();
-                prop_assert_eq!(&told, &open);
-            }
-        }
-    }
-}
+mod tests;

@@ -1,13 +1,20 @@
 //! Messages of kubelets, controllers and the scheduler: what they name as the cause, and the
 //! part of them that a reader needs.
 
+use std::borrow::Cow;
+
 use crate::objects::ObjectRef;
 
 /// Bytes of a message that are shown.
 const WORDS_MAX: usize = 300;
 
 /// Beginnings that say who speaks, and not what is wrong.
-const PREFIXES: [&str; 26] = [
+const PREFIXES: [&str; 31] = [
+    "error looking up ",
+    "Internal error occurred: ",
+    "failed to call webhook: ",
+    "failed calling webhook ",
+    "httpReadSeeker: failed open: ",
     "rpc error: ",
     "Failed to pull image ",
     "failed to pull and unpack image ",
@@ -103,11 +110,46 @@ pub(crate) fn words(message: &str) -> String {
         rest = next;
     }
     // The scheduler's second thoughts say the same again.
-    let rest = match rest.find(" preemption: ") {
-        Some(at) => &rest[..at],
-        None => rest,
-    };
+    for thought in [" preemption: ", " no new claims to deallocate"] {
+        rest = rest.find(thought).map_or(rest, |at| &rest[..at]);
+    }
     cut_middle(without_pod(rest).trim_end_matches(['.', ' ']), WORDS_MAX)
+}
+
+/// A text that is too long without what tells least: folders of the kubelet, and what is behind
+/// the host in an address. Then without its middle.
+pub(crate) fn squeeze(text: &str, bytes_max: usize) -> String {
+    if text.len() <= bytes_max {
+        return text.to_owned();
+    }
+    // How many nodes there are is the sum of what follows.
+    let text = match text.split_once(" nodes are available: ") {
+        Some((begin, rest)) => {
+            let begin = begin.trim_end_matches(|one: char| one.is_ascii_digit() || one == '/');
+            format!("{begin}{rest}")
+        }
+        None => text.to_owned(),
+    };
+    let words: Vec<_> = text.split(' ').map(shorter).collect();
+    cut_middle(&words.join(" "), bytes_max)
+}
+
+fn shorter(word: &str) -> Cow<'_, str> {
+    if let Some(at) = word.find("/var/lib/kubelet/") {
+        return format!("{}…", &word[..at]).into();
+    }
+    let Some(at) = word.find("://") else {
+        return word.into();
+    };
+    let scheme = word[..at].trim_end_matches(|one: char| one.is_ascii_alphanumeric());
+    let rest = &word[at + 3..];
+    let host = rest.find(['/', '?', '"', ',']).unwrap_or(rest.len());
+    // What closes a quotation, or ends a sentence.
+    let end = rest
+        .trim_end_matches(['"', ':', ',', ';', '.', ')'])
+        .len()
+        .max(host);
+    format!("{scheme}{}{}", &rest[..host], &rest[end..]).into()
 }
 
 /// The beginning of a text, up to a number of bytes.
@@ -188,10 +230,16 @@ fn without_prefix(text: &str) -> Option<&str> {
         );
         return Some(if is_vague { said } else { rest });
     }
-    if let Some(rest) = text.strip_prefix("unexpected status from ") {
+    for (begin, end) in [
         // `HEAD request to URL: 429 Too Many Requests`
-        let (_, said) = rest.split_once(": ")?;
-        return Some(said);
+        ("unexpected status from ", ": "),
+        ("unexpected status code ", ": "),
+        ("image pull failed for ", " because the "),
+    ] {
+        if let Some(rest) = text.strip_prefix(begin) {
+            let (_, said) = rest.split_once(end)?;
+            return Some(said);
+        }
     }
     let prefix = PREFIXES.iter().find(|prefix| text.starts_with(**prefix))?;
     let rest = &text[prefix.len()..];
@@ -291,7 +339,27 @@ mod tests {
         }
     }
 
+    #[test]
+    fn what_tells_least_is_left_out_first() {
+        let mount = "mount failed: exit status 32 Mounting arguments: -t nfs 10.0.0.50:/img /var/lib/kubelet/pods/95d3428f/volumes/kubernetes.io~nfs/img Output: mount.nfs: Connection timed out";
+        assert_eq!(
+            squeeze(mount, 130),
+            "mount failed: exit status 32 Mounting arguments: -t nfs 10.0.0.50:/img … Output: mount.nfs: Connection timed out"
+        );
+        let get = r#"cannot read: Get "https://reg.example:5000/v2/web/manifests/1": no such host"#;
+        assert_eq!(
+            squeeze(get, 60),
+            r#"cannot read: Get "reg.example:5000": no such host"#
+        );
+        assert_eq!(squeeze(get, 100), get);
+    }
+
     proptest::proptest! {
+        #[test]
+        fn fuzz_a_squeezed_text_fits(text in "\\PC{0,200}|([a-z]{1,4}://[a-z/\"é]{0,40} |/var/lib/kubelet/[é/]{0,30} ){0,6}", room in 12..120_usize) {
+            proptest::prop_assert!(squeeze(&text, room).len() <= room);
+        }
+
         #[test]
         fn fuzz_any_message_is_short_and_on_one_line(message in "\\PC{0,400}|[a-z\" :/]{0,300}") {
             let words = words(&message);

@@ -113,6 +113,9 @@ pub struct Condition {
     /// Since when it has this status.
     #[serde(deserialize_with = "time")]
     pub last_transition_time: Option<Timestamp>,
+    /// When a kubelet last said so; other conditions have none.
+    #[serde(deserialize_with = "time")]
+    pub last_heartbeat_time: Option<Timestamp>,
 }
 
 /// An object of a kind that detectors read.
@@ -130,11 +133,24 @@ pub trait Object: for<'de> Deserialize<'de> {
 
     /// The words in it that a workload, a user or another server wrote, for redaction.
     fn free_texts(&mut self) -> Vec<&mut Box<str>>;
+
+    /// When something happened to it, as its status tells; in no order. The API server knows
+    /// nothing of these times: they stay the same when an object is copied.
+    fn times(&self) -> impl Iterator<Item = Timestamp>;
+
+    /// Takes over what only an earlier state of the same object shows.
+    fn remember(&mut self, _earlier: &Self) {}
 }
 
 /// Annotations that a detector reads; all others are dropped, because they may be large. Of a
 /// value only a number is kept.
-const KNOWN_ANNOTATIONS: [&str; 1] = ["control-plane.alpha.kubernetes.io/leader"];
+const KNOWN_ANNOTATIONS: [&str; 2] = [LEADER, REVISION];
+
+/// Says that endpoints are a lease of old.
+pub(crate) const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
+
+/// Numbers the revisions of a Deployment.
+const REVISION: &str = "deployment.kubernetes.io/revision";
 
 // === impl ObjectRef ===
 
@@ -201,6 +217,11 @@ impl Meta {
     /// Whether the object is on its way out.
     pub fn is_deleted(&self) -> bool {
         self.deletion_timestamp.is_some()
+    }
+
+    /// The number of a revision of a Deployment.
+    pub fn revision(&self) -> Option<u64> {
+        self.annotations.get(REVISION)?.parse().ok()
     }
 
     /// The value of a label.

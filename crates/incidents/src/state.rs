@@ -10,16 +10,24 @@ use serde_json::Value;
 
 use crate::objects::{
     ApiService, CronJob, DaemonSet, Deployment, EndpointSlice, Event, HorizontalPodAutoscaler,
-    HttpRoute, Ingress, Job, Meta, Namespace, Node, Object, ObjectRef, OwnerReference,
-    PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget, ReplicaSet, ResourceQuota,
-    Service, StatefulSet, StorageClass, WebhookConfiguration,
+    HttpRoute, Ingress, Job, Namespace, Node, ObjectRef, PersistentVolume, PersistentVolumeClaim,
+    Pod, PodDisruptionBudget, ReplicaSet, ResourceQuota, Service, StatefulSet, StorageClass,
+    WebhookConfiguration,
 };
+use crate::store::Store;
 
-/// Events of one object that are kept.
+/// Events of one object that are kept: more do not explain more.
 const EVENTS_MAX: usize = 16;
 
-/// Owners between an object and the one on top of it, at most.
-const OWNERS_MAX: usize = 6;
+/// Events of all objects that are kept. An API server keeps those of an hour; when a cluster
+/// has more, the older half makes room.
+const ALL_EVENTS_MAX: usize = 50_000;
+
+/// Lines of logs that are kept. Those of pods that are gone make room.
+const LOG_LINES_MAX: usize = 10_000;
+
+/// Bytes of a line of a log that are kept.
+const LOG_LINE_BYTES_MAX: usize = 1024;
 
 /// The kinds that have a store.
 const KINDS: [&str; 20] = [
@@ -44,16 +52,6 @@ const KINDS: [&str; 20] = [
     "HTTPRoute",
     "APIService",
 ];
-
-/// Namespace and name.
-type Key = (Arc<str>, Arc<str>);
-
-/// Objects of one kind.
-#[derive(Clone, Debug)]
-pub struct Store<T> {
-    objects: BTreeMap<Key, Arc<T>>,
-    is_known: bool,
-}
 
 /// Everything that detectors read.
 #[derive(Clone, Debug, Default)]
@@ -101,79 +99,9 @@ pub struct State {
     /// API services.
     pub api_services: Store<ApiService>,
     events: HashMap<ObjectRef, Vec<Arc<Event>>>,
-    log_lines: HashMap<(ObjectRef, Box<str>), Box<str>>,
-}
-
-// === impl Store ===
-
-impl<T> Default for Store<T> {
-    fn default() -> Self {
-        Self {
-            objects: BTreeMap::new(),
-            is_known: false,
-        }
-    }
-}
-
-impl<T: Object> Store<T> {
-    /// Whether the kind could be read: what is not in the store then does not exist.
-    pub fn is_known(&self) -> bool {
-        self.is_known
-    }
-
-    /// Says that the kind was read, also if there is nothing of it.
-    pub fn set_known(&mut self, is_known: bool) {
-        self.is_known = is_known;
-    }
-
-    /// Adds or replaces an object.
-    pub fn apply(&mut self, object: T) {
-        let meta = object.meta();
-        let key = (Arc::clone(&meta.namespace), Arc::clone(&meta.name));
-        self.objects.insert(key, Arc::new(object));
-    }
-
-    /// Replaces everything.
-    pub fn replace(&mut self, objects: impl IntoIterator<Item = T>) {
-        self.objects.clear();
-        self.is_known = true;
-        for object in objects {
-            self.apply(object);
-        }
-    }
-
-    /// Removes an object.
-    pub fn delete(&mut self, namespace: &str, name: &str) -> Option<Arc<T>> {
-        self.objects.remove(&(namespace.into(), name.into()))
-    }
-
-    /// An object by its name.
-    pub fn get(&self, namespace: &str, name: &str) -> Option<&Arc<T>> {
-        self.objects.get(&(namespace.into(), name.into()))
-    }
-
-    /// All objects, by namespace and name.
-    pub fn iter(&self) -> impl Iterator<Item = &Arc<T>> {
-        self.objects.values()
-    }
-
-    /// The objects of a namespace.
-    pub fn in_namespace<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a Arc<T>> {
-        let from: Key = (namespace.into(), "".into());
-        let all = self.objects.range(from..);
-        all.take_while(move |(key, _)| &*key.0 == namespace)
-            .map(|(_, object)| object)
-    }
-
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.objects.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.objects.is_empty()
-    }
+    events_len: usize,
+    /// By pod and container.
+    log_lines: HashMap<ObjectRef, BTreeMap<Box<str>, Box<str>>>,
 }
 
 // === impl State ===
@@ -301,6 +229,21 @@ impl State {
         }
     }
 
+    /// Removes an object, and what was noted about it.
+    pub fn delete(&mut self, kind: &str, namespace: &str, name: &str) {
+        match kind {
+            "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration" => {
+                let id = ObjectRef::new(kind.to_owned(), "", name);
+                self.webhooks.remove(&id);
+            }
+            kind => stores!(self, kind, store => drop(store.delete(namespace, name)), {}),
+        }
+        if kind == "Pod" {
+            self.log_lines
+                .remove(&ObjectRef::new("Pod", namespace, name));
+        }
+    }
+
     /// Adds an event to those of its object; old ones make room.
     pub fn apply_event(&mut self, event: Event) {
         let involved = &event.involved_object;
@@ -310,6 +253,7 @@ impl State {
             Arc::clone(&involved.name),
         );
         let events = self.events.entry(id).or_default();
+        let before = events.len();
         let same = |known: &Arc<Event>| known.metadata.name == event.metadata.name;
         if let Some(known) = events.iter_mut().find(|known| same(known)) {
             *known = Arc::new(event);
@@ -320,44 +264,43 @@ impl State {
         if events.len() > EVENTS_MAX {
             events.remove(0);
         }
+        self.events_len += events.len() - before;
+        if self.events_len > ALL_EVENTS_MAX {
+            self.forget_older_half();
+        }
     }
 
-    /// The events of an object, the newest last. Those of an earlier object of the same name
-    /// are left out.
-    pub fn events<'a>(
-        &'a self,
-        id: &ObjectRef,
-        meta: &'a Meta,
-    ) -> impl DoubleEndedIterator<Item = &'a Event> + Clone {
-        let events = self.events.get(id).map_or(&[][..], Vec::as_slice);
-        let uid = &*meta.uid;
-        events.iter().map(|event| &**event).filter(move |event| {
-            let about = &*event.involved_object.uid;
-            about.is_empty() || uid.is_empty() || about == uid
-        })
+    /// All events of the objects of a name: also those of an earlier object of the same name.
+    /// The newest is the last.
+    pub fn events(&self, id: &ObjectRef) -> &[Arc<Event>] {
+        self.events.get(id).map_or(&[], Vec::as_slice)
     }
 
-    /// The newest warning of an object with one of these reasons.
-    pub fn warning<'a>(
-        &'a self,
-        id: &ObjectRef,
-        meta: &'a Meta,
-        reasons: &[&str],
-    ) -> Option<&'a Event> {
-        let events = self.events(id, meta).rev();
-        let mut warnings = events.filter(|event| event.is_warning());
-        warnings.find(|event| reasons.contains(&&*event.reason))
+    /// All events.
+    pub fn all_events(&self) -> impl Iterator<Item = &Arc<Event>> {
+        self.events.values().flatten()
     }
 
-    /// Notes the line of a container's log that says why it ended.
+    /// Notes the line of a container's log that says why it ended. Lines of pods that are not
+    /// in the state make room.
     pub fn set_log_line(&mut self, namespace: &str, pod: &str, container: &str, line: &str) {
+        if self.log_lines.len() >= LOG_LINES_MAX {
+            let pods = &self.pods;
+            self.log_lines
+                .retain(|pod, _| pods.get(&pod.namespace, &pod.name).is_some());
+        }
         let pod = ObjectRef::new("Pod", namespace, pod);
-        self.log_lines.insert((pod, container.into()), line.into());
+        if self.log_lines.len() >= LOG_LINES_MAX && !self.log_lines.contains_key(&pod) {
+            return;
+        }
+        let end = line.floor_char_boundary(LOG_LINE_BYTES_MAX);
+        let lines = self.log_lines.entry(pod).or_default();
+        lines.insert(container.into(), line[..end].into());
     }
 
     /// The line of a container's log that says why it ended.
     pub fn log_line(&self, pod: &ObjectRef, container: &str) -> Option<&str> {
-        let line = self.log_lines.get(&(pod.clone(), container.into()))?;
+        let line = self.log_lines.get(pod)?.get(container)?;
         Some(line)
     }
 
@@ -367,63 +310,22 @@ impl State {
             events.retain(|event| event.last_seen().is_some_and(|seen| seen >= before));
             !events.is_empty()
         });
+        self.events_len = self.events.values().map(Vec::len).sum();
     }
 
-    /// The object on top of the owners of one: the Deployment of a pod.
-    pub fn top_owner(&self, id: &ObjectRef, meta: &Meta) -> ObjectRef {
-        let mut top = id.clone();
-        let mut owner = meta.controller().cloned();
-        for _ in 0..OWNERS_MAX {
-            let Some(up) = owner else { break };
-            // A node "owns" its static pods; they stand for themselves.
-            if &*up.kind == "Node" {
-                break;
-            }
-            let known = |kind: &'static str| ObjectRef::new(kind, &id.namespace, up.name.clone());
-            let (next, above) = match &*up.kind {
-                "ReplicaSet" => (
-                    known("ReplicaSet"),
-                    above(&self.replica_sets, &id.namespace, &up.name),
-                ),
-                "Deployment" => (
-                    known("Deployment"),
-                    above(&self.deployments, &id.namespace, &up.name),
-                ),
-                "StatefulSet" => (
-                    known("StatefulSet"),
-                    above(&self.stateful_sets, &id.namespace, &up.name),
-                ),
-                "DaemonSet" => (
-                    known("DaemonSet"),
-                    above(&self.daemon_sets, &id.namespace, &up.name),
-                ),
-                "Job" => (known("Job"), above(&self.jobs, &id.namespace, &up.name)),
-                "CronJob" => (known("CronJob"), None),
-                other => (
-                    ObjectRef::new(other.to_owned(), &id.namespace, up.name.clone()),
-                    None,
-                ),
-            };
-            top = next;
-            owner = above;
-        }
-        top
-    }
-
-    /// The pods that belong to a workload, directly or through its ReplicaSets or Jobs.
-    pub fn pods_of<'a>(&'a self, workload: &'a ObjectRef) -> impl Iterator<Item = &'a Arc<Pod>> {
-        let pods = self.pods.in_namespace(&workload.namespace);
-        pods.filter(move |pod| self.top_owner(&pod.object_ref(), &pod.metadata) == *workload)
+    fn forget_older_half(&mut self) {
+        let mut seen: Vec<_> = self.all_events().map(|event| event.last_seen()).collect();
+        let half = seen.len() / 2;
+        let (_, middle, _) = seen.select_nth_unstable(half);
+        // Strictly newer than the middle: also events of one moment make room.
+        let after = middle.unwrap_or(Timestamp::MIN);
+        self.events.retain(|_, events| {
+            events.retain(|event| event.last_seen().is_some_and(|seen| seen > after));
+            !events.is_empty()
+        });
+        self.events_len = self.events.values().map(Vec::len).sum();
     }
 }
 
-/// The workload above an object. A custom resource above a Deployment configures it, and is no
-/// workload.
-fn above<T: Object>(store: &Store<T>, namespace: &str, name: &str) -> Option<OwnerReference> {
-    let owner = store.get(namespace, name)?.meta().controller()?;
-    let is_workload = matches!(
-        &*owner.kind,
-        "Deployment" | "StatefulSet" | "DaemonSet" | "Job" | "CronJob" | "ReplicaSet"
-    );
-    is_workload.then(|| owner.clone())
-}
+#[cfg(test)]
+mod tests;

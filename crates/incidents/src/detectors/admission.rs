@@ -18,7 +18,7 @@ pub(super) fn detect(context: &Context<'_>, found: &mut Vec<Symptom>) {
         let Some(down) = available.filter(|one| one.is_false()) else {
             continue;
         };
-        let since = down.last_transition_time.unwrap_or(context.now);
+        let since = context.since(down.last_transition_time, &**service);
         let symptom = Symptom::new(
             "api-service",
             service.object_ref(),
@@ -45,7 +45,7 @@ fn of_quota(context: &Context<'_>, quota: &ResourceQuota) -> Option<Symptom> {
         .as_str()
         .map_or_else(|| hard.to_string(), str::to_owned);
     let what = format!("is used up ({resource} {hard})");
-    let since = context.born(&quota.metadata);
+    let since = context.born(quota);
     let symptom = Symptom::new("quota", quota.object_ref(), since, what);
     Some(symptom.severity(Severity::Info))
 }
@@ -84,15 +84,11 @@ fn unanswered(context: &Context<'_>, found: &mut Vec<Symptom>) {
             .iter()
             .filter(|hook| &*hook.failure_policy != "Ignore");
         let mut services = must.filter_map(|hook| hook.client_config.service.as_ref());
-        let silent = services.find(|service| {
-            let slices = state.slices.in_namespace(&service.namespace);
-            let mine = slices.filter(|slice| slice.service() == Some(&*service.name));
-            mine.map(|slice| slice.ready()).sum::<usize>() == 0
-        });
+        let silent = services.find(|service| !context.answers(&service.namespace, &service.name));
         let Some(service) = silent else { continue };
         let cause = ObjectRef::new("Service", &service.namespace, service.name.clone());
         let what = format!("asks {cause}, which has no ready endpoint");
-        let since = context.born(&hooks.metadata);
+        let since = context.created(&hooks.metadata);
         let symptom = Symptom::new("webhook", id.clone(), since, what);
         found.push(symptom.caused_by(Some(cause)));
     }
@@ -117,7 +113,7 @@ fn of_budget(context: &Context<'_>, budget: &PodDisruptionBudget) -> Option<Symp
     })?;
     let disallowed = condition(&status.conditions, "DisruptionAllowed");
     let since = disallowed.and_then(|one| one.last_transition_time);
-    let since = since.unwrap_or_else(|| context.born(&budget.metadata));
+    let since = context.since(since, budget);
     let what = format!("blocks the drain of node/{}", held.spec.node_name);
     let why = format!(
         "{} of {} pods are healthy, {} have to be",

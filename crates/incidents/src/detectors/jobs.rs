@@ -16,9 +16,8 @@ const LATE: i64 = 120;
 
 pub(super) fn detect(context: &Context<'_>, found: &mut Vec<Symptom>) {
     for job in context.state.jobs.iter() {
-        if !job.metadata.is_deleted() && !is_superseded(context, job) {
-            found.extend(failed(context, job));
-        }
+        let failed = failed(context, job).filter(|_| !job.metadata.is_deleted());
+        found.extend(failed.filter(|_| !is_superseded(context, job)));
     }
     for job in context.state.cron_jobs.iter() {
         if !job.metadata.is_deleted() && !job.spec.suspend {
@@ -32,7 +31,7 @@ fn failed(context: &Context<'_>, job: &Job) -> Option<Symptom> {
         .condition("Failed")
         .filter(|failure| failure.is_true())?;
     let id = job.object_ref();
-    let since = failure.last_transition_time.unwrap_or(context.now);
+    let since = context.since(failure.last_transition_time, job);
     let exit = last_exit(context, job);
     let what = match exit {
         Some(code) => format!("failed (exit {code})"),
@@ -54,8 +53,8 @@ fn failed(context: &Context<'_>, job: &Job) -> Option<Symptom> {
 
 /// What the last pod of a Job said before it ended.
 fn last_words(context: &Context<'_>, job: &Job) -> Option<String> {
-    let mut pods: Vec<_> = pods_of(context, job).collect();
-    pods.sort_by_key(|pod| pod.metadata.creation_timestamp);
+    let mut pods = pods_of(context, job);
+    pods.sort_by_key(|pod| pod.status.start_time.or(pod.metadata.creation_timestamp));
     let mut said = pods
         .iter()
         .rev()
@@ -64,17 +63,19 @@ fn last_words(context: &Context<'_>, job: &Job) -> Option<String> {
 }
 
 /// The pods of a Job.
-fn pods_of<'a>(context: &Context<'a>, job: &'a Job) -> impl Iterator<Item = &'a Arc<Pod>> {
-    let pods = context.state.pods.in_namespace(&job.metadata.namespace);
-    pods.filter(|pod| {
-        let owner = pod.metadata.controller();
-        owner.is_some_and(|owner| &*owner.kind == "Job" && owner.name == job.metadata.name)
-    })
+fn pods_of<'a>(context: &Context<'a>, job: &Job) -> Vec<&'a Arc<Pod>> {
+    let top = context.state.top_owner(&job.object_ref(), &job.metadata);
+    let pods = context.pods_of(&top).iter().copied();
+    let mine = pods.filter(|pod| {
+        let owner = context.state.owner("Pod", &pod.metadata);
+        owner.is_some_and(|(kind, name)| kind == "Job" && name == job.metadata.name)
+    });
+    mine.collect()
 }
 
 /// The exit code of the last pod of a Job.
 fn last_exit(context: &Context<'_>, job: &Job) -> Option<i32> {
-    let ends = pods_of(context, job).flat_map(|pod| {
+    let ends = pods_of(context, job).into_iter().flat_map(|pod| {
         let containers = pod.status.container_statuses.iter();
         containers.filter_map(|status| status.state.terminated.as_ref())
     });
@@ -86,21 +87,17 @@ fn last_exit(context: &Context<'_>, job: &Job) -> Option<i32> {
 
 /// Whether a later Job of the same CronJob has begun: that one decides.
 fn is_superseded(context: &Context<'_>, job: &Job) -> bool {
-    let Some(owner) = job
-        .metadata
-        .controller()
-        .filter(|owner| &*owner.kind == "CronJob")
-    else {
+    let owner = |job: &Job| {
+        let owner = context.state.owner("Job", &job.metadata);
+        owner.filter(|(kind, _)| kind == "CronJob")
+    };
+    let Some(cron_job) = owner(job) else {
         return false;
     };
-    let born = job.metadata.creation_timestamp;
+    let began = |job: &Job| job.status.start_time.or(job.metadata.creation_timestamp);
     let mut others = context.state.jobs.in_namespace(&job.metadata.namespace);
     others.any(|other| {
-        let same = other
-            .metadata
-            .controller()
-            .is_some_and(|one| one.uid == owner.uid);
-        same && other.metadata.creation_timestamp > born && other.is_over()
+        other.is_over() && began(other) > began(job) && owner(other).as_ref() == Some(&cron_job)
     })
 }
 
@@ -109,19 +106,21 @@ fn is_superseded(context: &Context<'_>, job: &Job) -> bool {
 fn unsuccessful(context: &Context<'_>, job: &CronJob) -> Option<Symptom> {
     let status = &job.status;
     let id = job.object_ref();
-    let born = context.born(&job.metadata);
+    let born = context.born(job);
     let last = status.last_schedule_time;
+    // When one of a copy was made, and so when it should have run first, nobody knows.
+    let from = last.or_else(|| (!context.is_copy()).then_some(born));
     let refused = [
         "UnknownTimeZone",
         "UnparseableSchedule",
         "UnParseableCronJobSchedule",
     ];
-    if let Some(event) = context.state.warning(&id, &job.metadata, &refused) {
-        let since = event.first_seen().unwrap_or(born);
+    if let Some(event) = context.warning(job, &refused) {
+        let since = context.since(event.first_seen(), job);
         let symptom = Symptom::new("cron-job", id, since, "has a schedule that nobody can read");
         return Some(symptom.why(words(&event.message)));
     }
-    if let Some(due) = next_run(&job.spec, last.unwrap_or(born))
+    if let Some(due) = from.and_then(|from| next_run(&job.spec, from))
         && due < context.now
     {
         let deadline = job.spec.starting_deadline_seconds.unwrap_or(0).max(0);
@@ -145,8 +144,8 @@ fn unsuccessful(context: &Context<'_>, job: &CronJob) -> Option<Symptom> {
     let mut jobs = context.state.jobs.in_namespace(&job.metadata.namespace);
     // Its Job is judged by itself.
     if jobs.any(|one| {
-        let owner = one.metadata.controller();
-        owner.is_some_and(|owner| owner.uid == job.metadata.uid)
+        let owner = context.state.owner("Job", &one.metadata);
+        owner.is_some_and(|(kind, name)| kind == "CronJob" && name == job.metadata.name)
     }) {
         return None;
     }

@@ -7,7 +7,8 @@ use super::Context;
 use crate::{
     messages::words,
     objects::{
-        HorizontalPodAutoscaler, Ingress, Meta, Object, ObjectRef, Pod, Service, condition, selects,
+        HorizontalPodAutoscaler, Ingress, LEADER, Meta, Object, ObjectRef, Pod, Service, condition,
+        selects,
     },
     symptom::{Severity, Symptom},
 };
@@ -31,7 +32,7 @@ pub(super) fn detect(context: &Context<'_>, found: &mut Vec<Symptom>) {
             .flat_map(|parent| &parent.conditions);
         let mut broken = conditions.filter(|one| &*one.kind == "ResolvedRefs" && one.is_false());
         if let Some(broken) = broken.next() {
-            let since = broken.last_transition_time.unwrap_or(context.now);
+            let since = context.since(broken.last_transition_time, &**route);
             let symptom = Symptom::new("route", route.object_ref(), since, "leads nowhere");
             found.push(symptom.why(words(&broken.message)).certain());
         }
@@ -50,16 +51,11 @@ fn of_service(context: &Context<'_>, service: &Service) -> Option<Symptom> {
     }
     let meta = &service.metadata;
     // Leader elections of old keep their lease where endpoints would be.
-    if meta
-        .annotations
-        .contains_key("control-plane.alpha.kubernetes.io/leader")
-    {
+    if meta.annotations.contains_key(LEADER) {
         return None;
     }
-    let slices = state.slices.in_namespace(&meta.namespace);
-    let mine = slices.filter(|slice| slice.service() == Some(&*meta.name));
     let (mut ready, mut target) = (0, None);
-    for slice in mine {
+    for slice in context.slices_of(&meta.namespace, &meta.name) {
         ready += slice.ready();
         let first = slice
             .endpoints
@@ -72,13 +68,13 @@ fn of_service(context: &Context<'_>, service: &Service) -> Option<Symptom> {
         return wrong_port(context, service, pod);
     }
     let id = service.object_ref();
-    let mut pods = state
-        .pods
-        .in_namespace(&meta.namespace)
-        .filter(|pod| !pod.is_over() && selects(&service.spec.selector, &pod.metadata.labels));
-    let Some(pod) = pods.next() else {
+    let mut pods = context.selected(&meta.namespace, &service.spec.selector);
+    let Some(pod) = pods.find(|pod| !pod.is_over()) else {
         return selects_nothing(context, service);
     };
+    if context.answers(&meta.namespace, &meta.name) {
+        return wrong_port(context, service, pod);
+    }
     if service.spec.publish_not_ready_addresses || service.is_headless() {
         return None;
     }
@@ -88,7 +84,7 @@ fn of_service(context: &Context<'_>, service: &Service) -> Option<Symptom> {
     let since = pod
         .condition("Ready")
         .and_then(|ready| ready.last_transition_time);
-    let since = since.unwrap_or_else(|| context.born(&pod.metadata));
+    let since = context.since(since, &**pod);
     let workload = state.top_owner(&pod.object_ref(), &pod.metadata);
     let symptom = Symptom::new("service", id, since, "has no ready endpoint");
     Some(
@@ -101,11 +97,9 @@ fn of_service(context: &Context<'_>, service: &Service) -> Option<Symptom> {
 /// A Service that no pod belongs to.
 fn selects_nothing(context: &Context<'_>, service: &Service) -> Option<Symptom> {
     let id = service.object_ref();
-    let since = context.born(&service.metadata);
-    let mut done = context.state.pods.in_namespace(&service.metadata.namespace);
-    if done.any(|pod| selects(&service.spec.selector, &pod.metadata.labels))
-        || is_optional(context, service)
-    {
+    let since = context.born(service);
+    let mut done = context.selected(&service.metadata.namespace, &service.spec.selector);
+    if done.next().is_some() || is_optional(context, service) {
         return None;
     }
     if let Some(workload) = selected_workload(context, service) {
@@ -253,7 +247,7 @@ fn wrong_port(context: &Context<'_>, service: &Service, pod: &Pod) -> Option<Sym
         .map(|port| port.container_port.to_string())
         .collect();
     let why = format!("containers declare {}", known.join(", "));
-    let since = context.born(&service.metadata);
+    let since = context.born(service);
     let severity = if all_wrong {
         Severity::Warning
     } else {
@@ -268,7 +262,7 @@ fn of_ingress(context: &Context<'_>, ingress: &Ingress) -> Option<Symptom> {
     if !services.is_known() {
         return None;
     }
-    let since = context.born(&ingress.metadata);
+    let since = context.born(ingress);
     ingress.services().find_map(|backend| {
         let id = ingress.object_ref();
         let Some(service) = services.get(&ingress.metadata.namespace, &backend.name) else {
@@ -309,14 +303,14 @@ fn of_autoscaler(context: &Context<'_>, one: &HorizontalPodAutoscaler) -> Option
             "ScalingActive" => "cannot read its metrics",
             _ => "cannot scale",
         };
-        let since = broken.last_transition_time.unwrap_or(context.now);
+        let since = context.since(broken.last_transition_time, one);
         let symptom = Symptom::new("autoscaler", id, since, what);
         return Some(symptom.why(words(&broken.message)));
     }
     let limited = condition(conditions, "ScalingLimited")
         .filter(|one| one.is_true() && &*one.reason == "TooManyReplicas")?;
     let fixed = one.spec.min_replicas.unwrap_or(1) >= one.spec.max_replicas;
-    let since = limited.last_transition_time.unwrap_or(context.now);
+    let since = context.since(limited.last_transition_time, one);
     let what = format!(
         "wants more than its maximum of {} pods",
         one.spec.max_replicas

@@ -14,6 +14,12 @@ const PRESSURES: [(&str, &str); 3] = [
     ("PIDPressure", "is short of process ids"),
 ];
 
+/// Changes of the readiness of a node count for so long (seconds).
+const FLAPPING_WINDOW: i64 = 15 * 60;
+
+/// So many changes are no flapping: a reboot has two.
+const CALM_CHANGES: usize = 2;
+
 pub(super) fn detect(context: &Context<'_>, found: &mut Vec<Symptom>) {
     for node in context.state.nodes.iter() {
         if node.is_leaving() || context.is_new(node) {
@@ -25,10 +31,7 @@ pub(super) fn detect(context: &Context<'_>, found: &mut Vec<Symptom>) {
 
 fn of(context: &Context<'_>, node: &Node) -> Option<Symptom> {
     let id = node.object_ref();
-    let since = |condition: &Condition| {
-        let time = condition.last_transition_time;
-        time.unwrap_or_else(|| context.born(&node.metadata))
-    };
+    let since = |condition: &Condition| context.since(condition.last_transition_time, node);
     let ready = node.condition("Ready");
     if let Some(ready) = ready.filter(|ready| !ready.is_true()) {
         let what = match &*ready.status {
@@ -52,5 +55,69 @@ fn of(context: &Context<'_>, node: &Node) -> Option<Symptom> {
             return Some(symptom.why(words(&condition.message)).certain());
         }
     }
-    None
+    flapping(context, node)
+}
+
+/// A node that is ready at the moment.
+fn flapping(context: &Context<'_>, node: &Node) -> Option<Symptom> {
+    let changes = node.ready_changes.iter().copied();
+    let recent: Vec<_> = changes
+        .filter(|at| context.within(Some(*at), FLAPPING_WINDOW))
+        .collect();
+    let [first, ..] = recent.as_slice() else {
+        return None;
+    };
+    let what = format!("was ready and not ready in turn, {} times", recent.len());
+    let symptom = Symptom::new("node-flapping", node.object_ref(), *first, what);
+    (recent.len() > CALM_CHANGES).then(|| symptom.certain())
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use serde_json::json;
+
+    use crate::{State, incidents};
+
+    #[test]
+    fn a_node_that_is_ready_and_not_ready_in_turn_is_told() {
+        let at = |seconds: i64| Timestamp::from_second(1_790_000_000 + seconds).unwrap();
+        let mut state = State::default();
+        let mut told = Vec::new();
+        for turn in 0..4 {
+            let now = at(60 * turn);
+            let ready = if turn % 2 == 0 { "True" } else { "False" };
+            let node = json!({
+                "kind": "Node", "metadata": {"name": "worker", "uid": "n", "creationTimestamp": at(-90_000)},
+                "status": {"conditions": [
+                    {"type": "Ready", "status": ready, "lastTransitionTime": now, "lastHeartbeatTime": now},
+                ]},
+            });
+            // A state that is told twice is no change.
+            state.apply_json(node.clone()).unwrap();
+            state.apply_json(node).unwrap();
+            let found = incidents(&state, now);
+            told.push(found.iter().map(|one| one.detector).collect::<Vec<_>>());
+        }
+        state
+            .nodes
+            .replace([(**state.nodes.get("", "worker").unwrap()).clone()]);
+        let mut well = (**state.nodes.get("", "worker").unwrap()).clone();
+        well.status.conditions[0].status = "True".into();
+        well.status.conditions[0].last_transition_time = Some(at(240));
+        state.nodes.apply(well.clone());
+        let found = incidents(&state, at(250));
+        let names: Vec<_> = found.iter().map(|one| one.detector).collect();
+        assert_eq!(names, ["node-flapping"], "{told:?}");
+        assert!(told[..3].iter().all(Vec::is_empty), "{told:?}");
+        let mut later = (**state.nodes.get("", "worker").unwrap()).clone();
+        later.status.conditions[0].last_heartbeat_time = Some(at(3_500));
+        state.nodes.apply(later);
+        assert!(incidents(&state, at(3_600)).is_empty());
+        // Another machine of the same name has another history.
+        well.metadata.uid = "other".into();
+        well.ready_changes.clear();
+        state.nodes.apply(well);
+        assert!(incidents(&state, at(250)).is_empty());
+    }
 }

@@ -88,9 +88,8 @@ fn terminating(context: &Context<'_>, pod: &Pod) -> Option<Symptom> {
     if due > context.now {
         return None;
     }
-    let killing = context.state.warning(
-        &pod.object_ref(),
-        &pod.metadata,
+    let killing = context.warning(
+        pod,
         &["FailedKillPod", "ExceededGracePeriod", "FailedPreStopHook"],
     );
     let why = match pod.metadata.finalizers.as_slice() {
@@ -111,7 +110,6 @@ fn terminating(context: &Context<'_>, pod: &Pod) -> Option<Symptom> {
 
 /// A pod that has ended with an error.
 fn failed(context: &Context<'_>, pod: &Pod) -> Option<Symptom> {
-    let owner = pod.metadata.controller().map(|owner| &*owner.kind);
     let ended = ended_at(pod);
     let target = pod.condition("DisruptionTarget");
     let taken = target.is_some_and(|target| {
@@ -150,13 +148,13 @@ fn failed(context: &Context<'_>, pod: &Pod) -> Option<Symptom> {
         return Some(symptom.why(words(&pod.status.message)).certain());
     }
     // What a controller replaces is judged by what replaces it.
-    if owner.is_some_and(|owner| owner != "Node") {
+    if context.state.owner("Pod", &pod.metadata).is_some() {
         return None;
     }
     exited(context, pod).or_else(|| {
         let why = words(&pod.status.message);
         let what = format!("failed{}", reason(&pod.status.reason));
-        let since = ended.unwrap_or_else(|| context.born(&pod.metadata));
+        let since = context.since(ended, pod);
         let symptom = Symptom::new("exit", pod.object_ref(), since, what);
         Some(symptom.why(why).certain())
     })
@@ -172,7 +170,7 @@ fn lost_with(context: &Context<'_>, pod: &Pod, node: ObjectRef) -> Option<Sympto
     let since = pod
         .condition("Ready")
         .and_then(|one| one.last_transition_time);
-    let since = since.unwrap_or_else(|| context.born(&pod.metadata));
+    let since = context.since(since, pod);
     let symptom = Symptom::new("not-ready", pod.object_ref(), since, "is on a failed node");
     Some(symptom.caused_by(Some(node)).certain())
 }
@@ -183,7 +181,7 @@ fn setup(context: &Context<'_>, pod: &Pod) -> Option<Symptom> {
         return None;
     }
     let id = pod.object_ref();
-    let since = pod.status.start_time.or(pod.born()).unwrap_or(context.now);
+    let since = context.since(pod.status.start_time, pod);
     if let Some(warning) = mount_warning(context, pod) {
         let said = explain(&pod.metadata.namespace, &warning.message);
         let what = match &*warning.reason {
@@ -209,9 +207,8 @@ fn setup(context: &Context<'_>, pod: &Pod) -> Option<Symptom> {
 }
 
 /// The newest warning that says more than that time was over.
-fn mount_warning<'a>(context: &Context<'a>, pod: &'a Pod) -> Option<&'a Event> {
-    let id = pod.object_ref();
-    let warnings = context.state.events(&id, &pod.metadata).rev();
+fn mount_warning<'a>(context: &Context<'a>, pod: &Pod) -> Option<&'a Event> {
+    let warnings = context.events(pod).rev();
     let mounts = || {
         let all = warnings.clone();
         all.filter(|event| event.is_warning() && MOUNT_REASONS.contains(&&*event.reason))
@@ -225,7 +222,7 @@ fn unscheduled(context: &Context<'_>, pod: &Pod) -> Option<Symptom> {
     let id = pod.object_ref();
     let Some(scheduled) = pod.condition("PodScheduled") else {
         let is_waiting = pod.spec.node_name.is_empty() && &*pod.status.phase == "Pending";
-        let born = context.born(&pod.metadata);
+        let born = made(context, pod)?;
         if !is_waiting || context.ago(born) < SignedDuration::from_secs(UNNOTICED) {
             return None;
         }
@@ -236,9 +233,7 @@ fn unscheduled(context: &Context<'_>, pod: &Pod) -> Option<Symptom> {
     if !scheduled.is_false() {
         return None;
     }
-    let since = scheduled
-        .last_transition_time
-        .unwrap_or_else(|| context.born(&pod.metadata));
+    let since = context.since(scheduled.last_transition_time, pod);
     if &*scheduled.reason == "SchedulingGated" {
         let gates: Vec<_> = pod
             .spec
@@ -250,7 +245,7 @@ fn unscheduled(context: &Context<'_>, pod: &Pod) -> Option<Symptom> {
         let why = format!("scheduling gate {}", gates.join(", "));
         return Some(symptom.why(why).severity(Severity::Info));
     }
-    let scaling = context.state.events(&id, &pod.metadata).any(|event| {
+    let scaling = context.events(pod).any(|event| {
         &*event.reason == "TriggeredScaleUp" && context.within(event.last_seen(), SCALE_UP)
     });
     if scaling
@@ -258,9 +253,7 @@ fn unscheduled(context: &Context<'_>, pod: &Pod) -> Option<Symptom> {
     {
         return None;
     }
-    let failed = context
-        .state
-        .warning(&id, &pod.metadata, &["FailedScheduling"]);
+    let failed = context.warning(pod, &["FailedScheduling"]);
     let message = match &*scheduled.message {
         "" => failed.map_or("", |event| &event.message),
         message => message,
@@ -270,6 +263,23 @@ fn unscheduled(context: &Context<'_>, pod: &Pod) -> Option<Symptom> {
         .or_else(|| tainted(context, message));
     let symptom = Symptom::new("unschedulable", id, since, "cannot be scheduled");
     Some(symptom.why(words(message)).caused_by(cause))
+}
+
+/// When a pod was made that tells nothing itself. In a copy its owner may know; otherwise it is
+/// new, as long as it waits for a scheduler that runs everywhere.
+fn made(context: &Context<'_>, pod: &Pod) -> Option<Timestamp> {
+    if !context.is_copy() {
+        return Some(context.born(pod));
+    }
+    let owner = context.state.owner("Pod", &pod.metadata);
+    let owner = owner.map(|(kind, name)| ObjectRef::new(kind, &pod.metadata.namespace, name));
+    let events = owner.map_or(&[][..], |owner| context.state.events(&owner));
+    let mine = events.iter().filter(|event| {
+        &*event.reason == "SuccessfulCreate" && event.message.ends_with(&*pod.metadata.name)
+    });
+    let made = mine.filter_map(|event| event.first_seen()).min();
+    let is_special = &*pod.spec.scheduler_name != "default-scheduler";
+    made.or_else(|| is_special.then(|| context.born(pod)))
 }
 
 /// The claim that a pod waits for.
@@ -312,9 +322,7 @@ fn not_ready(context: &Context<'_>, pod: &Pod) -> Option<Symptom> {
     if &*pod.status.phase != "Running" || &*ready.reason == "PodCompleted" {
         return None;
     }
-    let since = ready
-        .last_transition_time
-        .unwrap_or_else(|| context.born(&pod.metadata));
+    let since = context.since(ready.last_transition_time, pod);
     let patience = pod.status.container_statuses.iter().map(|status| {
         let spec = pod.spec_of(&status.name);
         let startup = spec.and_then(|spec| spec.startup_probe.as_ref());
@@ -345,7 +353,7 @@ fn not_ready(context: &Context<'_>, pod: &Pod) -> Option<Symptom> {
         let why = format!("readiness gate {} has not passed", gate.condition_type);
         return Some(Symptom::new("not-ready", id, since, "is not ready").why(why));
     }
-    let unhealthy = context.state.warning(&id, &pod.metadata, &["Unhealthy"]);
+    let unhealthy = context.warning(pod, &["Unhealthy"]);
     let why = unhealthy.map_or(String::new(), |event| words(&event.message));
     Some(
         Symptom::new("not-ready", id, since, "is not ready")
@@ -359,10 +367,10 @@ fn not_ready(context: &Context<'_>, pod: &Pod) -> Option<Symptom> {
 pub(super) fn is_standby(context: &Context<'_>, pod: &Pod) -> bool {
     let never = pod.condition("Ready").and_then(|ready| {
         let since = ready.last_transition_time?;
-        let began = pod.status.start_time.or(pod.metadata.creation_timestamp)?;
+        let began = context.since(pod.status.start_time, pod);
         Some(since.duration_since(began) < SignedDuration::from_mins(1))
     });
-    let is_old = !context.within(pod.metadata.creation_timestamp, STANDBY_AGE);
+    let is_old = !context.within(Some(context.born(pod)), STANDBY_AGE);
     let restarted = pod.containers().any(|status| status.restart_count > 0);
     if never != Some(true) || !is_old || restarted {
         return false;
@@ -372,7 +380,7 @@ pub(super) fn is_standby(context: &Context<'_>, pod: &Pod) -> bool {
         label("pod-template-hash").or_else(|| label("controller-revision-hash"))
     };
     let owner = context.state.top_owner(&pod.object_ref(), &pod.metadata);
-    let mut siblings = context.state.pods_of(&owner);
+    let mut siblings = context.pods_of(&owner).iter();
     siblings.any(|one| one.is_ready() && revision(one) == revision(pod))
 }
 
@@ -405,7 +413,11 @@ fn ended_at(pod: &Pod) -> Option<Timestamp> {
         .conditions
         .iter()
         .filter_map(|one| one.last_transition_time);
-    ends.chain(told).max().or(pod.metadata.creation_timestamp)
+    let began = pod.status.start_time;
+    ends.chain(told)
+        .chain(began)
+        .max()
+        .or(pod.metadata.creation_timestamp)
 }
 
 fn reason(word: &str) -> String {

@@ -3,7 +3,7 @@
 use super::Context;
 use crate::{
     messages::{cause, words},
-    objects::{Event, Object, ObjectRef, PersistentVolumeClaim},
+    objects::{Object, ObjectRef, PersistentVolumeClaim},
     symptom::{Severity, Symptom},
 };
 
@@ -17,7 +17,7 @@ pub(super) fn detect(context: &Context<'_>, found: &mut Vec<Symptom>) {
     }
     for volume in context.state.volumes.iter() {
         if &*volume.status.phase == "Failed" && !volume.metadata.is_deleted() {
-            let since = context.born(&volume.metadata);
+            let since = context.born(&**volume);
             let symptom = Symptom::new("volume", volume.object_ref(), since, "failed");
             found.push(symptom.why(words(&volume.status.message)).certain());
         }
@@ -26,8 +26,8 @@ pub(super) fn detect(context: &Context<'_>, found: &mut Vec<Symptom>) {
 
 fn of_claim(context: &Context<'_>, claim: &PersistentVolumeClaim) -> Option<Symptom> {
     let id = claim.object_ref();
-    let since = context.born(&claim.metadata);
-    let warning = context.state.warning(&id, &claim.metadata, &CLAIM_REASONS);
+    let since = context.born(claim);
+    let warning = context.warning(claim, &CLAIM_REASONS);
     match &*claim.status.phase {
         "Lost" => {
             let what = format!("lost its volume {}", claim.spec.volume_name);
@@ -38,15 +38,12 @@ fn of_claim(context: &Context<'_>, claim: &PersistentVolumeClaim) -> Option<Symp
             if waits_for_consumer(context, claim) {
                 return None;
             }
-            let since = warning
-                .and_then(Event::first_seen)
-                .map_or(since, |first| first.min(since));
             let missing = missing_class(context, claim);
             let why = match (&missing, warning) {
                 (Some(class), _) => format!("there is no {}", class.short()),
                 (None, Some(event)) => words(&event.message),
                 (None, None) => {
-                    let last = context.state.events(&id, &claim.metadata).next_back();
+                    let last = context.events(claim).next_back();
                     last.map_or(String::new(), |event| words(&event.message))
                 }
             };
@@ -73,8 +70,7 @@ fn missing_class(context: &Context<'_>, claim: &PersistentVolumeClaim) -> Option
 fn waits_for_consumer(context: &Context<'_>, claim: &PersistentVolumeClaim) -> bool {
     let class = claim.spec.storage_class_name.as_ref();
     let class = class.and_then(|name| context.state.storage_classes.get("", name));
-    let id = claim.object_ref();
-    let told = context.state.events(&id, &claim.metadata).next_back();
+    let told = context.events(claim).next_back();
     let waits = match class {
         Some(class) => &*class.volume_binding_mode == "WaitForFirstConsumer",
         None => told.is_some_and(|event| &*event.reason == "WaitForFirstConsumer"),

@@ -5,7 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::Context;
 use crate::{
     messages::{explain, webhook, words},
-    objects::{Condition, DaemonSet, Deployment, Meta, Object, ObjectRef, StatefulSet, condition},
+    objects::{Condition, DaemonSet, Deployment, Object, ObjectRef, StatefulSet, condition},
     symptom::{Severity, Symptom},
 };
 
@@ -36,7 +36,7 @@ fn deployment(context: &Context<'_>, one: &Deployment) -> Option<Symptom> {
         && stuck.is_false()
         && !spec.paused
     {
-        let since = stuck.last_transition_time.unwrap_or(context.now);
+        let since = context.since(stuck.last_transition_time, one);
         let what = format!(
             "rollout is stuck past its deadline ({} of {} pods updated)",
             status.updated_replicas,
@@ -51,13 +51,8 @@ fn deployment(context: &Context<'_>, one: &Deployment) -> Option<Symptom> {
     let since = available
         .filter(|one| one.is_false())
         .and_then(|one| one.last_transition_time);
-    short_of(
-        context,
-        &one.metadata,
-        id,
-        (status.available_replicas, spec.wanted()),
-        since,
-    )
+    let numbers = (status.available_replicas, spec.wanted());
+    short_of(context, one, numbers, since)
 }
 
 fn stateful_set(context: &Context<'_>, one: &StatefulSet) -> Option<Symptom> {
@@ -68,7 +63,7 @@ fn stateful_set(context: &Context<'_>, one: &StatefulSet) -> Option<Symptom> {
     // Older clusters do not count available pods of StatefulSets.
     let available = status.available_replicas.max(status.ready_replicas);
     let numbers = (available, spec.wanted());
-    short_of(context, &one.metadata, one.object_ref(), numbers, None)
+    short_of(context, one, numbers, None)
 }
 
 fn daemon_set(context: &Context<'_>, one: &DaemonSet) -> Option<Symptom> {
@@ -77,24 +72,25 @@ fn daemon_set(context: &Context<'_>, one: &DaemonSet) -> Option<Symptom> {
         return None;
     }
     let numbers = (status.number_available, status.desired_number_scheduled);
-    short_of(context, &one.metadata, one.object_ref(), numbers, None)
+    short_of(context, one, numbers, None)
 }
 
 /// A workload with fewer pods than it wants.
 fn short_of(
     context: &Context<'_>,
-    meta: &Meta,
-    id: ObjectRef,
+    object: &impl Object,
     (available, wanted): (i64, i64),
     told: Option<Timestamp>,
 ) -> Option<Symptom> {
+    let id = object.object_ref();
     if available >= wanted || wanted == 0 {
         return None;
     }
     if available > 0 && available + standing_by(context, &id) >= wanted {
         return None;
     }
-    let since = told.unwrap_or_else(|| short_since(context, meta, &id));
+    let told = told.or_else(|| short_since(context, &id));
+    let since = context.since(told, object);
     if available > 0 && context.ago(since) < SignedDuration::from_secs(PARTLY) {
         return None;
     }
@@ -110,21 +106,20 @@ fn short_of(
 
 /// Pods that are not ready and need not be.
 fn standing_by(context: &Context<'_>, id: &ObjectRef) -> i64 {
-    let pods = context.state.pods_of(id);
+    let pods = context.pods_of(id).iter();
     let standing = pods.filter(|pod| super::pods::is_standby(context, pod));
     i64::try_from(standing.count()).unwrap_or(i64::MAX)
 }
 
-/// Since when pods are missing: the youngest sign of any of them.
-fn short_since(context: &Context<'_>, meta: &Meta, id: &ObjectRef) -> Timestamp {
-    let unready = context.state.pods_of(id).filter(|pod| !pod.is_ready());
-    let since = unready.filter_map(|pod| {
-        let ready = pod
-            .condition("Ready")
-            .and_then(|one| one.last_transition_time);
-        ready.or(pod.metadata.creation_timestamp)
+/// Since when pods are missing: the oldest sign of any of them.
+fn short_since(context: &Context<'_>, id: &ObjectRef) -> Option<Timestamp> {
+    let pods = context.pods_of(id).iter();
+    let unready = pods.filter(|pod| !pod.is_ready());
+    let since = unready.map(|pod| {
+        let ready = pod.condition("Ready");
+        context.since(ready.and_then(|one| one.last_transition_time), &***pod)
     });
-    since.min().unwrap_or_else(|| context.born(meta))
+    since.min()
 }
 
 fn missing(symptom: Symptom, available: i64) -> Symptom {
@@ -144,9 +139,8 @@ fn cannot_create(context: &Context<'_>, found: &mut Vec<Symptom>) {
         if set.metadata.is_deleted() || set.spec.wanted() == 0 {
             continue;
         }
-        let since = failure.last_transition_time.unwrap_or(context.now);
-        let id = set.object_ref();
-        found.push(refused(context, id, &set.metadata, since, failure));
+        let since = context.since(failure.last_transition_time, &**set);
+        found.push(refused(context, &**set, since, failure));
     }
     let sets = context
         .state
@@ -154,7 +148,7 @@ fn cannot_create(context: &Context<'_>, found: &mut Vec<Symptom>) {
         .iter()
         .filter(|set| !set.metadata.is_deleted() && set.status.replicas < set.spec.wanted());
     for set in sets {
-        found.extend(refused_by_event(context, set.object_ref(), &set.metadata));
+        found.extend(refused_by_event(context, &**set));
     }
     let sets = context.state.daemon_sets.iter().filter(|set| {
         let status = &set.status;
@@ -162,7 +156,7 @@ fn cannot_create(context: &Context<'_>, found: &mut Vec<Symptom>) {
             && status.current_number_scheduled < status.desired_number_scheduled
     });
     for set in sets {
-        found.extend(refused_by_event(context, set.object_ref(), &set.metadata));
+        found.extend(refused_by_event(context, &**set));
     }
     let jobs = context.state.jobs.iter().filter(|job| {
         let status = &job.status;
@@ -173,32 +167,32 @@ fn cannot_create(context: &Context<'_>, found: &mut Vec<Symptom>) {
             && status.succeeded == 0
     });
     for job in jobs {
-        found.extend(refused_by_event(context, job.object_ref(), &job.metadata));
+        found.extend(refused_by_event(context, &**job));
     }
 }
 
 /// A controller without a condition for it: pods are missing, and an event says why.
-fn refused_by_event(context: &Context<'_>, id: ObjectRef, meta: &Meta) -> Option<Symptom> {
-    let event = context.state.warning(&id, meta, &["FailedCreate"])?;
-    let since = event.first_seen().unwrap_or(context.now);
+fn refused_by_event(context: &Context<'_>, object: &impl Object) -> Option<Symptom> {
+    let event = context.warning(object, &["FailedCreate"])?;
+    let since = context.since(event.first_seen(), object);
     let failure = Condition {
         message: event.message.clone(),
         ..Condition::default()
     };
-    Some(refused(context, id, meta, since, &failure))
+    Some(refused(context, object, since, &failure))
 }
 
 fn refused(
     context: &Context<'_>,
-    id: ObjectRef,
-    meta: &Meta,
+    object: &impl Object,
     since: Timestamp,
     failure: &Condition,
 ) -> Symptom {
+    let id = object.object_ref();
     let said = explain(&id.namespace, &failure.message);
     let hook = webhook(&failure.message).and_then(|name| configuration(context, name));
     let why = reason(&failure.message);
-    let workload = context.state.top_owner(&id, meta);
+    let workload = context.state.top_owner(&id, object.meta());
     let symptom = Symptom::new("cannot-create", id, since, "cannot create pods");
     symptom
         .why(why)

@@ -4,13 +4,14 @@ use std::{
     collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{messages::telling_line, state::State};
+use crate::{messages::telling_line, objects::ObjectRef, state::State};
 
 /// The state of a cluster at one moment, and what is wrong with it.
 #[derive(Clone, Debug)]
@@ -27,8 +28,24 @@ pub struct Case {
     pub truth: Truth,
     /// Everything that was read.
     pub state: State,
-    /// The events, for the baseline.
-    pub events: Vec<Value>,
+    /// The objects as they were read, events among them.
+    pub objects: Vec<Arc<Value>>,
+    /// By pod and container.
+    log_lines: Vec<(ObjectRef, String, String)>,
+}
+
+/// How the objects of a case got into the cluster that is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// It is the cluster that was recorded.
+    Live,
+    /// They were written to another API server, which gave them other uids and times of
+    /// creation; their times are those of now.
+    Replayed,
+    /// The same, and their references to owners were left out.
+    Orphaned,
+    /// As replayed, and their times are those of long ago.
+    Unshifted,
 }
 
 /// What is wrong in a case; nothing by default.
@@ -112,7 +129,7 @@ pub fn load(folder: &Path) -> Result<Vec<Case>, CaseError> {
     };
     let mut files = listed().map_err(|error| failed(folder, &error))?;
     files.sort();
-    let mut backgrounds: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    let mut backgrounds: BTreeMap<String, Vec<Arc<Value>>> = BTreeMap::new();
     let mut cases = Vec::new();
     for path in files {
         let text = fs::read_to_string(&path).map_err(|error| failed(&path, &error))?;
@@ -123,7 +140,8 @@ pub fn load(folder: &Path) -> Result<Vec<Case>, CaseError> {
             let text = fs::read_to_string(&from).map_err(|error| failed(&from, &error))?;
             let read: Background =
                 serde_saphyr::from_str(&text).map_err(|error| failed(&from, &error))?;
-            backgrounds.insert(file.background.clone(), read.objects);
+            let objects = read.objects.into_iter().map(Arc::new);
+            backgrounds.insert(file.background.clone(), objects.collect());
         }
         let behind = backgrounds
             .get(&file.background)
@@ -136,20 +154,14 @@ pub fn load(folder: &Path) -> Result<Vec<Case>, CaseError> {
     Ok(cases)
 }
 
-fn case(name: String, file: File, behind: &[Value]) -> Result<Case, serde_json::Error> {
+fn case(name: String, file: File, behind: &[Arc<Value>]) -> Result<Case, serde_json::Error> {
     let replaced: Vec<_> = file.objects.iter().map(key).chain(file.remove).collect();
     let kept = behind
         .iter()
-        .filter(|object| !replaced.contains(&key(object)));
-    let mut state = State::default();
-    let mut events = Vec::new();
-    for object in kept.chain(&file.objects) {
-        if object["kind"] == "Event" {
-            events.push(object.clone());
-        }
-        state.apply_json(object.clone())?;
-    }
-    state.set_all_known();
+        .filter(|object| !replaced.contains(&key(object)))
+        .cloned();
+    let objects = kept.chain(file.objects.into_iter().map(Arc::new)).collect();
+    let mut log_lines = Vec::new();
     for (container, logs) in &file.logs {
         let mut parts = container.splitn(3, '/');
         let (Some(namespace), Some(pod), Some(container)) =
@@ -159,18 +171,77 @@ fn case(name: String, file: File, behind: &[Value]) -> Result<Case, serde_json::
         };
         let text = logs.previous.as_deref().or(logs.current.as_deref());
         if let Some(line) = text.and_then(telling_line) {
-            state.set_log_line(namespace, pod, container, line);
+            let pod = ObjectRef::new("Pod", namespace, pod);
+            log_lines.push((pod, container.to_owned(), line.to_owned()));
         }
     }
-    Ok(Case {
+    let mut case = Case {
         name,
         title: file.title,
         class: file.class,
         now: file.now,
         truth: file.truth.unwrap_or_default(),
-        state,
-        events,
-    })
+        state: State::default(),
+        objects,
+        log_lines,
+    };
+    case.state = case.read()?;
+    Ok(case)
+}
+
+// === impl Case ===
+
+impl Case {
+    /// The same objects, written to an API server in another way.
+    ///
+    /// # Errors
+    ///
+    /// Says why an object cannot be read.
+    pub fn in_form(&self, form: Form) -> Result<Self, serde_json::Error> {
+        let now = match form {
+            Form::Live => return Ok(self.clone()),
+            Form::Replayed | Form::Orphaned => self.now,
+            Form::Unshifted => self.now + SignedDuration::from_hours(200 * 24),
+        };
+        let copies = self.objects.iter().enumerate().map(|(number, object)| {
+            let mut object = Value::clone(object);
+            let meta = &mut object["metadata"];
+            meta["creationTimestamp"] = now.to_string().into();
+            meta["uid"] = format!("copy-{number}").into();
+            if meta["generation"].is_number() {
+                meta["generation"] = 1.into();
+            }
+            if form == Form::Orphaned {
+                meta["ownerReferences"] = Value::Null;
+            }
+            Arc::new(object)
+        });
+        let mut case = Self {
+            now,
+            objects: copies.collect(),
+            ..self.clone()
+        };
+        case.state = case.read()?;
+        Ok(case)
+    }
+
+    /// The events, for the baseline.
+    pub fn events(&self) -> impl Iterator<Item = &Value> {
+        let objects = self.objects.iter().map(|object| &**object);
+        objects.filter(|object| object["kind"] == "Event")
+    }
+
+    fn read(&self) -> Result<State, serde_json::Error> {
+        let mut state = State::default();
+        for object in &self.objects {
+            state.apply_json(Value::clone(object))?;
+        }
+        state.set_all_known();
+        for (pod, container, line) in &self.log_lines {
+            state.set_log_line(&pod.namespace, &pod.name, container, line);
+        }
+        Ok(state)
+    }
 }
 
 fn or_empty<'de, D: serde::Deserializer<'de>>(from: D) -> Result<String, D::Error> {

@@ -68,8 +68,7 @@ pub fn faults_list(case: &Case) -> Answer {
 /// The answer of `events_list` with warnings only, the newest first.
 pub fn baseline(case: &Case) -> Answer {
     let mut warnings: Vec<_> = case
-        .events
-        .iter()
+        .events()
         .filter(|event| event["type"] == "Warning")
         .collect();
     warnings.sort_by_key(|event| {

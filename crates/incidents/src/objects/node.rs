@@ -17,6 +17,9 @@ pub struct Node {
     /// What is.
     #[serde(deserialize_with = "nullable")]
     pub status: NodeStatus,
+    /// When it became ready or stopped being so, as far as it was watched; the newest last.
+    #[serde(skip)]
+    pub ready_changes: Vec<Timestamp>,
 }
 
 /// What is wanted of a node.
@@ -74,9 +77,31 @@ const LEAVING: [&str; 4] = [
     "cloud.google.com/impending-node-termination",
 ];
 
+/// Changes of the readiness of a node that are remembered.
+const READY_CHANGES_MAX: usize = 8;
+
 // === impl Node ===
 
 impl Node {
+    /// Remembers the changes of an earlier state of the same node.
+    pub(super) fn remember(&mut self, earlier: &Self) {
+        if self.metadata.uid != earlier.metadata.uid {
+            return;
+        }
+        let ready = |node: &Self| {
+            let ready = node.condition("Ready");
+            ready.map(|one| (one.status.clone(), one.last_transition_time))
+        };
+        self.ready_changes.clone_from(&earlier.ready_changes);
+        let (now, before) = (ready(self), ready(earlier));
+        if let Some((_, Some(at))) = now.as_ref().filter(|_| now != before) {
+            self.ready_changes.push(*at);
+        }
+        if self.ready_changes.len() > READY_CHANGES_MAX {
+            self.ready_changes.remove(0);
+        }
+    }
+
     /// Whether pods can be sent to it at all.
     pub fn is_ready(&self) -> bool {
         self.condition("Ready").is_some_and(Condition::is_true)

@@ -265,11 +265,15 @@ fn an_annotation_is_kept_for_its_name_or_its_number() {
     let meta: Meta = serde_json::from_str(
         r#"{"annotations": {
             "control-plane.alpha.kubernetes.io/leader": "{\"holderIdentity\": \"me\"}",
+            "deployment.kubernetes.io/revision": "7",
             "kubectl.kubernetes.io/last-applied-configuration": "{}"
         }}"#,
     )
     .unwrap();
+    assert_eq!(meta.revision(), Some(7));
     let kept: Vec<_> = meta.annotations.into_iter().collect();
     let leader = "control-plane.alpha.kubernetes.io/leader";
-    assert_eq!(kept, [(leader.into(), "".into())]);
+    let revision = "deployment.kubernetes.io/revision";
+    let wanted = [(leader.into(), "".into()), (revision.into(), "7".into())];
+    assert_eq!(kept, wanted);
 }

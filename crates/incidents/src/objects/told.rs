@@ -1,4 +1,9 @@
-//! What objects tell: their kind, and the words that somebody else wrote into them.
+//! What objects tell: their kind, the words that somebody else wrote into them, and when
+//! something happened to them.
+
+use std::iter::empty;
+
+use jiff::Timestamp;
 
 use super::{
     ApiService, Condition, ContainerState, ContainerStatus, CronJob, DaemonSet, Deployment,
@@ -7,9 +12,9 @@ use super::{
     ResourceQuota, Service, StatefulSet, StorageClass, storage::VolumeStatus,
 };
 
-/// Type, kind, and what yields its free texts.
+/// Type and kind, its free texts, the times in its status, and how it remembers earlier states.
 macro_rules! objects {
-    ($($object:ty, $kind:literal, $texts:expr;)+) => {
+    ($($object:ty, $kind:literal, |$one:ident| $texts:expr, $times:expr $(, $remember:path)?;)+) => {
         $(impl Object for $object {
             const KIND: &'static str = $kind;
 
@@ -18,35 +23,48 @@ macro_rules! objects {
             }
 
             fn free_texts(&mut self) -> Vec<&mut Box<str>> {
-                let texts: fn(&mut Self) -> Vec<&mut Box<str>> = $texts;
-                texts(self)
+                let $one = self;
+                $texts
             }
+
+            fn times(&self) -> impl Iterator<Item = Timestamp> {
+                let $one = self;
+                $times
+            }
+
+            $(fn remember(&mut self, earlier: &Self) {
+                $remember(self, earlier);
+            })?
         })+
     };
 }
 
 objects! {
-    Pod, "Pod", pod;
-    Node, "Node", |one| messages(&mut one.status.conditions);
-    Namespace, "Namespace", |one| messages(&mut one.status.conditions);
-    Deployment, "Deployment", |one| messages(&mut one.status.conditions);
-    ReplicaSet, "ReplicaSet", |one| messages(&mut one.status.conditions);
-    StatefulSet, "StatefulSet", |one| messages(&mut one.status.conditions);
-    DaemonSet, "DaemonSet", |_| Vec::new();
-    Job, "Job", |one| messages(&mut one.status.conditions);
-    CronJob, "CronJob", |_| Vec::new();
-    PersistentVolumeClaim, "PersistentVolumeClaim", |one| volume(&mut one.status);
-    PersistentVolume, "PersistentVolume", |one| volume(&mut one.status);
-    StorageClass, "StorageClass", |_| Vec::new();
-    HorizontalPodAutoscaler, "HorizontalPodAutoscaler", |one| messages(&mut one.status.conditions);
-    PodDisruptionBudget, "PodDisruptionBudget", |one| messages(&mut one.status.conditions);
-    ResourceQuota, "ResourceQuota", |_| Vec::new();
-    Service, "Service", |_| Vec::new();
-    EndpointSlice, "EndpointSlice", |_| Vec::new();
-    Ingress, "Ingress", |_| Vec::new();
-    HttpRoute, "HTTPRoute", route;
-    ApiService, "APIService", |one| messages(&mut one.status.conditions);
-    Event, "Event", |one| vec![&mut one.message];
+    Pod, "Pod", |one| pod(one), pod_times(one);
+    Node, "Node", |one| messages(&mut one.status.conditions), node_times(one), Node::remember;
+    Namespace, "Namespace", |one| messages(&mut one.status.conditions), transitions(&one.status.conditions);
+    Deployment, "Deployment", |one| messages(&mut one.status.conditions), transitions(&one.status.conditions);
+    ReplicaSet, "ReplicaSet", |one| messages(&mut one.status.conditions), transitions(&one.status.conditions);
+    StatefulSet, "StatefulSet", |one| messages(&mut one.status.conditions), transitions(&one.status.conditions);
+    DaemonSet, "DaemonSet", |one| nothing(one), none(one);
+    Job, "Job", |one| messages(&mut one.status.conditions), job_times(one);
+    CronJob, "CronJob", |one| nothing(one), cron_job_times(one);
+    PersistentVolumeClaim, "PersistentVolumeClaim", |one| volume(&mut one.status), transitions(&one.status.conditions);
+    PersistentVolume, "PersistentVolume", |one| volume(&mut one.status), transitions(&one.status.conditions);
+    StorageClass, "StorageClass", |one| nothing(one), none(one);
+    HorizontalPodAutoscaler, "HorizontalPodAutoscaler", |one| messages(&mut one.status.conditions), transitions(&one.status.conditions);
+    PodDisruptionBudget, "PodDisruptionBudget", |one| messages(&mut one.status.conditions), transitions(&one.status.conditions);
+    ResourceQuota, "ResourceQuota", |one| nothing(one), none(one);
+    Service, "Service", |one| nothing(one), none(one);
+    EndpointSlice, "EndpointSlice", |one| nothing(one), none(one);
+    Ingress, "Ingress", |one| nothing(one), none(one);
+    HttpRoute, "HTTPRoute", |one| route(one), route_times(one);
+    ApiService, "APIService", |one| messages(&mut one.status.conditions), transitions(&one.status.conditions);
+    Event, "Event", |one| vec![&mut one.message], event_times(one);
+}
+
+fn nothing<T>(_object: &mut T) -> Vec<&mut Box<str>> {
+    Vec::new()
 }
 
 fn messages(conditions: &mut [Condition]) -> Vec<&mut Box<str>> {
@@ -85,4 +103,65 @@ fn container_state(state: &mut ContainerState) -> impl Iterator<Item = &mut Box<
     let waiting = state.waiting.as_mut().map(|one| &mut one.message);
     let terminated = state.terminated.as_mut().map(|one| &mut one.message);
     waiting.into_iter().chain(terminated)
+}
+
+fn none<T>(_object: &T) -> impl Iterator<Item = Timestamp> + use<T> {
+    empty()
+}
+
+fn transitions(conditions: &[Condition]) -> impl Iterator<Item = Timestamp> {
+    conditions.iter().filter_map(|one| one.last_transition_time)
+}
+
+fn pod_times(pod: &Pod) -> impl Iterator<Item = Timestamp> {
+    let states = pod
+        .containers()
+        .flat_map(|status| [&status.state, &status.last_state]);
+    let containers = states.flat_map(|state| {
+        let running = state.running.as_ref().and_then(|one| one.started_at);
+        let ended = state.terminated.as_ref();
+        let ended = ended.map(|one| [one.started_at, one.finished_at]);
+        running
+            .into_iter()
+            .chain(ended.into_iter().flatten().flatten())
+    });
+    transitions(&pod.status.conditions)
+        .chain(pod.status.start_time)
+        .chain(containers)
+}
+
+fn node_times(node: &Node) -> impl Iterator<Item = Timestamp> {
+    let conditions = node.status.conditions.iter();
+    let beats = conditions.filter_map(|one| one.last_heartbeat_time);
+    let taints = node.spec.taints.iter().filter_map(|taint| taint.time_added);
+    transitions(&node.status.conditions)
+        .chain(beats)
+        .chain(taints)
+}
+
+fn job_times(job: &Job) -> impl Iterator<Item = Timestamp> {
+    let status = &job.status;
+    let times = [status.start_time, status.completion_time];
+    transitions(&status.conditions).chain(times.into_iter().flatten())
+}
+
+fn cron_job_times(job: &CronJob) -> impl Iterator<Item = Timestamp> {
+    let status = &job.status;
+    let times = [status.last_schedule_time, status.last_successful_time];
+    times.into_iter().flatten()
+}
+
+fn route_times(route: &HttpRoute) -> impl Iterator<Item = Timestamp> {
+    let parents = route.status.parents.iter();
+    parents.flat_map(|parent| transitions(&parent.conditions))
+}
+
+fn event_times(event: &Event) -> impl Iterator<Item = Timestamp> {
+    let times = [
+        event.first_timestamp,
+        event.last_timestamp,
+        event.event_time,
+        event.series.last_observed_time,
+    ];
+    times.into_iter().flatten()
 }

@@ -49,13 +49,11 @@ fn waiting(context: &Context<'_>, pod: &Pod, status: &ContainerStatus) -> Option
     let id = pod.object_ref();
     let namespace = &*pod.metadata.namespace;
     let image = pod.spec_of(&status.name).map_or("", |spec| &spec.image);
-    let since = pod.born().unwrap_or(context.now);
+    let since = context.born(pod);
     match &*waiting.reason {
         "InvalidImageName" => {
             let what = format!("has an invalid image name `{image}`");
-            let failed = context
-                .state
-                .warning(&id, &pod.metadata, &["InspectFailed", "Failed"]);
+            let failed = context.warning(pod, &["InspectFailed", "Failed"]);
             let message = match &*waiting.message {
                 "" => failed.map_or("", |event| &event.message),
                 message => message,
@@ -103,7 +101,12 @@ fn waiting(context: &Context<'_>, pod: &Pod, status: &ContainerStatus) -> Option
 }
 
 /// What the registry said, rather than that the kubelet waits.
-fn pull_error<'a>(context: &Context<'a>, pod: &'a Pod, image: &str, message: &'a str) -> &'a str {
+fn pull_error<'m, 'a: 'm>(
+    context: &Context<'a>,
+    pod: &Pod,
+    image: &str,
+    message: &'m str,
+) -> &'m str {
     let backs_off = message.is_empty() || message.starts_with("Back-off");
     // Newer kubelets put the error behind their own words.
     if !backs_off || message.contains("ErrImagePull: ") {
@@ -111,8 +114,7 @@ fn pull_error<'a>(context: &Context<'a>, pod: &'a Pod, image: &str, message: &'a
             .find("ErrImagePull: ")
             .map_or(message, |at| &message[at..]);
     }
-    let id = pod.object_ref();
-    let failures = context.state.events(&id, &pod.metadata).rev();
+    let failures = context.events(pod).rev();
     let mut failures = failures.filter(|event| &*event.reason == "Failed");
     let pull = failures.find(|event| {
         event.message.contains("pull image") && (image.is_empty() || event.message.contains(image))
@@ -127,7 +129,7 @@ fn cannot_start(
     message: &str,
 ) -> Symptom {
     let said = explain(&pod.metadata.namespace, message);
-    let since = pod.born().unwrap_or(context.now);
+    let since = context.born(pod);
     let what = format!("cannot start container {}", status.name);
     let symptom = Symptom::new("cannot-start", pod.object_ref(), since, what);
     symptom.why(said.words).caused_by(said.cause).certain()
@@ -168,15 +170,11 @@ fn crash(context: &Context<'_>, pod: &Pod, status: &ContainerStatus) -> Symptom 
         );
         return Symptom::new("oom-loop", id, since, what).certain();
     }
-    let probe = context
-        .state
-        .events(&id, &pod.metadata)
-        .rev()
-        .find(|event| {
-            &*event.reason == "Killing"
-                && (event.message.contains("failed liveness probe")
-                    || event.message.contains("failed startup probe"))
-        });
+    let probe = context.events(pod).rev().find(|event| {
+        &*event.reason == "Killing"
+            && (event.message.contains("failed liveness probe")
+                || event.message.contains("failed startup probe"))
+    });
     if let Some(killing) = probe
         && matches!(ended.exit_code, 137 | 143 | 2 | 0)
     {
@@ -189,7 +187,7 @@ fn crash(context: &Context<'_>, pod: &Pod, status: &ContainerStatus) -> Symptom 
             "is restarted by its {kind} probe{}",
             part(pod, &status.name)
         );
-        let failure = context.state.warning(&id, &pod.metadata, &["Unhealthy"]);
+        let failure = context.warning(pod, &["Unhealthy"]);
         let why = failure.map_or(String::new(), |event| words(&event.message));
         return Symptom::new("liveness", id, since, what).why(why).certain();
     }
@@ -260,7 +258,7 @@ fn began(context: &Context<'_>, pod: &Pod, status: &ContainerStatus) -> Timestam
         last_end(status).and_then(|ended| ended.finished_at),
         ready.and_then(|ready| ready.last_transition_time),
     ];
-    times.into_iter().flatten().min().unwrap_or(context.now)
+    context.since(times.into_iter().flatten().min(), pod)
 }
 
 pub(super) fn limit(pod: &Pod, status: &ContainerStatus) -> String {
@@ -271,17 +269,16 @@ pub(super) fn limit(pod: &Pod, status: &ContainerStatus) -> String {
 
 /// A container that ended with an error and is not restarted.
 pub(super) fn exited(context: &Context<'_>, pod: &Pod) -> Option<Symptom> {
-    let owner = pod.metadata.controller().map(|owner| &*owner.kind);
-    if owner == Some("Job") || &*pod.spec.restart_policy != "Never" {
+    let owner = context.state.owner("Pod", &pod.metadata);
+    let is_of_job = owner.is_some_and(|(kind, _)| kind == "Job");
+    if is_of_job || &*pod.spec.restart_policy != "Never" {
         return None;
     }
     let (status, ended) = pod.containers().find_map(|status| {
         let ended = status.state.terminated.as_ref()?;
         (ended.exit_code != 0).then_some((status, ended))
     })?;
-    let since = ended
-        .finished_at
-        .unwrap_or_else(|| context.born(&pod.metadata));
+    let since = context.since(ended.finished_at, pod);
     let what = match &*ended.reason {
         "OOMKilled" => format!("was OOM-killed{} and stays down", limit(pod, status)),
         _ => format!("ended with exit {} and stays down", ended.exit_code),
