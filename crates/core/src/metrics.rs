@@ -3,6 +3,7 @@
 mod answers;
 mod follow;
 mod graph;
+mod incidents;
 mod watch;
 
 use std::sync::Arc;
@@ -25,6 +26,7 @@ pub use self::{
     answers::{AnswerMetrics, ParkedGuard},
     follow::FollowMetrics,
     graph::GraphMetrics,
+    incidents::IncidentMetrics,
     watch::{WatchEnd, WatchMetrics, WatchState},
 };
 

@@ -100,6 +100,11 @@ pub(crate) static RESOURCES: &[Resource] = &[
         ..DEFAULTS
     },
     Resource {
+        api: &kinds::PERSISTENT_VOLUME,
+        empty: r#"{"spec":{},"status":{}}"#,
+        ..DEFAULTS
+    },
+    Resource {
         api: &kinds::POD,
         fields: &[
             ("spec.nodeName", "/spec/nodeName"),
@@ -116,6 +121,11 @@ pub(crate) static RESOURCES: &[Resource] = &[
         ..DEFAULTS
     },
     Resource {
+        api: &kinds::RESOURCE_QUOTA,
+        empty: r#"{"spec":{},"status":{}}"#,
+        ..DEFAULTS
+    },
+    Resource {
         api: &kinds::SECRET,
         fields: &[("type", "/type")],
         unsupported_field: UnsupportedField::Plain,
@@ -129,6 +139,19 @@ pub(crate) static RESOURCES: &[Resource] = &[
         ],
         unsupported_field: UnsupportedField::Plain,
         empty: r#"{"spec":{},"status":{"loadBalancer":{}}}"#,
+        ..DEFAULTS
+    },
+    Resource {
+        api: &kinds::MUTATING_WEBHOOK_CONFIGURATION,
+        ..DEFAULTS
+    },
+    Resource {
+        api: &kinds::VALIDATING_WEBHOOK_CONFIGURATION,
+        ..DEFAULTS
+    },
+    Resource {
+        api: &kinds::API_SERVICE,
+        empty: r#"{"spec":{"groupPriorityMinimum":0,"versionPriority":0},"status":{}}"#,
         ..DEFAULTS
     },
     Resource {
@@ -179,6 +202,11 @@ pub(crate) static RESOURCES: &[Resource] = &[
         ..DEFAULTS
     },
     Resource {
+        api: &kinds::ENDPOINT_SLICE,
+        empty: r#"{"addressType":"","endpoints":null,"ports":null}"#,
+        ..DEFAULTS
+    },
+    Resource {
         api: &kinds::EVENTS_K8S_IO_EVENT,
         // The names of this view, the pointers of the stored object.
         fields: &[
@@ -203,6 +231,16 @@ pub(crate) static RESOURCES: &[Resource] = &[
     Resource {
         api: &kinds::INGRESS,
         empty: r#"{"spec":{},"status":{"loadBalancer":{}}}"#,
+        ..DEFAULTS
+    },
+    Resource {
+        api: &kinds::POD_DISRUPTION_BUDGET,
+        empty: r#"{"spec":{},"status":{"disruptionsAllowed":0,"currentHealthy":0,"desiredHealthy":0,"expectedPods":0}}"#,
+        ..DEFAULTS
+    },
+    Resource {
+        api: &kinds::STORAGE_CLASS,
+        empty: r#"{"provisioner":""}"#,
         ..DEFAULTS
     },
 ];

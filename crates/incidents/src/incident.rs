@@ -79,6 +79,15 @@ struct Group {
     symptoms: Vec<Symptom>,
 }
 
+/// What is wrong at a moment.
+#[derive(Clone, Debug)]
+pub struct Evaluation {
+    /// The incidents, the worst first.
+    pub incidents: Vec<Incident>,
+    /// When the next symptom will have held, if it stays.
+    pub next: Option<Timestamp>,
+}
+
 /// The incidents of a state, the worst first.
 pub fn incidents(state: &State, now: Timestamp) -> Vec<Incident> {
     incidents_with(state, now, &Options::default())
@@ -86,10 +95,23 @@ pub fn incidents(state: &State, now: Timestamp) -> Vec<Incident> {
 
 /// The incidents of a state as an operator wants them, the worst first.
 pub fn incidents_with(state: &State, now: Timestamp, options: &Options) -> Vec<Incident> {
+    evaluate(state, now, options).incidents
+}
+
+/// The incidents of a state, and when there may be more though nothing changes.
+pub fn evaluate(state: &State, now: Timestamp, options: &Options) -> Evaluation {
     let context = Context::new(state, now);
     let mut found = symptoms(&context);
+    let mut next: Option<SignedDuration> = None;
     found.retain(|symptom| {
-        !options.is_disabled(symptom.detector) && has_held(symptom, context.now, options)
+        if options.is_disabled(symptom.detector) {
+            return false;
+        }
+        let remaining = remaining_hold(symptom, context.now, options);
+        if remaining > SignedDuration::ZERO {
+            next = Some(next.map_or(remaining, |next| next.min(remaining)));
+        }
+        remaining <= SignedDuration::ZERO
     });
     let groups = group(found);
     let mut incidents: Vec<_> = groups
@@ -105,13 +127,16 @@ pub fn incidents_with(state: &State, now: Timestamp, options: &Options) -> Vec<I
             incident.object.clone(),
         )
     });
-    incidents
+    Evaluation {
+        incidents,
+        next: next.and_then(|next| now.checked_add(next).ok()),
+    }
 }
 
-/// Whether a state has been there for long enough to be shown. One that is an error by itself
+/// How much longer a state has to be there before it is shown. One that is an error by itself
 /// is shown soon: a reader who asks wants to know, and only what is announced waits longer. But
 /// a hold that the operator chose is kept.
-fn has_held(symptom: &Symptom, now: Timestamp, options: &Options) -> bool {
+fn remaining_hold(symptom: &Symptom, now: Timestamp, options: &Options) -> SignedDuration {
     let open = options.hold(symptom.detector).open;
     let is_chosen = options.chosen_hold(symptom.detector).is_some();
     let hold = if symptom.is_certain && !is_chosen {
@@ -119,7 +144,7 @@ fn has_held(symptom: &Symptom, now: Timestamp, options: &Options) -> bool {
     } else {
         open
     };
-    now.duration_since(symptom.since) >= hold
+    hold.saturating_sub(now.duration_since(symptom.since))
 }
 
 /// Puts symptoms together by the object without which they would not be.

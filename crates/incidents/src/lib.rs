@@ -39,7 +39,7 @@ mod store;
 mod symptom;
 
 pub use self::{
-    incident::{Change, Effect, Incident, incidents, incidents_with},
+    incident::{Change, Effect, Evaluation, Incident, evaluate, incidents, incidents_with},
     life::{Life, Transition},
     messages::telling_line,
     options::{DetectorName, HoldSetting, Options, OptionsError},

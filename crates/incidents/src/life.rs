@@ -73,6 +73,13 @@ impl Life {
         transitions
     }
 
+    /// Drops what is not among the incidents of now, without a word: nobody can see any more
+    /// whether it is over.
+    pub fn forget_absent(&mut self, incidents: &[Incident]) {
+        let is_there = |id: &String| incidents.iter().any(|incident| incident.id == *id);
+        self.known.retain(|id, _| is_there(id));
+    }
+
     /// Incidents that are open: announced, and not over.
     pub fn open(&self) -> impl Iterator<Item = &Incident> {
         let known = self.known.values();

@@ -53,6 +53,9 @@ pub struct Meta {
     /// Tells an object from an earlier one of the same name.
     #[serde(deserialize_with = "nullable")]
     pub uid: Box<str>,
+    /// Counts changes of the object; whoever watches it takes it.
+    #[serde(deserialize_with = "nullable")]
+    pub resource_version: Box<str>,
     /// Counts changes of the spec.
     #[serde(deserialize_with = "nullable")]
     pub generation: i64,

@@ -1,5 +1,7 @@
 //! The objects of a cluster, as far as they were read.
 
+mod size;
+
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,

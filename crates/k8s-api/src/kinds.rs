@@ -3,7 +3,7 @@
 use crate::names;
 
 /// A kind that every cluster serves, as discovery lists it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub struct BuiltinKind {
     /// The API group; empty for the core group.
@@ -35,9 +35,13 @@ pub const KINDS: &[BuiltinKind] = &[
     PERSISTENT_VOLUME_CLAIM,
     PERSISTENT_VOLUME,
     POD,
+    RESOURCE_QUOTA,
     SECRET,
     SERVICE_ACCOUNT,
     SERVICE,
+    MUTATING_WEBHOOK_CONFIGURATION,
+    VALIDATING_WEBHOOK_CONFIGURATION,
+    API_SERVICE,
     DAEMON_SET,
     DEPLOYMENT,
     REPLICA_SET,
@@ -48,10 +52,22 @@ pub const KINDS: &[BuiltinKind] = &[
     HORIZONTAL_POD_AUTOSCALER,
     CRON_JOB,
     JOB,
+    ENDPOINT_SLICE,
     EVENTS_K8S_IO_EVENT,
     INGRESS,
     POD_DISRUPTION_BUDGET,
+    STORAGE_CLASS,
 ];
+
+/// A route of the Gateway API, which many clusters serve: a custom resource, so not in
+/// [`KINDS`].
+pub const HTTP_ROUTE: BuiltinKind = BuiltinKind {
+    group: "gateway.networking.k8s.io",
+    kind: "HTTPRoute",
+    plural: "httproutes",
+    singular: "httproute",
+    ..CORE
+};
 
 const CORE: BuiltinKind = BuiltinKind {
     group: "",
@@ -116,6 +132,10 @@ kinds! {
     POD = CORE {
         kind: "Pod", plural: "pods", singular: "pod", short_names: &["po"], categories: ALL,
     }
+    RESOURCE_QUOTA = CORE {
+        kind: "ResourceQuota", plural: "resourcequotas", singular: "resourcequota",
+        short_names: &["quota"],
+    }
     SECRET = CORE {
         kind: "Secret", plural: "secrets", singular: "secret",
     }
@@ -126,6 +146,20 @@ kinds! {
     SERVICE = CORE {
         kind: "Service", plural: "services", singular: "service", short_names: &["svc"],
         categories: ALL,
+    }
+    MUTATING_WEBHOOK_CONFIGURATION = CORE {
+        group: "admissionregistration.k8s.io", kind: "MutatingWebhookConfiguration",
+        plural: "mutatingwebhookconfigurations", singular: "mutatingwebhookconfiguration",
+        categories: &["api-extensions"], namespaced: false,
+    }
+    VALIDATING_WEBHOOK_CONFIGURATION = CORE {
+        group: "admissionregistration.k8s.io", kind: "ValidatingWebhookConfiguration",
+        plural: "validatingwebhookconfigurations", singular: "validatingwebhookconfiguration",
+        categories: &["api-extensions"], namespaced: false,
+    }
+    API_SERVICE = CORE {
+        group: "apiregistration.k8s.io", kind: "APIService", plural: "apiservices",
+        singular: "apiservice", categories: &["api-extensions"], namespaced: false,
     }
     DAEMON_SET = APPS {
         kind: "DaemonSet", plural: "daemonsets", singular: "daemonset", short_names: &["ds"],
@@ -162,6 +196,10 @@ kinds! {
     JOB = BATCH {
         kind: "Job", plural: "jobs", singular: "job",
     }
+    ENDPOINT_SLICE = CORE {
+        group: "discovery.k8s.io", kind: "EndpointSlice", plural: "endpointslices",
+        singular: "endpointslice",
+    }
     EVENTS_K8S_IO_EVENT = CORE {
         group: "events.k8s.io", kind: "Event", plural: "events", singular: "event",
         short_names: &["ev"],
@@ -173,6 +211,10 @@ kinds! {
     POD_DISRUPTION_BUDGET = CORE {
         group: "policy", kind: "PodDisruptionBudget", plural: "poddisruptionbudgets",
         singular: "poddisruptionbudget", short_names: &["pdb"],
+    }
+    STORAGE_CLASS = CORE {
+        group: "storage.k8s.io", kind: "StorageClass", plural: "storageclasses",
+        singular: "storageclass", short_names: &["sc"], namespaced: false,
     }
 }
 

@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use super::{
     client::Cluster,
     error::{ClusterError, Operation},
+    incidents::{blind_without, incident_kinds},
     name::Name,
 };
 
@@ -47,13 +48,19 @@ pub fn permissions() -> Vec<Permission> {
         group: "metrics.k8s.io",
         ..permission("list", &kind, false, "pods_top, nodes_top")
     });
+    let incidents = incident_kinds()
+        .flat_map(|kind| ["list", "watch"].map(|verb| permission(verb, kind, false, INCIDENTS)));
     PERMISSIONS
         .iter()
         .copied()
         .chain(graph)
+        .chain(incidents)
         .chain(usage)
         .collect()
 }
+
+/// The purpose of permissions for incidents.
+const INCIDENTS: &str = "incidents";
 
 /// Kinds of the graph, in the order of the report.
 const GRAPH_KINDS: [BuiltinKind; 12] = [
@@ -98,6 +105,17 @@ const PERMISSIONS: &[Permission] = &[
         "namespaces_list, patterns of namespaces",
     ),
 ];
+
+// === impl Permission ===
+
+impl Permission {
+    /// The detectors of incidents that see nothing, or less, without it.
+    pub fn detectors(&self) -> Vec<&'static str> {
+        let mut kinds = incident_kinds().filter(|_| self.purpose == INCIDENTS);
+        let kind = kinds.find(|kind| kind.is_resource(self.group, self.resource));
+        kind.map_or_else(Vec::new, |kind| blind_without(kind).collect())
+    }
+}
 
 /// The result of a checkup.
 #[derive(Clone, Debug)]

@@ -292,7 +292,7 @@ impl Contexts {
     }
 
     /// What may be read of each cluster.
-    fn scope(&self) -> ReadScope {
+    pub(super) fn scope(&self) -> ReadScope {
         ReadScope {
             denied: self.config.denied.clone(),
             namespaces: self.config.allowed.namespaces.clone(),

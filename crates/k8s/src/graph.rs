@@ -9,12 +9,13 @@
 //! Nothing of a graph can be read before every kind has been listed. Config maps, secrets
 //! and volume claims are known by the names that pods give; they are never requested.
 //!
-//! - `watcher`: runs the watches of one graph and notifies its followers
-//! - `source`, `read`: as much of an object as a graph keeps, listed and watched
+//! - `watcher`: the watches of one graph (`kind_watch`) feed it, and it notifies its followers
+//! - `read`: as much of an object as a graph keeps
 //! - `status_line`: the state of an object in one line
 
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod read;
-mod source;
 mod status_line;
 mod watcher;
 
@@ -28,13 +29,12 @@ use std::{
 
 use tokio::time::{Duration, timeout};
 
-#[cfg(feature = "fuzzing")]
-pub(crate) use self::source::fuzzing;
-use self::watcher::{GraphDeps, GraphWatcher};
+use self::watcher::GraphWatcher;
 use super::{
     client::Cluster,
     contexts::Contexts,
     error::{ClusterError, ErrorKind},
+    kind_watch::{ObjectName, Scope, WatchDeps},
     name::Name,
     shared_task::{Lease, SharedTasks, TaskEnd, TaskLimits},
 };
@@ -54,9 +54,6 @@ const LINGER: Duration = Duration::from_mins(1);
 /// The words of the limit.
 const LIMIT: LimitName = LimitName::new("graphs", "--max-graphs");
 
-/// Objects of one graph.
-const OBJECTS_MAX: usize = 100_000;
-
 /// The longest time that a caller waits for all lists of a graph.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_mins(1);
 
@@ -67,7 +64,8 @@ pub struct Graphs {
 }
 
 struct Shared {
-    deps: GraphDeps,
+    deps: WatchDeps,
+    metrics: GraphMetrics,
     keys: AtomicU64,
     claims: Claims<Scope>,
     tasks: SharedTasks<Scope, Arc<GraphWatcher>>,
@@ -79,13 +77,6 @@ pub struct GraphClaim {
     _claim: Claim<Scope>,
     caller: ShareKey,
     scope: Scope,
-}
-
-/// What one graph covers.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Scope {
-    context: String,
-    namespace: Option<String>,
 }
 
 /// A graph, kept up to date while this is held.
@@ -121,15 +112,15 @@ impl Graphs {
         renewal: Duration,
         limits: TaskLimits,
     ) -> Self {
-        let deps = GraphDeps {
+        let deps = WatchDeps {
             contexts,
             watches,
-            metrics,
             renewal,
         };
         Self {
             shared: Arc::new(Shared {
                 deps,
+                metrics,
                 keys: AtomicU64::new(0),
                 claims: Claims::new(LIMIT, limits.per_caller_max),
                 tasks: SharedTasks::new("graph", LINGER, (LIMIT, limits.total_max), lifecycle),
@@ -240,7 +231,8 @@ impl Graphs {
                 let room = tasks.make_room(&scope, caller);
                 room.map_err(|reached| limit(&scope, &reached))?;
                 let deps = &self.shared.deps;
-                let watcher = Arc::new(GraphWatcher::new(&scope, deps.metrics.clone()));
+                let metrics = self.shared.metrics.clone();
+                let watcher = Arc::new(GraphWatcher::new(&scope, metrics));
                 let run = Arc::clone(&watcher).run(scope.clone(), deps.clone());
                 let stopped = stopped(&scope);
                 let on_end = |watcher: &Arc<GraphWatcher>, end| match end {
@@ -267,6 +259,11 @@ impl fmt::Debug for Graphs {
             .entries(tasks.iter().map(|(scope, _)| scope))
             .finish()
     }
+}
+
+/// The id of an object that was deleted.
+fn deleted(kind: Kind, name: &ObjectName) -> ObjectId {
+    ObjectId::new(kind, &name.namespace, &name.name)
 }
 
 fn limit(scope: &Scope, reached: &LimitReached) -> ClusterError {
@@ -410,15 +407,6 @@ impl Drop for GraphView {
 impl fmt::Debug for GraphView {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("GraphView").field(&self.scope).finish()
-    }
-}
-
-// === impl Scope ===
-
-impl fmt::Display for Scope {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let namespace = self.namespace.as_deref().unwrap_or("*");
-        write!(f, "{}/{namespace}", self.context)
     }
 }
 

@@ -1,36 +1,108 @@
 //! Incidents of clusters and namespaces, shared by all readers that need the same.
 //!
 //! ```text
-//!  read, follow ──▶ one watcher per scope: a list and a watch per kind ──▶ State ──▶ Life
-//!                          ▲                                                 │        │
-//!                          └── shared_task: the last view, then a while      ▼        ▼
-//!                                                                        snapshots  followers
+//!  read, follow ──▶ one IncidentWatcher per Scope: a list and a watch per kind ──▶ State
+//!                          ▲                                                       │ when dirty, when due
+//!                          └── shared_task: the last view, then a while            ▼
+//!                                                 snapshots, followers ◀── Life ◀── evaluator
 //! ```
+//!
+//! Nothing can be read before every kind has been listed, or is left out. Objects are redacted
+//! before they are kept; detectors never see what must not be shown.
+//!
+//! - `kinds`: the kinds that detectors read, and where they are kept
+//! - `object`: an object as it is decoded and redacted
+//! - `watcher`: the watches of one scope (`kind_watch`) feed its state
+//! - `evaluator`: what is open, and what is announced
+//! - `crash_words`: why containers ended, as their logs tell
+//! - `shown`: what may be shown of an incident
+//! - `notes`: kinds that are missing, and what is not seen without them
 
-use std::{fmt, sync::Arc};
+mod crash_words;
+mod evaluator;
+mod kinds;
+mod notes;
+mod object;
+mod shown;
+mod watcher;
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use jiff::{SignedDuration, Timestamp};
-use tokio::time::Duration;
+use tokio::time::{Duration, timeout};
 
-use crate::{contexts::Contexts, error::ClusterError, name::Name, shared_task::TaskLimits};
-use kubecrier_core::{metrics::WatchMetrics, shares::ShareKey};
-use kubecrier_incidents::{Incident, Transition};
+pub(crate) use self::kinds::{blind_without, incident_kinds};
+use self::watcher::IncidentWatcher;
+use crate::{
+    contexts::Contexts,
+    error::{ClusterError, ErrorKind},
+    kind_watch::{Scope, WatchDeps},
+    name::Name,
+    shared_task::{Lease, SharedTasks, TaskEnd, TaskLimits},
+};
+use kubecrier_core::{
+    metrics::WatchMetrics,
+    shares::{Claim, Claims, LimitName, LimitReached, ShareKey},
+};
+use kubecrier_incidents::{Incident, Options, Transition};
 use kubecrier_lifecycle::Lifecycle;
+
+/// A watcher without views is kept this long: listing everything again is a lot of work for
+/// an API server, and what was announced would be forgotten.
+const LINGER: Duration = Duration::from_mins(5);
+
+/// The words of the limit. Graphs and lists of incidents are watched alike.
+const LIMIT: LimitName = LimitName::new("lists of incidents", "--max-graphs");
+
+/// The longest time that a caller waits for everything to be listed.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// The time, which tests move.
+type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 /// What an operator may choose.
 #[derive(Clone, Debug, Default)]
-pub struct IncidentSettings {}
+pub struct IncidentSettings {
+    /// Which detectors are off, and other holds.
+    pub options: Options,
+}
 
 /// The incidents of all clusters that somebody reads. A clone is the same.
-#[derive(Clone, Debug)]
-pub struct IncidentWatches {}
+#[derive(Clone)]
+pub struct IncidentWatches {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    deps: WatchDeps,
+    options: Arc<Options>,
+    clock: Clock,
+    keys: AtomicU64,
+    claims: Claims<Scope>,
+    tasks: SharedTasks<Scope, Arc<IncidentWatcher>>,
+}
 
 /// Incidents that a caller needs, counted until this is dropped.
 #[derive(Debug)]
-pub struct IncidentClaim {}
+pub struct IncidentClaim {
+    _claim: Claim<Scope>,
+    caller: ShareKey,
+    scope: Scope,
+}
 
 /// The incidents of a namespace or a cluster, kept up to date while this is held.
-pub struct IncidentView {}
+pub struct IncidentView {
+    watcher: Lease<Arc<IncidentWatcher>>,
+    key: u64,
+    /// Of the caller that reads it. Those who follow it have their own.
+    _claim: Option<IncidentClaim>,
+}
 
 /// The incidents of a moment. All text is redacted.
 #[derive(Clone, Debug)]
@@ -86,56 +158,206 @@ pub trait IncidentFollower: Send + Sync {
 impl IncidentWatches {
     /// Nothing is watched yet.
     pub fn new(
-        _contexts: Arc<Contexts>,
-        _lifecycle: Lifecycle,
-        _watches: WatchMetrics,
-        _renewal: Duration,
-        _limits: TaskLimits,
-        _settings: IncidentSettings,
+        contexts: Arc<Contexts>,
+        lifecycle: Lifecycle,
+        watches: WatchMetrics,
+        renewal: Duration,
+        limits: TaskLimits,
+        settings: IncidentSettings,
     ) -> Self {
-        Self {}
+        let deps = WatchDeps {
+            contexts,
+            watches,
+            renewal,
+        };
+        Self::with_clock(deps, lifecycle, limits, settings, Arc::new(Timestamp::now))
+    }
+
+    fn with_clock(
+        deps: WatchDeps,
+        lifecycle: Lifecycle,
+        limits: TaskLimits,
+        settings: IncidentSettings,
+        clock: Clock,
+    ) -> Self {
+        let limit = (LIMIT, limits.total_max);
+        Self {
+            shared: Arc::new(Shared {
+                deps,
+                options: Arc::new(settings.options),
+                clock,
+                keys: AtomicU64::new(0),
+                claims: Claims::new(LIMIT, limits.per_caller_max),
+                tasks: SharedTasks::new("incidents", LINGER, limit, lifecycle),
+            }),
+        }
     }
 
     /// Counts the incidents of a namespace, or of a whole cluster, for a caller.
     pub fn claim(
         &self,
-        _caller: &ShareKey,
-        _context: Option<&str>,
-        _namespace: Option<&Name>,
+        caller: &ShareKey,
+        context: Option<&str>,
+        namespace: Option<&Name>,
     ) -> Result<IncidentClaim, ClusterError> {
-        unimplemented!()
+        let scope = self.scope(context, namespace)?;
+        let claim = self.shared.claims.claim(caller, vec![scope.clone()]);
+        Ok(IncidentClaim {
+            _claim: claim.map_err(|reached| limit(&scope, &reached))?,
+            caller: caller.clone(),
+            scope,
+        })
     }
 
     /// The incidents of a namespace, or of a whole cluster, for a caller. When it returns,
     /// every kind that may be read has been listed.
     pub async fn read(
         &self,
-        _caller: &ShareKey,
-        _context: Option<&str>,
-        _namespace: Option<&Name>,
+        caller: &ShareKey,
+        context: Option<&str>,
+        namespace: Option<&Name>,
     ) -> Result<IncidentView, ClusterError> {
-        unimplemented!()
+        let claim = self.claim(caller, context, namespace)?;
+        let scope = claim.scope.clone();
+        self.ready_view(scope, Some(claim)).await
     }
 
     /// The same; the follower is notified of later changes. Whoever needs it holds a
     /// [claim](IncidentWatches::claim) meanwhile.
     pub async fn follow(
         &self,
-        _context: Option<&str>,
-        _namespace: Option<&Name>,
-        _follower: Arc<dyn IncidentFollower>,
+        context: Option<&str>,
+        namespace: Option<&Name>,
+        follower: Arc<dyn IncidentFollower>,
     ) -> Result<IncidentView, ClusterError> {
-        unimplemented!()
+        let scope = self.scope(context, namespace)?;
+        let view = self.ready_view(scope, None).await?;
+        view.watcher.add(view.key, follower);
+        Ok(view)
     }
 
     /// Whether there can be such incidents. Sends no request.
     pub fn check(
         &self,
-        _context: Option<&str>,
-        _namespace: Option<&Name>,
+        context: Option<&str>,
+        namespace: Option<&Name>,
     ) -> Result<(), ClusterError> {
-        unimplemented!()
+        self.scope(context, namespace).map(drop)
     }
+
+    /// The number of watchers.
+    pub fn len(&self) -> usize {
+        self.shared.tasks.lock().len()
+    }
+
+    /// Whether nothing is watched.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn scope(
+        &self,
+        context: Option<&str>,
+        namespace: Option<&Name>,
+    ) -> Result<Scope, ClusterError> {
+        let contexts = &self.shared.deps.contexts;
+        let scope = Scope {
+            context: contexts.resolve(context)?,
+            namespace: namespace.map(|name| name.as_str().to_owned()),
+        };
+        match namespace {
+            Some(name) => contexts.check_namespace(&scope.context, name)?,
+            None if contexts.is_confined() => return Err(confined(&scope)),
+            None => {}
+        }
+        Ok(scope)
+    }
+
+    async fn ready_view(
+        &self,
+        scope: Scope,
+        claim: Option<IncidentClaim>,
+    ) -> Result<IncidentView, ClusterError> {
+        let view = self.view(scope, claim)?;
+        let ready = timeout(ACQUIRE_TIMEOUT, view.watcher.ready()).await;
+        ready.map_err(|_elapsed| slow(&view.watcher.scope))??;
+        Ok(view)
+    }
+
+    fn view(
+        &self,
+        scope: Scope,
+        claim: Option<IncidentClaim>,
+    ) -> Result<IncidentView, ClusterError> {
+        let key = self.shared.keys.fetch_add(1, Ordering::Relaxed);
+        let mut tasks = self.shared.tasks.lock();
+        let running = tasks.lease(&scope).filter(|one| !one.has_failed());
+        let watcher = match running {
+            Some(watcher) => watcher,
+            None => {
+                let caller = claim.as_ref().map(|claim| &claim.caller);
+                let room = tasks.make_room(&scope, caller);
+                room.map_err(|reached| limit(&scope, &reached))?;
+                let shared = &self.shared;
+                let watcher = Arc::new(IncidentWatcher::new(
+                    scope.clone(),
+                    Arc::clone(&shared.clock),
+                    Arc::clone(&shared.options),
+                    shared.deps.watches.incidents().clone(),
+                    shared.deps.contexts.scope(),
+                ));
+                let run = Arc::clone(&watcher).run(shared.deps.clone());
+                let on_end = |watcher: &Arc<IncidentWatcher>, end| match end {
+                    TaskEnd::Failed(error) => watcher.fail_startup(error),
+                    TaskEnd::Draining => watcher.fail_startup(stopped(&watcher.scope)),
+                    TaskEnd::Unused => {}
+                };
+                tasks.start(scope, watcher, caller, run, on_end)
+            }
+        };
+        Ok(IncidentView {
+            watcher,
+            key,
+            _claim: claim,
+        })
+    }
+}
+
+impl fmt::Debug for IncidentWatches {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tasks = self.shared.tasks.lock();
+        f.debug_set()
+            .entries(tasks.iter().map(|(scope, _)| scope))
+            .finish()
+    }
+}
+
+fn reading(scope: &Scope) -> String {
+    format!("cannot read the incidents of {scope}")
+}
+
+fn limit(scope: &Scope, reached: &LimitReached) -> ClusterError {
+    ClusterError::limit(&reading(scope), reached)
+}
+
+fn confined(scope: &Scope) -> ClusterError {
+    let reason = "--allowed-namespaces excludes the incidents of a whole cluster";
+    let hint = "name a namespace that is allowed".to_owned();
+    ClusterError::new(ErrorKind::Forbidden, reading(scope), reason, Some(hint))
+}
+
+fn slow(scope: &Scope) -> ClusterError {
+    let seconds = ACQUIRE_TIMEOUT.as_secs();
+    ClusterError::new(
+        ErrorKind::Timeout,
+        reading(scope),
+        format!("not everything could be listed within {seconds} s; it goes on"),
+        Some("ask again in a moment, or name a namespace".to_owned()),
+    )
+}
+
+fn stopped(scope: &Scope) -> ClusterError {
+    ClusterError::new(ErrorKind::Other, reading(scope), "the server stops", None)
 }
 
 // === impl IncidentView ===
@@ -143,17 +365,28 @@ impl IncidentWatches {
 impl IncidentView {
     /// The name of the context.
     pub fn context(&self) -> &str {
-        unimplemented!()
+        &self.watcher.scope.context
     }
 
     /// The incidents of now. Costs no request and no computation.
     pub fn snapshot(&self) -> Arc<IncidentSnapshot> {
-        unimplemented!()
+        self.watcher.snapshot()
+    }
+}
+
+impl Drop for IncidentView {
+    fn drop(&mut self) {
+        self.watcher.remove(self.key);
     }
 }
 
 impl fmt::Debug for IncidentView {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("IncidentView").finish()
+        f.debug_tuple("IncidentView")
+            .field(&self.watcher.scope)
+            .finish()
     }
 }
+
+#[cfg(test)]
+mod tests;

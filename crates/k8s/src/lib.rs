@@ -19,7 +19,8 @@
 //!   are valid in a path), `error` (errors with hints), `termination` (messages that are log lines)
 //!
 //! Background tasks, each shared by all its users (`shared_task`)
-//! - `watch`: events; `graph`: the graph of objects; `follow`: logs
+//! - `watch`: events; `graph`: the graph of objects; `incidents`: what is wrong; `follow`: logs
+//! - `kind_watch`: the objects of a kind, listed and watched, for `graph` and `incidents`
 //! - `capture`, `faults`: the evidence of faults
 
 mod allowed;
@@ -42,6 +43,7 @@ mod graph;
 pub mod identity;
 mod in_cluster;
 mod incidents;
+mod kind_watch;
 mod kinds;
 mod kubeconfig;
 mod list;

@@ -6,6 +6,8 @@ mod manifest;
 mod report;
 mod settings;
 
+use std::collections::BTreeSet;
+
 use anyhow::Result;
 use futures_util::{StreamExt, stream};
 
@@ -221,6 +223,19 @@ fn same_group(one: &PermissionReview, other: &PermissionReview) -> bool {
     one.permission.purpose == other.permission.purpose && one.granted == other.granted
 }
 
+/// What is not seen without these permissions.
+fn unseen(reviews: &[&PermissionReview]) -> String {
+    let detectors: BTreeSet<_> = reviews
+        .iter()
+        .flat_map(|review| review.permission.detectors())
+        .collect();
+    if detectors.is_empty() {
+        return String::new();
+    }
+    let detectors: Vec<_> = detectors.into_iter().collect();
+    format!(", and does not see: {}", detectors.join(", "))
+}
+
 /// The finding on permissions with the same purpose and the same grant.
 fn describe_reviews(reviews: &[&PermissionReview]) -> Finding {
     let permission = reviews[0].permission;
@@ -246,7 +261,10 @@ fn describe_reviews(reviews: &[&PermissionReview]) -> Finding {
             ))
         }
         GrantedScope::Only(_) if permission.required => Finding::fail(format!("may not {what}")),
-        GrantedScope::Only(_) => Finding::note(format!("may not {what}; works with less")),
+        GrantedScope::Only(_) => {
+            let unseen = unseen(reviews);
+            Finding::note(format!("may not {what}; works with less{unseen}"))
+        }
         GrantedScope::Unknown(why) => Finding::note(format!("may or may not {what}: {why}")),
     }
 }

@@ -7,6 +7,8 @@ use prometheus_client::{
 };
 use serde::Serialize;
 
+use super::IncidentMetrics;
+
 /// Metrics of watches. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct WatchMetrics {
@@ -15,6 +17,7 @@ pub struct WatchMetrics {
     events: Family<EventLabel, Counter>,
     silence: Gauge,
     subscriptions: Gauge,
+    incidents: IncidentMetrics,
 }
 
 /// State of a watch.
@@ -92,14 +95,23 @@ impl WatchEnd {
 // === impl WatchMetrics ===
 
 impl WatchMetrics {
+    /// Metrics of what is made of watches: incidents.
+    pub fn incidents(&self) -> &IncidentMetrics {
+        &self.incidents
+    }
+
     pub(super) fn register(registry: &mut Registry) -> Self {
-        let metrics = Self::default();
+        let metrics = Self {
+            incidents: IncidentMetrics::register(registry),
+            ..Self::default()
+        };
         let Self {
             watches,
             restarts,
             events,
             silence,
             subscriptions,
+            incidents: _,
         } = metrics.clone();
         for state in [
             WatchState::Connecting,
@@ -112,7 +124,7 @@ impl WatchMetrics {
         }
         registry.register(
             "watches",
-            "Number of watches, of events and for graphs, by state",
+            "Number of watches, of events, for graphs and for incidents, by state",
             watches,
         );
         registry.register(

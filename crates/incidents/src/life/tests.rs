@@ -64,6 +64,18 @@ fn what_is_there_at_the_start_is_not_new_and_its_end_is_announced() {
 }
 
 #[test]
+fn what_nobody_can_see_any_more_is_not_over() {
+    let mut life = Life::default();
+    let [web, api] = ["web", "api"].map(|name| incident(name, at(-60), Severity::Warning));
+    life.update(&[web.clone(), api], at(0));
+    life.forget_absent(std::slice::from_ref(&web));
+    for second in [1, 600] {
+        assert_eq!(life.update(std::slice::from_ref(&web), at(second)), []);
+    }
+    assert_eq!(life.open().count(), 1);
+}
+
+#[test]
 fn a_change_is_announced_once_a_minute_at_most() {
     let mut life = Life::default();
     life.update(&[], at(0));

@@ -10,9 +10,8 @@ use std::{borrow::Cow, collections::BTreeMap};
 use k8s_openapi::api::core::v1::NodeCondition;
 use serde::{
     Deserialize, Deserializer,
-    de::{DeserializeOwned, Error as _, IgnoredAny},
+    de::{DeserializeOwned, IgnoredAny},
 };
-use serde_json::Value;
 
 pub(super) use self::{
     networking::{Ingress, Service},
@@ -22,7 +21,9 @@ pub(super) use self::{
 use super::status_line;
 use crate::{
     allowed::{ObjectRef, ReadScope},
-    identity, nodes,
+    identity,
+    kind_watch::{ObjectName, WatchedObject},
+    nodes,
 };
 use kubecrier_redact::Redactor;
 use kubecrier_topology::{Kind, Labels, ObjectId, ObjectSummary, Reference};
@@ -48,14 +49,6 @@ pub(super) struct Object<S, T> {
 
 /// An object whose `spec` and `status` cannot be decoded.
 type MetadataOnly = Object<IgnoredAny, IgnoredAny>;
-
-/// An object that may have an unexpected form: then only its name, labels and owners are
-/// decoded, and the other objects of its kind are not affected.
-#[derive(Clone, Debug)]
-pub(super) enum Lenient<T> {
-    Full(T),
-    MetadataOnly(MetadataOnly),
-}
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -101,18 +94,6 @@ pub(super) trait GraphObject: Clone + DeserializeOwned + Send + Sync + 'static {
     }
 }
 
-/// A decoded object with an id and a resourceVersion.
-pub(super) trait DecodedObject {
-    fn id(&self, kind: Kind) -> ObjectId;
-    fn version(&self) -> &str;
-    fn into_summary(self, kind: Kind, redactor: &Redactor, scope: &ReadScope) -> ObjectSummary;
-
-    /// Whether `spec` and `status` were decoded.
-    fn is_complete(&self) -> bool {
-        true
-    }
-}
-
 /// The beginning of a text, redacted. It is truncated after the redaction: a part of a secret
 /// would not be recognized.
 pub(super) fn clean(text: &str, chars_max: usize, redactor: &Redactor) -> String {
@@ -142,22 +123,33 @@ fn hides(scope: &ReadScope, id: &ObjectId) -> bool {
 
 // === impl Object ===
 
-impl<S, T> DecodedObject for Object<S, T>
+impl<S: 'static, T: 'static> WatchedObject for Object<S, T>
 where
     Self: GraphObject,
 {
-    fn id(&self, kind: Kind) -> ObjectId {
-        let namespace = self.metadata.namespace.as_deref().unwrap_or_default();
-        ObjectId::new(kind, namespace, &self.metadata.name)
+    type Kind = Kind;
+    type Kept = ObjectSummary;
+    type Fallback = MetadataOnly;
+
+    fn name(&self) -> ObjectName {
+        ObjectName {
+            namespace: self
+                .metadata
+                .namespace
+                .as_deref()
+                .unwrap_or_default()
+                .into(),
+            name: self.metadata.name.as_str().into(),
+        }
     }
 
     fn version(&self) -> &str {
         &self.metadata.resource_version
     }
 
-    /// The redacted summary, without references to what must not be shown.
-    fn into_summary(self, kind: Kind, redactor: &Redactor, scope: &ReadScope) -> ObjectSummary {
-        let id = self.id(kind);
+    fn keep(self, kind: Kind, redactor: &Redactor, scope: &ReadScope) -> ObjectSummary {
+        let namespace = self.metadata.namespace.as_deref().unwrap_or_default();
+        let id = ObjectId::new(kind, namespace, &self.metadata.name);
         let status = self.status();
         let owners = self.metadata.owner_references.iter().flatten();
         let owners = owners.filter_map(|owner| {
@@ -183,47 +175,6 @@ where
         summary.status = clean(&status, STATUS_CHARS_MAX, redactor).into();
         summary.selector = self.selector();
         summary
-    }
-}
-
-// === impl Lenient ===
-
-impl<'de, T: DeserializeOwned> Deserialize<'de> for Lenient<T> {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let object = Value::deserialize(from)?;
-        if let Ok(full) = T::deserialize(&object) {
-            return Ok(Self::Full(full));
-        }
-        MetadataOnly::deserialize(&object)
-            .map(Self::MetadataOnly)
-            .map_err(D::Error::custom)
-    }
-}
-
-impl<T: DecodedObject> DecodedObject for Lenient<T> {
-    fn id(&self, kind: Kind) -> ObjectId {
-        match self {
-            Self::Full(object) => object.id(kind),
-            Self::MetadataOnly(object) => object.id(kind),
-        }
-    }
-
-    fn version(&self) -> &str {
-        match self {
-            Self::Full(object) => object.version(),
-            Self::MetadataOnly(object) => object.version(),
-        }
-    }
-
-    fn into_summary(self, kind: Kind, redactor: &Redactor, scope: &ReadScope) -> ObjectSummary {
-        match self {
-            Self::Full(object) => object.into_summary(kind, redactor, scope),
-            Self::MetadataOnly(object) => object.into_summary(kind, redactor, scope),
-        }
-    }
-
-    fn is_complete(&self) -> bool {
-        matches!(self, Self::Full(_))
     }
 }
 

@@ -24,6 +24,7 @@ mod guardrails;
 mod harness;
 #[cfg(feature = "conformance-fixtures")]
 mod in_cluster;
+mod incident_watch;
 mod inspector;
 mod kubelet_errors;
 mod labels;

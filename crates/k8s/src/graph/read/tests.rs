@@ -1,16 +1,24 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::DeniedKinds;
+use crate::{DeniedKinds, kind_watch::Lenient};
 use kubecrier_topology::Relation;
 
-fn summary<T: GraphObject + DecodedObject>(kind: Kind, object: Value) -> ObjectSummary {
+fn summary<T: WatchedObject<Kind = Kind, Kept = ObjectSummary>>(
+    kind: Kind,
+    object: Value,
+) -> ObjectSummary {
     let object: T = serde_json::from_value(object).unwrap();
-    object.into_summary(kind, &Redactor::new(&[]).unwrap(), &ReadScope::default())
+    object.keep(kind, &Redactor::new(&[]).unwrap(), &ReadScope::default())
 }
 
 #[track_caller]
-fn status<T: GraphObject + DecodedObject>(kind: Kind, spec: Value, status: Value, expected: &str) {
+fn status<T: WatchedObject<Kind = Kind, Kept = ObjectSummary>>(
+    kind: Kind,
+    spec: Value,
+    status: Value,
+    expected: &str,
+) {
     let metadata = json!({"name": "a", "namespace": "shop"});
     let object = json!({"metadata": metadata, "spec": spec, "status": status});
     assert_eq!(&*summary::<T>(kind, object).status, expected);
@@ -94,7 +102,7 @@ fn what_an_operator_denied_is_not_even_named() {
         denied: DeniedKinds::new(&["Secret".to_owned()]).unwrap(),
         ..ReadScope::default()
     };
-    let one = one.into_summary(Kind::Pod, &Redactor::new(&[]).unwrap(), &denied);
+    let one = one.keep(Kind::Pod, &Redactor::new(&[]).unwrap(), &denied);
     assert_eq!(references(&one), ["mounts ConfigMap:shop/files"]);
 }
 
@@ -288,7 +296,7 @@ fn of_what_has_another_form_the_name_and_the_owners_are_known() {
     let decoded = decode(json!({"containers": "none"}));
     assert!(!decoded.is_complete());
     let redactor = Redactor::new(&[]).unwrap();
-    let one = decoded.into_summary(Kind::Pod, &redactor, &ReadScope::default());
+    let one = decoded.keep(Kind::Pod, &redactor, &ReadScope::default());
     assert_eq!(
         (one.id.to_string(), &*one.status),
         ("Pod:shop/a".to_owned(), "not understood")

@@ -1,8 +1,5 @@
 //! The objects of one kind, listed and watched.
 
-#[cfg(feature = "fuzzing")]
-pub(crate) mod fuzzing;
-
 use std::{
     marker::PhantomData,
     sync::{
@@ -13,15 +10,12 @@ use std::{
 
 use futures_util::{StreamExt, stream::BoxStream};
 use kube::api::{ListParams, WatchEvent, WatchParams};
-use serde::{
-    Deserialize,
-    de::{DeserializeOwned, IgnoredAny},
-};
+use serde::{Deserialize, de::IgnoredAny};
 use tokio::time::Duration;
 
 use super::{
     OBJECTS_MAX, Scope,
-    read::{DecodedObject, GraphObject, Lenient},
+    object::{Lenient, ListedKind, ObjectName, WatchedObject},
 };
 use crate::{
     Contexts,
@@ -33,7 +27,7 @@ use crate::{
         source::{WatchError, WatchFrame, WatchSource, watch_error},
     },
 };
-use kubecrier_topology::{Kind, ObjectId, ObjectSummary};
+use kubecrier_k8s_api::kinds;
 
 const JSON: &str = "application/json";
 
@@ -44,31 +38,34 @@ const PAGE_SIZES: [u32; 3] = [PAGE_SIZE, PAGE_SIZE / 5, PAGE_SIZE / 25];
 /// Objects that are converted before other tasks get their turn.
 const CONVERTED_AT_ONCE: usize = 16;
 
-/// A change of one object.
+/// A change of one object, of which `K` is kept.
 #[derive(Debug)]
-pub(super) enum ObjectChange {
+pub(crate) enum ObjectChange<K> {
     /// It was added or modified.
-    Applied(ObjectSummary),
-    Deleted(ObjectId),
+    Applied(K),
+    Deleted(ObjectName),
 }
 
-/// All objects of a kind, at one resourceVersion.
-#[derive(Debug, Default)]
-pub(super) struct RelistedObjects {
-    pub(super) version: String,
-    pub(super) objects: Vec<ObjectSummary>,
+/// What is kept of all objects of a kind, at one resourceVersion.
+#[derive(Debug)]
+pub(crate) struct RelistedObjects<K> {
+    pub(crate) version: String,
+    pub(crate) objects: Vec<K>,
 }
 
 /// The objects of one kind in a cluster, with the fields of `T`.
-pub(super) struct KindSource<T> {
+pub(crate) struct KindSource<T: WatchedObject> {
     bound: BoundContext,
-    kind: Kind,
+    kind: T::Kind,
     namespace: Option<String>,
     /// The `timeoutSeconds` of a watch request.
     renewal: Duration,
     decoding: Arc<DecodeFallback>,
     object_type: PhantomData<fn() -> T>,
 }
+
+type Frames<T> =
+    BoxStream<'static, Result<WatchFrame<ObjectChange<<T as WatchedObject>::Kept>>, WatchError>>;
 
 /// Whether a kind has objects that cannot be decoded as they should be. Such a kind is
 /// decoded leniently, which is slower.
@@ -96,11 +93,11 @@ struct ListMeta {
 
 // === impl KindSource ===
 
-impl<T: GraphObject + DecodedObject> KindSource<T> {
-    pub(super) fn new(
+impl<T: WatchedObject> KindSource<T> {
+    pub(crate) fn new(
         contexts: Arc<Contexts>,
         scope: &Scope,
-        kind: Kind,
+        kind: T::Kind,
         renewal: Duration,
     ) -> Self {
         Self {
@@ -117,9 +114,9 @@ impl<T: GraphObject + DecodedObject> KindSource<T> {
         let namespace = self.namespace.as_deref();
         Operation {
             verb,
-            resource: self.kind.plural(),
+            resource: self.kind.resource().plural,
             name: None,
-            namespace: namespace.filter(|_| self.kind.is_namespaced()),
+            namespace: namespace.filter(|_| self.kind.resource().namespaced),
             context: self.bound.context(),
         }
     }
@@ -128,19 +125,26 @@ impl<T: GraphObject + DecodedObject> KindSource<T> {
         kube::core::Request::new(self.kind.resource().path(self.namespace.as_deref()))
     }
 
-    /// The field selector: of namespaces, only that of the graph.
+    /// The field selector: of namespaces, only that of the scope.
     fn selector(&self) -> Option<String> {
         let namespace = self.namespace.as_deref();
-        let graph_namespace = namespace.filter(|_| self.kind == Kind::Namespace);
-        graph_namespace.map(|name| format!("metadata.name={name}"))
+        let own = namespace.filter(|_| *self.kind.resource() == kinds::NAMESPACE);
+        own.map(|name| format!("metadata.name={name}"))
     }
 
-    async fn list<I>(&self, cluster: &Cluster, size: u32) -> Result<RelistedObjects, ClusterError>
+    async fn list<I>(
+        &self,
+        cluster: &Cluster,
+        size: u32,
+    ) -> Result<RelistedObjects<T::Kept>, ClusterError>
     where
-        I: DecodedObject + DeserializeOwned,
+        I: WatchedObject<Kind = T::Kind, Kept = T::Kept>,
     {
         let operation = self.operation("list");
-        let mut listed = RelistedObjects::default();
+        let mut listed = RelistedObjects {
+            version: String::new(),
+            objects: Vec::new(),
+        };
         let mut next = None;
         loop {
             let params = ListParams {
@@ -158,9 +162,10 @@ impl<T: GraphObject + DecodedObject> KindSource<T> {
             for (index, object) in page.items.into_iter().flatten().enumerate() {
                 self.decoding
                     .inspect(&object, self.kind, self.bound.context());
-                let summary = object.into_summary(self.kind, cluster.redactor(), cluster.scope());
-                listed.objects.push(summary);
-                // A summary is redacted: a page of them would keep others waiting.
+                listed
+                    .objects
+                    .push(object.keep(self.kind, cluster.redactor(), cluster.scope()));
+                // What is kept is redacted: a page of it would keep others waiting.
                 if index % CONVERTED_AT_ONCE == CONVERTED_AT_ONCE - 1 {
                     tokio::task::yield_now().await;
                 }
@@ -188,7 +193,7 @@ impl<T: GraphObject + DecodedObject> KindSource<T> {
     async fn list_with_smaller_pages(
         &self,
         cluster: Cluster,
-    ) -> Result<RelistedObjects, ClusterError> {
+    ) -> Result<RelistedObjects<T::Kept>, ClusterError> {
         let mut listed = if self.decoding.lenient() {
             self.list::<Lenient<T>>(&cluster, PAGE_SIZES[0]).await
         } else {
@@ -205,13 +210,13 @@ impl<T: GraphObject + DecodedObject> KindSource<T> {
         listed
     }
 
-    async fn watch<I>(
+    pub(crate) async fn watch<I>(
         &self,
         cluster: Cluster,
         version: &str,
-    ) -> Result<BoxStream<'static, Result<WatchFrame<ObjectChange>, WatchError>>, WatchError>
+    ) -> Result<Frames<T>, WatchError>
     where
-        I: DecodedObject + Clone + DeserializeOwned + Send + 'static,
+        I: WatchedObject<Kind = T::Kind, Kept = T::Kept>,
     {
         let params = WatchParams {
             field_selector: self.selector(),
@@ -238,12 +243,11 @@ impl<T: GraphObject + DecodedObject> KindSource<T> {
         let (kind, context) = (self.kind, self.bound.context().to_owned());
         let decoding = Arc::clone(&self.decoding);
         let frames = frames.map(move |frame| {
-            let item =
-                |change: ObjectChange, version: &str| WatchFrame::Item(change, version.to_owned());
+            let item = |change, version: &str| WatchFrame::Item(change, version.to_owned());
             let failed = |error: &kube::Error| {
                 let operation = Operation {
                     verb: "watch",
-                    resource: kind.plural(),
+                    resource: kind.resource().plural,
                     name: None,
                     namespace: None,
                     context: &context,
@@ -254,13 +258,12 @@ impl<T: GraphObject + DecodedObject> KindSource<T> {
                 Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)) => {
                     decoding.inspect(&object, kind, &context);
                     let version = object.version().to_owned();
-                    let summary = object.into_summary(kind, cluster.redactor(), cluster.scope());
-                    Ok(item(ObjectChange::Applied(summary), &version))
+                    let kept = object.keep(kind, cluster.redactor(), cluster.scope());
+                    Ok(item(ObjectChange::Applied(kept), &version))
                 }
-                Ok(WatchEvent::Deleted(object)) => Ok(item(
-                    ObjectChange::Deleted(object.id(kind)),
-                    object.version(),
-                )),
+                Ok(WatchEvent::Deleted(object)) => {
+                    Ok(item(ObjectChange::Deleted(object.name()), object.version()))
+                }
                 Ok(WatchEvent::Bookmark(mark)) => {
                     Ok(WatchFrame::Bookmark(mark.metadata.resource_version))
                 }
@@ -278,10 +281,10 @@ impl<T: GraphObject + DecodedObject> KindSource<T> {
     }
 }
 
-impl<T: GraphObject + DecodedObject> WatchSource for KindSource<T> {
-    type Item = ObjectChange;
-    type Relisted = RelistedObjects;
-    type Frames = BoxStream<'static, Result<WatchFrame<ObjectChange>, WatchError>>;
+impl<T: WatchedObject> WatchSource for KindSource<T> {
+    type Item = ObjectChange<T::Kept>;
+    type Relisted = RelistedObjects<T::Kept>;
+    type Frames = Frames<T>;
 
     async fn open(&self, version: &str) -> Result<Self::Frames, WatchError> {
         if self.decoding.lenient() {
@@ -292,7 +295,7 @@ impl<T: GraphObject + DecodedObject> WatchSource for KindSource<T> {
         self.bound.open(watch).await
     }
 
-    async fn relist(&self, _version: &str) -> Result<RelistedObjects, WatchError> {
+    async fn relist(&self, _version: &str) -> Result<Self::Relisted, WatchError> {
         let list = |cluster| self.list_with_smaller_pages(cluster);
         self.bound.open(list).await
     }
@@ -303,7 +306,7 @@ impl<T: GraphObject + DecodedObject> WatchSource for KindSource<T> {
             .await
     }
 
-    fn version(listed: &RelistedObjects) -> &str {
+    fn version(listed: &Self::Relisted) -> &str {
         &listed.version
     }
 
@@ -328,14 +331,20 @@ impl DecodeFallback {
     }
 
     /// Logs the first object that could not be decoded.
-    fn inspect(&self, object: &impl DecodedObject, kind: Kind, context: &str) {
+    fn inspect<T: WatchedObject>(&self, object: &T, kind: T::Kind, context: &str) {
         if object.is_complete() {
             return;
         }
         self.lenient.store(true, Ordering::Relaxed);
         if !self.logged.swap(true, Ordering::Relaxed) {
-            let object = object.id(kind);
-            tracing::warn!(%object, context, "not understood: the graph shows its name, labels and owners only");
+            let (kind, name) = (kind.resource().kind, object.name());
+            tracing::warn!(
+                kind,
+                namespace = &*name.namespace,
+                name = &*name.name,
+                context,
+                "not understood: as much of it is shown as can be"
+            );
         }
     }
 }

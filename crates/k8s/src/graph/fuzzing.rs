@@ -3,13 +3,17 @@
 use std::sync::Arc;
 
 use futures_util::StreamExt;
-use kubecrier_topology::{Graph, GraphScope, Kind};
+use kubecrier_topology::{Graph, GraphScope, Kind, ObjectSummary};
 
-use super::{
-    super::{OBJECTS_MAX, Scope, read},
-    DecodedObject, Duration, GraphObject, KindSource, Lenient, ObjectChange, WatchFrame,
+use tokio::time::Duration;
+
+use super::{deleted, read};
+use crate::{
+    Contexts,
+    client::Cluster,
+    kind_watch::{KindSource, Lenient, OBJECTS_MAX, ObjectChange, Scope, WatchedObject},
+    watch::source::WatchFrame,
 };
-use crate::{Contexts, client::Cluster};
 
 /// The graph after one watch of a kind, up to its end or its first error.
 pub(crate) async fn watch_graph(contexts: &Arc<Contexts>, cluster: &Cluster, kind: Kind) -> Graph {
@@ -31,7 +35,7 @@ pub(crate) async fn watch_graph(contexts: &Arc<Contexts>, cluster: &Cluster, kin
     }
 }
 
-async fn watch<T: GraphObject + DecodedObject>(
+async fn watch<T: WatchedObject<Kind = Kind, Kept = ObjectSummary>>(
     contexts: &Arc<Contexts>,
     cluster: &Cluster,
     kind: Kind,
@@ -53,8 +57,8 @@ async fn watch<T: GraphObject + DecodedObject>(
                 WatchFrame::Item(ObjectChange::Applied(object), _) => {
                     graph.apply(object);
                 }
-                WatchFrame::Item(ObjectChange::Deleted(id), _) => {
-                    graph.delete(&id);
+                WatchFrame::Item(ObjectChange::Deleted(name), _) => {
+                    graph.delete(&deleted(kind, &name));
                 }
                 WatchFrame::Skipped(_) | WatchFrame::Bookmark(_) => {}
             }

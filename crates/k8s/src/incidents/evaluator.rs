@@ -1,0 +1,244 @@
+//! Evaluates the state of a scope when it has changed, and when time alone may change the
+//! result; publishes what is open and tells followers what was opened, changed and resolved.
+
+use std::{convert::Infallible, sync::Arc};
+
+use jiff::{SignedDuration, Timestamp};
+use kubecrier_incidents::{
+    Evaluation, Incident, Life, State, Transition, detectors::detector, evaluate,
+};
+use kubecrier_k8s_api::BuiltinKind;
+use tokio::time::{Duration, Instant, sleep_until, timeout};
+
+use super::{
+    IncidentSnapshot, IncidentUpdate, ResolvedIncident, crash_words,
+    shown::{concerns, hide_denied},
+    watcher::{IncidentWatcher, Input},
+};
+
+/// Changes within this time are evaluated together: a rollout changes several kinds.
+const BATCH_DELAY: Duration = Duration::from_millis(50);
+
+/// The shortest time between two evaluations.
+const MIN_INTERVAL: Duration = Duration::from_millis(500);
+
+/// The longest time between two evaluations: some detectors count time by themselves.
+const MAX_INTERVAL: Duration = Duration::from_secs(15);
+
+/// After an outage, kinds are listed one after the other, and do not fit together for a
+/// moment. Nothing is announced meanwhile, for so long after the last one came back.
+const SETTLE_TIME: Duration = Duration::from_secs(35);
+
+/// The first readers wait for the logs of so many incidents, and for so long.
+const FIRST_WORDS: usize = 8;
+const FIRST_WORDS_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// More objects than this are evaluated on a thread for such work.
+const OBJECTS_INLINE_MAX: usize = 500;
+
+/// Resolved incidents that are kept, and for how long.
+const RESOLVED_MAX: usize = 50;
+const RESOLVED_KEPT: SignedDuration = SignedDuration::from_hours(1);
+
+/// What is known between two evaluations.
+struct Evaluator {
+    life: Life,
+    open: Vec<Arc<Incident>>,
+    resolved: Vec<Arc<ResolvedIncident>>,
+    notes: Vec<String>,
+    seq: u64,
+    /// Kinds whose watches are broken, and since when just those.
+    behind: (Vec<&'static BuiltinKind>, Instant),
+}
+
+/// Evaluates for ever.
+pub(super) async fn run(watcher: &IncidentWatcher) -> Infallible {
+    let mut evaluator = Evaluator {
+        life: Life::new(Arc::clone(&watcher.options)),
+        open: Vec::new(),
+        resolved: Vec::new(),
+        notes: Vec::new(),
+        seq: 1,
+        behind: (Vec::new(), Instant::now()),
+    };
+    while !watcher.is_listed() {
+        watcher.changed().await;
+    }
+    read_first_words(watcher).await;
+    loop {
+        let last = Instant::now();
+        let next = evaluator.step(watcher).await;
+        tokio::select! {
+            () = watcher.changed() => {}
+            () = sleep_until(last + next.min(MAX_INTERVAL)) => {}
+        }
+        sleep_until((Instant::now() + BATCH_DELAY).max(last + MIN_INTERVAL)).await;
+    }
+}
+
+/// Waits a moment for what the logs tell of the worst incidents.
+async fn read_first_words(watcher: &IncidentWatcher) {
+    let now = (watcher.clock)();
+    let (state, Evaluation { incidents, .. }) =
+        evaluated(watcher, watcher.input().state, now).await;
+    let worst = incidents.iter().take(FIRST_WORDS);
+    let wanted = crash_words::wanted(&state, worst);
+    if watcher.words.enqueue(wanted, &state) {
+        // Whatever is read later is in a later list.
+        let _ = timeout(FIRST_WORDS_TIMEOUT, watcher.words.idle()).await;
+    }
+}
+
+// === impl Evaluator ===
+
+impl Evaluator {
+    /// Evaluates once. Returns when the result may be another though nothing changes.
+    async fn step(&mut self, watcher: &IncidentWatcher) -> Duration {
+        let Input { state, lost } = watcher.input();
+        let now = (watcher.clock)();
+        let notes = watcher.notes(&state);
+        let (state, evaluation) = evaluated(watcher, state, now).await;
+        let Evaluation {
+            mut incidents,
+            next,
+        } = evaluation;
+        if let Some(namespace) = &watcher.scope.namespace {
+            incidents.retain(|incident| concerns(incident, namespace));
+        }
+        if watcher.shown.hides_some() {
+            incidents.retain_mut(|incident| hide_denied(incident, &watcher.shown));
+        }
+        let wanted = crash_words::wanted(&state, &incidents);
+        watcher.words.enqueue(wanted, &state);
+        let is_settling = self.is_settling(watcher);
+        self.keep_unseen(&mut incidents);
+        if lost {
+            self.life.forget_absent(&incidents);
+        }
+        let transitions = if is_settling {
+            Vec::new()
+        } else {
+            self.life.update(&incidents, now)
+        };
+        let next = next.into_iter().chain(self.life.next()).min();
+        self.note_resolved(&transitions, now);
+        let is_another = !self.is_same(&incidents) || notes != self.notes;
+        self.open = incidents.into_iter().map(Arc::new).collect();
+        self.notes = notes;
+        let is_news = !watcher.is_starting() && (is_another || !transitions.is_empty());
+        self.seq += u64::from(is_news);
+        watcher.publish(self.snapshot(watcher, now));
+        if is_news {
+            watcher.notify_followers(&Arc::new(IncidentUpdate {
+                context: watcher.scope.context.as_str().into(),
+                seq: self.seq,
+                at: now,
+                transitions,
+            }));
+        }
+        let wait = next.map(|next| next.duration_since(now).max(SignedDuration::ZERO));
+        wait.and_then(|wait| wait.try_into().ok())
+            .unwrap_or(MAX_INTERVAL)
+    }
+
+    fn snapshot(&self, watcher: &IncidentWatcher, at: Timestamp) -> IncidentSnapshot {
+        IncidentSnapshot {
+            context: watcher.scope.context.clone(),
+            namespace: watcher.scope.namespace.clone(),
+            at,
+            open: self.open.clone(),
+            resolved: self.resolved.clone(),
+            notes: self.notes.clone(),
+            seq: self.seq,
+        }
+    }
+
+    /// Whether kinds do not fit together, because watches broke and came back just now.
+    fn is_settling(&mut self, watcher: &IncidentWatcher) -> bool {
+        let (behind, now) = (watcher.behind(), Instant::now());
+        if behind != self.behind.0 {
+            if behind.len() < self.behind.0.len() {
+                watcher.wake_watches();
+            }
+            self.behind = (behind, now);
+        }
+        let (behind, since) = &self.behind;
+        !behind.is_empty() && now < *since + SETTLE_TIME
+    }
+
+    /// Keeps what was open and cannot be seen: a kind that is out of date ends nothing.
+    fn keep_unseen(&self, incidents: &mut Vec<Incident>) {
+        let (behind, _) = &self.behind;
+        if behind.is_empty() {
+            return;
+        }
+        for known in &self.open {
+            let is_there = incidents.iter().any(|incident| incident.id == known.id);
+            if !is_there && needs(known, behind) {
+                incidents.push(Incident::clone(known));
+            }
+        }
+    }
+
+    /// Whether a reader would see the same list. Headlines tell the age, which always changes.
+    fn is_same(&self, incidents: &[Incident]) -> bool {
+        let same = |(known, now): (&Arc<Incident>, &Incident)| {
+            known.id == now.id
+                && known.detector == now.detector
+                && known.object == now.object
+                && known.severity == now.severity
+                && known.why == now.why
+                && known.effects == now.effects
+                && known.changes == now.changes
+        };
+        self.open.len() == incidents.len() && self.open.iter().zip(incidents).all(same)
+    }
+
+    fn note_resolved(&mut self, transitions: &[Transition], now: Timestamp) {
+        for transition in transitions {
+            if let Transition::Resolved { incident, after } = transition {
+                let resolved = ResolvedIncident {
+                    incident: incident.clone(),
+                    at: now,
+                    after: *after,
+                };
+                self.resolved.insert(0, Arc::new(resolved));
+            }
+        }
+        self.resolved.truncate(RESOLVED_MAX);
+        self.resolved
+            .retain(|resolved| now.duration_since(resolved.at) <= RESOLVED_KEPT);
+    }
+}
+
+/// Evaluates a state: a large one off the task, which the watches share.
+async fn evaluated(watcher: &IncidentWatcher, state: State, now: Timestamp) -> (State, Evaluation) {
+    let is_small = state.objects_len() <= OBJECTS_INLINE_MAX;
+    let (options, metrics) = (Arc::clone(&watcher.options), watcher.metrics.clone());
+    let work = move || {
+        let began = Instant::now();
+        let evaluation = evaluate(&state, now, &options);
+        metrics.evaluated(began.elapsed());
+        (state, evaluation)
+    };
+    if is_small {
+        return work();
+    }
+    match tokio::task::spawn_blocking(work).await {
+        Ok(evaluated) => evaluated,
+        Err(ended) => match ended.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The runtime ends.
+            Err(_cancelled) => std::future::pending().await,
+        },
+    }
+}
+
+/// Whether one of these kinds is needed to see that an incident is over.
+fn needs(incident: &Incident, kinds: &[&'static BuiltinKind]) -> bool {
+    let mut symptoms = incident.symptoms.iter();
+    symptoms.any(|symptom| {
+        let needed = detector(symptom.detector).map_or(&[][..], |detector| detector.kinds);
+        kinds.iter().any(|kind| needed.contains(&kind.kind))
+    })
+}

@@ -1,0 +1,386 @@
+//! The watches of one scope: a list and a watch per kind, which all feed one state.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::{Arc, Weak},
+};
+
+use jiff::{SignedDuration, Timestamp};
+use kubecrier_incidents::{Options, Severity, State};
+use kubecrier_k8s_api::{BuiltinKind, kinds};
+use parking_lot::Mutex;
+use tokio::{sync::Notify, task::JoinSet};
+
+use super::{
+    Clock, IncidentFollower, IncidentSnapshot, IncidentUpdate,
+    crash_words::{self, ContainerEnd, CrashWords},
+    evaluator,
+    kinds::{KINDS, StoredObject, is_optional},
+    notes,
+    object::{KeptObject, Watched},
+};
+use crate::{
+    allowed::ReadScope,
+    error::{ClusterError, ErrorKind},
+    kind_watch::{
+        KindObserver, KindStatus, KindStatuses, OBJECTS_MAX, ObjectChange, ObjectName, Scope,
+        WatchDeps, is_denied,
+    },
+    startup::Startup,
+    watch::health::WatchHealth,
+};
+use kubecrier_core::metrics::{IncidentMetrics, WatchState};
+
+/// How long events are kept that are not reported again.
+const EVENTS_KEPT: SignedDuration = SignedDuration::from_hours(2);
+
+/// Events that are added before those that are too old are dropped. The state bounds their
+/// number by itself.
+const EVENTS_TRIMMED_AFTER: usize = 1000;
+
+/// The incidents of one scope, their watches and their followers.
+pub(super) struct IncidentWatcher {
+    pub(super) scope: Scope,
+    pub(super) clock: Clock,
+    pub(super) options: Arc<Options>,
+    pub(super) metrics: IncidentMetrics,
+    /// What may be shown.
+    pub(super) shown: ReadScope,
+    // Written by the watches; the evaluator copies it. Held for as long as a change takes.
+    objects: Mutex<Objects>,
+    statuses: Mutex<KindStatuses<&'static BuiltinKind>>,
+    snapshot: Mutex<Arc<IncidentSnapshot>>,
+    followers: Mutex<HashMap<u64, Arc<dyn IncidentFollower>>>,
+    /// The watches that run.
+    health: Mutex<BTreeMap<&'static BuiltinKind, Weak<WatchHealth>>>,
+    pub(super) words: CrashWords,
+    startup: Startup,
+    changed: Notify,
+}
+
+/// The objects of a scope.
+#[derive(Debug, Default)]
+struct Objects {
+    state: State,
+    /// Kinds of which there are more objects than there is room for.
+    incomplete: BTreeSet<&'static BuiltinKind>,
+    /// Kinds that could be read before and were left out since the last evaluation.
+    lost: bool,
+    /// Events since the last time that old ones were dropped.
+    new_events: usize,
+}
+
+/// What an evaluation works on.
+pub(super) struct Input {
+    pub(super) state: State,
+    /// Kinds were left out since the last one.
+    pub(super) lost: bool,
+}
+
+// === impl IncidentWatcher ===
+
+impl IncidentWatcher {
+    pub(super) fn new(
+        scope: Scope,
+        clock: Clock,
+        options: Arc<Options>,
+        metrics: IncidentMetrics,
+        shown: ReadScope,
+    ) -> Self {
+        metrics.began();
+        let snapshot = IncidentSnapshot {
+            context: scope.context.clone(),
+            namespace: scope.namespace.clone(),
+            at: clock(),
+            open: Vec::new(),
+            resolved: Vec::new(),
+            notes: Vec::new(),
+            seq: 1,
+        };
+        Self {
+            scope,
+            clock,
+            options,
+            metrics,
+            shown,
+            objects: Mutex::default(),
+            statuses: Mutex::new(KindStatuses::new(KINDS.iter().map(|kind| kind.resource))),
+            snapshot: Mutex::new(Arc::new(snapshot)),
+            followers: Mutex::default(),
+            health: Mutex::default(),
+            words: CrashWords::default(),
+            startup: Startup::new(),
+            changed: Notify::new(),
+        }
+    }
+
+    /// Watches every kind until it is dropped; returns only if nothing could be read.
+    pub(super) async fn run(self: Arc<Self>, deps: WatchDeps) -> ClusterError {
+        // A task each: decoding a page of pods is work that the other kinds must not wait
+        // for.
+        let mut watches = JoinSet::new();
+        for kind in KINDS {
+            let (scope, deps) = (self.scope.clone(), deps.clone());
+            watches.spawn((kind.follow)(Arc::clone(&self), scope, deps));
+        }
+        tokio::select! {
+            Some(ended) = watches.join_next() => match ended {
+                Ok(error) => error,
+                Err(ended) => match ended.try_into_panic() {
+                    Ok(panic) => std::panic::resume_unwind(panic),
+                    Err(_cancelled) => super::stopped(&self.scope),
+                },
+            },
+            error = self.startup.failure() => error,
+            never = evaluator::run(&self) => match never {},
+            never = crash_words::run(&self, Arc::clone(&deps.contexts)) => match never {},
+        }
+    }
+
+    /// The watcher ends; callers who wait for it get the error.
+    pub(super) fn fail_startup(&self, error: ClusterError) {
+        self.startup.fail(error);
+    }
+
+    /// Waits until everything has been listed and evaluated once. Cancel-safe.
+    pub(super) async fn ready(&self) -> Result<(), ClusterError> {
+        self.startup.wait().await
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        self.startup.has_failed()
+    }
+
+    pub(super) fn add(&self, key: u64, follower: Arc<dyn IncidentFollower>) {
+        self.followers.lock().insert(key, follower);
+    }
+
+    pub(super) fn remove(&self, key: u64) {
+        self.followers.lock().remove(&key);
+    }
+
+    pub(super) fn snapshot(&self) -> Arc<IncidentSnapshot> {
+        Arc::clone(&self.snapshot.lock())
+    }
+
+    // --- for the evaluator and the reads of logs ---
+
+    /// Waits until something has changed since it last returned. Cancel-safe.
+    pub(super) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    pub(super) fn is_starting(&self) -> bool {
+        self.startup.is_pending()
+    }
+
+    /// Whether every kind has been listed, or is left out.
+    pub(super) fn is_listed(&self) -> bool {
+        !self.statuses.lock().is_pending()
+    }
+
+    pub(super) fn input(&self) -> Input {
+        let mut objects = self.objects.lock();
+        Input {
+            state: objects.state.clone(),
+            lost: std::mem::take(&mut objects.lost),
+        }
+    }
+
+    /// Kinds whose watches broke and are not established again.
+    pub(super) fn behind(&self) -> Vec<&'static BuiltinKind> {
+        let health = self.health.lock();
+        let is_behind = |health: &Weak<WatchHealth>| {
+            let state = health.upgrade().map(|health| health.state());
+            matches!(state, Some(WatchState::Reconnecting | WatchState::Degraded))
+        };
+        let behind = health.iter().filter(|(_, health)| is_behind(health));
+        behind.map(|(kind, _)| *kind).collect()
+    }
+
+    /// Ends the backoff of watches: the cluster answers again.
+    pub(super) fn wake_watches(&self) {
+        for health in self.health.lock().values() {
+            if let Some(health) = health.upgrade() {
+                health.wake();
+            }
+        }
+    }
+
+    /// Notes why a container ended, unless its pod is gone.
+    pub(super) fn set_log_line(&self, end: &ContainerEnd, line: &str) {
+        self.change(|objects, _now| {
+            let (namespace, name) = (end.namespace(), end.pod());
+            let pod = objects.state.pods.get(namespace, name);
+            let is_there = pod.is_some_and(|pod| end.is_of(pod));
+            if is_there {
+                objects
+                    .state
+                    .set_log_line(namespace, name, end.container(), line);
+            }
+            is_there
+        });
+    }
+
+    /// What a reader should know of the list.
+    pub(super) fn notes(&self, state: &State) -> Vec<String> {
+        let mut notes = notes::of_kinds(&self.statuses.lock());
+        if !self.objects.lock().incomplete.is_empty() {
+            notes.push(format!(
+                "there is room for {OBJECTS_MAX} objects and there are more: name a namespace"
+            ));
+        }
+        if let Some(namespace) = &self.scope.namespace
+            && state.namespaces.is_known()
+            && state.namespaces.get("", namespace).is_none()
+        {
+            notes.push(format!("there is no namespace `{namespace}` yet"));
+        }
+        notes
+    }
+
+    /// Shows this to readers from now on.
+    pub(super) fn publish(&self, snapshot: IncidentSnapshot) {
+        let snapshot = Arc::new(snapshot);
+        let before = std::mem::replace(&mut *self.snapshot.lock(), Arc::clone(&snapshot));
+        self.metrics
+            .opened(&severities(&before), &severities(&snapshot));
+        self.startup.ready();
+    }
+
+    pub(super) fn notify_followers(&self, update: &Arc<IncidentUpdate>) {
+        let followers: Vec<_> = self.followers.lock().values().cloned().collect();
+        for follower in followers {
+            follower.on_update(update);
+        }
+    }
+
+    // --- for the watches ---
+
+    fn change(&self, change: impl FnOnce(&mut Objects, Timestamp) -> bool) {
+        let now = (self.clock)();
+        let changed = change(&mut self.objects.lock(), now);
+        if changed {
+            self.changed.notify_one();
+        }
+    }
+
+    fn set_status(&self, kind: &'static BuiltinKind, status: KindStatus) {
+        let mut statuses = self.statuses.lock();
+        statuses.set(kind, status);
+        if self.startup.is_pending() && !statuses.is_pending() {
+            let unreadable = statuses.unreadable(&&kinds::POD, |kind| kind.namespaced);
+            if let Some(error) = unreadable {
+                self.startup.fail(error);
+            }
+        }
+        drop(statuses);
+        self.changed.notify_one();
+    }
+}
+
+impl<T: StoredObject> KindObserver<Watched<T>> for IncidentWatcher {
+    fn on_change(&self, kind: &'static BuiltinKind, change: ObjectChange<KeptObject<T>>) {
+        self.change(|objects, now| match change {
+            ObjectChange::Applied(KeptObject::Read(object)) => {
+                let changed = objects.apply(kind, object);
+                objects.trim_events(now);
+                changed
+            }
+            ObjectChange::Applied(KeptObject::Skipped(name)) | ObjectChange::Deleted(name) => {
+                T::delete(&mut objects.state, kind, &name)
+            }
+        });
+    }
+
+    fn on_relist(&self, kind: &'static BuiltinKind, listed: Vec<KeptObject<T>>) {
+        self.change(|objects, now| {
+            T::clear(&mut objects.state, kind);
+            T::set_known(&mut objects.state, true);
+            objects.incomplete.remove(&kind);
+            for object in listed {
+                if let KeptObject::Read(object) = object {
+                    objects.apply(kind, object);
+                }
+            }
+            objects.trim_events(now);
+            true
+        });
+    }
+
+    fn on_start(&self, kind: &'static BuiltinKind, health: &Arc<WatchHealth>) {
+        self.health.lock().insert(kind, Arc::downgrade(health));
+    }
+
+    fn on_status(&self, kind: &'static BuiltinKind, status: KindStatus) {
+        self.set_status(kind, status);
+    }
+
+    fn on_left_out(&self, kind: &'static BuiltinKind, error: ClusterError, reason: String) {
+        let is_absent = is_optional(kind) && error.kind() == ErrorKind::NotFound;
+        let was_seen = !self.startup.is_pending() && self.statuses.lock().left_out(&kind).is_none();
+        self.change(|objects, _now| {
+            T::clear(&mut objects.state, kind);
+            // Of a kind that the cluster does not have, there is nothing.
+            T::set_known(&mut objects.state, is_absent);
+            objects.incomplete.remove(&kind);
+            objects.lost |= was_seen;
+            true
+        });
+        self.set_status(kind, KindStatus::LeftOut(error, reason));
+    }
+
+    /// Without pods there is little to say; any other kind can be left out.
+    fn is_fatal(&self, kind: &'static BuiltinKind, error: &ClusterError) -> bool {
+        *kind == kinds::POD && !is_denied(error) && self.startup.is_pending()
+    }
+}
+
+impl Drop for IncidentWatcher {
+    fn drop(&mut self) {
+        self.metrics
+            .opened(&severities(self.snapshot.get_mut()), &[]);
+        self.metrics.ended();
+    }
+}
+
+fn severities(snapshot: &IncidentSnapshot) -> Vec<&'static str> {
+    let open = snapshot.open.iter();
+    open.map(|incident| match incident.severity {
+        Severity::Critical => "critical",
+        Severity::Warning => "warning",
+        Severity::Info => "info",
+    })
+    .collect()
+}
+
+// === impl Objects ===
+
+impl Objects {
+    /// Adds or replaces an object if there is room; answers whether anything is another.
+    fn apply<T: StoredObject>(&mut self, kind: &'static BuiltinKind, object: T) -> bool {
+        if *kind == kinds::EVENT {
+            self.new_events += 1;
+        } else if self.state.objects_len() >= OBJECTS_MAX {
+            let meta = object.meta();
+            let name = ObjectName {
+                namespace: (&*meta.namespace).into(),
+                name: (&*meta.name).into(),
+            };
+            if !T::is_known(&self.state, kind, &name) {
+                T::set_known(&mut self.state, false);
+                return self.incomplete.insert(kind);
+            }
+        }
+        object.apply(&mut self.state, kind)
+    }
+
+    /// Drops events that are too old, from time to time.
+    fn trim_events(&mut self, now: Timestamp) {
+        if self.new_events >= EVENTS_TRIMMED_AFTER {
+            self.new_events = 0;
+            let before = now.checked_sub(EVENTS_KEPT).unwrap_or(Timestamp::MIN);
+            self.state.forget_events(before);
+        }
+    }
+}
