@@ -36,7 +36,7 @@ enum Task {
     Cluster,
     /// Run the official conformance suite against the server, for both revisions
     Conformance,
-    /// Measure the server: `cargo xtask bench fanout`, `events`, `faults` or `graph`
+    /// Measure the server: `cargo xtask bench fanout`, `events`, `faults`, `graph` or `incidents`
     #[command(disable_help_flag = true)]
     Bench {
         /// What to measure, and how; `--help` tells

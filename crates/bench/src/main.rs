@@ -7,6 +7,7 @@ mod events;
 mod fanout;
 mod faults;
 mod graph;
+mod incidents;
 mod load;
 mod message;
 mod process;
@@ -24,8 +25,8 @@ use clap::{Parser, Subcommand};
 use tokio::runtime;
 
 use crate::{
-    events::EventsArgs, fanout::FanoutArgs, faults::FaultsArgs, graph::GraphArgs, load::LoadArgs,
-    serve::ServeArgs, soak::SoakArgs,
+    events::EventsArgs, fanout::FanoutArgs, faults::FaultsArgs, graph::GraphArgs,
+    incidents::IncidentsArgs, load::LoadArgs, serve::ServeArgs, soak::SoakArgs,
 };
 
 /// The allocator of the server's binary, so that all compared servers use the same one.
@@ -49,6 +50,8 @@ enum Command {
     Faults(FaultsArgs),
     /// The graph of a real cluster with many pods: how soon, how large, what a change costs
     Graph(GraphArgs),
+    /// The incidents of a cluster in memory with many pods: how soon, how large, how late
+    Incidents(IncidentsArgs),
     /// Clients that come, stall, vanish and come back, for minutes
     Soak(SoakArgs),
     /// A server that is measured
@@ -65,6 +68,7 @@ fn main() -> ExitCode {
         Command::Events(args) => many_threads(events::run(args)),
         Command::Faults(args) => many_threads(faults::run(args)),
         Command::Graph(args) => many_threads(graph::run(args)),
+        Command::Incidents(args) => many_threads(incidents::run(args)),
         Command::Soak(args) => one_thread(soak::run(args)),
         Command::Serve(args) => many_threads(serve::run(args)),
         Command::Load(args) => one_thread(load::run(args)),
