@@ -38,6 +38,9 @@ pub struct PodRow {
     pub status: String,
     /// Sum of the restarts of all containers.
     pub restarts: i32,
+    /// When a container last ended before it was restarted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_restart: Option<Timestamp>,
     /// Node that the pod is assigned to.
     pub node: Option<String>,
     /// Creation time.
@@ -154,12 +157,14 @@ fn row(pod: Pod, redactor: &Redactor) -> PodRow {
         containers,
         status,
         restarts,
+        last_restart,
     } = summary(&spec, &status, deleting);
     PodRow {
         ready,
         containers,
         status: identity::word(redactor, &status).into_owned(),
         restarts,
+        last_restart,
         namespace: pod.metadata.namespace.unwrap_or_default(),
         name: pod.metadata.name.unwrap_or_default(),
         node: (spec.node_name).map(|node| identity::name(redactor, &node).into_owned()),
@@ -173,6 +178,7 @@ pub(super) struct PodSummary {
     pub(super) containers: usize,
     pub(super) status: String,
     pub(super) restarts: i32,
+    pub(super) last_restart: Option<Timestamp>,
 }
 
 /// The progress of the init containers.
@@ -183,6 +189,8 @@ struct InitProgress {
     ready: usize,
     restarts: i32,
     sidecar_restarts: i32,
+    last_restart: Option<Timestamp>,
+    sidecar_last_restart: Option<Timestamp>,
 }
 
 /// Computes the columns as kubectl does; a test compares with the table of an API server.
@@ -197,13 +205,15 @@ pub(super) fn summary(spec: &PodSpec, status: &PodStatus, deleting: bool) -> Pod
     }
     let mut reason = reason.unwrap_or_else(|| phase.to_owned());
     let mut ready = inits.ready;
-    let mut restarts = inits.restarts;
+    let (mut restarts, mut last_restart) = (inits.restarts, inits.last_restart);
     let initializing = inits.pending_reason.is_some();
     if let Some(why) = inits.pending_reason {
         reason = why;
     }
     if !initializing || is_true(status, "Initialized") {
         restarts = inits.sidecar_restarts;
+        let ends = statuses.iter().filter_map(last_end);
+        last_restart = ends.max().max(inits.sidecar_last_restart);
         restarts += statuses.iter().map(|one| one.restart_count).sum::<i32>();
         ready += statuses.iter().filter(|one| is_running(one)).count();
         // The first container that is not running gives the status of the pod.
@@ -235,6 +245,7 @@ pub(super) fn summary(spec: &PodSpec, status: &PodStatus, deleting: bool) -> Pod
         containers: spec.containers.len() + sidecars,
         status: reason,
         restarts,
+        last_restart,
     }
 }
 
@@ -244,14 +255,18 @@ fn init_containers(status: &PodStatus, declared: &[Container]) -> InitProgress {
         ready: 0,
         restarts: 0,
         sidecar_restarts: 0,
+        last_restart: None,
+        sidecar_last_restart: None,
     };
     for (done, one) in status.init_container_statuses.iter().flatten().enumerate() {
         let sidecar = declared
             .iter()
             .any(|container| container.name == one.name && is_sidecar(container));
         inits.restarts += one.restart_count;
+        inits.last_restart = inits.last_restart.max(last_end(one));
         if sidecar {
             inits.sidecar_restarts += one.restart_count;
+            inits.sidecar_last_restart = inits.sidecar_last_restart.max(last_end(one));
         }
         let state = one.state.as_ref();
         let ended = state.and_then(|state| state.terminated.as_ref());
@@ -272,6 +287,12 @@ fn init_containers(status: &PodStatus, declared: &[Container]) -> InitProgress {
         break;
     }
     inits
+}
+
+/// When the run before the current one ended.
+fn last_end(container: &ContainerStatus) -> Option<Timestamp> {
+    let ended = container.last_state.as_ref()?.terminated.as_ref()?;
+    ended.finished_at.as_ref().map(|time| time.0)
 }
 
 fn is_sidecar(container: &Container) -> bool {

@@ -52,7 +52,7 @@ const LISTING: Listing<PodRow> = Listing {
             Cell::name(&row.name),
             Cell::Clean(format!("{}/{}", row.ready, row.containers)),
             Cell::word(&row.status),
-            Cell::Clean(row.restarts.to_string()),
+            Cell::Clean(restarts(row)),
             Cell::Clean(age(row.created)),
             Cell::Name(row.node.clone().unwrap_or_default()),
         ]
@@ -61,6 +61,14 @@ const LISTING: Listing<PodRow> = Listing {
     plural: "pods",
     narrow: "narrow by namespace, labelSelector or fieldSelector, or raise limit",
 };
+
+/// The number of restarts, and how long ago the last one was, as kubectl shows it.
+fn restarts(row: &PodRow) -> String {
+    match row.last_restart {
+        Some(last) if row.restarts > 0 => format!("{} ({} ago)", row.restarts, age(Some(last))),
+        _ => row.restarts.to_string(),
+    }
+}
 
 async fn call(context: ToolContext<'_>, args: PodsListArgs) -> Result<Output, ToolError> {
     let query = &ListQuery {
