@@ -6,6 +6,7 @@ mod glob;
 
 use std::collections::BTreeSet;
 
+use kubecrier_incidents::objects::ObjectRef;
 use kubecrier_k8s_api::{InvalidSelector, LabelSelector, names::is_dns_label};
 use serde::Serialize;
 use thiserror::Error;
@@ -22,6 +23,8 @@ pub enum Mode {
     Events,
     /// Delivers warnings about pods, with evidence.
     Faults,
+    /// Delivers incidents: opened, changed, resolved.
+    Incidents,
 }
 
 /// Type of an event.
@@ -113,6 +116,15 @@ pub enum FilterError {
         /// Kind in the request.
         kind: String,
     },
+    /// Incidents are about the state of objects, and the request is about events.
+    #[error(
+        "mode `incidents` is about the state of objects, so `{argument}`, a filter of events, cannot \
+         be enforced: leave it out, or use mode `events`"
+    )]
+    OfEvents {
+        /// Name of the argument.
+        argument: &'static str,
+    },
     /// A text that cannot be a name.
     #[error("`{argument}` has `{text}`, which no {what} is called")]
     Name {
@@ -155,6 +167,7 @@ impl Mode {
         match self {
             Self::Events => "events",
             Self::Faults => "faults",
+            Self::Incidents => "incidents",
         }
     }
 
@@ -163,6 +176,7 @@ impl Mode {
         match self {
             Self::Events => "kubernetes/events",
             Self::Faults => "kubernetes/faults",
+            Self::Incidents => "kubernetes/incidents",
         }
     }
 }
@@ -271,6 +285,7 @@ impl Filters {
         let of_mode = match self.mode {
             Mode::Events => true,
             Mode::Faults => event.kind == "Warning" && event.involved.kind == "Pod",
+            Mode::Incidents => false,
         };
         of_mode
             && (self.types.is_empty() || self.types.iter().any(|one| one.as_str() == event.kind))
@@ -280,6 +295,20 @@ impl Filters {
             && (self.reason.as_ref()).is_none_or(|prefix| event.reason.starts_with(prefix))
             && !self.exclude_reasons.contains(&event.reason)
             && self.admits_namespace(&event.namespace)
+    }
+
+    /// Whether an incident matches: its object, or one that is hurt by it.
+    pub fn admits_incident<'a>(&self, objects: impl IntoIterator<Item = &'a ObjectRef>) -> bool {
+        let same =
+            |wanted: &Option<String>, is: &str| wanted.as_ref().is_none_or(|wanted| wanted == is);
+        let mut objects = objects.into_iter();
+        self.mode == Mode::Incidents
+            && objects.any(|object| {
+                same(&self.involved_name, &object.name)
+                    && same(&self.involved_kind, &object.kind)
+                    && same(&self.involved_namespace, &object.namespace)
+                    && self.admits_namespace(&object.namespace)
+            })
     }
 
     /// Whether the labels of an event match the label selector. Of labels that are not known,
@@ -309,12 +338,29 @@ impl Filters {
                 });
             }
         }
+        if self.mode == Mode::Incidents
+            && let Some(argument) = self.filter_of_events()
+        {
+            return Err(FilterError::OfEvents { argument });
+        }
         if let Some(namespace) = &self.involved_namespace
             && !self.admits_namespace(namespace)
         {
             return Err(FilterError::Never(namespace.clone()));
         }
         Ok(self)
+    }
+
+    /// A filter that only events have something for.
+    fn filter_of_events(&self) -> Option<&'static str> {
+        let given = [
+            ("labelSelector", self.selects_labels()),
+            ("types", !self.types.is_empty()),
+            ("reason", self.reason.is_some()),
+            ("excludeReasons", !self.exclude_reasons.is_empty()),
+        ];
+        let found = given.into_iter().find(|(_, is_given)| *is_given);
+        found.map(|(argument, _)| argument)
     }
 }
 

@@ -15,6 +15,7 @@ mod event;
 pub mod faults;
 pub mod filters;
 pub mod flush_clock;
+pub mod incident;
 pub mod metrics;
 mod resource_type;
 pub mod shares;

@@ -3,6 +3,7 @@
 //! ```text
 //!   watch ──Event──▶ Subscription: filter ─┬─ mode events ────────────────▶ Feed (seq, cursor)
 //!                                          └─ mode faults ─▶ FaultQueue ─▶   │
+//!   incidents ──IncidentNotice──▶ Subscription: filter ───────────────────▶   │
 //!                                                                           ├─▶ message to its session
 //!                                                                           ├─▶ resources/updated
 //!                                                                           └─▶ polls and reads

@@ -372,6 +372,13 @@ impl IncidentView {
     pub fn snapshot(&self) -> Arc<IncidentSnapshot> {
         self.watcher.snapshot()
     }
+
+    /// Why the incidents of now may be those of before, if watches do not work.
+    pub fn degraded(&self) -> Option<String> {
+        let snapshot = self.snapshot();
+        let mut notes = snapshot.notes.iter();
+        notes.find(|note| note.starts_with(notes::STALE)).cloned()
+    }
 }
 
 impl Drop for IncidentView {

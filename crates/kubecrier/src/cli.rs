@@ -8,13 +8,17 @@ mod commands;
 mod layers;
 mod ranges;
 
-use std::{ops::RangeInclusive, path::PathBuf};
+use std::path::PathBuf;
 
 use clap::{ArgAction, Parser, ValueEnum};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use self::ranges::within;
+use self::ranges::{
+    CAPTURES, CONNECTIONS, CONTAINERS, DRAIN_TIMEOUT_SECONDS, FEED_EVENTS, GRAPHS, LOG_BYTES,
+    MAX_OUTPUT_BYTES, PARKED_BYTES, PORT, PROCESSES, READS, REQUEST_TIMEOUT_SECONDS, REQUESTS, SESSIONS, SHARE,
+    SUBSCRIPTIONS, WATCH_RENEWAL_SECONDS, WATCHES, within,
+};
 pub use self::{
     color::ColorChoice,
     commands::{
@@ -22,45 +26,6 @@ pub use self::{
         OutputFormat, TOKEN_VARIABLE, WatchArgs, WatchFormat,
     },
 };
-
-/// Ports; for 0 the system chooses a free one.
-pub(crate) const PORT: RangeInclusive<u64> = 0..=65_535;
-/// Concurrent requests; each may hold a body of up to 4 MiB.
-pub(crate) const REQUESTS: RangeInclusive<u64> = 1..=100_000;
-/// Connections; one for each stream, and one for each request that runs.
-pub(crate) const CONNECTIONS: RangeInclusive<u64> = 2..=1_000_000;
-/// Percent of a limit.
-pub(crate) const SHARE: RangeInclusive<u64> = 1..=100;
-/// Calls that read from clusters at a time; each may hold an answer of tens of MiB.
-pub(crate) const READS: RangeInclusive<u64> = 1..=10_000;
-/// Watches and followed logs; each is a connection to a cluster.
-pub(crate) const WATCHES: RangeInclusive<u64> = 1..=10_000;
-/// Graphs; each is a dozen watches, and up to 100,000 objects in memory.
-pub(crate) const GRAPHS: RangeInclusive<u64> = 1..=1_000;
-/// Sessions in total, sessions per caller, and new sessions per second.
-pub(crate) const SESSIONS: RangeInclusive<u64> = 1..=1_000_000;
-/// Answers that are kept for lost connections; at least a page of text.
-pub(crate) const PARKED_BYTES: RangeInclusive<u64> = 65_536..=1_099_511_627_776;
-/// Long enough for a slow link, short enough for a caller that waits.
-pub(crate) const REQUEST_TIMEOUT_SECONDS: RangeInclusive<u64> = 1..=60;
-/// Kubernetes kills a pod after 30 s by default; more than 5 minutes is a mistake.
-pub(crate) const DRAIN_TIMEOUT_SECONDS: RangeInclusive<u64> = 1..=300;
-/// Subscriptions per session, and in total.
-pub(crate) const SUBSCRIPTIONS: RangeInclusive<u64> = 1..=100_000;
-/// Events kept per subscription.
-pub(crate) const FEED_EVENTS: RangeInclusive<u64> = 1..=100_000;
-/// A watch that has gone silent is noticed when its renewal is due.
-pub(crate) const WATCH_RENEWAL_SECONDS: RangeInclusive<u64> = 1..=3600;
-/// Concurrent captures of logs.
-pub(crate) const CAPTURES: RangeInclusive<u64> = 1..=1000;
-/// A few lines at least; at most what a notification can hold several of.
-pub(crate) const LOG_BYTES: RangeInclusive<u64> = 256..=262_144;
-/// Containers whose logs come with a fault.
-pub(crate) const CONTAINERS: RangeInclusive<u64> = 1..=50;
-/// Concurrent executables of the project, each a process.
-pub(crate) const PROCESSES: RangeInclusive<u64> = 1..=1_000;
-/// A screenful at least; at most what clients accept in one message.
-pub(crate) const MAX_OUTPUT_BYTES: RangeInclusive<u64> = 4096..=4_194_304;
 
 const AFTER_HELP: &str = "\
 --help-all shows every setting. Each is also an environment variable (--log-level is
@@ -324,6 +289,29 @@ pub struct Settings {
     )]
     #[arg(action = ArgAction::Append, help_heading = "Clusters", hide_short_help = true)]
     pub allowed_namespaces: Option<Vec<String>>,
+
+    /// Detectors of incidents that find nothing, e.g. autoscaler-limit,scaled-to-zero
+    #[arg(
+        long = "incidents.disable",
+        env = "KUBECRIER_INCIDENTS_DISABLE",
+        value_name = "NAME,...",
+        value_delimiter = ','
+    )]
+    #[arg(action = ArgAction::Append, help_heading = "Incidents")]
+    #[arg(hide_short_help = true)]
+    pub incidents_disable: Option<Vec<String>>,
+
+    /// How long a state has to be there before an incident opens, and gone before it is resolved,
+    /// e.g. not-ready=5m/1m
+    #[arg(
+        long = "incidents.hold",
+        env = "KUBECRIER_INCIDENTS_HOLD",
+        value_name = "NAME=OPEN/CLOSE,...",
+        value_delimiter = ','
+    )]
+    #[arg(action = ArgAction::Append, help_heading = "Incidents")]
+    #[arg(hide_short_help = true)]
+    pub incidents_hold: Option<Vec<String>>,
 
     /// Sets of tools to offer: config, core, events, faults [default: all]
     #[arg(

@@ -51,6 +51,8 @@ pub struct Config {
     pub redactor: Redactor,
     /// The limits of log captures.
     pub captures: CaptureLimits,
+    /// What an operator may choose of incidents.
+    pub incidents: kubecrier_k8s::IncidentSettings,
     /// The folder of additional tools, resources and prompts.
     pub project: Option<kubecrier_project::Config>,
     /// How long a shutdown waits for running calls.
@@ -201,6 +203,8 @@ impl TryFrom<Settings> for Config {
             denied_kinds,
             allowed_contexts,
             allowed_namespaces,
+            incidents_disable,
+            incidents_hold,
             toolsets,
             disabled_tools,
             max_subscriptions_per_session,
@@ -353,6 +357,7 @@ impl TryFrom<Settings> for Config {
             tool_filter,
             redactor,
             captures,
+            incidents: choices::incidents(incidents_disable, incidents_hold)?,
             subscriptions: kubecrier_server::SubscriptionSettings {
                 caps: limits::subscriptions(
                     max_subscriptions_per_session,

@@ -62,6 +62,7 @@ pub async fn start(config: Config) -> Result<RunningServer> {
         subscriptions,
         redactor,
         captures,
+        incidents,
         project,
         drain_timeout,
     } = config;
@@ -80,6 +81,7 @@ pub async fn start(config: Config) -> Result<RunningServer> {
         subscriptions,
         redactor,
         captures,
+        incidents,
         project,
     });
     lifecycle.spawn(

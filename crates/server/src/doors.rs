@@ -9,6 +9,7 @@
 //! | logs as resources, in the evidence of faults | `pods_log` |
 //! | events as resources, by `resources_list` | `events_list` |
 //! | the graph as a resource | `resources_graph` |
+//! | incidents as a resource, subscriptions of mode `incidents` | `faults_list` |
 //! | a subscription's feed as a resource | `events_subscribe`, `events_poll` |
 //! | subscriptions of mode `faults` | `faults_get` |
 //! | names in completions and schemas | the tool that lists them |
@@ -26,6 +27,10 @@ pub(super) enum Door {
     EventsResource,
     /// The graph as a resource.
     GraphResource,
+    /// Incidents as a resource.
+    IncidentsResource,
+    /// Subscriptions to incidents.
+    IncidentMode,
     /// The feed of a subscription as a resource.
     FeedResource,
     /// Subscriptions to faults.
@@ -79,10 +84,12 @@ pub(super) enum ReadVerb {
 impl Door {
     /// Every door.
     #[cfg(test)]
-    pub(super) const ALL: [Self; 12] = [
+    pub(super) const ALL: [Self; 14] = [
         Self::LogResource,
         Self::EventsResource,
         Self::GraphResource,
+        Self::IncidentsResource,
+        Self::IncidentMode,
         Self::FeedResource,
         Self::FaultMode,
         Self::FaultLogs,
@@ -107,7 +114,7 @@ impl Door {
             Self::PodNames => &["pods_list"],
             Self::ContainerNames => &["pods_get", "pods_log"],
             Self::ServiceNames => &["resources_list"],
-            Self::FaultIds => &["faults_list"],
+            Self::FaultIds | Self::IncidentsResource | Self::IncidentMode => &["faults_list"],
         }
     }
 
@@ -117,6 +124,7 @@ impl Door {
             Self::LogResource | Self::FaultLogs => "logs are",
             Self::EventsResource => "events are",
             Self::GraphResource => "the graph is",
+            Self::IncidentsResource | Self::IncidentMode => "incidents are",
             Self::FeedResource => "subscriptions are",
             Self::FaultMode => "faults are",
             Self::ContextNames => "the list of contexts is",

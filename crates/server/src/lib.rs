@@ -40,6 +40,7 @@ mod fixtures;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod http;
+mod incidents;
 mod jsonrpc;
 mod list_changes;
 mod log_limit;

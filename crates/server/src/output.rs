@@ -89,6 +89,12 @@ impl Output {
         self
     }
 
+    /// The same answer with more data, composed of redacted text and names.
+    pub(super) fn with_composed(mut self, key: &str, value: Value) -> Self {
+        self.data.insert(key.to_owned(), value);
+        self
+    }
+
     /// The same answer with the rows of a resource under the key `items`.
     pub(super) fn with_rows_as_items(mut self, resource: &str) -> Self {
         if let Some(rows) = self.data.remove(resource) {

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! - `provider`: the trait that each provider implements;
-//! - `uri`: the one type of `k8s://` URIs, with `events`, `podlogs` and `graph` as their
-//!   providers; `subscriptions`: the feeds under `kubecrier://`;
+//! - `uri`: the one type of `k8s://` URIs, with `events`, `podlogs`, `graph` and `incidents`
+//!   as their providers; `subscriptions`: the feeds under `kubecrier://`;
 //! - `closed`: what the operator has switched off;
 //! - `completion`: values that a cluster can complete.
 
@@ -18,6 +18,7 @@ mod closed;
 mod completion;
 mod events;
 mod graph;
+mod incidents;
 mod podlogs;
 mod provider;
 mod subscriptions;
@@ -38,6 +39,7 @@ pub(super) use self::{
     completion::complete_from_cluster,
     events::EventResources,
     graph::GraphResources,
+    incidents::IncidentResources,
     podlogs::LogResources,
     subscriptions::SubscriptionFeeds,
     uri::{ClusterUri, UriTarget},

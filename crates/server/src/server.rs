@@ -35,6 +35,7 @@ use std::sync::{Arc, OnceLock};
 use mcp_notify::{Delivery, LoggingService, Notification, NotificationSink, Session};
 
 use super::{
+    incidents::Incidents,
     list_changes::ListChanges,
     resources::Resources,
     sessions::Sessions,
@@ -72,6 +73,7 @@ struct Shared {
     resources: Resources,
     subscriptions: Subscriptions,
     graphs: Graphs,
+    incidents: Incidents,
     /// When watches hand out, and when streams write.
     flush_clock: FlushClock,
     /// The built-in tools, as clients see them.

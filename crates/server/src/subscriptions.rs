@@ -4,7 +4,10 @@
 //! request costs the cluster nothing; then the watch; then the entry in the ledger, which holds
 //! the watch's lease. A failure or cancellation on the way releases all of it.
 
-use std::{fmt, sync::Arc};
+mod events;
+mod incidents;
+
+use std::{any::Any, fmt, sync::Arc};
 
 use mcp_notify::Session;
 use serde_json::json;
@@ -13,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     caller::Caller,
+    incidents::Incidents,
     output::ToolError,
     resources::{META, ProtocolEra, Requester, UpdatePublisher},
 };
@@ -25,6 +29,7 @@ use kubecrier_core::{
         SubscriptionLimits, UnsubscribeOutcome, UpdateSink,
     },
 };
+use kubecrier_incidents::Incident;
 use kubecrier_k8s::Watches;
 
 /// How often unused subscriptions are looked for.
@@ -50,11 +55,17 @@ pub(super) struct Subscriptions {
     inner: Arc<Inner>,
 }
 
+/// Where what is delivered comes from.
+pub(super) struct Sources {
+    pub(super) watches: Watches,
+    pub(super) incidents: Incidents,
+    pub(super) faults: FaultQueue,
+}
+
 struct Inner {
     ledger: Arc<Ledger>,
-    watches: Watches,
+    sources: Sources,
     updates: UpdatePublisher,
-    faults: FaultQueue,
     feed: FeedLimits,
     idle_timeout: Duration,
 }
@@ -64,6 +75,16 @@ struct Inner {
 pub(super) struct CreatedSubscription {
     pub(super) subscription: Arc<Subscription>,
     pub(super) warnings: Vec<String>,
+    /// The incidents that are open now, in that mode: what is open is not announced as new.
+    pub(super) open: Vec<Arc<Incident>>,
+}
+
+/// What a subscription joined.
+struct JoinedSource {
+    /// Dropping it ends the deliveries.
+    lease: Box<dyn Any + Send + Sync>,
+    warnings: Vec<String>,
+    open: Vec<Arc<Incident>>,
 }
 
 /// How a subscription is consumed.
@@ -97,15 +118,13 @@ impl Subscriptions {
     pub(super) fn new(
         settings: SubscriptionSettings,
         ledger: Arc<Ledger>,
-        watches: Watches,
         updates: UpdatePublisher,
-        faults: FaultQueue,
+        sources: Sources,
     ) -> Self {
         let inner = Inner {
             ledger,
-            watches,
+            sources,
             updates,
-            faults,
             feed: settings.feed,
             idle_timeout: settings.idle_timeout,
         };
@@ -116,12 +135,12 @@ impl Subscriptions {
 
     /// The watches under them.
     pub(super) fn watches(&self) -> &Watches {
-        &self.inner.watches
+        &self.inner.sources.watches
     }
 
     /// The queue in which faults get their evidence.
     pub(super) fn faults(&self) -> &FaultQueue {
-        &self.inner.faults
+        &self.inner.sources.faults
     }
 
     /// The number of subscriptions.
@@ -151,7 +170,7 @@ impl Subscriptions {
         filters: Filters,
         continues: Option<SubscriptionId>,
     ) -> Result<CreatedSubscription, ToolError> {
-        let context = self.inner.watches.context(context)?;
+        let context = self.watches().context(context)?;
         let owned = self.inner.ledger.list(&owner(requester));
         let same = owned.into_iter().find(|one| {
             continues.as_ref().is_none_or(|id| id == one.id()) && is_polled(one, &context, &filters)
@@ -160,6 +179,7 @@ impl Subscriptions {
             Some(subscription) => Ok(CreatedSubscription {
                 subscription,
                 warnings: Vec::new(),
+                open: Vec::new(),
             }),
             // Before anything is watched: a cursor that leads nowhere leaves nothing.
             None if continues.is_some() => Err(ToolError::Arguments(
@@ -181,9 +201,8 @@ impl Subscriptions {
     ) -> Result<CreatedSubscription, ToolError> {
         let Inner {
             ledger,
-            watches,
+            sources,
             updates,
-            faults,
             feed,
             ..
         } = &*self.inner;
@@ -196,12 +215,7 @@ impl Subscriptions {
         let slot = ledger
             .reserve(&owner, &caller)
             .map_err(|refused| ToolError::Limit(refused.to_string()))?;
-        let context = watches.context(context)?;
-        let claim = watches.claim(&caller, &context, &filters).map_err(|reached| {
-            ToolError::Limit(format!(
-                "{reached}: end a subscription with events_unsubscribe, or name fewer namespaces"
-            ))
-        })?;
+        let context = sources.watches.context(context)?;
         let push_to = match used {
             SubscriptionUse::Named(session) => session,
             SubscriptionUse::Polled => None,
@@ -209,7 +223,7 @@ impl Subscriptions {
         let deps = SubscriptionDeps {
             session: push_to.map(Session::downgrade),
             updates: Arc::new(FeedNotifier(updates.clone())),
-            faults: faults.clone(),
+            faults: sources.faults.clone(),
         };
         let one = Subscription::new(filters.clone(), &context, deps, *feed);
         let one = Arc::new(if push_to.is_some() {
@@ -217,28 +231,16 @@ impl Subscriptions {
         } else {
             one.expiring_idle()
         });
-        let listener = Arc::clone(&one) as _;
-        let joined = watches.join(&context, &filters, listener).await?;
-        let mut warnings = joined.warnings;
-        if let Some(rate) = joined.rate.filter(|rate| *rate > NOISY_EVENTS_PER_MINUTE) {
-            warnings.push(format!(
-                "about {rate} events a minute happen there, before your filters: narrow by namespace, for, \
-                 types or reason if that is more than you can read"
-            ));
-        }
-        if filters.mode() == Mode::Faults && faults.is_saturated(&context) {
-            warnings.push(
-                "as many logs are being fetched as may be at once (--max-log-captures-per-cluster, \
-                 --max-log-captures-global): faults may come with `throttled` in place of logs"
-                    .to_owned(),
-            );
-        }
+        let joined = match filters.mode() {
+            Mode::Events | Mode::Faults => events::join(sources, &caller, &filters, &one).await?,
+            Mode::Incidents => incidents::join(&sources.incidents, &caller, &filters, &one).await?,
+        };
         // Another call with the same filters may have been faster.
         let polled = |other: &Subscription| {
             matches!(used, SubscriptionUse::Polled) && is_polled(other, &context, &filters)
         };
         let created = Arc::clone(&one);
-        let one = slot.insert_unless(polled, one, Box::new((joined.lease, claim)));
+        let one = slot.insert_unless(polled, one, joined.lease);
         if !Arc::ptr_eq(&created, &one) {
             created.end();
         }
@@ -252,7 +254,8 @@ impl Subscriptions {
         }
         Ok(CreatedSubscription {
             subscription: one,
-            warnings,
+            warnings: joined.warnings,
+            open: joined.open,
         })
     }
 
@@ -331,11 +334,11 @@ impl Subscriptions {
         let Inner {
             ledger,
             updates,
-            faults,
+            sources,
             idle_timeout,
             ..
         } = &*self.inner;
-        faults.remove_expired();
+        sources.faults.remove_expired();
         let now = Instant::now();
         for (owner, one) in ledger.all() {
             if !one.expires_idle() {
@@ -350,9 +353,6 @@ impl Subscriptions {
         }
     }
 }
-
-/// A rate above this is worth a warning.
-const NOISY_EVENTS_PER_MINUTE: usize = 30;
 
 /// The owner of a requester's subscriptions: its session, or its caller if it has none.
 pub(super) fn owner(requester: &Requester) -> Owner {
@@ -406,7 +406,7 @@ impl fmt::Debug for Inner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Inner")
             .field("subscriptions", &self.ledger.len())
-            .field("watches", &self.watches)
+            .field("watches", &self.sources.watches)
             .finish_non_exhaustive()
     }
 }

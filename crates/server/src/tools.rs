@@ -42,6 +42,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(super) use self::definitions::{ContextChoice, DefinitionCache};
 use super::{
+    incidents::Incidents,
     output::{Output, ToolError},
     reporter::RequestReporter,
     resources::Requester,
@@ -95,6 +96,7 @@ pub(super) struct ToolContext<'a> {
     pub(super) limits: ToolLimits,
     pub(super) subscriptions: &'a Subscriptions,
     pub(super) graphs: &'a Graphs,
+    pub(super) incidents: &'a Incidents,
     pub(super) client: &'a ToolClient,
     pub(super) reporter: &'a RequestReporter,
     pub(super) redactor: &'a Redactor,

@@ -55,6 +55,7 @@ pub(super) async fn start() -> Result<(SocketAddr, Ours)> {
         subscriptions: config.subscriptions,
         redactor: config.redactor,
         captures: config.captures,
+        incidents: config.incidents,
         project: None,
     });
     let pages = admin::Admin {

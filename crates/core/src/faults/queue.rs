@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use super::{
     capture::{CaptureLimits, CapturePool, Captured},
-    evidence::CaptureError,
+    evidence::{CaptureError, Evidence},
     key::{Fault, FaultKey},
     report::Report,
     source::EvidenceProvider,
@@ -100,6 +100,11 @@ impl FaultQueue {
         self.inner.report(&fault, event).await
     }
 
+    /// Captures the evidence of a pod that no event is about. Nothing is recorded.
+    pub async fn evidence(&self, fault: &Fault) -> Arc<Evidence> {
+        self.inner.capture(fault).await.evidence
+    }
+
     /// Enqueues a fault; `on_report` is called when its report is ready. Never waits.
     ///
     /// Subscribers that enqueue the same event one after the other share its place in the
@@ -168,13 +173,16 @@ impl Inner {
         }
     }
 
-    /// Captures the evidence of a fault, makes the report of it and records it.
-    async fn report(&self, fault: &Fault, event: &Arc<Event>) -> Arc<Report> {
-        let captured = match self.evidence.connect(&fault.key.cluster).await {
+    async fn capture(&self, fault: &Fault) -> Captured {
+        match self.evidence.connect(&fault.key.cluster).await {
             Ok(source) => self.captures.capture(&source, fault).await,
             Err(error) => Captured::failed(fault, error),
-        };
-        let report = Arc::new(Report::new(&captured));
+        }
+    }
+
+    /// Captures the evidence of a fault, makes the report of it and records it.
+    async fn report(&self, fault: &Fault, event: &Arc<Event>) -> Arc<Report> {
+        let report = Arc::new(Report::new(&self.capture(fault).await));
         self.store.record(&fault.key.cluster, event, &report);
         report
     }

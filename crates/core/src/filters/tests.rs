@@ -251,3 +251,80 @@ proptest! {
         }
     }
 }
+
+fn of_incidents() -> FilterRequest {
+    FilterRequest {
+        mode: Mode::Incidents,
+        ..FilterRequest::default()
+    }
+}
+
+#[test]
+fn an_incident_matches_by_its_object_or_by_what_it_hurts() {
+    let node = ObjectRef::new("Node", "", "worker-1");
+    let web = ObjectRef::new("Deployment", "shop", "web");
+    let api = ObjectRef::new("Deployment", "pay", "api");
+    let check = |request: FilterRequest, objects: &[&ObjectRef], matches: bool| {
+        let shown = format!("{request:?} {objects:?}");
+        let is = filters(request).admits_incident(objects.iter().copied());
+        assert_eq!(is, matches, "{shown}");
+    };
+    check(of_incidents(), &[&node], true);
+    let shop = || FilterRequest {
+        namespace: Some("shop".to_owned()),
+        ..of_incidents()
+    };
+    check(shop(), &[&web], true);
+    check(shop(), &[&api], false);
+    check(shop(), &[&node, &api], false);
+    check(shop(), &[&node, &api, &web], true);
+    let named = |kind: Option<&str>, name: &str| FilterRequest {
+        involved_kind: kind.map(str::to_owned),
+        involved_name: Some(name.to_owned()),
+        ..of_incidents()
+    };
+    check(named(None, "web"), &[&node, &web], true);
+    check(named(Some("Deployment"), "web"), &[&web], true);
+    check(named(Some("StatefulSet"), "web"), &[&web], false);
+    // One object has to match all of it.
+    check(named(Some("Node"), "web"), &[&node, &web], false);
+    check(FilterRequest::default(), &[&web], false);
+}
+
+#[test]
+fn filters_that_only_events_have_something_for_are_refused_for_incidents() {
+    for (argument, request) in [
+        (
+            "labelSelector",
+            FilterRequest {
+                label_selector: Some("app=web".to_owned()),
+                ..of_incidents()
+            },
+        ),
+        (
+            "types",
+            FilterRequest {
+                types: vec![EventType::Warning],
+                ..of_incidents()
+            },
+        ),
+        (
+            "reason",
+            FilterRequest {
+                reason: Some("Fail".to_owned()),
+                ..of_incidents()
+            },
+        ),
+        (
+            "excludeReasons",
+            FilterRequest {
+                exclude_reasons: vec!["Pulled".to_owned()],
+                ..of_incidents()
+            },
+        ),
+    ] {
+        let error = Filters::try_from(request).unwrap_err();
+        assert_eq!(error, FilterError::OfEvents { argument });
+        assert!(error.to_string().contains("mode `events`"), "{error}");
+    }
+}

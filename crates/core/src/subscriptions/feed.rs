@@ -13,8 +13,7 @@ use thiserror::Error;
 use tokio::sync::Notify;
 
 use super::{ledger::SubscriptionId, listener::WatchStatus};
-use crate::Event;
-use crate::faults::Report;
+use crate::{Event, faults::Report, incident::IncidentNotice};
 
 /// Limits of a feed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +57,8 @@ pub enum FeedItem {
     Event(Arc<Event>),
     /// A warning about a pod, with its report.
     Fault(Arc<Event>, Arc<Report>),
+    /// An incident that was opened, changed or resolved.
+    Incident(Arc<IncidentNotice>),
     /// A change of status of the watch.
     Notice(Arc<WatchStatus>),
 }
@@ -222,6 +223,7 @@ impl FeedItem {
         match self {
             Self::Event(event) => event.members().bytes_len(),
             Self::Fault(event, report) => event.members().bytes_len() + report.bytes(),
+            Self::Incident(notice) => notice.members().bytes_len(),
             Self::Notice(_) => 200,
         }
     }

@@ -9,8 +9,7 @@ use super::{
     ledger::SubscriptionId,
     listener::WatchStatus,
 };
-use crate::faults::Report;
-use crate::{event::EventPayload, filters::Mode};
+use crate::{event::EventPayload, faults::Report, filters::Mode, incident::IncidentPayload};
 
 /// Logger of a watch's status.
 const STATUS_LOGGER: &str = "kubernetes/subscription_error";
@@ -27,6 +26,8 @@ pub struct Payload<'a> {
     event_id: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     event: Option<EventPayload<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    incident: Option<IncidentPayload<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -73,10 +74,16 @@ struct Unlabelled<'a> {
     detail: &'a str,
 }
 
-fn level(mode: Mode) -> Level {
+/// The templates of a subscription's messages, one for each level that they can have.
+#[derive(Debug)]
+pub(super) struct Templates(Vec<(Level, MessageTemplate)>);
+
+/// The levels of a mode's messages, the most frequent first.
+fn levels(mode: Mode) -> &'static [Level] {
     match mode {
-        Mode::Events => Level::Info,
-        Mode::Faults => Level::Warning,
+        Mode::Events => &[Level::Info],
+        Mode::Faults => &[Level::Warning],
+        Mode::Incidents => &[Level::Warning, Level::Critical, Level::Info],
     }
 }
 
@@ -93,6 +100,7 @@ impl<'a> Payload<'a> {
             own: Own::new(id, entry.seq),
             event_id: None,
             event: None,
+            incident: None,
             error: None,
             degraded: None,
             gap: None,
@@ -103,6 +111,7 @@ impl<'a> Payload<'a> {
                 payload.event_id = Some(event.id());
                 payload.event = Some(event.payload());
             }
+            FeedItem::Incident(notice) => payload.incident = Some(notice.payload()),
             FeedItem::Notice(status) => payload.set_status(status),
         }
         if let FeedItem::Fault(_, report) = &entry.item {
@@ -134,11 +143,25 @@ impl<'a> Payload<'a> {
 // === impl First ===
 
 impl First<'_> {
-    /// The template of messages in that mode.
-    pub(super) fn template(&self, mode: Mode, resource: &ResourceRef) -> MessageTemplate {
-        MessageTemplate::new(level(mode), mode.logger(), self)
-            .expect("two strings serialise")
-            .resource(resource.clone())
+    /// The templates of messages in that mode.
+    pub(super) fn templates(&self, mode: Mode, resource: &ResourceRef) -> Templates {
+        let template = |level: Level| {
+            MessageTemplate::new(level, mode.logger(), self)
+                .expect("two strings serialise")
+                .resource(resource.clone())
+        };
+        let levels = levels(mode).iter();
+        Templates(levels.map(|level| (*level, template(*level))).collect())
+    }
+}
+
+// === impl Templates ===
+
+impl Templates {
+    fn at(&self, level: Level) -> &MessageTemplate {
+        let found = self.0.iter().find(|(one, _)| *one == level);
+        let (_, template) = found.unwrap_or(&self.0[0]);
+        template
     }
 }
 
@@ -164,23 +187,26 @@ impl Serialize for CursorText<'_> {
 // === impl FeedEntry ===
 
 impl FeedEntry {
-    /// The log message of the entry. Events and faults are rendered from the subscription's
-    /// template, which holds what is the same in all of them; `first` is for the others.
+    /// The log message of the entry. Events, faults and incidents are rendered from the
+    /// subscription's templates, which hold what is the same in all of them; `first` is for the
+    /// others.
     pub(super) fn message(
         &self,
         first: First<'_>,
-        template: &MessageTemplate,
+        templates: &Templates,
         resource: &ResourceRef,
     ) -> Notification {
         let mut own = Own::new(first.subscription_id, self.seq);
+        let (level, logger) = self.item.template();
+        let template = templates.at(level);
         match &self.item {
             FeedItem::Event(event) => template.render(&own, event.members().clone()),
             FeedItem::Fault(event, report) => {
                 own.report = Some(report);
                 template.render(&own, event.members().clone())
             }
+            FeedItem::Incident(notice) => template.render(&own, notice.members().clone()),
             FeedItem::Notice(_) => {
-                let (level, logger) = self.item.template();
                 let payload = Payload::new(first.subscription_id, first.cluster, self);
                 let message = LogMessage::new(level, &payload).logger(logger);
                 message.resource(resource.clone()).into_notification()
@@ -195,8 +221,9 @@ impl FeedItem {
     /// Level and logger of the message.
     pub(super) fn template(&self) -> (Level, &'static str) {
         match self {
-            Self::Event(_) => (level(Mode::Events), Mode::Events.logger()),
-            Self::Fault(..) => (level(Mode::Faults), Mode::Faults.logger()),
+            Self::Event(_) => (Level::Info, Mode::Events.logger()),
+            Self::Fault(..) => (Level::Warning, Mode::Faults.logger()),
+            Self::Incident(notice) => (notice.level(), Mode::Incidents.logger()),
             Self::Notice(status) => match &**status {
                 WatchStatus::Degraded { .. } => (Level::Error, STATUS_LOGGER),
                 WatchStatus::Gap { .. } | WatchStatus::Unlabelled { .. } => {
@@ -215,6 +242,7 @@ impl FeedItem {
                 Some(line) => format!("{} | {line}", event.summary()),
                 None => event.summary(),
             },
+            Self::Incident(notice) => notice.summary().to_owned(),
             Self::Notice(status) => match &**status {
                 WatchStatus::Degraded { error } => format!("watch degraded: {error}"),
                 WatchStatus::Recovered => "watch recovered".to_owned(),

@@ -10,7 +10,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use mcp_notify::{MessageTemplate, ResourceRef, WeakSession};
+use mcp_notify::{ResourceRef, WeakSession};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -18,13 +18,14 @@ use super::{
     feed::{Feed, FeedEntry, FeedItem, FeedLimits},
     ledger::SubscriptionId,
     listener::{LabelUse, Listener, WatchStatus},
-    payload::First,
+    payload::{First, Templates},
 };
 use crate::{
     Event, ResourceType, UpdateSummary,
     event::LabelsOf,
     faults::{Dedup, FaultKey, FaultQueue, OnReport},
     filters::{Filters, Mode},
+    incident::IncidentNotice,
 };
 
 /// Kinds of which a subscription tells that their labels cannot be read.
@@ -59,8 +60,8 @@ pub struct Subscription {
     uri: String,
     /// Resource that failed messages are counted under.
     resource: ResourceRef,
-    /// Template of messages about events, or about faults.
-    template: MessageTemplate,
+    /// Templates of messages about what the mode delivers.
+    templates: Templates,
     created_at: Timestamp,
     feed: Feed,
     deps: SubscriptionDeps,
@@ -93,7 +94,7 @@ impl Subscription {
             cluster,
         };
         Self {
-            template: first.template(filters.mode(), &resource),
+            templates: first.templates(filters.mode(), &resource),
             resource,
             uri,
             id,
@@ -173,6 +174,14 @@ impl Subscription {
         self.ended.store(true, Ordering::Release);
     }
 
+    /// Delivers those of the incidents that match.
+    pub fn on_incidents(&self, notices: &[Arc<IncidentNotice>]) {
+        let admitted = notices
+            .iter()
+            .filter(|notice| self.filters.admits_incident(notice.objects()));
+        self.record(admitted.map(|notice| FeedItem::Incident(Arc::clone(notice))));
+    }
+
     /// Adds to the feed and delivers, in the same order to every reader.
     fn record(&self, items: impl IntoIterator<Item = FeedItem>) {
         if self.ended.load(Ordering::Acquire) {
@@ -248,7 +257,7 @@ impl Subscription {
                     subscription_id: &self.id,
                     cluster: &self.cluster,
                 };
-                entry.message(first, &self.template, &self.resource)
+                entry.message(first, &self.templates, &self.resource)
             })
         }));
         session.push_all(messages);
@@ -281,6 +290,8 @@ impl Listener for Subscription {
         match self.filters.mode() {
             Mode::Events => self.record(admitted.map(|event| FeedItem::Event(Arc::clone(event)))),
             Mode::Faults => admitted.for_each(|event| self.enqueue_fault(event)),
+            // No watch of events has such a subscriber.
+            Mode::Incidents => {}
         }
     }
 

@@ -75,7 +75,7 @@ fn grammar_of(key: &str) -> Grammar {
         "generateName" => |text| grammar::is_dns_subdomain(text.trim_end_matches('-')),
         "kind" | "reason" | "type" | "status" | "phase" | "state" => grammar::is_word,
         "apiVersion" => grammar::is_api_version,
-        "object" | "id" | "from" | "to" | "root" | "deleted" => grammar::is_reference,
+        "object" | "objects" | "id" | "from" | "to" | "root" | "deleted" => grammar::is_reference,
         "fieldPath" => grammar::is_field_path,
         "image" => grammar::is_image,
         "uri" | "resourceUri" => is_uri,
@@ -100,6 +100,19 @@ fn is_uri(text: &str) -> bool {
         .strip_prefix("k8s://")
         .or_else(|| text.strip_prefix("kubecrier://"));
     path.is_some_and(|path| path.split('/').all(grammar::is_dns_subdomain))
+}
+
+/// The names of the objects of an incident, which its headline has too.
+fn object_names(incident: &Map<String, Value>) -> Vec<String> {
+    let object = incident.get("object");
+    let effects = incident.get("effects").and_then(Value::as_array);
+    let effects = effects.into_iter().flatten();
+    let objects = object.into_iter().chain(effects.map(|one| &one["object"]));
+    let references = objects
+        .filter_map(Value::as_str)
+        .filter(|one| grammar::is_reference(one));
+    let names = references.flat_map(|one| one.split('/').map(str::to_owned));
+    names.collect()
 }
 
 /// Whether the keys of a map are those of labels or annotations.
@@ -168,6 +181,10 @@ impl<'r> Fields<'r> {
         let text = |key: &str| fields.get(key).and_then(Value::as_str);
         let is_secret = text("kind") == Some("Secret");
         let variable = text("name").map(str::to_owned);
+        let headline_names = match text("headline") {
+            Some(_) if self.has_sentences => object_names(fields),
+            _ => Vec::new(),
+        };
         let is_variable = variable.is_some_and(|name| self.key(&name).is_secret);
         for (key, value) in fields.iter_mut() {
             match key.as_str() {
@@ -175,6 +192,12 @@ impl<'r> Fields<'r> {
                 "value" if is_variable => self.hide_in("name", "password", key, value),
                 "notes" | "warnings" | "error" | "incomplete" if self.has_sentences => {
                     self.sentences(value);
+                }
+                "headline" if !headline_names.is_empty() => {
+                    if let Value::String(text) = value {
+                        let names: Vec<_> = headline_names.iter().map(String::as_str).collect();
+                        *text = super::keep_names(self.redactor, text, &names);
+                    }
                 }
                 key if has_qualified_keys(key) => match value {
                     Value::Object(labels) => self.labels(labels),

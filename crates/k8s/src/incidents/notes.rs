@@ -10,6 +10,9 @@ use crate::{
     kind_watch::{KindStatus, KindStatuses},
 };
 
+/// What a note begins with whose kinds are out of date.
+pub(super) const STALE: &str = "may be out of date";
+
 /// A note for the kinds that may not be read, for those that could not be read, and for those
 /// that are out of date. Each reason is said once.
 pub(super) fn of_kinds(statuses: &KindStatuses<&'static BuiltinKind>) -> Vec<String> {
@@ -39,7 +42,7 @@ pub(super) fn of_kinds(statuses: &KindStatuses<&'static BuiltinKind>) -> Vec<Str
     }
     if let Some((_, reason)) = stale.first() {
         let kinds = plurals(&stale);
-        notes.push(format!("may be out of date: {kinds}: {reason}"));
+        notes.push(format!("{STALE}: {kinds}: {reason}"));
     }
     notes
 }

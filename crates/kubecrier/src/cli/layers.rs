@@ -54,6 +54,8 @@ impl Settings {
             denied_kinds: self.denied_kinds.or(fallback.denied_kinds),
             allowed_contexts: self.allowed_contexts.or(fallback.allowed_contexts),
             allowed_namespaces: self.allowed_namespaces.or(fallback.allowed_namespaces),
+            incidents_disable: self.incidents_disable.or(fallback.incidents_disable),
+            incidents_hold: self.incidents_hold.or(fallback.incidents_hold),
             toolsets: self.toolsets.or(fallback.toolsets),
             disabled_tools: self.disabled_tools.or(fallback.disabled_tools),
             max_subscriptions_per_session: self

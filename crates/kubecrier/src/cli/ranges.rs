@@ -2,11 +2,46 @@
 
 use std::ops::RangeInclusive;
 
-use super::{
-    CAPTURES, CONNECTIONS, CONTAINERS, DRAIN_TIMEOUT_SECONDS, FEED_EVENTS, GRAPHS, LOG_BYTES,
-    MAX_OUTPUT_BYTES, PARKED_BYTES, PORT, PROCESSES, READS, REQUEST_TIMEOUT_SECONDS, REQUESTS,
-    SESSIONS, SHARE, SUBSCRIPTIONS, Settings, WATCH_RENEWAL_SECONDS, WATCHES,
-};
+use super::Settings;
+
+/// Ports; for 0 the system chooses a free one.
+pub(super) const PORT: RangeInclusive<u64> = 0..=65_535;
+/// Concurrent requests; each may hold a body of up to 4 MiB.
+pub(super) const REQUESTS: RangeInclusive<u64> = 1..=100_000;
+/// Connections; one for each stream, and one for each request that runs.
+pub(super) const CONNECTIONS: RangeInclusive<u64> = 2..=1_000_000;
+/// Percent of a limit.
+pub(super) const SHARE: RangeInclusive<u64> = 1..=100;
+/// Calls that read from clusters at a time; each may hold an answer of tens of MiB.
+pub(super) const READS: RangeInclusive<u64> = 1..=10_000;
+/// Watches and followed logs; each is a connection to a cluster.
+pub(super) const WATCHES: RangeInclusive<u64> = 1..=10_000;
+/// Graphs; each is a dozen watches, and up to 100,000 objects in memory.
+pub(super) const GRAPHS: RangeInclusive<u64> = 1..=1_000;
+/// Sessions in total, sessions per caller, and new sessions per second.
+pub(super) const SESSIONS: RangeInclusive<u64> = 1..=1_000_000;
+/// Answers that are kept for lost connections; at least a page of text.
+pub(super) const PARKED_BYTES: RangeInclusive<u64> = 65_536..=1_099_511_627_776;
+/// Long enough for a slow link, short enough for a caller that waits.
+pub(super) const REQUEST_TIMEOUT_SECONDS: RangeInclusive<u64> = 1..=60;
+/// Kubernetes kills a pod after 30 s by default; more than 5 minutes is a mistake.
+pub(super) const DRAIN_TIMEOUT_SECONDS: RangeInclusive<u64> = 1..=300;
+/// Subscriptions per session, and in total.
+pub(super) const SUBSCRIPTIONS: RangeInclusive<u64> = 1..=100_000;
+/// Events kept per subscription.
+pub(super) const FEED_EVENTS: RangeInclusive<u64> = 1..=100_000;
+/// A watch that has gone silent is noticed when its renewal is due.
+pub(super) const WATCH_RENEWAL_SECONDS: RangeInclusive<u64> = 1..=3600;
+/// Concurrent captures of logs.
+pub(super) const CAPTURES: RangeInclusive<u64> = 1..=1000;
+/// A few lines at least; at most what a notification can hold several of.
+pub(super) const LOG_BYTES: RangeInclusive<u64> = 256..=262_144;
+/// Containers whose logs come with a fault.
+pub(super) const CONTAINERS: RangeInclusive<u64> = 1..=50;
+/// Concurrent executables of the project, each a process.
+pub(super) const PROCESSES: RangeInclusive<u64> = 1..=1_000;
+/// A screenful at least; at most what clients accept in one message.
+pub(super) const MAX_OUTPUT_BYTES: RangeInclusive<u64> = 4096..=4_194_304;
 
 impl Settings {
     /// The numeric settings with their ranges. clap checks flags and environment variables

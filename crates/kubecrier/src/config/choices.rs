@@ -1,7 +1,10 @@
-//! What an operator excludes: tools, kinds, contexts and namespaces.
+//! What an operator excludes: tools, kinds, contexts, namespaces and detectors.
+
+use std::str::FromStr;
 
 use super::ConfigError;
-use kubecrier_k8s::{Allowed, AllowedNames, DeniedKinds};
+use kubecrier_incidents::{Options, OptionsError};
+use kubecrier_k8s::{Allowed, AllowedNames, DeniedKinds, IncidentSettings};
 use kubecrier_server::ToolFilter;
 
 /// The settings that exclude something.
@@ -83,6 +86,31 @@ impl From<kubecrier_server::InvalidToolFilter> for ConfigError {
             expected,
         }
     }
+}
+
+/// Detectors that are off, and holds that are others than those of the table.
+pub(super) fn incidents(
+    disabled: Option<Vec<String>>,
+    holds: Option<Vec<String>>,
+) -> Result<IncidentSettings, ConfigError> {
+    let disabled = parsed("incidents.disable", disabled, "the name of a detector")?;
+    let expected = "a detector and its times, such as not-ready=5m/1m";
+    let holds = parsed("incidents.hold", holds, expected)?;
+    Ok(IncidentSettings {
+        options: Options::new(disabled, holds),
+    })
+}
+
+fn parsed<T: FromStr<Err = OptionsError>>(
+    key: &'static str,
+    given: Option<Vec<String>>,
+    expected: &str,
+) -> Result<Vec<T>, ConfigError> {
+    let each = given.into_iter().flatten().map(|text| {
+        let parsed = text.parse();
+        parsed.map_err(|error: OptionsError| invalid(key, text, &format!("{expected} ({error})")))
+    });
+    each.collect()
 }
 
 /// Kinds that cannot be read.

@@ -9,6 +9,9 @@ pub(super) const CONNECTIONS_MAX: usize = 20_000;
 /// The watches of a graph: one for each kind.
 const WATCHES_OF_A_GRAPH: usize = 12;
 
+/// The watches under the incidents of a scope, of which there may be as many as graphs.
+const WATCHES_OF_INCIDENTS: usize = 26;
+
 /// The pipes to an executable of the project.
 const PIPES: usize = 6;
 
@@ -63,7 +66,7 @@ pub(super) fn descriptors_reserved(
     // A read may need several requests at once.
     reads_max * 4
         + watches_max
-        + graphs_max * WATCHES_OF_A_GRAPH
+        + graphs_max * (WATCHES_OF_A_GRAPH + WATCHES_OF_INCIDENTS)
         + followed_logs_max
         + captures_max
         + processes_max * PIPES

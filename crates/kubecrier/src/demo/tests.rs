@@ -32,6 +32,8 @@ const SETTINGS: &[(&str, &str, &[&str])] = &[
     ("disabled-tools", "pods_log", &[]),
     ("drain-timeout-seconds", "7", &[]),
     ("heartbeat-interval", "7s", &[]),
+    ("incidents.disable", "quota", &[]),
+    ("incidents.hold", "quota=7m", &[]),
     ("kubeconfig", "a", &[]),
     ("log-format", "json", &[]),
     ("log-level", "trace", &[]),

@@ -4,6 +4,7 @@
 //!  k8s://{context}/{namespace}/events{?for,types,reason,since,limit}
 //!  k8s://{context}/{namespace}/pods/{pod}/logs/{container}{?previous,tail,since}
 //!  k8s://{context}/{namespace}/graph{?kinds}
+//!  k8s://{context}/{namespace}/incidents, k8s://{context}/incidents
 //! ```
 //!
 //! Every part is percent-encoded, because a context may have any name. A URI has one
@@ -59,6 +60,8 @@ pub(crate) enum UriTarget {
     Logs(LogParams),
     /// Objects and what ties them together.
     Graph(GraphParams),
+    /// What is wrong.
+    Incidents,
 }
 
 /// The selection of events.
@@ -112,7 +115,9 @@ pub(crate) struct GraphParams {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum InvalidUri {
     /// No resource has a URI of that form.
-    #[error("no resource has that form; there are {EVENTS}, {LOGS} and {GRAPH}")]
+    #[error(
+        "no resource has that form; there are {EVENTS}, {LOGS}, {GRAPH}, {INCIDENTS_OF_NAMESPACE} and {INCIDENTS}"
+    )]
     Form,
     /// The form is right, but a part is not valid.
     #[error("{0}")]
@@ -128,6 +133,12 @@ pub(crate) const LOGS: &str =
 
 /// The template of graphs.
 pub(crate) const GRAPH: &str = "k8s://{context}/{namespace}/graph{?kinds}";
+
+/// The template of a cluster's incidents.
+pub(crate) const INCIDENTS: &str = "k8s://{context}/incidents";
+
+/// The template of a namespace's incidents.
+pub(crate) const INCIDENTS_OF_NAMESPACE: &str = "k8s://{context}/{namespace}/incidents";
 
 // === impl ClusterUri ===
 
@@ -176,6 +187,11 @@ impl ClusterUri {
         Self::new(context, namespace, target)
     }
 
+    /// The incidents of a namespace, or of a cluster.
+    pub(crate) fn incidents(context: &str, namespace: Option<Name>) -> Self {
+        Self::new(context, namespace, UriTarget::Incidents)
+    }
+
     fn new(context: &str, namespace: Option<Name>, target: UriTarget) -> Self {
         Self {
             context: context.to_owned(),
@@ -216,7 +232,11 @@ impl FromStr for ClusterUri {
             Some((path, query)) => (path, query),
             None => (rest, ""),
         };
-        let segments: Vec<_> = path.split('/').collect();
+        let mut segments: Vec<_> = path.split('/').collect();
+        // Those of a cluster have no namespace.
+        if let [_, "incidents"] = segments.as_slice() {
+            segments.insert(1, ALL);
+        }
         let target = match segments.get(2..) {
             Some(["events"]) => UriTarget::Events(EventsParams::from_query(query)?),
             Some(["pods", pod, "logs", container]) => {
@@ -225,6 +245,10 @@ impl FromStr for ClusterUri {
                 UriTarget::Logs(LogParams::from_query(pod, container, query)?)
             }
             Some(["graph"]) => UriTarget::Graph(GraphParams::from_query(query)?),
+            Some(["incidents"]) => {
+                parameters(query, &[])?;
+                UriTarget::Incidents
+            }
             _ => return Err(InvalidUri::Form),
         };
         let context = decoded(segments[0])?;
@@ -253,8 +277,12 @@ impl FromStr for ClusterUri {
 
 impl fmt::Display for ClusterUri {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let namespace = self.namespace.as_ref().map_or(ALL, Name::as_str);
-        write!(f, "{SCHEME}{}/{namespace}/", encoded(&self.context))?;
+        write!(f, "{SCHEME}{}/", encoded(&self.context))?;
+        match (&self.namespace, &self.target) {
+            (Some(namespace), _) => write!(f, "{namespace}/")?,
+            (None, UriTarget::Incidents) => {}
+            (None, _) => write!(f, "{ALL}/")?,
+        }
         match &self.target {
             UriTarget::Events(wanted) => {
                 f.write_str("events")?;
@@ -268,6 +296,7 @@ impl fmt::Display for ClusterUri {
                 f.write_str("graph")?;
                 wanted.write(f)
             }
+            UriTarget::Incidents => f.write_str("incidents"),
         }
     }
 }

@@ -140,6 +140,7 @@ impl Handler {
             limits: shared.limits,
             subscriptions: &shared.subscriptions,
             graphs: &shared.graphs,
+            incidents: &shared.incidents,
             client: &client,
             reporter,
             redactor: &shared.redactor,

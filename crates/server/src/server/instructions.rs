@@ -5,21 +5,22 @@ use super::handler::SessionLookup;
 use crate::tool_filter::ToolFilter;
 
 const FAULTS: &str = "When something is wrong, or you are asked whether anything is, call faults_list \
-                      first: it names what fails now, and faults_get has the logs for it.";
+                      first: it names each incident, its cause and since when, the worst first, and faults_get has \
+                      the evidence for it.";
 
 /// In place of `FAULTS`, where those tools are off.
 const EVENTS: &str = "When something is wrong, or you are asked whether anything is, call events_list \
                       (types [\"Warning\"]) first.";
 
-const SUBSCRIBE: &str = "To learn of what happens from now on, call events_subscribe once (mode faults, or \
-                         events): its answer says whether this connection is told by itself.";
+const SUBSCRIBE: &str = "To learn of what happens from now on, call events_subscribe once (mode incidents: \
+                         opened, changed, resolved; or faults, events): its answer says whether this connection is told by itself.";
 
 const POLL: &str = "If it is not, call events_poll with the subscriptionId and waitSeconds 25, and again \
                     with the cursor of each answer: nothing is lost between two calls.";
 
 /// In place of `SUBSCRIBE` and `POLL`, where nothing can be pushed or subscribed to.
-const POLL_ONLY: &str = "To learn of what happens from now on, call events_poll with filters (mode faults, or \
-                         events) and waitSeconds 25, and again with the cursor of each answer: nothing is \
+const POLL_ONLY: &str = "To learn of what happens from now on, call events_poll with filters (mode incidents, \
+                         faults or events) and waitSeconds 25, and again with the cursor of each answer: nothing is \
                          lost between two calls.";
 
 /// The text for the clients of a transport.

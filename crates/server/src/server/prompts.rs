@@ -31,6 +31,9 @@ use kubecrier_k8s::Cluster;
 /// A prompt holds the answers of several tools: each gets this part of the limit.
 const PARTS: usize = 4;
 
+/// A person waits for the completion while typing.
+const COMPLETION_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(3);
+
 /// The faults that completion offers were seen in this time.
 const FAULTS_SINCE: std::time::Duration = std::time::Duration::from_hours(1);
 
@@ -163,6 +166,7 @@ impl Handler {
                 },
                 subscriptions: &shared.subscriptions,
                 graphs: &shared.graphs,
+                incidents: &shared.incidents,
                 client: &client,
                 reporter: &reporter,
                 redactor: &shared.redactor,
@@ -251,11 +255,16 @@ impl Handler {
         };
         let ask = |cluster: Cluster| async move { cluster.faults(None, FAULTS_SINCE).await };
         let found = contexts.with_cluster(Some(&context), ask).await;
-        let ids = found
-            .map(|open| open.faults)
-            .unwrap_or_default()
-            .into_iter();
-        ids.map(|fault| fault.fault_id)
+        let faults = found.map(|open| open.faults).unwrap_or_default();
+        let caller = Requester::anonymous().share_key();
+        let incidents = shared.incidents.read(&caller, Some(&context), None);
+        let incidents = tokio::time::timeout(COMPLETION_TIMEOUT, incidents).await;
+        let open = match &incidents {
+            Ok(Ok(read)) => read.open(),
+            _ => Vec::new(),
+        };
+        let ids = open.into_iter().map(|incident| incident.id.clone());
+        ids.chain(faults.into_iter().map(|fault| fault.fault_id))
             .filter(|id| id.starts_with(asked.given))
             .collect()
     }

@@ -7,13 +7,14 @@ use mcp_notify::{Delivery, LoggingService, OutboxSink};
 use super::{Server, Shared, Work, WorkLimits};
 use crate::{
     doors::Door,
+    incidents::Incidents,
     list_changes::ListChanges,
     project,
     resources::{
-        ClosedResources, EventResources, GraphResources, LogResources, ResourceProvider, Resources,
-        SubscriptionFeeds,
+        ClosedResources, EventResources, GraphResources, IncidentResources, LogResources,
+        ResourceProvider, Resources, SubscriptionFeeds,
     },
-    subscriptions::{SubscriptionSettings, Subscriptions},
+    subscriptions::{Sources, SubscriptionSettings, Subscriptions},
     tool_filter::ToolFilter,
     tool_provider::ToolProvider,
     tools::DefinitionCache,
@@ -24,7 +25,9 @@ use kubecrier_core::{
     metrics::Metrics,
     subscriptions::Ledger,
 };
-use kubecrier_k8s::{ClusterEvidence, Contexts, Graphs, LogFollows, Watches};
+use kubecrier_k8s::{
+    ClusterEvidence, Contexts, Graphs, IncidentSettings, IncidentWatches, LogFollows, Watches,
+};
 use kubecrier_lifecycle::Lifecycle;
 use kubecrier_project::{self, Project};
 use kubecrier_redact::Redactor;
@@ -57,6 +60,8 @@ pub struct Setup {
     pub redactor: Redactor,
     /// Limits of the evidence of faults.
     pub captures: CaptureLimits,
+    /// What an operator may choose of incidents.
+    pub incidents: IncidentSettings,
     /// The site's own tools, resources and prompts.
     pub project: Option<kubecrier_project::Config>,
 }
@@ -98,6 +103,7 @@ impl Server {
             subscriptions: settings,
             redactor,
             captures,
+            incidents,
             project,
         } = setup;
         let processes_max = project.map_or(usize::MAX, |project| project.processes_max);
@@ -109,6 +115,15 @@ impl Server {
             settings.watch_renewal,
             work.graphs(),
         );
+        let watchers = IncidentWatches::new(
+            Arc::clone(&contexts),
+            lifecycle.clone(),
+            metrics.watch().clone(),
+            settings.watch_renewal,
+            work.incidents(),
+            incidents,
+        );
+        let incidents = Incidents::new(Arc::clone(&contexts), watchers);
         let flush_clock = FlushClock::start();
         let ledger = Ledger::new(settings.caps);
         let door = |door: Door, provider: Box<dyn ResourceProvider>| match tool_filter.check(door) {
@@ -153,6 +168,17 @@ impl Server {
         providers
             .resources
             .push(door(Door::GraphResource, Box::new(graph)));
+        let incident = IncidentResources {
+            contexts: Arc::clone(&contexts),
+            incidents: incidents.clone(),
+            lifecycle: lifecycle.clone(),
+            redactor: redactor.clone(),
+            tool_filter: tool_filter.clone(),
+            bytes_max,
+        };
+        providers
+            .resources
+            .push(door(Door::IncidentsResource, Box::new(incident)));
         // The last one: it owns every URI of its scheme that no other provider owns.
         let events = EventResources {
             contexts: Arc::clone(&contexts),
@@ -169,7 +195,12 @@ impl Server {
         let evidence = Arc::new(ClusterEvidence::new(Arc::clone(&contexts)));
         let faults = FaultQueue::new(evidence, captures, metrics.captures(), lifecycle.clone());
         let updates = resources.updates().clone();
-        let subscriptions = Subscriptions::new(settings, ledger, watches, updates, faults);
+        let sources = Sources {
+            watches,
+            incidents: incidents.clone(),
+            faults,
+        };
+        let subscriptions = Subscriptions::new(settings, ledger, updates, sources);
         let shared = Shared {
             contexts,
             metrics,
@@ -184,6 +215,7 @@ impl Server {
             resources,
             subscriptions,
             graphs,
+            incidents,
             flush_clock,
             definitions: DefinitionCache::default(),
             tool_providers: providers.tools,

@@ -48,6 +48,7 @@ impl Client {
             subscriptions: SubscriptionSettings::default(),
             redactor: Redactor::new(&[]).unwrap(),
             captures: CaptureLimits::default(),
+            incidents: cluster::IncidentSettings::default(),
             project: None,
         };
         let providers = setup::Providers {

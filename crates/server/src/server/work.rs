@@ -53,6 +53,11 @@ impl WorkLimits {
         TaskLimits::new(self.graphs_max, self.share)
     }
 
+    /// Incidents are kept from as many watches as a graph.
+    pub(crate) fn incidents(&self) -> TaskLimits {
+        self.graphs()
+    }
+
     pub(crate) fn followed_logs(&self) -> TaskLimits {
         TaskLimits::new(self.followed_logs_max, self.share)
     }

@@ -1,5 +1,7 @@
 //! `events_subscribe`: pushes events as they happen.
 
+use std::sync::Arc;
+
 use mcp_notify::Level;
 use rmcp::{model::JsonObject, schemars};
 use serde::{Deserialize, Serialize};
@@ -13,13 +15,14 @@ use kubecrier_core::{
     filters::{EventType, FilterRequest, Filters, Mode},
     subscriptions::Subscription,
 };
+use kubecrier_incidents::Incident;
 use kubecrier_k8s::ObjectName;
 
 pub(super) const ENTRY: ToolEntry = ToolEntry {
     name: "events_subscribe",
     title: "Events: subscribe",
     description: "Subscribe to Kubernetes events, pushed as log messages (logger \
-                  kubernetes/events or kubernetes/faults; set a level first: logging/setLevel \
+                  kubernetes/events, /faults or /incidents; set a level first: logging/setLevel \
                   info). If your client does not show them, call events_poll with the \
                   subscriptionId. Only events after this call are sent. Over HTTP only; on stdio \
                   use events_poll.",
@@ -33,7 +36,7 @@ pub(super) const ENTRY: ToolEntry = ToolEntry {
 #[serde(deny_unknown_fields, rename_all = "camelCase", default)]
 #[schemars(crate = "rmcp::schemars")]
 pub(super) struct FilterArgs {
-    /// events (default), or faults: Warnings about pods, with logs
+    /// events (default), faults (Warnings about pods, with logs) or incidents (what is wrong)
     mode: Option<ModeArg>,
     /// Kubeconfig context
     #[serde(alias = "cluster")]
@@ -70,6 +73,7 @@ pub(super) struct FilterArgs {
 enum ModeArg {
     Events,
     Faults,
+    Incidents,
 }
 
 #[derive(Clone, Copy, Deserialize, schemars::JsonSchema)]
@@ -78,6 +82,9 @@ pub(super) enum EventTypeArg {
     Normal,
     Warning,
 }
+
+/// Open incidents that the answer names; faults_list has the rest.
+const OPEN_MAX: usize = 20;
 
 /// How events reach this client.
 #[derive(Serialize)]
@@ -129,6 +136,7 @@ impl FilterArgs {
             mode: match self.mode {
                 None | Some(ModeArg::Events) => Mode::Events,
                 Some(ModeArg::Faults) => Mode::Faults,
+                Some(ModeArg::Incidents) => Mode::Incidents,
             },
             namespace: self.namespace.filter(|name| !name.is_empty()),
             namespaces: self.namespaces.unwrap_or_default(),
@@ -178,16 +186,35 @@ async fn call(context: ToolContext<'_>, args: FilterArgs) -> Result<Output, Tool
     let mut warnings = created.warnings;
     warnings.extend(obstacles);
     let mut data = describe(one);
+    if one.filters().mode() == Mode::Incidents {
+        data.insert("open".to_owned(), json!(open_incidents(&created.open)));
+    }
     data.insert("delivery".to_owned(), json!(delivery));
     data.insert("warnings".to_owned(), json!(warnings));
     Ok(Output::json(context.redactor, data))
 }
 
-/// Refuses faults where they are switched off: they come with what faults_get gives.
+/// The incidents that are open when a subscription begins, the worst first.
+fn open_incidents(open: &[Arc<Incident>]) -> Value {
+    let shown = open.iter().take(OPEN_MAX).map(|incident| {
+        json!({
+            "id": incident.id,
+            "severity": incident.severity,
+            "object": incident.object,
+            "headline": incident.headline,
+        })
+    });
+    let shown: Vec<_> = shown.collect();
+    json!({"total": open.len(), "incidents": shown})
+}
+
+/// Refuses faults and incidents where they are switched off: they come with what faults_get
+/// and faults_list give.
 pub(super) fn check_mode(context: &ToolContext<'_>, filters: &Filters) -> Result<(), ToolError> {
     match filters.mode() {
         Mode::Events => Ok(()),
         Mode::Faults => Ok(context.tool_filter.check(Door::FaultMode)?),
+        Mode::Incidents => Ok(context.tool_filter.check(Door::IncidentMode)?),
     }
 }
 
@@ -278,7 +305,7 @@ fn legacy_obstacles(one: &Subscription, level: Option<Level>, stream_open: bool)
     let mut obstacles = Vec::new();
     let needed = match one.filters().mode() {
         Mode::Events => Level::Info,
-        Mode::Faults => Level::Warning,
+        Mode::Faults | Mode::Incidents => Level::Warning,
     };
     match level {
         None => obstacles.push(format!(

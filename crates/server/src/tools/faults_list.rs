@@ -1,24 +1,25 @@
-//! `faults_list`: current faults of pods.
+//! `faults_list`: what is wrong now, one line for each incident.
 
-use jiff::Timestamp;
 use rmcp::schemars;
-use serde::{Deserialize, Serialize};
-use tokio::time::Duration;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
 
 use super::{Output, ToolContext, ToolEntry, ToolError, arguments, limit, namespace, schema};
 use crate::{
-    cell::Cell,
-    output::{Listing, age},
+    incidents::{IncidentRead, is_at_least},
+    output::age,
 };
-use kubecrier_core::duration;
-use kubecrier_k8s::{Cluster, Page, Remaining};
+use kubecrier_core::incident::{self, IncidentSummary};
+use kubecrier_incidents::{Incident, Severity};
+use kubecrier_k8s::{Name, ResolvedIncident, identity};
+use kubecrier_redact::Redactor;
 
 pub(super) const ENTRY: ToolEntry = ToolEntry {
     name: "faults_list",
     title: "Faults: list",
-    description: "List current faults of pods: one row per fault (a warning about a container or \
-                  pod, however often it repeats), newest first, with the log line of the crash \
-                  if it is known. faults_get shows the evidence.",
+    description: "List what is wrong now, the worst first: one line per incident (workloads, pods, \
+                  nodes, volumes, services, quotas) with its cause, age, severity and id. Call this \
+                  first.",
     idempotent: true,
     schema: schema::of::<FaultsListArgs>,
     call: |context, given| Box::pin(async move { call(context, arguments(given)?).await }),
@@ -32,88 +33,192 @@ struct FaultsListArgs {
     context: Option<String>,
     /// Namespace (default: all)
     namespace: Option<String>,
-    /// Only seen within this time, e.g. 15m (default 1h)
-    since: Option<String>,
-    /// Maximum number of rows (1-200, default 50)
+    /// Only this severity and worse (default: info)
+    severity: Option<SeverityArg>,
+    /// Also those that were resolved lately
+    include_resolved: Option<bool>,
+    /// Maximum number of incidents (1-200, default 50)
     limit: Option<u32>,
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct FaultRow {
-    fault_id: String,
-    namespace: String,
-    pod: String,
-    reason: String,
-    count: i32,
-    first_seen: Timestamp,
-    last_seen: Timestamp,
-    message: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    crash: Option<String>,
+#[derive(Clone, Copy, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(crate = "rmcp::schemars")]
+enum SeverityArg {
+    Info,
+    Warning,
+    Critical,
 }
 
-const LISTING: Listing<FaultRow> = Listing {
-    header: &[
-        "FAULT",
-        "LAST SEEN",
-        "COUNT",
-        "REASON",
-        "NAMESPACE",
-        "POD",
-        "WHAT",
-    ],
-    cells: |row| {
-        vec![
-            Cell::Clean(row.fault_id.clone()),
-            Cell::Clean(age(Some(row.last_seen))),
-            Cell::Clean(row.count.to_string()),
-            Cell::word(&row.reason),
-            Cell::name(&row.namespace),
-            Cell::name(&row.pod),
-            Cell::text(row.crash.as_ref().unwrap_or(&row.message)),
-        ]
-    },
-    composed: &[],
-    plural: "faults",
-    narrow: "narrow by namespace or since, or raise limit",
-};
+/// Objects that a row names as hurt; faults_get has more.
+const EFFECTS_MAX: usize = 5;
+
+/// Notes that are shown, and the bytes of each.
+const NOTES_MAX: usize = 3;
+const NOTE_BYTES_MAX: usize = 160;
 
 async fn call(context: ToolContext<'_>, args: FaultsListArgs) -> Result<Output, ToolError> {
-    let in_namespace = &namespace(args.namespace)?;
-    let since = args.since.as_deref().map(duration::parse).transpose()?;
-    let since = since.unwrap_or(Duration::from_hours(1));
+    let in_namespace = namespace(args.namespace)?;
     let limit = limit(args.limit, 50, 200)?;
-    let request =
-        |cluster: Cluster| async move { cluster.faults(in_namespace.as_ref(), since).await };
-    let open = context
-        .with_cluster(args.context.as_deref(), request)
+    let least = args.severity.map(Severity::from);
+    let caller = context.client.requester.share_key();
+    let in_context = args.context.as_deref().filter(|name| !name.is_empty());
+    let read = context
+        .incidents
+        .read(&caller, in_context, in_namespace.as_ref())
         .await?;
-    let board = context.subscriptions.faults().store();
-    let total = open.faults.len();
-    let row = |fault: &kubecrier_k8s::OpenFault| {
-        let known = board.get(&fault.fault_id);
-        FaultRow {
-            crash: known.and_then(|known| known.report.headline().map(str::to_owned)),
-            fault_id: fault.fault_id.clone(),
-            namespace: fault.event.namespace.clone(),
-            pod: fault.event.involved.name.clone(),
-            reason: fault.event.reason.clone(),
-            count: fault.count,
-            first_seen: fault.first_seen,
-            last_seen: fault.event.timestamp,
-            message: fault.event.message.clone(),
-        }
+    let list = IncidentList {
+        read: &read,
+        namespace: in_namespace.as_ref(),
+        least,
+        resolved: args.include_resolved.unwrap_or_default(),
     };
-    let rows: Vec<_> = open.faults.iter().take(limit).map(row).collect();
-    let left = total - rows.len();
-    let mut page = Page::new(rows, Remaining::Exactly(left));
-    if open.cut {
-        page.more = Remaining::AtLeast(left);
-        page.caveat = Some(
-            "there are more warnings than are looked at: name a namespace to see all of its faults"
-                .to_owned(),
-        );
-    }
-    Ok(LISTING.show(context.redactor, page, context.limits.output_bytes))
+    Ok(list.show(context.redactor, limit, context.limits.output_bytes))
 }
+
+/// Incidents that are to be shown.
+struct IncidentList<'a> {
+    read: &'a IncidentRead,
+    namespace: Option<&'a Name>,
+    least: Option<Severity>,
+    /// Whether those that are over are shown too.
+    resolved: bool,
+}
+
+// === impl IncidentList ===
+
+impl IncidentList<'_> {
+    /// Renders as many incidents as fit, with the number of those that do not.
+    fn show(&self, redactor: &Redactor, limit: usize, bytes_max: usize) -> Output {
+        let mut open = self.read.open();
+        open.retain(|one| is_at_least(one, self.least));
+        let mut resolved = if self.resolved {
+            self.read.resolved()
+        } else {
+            Vec::new()
+        };
+        resolved.retain(|one| is_at_least(&one.incident, self.least));
+        let mut bytes = 0;
+        // At least one: an empty answer would not say why.
+        let mut fits = |line: &str, row: &Value, shown: usize| {
+            bytes += line.len() + row.to_string().len() + 2;
+            shown < limit && (bytes <= bytes_max || shown == 0)
+        };
+        let (mut text, mut rows, mut over) = (String::new(), Vec::new(), Vec::new());
+        for incident in &open {
+            let (line, row) = (open_line(incident), row(incident));
+            if !fits(&line, &row, rows.len()) {
+                break;
+            }
+            text.push_str(&line);
+            rows.push(row);
+        }
+        let more = open.len() - rows.len();
+        if open.is_empty() {
+            text = self.nothing();
+        }
+        if more > 0 {
+            text.push_str(&format!(
+                "... {more} more; narrow by namespace or severity, or raise limit\n"
+            ));
+        }
+        if !resolved.is_empty() {
+            text.push_str("Resolved lately:\n");
+        }
+        for one in resolved {
+            let (line, row) = (resolved_line(one), resolved_row(one));
+            if !fits(&line, &row, rows.len() + over.len()) {
+                break;
+            }
+            text.push_str(&line);
+            over.push(row);
+        }
+        let notes = self.read.notes();
+        text.push_str(&note_lines(redactor, &notes));
+        let mut data = Map::new();
+        for (key, value) in [
+            ("context", json!(self.read.context)),
+            ("namespace", json!(self.namespace.map(Name::as_str))),
+            ("at", json!(self.read.at())),
+            ("incidents", json!(rows)),
+            ("more", json!(more)),
+            ("notes", json!(notes)),
+        ] {
+            data.insert(key.to_owned(), value);
+        }
+        if self.resolved {
+            data.insert("resolved".to_owned(), json!(over));
+        }
+        Output::new(redactor, text, data)
+    }
+
+    fn nothing(&self) -> String {
+        let place = match self.namespace {
+            Some(name) => format!("namespace `{name}` of context `{}`", self.read.context),
+            None => format!("context `{}`", self.read.context),
+        };
+        let what = match self.least {
+            None | Some(Severity::Info) => "Nothing is wrong".to_owned(),
+            Some(least) => format!("Nothing is {} or worse", incident::severity_word(least)),
+        };
+        format!("{what} in {place}: no incident is open now.\n")
+    }
+}
+
+/// The object comes first: it is what a reader looks for.
+fn open_line(incident: &Incident) -> String {
+    let severity = incident::severity_word(incident.severity);
+    format!("{} [{severity} {}]\n", incident.headline, incident.id)
+}
+
+fn resolved_line(one: &ResolvedIncident) -> String {
+    let (ago, after) = (age(Some(one.at)), incident::length(one.after));
+    let ResolvedIncident { incident, .. } = one;
+    format!(
+        "{} [resolved {ago} ago after {after}, {}]\n",
+        incident.headline, incident.id
+    )
+}
+
+fn row(incident: &Incident) -> Value {
+    let summary = IncidentSummary::new(incident).with_effects(incident, EFFECTS_MAX);
+    serde_json::to_value(summary).unwrap_or_default()
+}
+
+fn resolved_row(one: &ResolvedIncident) -> Value {
+    let mut row = row(&one.incident);
+    row["resolvedAt"] = json!(one.at);
+    row["durationSeconds"] = json!(one.after.as_secs());
+    row
+}
+
+/// A few short notes; the data has them whole.
+pub(super) fn note_lines(redactor: &Redactor, notes: &[&str]) -> String {
+    let mut text = String::new();
+    for note in notes.iter().take(NOTES_MAX) {
+        let note = identity::sentence(redactor, note);
+        let end = note.floor_char_boundary(NOTE_BYTES_MAX);
+        let dots = if end < note.len() { "…" } else { "" };
+        text.push_str(&format!("NOTE: {}{dots}\n", &note[..end]));
+    }
+    if notes.len() > NOTES_MAX {
+        let more = notes.len() - NOTES_MAX;
+        text.push_str(&format!("NOTE: {more} more kinds are left out\n"));
+    }
+    text
+}
+
+// === impl SeverityArg ===
+
+impl From<SeverityArg> for Severity {
+    fn from(argument: SeverityArg) -> Self {
+        match argument {
+            SeverityArg::Info => Self::Info,
+            SeverityArg::Warning => Self::Warning,
+            SeverityArg::Critical => Self::Critical,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

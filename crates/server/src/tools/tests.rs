@@ -6,8 +6,11 @@ use serde_json::json;
 
 use super::*;
 use crate::{
-    caller::Caller, reporter::LogTarget, resources::Resources, server::WorkLimits,
-    subscriptions::SubscriptionSettings,
+    caller::Caller,
+    reporter::LogTarget,
+    resources::Resources,
+    server::WorkLimits,
+    subscriptions::{Sources, SubscriptionSettings},
 };
 use kubecrier_core::{
     faults::{CaptureLimits, FaultQueue},
@@ -16,7 +19,7 @@ use kubecrier_core::{
     shares::CallerShare,
     subscriptions::Ledger,
 };
-use kubecrier_k8s::{ClusterEvidence, Graphs, Watches};
+use kubecrier_k8s::{ClusterEvidence, Graphs, IncidentSettings, IncidentWatches, Watches};
 use kubecrier_lifecycle::Lifecycle;
 
 fn all(contexts: &[&str]) -> Vec<Tool> {
@@ -130,6 +133,18 @@ pub(super) fn graphs(contexts: &Arc<Contexts>) -> Graphs {
     )
 }
 
+pub(super) fn incidents(contexts: &Arc<Contexts>) -> Incidents {
+    let watches = IncidentWatches::new(
+        Arc::clone(contexts),
+        Lifecycle::default(),
+        Metrics::new().watch().clone(),
+        SubscriptionSettings::default().watch_renewal,
+        WorkLimits::default().incidents(),
+        IncidentSettings::default(),
+    );
+    Incidents::new(Arc::clone(contexts), watches)
+}
+
 pub(super) fn subscriptions(contexts: &Arc<Contexts>) -> Subscriptions {
     let settings = SubscriptionSettings::default();
     let watches = Watches::new(
@@ -150,7 +165,12 @@ pub(super) fn subscriptions(contexts: &Arc<Contexts>) -> Subscriptions {
         Metrics::new().captures(),
         Lifecycle::default(),
     );
-    Subscriptions::new(settings, ledger, watches, updates, faults)
+    let sources = Sources {
+        watches,
+        incidents: incidents(contexts),
+        faults,
+    };
+    Subscriptions::new(settings, ledger, updates, sources)
 }
 
 proptest! {
@@ -182,7 +202,7 @@ proptest! {
             allowed: kubecrier_k8s::Allowed::default(),
         }));
         let subscriptions = subscriptions(&contexts);
-        let graphs = graphs(&contexts);
+        let (graphs, incidents) = (graphs(&contexts), incidents(&contexts));
         let client = ToolClient {
             requester: Requester::stateless(Caller::current(), None),
             pushes: true,
@@ -196,6 +216,7 @@ proptest! {
             limits: ToolLimits { output_bytes: 4096 },
             subscriptions: &subscriptions,
             graphs: &graphs,
+            incidents: &incidents,
             client: &client,
             reporter: &RequestReporter::new(Progress::disabled(), LogTarget::Disabled),
             redactor,

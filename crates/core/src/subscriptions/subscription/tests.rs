@@ -349,3 +349,68 @@ async fn labels_that_cannot_be_read_are_told_once_per_kind_and_match_nothing() {
     take(&plain, &unreadable("Secret", LabelsOf::Unreadable));
     assert!(messages(&session).await[0]["data"].get("event").is_some());
 }
+
+/// The level is that of the severity; the end has the level of the beginning. What is below
+/// the session's level is kept all the same.
+#[tokio::test]
+async fn incidents_are_delivered_at_the_level_of_their_severity() {
+    use crate::incident::tests::incident;
+    use kubecrier_incidents::{Severity, Transition};
+
+    let session = Session::new("s");
+    set_level(&session, Level::Warning);
+    let request = FilterRequest {
+        mode: Mode::Incidents,
+        namespace: Some("shop".to_owned()),
+        ..FilterRequest::default()
+    };
+    let subscription = subscription(request, deps(Some(&session)));
+    let at = Timestamp::now();
+    let notice = |transition: Transition| Arc::new(IncidentNotice::new(&transition, at));
+    let opened = |space: &str, name: &str, severity| {
+        notice(Transition::Opened(incident(space, name, severity, 1)))
+    };
+    subscription.on_incidents(&[
+        opened("shop", "a", Severity::Critical),
+        opened("other", "b", Severity::Critical),
+        opened("shop", "c", Severity::Info),
+        opened("shop", "d", Severity::Warning),
+        notice(Transition::Resolved {
+            incident: incident("shop", "a", Severity::Critical, 1),
+            after: jiff::SignedDuration::from_secs(60),
+        }),
+    ]);
+    let all = messages(&session).await;
+    let seen: Vec<_> = all
+        .iter()
+        .map(|one| {
+            assert_eq!(one["logger"], "kubernetes/incidents");
+            let data = &one["data"];
+            assert_eq!(data["cluster"], "dev");
+            let incident = &data["incident"];
+            (
+                &one["level"],
+                &incident["id"],
+                &incident["transition"],
+                &data["seq"],
+            )
+        })
+        .map(|(level, id, transition, seq)| json!([level, id, transition, seq]))
+        .collect();
+    assert_eq!(
+        json!(seen),
+        json!([
+            ["critical", "i-a", "opened", 1],
+            ["warning", "i-d", "opened", 3],
+            ["critical", "i-a", "resolved", 4],
+        ])
+    );
+    let kept = subscription.feed().after(0, 10);
+    assert_eq!(kept.entries.len(), 4, "without the other namespace");
+    // A poll shows what was pushed.
+    let polled = Payload::new(subscription.id(), "dev", &kept.entries[0]);
+    assert_eq!(serde_json::to_value(polled).unwrap(), all[0]["data"]);
+    subscription.end();
+    subscription.on_incidents(&[opened("shop", "late", Severity::Critical)]);
+    assert_eq!(subscription.feed().last(), 4);
+}

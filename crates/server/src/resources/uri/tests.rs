@@ -24,6 +24,10 @@ fn what_a_template_expands_to_is_an_address() {
         "k8s://dev/shop/pods/web-0.example/logs/app?previous=true&tail=7&since=2h",
         "k8s://dev/shop/graph",
         "k8s://dev/-/graph?kinds=Pod,Service",
+        "k8s://dev/incidents",
+        "k8s://dev/shop/incidents",
+        "k8s://dev/incidents/incidents",
+        "k8s://dev/incidents/events",
         "k8s://arn%3Aaws%3Aeks%3Aeu-1%3A123%3Acluster%2Fprod/shop/graph",
     ] {
         assert_eq!(normal(uri), uri);
@@ -53,6 +57,7 @@ fn two_spellings_of_the_same_are_one_address() {
             "k8s://dev/shop/graph?kinds=svc,pods,Pod",
             "k8s://dev/shop/graph?kinds=Pod,Service",
         ),
+        ("k8s://%64ev/-/incidents?", "k8s://dev/incidents"),
     ] {
         assert_eq!(normal(spelled), expected, "{spelled}");
     }
@@ -71,6 +76,9 @@ fn there_is_no_address_of_anything_else() {
         "k8s://dev/shop/pods/web-0",
         "k8s://dev/shop/pods/web-0/logs",
         "k8s://dev/shop/Events",
+        "k8s://incidents",
+        "k8s://dev/incidents/",
+        "k8s://dev/shop/incidents/i-1",
         "file:///etc/passwd",
     ] {
         assert_eq!(uri.parse::<ClusterUri>(), Err(InvalidUri::Form), "{uri}");
@@ -105,6 +113,8 @@ fn a_part_that_makes_no_sense_is_named() {
         ("k8s://dev/shop/pods/a/logs/b?tail=10001", "10000"),
         ("k8s://dev/shop/pods/a/logs/b?since=v1", "15m"),
         ("k8s://dev/shop/graph?kinds=a/b", "`a/b`"),
+        ("k8s://dev/incidents?limit=5", "`limit`"),
+        ("k8s:///incidents", "context is missing"),
         ("k8s://dev/shop/graph#x", "%23"),
         ("k8s://%ff/shop/graph", "UTF-8"),
         ("k8s://100%/shop/graph", "%25"),
@@ -177,7 +187,7 @@ fn any_what() -> impl Strategy<Value = UriTarget> {
         0..3,
     );
     let graph = kinds.prop_map(|kinds| UriTarget::Graph(GraphParams { kinds }));
-    prop_oneof![events, logs, graph]
+    prop_oneof![events, logs, graph, Just(UriTarget::Incidents)]
 }
 
 proptest! {
@@ -202,7 +212,7 @@ proptest! {
         text in prop_oneof![
             any::<String>(),
             "k8s://[a-z%/:?&=,.-]{0,60}",
-            "k8s://[a-z%0-9A-F]{0,9}/[a-z-]{0,5}/(events|graph|pods/[a-z]{0,3}/logs/[a-z]{0,3})[?](for|types|reason|since|limit|tail|previous|kinds)=[a-zA-Z0-9,/%!\\x7f]{0,9}",
+            "k8s://[a-z%0-9A-F]{0,9}/[a-z-]{0,5}/(events|graph|incidents|pods/[a-z]{0,3}/logs/[a-z]{0,3})[?](for|types|reason|since|limit|tail|previous|kinds)=[a-zA-Z0-9,/%!\\x7f]{0,9}",
         ],
     ) {
         match text.parse::<ClusterUri>() {

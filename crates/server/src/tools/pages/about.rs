@@ -51,6 +51,8 @@ impl Step {
 }
 
 /// After the payment service has crashed.
+const WARNINGS: &str = r#"{"namespace":"shop","types":["Warning"]}"#;
+
 const CRASHED: &[Step] = &[Step::Play(20)];
 
 const fn asks(
@@ -130,12 +132,13 @@ pub(super) static ABOUT: &[ToolDoc] = &[
         notifies: Notifies::Subscribes,
         example: Example::Called {
             before: &[],
-            arguments: r#"{"mode":"faults","namespaces":["shop"]}"#,
+            arguments: r#"{"mode":"incidents","namespaces":["shop"]}"#,
         },
         wrong: &[
             r#"{"labelSelector":"app in web"}"#,
             r#"{"for":"deployment/web","involvedKind":"Pod"}"#,
             r#"{"involvedKind":"certificate"}"#,
+            r#"{"mode":"incidents","reason":"Fail"}"#,
         ],
     },
     ToolDoc {
@@ -153,14 +156,14 @@ pub(super) static ABOUT: &[ToolDoc] = &[
             Step::Play(20),
             Step::Call("faults_list", r#"{"namespace":"shop"}"#),
         ],
-        r#"{"faultId":"$faults/0/faultId"}"#,
-        &[r#"{"faultId":"f-0"}"#],
+        r#"{"faultId":"$incidents/0/id"}"#,
+        &[r#"{"faultId":"f-0"}"#, r#"{"faultId":"i-0"}"#],
     ),
     asks(
         "faults_list",
         CRASHED,
         r#"{"namespace":"shop"}"#,
-        &[r#"{"since":"-5m"}"#],
+        &[r#"{"severity":"bad"}"#],
     ),
     asks(
         "namespaces_list",
@@ -180,11 +183,8 @@ pub(super) static ABOUT: &[ToolDoc] = &[
     },
     asks(
         "pods_get",
-        &[
-            Step::Play(20),
-            Step::Call("faults_list", r#"{"namespace":"shop"}"#),
-        ],
-        r#"{"namespace":"shop","name":"$faults/0/pod"}"#,
+        &[Step::Play(20), Step::Call("events_list", WARNINGS)],
+        r#"{"namespace":"shop","name":"$events/0/involvedObject/name"}"#,
         &[
             r#"{"name":"no-such-pod","namespace":"shop"}"#,
             r#"{"name":"A/b"}"#,
@@ -201,11 +201,8 @@ pub(super) static ABOUT: &[ToolDoc] = &[
     ),
     asks(
         "pods_log",
-        &[
-            Step::Play(20),
-            Step::Call("faults_list", r#"{"namespace":"shop"}"#),
-        ],
-        r#"{"namespace":"shop","name":"$faults/0/pod","previous":true,"tail":12}"#,
+        &[Step::Play(20), Step::Call("events_list", WARNINGS)],
+        r#"{"namespace":"shop","name":"$events/0/involvedObject/name","previous":true,"tail":12}"#,
         &[
             r#"{"name":"no-such-pod","namespace":"shop"}"#,
             r#"{"name":"x","include":"("}"#,

@@ -24,7 +24,7 @@ impl Notifies {
         match self {
             Self::Nothing => "nothing",
             Self::WhileItRuns => "progress, if it is asked for",
-            Self::Subscribes => "events and faults",
+            Self::Subscribes => "events, faults or incidents",
             Self::Polls => "nothing; the same by asking",
             Self::Unsubscribes => "nothing; it ends them",
         }
@@ -63,6 +63,7 @@ It causes notifications for as long as the subscription lives:
 |---|---|---|---|
 | `notifications/message` | `kubernetes/events` | `info` | an event, with `mode` `events` |
 | `notifications/message` | `kubernetes/faults` | `warning` | a fault with its evidence, with `mode` `faults` |
+| `notifications/message` | `kubernetes/incidents` | `info`, `warning`, `critical` | an incident that was opened, changed or resolved, with `mode` `incidents`; the level is its severity |
 | `notifications/message` | `kubernetes/subscription_error` | `error`, `info`, `warning` | the watch does not work; works again; something may be missing (`gap`) |
 | `notifications/resources/updated` | | | the feed has grown, to those who listen to its `resourceUri` (2026-07-28, or `resources/subscribe`) |
 
@@ -124,7 +125,7 @@ A call that fails is an answer with `isError`: the text says what was tried, whe
 | kind | what it means |
 |---|---|
 | `invalid` | the arguments do not fit, or the API server refused a selector |
-| `not_found` | no such object, fault or subscription; others' subscriptions do not exist either |
+| `not_found` | no such object, incident, fault or subscription; others' subscriptions do not exist either |
 | `context` | no context of that name, or none to choose |
 | `kubeconfig` | there is no usable kubeconfig |
 | `unreachable`, `timeout` | the API server does not answer (4 s, `--request-timeout-seconds`) |
@@ -133,7 +134,7 @@ A call that fails is an answer with `isError`: the text says what was tried, whe
 | `throttled` | the API server asks for less |
 | `limit` | as many subscriptions as there may be |
 | `unsupported` | not on this connection: a subscription on stdio |
-| `switched_off` | a part of the tool that the operator excludes: `mode=faults` without faults ([confinement](../confinement.md)) |
+| `switched_off` | a part of the tool that the operator excludes: `mode=faults` or `mode=incidents` without faults ([confinement](../confinement.md)) |
 | `other`, `bug` | anything else that the API server did; a mistake of ours, after which the server ends |
 
 A tool that does not exist or is switched off, and a request that is no request, are errors of JSON-RPC instead.

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::about::Step;
 use crate::{
     caller::Caller,
+    incidents::Incidents,
     output::Output,
     reporter::{LogTarget, RequestReporter},
     resources::{ProtocolEra, Requester},
@@ -21,7 +22,7 @@ use crate::{
     tool_filter::ToolFilter,
     tools::{
         ToolClient, ToolContext, ToolEntry, find,
-        tests::{graphs, subscriptions},
+        tests::{graphs, incidents, subscriptions},
     },
 };
 use kubecrier_k8s::{Allowed, Config, Contexts, Demo, DeniedKinds, Graphs};
@@ -45,6 +46,7 @@ pub(super) struct Stage {
     contexts: Arc<Contexts>,
     subscriptions: Subscriptions,
     graphs: Graphs,
+    incidents: Incidents,
     client: ToolClient,
     redactor: Redactor,
     /// The answer of the previous call.
@@ -93,6 +95,7 @@ impl Stage {
             story: Box::pin(async { drop(scenario.run().await) }),
             subscriptions: subscriptions(&contexts),
             graphs: graphs(&contexts),
+            incidents: incidents(&contexts),
             contexts,
             client: ToolClient {
                 requester: Requester {
@@ -196,6 +199,7 @@ impl Stage {
             },
             subscriptions: &self.subscriptions,
             graphs: &self.graphs,
+            incidents: &self.incidents,
             client: &self.client,
             reporter: &reporter,
             redactor: &self.redactor,

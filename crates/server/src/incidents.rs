@@ -1,0 +1,237 @@
+//! Incidents for tools, subscriptions and resources: which scopes a request needs, and what
+//! they have together.
+//!
+//! As a rule it is one scope, a namespace or the cluster. It is several where several
+//! namespaces are named, and where the server is confined to some and none is named.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use kubecrier_core::{filters::Filters, incident::IncidentNotice, shares::ShareKey};
+use kubecrier_incidents::{Incident, Severity};
+use kubecrier_k8s::{
+    Cluster, ClusterError, Contexts, IncidentClaim, IncidentFollower, IncidentSnapshot,
+    IncidentUpdate, IncidentView, IncidentWatches, Name, ResolvedIncident,
+};
+use parking_lot::Mutex;
+
+/// Namespaces that are watched one by one; more are watched as one cluster.
+const NAMESPACES_MAX: usize = 8;
+
+/// The incidents of all clusters. A clone is the same.
+#[derive(Clone, Debug)]
+pub(super) struct Incidents {
+    contexts: Arc<Contexts>,
+    watches: IncidentWatches,
+    notices: Arc<NoticeCache>,
+}
+
+/// The incidents that a request asked for, and what keeps them up to date.
+#[derive(Debug)]
+pub(super) struct IncidentRead {
+    /// The name of the context.
+    pub(super) context: String,
+    /// At least one.
+    snapshots: Vec<Arc<IncidentSnapshot>>,
+    views: Vec<IncidentView>,
+    _claims: Vec<IncidentClaim>,
+}
+
+/// The notices of the last update. Followers of one scope are notified one after the other, so
+/// that each update is serialised once for all of them.
+#[derive(Debug, Default)]
+pub(super) struct NoticeCache {
+    last: Mutex<Option<(Arc<IncidentUpdate>, Notices)>>,
+}
+
+/// What was opened, changed and resolved.
+pub(super) type Notices = Arc<[Arc<IncidentNotice>]>;
+
+// === impl Incidents ===
+
+impl Incidents {
+    pub(super) fn new(contexts: Arc<Contexts>, watches: IncidentWatches) -> Self {
+        Self {
+            contexts,
+            watches,
+            notices: Arc::default(),
+        }
+    }
+
+    /// The watchers under them.
+    pub(super) fn watches(&self) -> &IncidentWatches {
+        &self.watches
+    }
+
+    /// The notices of updates.
+    pub(super) fn notices(&self) -> &Arc<NoticeCache> {
+        &self.notices
+    }
+
+    /// The incidents of a namespace, or of all that may be read.
+    pub(super) async fn read(
+        &self,
+        caller: &ShareKey,
+        context: Option<&str>,
+        namespace: Option<&Name>,
+    ) -> Result<IncidentRead, ClusterError> {
+        let context = self.contexts.resolve(context)?;
+        let scopes = match namespace {
+            Some(name) => vec![Some(name.clone())],
+            None => self.all_namespaces(&context, &Filters::default()).await?,
+        };
+        let mut views = Vec::with_capacity(scopes.len());
+        for scope in scopes {
+            let reading = self.watches.read(caller, Some(&context), scope.as_ref());
+            views.push(reading.await?);
+        }
+        Ok(IncidentRead::new(context, views, Vec::new()))
+    }
+
+    /// The incidents that filters are about; the follower is notified of changes while the
+    /// answer is held. The claims come before anything is asked of a cluster, except the names
+    /// of the namespaces that a confined server may read.
+    pub(super) async fn follow(
+        &self,
+        caller: &ShareKey,
+        context: &str,
+        filters: &Filters,
+        follower: &Arc<dyn IncidentFollower>,
+    ) -> Result<IncidentRead, ClusterError> {
+        let scopes = match filters.exact_namespaces() {
+            Some(names) if names.len() <= NAMESPACES_MAX => {
+                let names = names.into_iter();
+                let names = names.map(|name| Name::label("namespace", name).map(Some));
+                names.collect::<Result<Vec<_>, _>>()?
+            }
+            _ => self.all_namespaces(context, filters).await?,
+        };
+        let claim =
+            |scope: &Option<Name>| self.watches.claim(caller, Some(context), scope.as_ref());
+        let claims = scopes.iter().map(claim).collect::<Result<Vec<_>, _>>()?;
+        let mut views = Vec::with_capacity(scopes.len());
+        for scope in &scopes {
+            let follower = Arc::clone(follower);
+            let following = self.watches.follow(Some(context), scope.as_ref(), follower);
+            views.push(following.await?);
+        }
+        Ok(IncidentRead::new(context.to_owned(), views, claims))
+    }
+
+    /// The cluster, or each namespace that a confined server may read and the filters admit.
+    async fn all_namespaces(
+        &self,
+        context: &str,
+        filters: &Filters,
+    ) -> Result<Vec<Option<Name>>, ClusterError> {
+        if !self.contexts.is_confined() {
+            return Ok(vec![None]);
+        }
+        let names = |cluster: Cluster| async move { cluster.namespace_names().await };
+        let names = self.contexts.with_cluster(Some(context), names).await?;
+        let mut names: Vec<_> = names
+            .into_iter()
+            .filter(|name| filters.admits_namespace(name))
+            .collect();
+        names.sort();
+        if names.len() > NAMESPACES_MAX {
+            return Err(ClusterError::invalid(
+                format!("cannot watch all namespaces of context `{context}`"),
+                format!(
+                    "{} are allowed, and {NAMESPACES_MAX} at once are watched",
+                    names.len()
+                ),
+                "name some of them; namespaces_list shows them",
+            ));
+        }
+        let names = names.iter().map(|name| Name::label("namespace", name));
+        names.map(|name| name.map(Some)).collect()
+    }
+}
+
+// === impl IncidentRead ===
+
+impl IncidentRead {
+    fn new(context: String, views: Vec<IncidentView>, claims: Vec<IncidentClaim>) -> Self {
+        Self {
+            context,
+            snapshots: views.iter().map(IncidentView::snapshot).collect(),
+            views,
+            _claims: claims,
+        }
+    }
+
+    /// What is open now, the worst first.
+    pub(super) fn open(&self) -> Vec<&Arc<Incident>> {
+        let mut open: Vec<&Arc<Incident>> = Vec::new();
+        for incident in self.snapshots.iter().flat_map(|one| &one.open) {
+            // Two namespaces can be hurt by one node.
+            if !open.iter().any(|other| other.id == incident.id) {
+                open.push(incident);
+            }
+        }
+        if self.snapshots.len() > 1 {
+            open.sort_by_key(|incident| std::cmp::Reverse(incident.severity));
+        }
+        open
+    }
+
+    /// What was resolved lately, the newest first.
+    pub(super) fn resolved(&self) -> Vec<&Arc<ResolvedIncident>> {
+        let resolved = self.snapshots.iter().flat_map(|one| &one.resolved);
+        let mut resolved: Vec<_> = resolved.collect();
+        resolved.sort_by_key(|one| std::cmp::Reverse(one.at));
+        resolved
+    }
+
+    /// What is not seen, and why.
+    pub(super) fn notes(&self) -> Vec<&str> {
+        let mut notes: Vec<&str> = Vec::new();
+        for note in self.snapshots.iter().flat_map(|one| &one.notes) {
+            if !notes.contains(&note.as_str()) {
+                notes.push(note);
+            }
+        }
+        notes
+    }
+
+    /// Why the incidents of now may be those of before, if watches do not work.
+    pub(super) fn degraded(&self) -> Option<String> {
+        self.views.iter().find_map(IncidentView::degraded)
+    }
+
+    /// The moment.
+    pub(super) fn at(&self) -> Timestamp {
+        let times = self.snapshots.iter().map(|one| one.at);
+        times.min().unwrap_or_else(Timestamp::now)
+    }
+}
+
+// === impl NoticeCache ===
+
+impl NoticeCache {
+    /// The notices of an update, made once.
+    pub(super) fn get(&self, update: &Arc<IncidentUpdate>) -> Notices {
+        let mut last = self.last.lock();
+        if let Some((of, notices)) = &*last
+            && Arc::ptr_eq(of, update)
+        {
+            return Arc::clone(notices);
+        }
+        let notices = update.transitions.iter();
+        let notices: Notices = notices
+            .map(|transition| Arc::new(IncidentNotice::new(transition, update.at)))
+            .collect();
+        *last = Some((Arc::clone(update), Arc::clone(&notices)));
+        notices
+    }
+}
+
+/// Whether an incident is as bad as a caller asked for.
+pub(super) fn is_at_least(incident: &Incident, least: Option<Severity>) -> bool {
+    least.is_none_or(|least| incident.severity >= least)
+}
+
+#[cfg(test)]
+pub(super) mod tests;
