@@ -53,6 +53,8 @@ pub(crate) enum Update {
     Subscribed {
         contexts: Vec<ContextRequest>,
         warnings: Vec<String>,
+        /// Incidents that are open, with the members of notifications.
+        open: Vec<Value>,
         /// Whether there was a session before, whose notifications may have been missed.
         reconnected: bool,
     },
@@ -152,6 +154,7 @@ impl Follower {
             .request("logging/setLevel", json!({"level": "info"}))
             .await?;
         let (mut contexts, mut warnings, mut failure) = (Vec::new(), Vec::new(), None);
+        let mut open = Vec::new();
         let requests = self.request.resolve(&session).await?;
         // Unreachable clusters time out side by side, not one after the other.
         let subscribing = requests.into_iter().map(|context| {
@@ -168,7 +171,9 @@ impl Follower {
                 Ok(mut answer) => {
                     let texts = answer["warnings"].as_array().into_iter().flatten();
                     warnings.extend(texts.filter_map(Value::as_str).map(str::to_owned));
-                    contexts.push(context.subscribed(answer["subscriptionId"].take()));
+                    let context = context.subscribed(answer["subscriptionId"].take());
+                    open.extend(context.open_incidents(&answer));
+                    contexts.push(context);
                 }
                 // One unreachable cluster of several must not hide the others.
                 Err(error @ ClientError::Tool { .. }) => {
@@ -187,6 +192,7 @@ impl Follower {
         Ok(Update::Subscribed {
             contexts,
             warnings,
+            open,
             reconnected,
         })
     }

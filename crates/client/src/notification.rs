@@ -6,13 +6,14 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// The `data` of a log message: an event, a fault, or the state of a watch.
+/// The `data` of a log message: an event, a fault, an incident, or the state of a watch.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Notification {
     pub(crate) cluster: String,
     pub(crate) event: Option<Event>,
     pub(crate) fault_id: Option<String>,
+    pub(crate) incident: Option<Incident>,
     pub(crate) logs: Vec<LogSample>,
     pub(crate) context: Option<PodSummary>,
     pub(crate) error: Option<String>,
@@ -36,6 +37,18 @@ pub(crate) struct Event {
     /// The labels of the involved object, if they are known.
     pub(crate) labels: Option<BTreeMap<String, String>>,
     pub(crate) involved_object: ObjectReference,
+}
+
+/// An incident that was opened, changed or resolved, or that was open before.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Incident {
+    pub(crate) id: String,
+    pub(crate) transition: String,
+    pub(crate) severity: String,
+    pub(crate) headline: String,
+    pub(crate) at: Option<Timestamp>,
+    pub(crate) duration_seconds: Option<i64>,
 }
 
 /// The involved object of an event, or an owner of a pod.
@@ -107,7 +120,10 @@ impl Notification {
     /// Parses the data of a message; `None` if it is not of a subscription.
     pub(crate) fn parse(data: &Value) -> Option<Self> {
         let parsed = Self::deserialize(data).ok()?;
-        let known = parsed.event.is_some() || parsed.degraded.is_some() || parsed.gap.is_some();
+        let known = parsed.event.is_some()
+            || parsed.incident.is_some()
+            || parsed.degraded.is_some()
+            || parsed.gap.is_some();
         known.then_some(parsed)
     }
 
@@ -136,6 +152,20 @@ pub(crate) fn from_history(context: &str, subscription: &Value, row: &Value) -> 
         "cursor": null,
         "eventId": event_id,
         "event": event,
+        "history": true,
+    })
+}
+
+/// An incident of the answer of `events_subscribe` with the members of a notification.
+pub(crate) fn open_incident(context: &str, subscription: &Value, incident: &Value) -> Value {
+    let mut incident = incident.clone();
+    incident["transition"] = json!("open");
+    json!({
+        "subscriptionId": subscription,
+        "cluster": context,
+        "seq": null,
+        "cursor": null,
+        "incident": incident,
         "history": true,
     })
 }

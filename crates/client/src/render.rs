@@ -1,6 +1,7 @@
 //! Renders notifications as lines of a terminal. No line is wider than the terminal,
 //! whatever its text: what matters is wrapped below its line, the rest is cut.
 
+mod incident;
 mod line;
 mod message;
 
@@ -63,6 +64,10 @@ impl Renderer {
     /// The lines of a notification; of a fault that was shown before, its first one only.
     pub(crate) fn lines(&self, notification: &Notification, repeat: Option<Repeat>) -> Vec<String> {
         let mut lines = Vec::new();
+        if let Some(incident) = &notification.incident {
+            self.incident(notification, incident, &mut lines);
+            return self.render(lines);
+        }
         match (&notification.event, repeat) {
             (None, _) => self.watch_status(notification, &mut lines),
             (Some(event), Some(repeat)) => {

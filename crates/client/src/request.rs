@@ -22,6 +22,8 @@ pub struct WatchRequest {
     pub reason: Option<String>,
     /// Only warnings about pods, with their evidence.
     pub faults: bool,
+    /// Incidents: opened, changed, resolved; beside the faults if these are asked for too.
+    pub incidents: bool,
     /// How far back to list events first, as a duration such as `15m`.
     pub since: Option<String>,
 }
@@ -51,7 +53,15 @@ pub(crate) struct ContextRequest {
     subscription: Value,
     /// Arguments that `events_subscribe` and `events_list` share.
     filters: Map<String, Value>,
-    faults: bool,
+    mode: WatchMode,
+}
+
+/// What is subscribed to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WatchMode {
+    Events,
+    Faults,
+    Incidents,
 }
 
 // === impl WatchRequest ===
@@ -102,7 +112,7 @@ impl WatchRequest {
             let named = self.contexts.iter().map(named);
             named.collect::<Result<_, ClientError>>()?
         };
-        let request = |(context, namespace): (String, String)| ContextRequest {
+        let request = |mode: WatchMode, context: String, namespace: String| ContextRequest {
             context,
             namespaces: match &self.namespaces {
                 NamespaceScope::All => Vec::new(),
@@ -113,9 +123,22 @@ impl WatchRequest {
             label_selector: self.label_selector.clone(),
             filters: self.filters(),
             subscription: Value::Null,
-            faults: self.faults,
+            mode,
         };
-        Ok(chosen.into_iter().map(request).collect())
+        let requests = chosen.into_iter().flat_map(|(context, namespace)| {
+            let modes = self.modes().into_iter();
+            modes.map(move |mode| request(mode, context.clone(), namespace.clone()))
+        });
+        Ok(requests.collect())
+    }
+
+    fn modes(&self) -> Vec<WatchMode> {
+        match (self.faults, self.incidents) {
+            (false, false) => vec![WatchMode::Events],
+            (true, false) => vec![WatchMode::Faults],
+            (false, true) => vec![WatchMode::Incidents],
+            (true, true) => vec![WatchMode::Faults, WatchMode::Incidents],
+        }
     }
 
     fn filters(&self) -> Map<String, Value> {
@@ -143,8 +166,10 @@ impl ContextRequest {
         if let Some(labels) = &self.label_selector {
             arguments.insert("labelSelector".to_owned(), json!(labels));
         }
-        if self.faults {
-            arguments.insert("mode".to_owned(), json!("faults"));
+        match self.mode {
+            WatchMode::Events => {}
+            WatchMode::Faults => drop(arguments.insert("mode".to_owned(), json!("faults"))),
+            WatchMode::Incidents => drop(arguments.insert("mode".to_owned(), json!("incidents"))),
         }
         if !self.namespaces.is_empty() {
             let key = if self.has_patterns() {
@@ -165,7 +190,7 @@ impl ContextRequest {
             arguments.insert("context".to_owned(), json!(self.context));
             arguments.insert("since".to_owned(), json!(since));
             arguments.insert("limit".to_owned(), json!(500));
-            if self.faults {
+            if self.mode == WatchMode::Faults {
                 arguments.insert("types".to_owned(), json!(["Warning"]));
             }
             if let Some(namespace) = namespace {
@@ -173,6 +198,10 @@ impl ContextRequest {
             }
             Value::Object(arguments)
         };
+        if self.mode == WatchMode::Incidents {
+            // They have a history of their own.
+            return Vec::new();
+        }
         if self.has_patterns() || self.namespaces.is_empty() {
             return vec![list(None)];
         }
@@ -184,7 +213,7 @@ impl ContextRequest {
 
     /// Whether a listed event is one that the subscription would push.
     pub(crate) fn matches(&self, row: &Value) -> bool {
-        if self.faults && row["involvedObject"]["kind"] != "Pod" {
+        if self.mode == WatchMode::Faults && row["involvedObject"]["kind"] != "Pod" {
             return false;
         }
         let namespace = row["namespace"].as_str().unwrap_or_default();
@@ -200,6 +229,16 @@ impl ContextRequest {
         }
     }
 
+    /// Incidents that are open when the subscription begins, with the members of its
+    /// notifications.
+    pub(crate) fn open_incidents(&self, answer: &Value) -> Vec<Value> {
+        let open = answer["open"]["incidents"].as_array().into_iter().flatten();
+        open.map(|incident| {
+            notification::open_incident(&self.context, &self.subscription, incident)
+        })
+        .collect()
+    }
+
     /// A listed event with the members of a notification of the subscription.
     pub(crate) fn notification(&self, row: &Value) -> Value {
         notification::from_history(&self.context, &self.subscription, row)
@@ -207,7 +246,11 @@ impl ContextRequest {
 
     /// The request in words.
     pub(crate) fn describe(&self) -> String {
-        let what = if self.faults { "faults" } else { "events" };
+        let what = match self.mode {
+            WatchMode::Events => "events",
+            WatchMode::Faults => "faults",
+            WatchMode::Incidents => "incidents",
+        };
         let namespaces = match self.namespaces.as_slice() {
             [] => "all namespaces".to_owned(),
             [one] if self.is_context_namespace => format!("namespace {one} (-A for all)"),
@@ -243,7 +286,7 @@ mod tests {
             label_selector: None,
             filters: Map::new(),
             subscription: Value::Null,
-            faults: false,
+            mode: WatchMode::Events,
         }
     }
 
@@ -275,7 +318,7 @@ mod tests {
         assert!(!matches(&["prod-*"], "preprod-1") && !matches(&["prod-?"], "prod-10"));
         assert!(!matches(&["a.b"], "axb"), "a dot is a dot");
         let mut faults = request(&[]);
-        faults.faults = true;
+        faults.mode = WatchMode::Faults;
         assert!(!faults.matches(&json!({"involvedObject": {"kind": "Node"}})));
         assert!(faults.matches(&json!({"involvedObject": {"kind": "Pod"}})));
     }

@@ -92,7 +92,7 @@ impl View {
         }
     }
 
-    /// Also runs a shell command for each fault, `concurrency` of them at once.
+    /// Also runs a shell command for each fault or incident, `concurrency` of them at once.
     #[must_use]
     pub fn exec(mut self, command: &str, concurrency: u16) -> Self {
         self.runner = Some(Runner::new(command, concurrency));
@@ -147,10 +147,14 @@ impl View {
                 Update::Subscribed {
                     contexts,
                     warnings,
+                    open,
                     reconnected,
                 } => {
                     self.subscribed(&url, &contexts, &warnings, reconnected)
                         .await;
+                    for data in &open {
+                        self.show(data).await?;
+                    }
                     if !reconnected {
                         let rows = follower.history(&contexts).await?;
                         self.history(rows).await?;
@@ -207,7 +211,7 @@ impl View {
             return Ok(());
         }
         self.show(data).await?;
-        let is_fault = data.get("faultId").is_some();
+        let is_fault = data.get("faultId").is_some() || data.get("incident").is_some();
         if let Some(runner) = self.runner.as_mut().filter(|_| is_fault) {
             for note in runner.spawn(data.to_string()) {
                 self.screen.note(&note).await;

@@ -83,6 +83,7 @@ async fn next_stop<S: Stream<Item = ()>>(phase: Phase<S>, url: &str) -> (Result<
             let request = WatchRequest {
                 namespaces: NamespaceScope::All,
                 faults: true,
+                incidents: true,
                 ..WatchRequest::default()
             };
             let shown = match Endpoint::new(url, None) {

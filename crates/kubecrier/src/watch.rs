@@ -112,7 +112,8 @@ impl From<&WatchArgs> for WatchRequest {
                 .map(|one| EventType::as_str(*one).to_owned())
                 .collect(),
             reason: args.reason.clone(),
-            faults: args.faults || args.exec.is_some(),
+            faults: args.faults || (args.exec.is_some() && !args.incidents),
+            incidents: args.incidents,
             since: args.since.clone(),
         }
     }

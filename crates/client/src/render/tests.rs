@@ -55,6 +55,45 @@ fn fault() -> Value {
     data
 }
 
+fn incident(transition: &str, severity: &str) -> Value {
+    json!({"cluster": "dev", "incident": {
+        "id": "i-3f9ac52e1d", "transition": transition, "severity": severity,
+        "headline": "shop/deployment/payment: all 3 pods crash at start: panic: no provider for eur, for 20 s",
+        "at": "2026-11-15T10:00:20Z",
+    }})
+}
+
+#[test]
+fn an_incident_is_one_line_and_its_end_says_how_long_it_took() {
+    let pipe = renderer(None);
+    assert_eq!(
+        lines(&pipe, &incident("opened", "critical")),
+        "10:00:20 CRITICAL shop/deployment/payment: all 3 pods crash at start: panic: no provider \
+         for eur, for 20 s [i-3f9ac52e1d]"
+    );
+    let changed = lines(&pipe, &incident("changed", "warning"));
+    assert!(changed.starts_with("10:00:20 warning  shop/") && changed.contains("(changed)"));
+    let mut over = incident("resolved", "critical");
+    over["incident"]["durationSeconds"] = json!(252);
+    let over = lines(&pipe, &over);
+    assert!(over.starts_with("10:00:20 resolved shop/"), "{over}");
+    assert!(over.contains("resolved after 4m12s"), "{over}");
+    let narrow = lines(&renderer(Some(60)), &incident("opened", "critical"));
+    assert!(narrow.lines().all(|line| line.chars().count() <= 60));
+    assert!(narrow.contains("[i-3f9ac52e1d]"), "{narrow}");
+    let colored = Renderer {
+        color: true,
+        ..renderer(None)
+    };
+    let red = lines(&colored, &incident("opened", "critical"));
+    let yellow = lines(&colored, &incident("opened", "warning"));
+    assert!(red.contains("\u{1b}[31m") || red.contains("31m"), "{red:?}");
+    assert!(
+        yellow.contains("33m") && !yellow.contains("31m"),
+        "{yellow:?}"
+    );
+}
+
 /// An image that cannot be pulled, as the kubelet words it.
 fn pull() -> Value {
     let mut data = fault();

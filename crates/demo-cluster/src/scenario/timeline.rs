@@ -58,7 +58,9 @@ const CART: &str = "cart";
 const CATALOG: &str = "catalog";
 const RECOMMENDATIONS: &str = "recommendations";
 
-/// The first warning comes six seconds after the start, so that a demo shows one soon.
+/// The first warning comes six seconds after the start, so that a demo shows one soon. Each
+/// state stays for as long as an incident of it has to hold: half a minute for an image that
+/// cannot be pulled, a quarter of one for pods that no node fits.
 pub(super) const TIMELINE: &[Step] = &[
     // The payment service crashes at start after a rollout.
     at(
@@ -108,38 +110,38 @@ pub(super) const TIMELINE: &[Step] = &[
     at(45_000, Action::PullBacksOff { workload: CART }),
     at(57_000, Action::PullFails { workload: CART }),
     at(58_500, Action::PullBacksOff { workload: CART }),
-    at(72_000, Action::Start { workload: CART }),
-    at(75_000, Action::Complete { workload: CART }),
+    at(84_000, Action::Start { workload: CART }),
+    at(87_000, Action::Complete { workload: CART }),
     // A node has disk pressure.
     at(
-        86_000,
+        98_000,
         Action::FillDisk {
             workload: RECOMMENDATIONS,
         },
     ),
-    at(88_000, Action::Evict { workload: CATALOG }),
+    at(100_000, Action::Evict { workload: CATALOG }),
     at(
-        89_500,
+        101_500,
         Action::Evict {
             workload: RECOMMENDATIONS,
         },
     ),
-    at(92_000, Action::Replace { workload: CATALOG }),
+    at(104_000, Action::Replace { workload: CATALOG }),
     at(
-        94_000,
+        106_000,
         Action::Replace {
             workload: RECOMMENDATIONS,
         },
     ),
-    at(97_000, Action::Schedule { workload: CATALOG }),
+    at(123_000, Action::Schedule { workload: CATALOG }),
     at(
-        99_000,
+        125_000,
         Action::Schedule {
             workload: RECOMMENDATIONS,
         },
     ),
-    at(106_000, Action::FreeDisk),
-    at(115_000, Action::End),
+    at(132_000, Action::FreeDisk),
+    at(141_000, Action::End),
 ];
 
 #[cfg(test)]

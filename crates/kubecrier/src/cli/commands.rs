@@ -131,6 +131,14 @@ pub struct WatchArgs {
     #[arg(long, help_heading = "What")]
     pub faults: bool,
 
+    /// What is wrong: each incident when it is opened, changed and resolved
+    #[arg(
+        long,
+        conflicts_with_all = ["selector", "types", "reason"],
+        help_heading = "What"
+    )]
+    pub incidents: bool,
+
     /// First list events newer than a relative duration, e.g. 15m, 2h
     #[arg(
         long,
@@ -155,7 +163,8 @@ pub struct WatchArgs {
     #[arg(long, value_name = "N", help_heading = "How")]
     pub log_lines: Option<usize>,
 
-    /// Shell command to run for each fault, with its JSON on stdin; implies --faults
+    /// Shell command to run for each fault, or with --incidents each incident, with its JSON on
+    /// stdin; implies --faults if neither is given
     #[arg(long, value_name = "CMD", help_heading = "How")]
     pub exec: Option<String>,
 

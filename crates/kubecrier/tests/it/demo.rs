@@ -61,7 +61,14 @@ fn the_story_can_be_read_at_80_columns() {
     terminal.wait_for("\": not found");
     terminal.wait_for("healed  ");
     terminal.wait_for("with app=payment are ready");
-    let crashes = terminal.screen.matches("panic: runtime error").count();
+    // The incident of it begins, and is over once it has been gone for a while.
+    assert!(
+        terminal
+            .screen
+            .contains(" warning  shop/deployment/payment:")
+    );
+    terminal.wait_for("resolved shop/deployment/payment:");
+    let crashes = terminal.screen.matches("│ panic: runtime error").count();
     assert_eq!(crashes, 1, "{}", terminal.screen);
     let news = terminal.screen.split("is told (").nth(1).unwrap();
     for line in news.lines().skip_while(|line| !line.contains("FAULT")) {
