@@ -43,7 +43,8 @@ fn exclusion(arguments: &[&'static str], words: &[&str], gone: &[&'static str]) 
 fn exclusions(ids: &Ids) -> Vec<Exclusion> {
     let events = ["events_list", "events_poll", "events_subscribe"];
     let faults = ["faults_get", "faults_list"];
-    let fault = ids.fault.as_str();
+    let (fault, incident) = (ids.fault.as_str(), ids.incident.as_str());
+    let incidents = ["incidents", "incidents-of-namespace"];
     let mut all = vec![
         exclusion(
             &["--disabled-tools", "pods_log"],
@@ -71,18 +72,28 @@ fn exclusions(ids: &Ids) -> Vec<Exclusion> {
         ),
         exclusion(
             &["--toolsets", "config,core"],
-            &[EVENT, fault],
+            &[EVENT, fault, incident],
             &[
                 events.as_slice(),
                 &faults,
+                &incidents,
                 &["events", "triage_fault", "cluster_health_check"],
             ]
             .concat(),
         ),
         exclusion(
             &["--toolsets", "config,core,events"],
-            &[fault],
-            &[faults.as_slice(), &["triage_fault"]].concat(),
+            &[fault, incident],
+            &[faults.as_slice(), &incidents, &["triage_fault"]].concat(),
+        ),
+        exclusion(
+            &["--disabled-tools", "faults_list"],
+            &[incident],
+            &[
+                ["faults_list", "cluster_health_check"].as_slice(),
+                &incidents,
+            ]
+            .concat(),
         ),
         exclusion(
             &["--disabled-tools", "resources_graph"],
@@ -106,8 +117,9 @@ fn exclusions(ids: &Ids) -> Vec<Exclusion> {
         ),
         exclusion(
             &["--denied-kinds", "po"],
-            &[POD, IMAGE, LOG, EVENT, fault],
+            &[POD, IMAGE, LOG, EVENT, fault, incident],
             &[
+                "incidents",
                 "pods_get",
                 "pods_list",
                 "pods_log",
@@ -118,7 +130,7 @@ fn exclusions(ids: &Ids) -> Vec<Exclusion> {
         ),
         exclusion(
             &["--denied-kinds", "Event"],
-            &[EVENT, DEPLOYMENT_EVENT, fault],
+            &[EVENT, DEPLOYMENT_EVENT, fault, incident],
             &[events.as_slice(), &faults, &["events", "triage_fault"]].concat(),
         ),
         exclusion(
@@ -145,6 +157,7 @@ fn exclusions(ids: &Ids) -> Vec<Exclusion> {
             OTHER_LOG,
             OTHER_EVENT,
             &ids.other_fault,
+            &ids.other_incident,
             NODE_NOTE,
             "Node:node-1",
         ];
@@ -242,9 +255,16 @@ fn everything_is_met(plain: &Transcript, ids: &Ids) {
                 "update of",
             ],
         ),
+        (&ids.fault, &["completion/complete"]),
         (
-            &ids.fault,
-            &["tools/call faults_list", "completion/complete"],
+            &ids.incident,
+            &[
+                "tools/call faults_list",
+                "tools/call events_subscribe",
+                "completion/complete",
+                "resources/read",
+                "prompts/get cluster_health_check",
+            ],
         ),
         (
             GRAPH_NODE,

@@ -25,6 +25,7 @@ mod harness;
 #[cfg(feature = "conformance-fixtures")]
 mod in_cluster;
 mod incident_watch;
+mod incidents;
 mod inspector;
 mod kubelet_errors;
 mod labels;

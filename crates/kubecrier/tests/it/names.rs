@@ -62,7 +62,6 @@ async fn everything_shows_them(http: &Http) {
     for (tool, arguments) in [
         ("pods_list", json!({"namespace": SPACE})),
         ("events_list", json!({"namespace": SPACE})),
-        ("faults_list", json!({"namespace": SPACE})),
         ("changes_list", json!({"namespace": SPACE})),
         (
             "resources_list",
@@ -294,14 +293,5 @@ async fn an_event_of_the_future_or_of_a_megabyte_hides_no_other() {
         listed.data["events"][0]["reason"], "Last",
         "{}",
         listed.text
-    );
-    let faults = http
-        .call("faults_list", json!({"namespace": space}))
-        .await
-        .ok();
-    assert_eq!(
-        faults.data["faults"][0]["reason"], "Last",
-        "{}",
-        faults.text
     );
 }

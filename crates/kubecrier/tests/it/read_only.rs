@@ -27,9 +27,13 @@ fn calls(tool: &str) -> Vec<Value> {
         | "namespaces_list"
         | "nodes_list"
         | "nodes_top" => vec![json!({})],
-        "changes_list" | "events_list" | "events_poll" | "faults_list" | "pods_list"
-        | "pods_top" => vec![here],
-        "events_subscribe" => vec![json!({"namespace": SPACE, "mode": "faults"}), json!({})],
+        "changes_list" | "events_list" | "events_poll" | "pods_list" | "pods_top" => vec![here],
+        "faults_list" => vec![here, json!({})],
+        "events_subscribe" => vec![
+            json!({"namespace": SPACE, "mode": "faults"}),
+            json!({"namespace": SPACE, "mode": "incidents"}),
+            json!({}),
+        ],
         "events_unsubscribe" => vec![json!({"subscriptionId": "sub-1"})],
         "faults_get" => vec![json!({"faultId": "FAULT"})],
         "pods_get" => vec![pod(json!({})), pod(json!({"output": "yaml"}))],
@@ -56,7 +60,7 @@ fn calls(tool: &str) -> Vec<Value> {
 async fn resources_and_prompts(http: &Http, cluster: &Cluster) {
     let other = http.another("2025-11-25").await;
     let mut updates = UpdateStream::of(&other).await;
-    for path in ["events", "pods/web/logs/app"] {
+    for path in ["events", "incidents", "pods/web/logs/app"] {
         let uri = format!("k8s://dev/{SPACE}/{path}");
         let read = http.rpc("resources/read", json!({"uri": uri})).await;
         assert!(read["result"].is_object(), "{read}");
@@ -113,18 +117,14 @@ async fn whatever_is_asked_only_reads_reach_the_api_server() {
         .create(&event(SPACE, "Pod/web", "Warning", "Failed", "now"))
         .await
         .unwrap();
-    client.message().await;
+    let fault = client.message().await["data"]["faultId"].clone();
     let tools = http.rpc("tools/list", json!({})).await;
     let tools = tools["result"]["tools"].as_array().unwrap().clone();
     for tool in &tools {
         let name = tool["name"].as_str().unwrap();
         for mut arguments in calls(name) {
             if arguments["faultId"].is_string() {
-                let listed = http
-                    .call("faults_list", json!({"namespace": SPACE}))
-                    .await
-                    .ok();
-                arguments = json!({"faultId": listed.data["faults"][0]["faultId"]});
+                arguments = json!({"faultId": fault});
             }
             http.call(name, arguments).await;
         }

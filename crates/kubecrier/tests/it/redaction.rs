@@ -84,7 +84,10 @@ fn calls(tool: &str) -> Vec<(Value, &'static str)> {
         "events_list_subscriptions" => vec![(json!({}), "planted")],
         "events_subscribe" => vec![(json!({"namespace": "planted"}), "subscriptionId")],
         "events_unsubscribe" => vec![(json!({"subscriptionId": "sub-1"}), "not found")],
-        "faults_get" => vec![(json!({"faultId": "FAULT"}), "password=[redacted")],
+        "faults_get" => vec![
+            (json!({"faultId": "FAULT"}), "password=[redacted"),
+            (json!({"faultId": "INCIDENT"}), "password=[redacted"),
+        ],
         "namespaces_list" => vec![(json!({"labelSelector": "planted=yes"}), "planted")],
         "nodes_list" => vec![(json!({}), "node-1")],
         // This cluster does not serve it; its response would have names and numbers only.
@@ -214,6 +217,7 @@ async fn resources_are_clean(http: &Http, cluster: &Cluster, texts: &[String]) {
     http.rpc("resources/unsubscribe", json!({"uri": log})).await;
     let faults = json!({"namespace": "planted"});
     let faults = http.call("faults_list", faults).await.ok();
+    let fault = http.notified_faults().await.swap_remove(0);
     let pod = json!({"namespace": "planted", "name": "leaky"});
     for (name, arguments) in [
         ("cluster_health_check", json!({})),
@@ -221,9 +225,10 @@ async fn resources_are_clean(http: &Http, cluster: &Cluster, texts: &[String]) {
         ("runbook_image_pull", pod.clone()),
         ("runbook_no_endpoints", pod.clone()),
         ("runbook_pending", pod),
+        ("triage_fault", json!({"faultId": fault})),
         (
             "triage_fault",
-            json!({"faultId": faults.data["faults"][0]["faultId"]}),
+            json!({"faultId": faults.data["incidents"][0]["id"]}),
         ),
     ] {
         let asked = json!({"name": name, "arguments": arguments});
@@ -274,6 +279,18 @@ async fn no_tool_lets_a_planted_secret_out() {
     let token = planted().swap_remove(4).1;
     leaky.metadata.labels = Some([("token".to_owned(), token)].into());
     cluster.create(&leaky).await.unwrap();
+    cluster
+        .create(&pod("planted", "stuck", &["app"]))
+        .await
+        .unwrap();
+    let message = "login with password=swordfish-7 was refused";
+    let waiting = json!({"waiting": {"reason": "InvalidImageName", "message": message}});
+    let status = json!({"phase": "Pending", "containerStatuses": [{
+        "name": "app", "image": "x", "imageID": "", "ready": false, "restartCount": 0,
+        "state": waiting,
+    }]});
+    let set = cluster.set_pod_status("planted", "stuck", status);
+    set.await.unwrap();
     for text in &texts {
         let one = event("planted", "Pod/leaky", "Warning", "Failed", text);
         cluster.create(&one).await.unwrap();
@@ -315,11 +332,14 @@ async fn no_tool_lets_a_planted_secret_out() {
         let name = tool["name"].as_str().unwrap();
         for (arguments, shows) in calls(name) {
             let arguments = match arguments["faultId"].as_str() {
+                Some("FAULT") => {
+                    json!({"faultId": http.notified_faults().await[0]})
+                }
                 Some(_) => {
                     let listed = http
                         .call("faults_list", json!({"namespace": "planted"}))
                         .await;
-                    json!({"faultId": listed.ok().data["faults"][0]["faultId"]})
+                    json!({"faultId": listed.ok().data["incidents"][0]["id"]})
                 }
                 None => arguments,
             };

@@ -1,4 +1,4 @@
-//! What is pushed: events and faults of subscriptions, and updates of resources.
+//! What is pushed: events, faults and incidents of subscriptions, and updates of resources.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -47,6 +47,8 @@ impl Walk<'_> {
             }
         }
         let made = waiting.clone();
+        // What is open was in the answer; nothing new has to come.
+        waiting.retain(|_, (mode, _)| *mode != "incidents");
         let last = format!("sentinel-{}", self.own);
         self.happen(&last).await;
         let until = Instant::now() + TIMEOUT;
@@ -153,7 +155,8 @@ impl Walk<'_> {
                     break;
                 };
                 self.note(format!("update of {uri}"), &update);
-                if update.to_string().contains(&last) {
+                // Incidents do not change by that: the first update is all.
+                if update.to_string().contains(&last) || uri.ends_with("/incidents") {
                     waiting.retain(|one| *one != uri);
                 }
             }

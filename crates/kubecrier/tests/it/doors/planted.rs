@@ -30,8 +30,24 @@ pub(super) const SPACE_NOTE: &str = "namespace-annotation-marker";
 pub(super) struct Ids {
     pub(super) fault: String,
     pub(super) other_fault: String,
+    pub(super) incident: String,
+    pub(super) other_incident: String,
     /// Names of Event objects: one of the pod, of the deployment, and elsewhere.
     pub(super) events: Vec<(String, String)>,
+}
+
+impl Ids {
+    /// What `faults_get` takes.
+    pub(super) fn all(&self) -> [&String; 4] {
+        let Self {
+            fault,
+            other_fault,
+            incident,
+            other_incident,
+            events: _,
+        } = self;
+        [fault, other_fault, incident, other_incident]
+    }
 }
 
 /// Two contexts for the same cluster.
@@ -97,14 +113,24 @@ pub(super) async fn plant(cluster: &Cluster) -> Ids {
     }
     let file = contexts(cluster, User::Admin);
     let http = Http::start(&file.path, &[]).await;
-    let faults = http.call("faults_list", json!({})).await.ok().data;
-    let fault_of = |pod: &str| {
-        let mut faults = faults["faults"].as_array().unwrap().iter();
-        let fault = faults.find(|fault| fault["pod"] == pod).unwrap();
-        fault["faultId"].as_str().unwrap().to_owned()
-    };
-    ids.fault = fault_of(POD);
-    ids.other_fault = fault_of(OTHER_POD);
+    let asked = json!({
+        "ref": {"type": "ref/prompt", "name": "triage_fault"},
+        "argument": {"name": "faultId", "value": ""},
+    });
+    let completed = http.rpc("completion/complete", asked).await;
+    let completed = &completed["result"]["completion"]["values"];
+    for id in completed.as_array().unwrap() {
+        let found = http.call("faults_get", json!({"faultId": id})).await.ok();
+        let id = id.as_str().unwrap().to_owned();
+        match (id.starts_with("i-"), found.text.contains(OTHER_POD)) {
+            (false, false) => ids.fault = id,
+            (false, true) => ids.other_fault = id,
+            (true, false) if found.text.contains(POD) => ids.incident = id,
+            (true, false) => {}
+            (true, true) => ids.other_incident = id,
+        }
+    }
+    assert!(ids.all().iter().all(|id| !id.is_empty()), "{ids:?}");
     ids
 }
 

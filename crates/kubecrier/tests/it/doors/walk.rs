@@ -39,12 +39,17 @@ pub(super) const PROMPTS: [&str; 6] = [
     "triage_fault",
 ];
 
-pub(super) const TEMPLATES: [(&str, &str); 4] = [
+pub(super) const TEMPLATES: [(&str, &str); 6] = [
     (
         "events",
         "k8s://{context}/{namespace}/events{?for,types,reason,since,limit}",
     ),
     ("graph", "k8s://{context}/{namespace}/graph{?kinds}"),
+    ("incidents", "k8s://{context}/incidents"),
+    (
+        "incidents-of-namespace",
+        "k8s://{context}/{namespace}/incidents",
+    ),
     (
         "podlogs",
         "k8s://{context}/{namespace}/pods/{pod}/logs/{container}{?previous,tail,since}",
@@ -53,9 +58,9 @@ pub(super) const TEMPLATES: [(&str, &str); 4] = [
 ];
 
 const CAPABILITIES: [&str; 5] = ["completions", "logging", "prompts", "resources", "tools"];
-const RESOURCES: [&str; 3] = ["events", "graph", "warnings"];
+const RESOURCES: [&str; 4] = ["events", "graph", "incidents", "warnings"];
 const ARGUMENTS: [&str; 4] = ["context", "faultId", "name", "namespace"];
-const MODES: [&str; 2] = ["events", "faults"];
+const MODES: [&str; 3] = ["events", "faults", "incidents"];
 
 /// What was asked, and what came back.
 #[derive(Debug, Default)]
@@ -239,7 +244,9 @@ impl Walk<'_> {
             // The subscriptions of `pushes`.
             "events_subscribe" => Vec::new(),
             "events_unsubscribe" => vec![json!({"subscriptionId": "none"})],
-            "faults_get" => [&self.ids.fault, &self.ids.other_fault]
+            "faults_get" => self
+                .ids
+                .all()
                 .into_iter()
                 .flat_map(|id| with(json!({"faultId": id}), places()))
                 .collect(),
@@ -305,13 +312,19 @@ impl Walk<'_> {
             (CONTEXT, OTHER_SPACE, OTHER_POD),
             (OTHER_CONTEXT, SPACE, POD),
         ] {
-            for below in ["events", "graph", &format!("pods/{pod}/logs/app")] {
+            for below in [
+                "events",
+                "graph",
+                "incidents",
+                &format!("pods/{pod}/logs/app"),
+            ] {
                 uris.push(format!("k8s://{context}/{space}/{below}"));
             }
         }
         for below in ["events", "graph"] {
             uris.push(format!("k8s://{CONTEXT}/-/{below}"));
         }
+        uris.push(format!("k8s://{CONTEXT}/incidents"));
         uris
     }
 
@@ -356,8 +369,8 @@ impl Walk<'_> {
                 "cluster_health_check" => vec![json!({})],
                 "triage_fault" => {
                     names.push("faultId");
-                    let ids = [&self.ids.fault, &self.ids.other_fault];
-                    ids.map(|id| json!({"faultId": id})).into()
+                    let ids = self.ids.all().into_iter();
+                    ids.map(|id| json!({"faultId": id})).collect()
                 }
                 _ => {
                     names.extend(["namespace", "name"]);
@@ -391,6 +404,6 @@ fn variables(template: &str) -> Vec<String> {
         .collect()
 }
 
-pub(super) fn modes() -> [&'static str; 2] {
+pub(super) fn modes() -> [&'static str; 3] {
     MODES
 }

@@ -52,3 +52,30 @@ impl<'a> Subscriber<'a> {
         message["data"].clone()
     }
 }
+
+// === impl HttpSession ===
+
+impl HttpSession {
+    /// The ids of the faults that this session's subscriptions were notified of.
+    pub(crate) async fn notified_faults(&self) -> Vec<String> {
+        let own = self.call("events_list_subscriptions", json!({})).await.ok();
+        let own = own.data["subscriptions"].as_array().unwrap().clone();
+        let mut ids = Vec::new();
+        for one in own.iter().filter(|one| one["mode"] == "faults") {
+            let mut poll = json!({"subscriptionId": one["subscriptionId"], "limit": 500});
+            loop {
+                let feed = self.call("events_poll", poll.clone()).await.ok().data;
+                let found = feed["events"].as_array().unwrap().iter();
+                ids.extend(found.filter_map(|event| event["faultId"].as_str().map(str::to_owned)));
+                // A page is as large as an answer may be.
+                if feed["more"] != true {
+                    break;
+                }
+                poll["cursor"] = feed["cursor"].clone();
+            }
+        }
+        ids.sort();
+        ids.dedup();
+        ids
+    }
+}

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use super::{
     corpus::Secrets,
     known::{calls, knows_capabilities, prompts, uris},
-    planted::{SPACE, define_kind, marked, plant, pod_of},
+    planted::{SPACE, define_kind, marked, plant, plant_incident, pod_of},
 };
 use crate::{
     harness::{Http, Subscriber, TIMEOUT, Watch, command, initialize, message, one_context},
@@ -22,6 +22,10 @@ async fn pushes_are_clean(http: &Http, cluster: &Cluster, secrets: &Secrets) {
     let subscription = client.subscribe(json!({"namespace": SPACE})).await;
     let faults = json!({"mode": "faults", "namespace": SPACE});
     client.subscribe(faults).await;
+    let incidents = json!({"mode": "incidents", "namespace": SPACE});
+    let answer = http.call("events_subscribe", incidents).await.ok();
+    assert!(answer.text.contains("leaky-met-"), "{}", answer.text);
+    secrets.are_not_in("what is open", &answer.text);
     http.call("events_poll", json!({"namespace": SPACE}))
         .await
         .ok();
@@ -34,6 +38,8 @@ async fn pushes_are_clean(http: &Http, cluster: &Cluster, secrets: &Secrets) {
         let text = marked("scaled", pack);
         let normal = event(SPACE, &object, "Normal", "ScalingReplicaSet", &text);
         cluster.create(&normal).await.unwrap();
+        plant_incident(cluster, pack).await;
+        awaited.push(format!("tardy-{}", pack.marker));
         awaited.extend(["event", "scaled", "log"].map(|place| format!("{place}-{}", pack.marker)));
     }
     while !awaited.is_empty() {
@@ -67,23 +73,31 @@ async fn tools_are_clean(http: &Http, secrets: &Secrets) {
     }
 }
 
-/// The ids of all faults; their evidence is read as well.
+/// The ids of all faults and incidents; their evidence is read as well.
 async fn faults_are_clean(http: &Http, secrets: &Secrets) -> Vec<String> {
-    let listed = http
-        .call("faults_list", json!({"namespace": SPACE, "limit": 200}))
-        .await
-        .ok();
-    let faults = listed.data["faults"].as_array().unwrap();
-    let ids: Vec<_> = faults
-        .iter()
-        .map(|fault| fault["faultId"].as_str().unwrap().to_owned())
-        .collect();
-    assert!(ids.len() >= secrets.packs.len(), "{listed:?}");
+    let mut ids = http.notified_faults().await;
+    assert!(ids.len() >= secrets.packs.len(), "{ids:?}");
     for id in &ids {
         let asked = json!({"name": "faults_get", "arguments": {"faultId": id}});
         let evidence = http.rpc("tools/call", asked).await;
         assert!(evidence.to_string().contains("log-met-"), "{evidence}");
         secrets.are_not_in_message("faults_get", &evidence);
+    }
+    let listed = http
+        .call("faults_list", json!({"namespace": SPACE, "limit": 200}))
+        .await
+        .ok();
+    let incidents = listed.data["incidents"].as_array().unwrap();
+    assert!(incidents.len() >= secrets.packs.len(), "{}", listed.text);
+    for incident in incidents {
+        let asked = json!({"faultId": incident["id"], "namespace": SPACE});
+        let asked = json!({"name": "faults_get", "arguments": asked});
+        let story = http.rpc("tools/call", asked).await;
+        assert!(story.to_string().contains("-met-"), "{story}");
+        secrets.are_not_in_message("faults_get", &story);
+        if incident["object"].as_str().unwrap().contains("leaky-") {
+            ids.push(incident["id"].as_str().unwrap().to_owned());
+        }
     }
     ids
 }
@@ -96,6 +110,7 @@ async fn resources_are_clean(http: &Http, secrets: &Secrets) {
         let uri = resource["uri"].as_str().unwrap();
         let known = uri.starts_with("k8s://dev/-/events")
             || uri == "k8s://dev/default/graph"
+            || uri == "k8s://dev/incidents"
             || uri.starts_with("kubecrier://subscriptions/");
         assert!(known, "send the corpus through the resource `{uri}` here");
         read.push((uri.to_owned(), uri.to_owned()));
@@ -219,7 +234,7 @@ async fn updates_are_clean(http: &Http, cluster: &Cluster, secrets: &Secrets) {
     }
 }
 
-/// `kubecrier watch`, as text and as JSON, of events and of faults.
+/// `kubecrier watch`, as text and as JSON, of events, of faults and of incidents.
 async fn watches_are_clean(kubeconfig: &Path, cluster: &Cluster, secrets: &Secrets) {
     for (number, (output, faults)) in [
         ("text", None),
@@ -249,6 +264,17 @@ async fn watches_are_clean(kubeconfig: &Path, cluster: &Cluster, secrets: &Secre
             awaited.retain(|(name, reason)| !(line.contains(name) && line.contains(reason)));
         }
         secrets.are_not_in("the log of watch", &watch.server.log());
+    }
+    for output in ["text", "json"] {
+        let mut watch = command();
+        watch.arg("watch").arg("--kubeconfig").arg(kubeconfig);
+        watch.args(["-n", SPACE, "--incidents", "-o", output]);
+        let mut watch = Watch::start(&mut watch);
+        for _ in &secrets.packs {
+            let line = watch.line();
+            assert!(line.contains("-met-"), "{line}");
+            secrets.are_not_in(&format!("watch --incidents -o {output}"), &line);
+        }
     }
 }
 

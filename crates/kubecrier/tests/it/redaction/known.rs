@@ -37,7 +37,11 @@ pub(super) fn calls(tool: &str, packs: &[Pack]) -> Vec<(Value, String)> {
         "events_unsubscribe" => once(json!({"subscriptionId": "sub-0"}), "not found"),
         // Each fault is read by `faults_are_clean`.
         "faults_get" => once(json!({"faultId": "none"}), "not found"),
-        "faults_list" | "pods_list" => once(space, "leaky-met-00"),
+        "faults_list" => once(
+            json!({"namespace": SPACE, "includeResolved": true}),
+            "leaky-met-",
+        ),
+        "pods_list" => once(space, "leaky-met-00"),
         "nodes_list" => once(json!({}), "node-1"),
         "nodes_top" | "pods_top" => once(json!({}), "metrics.k8s.io"),
         "pods_get" => of_each(&|name| {
@@ -111,6 +115,15 @@ pub(super) fn uris(template: &str, packs: &[Pack]) -> Vec<(String, String)> {
         "k8s://{context}/{namespace}/events" => packs.iter().map(events).collect(),
         "k8s://{context}/{namespace}/pods/{pod}/logs/{container}" => {
             packs.iter().flat_map(of_pod).collect()
+        }
+        "k8s://{context}/incidents" => {
+            vec![(
+                "k8s://dev/incidents".to_owned(),
+                "\\\"incidents\\\"".to_owned(),
+            )]
+        }
+        "k8s://{context}/{namespace}/incidents" => {
+            vec![(format!("{space}/incidents"), "leaky-met-".to_owned())]
         }
         "k8s://{context}/{namespace}/graph" => {
             vec![(format!("{space}/graph"), "leaky-met-00".to_owned())]

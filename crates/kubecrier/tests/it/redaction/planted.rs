@@ -77,6 +77,22 @@ pub(super) async fn plant(cluster: &Cluster, pack: &Pack, alone: &str) {
     cluster.send("POST", &path, &custom).await.unwrap();
 }
 
+/// A pod whose image cannot be: an incident at once, with the words of a pack.
+pub(super) async fn plant_incident(cluster: &Cluster, pack: &Pack) {
+    let name = format!("tardy-{}", pack.marker);
+    cluster.create(&pod(SPACE, &name, &["app"])).await.unwrap();
+    let waiting =
+        json!({"waiting": {"reason": "InvalidImageName", "message": marked("image", pack)}});
+    let status = json!({
+        "phase": "Pending",
+        "containerStatuses": [{
+            "name": "app", "image": "i", "imageID": "", "ready": false, "restartCount": 0,
+            "state": waiting,
+        }],
+    });
+    cluster.set_pod_status(SPACE, &name, status).await.unwrap();
+}
+
 /// A kind whose objects may hold anything, and show it in a column.
 pub(super) async fn define_kind(cluster: &Cluster) {
     let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use testbed::{Cluster, LogScript, User, event, namespace, pod};
 
@@ -58,6 +59,15 @@ async fn call(http: &Http, tool: &str, arguments: Value) -> Value {
 async fn plant(cluster: &Cluster, workload: &Workload) {
     let new_pod = pod(SPACE, &workload.name, &["app"]);
     cluster.create(&new_pod).await.unwrap();
+    // It crashes again and again, and runs at the moment, so that its log can be followed.
+    let ended = Timestamp::now() - SignedDuration::from_mins(1);
+    let status = json!({"phase": "Running", "containerStatuses": [{
+        "name": "app", "image": "x", "imageID": "", "ready": false, "restartCount": 4,
+        "state": {"running": {"startedAt": ended}},
+        "lastState": {"terminated": {"exitCode": 2, "reason": "Error", "finishedAt": ended}},
+    }]});
+    let set = cluster.set_pod_status(SPACE, &workload.name, status);
+    set.await.unwrap();
     let lines = workload.log.iter().map(String::as_str);
     let log = LogScript::lines(lines.flat_map(|line| [line, BETWEEN]));
     let container = format!("{SPACE}/{}/app", workload.name);
@@ -150,9 +160,20 @@ async fn tools_are_whole(http: &Http, workloads: &[Workload]) {
         }
         shows("events_list", &events, name);
     }
-    let faults = &faults["result"]["structuredContent"]["faults"];
-    for fault in faults.as_array().unwrap() {
-        let evidence = call(http, "faults_get", json!({"faultId": fault["faultId"]})).await;
+    let incidents = &faults["result"]["structuredContent"]["incidents"];
+    for incident in incidents.as_array().unwrap() {
+        let asked = json!({"faultId": incident["id"], "namespace": SPACE});
+        let story = call(http, "faults_get", asked).await;
+        let name = incident["object"].as_str().unwrap();
+        shows("faults_get", &story, name);
+        shows(
+            "faults_get",
+            &story["result"]["content"],
+            name.rsplit('/').next().unwrap(),
+        );
+    }
+    for fault in http.notified_faults().await {
+        let evidence = call(http, "faults_get", json!({"faultId": fault})).await;
         let text = evidence.to_string();
         let workload = workloads.iter().find(|one| text.contains(&one.name));
         let workload = workload.unwrap_or_else(|| panic!("of which pod? {text}"));

@@ -33,7 +33,6 @@ async fn every_prompt_comes_with_its_evidence() {
         "BackOff",
         "back-off 5m0s",
     );
-    cluster.create(&warning).await.unwrap();
     let previous = LogScript::lines(["panic: no cheese left"]);
     cluster
         .node()
@@ -46,11 +45,13 @@ async fn every_prompt_comes_with_its_evidence() {
     cluster.send("POST", services, &service).await.unwrap();
     let file = one_context(cluster, User::Admin);
     let http = Http::start(&file.path, &[]).await;
-    let faults = http
-        .call("faults_list", json!({"namespace": "prompted"}))
-        .await
-        .ok();
-    let fault = faults.data["faults"][0]["faultId"].clone();
+    let mut faults = json!({"mode": "faults", "namespace": "prompted"});
+    let first = http.call("events_poll", faults.clone()).await.ok().data;
+    cluster.create(&warning).await.unwrap();
+    faults["cursor"] = first["cursor"].clone();
+    faults["waitSeconds"] = 20.into();
+    let notified = http.call("events_poll", faults).await.ok().data;
+    let fault = notified["events"][0]["faultId"].clone();
     let pod = json!({"namespace": "prompted", "name": "web-0"});
     let shop = json!({"namespace": "prompted", "name": "shop"});
     for (name, arguments, shows) in [
