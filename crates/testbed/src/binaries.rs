@@ -1,7 +1,8 @@
-//! Locates or builds etcd and kube-apiserver.
+//! Locates or builds etcd and kube-apiserver, and the controllers.
 //!
 //! In this order: `KUBEBUILDER_ASSETS` (envtest's variable), the cache, a build
-//! from the Go module in `control-plane/`. The build happens once per machine.
+//! from the Go module in `control-plane/`. The build happens once per machine. The controllers
+//! are in a folder of their own: few tests need them.
 
 use std::{
     env, fs,
@@ -14,11 +15,11 @@ use anyhow::{Context, Result, bail};
 
 use crate::cache;
 
-/// The pinned module that kube-apiserver and etcd are built from.
+/// The pinned module that the control plane is built from.
 const MODULE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/control-plane");
 const GO_MOD: &str = include_str!("../control-plane/go.mod");
 
-/// The number of packages in a build of kube-apiserver, for the progress line. A wrong
+/// The number of packages in a build of one program of Kubernetes, for the progress line. A wrong
 /// number only makes the percentage wrong.
 const PACKAGES_EXPECTED: usize = 1900;
 
@@ -30,6 +31,31 @@ pub struct Binaries {
     /// The kube-apiserver binary.
     pub kube_apiserver: PathBuf,
 }
+
+/// The programs that act on objects: Deployments get pods, and pods get nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ControllerBinaries {
+    /// The kube-controller-manager binary.
+    pub kube_controller_manager: PathBuf,
+    /// The kube-scheduler binary.
+    pub kube_scheduler: PathBuf,
+}
+
+/// A program, and the Go package that it is built from.
+type Program = (&'static str, &'static str);
+
+const CONTROL_PLANE: [Program; 2] = [
+    ("etcd", "go.etcd.io/etcd/server/v3"),
+    ("kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"),
+];
+
+const CONTROLLERS: [Program; 2] = [
+    ("kube-scheduler", "k8s.io/kubernetes/cmd/kube-scheduler"),
+    (
+        "kube-controller-manager",
+        "k8s.io/kubernetes/cmd/kube-controller-manager",
+    ),
+];
 
 /// One line for people: why something is not installed, and how to get it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,20 +107,10 @@ impl Binaries {
         if env::var_os("KUBEBUILDER_ASSETS").is_some_and(|v| !v.is_empty()) {
             return Ok(Self::locate()?);
         }
-        if Command::new("go")
-            .arg("version")
-            .stdout(Stdio::null())
-            .status()
-            .is_err()
-        {
-            return Err(Missing(
-                "no kube-apiserver and no `go` to build one; install Go 1.26 or newer, or set \
-                 KUBEBUILDER_ASSETS to a folder with etcd and kube-apiserver"
-                    .to_owned(),
-            )
-            .into());
-        }
-        build(&cache_dir()?, progress)
+        require_go()?;
+        let target = cache_dir()?;
+        build(&target, &CONTROL_PLANE, progress)?;
+        Self::inside(&target).context("the build left no binaries")
     }
 
     fn inside(dir: &Path) -> Option<Self> {
@@ -104,6 +120,60 @@ impl Binaries {
         };
         (found.etcd.is_file() && found.kube_apiserver.is_file()).then_some(found)
     }
+}
+
+// === impl ControllerBinaries ===
+
+impl ControllerBinaries {
+    /// Finds binaries that are already on this machine; builds nothing.
+    pub fn locate() -> Result<Self, Missing> {
+        let assets = env::var_os("KUBEBUILDER_ASSETS").filter(|v| !v.is_empty());
+        let cached = controllers_dir().map_err(|error| Missing(error.to_string()))?;
+        let folders = assets.map(PathBuf::from).into_iter().chain([cached]);
+        folders
+            .into_iter()
+            .find_map(|dir| Self::inside(&dir))
+            .ok_or_else(|| {
+                Missing(
+                    "no kube-controller-manager and kube-scheduler on this machine yet; run \
+                 `cargo xtask test` (needs Go 1.26 or newer)"
+                        .to_owned(),
+                )
+            })
+    }
+
+    /// Finds the binaries, building them if they are not there yet.
+    pub fn prepare(progress: Progress<'_>) -> Result<Self> {
+        if let Ok(found) = Self::locate() {
+            return Ok(found);
+        }
+        require_go()?;
+        let target = controllers_dir()?;
+        build(&target, &CONTROLLERS, progress)?;
+        Self::inside(&target).context("the build left no binaries")
+    }
+
+    fn inside(dir: &Path) -> Option<Self> {
+        let found = Self {
+            kube_controller_manager: dir.join("kube-controller-manager"),
+            kube_scheduler: dir.join("kube-scheduler"),
+        };
+        (found.kube_controller_manager.is_file() && found.kube_scheduler.is_file()).then_some(found)
+    }
+}
+
+fn require_go() -> Result<(), Missing> {
+    let go = Command::new("go")
+        .arg("version")
+        .stdout(Stdio::null())
+        .status();
+    go.map(drop).map_err(|_absent| {
+        Missing(
+            "no control plane and no `go` to build one; install Go 1.26 or newer, or set \
+             KUBEBUILDER_ASSETS to a folder with etcd and kube-apiserver"
+                .to_owned(),
+        )
+    })
 }
 
 /// The version of `module` that the control plane pins.
@@ -127,7 +197,17 @@ fn cache_dir() -> Result<PathBuf> {
     )))
 }
 
-fn build(target: &Path, progress: Progress<'_>) -> Result<Binaries> {
+/// The same for the controllers.
+fn controllers_dir() -> Result<PathBuf> {
+    Ok(cache::root()?.join(format!(
+        "kubernetes-controllers-{}-{}-{}",
+        pinned("k8s.io/kubernetes"),
+        env::consts::OS,
+        env::consts::ARCH,
+    )))
+}
+
+fn build(target: &Path, programs: &[Program], progress: Progress<'_>) -> Result<()> {
     cache::fill(target, |staging| {
         // Go's own cache would keep gigabytes for a single build.
         let go_cache = staging.path().join("go-cache");
@@ -138,22 +218,11 @@ fn build(target: &Path, progress: Progress<'_>) -> Result<Binaries> {
             "-s -w -X {stamp}.gitVersion={version} -X {stamp}.gitMajor=1 \
              -X {stamp}.gitMinor={minor} -X {stamp}.gitTreeState=clean"
         );
-        let (etcd, api_server) = (
-            "go.etcd.io/etcd/server/v3",
-            "k8s.io/kubernetes/cmd/kube-apiserver",
-        );
-        go_build(staging.path(), &go_cache, "etcd", etcd, "-s -w", progress)?;
-        go_build(
-            staging.path(),
-            &go_cache,
-            "kube-apiserver",
-            api_server,
-            &flags,
-            progress,
-        )?;
+        for (name, package) in programs {
+            go_build(staging.path(), &go_cache, name, package, &flags, progress)?;
+        }
         fs::remove_dir_all(&go_cache).context("cannot clear the build's Go cache")
-    })?;
-    Binaries::inside(target).context("the build left no binaries")
+    })
 }
 
 fn go_build(
@@ -232,5 +301,6 @@ mod tests {
         assert_eq!(Binaries::inside(dir.path()), None);
         fs::write(dir.path().join("kube-apiserver"), "").unwrap();
         assert!(Binaries::inside(dir.path()).is_some());
+        assert_eq!(ControllerBinaries::inside(dir.path()), None);
     }
 }

@@ -46,6 +46,8 @@ const AUDIT_POLICY: &str = r#"{
 pub struct Options {
     /// Further flags for kube-apiserver.
     pub api_server_args: Vec<String>,
+    /// Whether a pod needs a service account that exists. Only controllers create them.
+    pub needs_service_accounts: bool,
 }
 
 /// A running cluster. Dropping it, or the end of the process, ends it.
@@ -129,7 +131,7 @@ impl Cluster {
             .context("cannot register the node")
     }
 
-    fn etcd_port(&self) -> u16 {
+    pub(crate) fn etcd_port(&self) -> u16 {
         self.etcd_port.load(Ordering::Relaxed)
     }
 
@@ -156,6 +158,11 @@ impl Cluster {
     /// The endpoint that serves the logs of all pods.
     pub fn node(&self) -> &NodeEndpoint {
         &self.node
+    }
+
+    /// The folder of its certificates and logs.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
     }
 
     /// The requests of [`User::Audited`] so far, from the audit log of the API server.
@@ -286,28 +293,6 @@ impl Cluster {
         self.signal_api(Signal::CONT)
     }
 
-    /// Compacts etcd, so that every older resourceVersion is expired (410). Returns the
-    /// revision that etcd was compacted to.
-    pub async fn compact(&self) -> Result<u64> {
-        let url = |path: &str| format!("http://127.0.0.1:{}/v3/{path}", self.etcd_port());
-        let http = reqwest::Client::new();
-        let range = http
-            .post(url("kv/range"))
-            .json(&json!({"key": "AA==", "limit": 1}));
-        let answer: Value = range.send().await?.error_for_status()?.json().await?;
-        let revision = answer["header"]["revision"]
-            .as_str()
-            .context("etcd named no revision")?;
-        let revision: u64 = revision.parse()?;
-        http.post(url("kv/compaction"))
-            .json(&json!({"revision": revision.to_string(), "physical": true}))
-            .send()
-            .await?
-            .error_for_status()
-            .context("etcd refused to compact")?;
-        Ok(revision)
-    }
-
     fn end_api(&self, signal: Signal) -> Result<()> {
         let Some(guard) = self.api_server.lock().take() else {
             bail!("the API server of `{}` is not running", self.name);
@@ -371,15 +356,16 @@ impl Cluster {
             format!("--kubelet-client-key={dir}/kubelet-client.key"),
             format!("--kubelet-certificate-authority={dir}/ca.crt"),
             "--kubelet-preferred-address-types=InternalIP".to_owned(),
-            // No controller runs that would create service accounts.
-            "--disable-admission-plugins=ServiceAccount".to_owned(),
             "--profiling=false".to_owned(),
             format!("--audit-policy-file={dir}/audit-policy.json"),
             format!("--audit-log-path={dir}/audit.log"),
             "--audit-log-mode=blocking".to_owned(),
         ];
+        let without = (!self.options.needs_service_accounts)
+            .then(|| "--disable-admission-plugins=ServiceAccount".to_owned());
         flags
             .into_iter()
+            .chain(without)
             .chain(self.options.api_server_args.clone())
             .map(Into::into)
             .collect()

@@ -7,13 +7,16 @@
 //!  │         │                     ├── sh guard ── kube-apiserver (TLS, RBAC)
 //!  │         │                     │                    │ GET /containerLogs/..
 //!  │         │   NodeEndpoint <────┼────────────────────┘
+//!  │         │   Controllers ──────┼── sh guard ── kube-controller-manager, kube-scheduler
+//!  │         │   Kubelets          │              (only where a test asks for them)
 //!  │         └─ Cluster "prod" ... │
 //!  └───────────────────────────────┘
 //! ```
 //!
-//! etcd, kube-apiserver, certificates and RBAC are real. Only the kubelet's log endpoint
-//! is replaced, because a real one would need a container runtime: the API server proxies
-//! `GET .../pods/x/log` to it as it would to any node.
+//! etcd, kube-apiserver, controllers, certificates and RBAC are real. Only kubelets are
+//! replaced, because real ones would need a container runtime: the API server proxies
+//! `GET .../pods/x/log` to the endpoint as it would to any node, and `Kubelets` keeps nodes
+//! alive and writes the status of their pods.
 //!
 //! A guard kills its child and removes the data as soon as the process that started it
 //! has ended, for whatever reason.
@@ -26,31 +29,36 @@ mod cluster;
 mod conformance;
 mod crds;
 mod go_tool;
+mod controllers;
 mod guard;
 mod install;
 mod kubeconfig;
+mod kubelet;
 mod node;
 mod objects;
 mod script;
 mod service_account;
 mod shared;
+mod store;
 mod users;
 mod uv;
 
 pub use crate::{
     authority::{Authority, Issued, Validity},
-    binaries::{Binaries, Missing, Progress},
+    binaries::{Binaries, ControllerBinaries, Missing, Progress},
     clients::Client,
     cluster::{Cluster, Options},
     conformance::Suite,
     crds::Crds,
     go_tool::GoTool,
+    controllers::Controllers,
     kubeconfig::Kubeconfig,
+    kubelet::{Kubelets, PLAYS},
     node::{LogRequest, NodeEndpoint},
     objects::{deployment, event, namespace, pod},
     script::{LogScript, Selection},
     service_account::{BoundToken, Mount},
-    shared::{Testbed, shared, skip},
+    shared::{Testbed, binaries_or_skip, shared, skip},
     users::User,
     uv::Uv,
 };

@@ -9,7 +9,9 @@ use std::{
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
-use testbed::{Binaries, Client, Cluster, Crds, GoTool, Kubeconfig, Options, Suite, User, Uv};
+use testbed::{
+    Binaries, Client, Cluster, ControllerBinaries, Crds, GoTool, Kubeconfig, Options, Suite, User, Uv,
+};
 use tokio::signal::unix::{SignalKind, signal};
 
 #[derive(Parser)]
@@ -48,6 +50,7 @@ async fn main() -> Result<()> {
         Command::Prepare => {
             let binaries = Binaries::prepare(&mut print_line)?;
             print_line(&format!("using {}", binaries.kube_apiserver.display()));
+            ControllerBinaries::prepare(&mut print_line)?;
             for client in Client::ALL {
                 client.prepare(&mut print_line)?;
             }

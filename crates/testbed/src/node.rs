@@ -161,6 +161,11 @@ impl NodeEndpoint {
         self.end(container);
     }
 
+    /// Forgets all logs; what is open goes on.
+    pub fn forget_logs(&self) {
+        self.state.logs.lock().scripts.clear();
+    }
+
     /// The current number of followers of the log of `namespace/pod/container`.
     pub fn followers(&self, container: &str) -> usize {
         let logs = self.state.logs.lock();

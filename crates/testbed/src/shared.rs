@@ -95,3 +95,12 @@ fn start(name: &str, binaries: &Binaries, options: Options) -> Cluster {
         .expect("starting a cluster does not panic")
         .expect("the control plane starts")
 }
+
+/// The control plane of this machine, for a test that starts its own clusters.
+///
+/// # Panics
+///
+/// When there is none and `TESTBED_REQUIRED` is set.
+pub fn binaries_or_skip() -> Option<Binaries> {
+    Binaries::locate().inspect_err(skip).ok()
+}

@@ -225,6 +225,7 @@ async fn the_api_server_is_asked_for_no_more_than_is_needed() {
             format!("--audit-policy-file={}", policy.display()),
             format!("--audit-log-path={}", log.display()),
         ],
+        ..Options::default()
     };
     let cluster = bed.fresh("audited", options);
     let file = one_context(&cluster, User::Reader);

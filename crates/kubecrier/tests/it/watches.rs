@@ -254,6 +254,7 @@ async fn a_compacted_history_is_recovered_as_far_as_it_goes_and_the_gap_is_told(
     // Without its watch cache the API server reads from etcd, which has compacted it.
     let options = Options {
         api_server_args: vec!["--watch-cache-sizes=events#0".to_owned()],
+        ..Options::default()
     };
     let cluster = bed.fresh("compacted", options);
     let file = one_context(&cluster, User::Reader);

@@ -61,6 +61,7 @@ async fn a_compacted_version_is_really_gone() {
         "compacted",
         Options {
             api_server_args: args,
+            ..Options::default()
         },
     );
     let events: Api<Event> = Api::namespaced(cluster.client(User::Admin).await.unwrap(), "default");
