@@ -1,7 +1,7 @@
 //! `cargo xtask bench`, `soak` and `eval`: the server under load, and how well it tells faults. The benchmark is a
 //! program of its own, because it links the server and xtask should build quickly.
 
-use std::{env, ffi::OsString, os::unix::process::CommandExt};
+use std::{env, ffi::OsString, os::unix::process::CommandExt, path::PathBuf};
 
 use anyhow::{Context, Result};
 
@@ -23,27 +23,42 @@ pub(crate) fn bench(arguments: &[OsString]) -> Result<()> {
     Err(command.args(arguments).exec().into())
 }
 
-/// Scores incidents on recorded cases.
+/// Scores incidents on recorded cases; with `--live`, what the server says about them when they
+/// are rebuilt on a real API server.
 pub(crate) fn eval(arguments: &[OsString]) -> Result<()> {
+    if let Some(live) = arguments.iter().position(|word| word == "--live") {
+        let mut others = arguments.to_vec();
+        others.remove(live);
+        return eval_live(&others);
+    }
     let package = ["--package", "kubecrier-incidents", "--features", "eval"];
     let mut command = cargo(&["run", "--quiet", "--release", "--example", "eval"]);
     command.args(package).arg("--").args(arguments);
     run("eval", command)
 }
 
+/// Rebuilds recorded cases on a real API server, and scores the answers of the server.
+pub(crate) fn eval_live(arguments: &[OsString]) -> Result<()> {
+    let server = server()?;
+    let mut command = cargo(&["run", "--quiet", "--package", "eval", "--", "--server"]);
+    command.arg(server).args(arguments);
+    run("eval on a real API server", command)
+}
+
 /// Runs clients that connect, stall, disconnect and resume, against the real binary.
 pub(crate) fn soak(minutes: u64) -> Result<()> {
-    run(
-        "the server",
-        cargo(&["build", "--quiet", "--package", "kubecrier"]),
-    )?;
-    // Cargo builds both binaries into the folder of this program.
-    let server = env::current_exe()
-        .context("cannot tell where the server was built")?
-        .with_file_name("kubecrier");
+    let server = server()?;
     let mut soak = cargo(&["run", "--quiet", "--package", "bench", "--", "soak"]);
     soak.arg("--server")
         .arg(server)
         .arg(format!("--minutes={minutes}"));
     run(&format!("soak, {minutes} min"), soak)
+}
+
+/// Builds the server, as quickly as possible, into the folder of this program.
+fn server() -> Result<PathBuf> {
+    let build = cargo(&["build", "--quiet", "--package", "kubecrier"]);
+    run("the server", build)?;
+    let own = env::current_exe().context("cannot tell where the server was built")?;
+    Ok(own.with_file_name("kubecrier"))
 }

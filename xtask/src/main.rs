@@ -43,9 +43,10 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
-    /// Score what is said about recorded faults, and about healthy clusters; `-v` shows misses
+    /// Score what is said about recorded faults, and about healthy clusters; `-v` shows misses,
+    /// `--live` asks the server about them on a real API server
     Eval {
-        /// `-v`, and a folder of cases
+        /// `-v`, and a folder of cases; after `--live` also `--sample N`, `--only TEXT`
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },

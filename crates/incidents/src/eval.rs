@@ -7,7 +7,7 @@ mod score;
 pub use self::{
     case::{Case, CaseError, Form, Truth, load},
     notifications::{Notifications, notifications},
-    score::{Answer, Score, Scores, baseline, faults_list},
+    score::{Answer, Line, Score, Scores, baseline, faults_list},
 };
 
 #[cfg(test)]
