@@ -69,6 +69,7 @@ pub(crate) fn run_everything() -> Result<()> {
     run("docs", docs)?;
     conformance::run_suite()?;
     load::soak(1)?;
+    load::eval_live(&["--sample".into(), "12".into()])?;
     let mut tests = cargo(&["test", "--workspace", "--all-features"]);
     // The same property-test cases in each run, so that a failure is due to the change.
     // `cargo xtask fuzz` and every plain `cargo test` search for new cases.
