@@ -58,6 +58,19 @@ fn work(pieces: &str, length: usize) -> usize {
 }
 
 #[test]
+fn quotes_that_are_written_twice_again_and_again_are_read_once() {
+    for pieces in [
+        "TOKEN=''password://",
+        "password=''x",
+        "token=\"\"a",
+        "secret='a'\\''",
+    ] {
+        let (short, long) = (work(pieces, 8_000), work(pieces, 128_000));
+        assert!(long <= short + 16, "{short} {long} for {pieces:?}");
+    }
+}
+
+#[test]
 fn work_grows_with_the_length_and_nothing_else() {
     // Every piece alone, and every pair of them: twice the text is twice the work.
     for one in PIECES {

@@ -177,11 +177,16 @@ pub(super) fn phrase(text: &str, name: Name, word_end: usize, context: &Context)
     }
 }
 
+/// Quotes inside of one quoted value. Without a limit, each of many values that are never closed
+/// would be read to the end of the text.
+const JOINS_MAX: usize = 24;
+
 /// The end of a quoted value: its closing quote, or the end of the line.
 pub(crate) fn quoted_end(text: &str, from: usize, quote: u8, escapes: usize) -> usize {
     let bytes = text.as_bytes();
     let mut run = 0;
     let mut skip = from;
+    let mut joins = 0;
     for (at, byte) in bytes.iter().enumerate().skip(from) {
         if *byte == b'\\' {
             run += 1;
@@ -194,12 +199,14 @@ pub(crate) fn quoted_end(text: &str, from: usize, quote: u8, escapes: usize) -> 
             continue;
         }
         if *byte == quote && run <= escapes {
-            let joined = if escapes == 0 && run == 0 && at > from {
+            let may_join = escapes == 0 && run == 0 && at > from && joins < JOINS_MAX;
+            let joined = if may_join {
                 goes_on(&bytes[at + 1..], quote)
             } else {
                 0
             };
             if joined > 0 {
+                joins += 1;
                 skip = at + 1 + joined;
                 continue;
             }
