@@ -168,7 +168,8 @@ fn send(base: &str, caller: &str, length: usize, body: &[u8]) -> TcpStream {
          connection: close\r\ncontent-length: {length}\r\n\r\n"
     );
     stream.write_all(head.as_bytes()).unwrap();
-    stream.write_all(body).unwrap();
+    // Who is refused may be so before all is written.
+    drop(stream.write_all(body));
     stream
 }
 
@@ -194,11 +195,12 @@ async fn held_bodies() {
     let checked = tokio::task::spawn_blocking(move || {
         // Half of 64 MiB, in bodies whose last byte does not come.
         let whole = long(4 * MIB);
-        let _held: Vec<_> = (0..8)
-            .map(|_| send(&base, "greedy", whole.len(), &whole[..4 * MIB - 1]))
-            .collect();
-        // The server may still be reading those.
+        let hold = || send(&base, "greedy", whole.len(), &whole[..4 * MIB - 1]);
+        let mut held: Vec<_> = (0..8).map(|_| hold()).collect();
+        // The server may still be reading those, and refuse one of them for the sake of a
+        // message that comes meanwhile: then another takes its place.
         let refused = loop {
+            held.push(hold());
             let answer = answer(send(&base, "greedy", MIB, &long(MIB)));
             if answer.starts_with("HTTP/1.1 429") {
                 break answer;
