@@ -58,6 +58,8 @@ pub struct IncidentSummary<'a> {
     headline: &'a str,
     since: Timestamp,
     #[serde(skip_serializing_if = "str::is_empty")]
+    reason: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
     why: &'a str,
     detector: &'a str,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
@@ -89,15 +91,6 @@ pub fn level(severity: Severity) -> Level {
         Severity::Info => Level::Info,
         Severity::Warning => Level::Warning,
         Severity::Critical => Level::Critical,
-    }
-}
-
-/// The word of a severity.
-pub fn severity_word(severity: Severity) -> &'static str {
-    match severity {
-        Severity::Info => "info",
-        Severity::Warning => "warning",
-        Severity::Critical => "critical",
     }
 }
 
@@ -173,7 +166,7 @@ impl IncidentNotice {
             headline,
             ..
         } = &self.incident;
-        let word = severity_word(*severity);
+        let word = severity.as_str();
         match (self.transition, self.duration) {
             (IncidentTransition::Resolved, after) => {
                 let after = after.map(|after| format!(" after {}", length(after)));
@@ -197,6 +190,7 @@ impl<'a> IncidentSummary<'a> {
             object: &incident.object,
             headline: &incident.headline,
             since: incident.since,
+            reason: &incident.reason,
             why: &incident.why,
             detector: incident.detector,
             effects: &incident.effects[..shown],

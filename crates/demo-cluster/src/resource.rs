@@ -379,12 +379,17 @@ mod tests {
         assert_eq!(
             names,
             [
+                "admissionregistration.k8s.io",
+                "apiregistration.k8s.io",
                 "apps",
                 "authorization.k8s.io",
                 "autoscaling",
                 "batch",
+                "discovery.k8s.io",
                 "events.k8s.io",
-                "networking.k8s.io"
+                "networking.k8s.io",
+                "policy",
+                "storage.k8s.io"
             ]
         );
     }

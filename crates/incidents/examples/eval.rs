@@ -45,12 +45,10 @@ fn main() -> Result<ExitCode, CaseError> {
                     .for_each(|(case, score)| explain(case, score));
             }
             println!("| {} {name} | {answer} | {scores} |", cases.len());
-            if !scores.0.iter().any(|score| score.is_fault) {
-                if scores.accused() > 0.0 {
-                    missed.push("somebody is accused in a healthy cluster");
-                }
-            } else {
+            if scores.0.iter().any(|score| score.is_fault) {
                 missed.extend(scores.below_bars());
+            } else if scores.accused() > 0.0 {
+                missed.push("somebody is accused in a healthy cluster");
             }
         }
         if scores_faults(&cases) {

@@ -2,6 +2,7 @@
 
 mod admission;
 mod context;
+mod dependencies;
 mod jobs;
 mod namespaces;
 mod network;
@@ -140,6 +141,7 @@ pub fn symptoms(context: &Context<'_>) -> Vec<Symptom> {
     network::detect(context, &mut found);
     admission::detect(context, &mut found);
     namespaces::detect(context, &mut found);
+    dependencies::link(context, &mut found);
     found
 }
 

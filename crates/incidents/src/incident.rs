@@ -38,6 +38,9 @@ pub struct Incident {
     pub since: Timestamp,
     /// What, since when and why, in one line.
     pub headline: String,
+    /// The one word that Kubernetes has for it, if it has one.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub reason: Box<str>,
     /// Why, in the words of whoever knows.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub why: String,
@@ -234,7 +237,11 @@ fn incident(context: &Context<'_>, group: Group) -> Incident {
     let is_own = symptoms
         .iter()
         .any(|one| one.object == cause || one.workload == cause);
-    let object = if is_own || workloads.len() > 1 {
+    let speaks_for_others = cause.kind.ends_with("WebhookConfiguration");
+    let object = if let ("terminating", [one]) = (lead.detector, symptoms.as_slice()) {
+        // One pod that does not go says nothing about the workload that has let go of it.
+        one.object.clone()
+    } else if is_own || workloads.len() > 1 || speaks_for_others {
         cause.clone()
     } else {
         lead.workload.clone()
@@ -267,6 +274,7 @@ fn incident(context: &Context<'_>, group: Group) -> Incident {
         severity,
         since,
         headline,
+        reason: lead.reason.clone(),
         why: lead.why.clone(),
         effects,
         changes,
@@ -324,6 +332,25 @@ fn has_nothing(state: &State, workload: &ObjectRef) -> bool {
             one.status.desired_number_scheduled > 0 && one.status.number_ready == 0
         }),
         _ => false,
+    }
+}
+
+// === impl Incident ===
+
+impl Incident {
+    /// The incident in a list: the headline, the severity, the word that Kubernetes has for it,
+    /// the id, and a second line with the whole reason if the headline has not all of it.
+    pub fn listed(&self) -> String {
+        let severity = self.severity.as_str();
+        let reason = match &*self.reason {
+            "" => String::new(),
+            reason => format!(" {reason}"),
+        };
+        let rest = match &*self.why {
+            why if self.headline.contains(why) => String::new(),
+            why => format!("\n  {why}"),
+        };
+        format!("{} [{severity}{reason} {}]{rest}", self.headline, self.id)
     }
 }
 

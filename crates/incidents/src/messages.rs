@@ -177,7 +177,7 @@ pub(crate) fn cut_middle(text: &str, bytes_max: usize) -> String {
 const FATAL: [&str; 5] = ["panic", "fatal", "exception", "critical", "segfault"];
 
 /// Words of lines that say what went wrong.
-const TELLING: [&str; 18] = [
+const TELLING: [&str; 25] = [
     "error",
     "failed",
     "cannot",
@@ -196,6 +196,13 @@ const TELLING: [&str; 18] = [
     "forbidden",
     "unreachable",
     "expired",
+    "not defined",
+    "unknown",
+    "unrecognized",
+    "unexpected",
+    "corrupt",
+    "no space",
+    "does not exist",
 ];
 
 /// Lines from the end of a log that are looked at.

@@ -270,10 +270,14 @@ where
     Option::deserialize(from).map(Option::unwrap_or_default)
 }
 
+/// Nothing of Kubernetes is older. Kubelets write the beginning of 1970 where they know no time.
+const OLDEST: Timestamp = Timestamp::constant(1_400_000_000, 0);
+
 /// Decodes a time; one that nobody can read is none.
 fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Error> {
     let text: Option<Cow<'de, str>> = Option::deserialize(from)?;
-    Ok(text.and_then(|text| text.parse().ok()))
+    let time = text.and_then(|text| text.parse().ok());
+    Ok(time.filter(|time| *time >= OLDEST))
 }
 
 fn known_annotations<'de, D>(from: D) -> Result<BTreeMap<Box<str>, Box<str>>, D::Error>

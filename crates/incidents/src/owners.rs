@@ -72,7 +72,8 @@ impl State {
             _ => None,
         };
         let owner = self.owner(kind, meta?)?;
-        WORKLOADS.contains(&&*owner.0).then_some(owner)
+        // What is above a ReplicaSet is a workload, also if it is a custom resource.
+        (kind == "ReplicaSet" || WORKLOADS.contains(&&*owner.0)).then_some(owner)
     }
 
     /// The Deployment of a ReplicaSet that cannot be read, by the hash in its name.

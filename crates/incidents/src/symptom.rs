@@ -34,6 +34,8 @@ pub struct Symptom {
     pub severity: Severity,
     /// What is wrong, after the name of the object: `crashes at start`.
     pub what: String,
+    /// The one word that Kubernetes has for it, if it has one: `OOMKilled`.
+    pub reason: Box<str>,
     /// Why, in the words of whoever knows: a log, a registry, the scheduler.
     pub why: String,
     /// The object without which nothing would be wrong.
@@ -49,6 +51,19 @@ pub struct Hold {
     pub open: SignedDuration,
     /// Gone for so long before it is over.
     pub close: SignedDuration,
+}
+
+// === impl Severity ===
+
+impl Severity {
+    /// As data has it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Warning => "warning",
+            Self::Critical => "critical",
+        }
+    }
 }
 
 // === impl Symptom ===
@@ -69,6 +84,7 @@ impl Symptom {
             is_certain: false,
             severity: Severity::Warning,
             what: what.into(),
+            reason: Box::default(),
             why: String::new(),
             cause: None,
             container: None,
@@ -79,6 +95,13 @@ impl Symptom {
     #[must_use]
     pub fn why(mut self, why: impl Into<String>) -> Self {
         self.why = why.into();
+        self
+    }
+
+    /// Says the one word that Kubernetes has for it.
+    #[must_use]
+    pub fn reason(mut self, reason: &str) -> Self {
+        self.reason = reason.into();
         self
     }
 

@@ -27,9 +27,9 @@ mod cache;
 mod clients;
 mod cluster;
 mod conformance;
+mod controllers;
 mod crds;
 mod go_tool;
-mod controllers;
 mod guard;
 mod install;
 mod kubeconfig;
@@ -49,9 +49,9 @@ pub use crate::{
     clients::Client,
     cluster::{Cluster, Options},
     conformance::Suite,
+    controllers::Controllers,
     crds::Crds,
     go_tool::GoTool,
-    controllers::Controllers,
     kubeconfig::Kubeconfig,
     kubelet::{Kubelets, PLAYS},
     node::{LogRequest, NodeEndpoint},

@@ -10,7 +10,8 @@ use std::{
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use testbed::{
-    Binaries, Client, Cluster, ControllerBinaries, Crds, GoTool, Kubeconfig, Options, Suite, User, Uv,
+    Binaries, Client, Cluster, ControllerBinaries, Crds, GoTool, Kubeconfig, Options, Suite, User,
+    Uv,
 };
 use tokio::signal::unix::{SignalKind, signal};
 

@@ -38,14 +38,15 @@ fn failed(context: &Context<'_>, job: &Job) -> Option<Symptom> {
         None => "failed".to_owned(),
     };
     let why = match last_words(context, job) {
-        Some(said) => format!("{}: {said}", failure.reason),
-        None => format!("{}: {}", failure.reason, words(&failure.message)),
+        Some(said) => said,
+        None => words(&failure.message),
     };
     let workload = context.state.top_owner(&id, &job.metadata);
     let symptom = Symptom::new("job", id, since, what);
     Some(
         symptom
-            .why(why.trim_end_matches([':', ' ']))
+            .reason(&failure.reason)
+            .why(why)
             .certain()
             .of(workload),
     )

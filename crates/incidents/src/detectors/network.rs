@@ -143,7 +143,12 @@ fn selected_workload(context: &Context<'_>, service: &Service) -> Option<(Object
         owned
             || scalers.any(|one| {
                 let target = &one.spec.scale_target_ref;
-                &*target.kind == kind && target.name == meta.name
+                // An autoscaler gives up on a workload that somebody has scaled to zero, unless
+                // it is itself the tool of something that scales from zero.
+                let has_given_up = condition(&one.status.conditions, "ScalingActive")
+                    .is_some_and(|one| &*one.reason == "ScalingDisabled")
+                    && one.metadata.controller().is_none();
+                &*target.kind == kind && target.name == meta.name && !has_given_up
             })
     };
     let deployment = state
@@ -304,7 +309,7 @@ fn of_autoscaler(context: &Context<'_>, one: &HorizontalPodAutoscaler) -> Option
             _ => "cannot scale",
         };
         let since = context.since(broken.last_transition_time, one);
-        let symptom = Symptom::new("autoscaler", id, since, what);
+        let symptom = Symptom::new("autoscaler", id, since, what).reason(&broken.reason);
         return Some(symptom.why(words(&broken.message)));
     }
     let limited = condition(conditions, "ScalingLimited")
@@ -315,6 +320,8 @@ fn of_autoscaler(context: &Context<'_>, one: &HorizontalPodAutoscaler) -> Option
         "wants more than its maximum of {} pods",
         one.spec.max_replicas
     );
-    let symptom = Symptom::new("autoscaler-limit", id, since, what);
+    let symptom = Symptom::new("autoscaler-limit", id, since, what)
+        .reason(&limited.reason)
+        .why(words(&limited.message));
     (!fixed).then(|| symptom.severity(Severity::Info))
 }

@@ -38,13 +38,14 @@ fn of(context: &Context<'_>, node: &Node) -> Option<Symptom> {
             "Unknown" => "is unreachable",
             _ => "is not ready",
         };
-        let symptom = Symptom::new("node", id, since(ready), what);
+        let symptom = Symptom::new("node", id, since(ready), what).reason(&ready.reason);
         let why = words(&ready.message);
         return Some(symptom.why(why).severity(Severity::Critical).certain());
     }
     let network = node.condition("NetworkUnavailable");
     if let Some(network) = network.filter(|network| network.is_true()) {
         let symptom = Symptom::new("node", id, since(network), "has no network");
+        let symptom = symptom.reason("NetworkUnavailable");
         let why = words(&network.message);
         return Some(symptom.why(why).severity(Severity::Critical).certain());
     }
@@ -52,6 +53,7 @@ fn of(context: &Context<'_>, node: &Node) -> Option<Symptom> {
         let condition = node.condition(kind);
         if let Some(condition) = condition.filter(|condition| condition.is_true()) {
             let symptom = Symptom::new("node-pressure", id, since(condition), what);
+            let symptom = symptom.reason(kind);
             return Some(symptom.why(words(&condition.message)).certain());
         }
     }

@@ -132,6 +132,10 @@ fn failed(context: &Context<'_>, pod: &Pod) -> Option<Symptom> {
             message => message,
         };
         let symptom = Symptom::new("evicted", pod.object_ref(), ended?, what);
+        let symptom = symptom.reason(match &*pod.status.reason {
+            "" => target.map_or("", |target| &target.reason),
+            reason => reason,
+        });
         return Some(
             symptom
                 .why(words(message))
@@ -145,6 +149,7 @@ fn failed(context: &Context<'_>, pod: &Pod) -> Option<Symptom> {
     if is_refused && context.within(ended, LOOP_WINDOW) {
         let what = format!("is refused by its node ({})", pod.status.reason);
         let symptom = Symptom::new("refused", pod.object_ref(), ended?, what);
+        let symptom = symptom.reason(&pod.status.reason);
         return Some(symptom.why(words(&pod.status.message)).certain());
     }
     // What a controller replaces is judged by what replaces it.
@@ -189,7 +194,7 @@ fn setup(context: &Context<'_>, pod: &Pod) -> Option<Symptom> {
             _ => "cannot mount its volumes",
         };
         let first = warning.first_seen().map_or(since, |first| first.min(since));
-        let symptom = Symptom::new("mount", id, first, what);
+        let symptom = Symptom::new("mount", id, first, what).reason(&warning.reason);
         return Some(symptom.why(said.words).caused_by(said.cause));
     }
     let running = pod
@@ -242,7 +247,8 @@ fn unscheduled(context: &Context<'_>, pod: &Pod) -> Option<Symptom> {
             .map(|gate| &*gate.name)
             .collect();
         let symptom = Symptom::new("scheduling-gate", id, since, "is held back");
-        let why = format!("scheduling gate {}", gates.join(", "));
+        let symptom = symptom.reason("SchedulingGated");
+        let why = format!("non-empty scheduling gates: {}", gates.join(", "));
         return Some(symptom.why(why).severity(Severity::Info));
     }
     let scaling = context.events(pod).any(|event| {
@@ -262,6 +268,7 @@ fn unscheduled(context: &Context<'_>, pod: &Pod) -> Option<Symptom> {
         .or_else(|| unbound(context, pod, message))
         .or_else(|| tainted(context, message));
     let symptom = Symptom::new("unschedulable", id, since, "cannot be scheduled");
+    let symptom = symptom.reason("FailedScheduling");
     Some(symptom.why(words(message)).caused_by(cause))
 }
 
@@ -300,17 +307,23 @@ fn unbound(context: &Context<'_>, pod: &Pod, message: &str) -> Option<ObjectRef>
     ))
 }
 
-/// A node whose own state keeps pods away.
+/// A node whose own state keeps pods away: the message names its taint, or gives no other reason
+/// than taints.
 fn tainted(context: &Context<'_>, message: &str) -> Option<ObjectRef> {
-    if !message.contains("untolerated taint") {
-        return None;
-    }
+    let (_, after) = message.split_once("untolerated taint")?;
+    let named = after
+        .strip_prefix(" {")
+        .and_then(|rest| rest.split([':', '}']).next());
+    let (_, reasons) = message.split_once(" available: ")?;
+    let reasons = reasons.split(". ").next().unwrap_or(reasons);
+    let only_taints = reasons.split(", ").all(|reason| reason.contains("taint"));
     let mut nodes = context.state.nodes.iter();
     let node = nodes.find(|node| {
         let mut taints = node.spec.taints.iter();
         taints.any(|taint| {
-            let key = taint.key.strip_prefix("node.kubernetes.io/");
-            key.is_some_and(|key| key != "unschedulable")
+            let own = taint.key.strip_prefix("node.kubernetes.io/");
+            let is_own = own.is_some_and(|key| key != "unschedulable");
+            is_own && named.map_or(only_taints, |named| *named == *taint.key)
         })
     })?;
     Some(node.object_ref())
@@ -351,12 +364,14 @@ fn not_ready(context: &Context<'_>, pod: &Pod) -> Option<Symptom> {
         .is_some_and(crate::objects::Condition::is_true);
     if let (Some(gate), true) = (gate, containers_ready) {
         let why = format!("readiness gate {} has not passed", gate.condition_type);
-        return Some(Symptom::new("not-ready", id, since, "is not ready").why(why));
+        let symptom = Symptom::new("not-ready", id, since, "is not ready");
+        return Some(symptom.reason("ReadinessGatesNotReady").why(why));
     }
     let unhealthy = context.warning(pod, &["Unhealthy"]);
     let why = unhealthy.map_or(String::new(), |event| words(&event.message));
     Some(
         Symptom::new("not-ready", id, since, "is not ready")
+            .reason(unhealthy.map_or(&ready.reason, |event| &event.reason))
             .why(why)
             .certain(),
     )
@@ -393,8 +408,9 @@ fn healed(context: &Context<'_>, pod: &Pod) -> Option<Symptom> {
     if !context.within(ended.finished_at, HEALED_WINDOW) {
         return None;
     }
-    let what = format!("was OOM-killed{}", limit(pod, status));
+    let what = format!("was OOMKilled{}", limit(pod, status));
     let symptom = Symptom::new("oom", pod.object_ref(), ended.finished_at?, what);
+    let symptom = symptom.reason("OOMKilled");
     Some(
         symptom
             .container(&status.name)

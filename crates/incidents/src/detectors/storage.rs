@@ -49,7 +49,9 @@ fn of_claim(context: &Context<'_>, claim: &PersistentVolumeClaim) -> Option<Symp
             };
             let named = warning.and_then(|event| cause(&id.namespace, &event.message));
             let is_certain = missing.is_some() || warning.is_some();
+            let reason = warning.map_or("", |event| &event.reason);
             let mut symptom = Symptom::new("claim", id, since, "is pending").why(why);
+            symptom.reason = reason.into();
             symptom.cause = missing.or(named);
             symptom.is_certain = is_certain;
             Some(symptom)

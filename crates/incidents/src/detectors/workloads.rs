@@ -43,7 +43,7 @@ fn deployment(context: &Context<'_>, one: &Deployment) -> Option<Symptom> {
             spec.wanted()
         );
         return Some(missing(
-            Symptom::new("rollout", id, since, what),
+            Symptom::new("rollout", id, since, what).reason("ProgressDeadlineExceeded"),
             status.available_replicas,
         ));
     }
@@ -194,6 +194,7 @@ fn refused(
     let why = reason(&failure.message);
     let workload = context.state.top_owner(&id, object.meta());
     let symptom = Symptom::new("cannot-create", id, since, "cannot create pods");
+    let symptom = symptom.reason("FailedCreate");
     symptom
         .why(why)
         .caused_by(said.cause.or(hook))

@@ -55,10 +55,7 @@ pub fn faults_list(case: &Case) -> Answer {
     let lines = found.iter().map(|incident| Line {
         object: incident.object.to_string(),
         is_warning: incident.severity > Severity::Info,
-        text: format!(
-            "{} {:?} {}",
-            incident.id, incident.severity, incident.headline
-        ),
+        text: incident.listed(),
     });
     Answer {
         lines: lines.collect(),

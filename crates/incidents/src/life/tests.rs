@@ -13,6 +13,7 @@ fn incident(name: &str, since: Timestamp, severity: Severity) -> Incident {
         severity,
         since,
         headline: String::new(),
+        reason: Box::default(),
         why: String::new(),
         effects: Vec::new(),
         changes: Vec::new(),

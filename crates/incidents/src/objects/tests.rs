@@ -12,10 +12,11 @@ use super::*;
 
 /// Fields whose words are chosen from a few, or follow the rules of names, quantities and
 /// ports. A new field has to be added here or to the free texts of its object.
-const BOUND: [&str; 35] = [
+const BOUND: [&str; 36] = [
     "name",
     "namespace",
     "uid",
+    "resourceVersion",
     "kind",
     "type",
     "status",

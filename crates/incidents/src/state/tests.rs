@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 
 fn event(object: &str, name: &str, seen: i64) -> Event {
-    let seen = Timestamp::from_second(seen).unwrap();
+    let seen = Timestamp::from_second(1_700_000_000 + seen).unwrap();
     serde_json::from_value(json!({
         "metadata": {"name": name, "namespace": "shop"},
         "involvedObject": {"kind": "Pod", "namespace": "shop", "name": object},

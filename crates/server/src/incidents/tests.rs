@@ -40,6 +40,7 @@ pub(crate) fn crashing(name: &str, severity: Severity, pods: usize) -> Incident 
             "{object}: all {pods} pods crash at start (exit 2, \"panic: no provider for eur\"), since \
              rollout to {name}:1.9.0 4 min ago"
         ),
+        reason: "CrashLoopBackOff".into(),
         why: "panic: no provider for eur".to_owned(),
         effects: (0..pods).map(effect).collect(),
         changes: Vec::new(),

@@ -159,7 +159,7 @@ impl IncidentList<'_> {
         };
         let what = match self.least {
             None | Some(Severity::Info) => "Nothing is wrong".to_owned(),
-            Some(least) => format!("Nothing is {} or worse", incident::severity_word(least)),
+            Some(least) => format!("Nothing is {} or worse", least.as_str()),
         };
         format!("{what} in {place}: no incident is open now.\n")
     }
@@ -167,8 +167,7 @@ impl IncidentList<'_> {
 
 /// The object comes first: it is what a reader looks for.
 fn open_line(incident: &Incident) -> String {
-    let severity = incident::severity_word(incident.severity);
-    format!("{} [{severity} {}]\n", incident.headline, incident.id)
+    format!("{}\n", incident.listed())
 }
 
 fn resolved_line(one: &ResolvedIncident) -> String {

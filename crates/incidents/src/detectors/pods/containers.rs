@@ -5,7 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::{super::Context, LOOP_WINDOW};
 use crate::{
     messages::{explain, words},
-    objects::{ContainerStatus, Object, Pod, Terminated},
+    objects::{ContainerStatus, Object, ObjectRef, Pod, Terminated},
     symptom::Symptom,
 };
 
@@ -61,6 +61,7 @@ fn waiting(context: &Context<'_>, pod: &Pod, status: &ContainerStatus) -> Option
             let why = words(message);
             Some(
                 Symptom::new("image-name", id, since, what)
+                    .reason("InvalidImageName")
                     .why(why)
                     .certain(),
             )
@@ -73,9 +74,16 @@ fn waiting(context: &Context<'_>, pod: &Pod, status: &ContainerStatus) -> Option
             } else {
                 why
             };
+            let secret = pull_secret(context, pod);
+            let why = match &secret {
+                Some(secret) => format!("image pull {} is missing; {why}", secret.short()),
+                None => why,
+            };
             Some(
                 Symptom::new("image-pull", id, since, what)
+                    .reason(reason)
                     .why(why)
+                    .caused_by(secret)
                     .certain(),
             )
         }
@@ -86,6 +94,7 @@ fn waiting(context: &Context<'_>, pod: &Pod, status: &ContainerStatus) -> Option
                 None => "cannot create its container".to_owned(),
             };
             let symptom = Symptom::new("config-missing", id, since, what);
+            let symptom = symptom.reason(&waiting.reason);
             Some(symptom.why(said.words).caused_by(said.cause).certain())
         }
         "CreateContainerError"
@@ -94,7 +103,10 @@ fn waiting(context: &Context<'_>, pod: &Pod, status: &ContainerStatus) -> Option
         | "PreCreateHookError"
         | "PreStartHookError"
         | "PostStartHookError"
-        | "ContainerCannotRun" => Some(cannot_start(context, pod, status, &waiting.message)),
+        | "ContainerCannotRun" => {
+            let symptom = cannot_start(context, pod, status, &waiting.message);
+            Some(symptom.reason(&waiting.reason))
+        }
         "CrashLoopBackOff" => Some(crash(context, pod, status)),
         _ => None,
     }
@@ -120,6 +132,16 @@ fn pull_error<'m, 'a: 'm>(
         event.message.contains("pull image") && (image.is_empty() || event.message.contains(image))
     });
     pull.map_or(message, |event| &event.message)
+}
+
+/// The Secret that a kubelet wanted to log in to the registry with, and did not find.
+fn pull_secret(context: &Context<'_>, pod: &Pod) -> Option<ObjectRef> {
+    let missing = context.warning(pod, &["FailedToRetrieveImagePullSecret"])?;
+    // `Unable to retrieve some image pull secrets (regcred); attempting to ...`
+    let (_, names) = missing.message.split_once('(')?;
+    let name = names.split([')', ',']).next()?.trim();
+    let name = name.rsplit('/').next()?;
+    (!name.is_empty()).then(|| ObjectRef::new("Secret", &pod.metadata.namespace, name))
 }
 
 fn cannot_start(
@@ -160,15 +182,17 @@ fn crash(context: &Context<'_>, pod: &Pod, status: &ContainerStatus) -> Symptom 
     let ended = last_end(status).cloned().unwrap_or_default();
     let since = began(context, pod, status);
     if matches!(&*ended.reason, "StartError" | "ContainerCannotRun") {
-        return cannot_start(context, pod, status, &ended.message);
+        return cannot_start(context, pod, status, &ended.message).reason(&ended.reason);
     }
     if &*ended.reason == "OOMKilled" {
         let what = format!(
-            "is OOM-killed again and again{}{}",
+            "is OOMKilled again and again{}{}",
             limit(pod, status),
             part(pod, &status.name)
         );
-        return Symptom::new("oom-loop", id, since, what).certain();
+        return Symptom::new("oom-loop", id, since, what)
+            .reason("OOMKilled")
+            .certain();
     }
     let probe = context.events(pod).rev().find(|event| {
         &*event.reason == "Killing"
@@ -189,7 +213,10 @@ fn crash(context: &Context<'_>, pod: &Pod, status: &ContainerStatus) -> Symptom 
         );
         let failure = context.warning(pod, &["Unhealthy"]);
         let why = failure.map_or(String::new(), |event| words(&event.message));
-        return Symptom::new("liveness", id, since, what).why(why).certain();
+        return Symptom::new("liveness", id, since, what)
+            .reason("Unhealthy")
+            .why(why)
+            .certain();
     }
     let when = "at start";
     let quick = ended
@@ -203,11 +230,12 @@ fn crash(context: &Context<'_>, pod: &Pod, status: &ContainerStatus) -> Symptom 
     };
     let part = part(pod, &status.name);
     let what = match ended.exit_code {
-        0 => format!("ends again and again (exit 0){part}"),
+        0 => format!("ends again and again (Completed, exit 0){part}"),
         code => format!("crashes{when} (exit {code}){part}"),
     };
     let why = last_words(context, pod, status, &ended);
     Symptom::new("crash-loop", id, since, what)
+        .reason("CrashLoopBackOff")
         .why(why)
         .certain()
 }
@@ -280,11 +308,11 @@ pub(super) fn exited(context: &Context<'_>, pod: &Pod) -> Option<Symptom> {
     })?;
     let since = context.since(ended.finished_at, pod);
     let what = match &*ended.reason {
-        "OOMKilled" => format!("was OOM-killed{} and stays down", limit(pod, status)),
+        "OOMKilled" => format!("was OOMKilled{} and stays down", limit(pod, status)),
         _ => format!("ended with exit {} and stays down", ended.exit_code),
     };
     let what = format!("{what}{}", part(pod, &status.name));
-    let symptom = Symptom::new("exit", pod.object_ref(), since, what);
+    let symptom = Symptom::new("exit", pod.object_ref(), since, what).reason(&ended.reason);
     let why = last_words(context, pod, status, ended);
     Some(symptom.why(why).container(&status.name).certain())
 }

@@ -19,7 +19,7 @@ async fn what_may_not_be_read_is_left_out_with_what_is_not_seen_and_comes_when_i
     let notes = view.snapshot().notes.clone();
     assert_eq!(notes.len(), 1, "{notes:?}");
     assert!(notes[0].contains("nodes, storageclasses"), "{notes:?}");
-    let unseen = "not seen without: budget, node, node-pressure";
+    let unseen = "not seen without: budget, node, node-flapping, node-pressure";
     assert!(notes[0].contains(unseen), "{notes:?}");
     assert_eq!(open(&view), ["shop/deployment/web crash-loop"]);
     fixture.cluster.allow_everything();

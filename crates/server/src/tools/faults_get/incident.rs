@@ -188,7 +188,7 @@ impl Found {
 impl Story<'_> {
     fn text(&self) -> String {
         let incident = self.found.incident();
-        let severity = incident::severity_word(incident.severity);
+        let severity = incident.severity.as_str();
         let Incident { id, since, .. } = incident;
         let life = match self.found {
             Found::Open(_) => format!("open for {}, since {since}", age(Some(*since))),

@@ -12,7 +12,7 @@ fn list(read: &IncidentRead, least: Option<Severity>, resolved: bool, limit: usi
 }
 
 #[test]
-fn a_line_begins_with_the_object_and_ends_with_severity_and_id() {
+fn a_line_begins_with_the_object_and_ends_with_severity_reason_and_id() {
     let open = vec![
         crashing("payment", Severity::Critical, 3),
         crashing("cart", Severity::Warning, 1),
@@ -23,7 +23,8 @@ fn a_line_begins_with_the_object_and_ends_with_severity_and_id() {
     let lines: Vec<_> = shown.text().lines().collect();
     assert_eq!(lines.len(), 2, "{}", shown.text());
     assert!(lines[0].starts_with("shop/deployment/payment: all 3 pods crash"));
-    assert!(lines[0].ends_with(" [critical i-payment]"), "{}", lines[0]);
+    let end = " [critical CrashLoopBackOff i-payment]";
+    assert!(lines[0].ends_with(end), "{}", lines[0]);
     assert!(shown.text().len() <= 500, "{}", shown.text().len());
     let rows = shown.data()["incidents"].as_array().unwrap();
     assert_eq!(rows[0]["object"], "shop/deployment/payment");
