@@ -243,7 +243,8 @@ async fn start(
         "--port",
         "0",
         "--poll-answers-after",
-        "1s",
+        // The suite polls once: the answer of its slow tool has to come while it waits.
+        "3s",
         "--project-root",
     ];
     let flags = flags.map(OsString::from);
