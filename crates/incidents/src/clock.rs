@@ -57,9 +57,9 @@ pub(crate) struct Clock {
     oldest: Timestamp,
 }
 
-/// What objects of one kind tell.
+/// The times in the objects of one kind.
 #[derive(Clone, Copy, Debug, Default)]
-struct Told {
+struct KindTimes {
     oldest: Option<Timestamp>,
     newest: Option<Timestamp>,
     objects: usize,
@@ -86,15 +86,15 @@ impl Clock {
             .max()
             .map_or(now, |one| one.max(now));
         let before = now.saturating_add(SKEW_MAX).unwrap_or(now);
-        let nodes = Told::of(&state.nodes, before);
-        let pods = Told::of(&state.pods, before);
+        let nodes = KindTimes::of(&state.nodes, before);
+        let pods = KindTimes::of(&state.pods, before);
         let kinds = [
             nodes,
             pods,
-            Told::of(&state.deployments, before),
-            Told::of(&state.replica_sets, before),
-            Told::of(&state.jobs, before),
-            Told::of(&state.autoscalers, before),
+            KindTimes::of(&state.deployments, before),
+            KindTimes::of(&state.replica_sets, before),
+            KindTimes::of(&state.jobs, before),
+            KindTimes::of(&state.autoscalers, before),
         ];
         // Nodes first: they are older than what runs on them.
         let decides = kinds.iter().find(|kind| kind.objects > 0);
@@ -162,9 +162,9 @@ impl Clock {
     }
 }
 
-// === impl Told ===
+// === impl KindTimes ===
 
-impl Told {
+impl KindTimes {
     fn of<T: Object>(store: &Store<T>, before: Timestamp) -> Self {
         let mut all = Self::default();
         for object in store.iter() {

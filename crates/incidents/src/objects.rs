@@ -4,12 +4,12 @@
 mod admission;
 mod batch;
 mod event;
+mod kinds;
 mod network;
 mod node;
 mod pod;
 mod scaling;
 mod storage;
-mod told;
 mod workload;
 
 use std::{borrow::Cow, collections::BTreeMap, fmt, sync::Arc};

@@ -103,7 +103,7 @@ fn selects_nothing(context: &Context<'_>, service: &Service) -> Option<Symptom> 
         return None;
     }
     if let Some(workload) = selected_workload(context, service) {
-        return empty_workload(context, service, workload, since);
+        return empty_workload(service, workload, since);
     }
     let pairs = service.spec.selector.iter();
     let selector: Vec<_> = pairs.map(|(key, value)| format!("{key}={value}")).collect();
@@ -178,7 +178,6 @@ fn selected_workload(context: &Context<'_>, service: &Service) -> Option<(Object
 }
 
 fn empty_workload(
-    _context: &Context<'_>,
     service: &Service,
     (workload, wanted, is_scaled): (ObjectRef, i64, bool),
     since: Timestamp,

@@ -1,5 +1,5 @@
-//! What objects tell: their kind, the words that somebody else wrote into them, and when
-//! something happened to them.
+//! Each kind as an [`Object`]: its name, the words that somebody else wrote into it, and when
+//! something happened to it.
 
 use std::iter::empty;
 
