@@ -26,8 +26,9 @@ const CPU_PLENTY: f64 = 10.0;
 const ROUNDS_MIN: usize = 3;
 const ROUNDS_MAX: usize = 200;
 
-/// The number of sessions that the bars apply to.
-const BARS_AT: usize = 1000;
+/// The numbers of sessions that the bars apply to.
+const BARS_AT_FEW: usize = 100;
+const BARS_AT_MANY: usize = 1000;
 
 /// The number of sessions of which one stalls, and the pace of messages.
 const STALLED_AMONG: usize = 100;
@@ -39,7 +40,7 @@ const STALLED_FILL: u64 = 5000;
 
 #[derive(Args)]
 pub(crate) struct FanoutArgs {
-    /// How many sessions, each with an open stream; the bars are about 1000
+    /// How many sessions, each with an open stream; the bars are about 100 and 1000
     #[arg(long, value_delimiter = ',', default_values_t = [1, 100, 1000])]
     sessions: Vec<usize>,
     /// Messages of a burst; with fewer than 100 sessions ten times as many
@@ -81,7 +82,7 @@ pub(crate) async fn run(args: FanoutArgs) -> Result<()> {
     if !args.no_stalled {
         report.stalled = Some(stalled().await?);
     }
-    report.bars = Bars::of(&report, BARS_AT);
+    report.bars = Bars::of(&report, BARS_AT_FEW, BARS_AT_MANY);
     print_line(&report.table());
     report.bars.conclude(&report, args.json, "fanout.json")
 }

@@ -43,8 +43,12 @@ const READ_MS: f64 = 15.0;
 /// Changes are made in so many portions a second.
 const PORTIONS: u32 = 50;
 
-/// One in so many portions breaks a workload, and the one before is mended.
+/// One in so many portions breaks a workload.
 const BREAKS_EVERY: u32 = 25;
+
+/// A workload is mended when so many more have broken: after 5 s, so that it is not well again
+/// before anybody could have noticed.
+const BROKEN_AT_ONCE: u32 = 10;
 
 /// How long to wait until the last change was told.
 const SETTLED: Duration = Duration::from_secs(3);
@@ -208,7 +212,7 @@ async fn load(
         }
         if portion % BREAKS_EVERY == 0 {
             let set = portion / BREAKS_EVERY;
-            if let Some(before) = set.checked_sub(1) {
+            if let Some(before) = set.checked_sub(BROKEN_AT_ONCE) {
                 mend(cluster, before, args.pods);
             }
             broken.push((crash(cluster, set, args.pods), Instant::now()));

@@ -109,11 +109,21 @@ pub(crate) fn cpu(pid: u32) -> Result<Cpu> {
 
 /// Resident memory of a process.
 pub(crate) fn rss_bytes(pid: u32) -> Result<u64> {
+    status_bytes(pid, "VmRSS:")
+}
+
+/// Resident memory that a process has allocated: without the pages of its program, which are
+/// read when they are first needed and can be dropped at any time.
+pub(crate) fn allocated_bytes(pid: u32) -> Result<u64> {
+    status_bytes(pid, "RssAnon:")
+}
+
+fn status_bytes(pid: u32, field: &str) -> Result<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line = status
         .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))
-        .context("no VmRSS in /proc/pid/status")?;
+        .find_map(|line| line.strip_prefix(field))
+        .with_context(|| format!("no {field} in /proc/pid/status"))?;
     let kib: u64 = line.trim().trim_end_matches(" kB").parse()?;
     Ok(kib * 1024)
 }

@@ -7,12 +7,15 @@ use serde::Serialize;
 
 use crate::{print_line, serve::ServerKind};
 
-/// Ratios to the ceiling and to stock rmcp, for bursts and for paced messages, in deliveries
-/// per second of the server's CPU.
-const BURST_OF_CEILING: f64 = 0.5;
+/// Ratios to the ceiling and to stock rmcp. Bursts are compared by deliveries per second of
+/// the server's CPU, paced messages by CPU for each and by how long they are on their way.
+const BURST_OF_CEILING: f64 = 1.0;
 const BURST_OF_STOCK: f64 = 25.0;
-const PACED_OF_CEILING: f64 = 0.7;
-const PACED_OF_STOCK: f64 = 3.0;
+const PACED_CPU_OF_CEILING: f64 = 1.5;
+const PACED_CPU_OF_STOCK: f64 = 1.0 / 3.0;
+const PACED_P50_OF_CEILING: f64 = 2.0;
+const PACED_P99_OF_CEILING: f64 = 3.0;
+const PACED_TIME_OF_STOCK: f64 = 1.0;
 const IDLE_KIB: f64 = 32.0;
 const STALLED_GROWTH: f64 = 1.1;
 
@@ -57,6 +60,13 @@ pub(crate) struct Stalled {
     ratio: f64,
 }
 
+/// The three servers with the same number of sessions.
+struct Compared<'a> {
+    ours: &'a FanoutMeasurement,
+    stock: &'a FanoutMeasurement,
+    ceiling: &'a FanoutMeasurement,
+}
+
 /// The thresholds that must hold, with their results.
 #[derive(Default, Serialize)]
 pub(crate) struct Bars(pub(crate) Vec<Bar>);
@@ -86,6 +96,11 @@ impl Cost {
         self.deliveries as f64 / self.cpu_seconds
     }
 
+    /// CPU for one delivery.
+    fn cpu_micros(&self) -> f64 {
+        1e6 / self.per_cpu_second()
+    }
+
     #[expect(clippy::cast_precision_loss, reason = "millions")]
     fn per_second(&self) -> f64 {
         self.deliveries as f64 / self.seconds
@@ -113,50 +128,101 @@ fn median(values: &[u64]) -> u64 {
     sorted.get(sorted.len() / 2).copied().unwrap_or_default()
 }
 
-// === impl Bars ===
+// === impl Compared ===
 
-impl Bars {
-    /// The bars for which this run has measurements.
-    pub(crate) fn of(report: &FanoutReport, sessions: usize) -> Self {
-        let mut bars = Vec::new();
+impl<'a> Compared<'a> {
+    fn of(report: &'a FanoutReport, sessions: usize) -> Option<Self> {
         let find = |kind| {
             let mut all = report.measured.iter();
             all.find(|one| one.server == kind && one.sessions == sessions)
         };
-        if let (Some(ours), Some(stock), Some(ceiling)) = (
-            find(ServerKind::Ours),
-            find(ServerKind::Stock),
-            find(ServerKind::Ceiling),
-        ) {
-            let burst = |one: &FanoutMeasurement| one.burst.per_cpu_second();
-            let paced = |one: &FanoutMeasurement| one.paced.per_cpu_second();
-            bars.extend([
-                Bar::at_least(
-                    "burst, of the ceiling's deliveries per CPU second",
-                    burst(ours) / burst(ceiling),
-                    BURST_OF_CEILING,
-                ),
-                Bar::at_least(
-                    "burst, times stock rmcp's",
-                    burst(ours) / burst(stock),
-                    BURST_OF_STOCK,
-                ),
-                Bar::at_least(
-                    "paced, of the ceiling's deliveries per CPU second",
-                    paced(ours) / paced(ceiling),
-                    PACED_OF_CEILING,
-                ),
-                Bar::at_least(
-                    "paced, times stock rmcp's",
-                    paced(ours) / paced(stock),
-                    PACED_OF_STOCK,
-                ),
-                Bar::at_most(
-                    "KiB of an idle session with an open stream",
-                    ours.idle_bytes_per_session / 1024.0,
-                    IDLE_KIB,
-                ),
-            ]);
+        Some(Self {
+            ours: find(ServerKind::Ours)?,
+            stock: find(ServerKind::Stock)?,
+            ceiling: find(ServerKind::Ceiling)?,
+        })
+    }
+
+    /// A value of ours, divided by that of the ceiling and of stock rmcp.
+    fn ratios(&self, value: impl Fn(&FanoutMeasurement) -> f64) -> (f64, f64) {
+        let ours = value(self.ours);
+        (ours / value(self.ceiling), ours / value(self.stock))
+    }
+
+    fn bars_of_few(&self) -> Vec<Bar> {
+        let sessions = self.ours.sessions;
+        let bar = |what: &str, measured, bound| {
+            Bar::at_most(
+                &format!("paced, {sessions} sessions: {what}"),
+                measured,
+                bound,
+            )
+        };
+        let (p50, p50_of_stock) = self.ratios(|one| millis(one.paced.p50_micros));
+        let (p99, p99_of_stock) = self.ratios(|one| millis(one.paced.p99_micros));
+        let (cpu, _) = self.ratios(|one| one.paced.cpu_micros());
+        vec![
+            bar("p50, of the ceiling's", p50, PACED_P50_OF_CEILING),
+            bar("p99, of the ceiling's", p99, PACED_P99_OF_CEILING),
+            bar("p50, of stock rmcp's", p50_of_stock, PACED_TIME_OF_STOCK),
+            bar("p99, of stock rmcp's", p99_of_stock, PACED_TIME_OF_STOCK),
+            bar("CPU, of the ceiling's", cpu, PACED_CPU_OF_CEILING),
+        ]
+    }
+
+    fn bars_of_many(&self) -> Vec<Bar> {
+        let sessions = self.ours.sessions;
+        let named = |what: &str| what.replace('#', &sessions.to_string());
+        let (_, p99) = self.ratios(|one| millis(one.paced.p99_micros));
+        let (cpu, cpu_of_stock) = self.ratios(|one| one.paced.cpu_micros());
+        let (burst, burst_of_stock) = self.ratios(|one| one.burst.per_cpu_second());
+        vec![
+            Bar::at_most(
+                &named("paced, # sessions: p99, of stock rmcp's"),
+                p99,
+                PACED_TIME_OF_STOCK,
+            ),
+            Bar::at_most(
+                &named("paced, # sessions: CPU, of the ceiling's"),
+                cpu,
+                PACED_CPU_OF_CEILING,
+            ),
+            Bar::at_most(
+                &named("paced, # sessions: CPU, of stock rmcp's"),
+                cpu_of_stock,
+                PACED_CPU_OF_STOCK,
+            ),
+            Bar::at_least(
+                &named("burst, # sessions: of the ceiling's deliveries per CPU second"),
+                burst,
+                BURST_OF_CEILING,
+            ),
+            Bar::at_least(
+                &named("burst, # sessions: times stock rmcp's"),
+                burst_of_stock,
+                BURST_OF_STOCK,
+            ),
+            Bar::at_most(
+                &named("KiB of an idle session with an open stream, # sessions"),
+                self.ours.idle_bytes_per_session / 1024.0,
+                IDLE_KIB,
+            ),
+        ]
+    }
+}
+
+// === impl Bars ===
+
+impl Bars {
+    /// The bars for which this run has measurements: of time with few sessions, of CPU and
+    /// memory with many.
+    pub(crate) fn of(report: &FanoutReport, few: usize, many: usize) -> Self {
+        let mut bars = Vec::new();
+        if let Some(compared) = Compared::of(report, few) {
+            bars.extend(compared.bars_of_few());
+        }
+        if let Some(compared) = Compared::of(report, many) {
+            bars.extend(compared.bars_of_many());
         }
         if let Some(stalled) = &report.stalled {
             bars.push(Bar::at_most(
@@ -238,9 +304,9 @@ impl FanoutReport {
                 one.sessions,
                 one.server.name(),
                 one.idle_bytes_per_session / 1024.0,
-                1e6 / one.burst.per_cpu_second(),
+                one.burst.cpu_micros(),
                 one.burst.per_second(),
-                1e6 / one.paced.per_cpu_second(),
+                one.paced.cpu_micros(),
                 millis(one.paced.p50_micros),
                 millis(one.paced.p99_micros),
             );

@@ -89,6 +89,10 @@ impl ServerProcess {
         process::rss_bytes(self.pid)
     }
 
+    pub(crate) fn allocated_bytes(&self) -> Result<u64> {
+        process::allocated_bytes(self.pid)
+    }
+
     /// Reads one value from `/metrics`.
     pub(crate) async fn metric(&self, name: &str) -> Result<u64> {
         let mut connection = Connection::open(self.port, None).await?;

@@ -6,7 +6,7 @@
 //! - `faults`: the pipeline from a warning to a report with evidence
 //! - `shares`: limits, and the part of each that one caller may take
 //! - `metrics`: everything on `/metrics`
-//! - `flush_clock`, `backoff`, `ttl_cache`, `duration`: time
+//! - `backoff`, `ttl_cache`, `duration`: time
 //! - `resource_type`, `update`: what notifications about resources have in common
 
 mod backoff;
@@ -14,7 +14,6 @@ pub mod duration;
 mod event;
 pub mod faults;
 pub mod filters;
-pub mod flush_clock;
 pub mod incident;
 pub mod metrics;
 mod resource_type;

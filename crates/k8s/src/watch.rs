@@ -9,7 +9,8 @@
 //! - `scope`: what one watch covers
 //! - `watch_loop`: the life of any watch; `source`: what it reads from the API server
 //! - `bound_context`: the cluster that a watch belongs to, while its kubeconfig may change
-//! - `dispatcher`: labels, orders and batches events; `subscribers`: who gets which
+//! - `dispatcher`: labels and orders events; `rounds`: when they are delivered; `subscribers`: who
+//!   gets which
 //! - `labels`: the labels of involved objects; `health`: how a watch does
 //! - `claims`: which callers need which watches, within their shares
 //! - `partial`: which namespaces are watched where the whole cluster may not be; `rights`: what
@@ -22,6 +23,7 @@ pub(super) mod health;
 mod labels;
 mod partial;
 mod rights;
+mod rounds;
 mod scope;
 pub(super) mod source;
 mod subscribers;
@@ -57,7 +59,6 @@ use super::{
 };
 use kubecrier_core::{
     filters::Filters,
-    flush_clock::FlushClock,
     metrics::{WatchMetrics, WatchState},
     shares::{Claims, LimitReached},
     subscriptions::Listener,
@@ -85,7 +86,6 @@ struct Shared {
     rights: Rights,
     metrics: WatchMetrics,
     renewal: Duration,
-    flush_clock: FlushClock,
     keys: AtomicU64,
     claims: Claims<WatchNeed>,
     tasks: SharedTasks<Scope, WatchTask>,
@@ -145,7 +145,6 @@ impl Watches {
         lifecycle: Lifecycle,
         metrics: WatchMetrics,
         renewal: Duration,
-        flush_clock: FlushClock,
         limits: TaskLimits,
     ) -> Self {
         let labels = Arc::new(LabelSource::new(Arc::clone(&contexts), lifecycle.clone()));
@@ -156,7 +155,6 @@ impl Watches {
                 rights: Rights::default(),
                 metrics,
                 renewal,
-                flush_clock,
                 keys: AtomicU64::new(0),
                 claims: Claims::new(claims::LIMIT, limits.per_caller_max),
                 tasks: SharedTasks::new(
@@ -342,7 +340,7 @@ impl Watches {
         );
         let watch_loop = WatchLoop::new(
             source,
-            Dispatcher::new(Arc::clone(&task.subscribers), shared.flush_clock),
+            Dispatcher::new(Arc::clone(&task.subscribers)),
             Arc::clone(&task.health),
             shared.renewal,
             version,

@@ -143,8 +143,6 @@ struct State {
     leases: Vec<Lease>,
     last_lease: u64,
     waker: Option<Waker>,
-    /// The reader gathers: it is not woken before the outbox is half full.
-    wake_half_full: bool,
     /// The waker of a reader that waits until another one takes over.
     takeover: Option<Waker>,
     /// The current episode of drops, for its log records.
@@ -169,7 +167,6 @@ impl Outbox {
             leases: Vec::new(),
             last_lease: 0,
             waker: None,
-            wake_half_full: false,
             takeover: None,
             overflow: None,
         };
@@ -223,8 +220,11 @@ impl Outbox {
             on_outcome(outcome);
         }
         let record = Overflow::on_dropped(&mut state.overflow, &dropped);
-        let wake = !state.lanes.is_empty() && (!state.wake_half_full || state.lanes.half_full());
-        let waker = if wake { state.waker.take() } else { None };
+        let waker = if state.lanes.is_empty() {
+            None
+        } else {
+            state.waker.take()
+        };
         drop(state);
         if let Some(waker) = waker {
             waker.wake();

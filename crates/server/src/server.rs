@@ -44,10 +44,7 @@ use super::{
     tool_provider::ToolProvider,
     tools::{ContextChoice, DefinitionCache},
 };
-use kubecrier_core::{
-    flush_clock::FlushClock,
-    metrics::{AnswerMetrics, Metrics},
-};
+use kubecrier_core::metrics::{AnswerMetrics, Metrics};
 use kubecrier_k8s::{Contexts, Graphs};
 use kubecrier_lifecycle::Lifecycle;
 use kubecrier_project::Project;
@@ -74,8 +71,6 @@ struct Shared {
     subscriptions: Subscriptions,
     graphs: Graphs,
     incidents: Incidents,
-    /// When watches hand out, and when streams write.
-    flush_clock: FlushClock,
     /// The built-in tools, as clients see them.
     definitions: DefinitionCache<ContextChoice>,
     tool_providers: Vec<Box<dyn ToolProvider>>,
@@ -126,11 +121,6 @@ impl Server {
     pub(super) fn parked_answer_bytes(&self) -> usize {
         let sessions = self.shared.sessions.get();
         sessions.map_or(0, |sessions| sessions.parked_bytes())
-    }
-
-    /// When watches hand out, and when streams write.
-    pub(super) fn flush_clock(&self) -> FlushClock {
-        self.shared.flush_clock
     }
 
     /// The number of sessions over HTTP.

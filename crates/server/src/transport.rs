@@ -182,7 +182,6 @@ async fn start_http(
         config.sessions,
         server.notification_metrics(),
         server.answer_metrics(),
-        server.flush_clock(),
     ));
     let handler = server.handler_for_sessions(Arc::clone(&sessions));
     spawn_tasks(server, &serving.close, lifecycle);

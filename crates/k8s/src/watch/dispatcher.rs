@@ -1,5 +1,5 @@
-//! Dispatches the events of a watch to its subscribers: labelled, in order, each once,
-//! and in batches when they come closely.
+//! Dispatches the events of a watch to its subscribers: labelled, in order, each once, and
+//! together what came while the events before were being written.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -8,18 +8,18 @@ use std::{
 
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesOrdered};
 use jiff::{SignedDuration, Timestamp};
-use tokio::time::{Duration, Instant, sleep_until, timeout};
+use tokio::time::{Duration, Instant, timeout};
 
 use super::{
     health::WatchHealth,
     labels::{ACQUIRE_TIMEOUT, FoundLabels},
+    rounds::Rounds,
     source::{LabelLookup, RelistedEvents, WatchSource},
     subscribers::{Cohort, Interest, Subscribers},
     watch_loop::{RelistContext, WatchHandler},
 };
 use kubecrier_core::{
     Event, LabelsOf,
-    flush_clock::FlushClock,
     subscriptions::{LabelUse, WatchStatus},
     ttl_cache::Lookup,
 };
@@ -33,12 +33,8 @@ const REPEAT_WINDOW: Duration = Duration::from_secs(5);
 /// Events that are remembered to find repeats.
 const REPEATS_MAX: usize = 10_000;
 
-/// Events in a batch; more are delivered before the flush interval is over.
+/// Events in a batch; more do not wait for the next round.
 const BATCH_MAX: usize = 256;
-
-/// A smaller batch waits one flush interval longer: to touch every subscriber costs more
-/// than so few events are worth.
-const SMALL_BATCH: usize = 10;
 
 /// Events live an hour in most clusters, and less in some.
 const EVENT_LIFETIME: SignedDuration = SignedDuration::from_mins(30);
@@ -49,13 +45,9 @@ pub(super) struct Dispatcher {
     /// Events that wait for labels, and everything behind them.
     pending: FuturesOrdered<BoxFuture<'static, Dispatch>>,
     repeats: Repeats,
-    flush_clock: FlushClock,
-    /// Labelled events, delivered with the next flush.
+    /// Labelled events, delivered with the next round.
     batch: Vec<(Arc<Event>, Cohort)>,
-    /// The end of the flush interval in which a batch was last delivered.
-    flush_at: Option<Instant>,
-    /// The batch was too small at the end of the last interval, and has waited for it.
-    deferred: bool,
+    rounds: Rounds,
     /// Replacements of the cluster that have not been dispatched.
     replacements: usize,
 }
@@ -78,15 +70,13 @@ struct Repeats {
 // === impl Dispatcher ===
 
 impl Dispatcher {
-    pub(super) fn new(subscribers: Arc<Subscribers>, flush_clock: FlushClock) -> Self {
+    pub(super) fn new(subscribers: Arc<Subscribers>) -> Self {
         Self {
             subscribers,
             pending: FuturesOrdered::new(),
             repeats: Repeats::default(),
-            flush_clock,
             batch: Vec::new(),
-            flush_at: None,
-            deferred: false,
+            rounds: Rounds::default(),
             replacements: 0,
         }
     }
@@ -99,20 +89,14 @@ impl Dispatcher {
         }
     }
 
-    /// An event that comes alone is delivered at once. Those that follow it closely are
-    /// delivered together at the end of the flush interval or, if they are few, of the
-    /// next one.
+    /// Adds an event to the next round. What is told of the watch itself comes behind
+    /// everything before it.
     fn dispatch(&mut self, next: Dispatch) {
         match next {
             Dispatch::Event(event, cohort) => {
-                let alone = self.batch.is_empty();
                 self.batch.push((Arc::new(*event), cohort));
-                let over = self.flush_at.is_none_or(|at| Instant::now() >= at);
-                if over && alone || self.batch.len() >= BATCH_MAX {
+                if self.batch.len() >= BATCH_MAX {
                     self.deliver();
-                } else if over {
-                    // The timer has not been polled yet.
-                    self.on_flush_due();
                 }
             }
             Dispatch::Status(status) => {
@@ -128,38 +112,28 @@ impl Dispatcher {
         }
     }
 
-    fn on_flush_due(&mut self) {
-        if self.batch.len() < SMALL_BATCH && !self.deferred {
-            self.deferred = true;
-            self.flush_at = Some(self.flush_clock.next_flush(Instant::now()));
-        } else {
-            self.deliver();
-        }
-    }
-
     fn deliver(&mut self) {
         if self.batch.is_empty() {
             return;
         }
-        self.subscribers.deliver(&self.batch);
+        self.rounds.begin(|| self.subscribers.deliver(&self.batch));
         self.batch.clear();
-        self.deferred = false;
-        self.flush_at = Some(self.flush_clock.next_flush(Instant::now()));
     }
 
-    /// Waits for the next labels, or for the end of the flush interval.
+    /// Waits for the next labels, or for the next round if there is something to deliver.
     async fn deliver_next(&mut self) {
-        let due = self.flush_at.filter(|_| !self.batch.is_empty());
-        let over = async {
-            match due {
-                Some(due) => sleep_until(due).await,
-                None => std::future::pending().await,
+        let Self { rounds, batch, .. } = self;
+        let next_round = async {
+            rounds.written().await;
+            if batch.is_empty() {
+                std::future::pending::<()>().await;
             }
+            rounds.rested().await;
         };
         tokio::select! {
             biased;
             Some(next) = self.pending.next() => self.dispatch(next),
-            () = over => self.on_flush_due(),
+            () = next_round => self.deliver(),
         }
     }
 

@@ -121,11 +121,12 @@ impl Subscribers {
 
     /// Delivers to each subscriber the events it wants, in order. One that joined after
     /// an event was received does not get it: whether labels are needed was decided
-    /// without that subscriber.
-    pub(super) fn deliver(&self, events: &[(Arc<Event>, Cohort)]) {
+    /// without that subscriber. Returns how many got any.
+    pub(super) fn deliver(&self, events: &[(Arc<Event>, Cohort)]) -> usize {
         // Without the lock: a listener may find that it has to leave.
         let all = self.all.read().clone();
         let mut wanted = Vec::with_capacity(events.len());
+        let mut reached = 0;
         for subscriber in all {
             let listener = &subscriber.listener;
             wanted.clear();
@@ -139,8 +140,10 @@ impl Subscribers {
             );
             if !wanted.is_empty() {
                 Arc::clone(listener).on_events(&wanted);
+                reached += 1;
             }
         }
+        reached
     }
 
     /// Notifies a subscriber that has just joined that the watch is degraded, if it is.

@@ -45,7 +45,6 @@ impl Fixture {
             Lifecycle::default(),
             WatchMetrics::default(),
             Duration::from_mins(1),
-            FlushClock::start(),
             limits,
         );
         Self { cluster, watches }

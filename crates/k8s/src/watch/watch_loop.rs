@@ -323,8 +323,9 @@ impl<S: WatchSource, H: WatchHandler<S>> WatchLoop<S, H> {
             let due = (opened + self.renewal).max(self.health.last_activity()) + RENEWAL_GRACE;
             let frame = tokio::select! {
                 biased;
-                () = self.handler.flush() => continue,
+                // What has come already belongs to the same round.
                 frame = frames.next(), if capacity => frame,
+                () = self.handler.flush() => continue,
                 () = sleep_until(opened + STABLE_AFTER), if !stable => {
                     stable = true;
                     self.established();

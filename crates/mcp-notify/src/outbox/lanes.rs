@@ -82,12 +82,6 @@ impl Lanes {
         self.critical.bytes + self.informational.bytes
     }
 
-    /// Whether half of a limit is reached.
-    pub(super) fn half_full(&self) -> bool {
-        let limits = self.limits;
-        self.messages() * 2 >= limits.messages_max || self.bytes() * 2 >= limits.bytes_max
-    }
-
     pub(super) fn slots(&self) -> usize {
         self.critical.slots.len() + self.informational.slots.len()
     }

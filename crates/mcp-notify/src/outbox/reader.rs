@@ -115,29 +115,6 @@ impl OutboxReader {
         std::future::poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    /// Whether [`poll_next`](Self::poll_next) would be ready, with a batch or an end.
-    /// Registers no waker.
-    pub fn is_ready(&self) -> bool {
-        let state = self.shared.state.lock();
-        state.closed || state.epoch != self.epoch || !state.lanes.is_empty()
-    }
-
-    /// Ready when the outbox is half full, or at an end: for a hand-written body that
-    /// has just written and gathers the next notifications into one write. Until then
-    /// no other event of the outbox wakes the reader; it needs a timer of its own for
-    /// the longest time to gather.
-    pub fn poll_half_full(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let mut state = self.shared.state.lock();
-        if state.closed || state.epoch != self.epoch || state.lanes.half_full() {
-            return Poll::Ready(());
-        }
-        state.wake_half_full = true;
-        let old = state.waker.replace(cx.waker().clone());
-        drop(state);
-        drop(old);
-        Poll::Pending
-    }
-
     /// As [`next`](Self::next), for a hand-written stream or body.
     ///
     /// # Errors
@@ -153,7 +130,6 @@ impl OutboxReader {
         if state.lanes.is_empty() {
             // The old waker is dropped outside of the lock, because its code is not of
             // this crate.
-            state.wake_half_full = false;
             let old = state.waker.replace(cx.waker().clone());
             // A reader that asks for more and holds nothing has caught up.
             let caught_up = state.in_flight == 0;

@@ -295,32 +295,6 @@ async fn waiting_is_cancel_safe_and_a_push_wakes_the_reader() {
     );
 }
 
-#[test]
-fn a_patient_reader_waits_for_half_of_what_fits_or_for_an_end() {
-    let outbox = outbox(4, 1 << 20);
-    let mut reader = outbox.reader();
-    let mut task = tokio_test::task::spawn(());
-    assert!(task.enter(|cx, _| reader.poll_half_full(cx)).is_pending());
-    push(&outbox, [numbered(1)]);
-    assert!(reader.is_ready() && !task.is_woken());
-    push(&outbox, [numbered(2)]);
-    assert!(task.is_woken());
-    assert!(task.enter(|cx, _| reader.poll_half_full(cx)).is_ready());
-    assert_eq!(take(&outbox), [1, 2]);
-    let mut reader = outbox.reader();
-    assert!(task.enter(|cx, _| reader.poll_half_full(cx)).is_pending());
-    assert!(task.enter(|cx, _| reader.poll_next(cx)).is_pending());
-    push(&outbox, [numbered(3)]);
-    assert!(task.is_woken());
-    for end in [|outbox: &Outbox| drop(outbox.reader()), Outbox::close] {
-        let mut reader = outbox.reader();
-        assert!(task.enter(|cx, _| reader.poll_half_full(cx)).is_pending());
-        end(&outbox);
-        assert!(task.is_woken());
-        assert!(task.enter(|cx, _| reader.poll_half_full(cx)).is_ready());
-    }
-}
-
 #[tokio::test]
 async fn a_newer_reader_takes_over_and_the_older_one_is_told() {
     let outbox = outbox(1024, 1 << 20);

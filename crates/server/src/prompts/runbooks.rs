@@ -258,7 +258,7 @@ async fn no_endpoints(
     let subject = Subject::of(evidence, &given)?;
     let mut content = PromptContent::default();
     content.text(format!(
-        "Nothing answers behind service `{}` in namespace `{}`. Below are the service, its endpoint flush_clock, \
+        "Nothing answers behind service `{}` in namespace `{}`. Below are the service, its endpoint slices, \
          its events and the pods of the namespace. In this order:\n\
          1. Does the service have a selector? Without one, somebody has to write its endpoints.\n\
          2. Does the selector fit the labels of any pod? Compare letter by letter with pods_list and its \
@@ -275,7 +275,7 @@ async fn no_endpoints(
     evidence
         .add_tool(&mut content, "resources_get", service)
         .await;
-    let flush_clock = json!({
+    let slices = json!({
         "context": subject.context,
         "namespace": subject.namespace.as_str(),
         "kind": "endpointslices.discovery.k8s.io",
@@ -283,7 +283,7 @@ async fn no_endpoints(
         "output": "yaml",
     });
     evidence
-        .add_tool(&mut content, "resources_list", flush_clock)
+        .add_tool(&mut content, "resources_list", slices)
         .await;
     let pods = json!({"context": subject.context, "namespace": subject.namespace.as_str()});
     evidence.add_tool(&mut content, "pods_list", pods).await;

@@ -54,7 +54,7 @@ mod tests {
 
     use super::*;
     use crate::sessions::{SessionLimits, Sessions};
-    use kubecrier_core::{flush_clock::FlushClock, metrics::AnswerMetrics};
+    use kubecrier_core::metrics::AnswerMetrics;
 
     /// The words that are in the text, or not, with these tools off.
     #[track_caller]
@@ -73,12 +73,7 @@ mod tests {
     #[tokio::test]
     async fn the_instructions_name_what_is_on_and_what_the_transport_can_do() {
         let metrics = mcp_notify::Metrics::default();
-        let all = Sessions::new(
-            SessionLimits::default(),
-            metrics,
-            AnswerMetrics::default(),
-            FlushClock::start(),
-        );
+        let all = Sessions::new(SessionLimits::default(), metrics, AnswerMetrics::default());
         let http = SessionLookup::ByHeader(Arc::new(all));
         let stdio = SessionLookup::Single {
             session: Session::new("stdio"),

@@ -21,7 +21,6 @@ use crate::{
 };
 use kubecrier_core::{
     faults::{CaptureLimits, FaultQueue},
-    flush_clock::FlushClock,
     metrics::Metrics,
     subscriptions::Ledger,
 };
@@ -124,7 +123,6 @@ impl Server {
             incidents,
         );
         let incidents = Incidents::new(Arc::clone(&contexts), watchers);
-        let flush_clock = FlushClock::start();
         let ledger = Ledger::new(settings.caps);
         let door = |door: Door, provider: Box<dyn ResourceProvider>| match tool_filter.check(door) {
             Ok(()) => provider,
@@ -139,7 +137,6 @@ impl Server {
             lifecycle.clone(),
             metrics.watch().clone(),
             settings.watch_renewal,
-            flush_clock,
             work.watches(),
         );
         let (bytes_max, own) = (limits.output_bytes, Arc::clone(&contexts));
@@ -216,7 +213,6 @@ impl Server {
             subscriptions,
             graphs,
             incidents,
-            flush_clock,
             definitions: DefinitionCache::default(),
             tool_providers: providers.tools,
             project: providers.project,

@@ -23,7 +23,7 @@ use super::{
     replay::Replay,
 };
 use crate::caller::Caller;
-use kubecrier_core::{flush_clock::FlushClock, shares::ShareKey};
+use kubecrier_core::shares::ShareKey;
 
 /// The server's own requests that wait for the stream. There are two kinds, and each is
 /// sent again if it is lost.
@@ -42,8 +42,6 @@ pub(crate) struct HttpSession {
     /// Its permit of the session limiter, until it ends.
     permit: Mutex<Option<SessionPermit>>,
     pub(super) outbound: Mutex<OutboundState>,
-    /// When its stream writes.
-    pub(super) flush_clock: FlushClock,
     /// A lock for the readers of answers and the service; held for a step of one answer.
     pub(super) answers: Mutex<Answers>,
     parking: Arc<Parking>,
@@ -106,7 +104,6 @@ impl HttpSession {
         session: Session,
         permit: SessionPermit,
         inbound: mpsc::Sender<Box<ClientJsonRpcMessage>>,
-        flush_clock: FlushClock,
         parking: Arc<Parking>,
         share_key: ShareKey,
     ) -> Self {
@@ -116,7 +113,6 @@ impl HttpSession {
             inbound,
             permit: Mutex::new(Some(permit)),
             outbound: Mutex::default(),
-            flush_clock,
             answers: Mutex::default(),
             parking,
             share_key,

@@ -30,7 +30,7 @@ use super::{
     transport::SessionTransport,
 };
 use crate::{caller::Caller, share};
-use kubecrier_core::{flush_clock::FlushClock, metrics::AnswerMetrics, shares::CallerShare};
+use kubecrier_core::{metrics::AnswerMetrics, shares::CallerShare};
 
 /// Messages from a client that the service has not taken yet.
 const INBOUND_CAPACITY: usize = 64;
@@ -73,7 +73,6 @@ pub(crate) struct Sessions {
     outbox: OutboxConfig,
     limiter: SessionLimiter,
     heartbeats: HeartbeatQueue,
-    flush_clock: FlushClock,
     parking: Arc<Parking>,
     // A lock for lookups by id; held for one map operation.
     entries: RwLock<HashMap<SessionId, Arc<HttpSession>>>,
@@ -118,7 +117,6 @@ impl Sessions {
         limits: SessionLimits,
         metrics: mcp_notify::Metrics,
         answers: AnswerMetrics,
-        flush_clock: FlushClock,
     ) -> Self {
         let limiter = SessionLimiter::new(limits);
         let outbox = OutboxConfig::default().metrics(metrics);
@@ -127,7 +125,6 @@ impl Sessions {
             outbox,
             limiter,
             heartbeats: HeartbeatQueue::default(),
-            flush_clock,
             parking: Arc::new(Parking::new(&limits, answers)),
             entries: RwLock::default(),
         }
@@ -308,7 +305,6 @@ impl SessionManager for Sessions {
             session,
             permit,
             sender,
-            self.flush_clock,
             Arc::clone(&self.parking),
             share_key,
         ));

@@ -4,7 +4,7 @@ use std::{
     convert::Infallible,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll, ready},
+    task::{Context, Poll, Waker, ready},
 };
 
 use axum::{
@@ -19,7 +19,10 @@ use mcp_notify::{
     CustomMethod, Notification, OutboxBatch, OutboxItem, OutboxReader, ReadEnd, SendError, Session,
 };
 use rmcp::model::ProtocolVersion;
-use tokio::time::{Duration, Instant, Sleep, sleep};
+use tokio::{
+    task::coop::has_budget_remaining,
+    time::{Duration, Instant, Sleep, sleep},
+};
 
 use super::{
     answer_stream,
@@ -185,13 +188,12 @@ struct SseStream {
     first: Option<Bytes>,
     /// When a keep-alive comment is due, if nothing else is written.
     alive_due: Instant,
-    /// May be set to earlier than what is waited for: to set it costs more than to be
-    /// woken once too often.
+    /// Set to when a comment was due earlier: to be woken once too often costs less than to
+    /// set it for each message.
     timer: Pin<Box<Sleep>>,
-    /// When everything that waited was last written.
-    written: Option<Instant>,
-    /// Whether messages of this slice wait for its end.
-    resting: bool,
+    /// When the timer wakes, and whom: a timer that does not have to be looked at stays out
+    /// of the caches.
+    wakes: Option<(Instant, Waker)>,
     ended: bool,
     _activity: ActivityGuard,
 }
@@ -221,38 +223,35 @@ impl SseStream {
             first: Some(first.freeze()),
             alive_due: Instant::now() + KEEP_ALIVE,
             timer: Box::pin(sleep(KEEP_ALIVE)),
-            written: None,
-            resting: false,
+            wakes: None,
             ended: false,
             _activity: entry.begin_activity(ActivityKind::Stream),
             entry,
         }
     }
 
-    /// Ready when what waits, if anything does, is to be written now.
-    fn poll_slice(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let flush_clock = self.entry.flush_clock;
-        let until =
-            (self.written).and_then(|written| flush_clock.hold_until(written, Instant::now()));
-        if let Some(until) = until
-            && (self.resting || self.reader.is_ready())
-            && self.reader.poll_half_full(cx).is_pending()
+    /// Ready when a keep-alive comment is due.
+    fn poll_alive(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let now = Instant::now();
+        if let Some((at, waker)) = &self.wakes
+            && now < *at
+            && waker.will_wake(cx.waker())
         {
-            self.resting = true;
-            ready!(self.poll_until(until, cx));
+            return Poll::Pending;
         }
-        self.resting = false;
-        Poll::Ready(())
-    }
-
-    fn poll_until(&mut self, due: Instant, cx: &mut Context<'_>) -> Poll<()> {
-        while Instant::now() < due {
-            let timer = self.timer.as_mut();
-            if timer.is_elapsed() || timer.deadline() > due {
+        while Instant::now() < self.alive_due {
+            if self.timer.is_elapsed() {
+                let due = self.alive_due;
                 self.timer.as_mut().reset(due);
             }
-            ready!(self.timer.as_mut().poll(cx));
+            // A task that has used up its turn is woken for the next one, and not by the timer.
+            let turn = has_budget_remaining();
+            if self.timer.as_mut().poll(cx).is_pending() {
+                self.wakes = turn.then(|| (self.timer.deadline(), cx.waker().clone()));
+                return Poll::Pending;
+            }
         }
+        self.wakes = None;
         Poll::Ready(())
     }
 
@@ -368,19 +367,11 @@ impl http_body::Body for SseStream {
         if self.ended {
             return Poll::Ready(None);
         }
-        if self.poll_slice(cx).is_pending() {
-            return Poll::Pending;
-        }
         if let Some(chunk) = self.write(cx) {
-            let now = Instant::now();
-            self.alive_due = now + KEEP_ALIVE;
-            // What did not fit is written without waiting for a slice.
-            let all = chunk.len() < CHUNK_BYTES;
-            self.written = all.then_some(now);
+            self.alive_due = Instant::now() + KEEP_ALIVE;
             return Poll::Ready(Some(Ok(Frame::data(chunk))));
         }
-        let due = self.alive_due;
-        ready!(self.poll_until(due, cx));
+        ready!(self.poll_alive(cx));
         self.alive_due = Instant::now() + KEEP_ALIVE;
         Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b": alive\n\n")))))
     }

@@ -14,7 +14,6 @@ use crate::{
 };
 use kubecrier_core::{
     faults::{CaptureLimits, FaultQueue},
-    flush_clock::FlushClock,
     metrics::Metrics,
     shares::CallerShare,
     subscriptions::Ledger,
@@ -152,7 +151,6 @@ pub(super) fn subscriptions(contexts: &Arc<Contexts>) -> Subscriptions {
         Lifecycle::default(),
         Metrics::new().watch().clone(),
         settings.watch_renewal,
-        FlushClock::start(),
         WorkLimits::default().watches(),
     );
     let ledger = Ledger::new(settings.caps);

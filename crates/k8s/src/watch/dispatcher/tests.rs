@@ -1,15 +1,20 @@
 use parking_lot::Mutex;
 use proptest::prelude::*;
-use tokio::time::advance;
+use tokio::{sync::Notify, task::JoinSet, time::advance};
 
-use super::*;
-use kubecrier_core::{flush_clock::FLUSH_INTERVAL, subscriptions::Listener};
+use super::{super::rounds::rest_after, *};
+use kubecrier_core::subscriptions::Listener;
+
+/// Longer than anything waits.
+const A_WHILE: Duration = Duration::from_millis(200);
 
 /// Records the batches of events, and each status.
 #[derive(Default)]
 struct RecordingListener {
     batches: Mutex<Vec<Vec<String>>>,
     deliveries: Mutex<Vec<(String, Instant)>>,
+    /// Its stream, if it has one.
+    woken: Notify,
     only: Option<&'static str>,
 }
 
@@ -23,6 +28,7 @@ impl Listener for RecordingListener {
         let now = Instant::now();
         (self.deliveries.lock()).extend(uids.iter().map(|uid| (uid.clone(), now)));
         self.batches.lock().push(uids);
+        self.woken.notify_waiters();
     }
 
     fn on_status(&self, _watch: u64, change: &WatchStatus) {
@@ -40,6 +46,7 @@ struct Fixture {
     dispatcher: Dispatcher,
     subscribers: Arc<Subscribers>,
     listener: Arc<RecordingListener>,
+    streams: JoinSet<()>,
 }
 
 /// One subscriber to everything after version 100.
@@ -48,10 +55,31 @@ fn fixture() -> Fixture {
     let listener = Arc::new(RecordingListener::default());
     subscribers.add(1, 100, listener.clone());
     Fixture {
-        dispatcher: Dispatcher::new(Arc::clone(&subscribers), FlushClock::start()),
+        dispatcher: Dispatcher::new(Arc::clone(&subscribers)),
         subscribers,
         listener,
+        streams: JoinSet::new(),
     }
+}
+
+/// How many more subscribe where a round takes long.
+const OTHERS: u64 = 300;
+
+/// The same among many, and a round is written for so long.
+fn writing_for(time: Duration) -> Fixture {
+    let mut fixture = fixture();
+    for key in 0..OTHERS {
+        let other = Arc::new(RecordingListener::default());
+        fixture.subscribers.add(2 + key, 100, other);
+    }
+    let listener = Arc::clone(&fixture.listener);
+    fixture.streams.spawn(async move {
+        loop {
+            listener.woken.notified().await;
+            advance(time).await;
+        }
+    });
+    fixture
 }
 
 fn event(uid: &str, version: u64, reason: &str) -> Box<Event> {
@@ -109,68 +137,67 @@ impl Fixture {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_comes_alone_waits_for_nothing_and_what_follows_comes_together() {
+async fn what_has_come_is_delivered_at_once_and_together() {
     let mut fixture = fixture();
-    advance(FLUSH_INTERVAL / 2).await;
-    fixture.enqueue(&["a", "b", "c"]);
-    assert_eq!(*fixture.listener.batches.lock(), [["a"]]);
-    assert_eq!(
-        fixture.delivered_within(FLUSH_INTERVAL * 3).await,
-        [vec!["a"], vec!["b", "c"]]
-    );
-    fixture.enqueue(&["d"]);
-    assert_eq!(
-        *fixture.listener.batches.lock(),
-        [["d"]],
-        "nothing came for a slice"
-    );
-    assert_eq!(
-        fixture.delivered_within(FLUSH_INTERVAL * 3).await,
-        [["d"]],
-        "once"
-    );
+    for uids in [&["a", "b", "c"][..], &["d"], &["e", "f"]] {
+        fixture.enqueue(uids);
+        let batches = fixture.delivered_within(Duration::ZERO).await;
+        assert_eq!(batches, [uids]);
+        assert_eq!(fixture.delivered_within(A_WHILE).await.len(), 0, "once");
+    }
+}
+
+/// However closely they come: nobody gathers where a round is written in no time.
+#[tokio::test(start_paused = true)]
+async fn with_few_subscribers_no_event_waits_for_the_next() {
+    let mut fixture = writing_for(Duration::from_micros(50));
+    for number in 0..500 {
+        let uid = number.to_string();
+        fixture.enqueue(&[&uid]);
+        let batches = fixture.delivered_within(Duration::from_millis(1)).await;
+        assert_eq!(batches, [[uid]]);
+    }
+}
+
+/// However many subscribe.
+#[tokio::test(start_paused = true)]
+async fn what_comes_alone_waits_for_nothing() {
+    let mut fixture = writing_for(Duration::from_millis(10));
+    for number in 0..20 {
+        let uid = number.to_string();
+        fixture.enqueue(&[&uid]);
+        let came = Instant::now();
+        assert_eq!(fixture.delivered_within(A_WHILE).await, [[uid]]);
+        let delivered = std::mem::take(&mut *fixture.listener.deliveries.lock());
+        assert_eq!(delivered[0].1, came);
+    }
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_keeps_coming_is_handed_out_once_in_a_slice() {
-    let mut fixture = fixture();
-    let mut batches = Vec::new();
-    let mut expected = Vec::new();
-    // A whole number of milliseconds: the clock has no smaller unit.
-    for number in 0..320 {
+async fn what_comes_while_a_round_is_written_is_delivered_together_in_the_next() {
+    let writing = Duration::from_millis(1);
+    let mut fixture = writing_for(writing);
+    let (mut batches, mut expected) = (Vec::new(), Vec::new());
+    let began = Instant::now();
+    for number in 0..400 {
         let uid = number.to_string();
         fixture.enqueue(&[&uid]);
         expected.push(uid);
-        batches.extend(fixture.delivered_within(FLUSH_INTERVAL / 16).await);
+        batches.extend(fixture.delivered_within(Duration::from_millis(5)).await);
     }
-    batches.extend(fixture.delivered_within(FLUSH_INTERVAL * 2).await);
+    let passed = began.elapsed();
+    batches.extend(fixture.delivered_within(A_WHILE).await);
     assert_eq!(batches.concat(), expected, "all of them, in order");
-    assert!((20..=22).contains(&batches.len()), "{}", batches.len());
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_comes_slowly_is_handed_out_once_in_two_slices() {
-    let mut fixture = fixture();
-    let mut batches = Vec::new();
-    for _ in 0..80 {
-        fixture.enqueue(&["a"]);
-        batches.extend(fixture.delivered_within(FLUSH_INTERVAL / 4).await);
-    }
-    batches.extend(fixture.delivered_within(FLUSH_INTERVAL * 2).await);
-    assert_eq!(batches.concat().len(), 80);
-    assert!((10..=12).contains(&batches.len()), "{}", batches.len());
-}
-
-/// An event at the very end of a flush interval does not flush the others early.
-#[tokio::test(start_paused = true)]
-async fn what_comes_at_the_end_of_a_slice_is_gathered_like_any_other() {
-    let mut fixture = fixture();
-    fixture.enqueue(&["a", "b"]);
-    advance(FLUSH_INTERVAL).await;
-    fixture.enqueue(&["c"]);
-    assert_eq!(*fixture.listener.batches.lock(), [["a"]]);
-    assert_eq!(fixture.delivered_within(FLUSH_INTERVAL / 2).await, [["a"]]);
-    assert_eq!(fixture.delivered_within(FLUSH_INTERVAL).await, [["b", "c"]]);
+    assert_eq!(batches[0], ["0"], "the first did not wait");
+    let rest = rest_after(writing, 301).unwrap();
+    let rounds =
+        |each: Duration| usize::try_from(passed.as_micros().div_ceil(each.as_micros())).unwrap();
+    // And the one behind the last event.
+    let most = rounds(writing + rest) + 1;
+    let all = batches.len() - 1;
+    // The next round begins with the event after the rest.
+    let least = rounds(writing + rest + Duration::from_millis(6));
+    assert!((least..=most).contains(&all), "{least}..={most}: {all}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -181,8 +208,8 @@ async fn what_becomes_of_the_watch_is_told_after_what_came_before() {
         .dispatcher
         .enqueue(Dispatch::Status(WatchStatus::Recovered));
     fixture.enqueue(&["c"]);
-    let expected = [["a"], ["b"], ["recovered"], ["c"]];
-    assert_eq!(fixture.delivered_within(FLUSH_INTERVAL * 2).await, expected);
+    let expected = [vec!["a", "b"], vec!["recovered"], vec!["c"]];
+    assert_eq!(fixture.delivered_within(A_WHILE).await, expected);
 }
 
 /// The current status is replayed to a subscriber that joins, until it ends.
@@ -226,7 +253,7 @@ async fn a_long_absence_is_a_gap_even_if_nothing_is_new() {
             watch: "dev/*",
         };
         fixture.dispatcher.report_gap(recovered, true, &relist);
-        let batches = fixture.delivered_within(FLUSH_INTERVAL).await;
+        let batches = fixture.delivered_within(A_WHILE).await;
         assert_eq!(
             batches.len(),
             expected,
@@ -240,7 +267,7 @@ async fn a_long_absence_is_a_gap_even_if_nothing_is_new() {
 async fn events_of_the_cluster_before_are_told_before_the_next_one_begins() {
     let mut fixture = fixture();
     fixture.enqueue(&["a"]);
-    fixture.enqueue_late("b", 105, FLUSH_INTERVAL * 5);
+    fixture.enqueue_late("b", 105, A_WHILE);
     fixture.dispatcher.replacements += 1;
     let replaced = Dispatch::Replaced(fixture.subscribers.cohort(), 7, gap());
     fixture.dispatcher.enqueue(replaced);
@@ -251,28 +278,21 @@ async fn events_of_the_cluster_before_are_told_before_the_next_one_begins() {
         fixture.dispatcher.enqueue(dispatch);
     }
     let expected = [vec!["a"], vec!["b"], vec!["gap"], vec!["c", "d", "e"]];
-    assert_eq!(
-        fixture.delivered_within(FLUSH_INTERVAL * 20).await,
-        expected
-    );
+    assert_eq!(fixture.delivered_within(A_WHILE * 2).await, expected);
     let batches = newcomer.batches.lock();
     assert_eq!(*batches, [["gap"], ["e"]], "it came to the other cluster");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flood_is_not_kept_until_the_slice_is_over() {
+async fn a_flood_does_not_wait_for_the_next_round() {
     let mut fixture = fixture();
     for _ in 0..=BATCH_MAX {
         fixture.enqueue(&["a"]);
     }
-    let sizes: Vec<_> = fixture
-        .listener
-        .batches
-        .lock()
-        .iter()
-        .map(Vec::len)
-        .collect();
-    assert_eq!(sizes, [1, BATCH_MAX]);
+    let sizes = |batches: &[Vec<String>]| batches.iter().map(Vec::len).collect::<Vec<_>>();
+    assert_eq!(sizes(&fixture.listener.batches.lock()), [BATCH_MAX]);
+    let all = fixture.delivered_within(A_WHILE).await;
+    assert_eq!(sizes(&all), [BATCH_MAX, 1]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -298,12 +318,9 @@ async fn each_gets_what_it_wants_and_who_has_left_nothing() {
     let late = Arc::new(RecordingListener::default());
     fixture.subscribers.add(4, 100, late.clone());
     fixture.subscribers.remove(1);
-    assert_eq!(
-        fixture.delivered_within(FLUSH_INTERVAL * 2).await,
-        [["a"]],
-        "it left"
-    );
-    assert_eq!(*picky.batches.lock(), [["a"], ["d"]]);
+    let delivered = fixture.delivered_within(A_WHILE).await;
+    assert!(delivered.is_empty(), "it left: {delivered:?}");
+    assert_eq!(*picky.batches.lock(), [["a", "d"]]);
     assert_eq!(*newcomer.batches.lock(), [["c", "d"]]);
     assert_eq!(late.batches.lock().len(), 0, "it came after they were read");
 }
@@ -313,22 +330,22 @@ async fn what_was_gathered_is_told_when_the_watch_ends() {
     let mut fixture = fixture();
     fixture.enqueue(&["a", "b", "c"]);
     drop(fixture.dispatcher);
-    assert_eq!(
-        *fixture.listener.batches.lock(),
-        [vec!["a"], vec!["b", "c"]]
-    );
+    assert_eq!(*fixture.listener.batches.lock(), [["a", "b", "c"]]);
 }
 
 proptest! {
-    /// Every event is delivered once and in order, within two flush intervals.
+    /// Every event is delivered once and in order, and waits for what is written before it
+    /// and for its rest, whatever comes when and however long rounds take.
     #[test]
     fn nothing_is_lost_doubled_or_late(
-        pauses in prop::collection::vec((0..200_u64, any::<bool>()), 1..60),
+        writing in 0..6_000_u64,
+        pauses in prop::collection::vec((0..80_u64, any::<bool>()), 1..60),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time().start_paused(true).build().unwrap();
+        let writing = Duration::from_micros(writing);
         runtime.block_on(async {
-            let mut fixture = fixture();
+            let mut fixture = writing_for(writing);
             let mut expected = Vec::new();
             // The earliest time of delivery: no event overtakes another.
             let mut earliest = Instant::now();
@@ -344,14 +361,16 @@ proptest! {
                 expected.push((uid, earliest));
                 fixture.run_for(Duration::from_millis(millis)).await;
             }
-            fixture.run_for(FLUSH_INTERVAL * 3).await;
+            fixture.run_for(A_WHILE).await;
             let deliveries = std::mem::take(&mut *fixture.listener.deliveries.lock());
             prop_assert_eq!(deliveries.len(), expected.len());
             for ((uid, when), (expected, earliest)) in deliveries.into_iter().zip(expected) {
                 prop_assert_eq!(uid, expected);
-                // The clock has whole milliseconds.
+                // The clock has whole milliseconds, for labels and for the rest.
+                let rest = rest_after(writing, 301).unwrap_or_default();
+                let most = writing + rest + Duration::from_millis(3);
                 let late = when.duration_since(earliest);
-                prop_assert!(late <= FLUSH_INTERVAL * 2 + Duration::from_millis(2), "{late:?}");
+                prop_assert!(late <= most, "{late:?} of {most:?}");
             }
             Ok(())
         })?;

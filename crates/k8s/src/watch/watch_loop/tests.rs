@@ -2,6 +2,7 @@
 
 mod another;
 mod pace;
+mod rounds;
 mod silence;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -21,7 +22,6 @@ use crate::{
 };
 use kubecrier_core::{
     Event, InvolvedObject, Labels,
-    flush_clock::FlushClock,
     metrics::WatchMetrics,
     subscriptions::{LabelUse, Listener},
     ttl_cache::Lookup,
@@ -141,7 +141,7 @@ enum Received {
 }
 
 #[derive(Default)]
-struct RecordingListener(Mutex<Vec<Received>>);
+struct RecordingListener(Mutex<Vec<Received>>, Mutex<Vec<usize>>);
 
 impl Listener for RecordingListener {
     fn wants(&self, event: &Event) -> bool {
@@ -149,6 +149,7 @@ impl Listener for RecordingListener {
     }
 
     fn on_events(self: Arc<Self>, events: &[&Arc<Event>]) {
+        self.1.lock().push(events.len());
         for event in events {
             assert_eq!(event.labels.get("of"), Some(&*event.involved.name));
             self.0
@@ -206,7 +207,7 @@ fn fixture(script: Arc<Script>) -> Fixture {
     let source = ScriptedSource(Arc::clone(&script));
     let watch_loop = WatchLoop::new(
         source,
-        Dispatcher::new(subscribers, FlushClock::start()),
+        Dispatcher::new(subscribers),
         Arc::clone(&health),
         RENEWAL,
         "100".to_owned(),

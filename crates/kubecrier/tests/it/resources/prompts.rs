@@ -58,6 +58,7 @@ async fn every_prompt_comes_with_its_evidence() {
         ("cluster_health_check", json!({}), "back-off 5m0s"),
         ("runbook_crash_loop", pod.clone(), "panic: no cheese left"),
         ("runbook_image_pull", pod.clone(), "registry.example/app:1"),
+        ("runbook_no_endpoints", shop.clone(), "its endpoint slices"),
         ("runbook_no_endpoints", shop, "app: nobody"),
         ("runbook_pending", pod, "node-1"),
         ("triage_fault", json!({"faultId": fault}), "listening"),

@@ -1,7 +1,7 @@
 use std::task::Waker;
 
 use http_body_util::BodyExt;
-use kubecrier_core::{flush_clock::FlushClock, metrics::AnswerMetrics, shares::CallerShare};
+use kubecrier_core::{metrics::AnswerMetrics, shares::CallerShare};
 use mcp_notify::ProtocolVersion;
 use rmcp::{
     model::ClientJsonRpcMessage, transport::streamable_http_server::session::SessionManager,
@@ -20,7 +20,6 @@ fn sessions(limits: SessionLimits) -> Sessions {
         limits,
         mcp_notify::Metrics::default(),
         AnswerMetrics::default(),
-        FlushClock::start(),
     )
 }
 

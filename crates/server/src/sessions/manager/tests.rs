@@ -1,4 +1,3 @@
-use kubecrier_core::flush_clock::FlushClock;
 use proptest::prelude::*;
 use tokio::{task::JoinSet, time::advance};
 
@@ -11,12 +10,7 @@ fn sessions(idle_timeout: Duration) -> Arc<Sessions> {
         ..SessionLimits::default()
     };
     let metrics = mcp_notify::Metrics::default();
-    Arc::new(Sessions::new(
-        limits,
-        metrics,
-        AnswerMetrics::default(),
-        FlushClock::start(),
-    ))
+    Arc::new(Sessions::new(limits, metrics, AnswerMetrics::default()))
 }
 
 async fn begin(sessions: &Sessions) -> Arc<HttpSession> {

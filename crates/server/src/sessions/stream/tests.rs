@@ -10,20 +10,11 @@ use tokio::sync::mpsc;
 
 use super::*;
 use crate::sessions::{SessionLimits, parking::Parking};
-use kubecrier_core::{
-    flush_clock::{FLUSH_INTERVAL, FlushClock},
-    metrics::AnswerMetrics,
-    shares::ShareKey,
-};
+use kubecrier_core::{metrics::AnswerMetrics, shares::ShareKey};
 
 fn entry(messages_max: usize) -> Arc<HttpSession> {
     let metrics = mcp_notify::Metrics::default();
-    let sessions = Sessions::new(
-        SessionLimits::default(),
-        metrics,
-        AnswerMetrics::default(),
-        FlushClock::start(),
-    );
+    let sessions = Sessions::new(SessionLimits::default(), metrics, AnswerMetrics::default());
     let limits = OutboxLimits {
         messages_max,
         bytes_max: 1 << 20,
@@ -36,7 +27,6 @@ fn entry(messages_max: usize) -> Arc<HttpSession> {
         session,
         permit,
         mpsc::channel(1).0,
-        FlushClock::start(),
         Arc::new(Parking::new(
             &SessionLimits::default(),
             AnswerMetrics::default(),
@@ -279,7 +269,6 @@ proptest! {
             SessionLimits::default(),
             mcp_notify::Metrics::default(),
             AnswerMetrics::default(),
-            FlushClock::start(),
         ));
         let mut headers = HeaderMap::new();
         for (name, value) in [
@@ -333,109 +322,93 @@ impl Wake for Woken {
     }
 }
 
+/// A message is written as soon as its stream has a turn, and everything that has come
+/// until then in one write. Nothing else is waited for.
 #[tokio::test(start_paused = true)]
-async fn what_comes_closely_shares_a_write_and_what_comes_alone_waits_for_nothing() {
+async fn what_waits_is_written_at_once_and_together() {
     let entry = entry(100);
     let push = |number| {
         let _queued = entry.session.push(numbered(number));
     };
     let mut body = SseStream::new(Arc::clone(&entry), None);
     drop(drain(&mut body));
-    tokio::time::advance(FLUSH_INTERVAL / 2).await;
-    push(0);
-    assert_eq!(ids(&drain(&mut body).0), [1], "it came alone");
-    push(1);
-    assert_eq!(drain(&mut body).0, "", "one write in a slice");
-    push(2);
-    tokio::time::advance(FLUSH_INTERVAL).await;
-    assert_eq!(ids(&drain(&mut body).0), [2, 3]);
-    // A waiting reader is woken for the first of them, and then by the clock.
     let woken = Arc::new(Woken::default());
     let waker = Waker::from(Arc::clone(&woken));
     let poll = |body: &mut SseStream| {
         let next = Pin::new(body).poll_frame(&mut Context::from_waker(&waker));
-        next.is_ready()
-    };
-    assert!(!poll(&mut body));
-    push(3);
-    assert_eq!(woken.0.load(Ordering::Relaxed), 1);
-    assert!(!poll(&mut body), "it rests");
-    push(4);
-    assert_eq!(woken.0.load(Ordering::Relaxed), 1);
-    assert!(entry.enqueue_request(Bytes::from_static(b"{}")));
-    assert!(!poll(&mut body), "it still rests");
-    let before = woken.0.load(Ordering::Relaxed);
-    tokio::time::advance(FLUSH_INTERVAL).await;
-    assert_eq!(woken.0.load(Ordering::Relaxed), before + 1, "by the clock");
-    assert_eq!(ids(&drain(&mut body).0), [4, 5, 6], "what we ask, too");
-    // Nothing came in a whole slice: what comes next comes alone.
-    tokio::time::advance(FLUSH_INTERVAL).await;
-    assert!(!poll(&mut body));
-    let before = woken.0.load(Ordering::Relaxed);
-    push(5);
-    assert_eq!(woken.0.load(Ordering::Relaxed), before + 1);
-    assert_eq!(ids(&drain(&mut body).0), [7]);
-    assert!(!poll(&mut body));
-    let before = woken.0.load(Ordering::Relaxed);
-    tokio::time::advance(KEEP_ALIVE + Duration::from_millis(1)).await;
-    assert!(woken.0.load(Ordering::Relaxed) > before, "the clock is set");
-    assert_eq!(drain(&mut body).0, ": alive\n\n");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_burst_does_not_wait_until_there_is_no_room() {
-    let entry = entry(8);
-    let push = |number| {
-        let _queued = entry.session.push(numbered(number));
-    };
-    let mut body = SseStream::new(Arc::clone(&entry), None);
-    drop(drain(&mut body));
-    tokio::time::advance(FLUSH_INTERVAL / 2).await;
-    push(0);
-    drop(drain(&mut body));
-    let woken = Arc::new(Woken::default());
-    let waker = Waker::from(Arc::clone(&woken));
-    push(1);
-    let next = Pin::new(&mut body).poll_frame(&mut Context::from_waker(&waker));
-    assert!(next.is_pending());
-    push(2);
-    push(3);
-    assert_eq!(woken.0.load(Ordering::Relaxed), 0);
-    push(4);
-    assert_eq!(
-        woken.0.load(Ordering::Relaxed),
-        1,
-        "half of the room is taken"
-    );
-    assert_eq!(ids(&drain(&mut body).0), [2, 3, 4, 5]);
-    push(5);
-    assert_eq!(drain(&mut body).0, "");
-    entry.session.close(mcp_notify::CloseReason::Requested);
-    assert!(drain(&mut body).1, "an end waits for nothing");
-}
-
-/// Whatever is handed out at the end of a slice is written there and then, and no
-/// clock has to be set for it.
-#[tokio::test(start_paused = true)]
-async fn what_others_gathered_does_not_wait_again() {
-    let entry = entry(100);
-    let mut body = SseStream::new(Arc::clone(&entry), None);
-    drop(drain(&mut body));
-    let woken = Arc::new(Woken::default());
-    let waker = Waker::from(Arc::clone(&woken));
-    let mut number = 0;
-    for slice in 0..10_usize {
-        let now = Instant::now();
-        tokio::time::advance(entry.flush_clock.next_flush(now) - now).await;
-        let by_pushes = slice.saturating_sub(1);
-        assert_eq!(woken.0.load(Ordering::Relaxed), by_pushes, "by no clock");
-        // Of two clusters, or of two subscriptions.
-        for _ in 0..2 {
-            let _queued = entry.session.push(numbered(number));
-            number += 1;
-            assert_eq!(ids(&drain(&mut body).0), [number as u64]);
+        match next {
+            Poll::Ready(Some(Ok(frame))) => {
+                let data = frame.into_data().unwrap();
+                Some(ids(std::str::from_utf8(&data).unwrap()))
+            }
+            Poll::Ready(_) => panic!("it has ended"),
+            Poll::Pending => None,
         }
+    };
+    let began = Instant::now();
+    assert_eq!(poll(&mut body), None);
+    push(0);
+    assert_eq!(woken.0.load(Ordering::Relaxed), 1, "for the first");
+    assert_eq!(poll(&mut body), Some(vec![1]), "alone");
+    assert_eq!(poll(&mut body), None);
+    for number in 1..4 {
+        push(number);
+    }
+    assert_eq!(woken.0.load(Ordering::Relaxed), 2, "once for all");
+    assert!(entry.enqueue_request(Bytes::from_static(b"{}")));
+    assert_eq!(poll(&mut body), Some(vec![2, 3, 4, 5]), "what we ask, too");
+    assert_eq!(poll(&mut body), None);
+    assert_eq!(began.elapsed(), Duration::ZERO);
+}
+
+/// Messages that come again and again set no timer, and the comment is due a while after
+/// the last of them.
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_has_just_written_shows_that_it_lives_later() {
+    let entry = entry(4);
+    let mut body = SseStream::new(Arc::clone(&entry), None);
+    let woken = Arc::new(Woken::default());
+    let waker = Waker::from(Arc::clone(&woken));
+    let poll = |body: &mut SseStream| {
+        let next = Pin::new(body).poll_frame(&mut Context::from_waker(&waker));
+        match next {
+            Poll::Ready(Some(Ok(frame))) => Some(frame.into_data().unwrap()),
+            Poll::Ready(_) => panic!("it has ended"),
+            Poll::Pending => None,
+        }
+    };
+    while poll(&mut body).is_some() {}
+    let written = Duration::from_secs(10);
+    tokio::time::advance(written).await;
+    let _queued = entry.session.push(numbered(0));
+    assert!(poll(&mut body).is_some());
+    assert_eq!(poll(&mut body), None);
+    // The timer is still set for the time before the message.
+    let timer = KEEP_ALIVE.saturating_sub(written);
+    tokio::time::advance(timer + Duration::from_millis(1)).await;
+    assert_eq!(
+        woken.0.swap(0, Ordering::Relaxed),
+        2,
+        "by the message and by the timer"
+    );
+    assert_eq!(poll(&mut body), None, "not yet");
+    tokio::time::advance(written).await;
+    assert_eq!(woken.0.load(Ordering::Relaxed), 1, "by the timer");
+    assert_eq!(poll(&mut body).as_deref(), Some(&b": alive\n\n"[..]));
+}
+
+/// A stream may be polled by another task than before; the timer wakes the last one.
+#[tokio::test(start_paused = true)]
+async fn the_timer_wakes_who_asked_last() {
+    let mut body = SseStream::new(entry(4), None);
+    drop(drain(&mut body));
+    let all = [Arc::new(Woken::default()), Arc::new(Woken::default())];
+    for woken in &all {
+        let waker = Waker::from(Arc::clone(woken));
         let next = Pin::new(&mut body).poll_frame(&mut Context::from_waker(&waker));
         assert!(next.is_pending());
     }
+    tokio::time::advance(KEEP_ALIVE + Duration::from_millis(1)).await;
+    assert_eq!(all.map(|woken| woken.0.load(Ordering::Relaxed)), [0, 1]);
+    assert_eq!(drain(&mut body).0, ": alive\n\n");
 }
