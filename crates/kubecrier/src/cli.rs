@@ -5,6 +5,7 @@
 
 mod color;
 mod commands;
+mod install;
 mod layers;
 mod ranges;
 
@@ -25,6 +26,7 @@ pub use self::{
         Command, CompletionArgs, DemoArgs, DoctorArgs, EventType, GenerateArgs, HelpArgs, InitArgs,
         OutputFormat, TOKEN_VARIABLE, WatchArgs, WatchFormat,
     },
+    install::{InstallArgs, InstallScope, Launcher},
 };
 
 const AFTER_HELP: &str = "\
@@ -456,7 +458,7 @@ pub struct Settings {
     #[arg(hide_short_help = true)]
     pub tool_env: Option<Vec<String>>,
 
-    /// Log level: error, warn, info, debug, trace, or directives [default: info]
+    /// Level: error, warn, info, debug, trace, or directives [default: info]
     #[arg(
         long,
         env = "KUBECRIER_LOG_LEVEL",

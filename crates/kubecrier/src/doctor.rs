@@ -12,12 +12,12 @@ use anyhow::Result;
 use futures_util::{StreamExt, stream};
 
 use self::{
-    clients::SearchPaths,
     report::{Finding, Report, Section},
     settings::check_settings,
 };
 use crate::{
     cli::{DoctorArgs, OutputFormat, Settings},
+    clients::SearchPaths,
     config::Config,
     watch::read_token,
 };

@@ -2,6 +2,8 @@
 
 use kubecrier_client::{ClientError, ViewError};
 
+use crate::install::InstallError;
+
 /// Failed while running.
 const FAILURE: u8 = 1;
 
@@ -13,6 +15,7 @@ pub const USAGE: u8 = 64;
 pub fn exit_code(error: &anyhow::Error) -> u8 {
     let is_usage = error.is::<kubecrier_server::TokenFileError>()
         || error.is::<crate::watch::TokenFileError>()
+        || (error.downcast_ref::<InstallError>()).is_some_and(InstallError::is_usage)
         || matches!(
             error.downcast_ref::<ViewError>(),
             Some(ViewError::Client(ClientError::UnknownContext { .. }))
@@ -42,6 +45,7 @@ An MCP client starts it like this. In a terminal:
 
   kubecrier demo             try it on a demo cluster, without configuration
   kubecrier watch -A         follow the events of your cluster here
+  kubecrier install CLIENT   connect an MCP client to it
   kubecrier doctor           check clusters, permissions and MCP clients
   kubecrier --port 8080      serve MCP over HTTP, at http://127.0.0.1:8080/mcp
   kubecrier help             all commands and settings

@@ -8,16 +8,19 @@
 //!
 //! - [`cli`] declares settings and commands, [`config`] validates them into one
 //!   [`config::Config`], [`log`] sends records to stderr.
-//! - [`demo`], [`doctor`], [`watch`], [`init`] and [`generate`] (completions, man page, schema)
-//!   are the commands; [`failure`] decides how the process ends.
+//! - [`demo`], [`doctor`], [`watch`], [`install`], [`init`] and [`generate`] (completions, man page,
+//!   schema) are the commands; [`clients`] knows the MCP clients that `doctor` and `install` read
+//!   and change; [`failure`] decides how the process ends.
 
 pub mod cli;
+pub mod clients;
 pub mod config;
 pub mod demo;
 pub mod doctor;
 pub mod failure;
 pub mod generate;
 pub mod init;
+pub mod install;
 pub mod log;
 pub mod watch;
 

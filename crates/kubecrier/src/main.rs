@@ -12,7 +12,7 @@ use kubecrier::{
     config::{Config, ConfigError, Invocation},
     demo, doctor,
     failure::{self, USAGE},
-    generate, init, watch,
+    generate, init, install, watch,
 };
 use kubecrier_server::Transport;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -57,7 +57,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the command; `false` if `doctor` found a failure.
+/// Runs the command; `false` if `doctor` found a failure, or the answer to `install` was no.
 fn run(config: Config, invocation: Invocation) -> anyhow::Result<bool> {
     let Invocation { settings, command } = invocation;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -75,6 +75,9 @@ fn run(config: Config, invocation: Invocation) -> anyhow::Result<bool> {
             Some(Command::Init(args)) => init::run(&args).await,
             Some(Command::Demo(args)) => Box::pin(demo::run(&args, config, stop)).await,
             Some(Command::Watch(args)) => watch::run(&args, config, stop).await,
+            Some(Command::Install(args)) => {
+                return install::run(&args, &config.redactor, Box::pin(stop)).await;
+            }
             Some(Command::Doctor(args)) => return doctor::run(&args, &settings, config).await,
             Some(Command::Completion(args)) => {
                 generate::print(&generate::completion(args.shell)).await

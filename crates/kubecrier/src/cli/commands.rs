@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Subcommand, ValueEnum};
 
-use super::ColorChoice;
+use super::{ColorChoice, install::InstallArgs};
 
 /// The variable with the token for a server. It is not a flag, which every user of the host
 /// could read.
@@ -17,6 +17,8 @@ pub enum Command {
     Demo(DemoArgs),
     /// Follow the events and faults of a cluster in the terminal
     Watch(Box<WatchArgs>),
+    /// Write kubecrier into the configuration of an MCP client
+    Install(InstallArgs),
     /// Create a project folder with an example of each kind
     Init(InitArgs),
     /// Check clusters, permissions, settings, MCP clients, and whether pushes arrive

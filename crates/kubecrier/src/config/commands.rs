@@ -67,7 +67,11 @@ impl Invocation {
                 settings.kubeconfig = doctor.kubeconfig.clone().or(settings.kubeconfig);
             }
             Some(
-                Command::Completion(_) | Command::Schema(_) | Command::Man(_) | Command::Version(_),
+                Command::Install(_)
+                | Command::Completion(_)
+                | Command::Schema(_)
+                | Command::Man(_)
+                | Command::Version(_),
             ) => settings.keep_private(),
         }
         settings.try_into()

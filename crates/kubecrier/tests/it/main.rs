@@ -27,6 +27,7 @@ mod in_cluster;
 mod incident_watch;
 mod incidents;
 mod inspector;
+mod install;
 mod kubelet_errors;
 mod labels;
 #[cfg(feature = "conformance-fixtures")]

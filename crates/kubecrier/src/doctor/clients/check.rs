@@ -6,11 +6,9 @@ use std::{ffi::OsString, fs, os::unix::fs::PermissionsExt, path::Path, time::Dur
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use http::{StatusCode, Uri};
 
-use super::{
-    McpClient, SearchPaths, UrlHandling,
-    entry::{Connection, ServerEntry, Token, is_kubecrier},
-};
+use super::entry::{Connection, ServerEntry, Token, is_kubecrier};
 use crate::{
+    clients::{McpClient, SearchPaths, UrlHandling},
     config::{Config, ConfigError, Invocation},
     doctor::report::{Finding, Verdict},
 };

@@ -3,10 +3,9 @@
 
 use std::path::Path;
 
-use jsonc_parser::ParseOptions;
 use serde_json::{Map, Value};
 
-use super::FileFormat;
+use crate::clients::{FileFormat, ParseError};
 
 /// The entry of a server.
 #[derive(Debug, PartialEq)]
@@ -46,13 +45,6 @@ pub(super) enum Token {
     Unknown,
 }
 
-/// A file that its client cannot parse.
-#[derive(Debug, PartialEq)]
-pub(super) struct ParseError {
-    pub(super) line: usize,
-    pub(super) reason: String,
-}
-
 /// Programs that start other programs.
 const LAUNCHERS: [&str; 12] = [
     "bash", "cargo", "cmd", "docker", "env", "flatpak", "nix", "npx", "podman", "sh", "sudo", "uvx",
@@ -64,10 +56,7 @@ pub(super) fn parse(
     format: FileFormat,
     key: &str,
 ) -> Result<Vec<ServerEntry>, ParseError> {
-    let root = match format {
-        FileFormat::Json | FileFormat::Jsonc => json(text, format == FileFormat::Jsonc)?,
-        FileFormat::Toml => toml(text)?,
-    };
+    let root = format.parse(text)?;
     let mut servers = Vec::new();
     collect(&root[key], "", &mut servers);
     // Claude Code keeps entries of single projects under `projects`.
@@ -75,44 +64,6 @@ pub(super) fn parse(
         collect(&settings[key], project, &mut servers);
     }
     Ok(servers)
-}
-
-fn json(text: &str, comments: bool) -> Result<Value, ParseError> {
-    let options = ParseOptions {
-        allow_comments: comments,
-        allow_trailing_commas: comments,
-        allow_loose_object_property_names: false,
-        allow_missing_commas: false,
-        allow_single_quoted_strings: false,
-        allow_hexadecimal_numbers: false,
-        allow_unary_plus_numbers: false,
-        allow_bare_decimal_point_numbers: false,
-        allow_non_finite_numbers: false,
-        allow_extended_string_escapes: false,
-    };
-    jsonc_parser::parse_to_serde_value(text, &options).map_err(|error| ParseError {
-        line: error.line_display(),
-        reason: format!(
-            "this is not JSON: {}",
-            error.kind().to_string().to_lowercase()
-        ),
-    })
-}
-
-fn toml(text: &str) -> Result<Value, ParseError> {
-    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
-        let before = error.span().map_or(0, |span| span.start);
-        let before = text.get(..before).unwrap_or_default();
-        ParseError {
-            line: before.matches('\n').count() + 1,
-            // The full text of the error quotes the line, which may have a secret.
-            reason: "this is not TOML".to_owned(),
-        }
-    })?;
-    serde_json::to_value(table).map_err(|_| ParseError {
-        line: 1,
-        reason: "this is not TOML".to_owned(),
-    })
 }
 
 fn collect(listed: &Value, project: &str, servers: &mut Vec<ServerEntry>) {

@@ -1,4 +1,4 @@
-use std::os::unix::fs::PermissionsExt;
+use std::{env, fs, os::unix::fs::PermissionsExt};
 
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -9,6 +9,7 @@ use super::{
     entry::{Connection, Token},
     *,
 };
+use crate::clients::FileFormat;
 
 /// A secret that must not be repeated.
 const SECRET: &str = "hunter2hunter2";
@@ -49,6 +50,10 @@ impl Machine {
         let paths = SearchPaths {
             home: Some(self.path("home")),
             config: Some(self.path("home/.config")),
+            xdg: Some(self.path("home/.config")),
+            claude_code: Some(self.path("home")),
+            codex: Some(self.path("home/.codex")),
+            zed: Some(self.path("home/.config/zed")),
             project: Some(self.path("project")),
             programs: vec![self.path("bin")],
         };

@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::Read,
+    io::{Read, Write},
     process::{Child, Command, ExitStatus},
     sync::mpsc,
     thread,
@@ -20,6 +20,7 @@ use super::TIMEOUT;
 /// A terminal and the text on its screen so far.
 pub(crate) struct Terminal {
     child: Child,
+    keyboard: File,
     bytes: mpsc::Receiver<Vec<u8>>,
     pub(crate) screen: String,
 }
@@ -55,6 +56,7 @@ impl Terminal {
             .unwrap();
         let (sender, bytes) = mpsc::channel();
         let mut ours = File::from(ours);
+        let keyboard = ours.try_clone().unwrap();
         thread::spawn(move || {
             let mut buffer = [0; 4096];
             // At the end a pseudo-terminal returns an error.
@@ -66,6 +68,7 @@ impl Terminal {
         });
         Self {
             child,
+            keyboard,
             bytes,
             screen: String::new(),
         }
@@ -83,6 +86,11 @@ impl Terminal {
             }
         }
         began.elapsed()
+    }
+
+    /// Types a line.
+    pub(crate) fn types(&mut self, line: &str) {
+        writeln!(self.keyboard, "{line}").unwrap();
     }
 
     /// Waits for the end of the process.
