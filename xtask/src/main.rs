@@ -4,6 +4,7 @@ mod conformance;
 mod dist;
 mod fuzz;
 mod load;
+mod package;
 mod record;
 mod step;
 mod supply_chain;
@@ -65,6 +66,11 @@ enum Task {
         #[arg(long, value_name = "FOLDER", default_value = "dist")]
         out: PathBuf,
     },
+    /// Pack every crate that is published, and build each from its package alone
+    Package {
+        /// Only these
+        only: Vec<String>,
+    },
     /// Draw what the demo shows, into docs/demo.svg, and write its first fault into the README
     Record {
         /// A kubecrier that is there, instead of building one for release
@@ -95,6 +101,7 @@ fn main() -> ExitCode {
         Task::Eval { arguments } => load::eval(&arguments),
         Task::Soak { minutes } => load::soak(minutes),
         Task::Dist { binary, out } => dist::make(binary.as_deref(), &out),
+        Task::Package { only } => package::check(&only),
         Task::Record { binary } => record::record(binary.as_deref()),
         Task::Deny => supply_chain::check(),
         Task::Fuzz {

@@ -4,6 +4,8 @@
 
 mod delivery;
 mod manners;
+mod public_api;
+mod publishing;
 mod requirements;
 mod tree;
 mod words;

@@ -1,0 +1,140 @@
+//! The crates that are published: what crates.io and docs.rs need of them, cheaply. That they
+//! build from their packages alone is tried by `cargo xtask package`.
+
+use std::{collections::BTreeSet, process::Command};
+
+use serde_json::Value;
+
+use crate::tree::root;
+
+/// Tests, benchmarks and tasks of this repository.
+const NOT_PUBLISHED: [&str; 5] = ["bench", "eval", "fuzz-targets", "testbed", "xtask"];
+
+fn packages() -> Vec<Value> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let mut metadata = Command::new(cargo);
+    metadata.args([
+        "metadata",
+        "--no-deps",
+        "--offline",
+        "--format-version",
+        "1",
+    ]);
+    let done = metadata.current_dir(root()).output().unwrap();
+    let words = String::from_utf8_lossy(&done.stderr);
+    let all: Value = serde_json::from_slice(&done.stdout).unwrap_or_else(|_| panic!("{words}"));
+    all["packages"].as_array().unwrap().clone()
+}
+
+fn is_published(package: &Value) -> bool {
+    package["publish"].is_null()
+}
+
+fn name(package: &Value) -> &str {
+    package["name"].as_str().unwrap()
+}
+
+#[test]
+fn only_what_is_for_this_repository_is_not_published() {
+    let packages = packages();
+    let kept: BTreeSet<_> = packages
+        .iter()
+        .filter(|package| !is_published(package))
+        .map(name)
+        .collect();
+    assert_eq!(kept, BTreeSet::from(NOT_PUBLISHED));
+    let foreign: Vec<_> = packages
+        .iter()
+        .filter(|package| is_published(package))
+        .map(name)
+        .filter(|name| !name.starts_with("kubecrier") && *name != "mcp-notify")
+        .collect();
+    assert!(
+        foreign.is_empty(),
+        "names that say nothing to others: {foreign:?}"
+    );
+}
+
+#[test]
+fn every_published_crate_says_what_it_is() {
+    for package in packages().iter().filter(|package| is_published(package)) {
+        let name = name(package);
+        for key in [
+            "description",
+            "license",
+            "repository",
+            "readme",
+            "rust_version",
+        ] {
+            let text = package[key].as_str().unwrap_or_default();
+            assert!(!text.is_empty(), "{name}: no {key}");
+        }
+        let words = |key: &str| -> Vec<String> {
+            let words = package[key].as_array().unwrap().iter();
+            words
+                .map(|word| word.as_str().unwrap().to_owned())
+                .collect()
+        };
+        let keywords = words("keywords");
+        assert!((1..=5).contains(&keywords.len()), "{name}: {keywords:?}");
+        assert!(keywords.iter().all(|word| word.len() <= 20), "{name}");
+        assert!((1..=5).contains(&words("categories").len()), "{name}");
+        assert!(
+            package["metadata"]["docs"]["rs"].is_object(),
+            "{name}: docs.rs"
+        );
+        let manifest = package["manifest_path"].as_str().unwrap();
+        let readme = manifest.replace("Cargo.toml", package["readme"].as_str().unwrap());
+        let readme = std::fs::read_to_string(&readme).unwrap_or_else(|_| panic!("no {readme}"));
+        assert!(
+            readme.starts_with(&format!("# {name}\n")),
+            "{name}: its README"
+        );
+    }
+}
+
+/// A dependency by path needs a version, except in tests, where cargo leaves it out without one.
+#[test]
+fn what_is_published_depends_on_what_is_published() {
+    for package in packages().iter().filter(|package| is_published(package)) {
+        for dependency in package["dependencies"].as_array().unwrap() {
+            if dependency["path"].is_null() {
+                continue;
+            }
+            let (user, used) = (name(package), name(dependency));
+            let is_for_tests = dependency["kind"] == "dev";
+            let has_version = dependency["req"] != "*";
+            let is_kept = NOT_PUBLISHED.contains(&used);
+            assert!(!is_kept || is_for_tests, "{user} needs {used}");
+            assert_eq!(has_version, !is_kept, "{user}: the version of {used}");
+        }
+    }
+}
+
+#[test]
+fn packages_hold_the_sources_and_nothing_of_the_machine() {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    for package in packages().iter().filter(|package| is_published(package)) {
+        let name = name(package);
+        let mut list = Command::new(&cargo);
+        list.args([
+            "package",
+            "--list",
+            "--allow-dirty",
+            "--offline",
+            "--package",
+            name,
+        ]);
+        let done = list.current_dir(root()).output().unwrap();
+        let words = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success(), "{name}: {words}");
+        let text = String::from_utf8(done.stdout).unwrap();
+        let files: BTreeSet<_> = text.lines().collect();
+        for file in ["Cargo.toml", "README.md", "src/lib.rs"] {
+            assert!(files.contains(file), "{name}: no {file}");
+        }
+        let is_stray = |file: &&&str| file.contains("target/") || file.ends_with(".snap.new");
+        let stray: Vec<_> = files.iter().filter(is_stray).collect();
+        assert!(stray.is_empty(), "{name}: {stray:?}");
+    }
+}
