@@ -57,11 +57,15 @@ enum Task {
         #[arg(long, default_value_t = 10)]
         minutes: u64,
     },
-    /// Make what is given to users, into `dist/`: archive, npm and PyPI packages, chart, checksums
+    /// Make what is given to users, into `dist/`: archive, npm and PyPI packages, MCPB bundle, image,
+    /// chart, SBOM, checksums
     Dist {
         /// A kubecrier for this machine that is there, instead of building one for release
         #[arg(long, value_name = "FILE")]
         binary: Option<PathBuf>,
+        /// A static kubecrier for the image, instead of building one for release
+        #[arg(long, value_name = "FILE")]
+        static_binary: Option<PathBuf>,
         /// Where to put it all; what is there already is removed
         #[arg(long, value_name = "FOLDER", default_value = "dist")]
         out: PathBuf,
@@ -100,7 +104,15 @@ fn main() -> ExitCode {
         Task::Bench { arguments } => load::bench(&arguments),
         Task::Eval { arguments } => load::eval(&arguments),
         Task::Soak { minutes } => load::soak(minutes),
-        Task::Dist { binary, out } => dist::make(binary.as_deref(), &out),
+        Task::Dist {
+            binary,
+            static_binary,
+            out,
+        } => dist::make(&dist::Options {
+            binary: binary.as_deref(),
+            static_binary: static_binary.as_deref(),
+            out: &out,
+        }),
         Task::Package { only } => package::check(&only),
         Task::Record { binary } => record::record(binary.as_deref()),
         Task::Deny => supply_chain::check(),

@@ -19,13 +19,15 @@ pub enum GoTool {
     Helm,
     /// Checks rules and expressions of Prometheus.
     Promtool,
+    /// A registry of container images, and its client.
+    Crane,
 }
 
 // === impl GoTool ===
 
 impl GoTool {
     /// All programs.
-    pub const ALL: [Self; 2] = [Self::Helm, Self::Promtool];
+    pub const ALL: [Self; 3] = [Self::Helm, Self::Promtool, Self::Crane];
 
     /// Builds the program if it is not there yet.
     pub fn prepare(self, progress: Progress<'_>) -> Result<()> {
@@ -72,6 +74,7 @@ impl GoTool {
         match self {
             Self::Helm => "helm",
             Self::Promtool => "promtool",
+            Self::Crane => "crane",
         }
     }
 
@@ -79,6 +82,7 @@ impl GoTool {
         match self {
             Self::Helm => "helm.sh/helm/v4/cmd/helm",
             Self::Promtool => "github.com/prometheus/prometheus/cmd/promtool",
+            Self::Crane => "github.com/google/go-containerregistry/cmd/crane",
         }
     }
 

@@ -34,6 +34,7 @@ mod guard;
 mod install;
 mod kubeconfig;
 mod kubelet;
+mod mcpb;
 mod node;
 mod objects;
 mod script;
@@ -54,6 +55,7 @@ pub use crate::{
     go_tool::GoTool,
     kubeconfig::Kubeconfig,
     kubelet::{Kubelets, PLAYS},
+    mcpb::Mcpb,
     node::{LogRequest, NodeEndpoint},
     objects::{deployment, event, namespace, pod},
     script::{LogScript, Selection},

@@ -10,8 +10,8 @@ use std::{
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use testbed::{
-    Binaries, Client, Cluster, ControllerBinaries, Crds, GoTool, Kubeconfig, Options, Suite, User,
-    Uv,
+    Binaries, Client, Cluster, ControllerBinaries, Crds, GoTool, Kubeconfig, Mcpb, Options, Suite,
+    User, Uv,
 };
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -61,6 +61,7 @@ async fn main() -> Result<()> {
             }
             Crds::prepare(&mut print_line)?;
             Uv::prepare(&mut print_line)?;
+            Mcpb::prepare(&mut print_line)?;
         }
         Command::Up { kubeconfig } => up(kubeconfig).await?,
         Command::Conformance { server } => conformance(&server).await?,

@@ -10,17 +10,28 @@ use anyhow::{Context, Result, bail};
 
 /// Packs a folder below `parent` into a `.tar.gz`.
 pub(super) fn tar_gz(parent: &Path, folder: &str, archive: &Path) -> Result<()> {
+    // Without the name and time of the archive itself.
+    let gzip = "--use-compress-program=gzip --no-name -9";
+    pack(&[gzip], parent, &[folder], archive)
+}
+
+/// Packs folders below `parent` into a `.tar`.
+pub(super) fn tar(parent: &Path, folders: &[&str], archive: &Path) -> Result<()> {
+    pack(&[], parent, folders, archive)
+}
+
+fn pack(options: &[&str], parent: &Path, folders: &[&str], archive: &Path) -> Result<()> {
     let mut tar = Command::new("tar");
     tar.args(["--create", "--format=ustar", "--sort=name", "--mtime=@0"])
         .args(["--owner=0", "--group=0", "--numeric-owner"])
         // Whatever the umask was; what may be executed stays so.
         .args(["--mode=u+rw,go-w,a+rX"])
-        // Without its own name and time.
-        .args(["--use-compress-program=gzip --no-name -9", "--file"])
+        .args(options)
+        .arg("--file")
         .arg(archive)
         .arg("--directory")
         .arg(parent)
-        .arg(folder);
+        .args(folders);
     let done = tar.output().context("cannot start tar")?;
     if !done.status.success() {
         let words = String::from_utf8_lossy(&done.stderr);

@@ -1,4 +1,6 @@
-use std::os::unix::fs::PermissionsExt;
+use std::{collections::BTreeSet, os::unix::fs::PermissionsExt};
+
+use serde_json::Value;
 
 use super::*;
 
@@ -8,6 +10,42 @@ fn program(folder: &Path) -> PathBuf {
     fs::write(&path, "#!/bin/sh\necho \"$@\"\n").unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     path
+}
+
+/// A static program of 129 bytes, which ends at once: the header of the file, that of its only
+/// segment, and `exit(0)`.
+fn static_program(folder: &Path) -> PathBuf {
+    let mut bytes = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\x3e\0\x01\0\0\0".to_vec();
+    let base: u64 = 0x40_0000;
+    let words =
+        |words: &[u64]| -> Vec<u8> { words.iter().flat_map(|one| one.to_le_bytes()).collect() };
+    bytes.extend(words(&[base + 120, 64, 0]));
+    bytes.extend([0, 0, 0, 0, 64, 0, 56, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
+    bytes.extend([1, 0, 0, 0, 5, 0, 0, 0]);
+    bytes.extend(words(&[0, base, base, 129, 129, 0x1000]));
+    // xor edi, edi; mov eax, 60; syscall
+    bytes.extend(*b"\x31\xff\xb8\x3c\0\0\0\x0f\x05");
+    let path = folder.join("static");
+    fs::write(&path, bytes).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+/// The same with a loader.
+fn dynamic_program(folder: &Path) -> PathBuf {
+    let mut bytes = fs::read(static_program(folder)).unwrap();
+    bytes[64] = 3;
+    let path = folder.join("dynamic");
+    fs::write(&path, bytes).unwrap();
+    path
+}
+
+fn make(binary: &Path, static_binary: &Path, out: &Path) -> Result<()> {
+    super::make(&Options {
+        binary: Some(binary),
+        static_binary: Some(static_binary),
+        out,
+    })
 }
 
 fn contents(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
@@ -39,18 +77,25 @@ fn everything_is_made_twice_alike_and_checked_by_its_sums() {
     let scratch = tempfile::tempdir().unwrap();
     let program = program(scratch.path());
     let out = scratch.path().join("dist");
-    make(Some(&program), &out).unwrap();
+    let image = static_program(scratch.path());
+    make(&program, &image, &out).unwrap();
     let first = contents(&out);
     let version = env!("CARGO_PKG_VERSION");
     let platform = platform().unwrap();
-    let names: Vec<_> = first
+    let (blobs, names): (Vec<_>, Vec<_>) = first
         .iter()
         .map(|(file, _)| file.to_str().unwrap())
-        .collect();
+        .partition(|name| name.starts_with("image/blobs/"));
+    // The layer, the configuration and the manifest.
+    assert_eq!(blobs.len(), 3);
     let wheel = names.iter().find(|name| name.contains("-none-")).unwrap();
     let mut expected = vec![
         SUMS.to_owned(),
         format!("charts/kubecrier-{version}.tgz"),
+        "image/index.json".to_owned(),
+        "image/oci-layout".to_owned(),
+        format!("kubecrier-{version}-{platform}.cdx.json"),
+        format!("kubecrier-{version}-{platform}.mcpb"),
         format!("kubecrier-{version}-{platform}.tar.gz"),
         format!("npm/kubecrier-{version}.tgz"),
         format!("npm/kubecrier-{platform}-{version}.tgz"),
@@ -68,7 +113,7 @@ fn everything_is_made_twice_alike_and_checked_by_its_sums() {
     assert!(sums.unwrap().status.success());
     // Into the folder of before, whose files are other ones now.
     fs::write(out.join("stale"), "x").unwrap();
-    make(Some(&program), &out).unwrap();
+    make(&program, &image, &out).unwrap();
     assert!(first == contents(&out));
 }
 
@@ -76,7 +121,7 @@ fn everything_is_made_twice_alike_and_checked_by_its_sums() {
 fn a_folder_that_something_else_made_is_not_cleared() {
     let scratch = tempfile::tempdir().unwrap();
     let program = program(scratch.path());
-    let error = make(Some(&program), scratch.path())
+    let error = make(&program, &program, scratch.path())
         .unwrap_err()
         .to_string();
     assert!(error.contains("was not made by this command"), "{error}");
@@ -101,4 +146,76 @@ fn the_archive_holds_the_program_and_what_it_prints() {
         .unwrap()
         .permissions();
     assert_eq!(mode.mode() & 0o777, 0o755);
+}
+
+#[test]
+fn an_image_is_made_of_a_static_program_only() {
+    let scratch = tempfile::tempdir().unwrap();
+    let refused = |program: &Path| {
+        let layout = scratch.path().join("image");
+        let error = image::make(program, &layout).unwrap_err().to_string();
+        assert!(!layout.exists());
+        error
+    };
+    let dynamic = refused(&dynamic_program(scratch.path()));
+    assert!(dynamic.contains("is not static"), "{dynamic}");
+    let script = refused(&program(scratch.path()));
+    assert!(script.contains("is not a program of Linux"), "{script}");
+    // This machine's own programs have a loader.
+    if env::consts::OS == "linux" {
+        let own = refused(&env::current_exe().unwrap());
+        assert!(own.contains("is not static"), "{own}");
+    }
+}
+
+#[test]
+fn a_program_without_its_list_is_refused() {
+    let scratch = tempfile::tempdir().unwrap();
+    let program = scratch.path().join("program");
+    fs::write(&program, b"nothing").unwrap();
+    let error = check_audit_section(&program).unwrap_err().to_string();
+    assert!(error.contains("does not list"), "{error}");
+    fs::write(&program, b"x\0.dep-v0\0y").unwrap();
+    check_audit_section(&program).unwrap();
+}
+
+#[test]
+fn the_list_of_dependencies_has_what_is_linked_and_nothing_else() {
+    let text = sbom::cyclonedx(target().unwrap()).unwrap();
+    assert_eq!(text, sbom::cyclonedx(target().unwrap()).unwrap());
+    let list: Value = serde_json::from_str(&text).unwrap();
+    let program = &list["metadata"]["component"];
+    assert_eq!(program["name"], "kubecrier");
+    let components = list["components"].as_array().unwrap();
+    let named = |name: &str| components.iter().find(|one| one["name"] == name);
+    for linked in ["rmcp", "kube", "mcp-notify", "kubecrier-server", "ring"] {
+        assert!(named(linked).is_some(), "no {linked}");
+    }
+    for other in [
+        "proptest",
+        "testbed",
+        "cc",
+        "webpki-root-certs",
+        "kubecrier",
+    ] {
+        assert!(named(other).is_none(), "{other} is not linked");
+    }
+    for component in components {
+        let name = component["name"].as_str().unwrap();
+        assert!(component["licenses"][0]["expression"].is_string(), "{name}");
+        let is_ours = name.starts_with("kubecrier") || name == "mcp-notify";
+        assert_eq!(component["hashes"].is_array(), !is_ours, "{name}");
+    }
+    let known: BTreeSet<_> = components
+        .iter()
+        .chain([program])
+        .map(|one| one["bom-ref"].as_str().unwrap())
+        .collect();
+    assert_eq!(known.len(), components.len() + 1);
+    for dependency in list["dependencies"].as_array().unwrap() {
+        let needed = dependency["dependsOn"].as_array().unwrap();
+        for reference in needed.iter().chain([&dependency["ref"]]) {
+            assert!(known.contains(reference.as_str().unwrap()), "{reference}");
+        }
+    }
 }

@@ -12,6 +12,7 @@ mod clients;
 mod closer;
 mod configuration;
 mod demo;
+mod dist;
 mod doctor;
 mod doctor_clients;
 mod doors;

@@ -250,7 +250,12 @@ fn the_packages_are_of_the_version_of_the_server() {
     let listing: Value = serde_json::from_str(&fs::read_to_string(listing).unwrap()).unwrap();
     assert_eq!(listing["version"], version);
     for package in listing["packages"].as_array().unwrap() {
-        assert_eq!(package["version"], version);
+        let identifier = package["identifier"].as_str().unwrap();
+        match identifier.split_once(':') {
+            // An image has its version in its name.
+            Some((_, tag)) => assert_eq!(tag, version),
+            None => assert_eq!(package["version"], version),
+        }
     }
     // The MCP registry compares the name with those in the packages.
     assert_eq!(about["mcpName"], listing["name"]);

@@ -1,0 +1,287 @@
+//! `cargo xtask dist`: the image through a real registry and in a real container, and the bundle
+//! before the official validator. Of stand-ins for the program, because one for release takes
+//! minutes to build; `KUBECRIER_DIST` names a folder that was made of the program itself.
+
+use std::{
+    env, fs,
+    io::{self, BufRead, BufReader, Write},
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+    sync::LazyLock,
+};
+
+use rustix::process::geteuid;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use testbed::{GoTool, Mcpb, Missing};
+
+use crate::harness::StdioSession;
+
+/// A static program for amd64 that ends at once: `xor edi, edi; mov eax, 60; syscall`.
+fn static_program() -> Vec<u8> {
+    let base: u64 = 0x40_0000;
+    let words = |words: &[u64]| -> Vec<u8> {
+        let words = words.iter();
+        words.flat_map(|one| one.to_le_bytes()).collect()
+    };
+    [
+        b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\x3e\0\x01\0\0\0".to_vec(),
+        words(&[base + 120, 64, 0]),
+        vec![0, 0, 0, 0, 64, 0, 56, 0, 1, 0, 0, 0, 0, 0, 0, 0],
+        vec![1, 0, 0, 0, 5, 0, 0, 0],
+        words(&[0, base, base, 129, 129, 0x1000]),
+        b"\x31\xff\xb8\x3c\0\0\0\x0f\x05".to_vec(),
+    ]
+    .concat()
+}
+
+/// The folder that was made of the program itself.
+fn given() -> Option<PathBuf> {
+    env::var_os("KUBECRIER_DIST").map(PathBuf::from)
+}
+
+/// What the command makes, once.
+static DIST: LazyLock<PathBuf> = LazyLock::new(|| {
+    if let Some(folder) = given() {
+        return folder;
+    }
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("dist-of-stand-ins");
+    if folder.exists() {
+        fs::remove_dir_all(&folder).unwrap();
+    }
+    fs::create_dir_all(&folder).unwrap();
+    let write = |name: &str, bytes: &[u8]| {
+        let path = folder.join(name);
+        fs::write(&path, bytes).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    };
+    let script = write("script", b"#!/bin/sh\necho \"$@\"\n");
+    let program = write("static", &static_program());
+    let out = folder.join("dist");
+    let mut dist = Command::new(env!("CARGO"));
+    dist.args(["run", "--quiet", "--package", "xtask", "--", "dist"])
+        .arg("--binary")
+        .arg(script)
+        .arg("--static-binary")
+        .arg(program)
+        .arg("--out")
+        .arg(&out)
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+    ok(&mut dist);
+    out
+});
+
+fn dist() -> Option<&'static Path> {
+    let there = Command::new("npm").arg("--version").output();
+    if there.is_ok_and(|done| done.status.success()) {
+        return Some(&DIST);
+    }
+    testbed::skip(&Missing(
+        "no npm to make packages with; install Node 20 or newer".to_owned(),
+    ));
+    None
+}
+
+fn ok(command: &mut Command) -> Output {
+    let done = command.output().unwrap();
+    let words = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{command:?}: {words}");
+    done
+}
+
+/// A registry on loopback, which ends with the test.
+struct Registry {
+    child: Child,
+    address: String,
+}
+
+impl Registry {
+    fn start(mut crane: Command) -> Self {
+        crane.args(["registry", "serve", "--address", "127.0.0.1:0"]);
+        let mut child = crane.stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let port = loop {
+            let line = lines.next().unwrap().unwrap();
+            if let Some((_, port)) = line.split_once("serving on port ") {
+                break port.to_owned();
+            }
+        };
+        // It writes a line for each request, and would wait for a reader.
+        std::thread::spawn(move || lines.for_each(drop));
+        Self {
+            child,
+            address: format!("127.0.0.1:{port}"),
+        }
+    }
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        let _gone = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}
+
+#[test]
+fn the_image_is_pushed_pulled_and_what_it_should_be() {
+    let crane = || GoTool::Crane.command().inspect_err(testbed::skip).ok();
+    let (Some(dist), Some(server)) = (dist(), crane()) else {
+        return;
+    };
+    let registry = Registry::start(server);
+    let name = format!("{}/kubecrier:test", registry.address);
+    let run = |words: &[&str]| {
+        let mut crane = crane().unwrap();
+        let done = ok(crane.args(words).arg("--insecure"));
+        String::from_utf8(done.stdout).unwrap()
+    };
+    let pushed = run(&["push", dist.join("image").to_str().unwrap(), &name]);
+    // Twice the same bytes: the name of what was pushed is the hash of all of it.
+    let digest = run(&["digest", &name]);
+    assert!(pushed.trim().ends_with(digest.trim()), "{pushed} {digest}");
+    run(&["validate", "--remote", &name]);
+    let config: Value = serde_json::from_str(&run(&["config", &name])).unwrap();
+    assert_eq!(config["os"], "linux");
+    assert_eq!(config["architecture"], "amd64");
+    let about = &config["config"];
+    assert_eq!(about["User"], "65532:65532");
+    assert_eq!(about["Entrypoint"][0], "/usr/local/bin/kubecrier");
+    assert_eq!(about["Entrypoint"].as_array().unwrap().len(), 1);
+    // The chart gives arguments, and `docker run` may.
+    assert!(about.get("Cmd").is_none(), "{about}");
+    let listing = fs::read_to_string(dist.join("server.json")).unwrap();
+    let listing: Value = serde_json::from_str(&listing).unwrap();
+    assert_eq!(
+        about["Labels"]["io.modelcontextprotocol.server.name"],
+        listing["name"]
+    );
+    let unpacked = tempfile::tempdir().unwrap();
+    let packed = unpacked.path().join("image.tar");
+    run(&["export", &name, packed.to_str().unwrap()]);
+    let list = ok(Command::new("tar").arg("-tvf").arg(&packed));
+    let list = String::from_utf8(list.stdout).unwrap();
+    let files: Vec<_> = list.lines().filter(|line| !line.starts_with('d')).collect();
+    assert_eq!(files.len(), 7, "{list}");
+    assert!(files.iter().all(|file| file.contains(" 0/0 ")), "{list}");
+    let may_run: Vec<_> = files
+        .iter()
+        .filter(|file| file.starts_with("-rwx"))
+        .collect();
+    assert_eq!(may_run.len(), 1, "a shell, or another program: {list}");
+    assert!(!list.contains("rws") && !list.lines().any(|line| &line[8..9] == "w"));
+    ok(Command::new("tar")
+        .arg("-xf")
+        .arg(&packed)
+        .arg("--directory")
+        .arg(unpacked.path()));
+    let inside = |path: &str| fs::read(unpacked.path().join(path)).unwrap();
+    if given().is_none() {
+        assert_eq!(inside("usr/local/bin/kubecrier"), static_program());
+    }
+    let authorities = String::from_utf8(inside("etc/ssl/certs/ca-certificates.crt")).unwrap();
+    let begins = authorities.matches("-----BEGIN CERTIFICATE-----\n").count();
+    assert!(begins > 100, "{begins} certificate authorities");
+    assert_eq!(
+        begins,
+        authorities.matches("-----END CERTIFICATE-----\n").count()
+    );
+}
+
+/// Whether containers can be started here: `runc` is there, and may do it.
+fn has_runtime() -> bool {
+    let runc = Command::new("runc").arg("--version").output();
+    let there = runc.is_ok_and(|done| done.status.success()) && geteuid().is_root();
+    if !there {
+        let _ignored = writeln!(io::stderr(), "skipped: no runc that may start containers");
+    }
+    there
+}
+
+/// The image, unpacked as a runtime does it, with what its configuration says of the process.
+fn bundle(dist: &Path) -> TempDir {
+    let image = dist.join("image");
+    let blob = |descriptor: &Value| {
+        let digest = descriptor["digest"].as_str().unwrap();
+        image.join("blobs").join(digest.replace(':', "/"))
+    };
+    let read = |path: PathBuf| -> Value {
+        serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+    };
+    let index = read(image.join("index.json"));
+    let manifest = read(blob(&index["manifests"][0]));
+    let about = read(blob(&manifest["config"]))["config"].clone();
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("rootfs");
+    fs::create_dir(&root).unwrap();
+    ok(Command::new("tar")
+        .arg("-xzf")
+        .arg(blob(&manifest["layers"][0]))
+        .arg("--directory")
+        .arg(&root));
+    ok(Command::new("runc").arg("spec").current_dir(folder.path()));
+    let path = folder.path().join("config.json");
+    let mut spec = read(path.clone());
+    let (user, group) = about["User"].as_str().unwrap().split_once(':').unwrap();
+    let number = |text: &str| text.parse::<u32>().unwrap();
+    let process = &mut spec["process"];
+    process["terminal"] = json!(false);
+    process["args"] = about["Entrypoint"].clone();
+    process["env"] = about["Env"].clone();
+    process["cwd"] = about["WorkingDir"].clone();
+    process["user"] = json!({"uid": number(user), "gid": number(group)});
+    process["capabilities"] = json!({});
+    process["noNewPrivileges"] = json!(true);
+    spec["root"]["readonly"] = json!(true);
+    fs::write(path, spec.to_string()).unwrap();
+    folder
+}
+
+#[tokio::test]
+async fn the_image_runs_in_a_container_that_cannot_write() {
+    if !has_runtime() {
+        return;
+    }
+    let Some(dist) = dist() else { return };
+    let bundle = bundle(dist);
+    let name = format!("kubecrier-test-{}", std::process::id());
+    let mut runc = Command::new("runc");
+    runc.args(["run", "--bundle"]).arg(bundle.path()).arg(&name);
+    if given().is_none() {
+        ok(&mut runc);
+        return;
+    }
+    let mut session = StdioSession::start(&mut runc);
+    let answer = session.handshake();
+    assert_eq!(answer["result"]["serverInfo"]["name"], "kubecrier");
+    let contexts = session.call("configuration_contexts_list", json!({})).ok();
+    assert_eq!(contexts.data["contexts"], json!([]));
+    session.close();
+    assert_eq!(session.server.exit().await.code(), Some(0));
+}
+
+#[test]
+fn the_bundle_is_one_that_the_official_tool_accepts() {
+    let tool = || Mcpb::command().inspect_err(testbed::skip).ok();
+    let (Some(dist), Some(mut validate), Some(mut unpack)) = (dist(), tool(), tool()) else {
+        return;
+    };
+    let bundle = fs::read_dir(dist).unwrap().find_map(|entry| {
+        let path = entry.unwrap().path();
+        (path.extension()? == "mcpb").then_some(path)
+    });
+    let folder = tempfile::tempdir().unwrap();
+    ok(unpack.arg("unpack").arg(bundle.unwrap()).arg(folder.path()));
+    ok(validate
+        .arg("validate")
+        .arg(folder.path().join("manifest.json")));
+    let text = fs::read_to_string(folder.path().join("manifest.json")).unwrap();
+    let manifest: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(manifest["version"], env!("CARGO_PKG_VERSION"));
+    let program = manifest["server"]["entry_point"].as_str().unwrap();
+    let command = manifest["server"]["mcp_config"]["command"].as_str();
+    assert_eq!(command.unwrap(), format!("${{__dirname}}/{program}"));
+    let program = fs::metadata(folder.path().join(program)).unwrap();
+    assert_eq!(program.permissions().mode() & 0o111, 0o111);
+}
