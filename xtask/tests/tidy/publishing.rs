@@ -138,3 +138,21 @@ fn packages_hold_the_sources_and_nothing_of_the_machine() {
         assert!(stray.is_empty(), "{name}: {stray:?}");
     }
 }
+
+#[test]
+fn the_release_makes_nothing_but_with_the_command_that_is_tried() {
+    let path = ".github/workflows/release.yml";
+    let text = std::fs::read_to_string(root().join(path)).unwrap();
+    let commands = |word: &str| text.lines().filter(|line| line.contains(word)).count();
+    assert_eq!(commands("run: cargo xtask dist"), 1);
+    for other in [
+        "cargo build",
+        "cargo install",
+        "docker build",
+        "npm pack",
+        "helm package",
+    ] {
+        assert_eq!(commands(other), 0, "{other}");
+    }
+    assert!(text.contains("Not tried:"), "what nobody has tried is said");
+}
