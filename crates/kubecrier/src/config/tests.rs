@@ -6,6 +6,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::cli::Args;
 
+mod incidents;
+
 fn load(arguments: &[&str], environment: &[(&str, &str)]) -> Result<Config, ConfigError> {
     let program = ["kubecrier"];
     Config::load(
@@ -158,33 +160,6 @@ redact = ["a"]
 log_level = "a"
 log_format = "plain"
 "#;
-
-#[test]
-fn detectors_are_switched_off_and_held_by_name() {
-    let flags = [
-        "--incidents.disable",
-        "quota,budget",
-        "--incidents.hold",
-        "not-ready=5m/1m",
-    ];
-    let chosen = load(&flags, &[]).unwrap().incidents.options;
-    assert!(chosen.is_disabled("quota") && chosen.is_disabled("budget"));
-    assert!(!chosen.is_disabled("not-ready"));
-    assert_eq!(chosen.hold("not-ready").open.as_secs(), 300);
-    assert_eq!(chosen.hold("not-ready").close.as_secs(), 60);
-    for (flag, value) in [
-        ("--incidents.disable", "quotas"),
-        ("--incidents.hold", "not-ready"),
-        ("--incidents.hold", "not-ready=soon"),
-        ("--incidents.hold", "none=5m"),
-    ] {
-        let error = refused(&[flag, value], &[]);
-        assert!(
-            error.contains(&flag[2..]) && error.contains("must be"),
-            "{error}"
-        );
-    }
-}
 
 #[test]
 fn what_is_allowed_can_mean_something() {
