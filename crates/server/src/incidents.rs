@@ -4,7 +4,9 @@
 //! As a rule it is one scope, a namespace or the cluster. It is several where several
 //! namespaces are named, and where the server is confined to some and none is named.
 
-use std::sync::Arc;
+mod together;
+
+use std::{collections::HashSet, sync::Arc};
 
 use jiff::Timestamp;
 
@@ -15,6 +17,8 @@ use kubecrier_k8s::{
     IncidentUpdate, IncidentView, IncidentWatches, Name, ResolvedIncident,
 };
 use parking_lot::Mutex;
+
+use self::together::Together;
 
 /// Namespaces that are watched one by one; more are watched as one cluster.
 const NAMESPACES_MAX: usize = 8;
@@ -111,8 +115,12 @@ impl Incidents {
             |scope: &Option<Name>| self.watches.claim(caller, Some(context), scope.as_ref());
         let claims = scopes.iter().map(claim).collect::<Result<Vec<_>, _>>()?;
         let mut views = Vec::with_capacity(scopes.len());
-        for scope in &scopes {
-            let follower = Arc::clone(follower);
+        let together = (scopes.len() > 1).then(|| Together::new(follower));
+        for (number, scope) in scopes.iter().enumerate() {
+            let follower = match &together {
+                Some(together) => together.follower(number),
+                None => Arc::clone(follower),
+            };
             let following = self.watches.follow(Some(context), scope.as_ref(), follower);
             views.push(following.await?);
         }
@@ -182,6 +190,8 @@ impl IncidentRead {
         let resolved = self.snapshots.iter().flat_map(|one| &one.resolved);
         let mut resolved: Vec<_> = resolved.collect();
         resolved.sort_by_key(|one| std::cmp::Reverse(one.at));
+        let mut seen = HashSet::new();
+        resolved.retain(|one| seen.insert((&*one.incident.id, one.incident.since)));
         resolved
     }
 

@@ -26,16 +26,12 @@ use crate::{
     tool_provider::FilledPrompt,
     tools::ToolContext,
 };
-use kubecrier_k8s::Cluster;
 
 /// A prompt holds the answers of several tools: each gets this part of the limit.
 const PARTS: usize = 4;
 
 /// A person waits for the completion while typing.
 const COMPLETION_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(3);
-
-/// The faults that completion offers were seen in this time.
-const FAULTS_SINCE: std::time::Duration = std::time::Duration::from_hours(1);
 
 impl Server {
     /// Every prompt, the built-in ones first: a file of the same name does not hide them.
@@ -253,9 +249,6 @@ impl Handler {
         let Ok(context) = contexts.resolve(chosen("context").as_deref()) else {
             return Vec::new();
         };
-        let ask = |cluster: Cluster| async move { cluster.faults(None, FAULTS_SINCE).await };
-        let found = contexts.with_cluster(Some(&context), ask).await;
-        let faults = found.map(|open| open.faults).unwrap_or_default();
         let caller = Requester::anonymous().share_key();
         let incidents = shared.incidents.read(&caller, Some(&context), None);
         let incidents = tokio::time::timeout(COMPLETION_TIMEOUT, incidents).await;
@@ -264,8 +257,6 @@ impl Handler {
             _ => Vec::new(),
         };
         let ids = open.into_iter().map(|incident| incident.id.clone());
-        ids.chain(faults.into_iter().map(|fault| fault.fault_id))
-            .filter(|id| id.starts_with(asked.given))
-            .collect()
+        ids.filter(|id| id.starts_with(asked.given)).collect()
     }
 }

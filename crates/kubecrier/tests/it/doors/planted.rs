@@ -85,6 +85,14 @@ pub(super) async fn plant(cluster: &Cluster) -> Ids {
     }
     plant_pod(cluster, SPACE, POD, IMAGE, LOG).await;
     plant_pod(cluster, OTHER_SPACE, OTHER_POD, OTHER_IMAGE, OTHER_LOG).await;
+    let file = contexts(cluster, User::Admin);
+    let http = Http::start(&file.path, &[]).await;
+    let polls = [SPACE, OTHER_SPACE].map(|space| json!({"mode": "faults", "namespace": space}));
+    let mut cursors = Vec::new();
+    for poll in &polls {
+        let first = http.call("events_poll", poll.clone()).await.ok().data;
+        cursors.push(first["cursor"].clone());
+    }
     for (space, object, kind, reason, message) in [
         (SPACE, format!("Pod/{POD}"), "Normal", "Pulled", EVENT),
         (SPACE, format!("Pod/{POD}"), "Warning", "BackOff", "a fault"),
@@ -111,8 +119,15 @@ pub(super) async fn plant(cluster: &Cluster) -> Ids {
         ids.events
             .push((space.to_owned(), made.metadata.name.unwrap()));
     }
-    let file = contexts(cluster, User::Admin);
-    let http = Http::start(&file.path, &[]).await;
+    let mut faults = Vec::new();
+    for (mut poll, cursor) in polls.into_iter().zip(cursors) {
+        poll["cursor"] = cursor;
+        poll["waitSeconds"] = 20.into();
+        let notified = http.call("events_poll", poll).await.ok().data;
+        let fault = notified["events"][0]["faultId"].as_str().unwrap();
+        faults.push(fault.to_owned());
+    }
+    [ids.fault, ids.other_fault] = faults.try_into().unwrap();
     let asked = json!({
         "ref": {"type": "ref/prompt", "name": "triage_fault"},
         "argument": {"name": "faultId", "value": ""},
@@ -122,12 +137,10 @@ pub(super) async fn plant(cluster: &Cluster) -> Ids {
     for id in completed.as_array().unwrap() {
         let found = http.call("faults_get", json!({"faultId": id})).await.ok();
         let id = id.as_str().unwrap().to_owned();
-        match (id.starts_with("i-"), found.text.contains(OTHER_POD)) {
-            (false, false) => ids.fault = id,
-            (false, true) => ids.other_fault = id,
-            (true, false) if found.text.contains(POD) => ids.incident = id,
-            (true, false) => {}
-            (true, true) => ids.other_incident = id,
+        if found.text.contains(OTHER_POD) {
+            ids.other_incident = id;
+        } else if found.text.contains(POD) {
+            ids.incident = id;
         }
     }
     assert!(ids.all().iter().all(|id| !id.is_empty()), "{ids:?}");

@@ -93,6 +93,14 @@ async fn a_prompt_is_completed_and_refuses_what_makes_no_sense() {
     create_pod_with_log(cluster, "filled").await;
     let warning = event("filled", "Pod/web-0", "Warning", "Failed", "again");
     cluster.create(&warning).await.unwrap();
+    let status = json!({"phase": "Pending", "containerStatuses": [{
+        "name": "app", "image": "", "imageID": "", "ready": false, "restartCount": 0,
+        "state": {"waiting": {"reason": "InvalidImageName"}},
+    }]});
+    cluster
+        .set_pod_status("filled", "web-0", status)
+        .await
+        .unwrap();
     let file = one_context(cluster, User::Reader);
     let http = Http::start(&file.path, &[]).await;
     let complete = async |prompt: &str, argument: &str, given: &str, chosen: Value| {
@@ -116,8 +124,15 @@ async fn a_prompt_is_completed_and_refuses_what_makes_no_sense() {
         complete(runbook, "context", "", json!({})).await,
         json!(["dev"])
     );
-    let faults = complete("triage_fault", "faultId", "", json!({})).await;
-    assert!(!faults.as_array().unwrap().is_empty());
+    let told = http
+        .call("faults_list", json!({"namespace": "filled"}))
+        .await;
+    let told = told.ok().data["incidents"][0]["id"].clone();
+    let ids = complete("triage_fault", "faultId", "", json!({})).await;
+    let ids = ids.as_array().unwrap();
+    assert!(ids.contains(&told), "{told} in {ids:?}");
+    let is_of_incident = |id: &Value| id.as_str().unwrap().starts_with("i-");
+    assert!(ids.iter().all(is_of_incident), "{ids:?}");
     for (name, arguments, says) in [
         ("triage_fault", json!({}), "needs `faultId`"),
         (
