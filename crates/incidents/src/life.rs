@@ -7,7 +7,11 @@ use std::{
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::{incident::Incident, options::Options, symptom::Severity};
+use crate::{
+    incident::{Incident, is_timeless},
+    options::Options,
+    symptom::Severity,
+};
 
 /// An incident is announced as changed at most this often.
 const CHANGE_INTERVAL: SignedDuration = SignedDuration::from_mins(1);
@@ -43,6 +47,8 @@ struct Known {
     /// As it was announced; none if it was not.
     announced: Option<Incident>,
     announced_at: Timestamp,
+    /// When it was seen first.
+    seen_since: Timestamp,
     gone_since: Option<Timestamp>,
 }
 
@@ -60,10 +66,21 @@ impl Life {
     /// Takes the incidents of now, and tells what is to be announced. Those of the first time
     /// are not new.
     pub fn update(&mut self, incidents: &[Incident], now: Timestamp) -> Vec<Transition> {
+        self.update_unless(incidents, now, |_| false)
+    }
+
+    /// The same, but does not announce yet what is held back. Whoever does so looks again soon.
+    pub fn update_unless(
+        &mut self,
+        incidents: &[Incident],
+        now: Timestamp,
+        is_held_back: impl Fn(&Incident) -> bool,
+    ) -> Vec<Transition> {
         let mut transitions = Vec::new();
         let is_first = !std::mem::replace(&mut self.has_begun, true);
         for incident in incidents {
-            self.present(incident, now, is_first, &mut transitions);
+            let is_held_back = is_held_back(incident);
+            self.present(incident, now, (is_first, is_held_back), &mut transitions);
         }
         let there: HashSet<_> = incidents.iter().map(|incident| &*incident.id).collect();
         let options = &self.options;
@@ -95,7 +112,7 @@ impl Life {
             .values()
             .filter_map(|known| match known.gone_since {
                 Some(gone) => gone.checked_add(close(&self.options, &known.incident)).ok(),
-                None if known.announced.is_none() => opens_at(&self.options, &known.incident),
+                None if known.announced.is_none() => known.opens_at(&self.options),
                 None => None,
             });
         times.min()
@@ -105,7 +122,7 @@ impl Life {
         &mut self,
         incident: &Incident,
         now: Timestamp,
-        is_first: bool,
+        (is_first, is_held_back): (bool, bool),
         transitions: &mut Vec<Transition>,
     ) {
         let known = self
@@ -115,6 +132,7 @@ impl Life {
                 incident: incident.clone(),
                 announced: is_first.then(|| incident.clone()),
                 announced_at: now,
+                seen_since: now,
                 gone_since: None,
             });
         known.gone_since = None;
@@ -125,7 +143,8 @@ impl Life {
             ..incident.clone()
         };
         match &known.announced {
-            None if opens_at(&self.options, &known.incident).is_none_or(|at| at <= now) => {
+            None if is_held_back => {}
+            None if known.opens_at(&self.options).is_none_or(|at| at <= now) => {
                 known.announce(now);
                 transitions.push(Transition::Opened(known.incident.clone()));
             }
@@ -147,6 +166,19 @@ impl Known {
     fn announce(&mut self, now: Timestamp) {
         self.announced = Some(self.incident.clone());
         self.announced_at = now;
+    }
+
+    /// When it will have held. If nothing tells when it began, it has to be seen for so long.
+    fn opens_at(&self, options: &Options) -> Option<Timestamp> {
+        let open = options.hold(self.incident.detector).open;
+        let symptoms = &self.incident.symptoms;
+        let is_timeless = !symptoms.is_empty() && symptoms.iter().all(is_timeless);
+        let since = if is_timeless {
+            self.seen_since.max(self.incident.since)
+        } else {
+            self.incident.since
+        };
+        since.checked_add(open).ok()
     }
 
     /// Notes that the incident is not there; true once it is over.
@@ -177,11 +209,6 @@ fn close(options: &Options, incident: &Incident) -> SignedDuration {
     options.hold(incident.detector).close
 }
 
-fn opens_at(options: &Options, incident: &Incident) -> Option<Timestamp> {
-    let open = options.hold(incident.detector).open;
-    incident.since.checked_add(open).ok()
-}
-
 /// Whether a reader would want to know of the difference.
 fn is_material(before: &Incident, after: &Incident) -> bool {
     let worse = before.severity != after.severity
@@ -191,7 +218,9 @@ fn is_material(before: &Incident, after: &Incident) -> bool {
         extent(before).min(extent(after)),
         extent(before).max(extent(after)),
     );
+    let has_words = before.why.is_empty() && !after.why.is_empty();
     worse
+        || has_words
         || before.detector != after.detector
         || before.object != after.object
         || large >= 2 * small.max(1) && large - small >= 3

@@ -71,6 +71,8 @@ pub(super) struct CrashWords {
 
 #[derive(Debug, Default)]
 struct Reads {
+    /// Those of them that wait or are being read.
+    unread: HashSet<ContainerEnd>,
     /// Ends that were asked for, whatever the answer was.
     asked: HashSet<ContainerEnd>,
     queue: VecDeque<ContainerEnd>,
@@ -87,7 +89,8 @@ pub(super) fn wanted<'a>(
         .collect()
 }
 
-fn of_incident(state: &State, incident: &Incident) -> Vec<ContainerEnd> {
+/// The ends that an incident tells of.
+pub(super) fn of_incident(state: &State, incident: &Incident) -> Vec<ContainerEnd> {
     let symptoms = incident.symptoms.iter();
     let symptoms = symptoms.filter(|symptom| DETECTORS.contains(&symptom.detector));
     let pods = symptoms.flat_map(|symptom| pods_of(state, &symptom.object));
@@ -152,6 +155,7 @@ pub(super) async fn run(watcher: &IncidentWatcher, contexts: Arc<Contexts>) -> I
         }
         tokio::select! {
             Some((end, line)) = reads.next() => {
+                words.read(&end);
                 if let Some(line) = line {
                     watcher.set_log_line(&end, &line);
                 }
@@ -245,6 +249,7 @@ impl CrashWords {
         let mut reads = self.reads.lock();
         for end in ends {
             if reads.queue.len() < QUEUE_MAX && reads.asked.insert(end.clone()) {
+                reads.unread.insert(end.clone());
                 reads.queue.push_back(end);
                 queued += 1;
             }
@@ -268,6 +273,16 @@ impl CrashWords {
         let mut pending = self.pending.subscribe();
         // The sender is a part of this.
         let _ = pending.wait_for(|pending| *pending == 0).await;
+    }
+
+    /// Whether one of these is being read, or waits to be.
+    pub(super) fn are_unread(&self, ends: &[ContainerEnd]) -> bool {
+        let reads = self.reads.lock();
+        ends.iter().any(|end| reads.unread.contains(end))
+    }
+
+    fn read(&self, end: &ContainerEnd) {
+        self.reads.lock().unread.remove(end);
     }
 
     fn next(&self) -> Option<ContainerEnd> {

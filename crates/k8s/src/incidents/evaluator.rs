@@ -1,7 +1,7 @@
 //! Evaluates the state of a scope when it has changed, and when time alone may change the
 //! result; publishes what is open and tells followers what was opened, changed and resolved.
 
-use std::{convert::Infallible, sync::Arc};
+use std::{collections::HashMap, convert::Infallible, sync::Arc};
 
 use jiff::{SignedDuration, Timestamp};
 use kubecrier_incidents::{
@@ -33,6 +33,9 @@ const SETTLE_TIME: Duration = Duration::from_secs(35);
 const FIRST_WORDS: usize = 8;
 const FIRST_WORDS_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// An incident is announced with the words of its logs if they can be had within this time.
+const WORDS_PATIENCE: Duration = Duration::from_secs(2);
+
 /// More objects than this are evaluated on a thread for such work.
 const OBJECTS_INLINE_MAX: usize = 500;
 
@@ -47,6 +50,8 @@ struct Evaluator {
     resolved: Vec<Arc<ResolvedIncident>>,
     notes: Vec<String>,
     seq: u64,
+    /// Incidents that are announced as soon as their logs are read, and since when.
+    held_back: HashMap<String, Instant>,
     /// Kinds whose watches are broken, and since when just those.
     behind: (Vec<&'static BuiltinKind>, Instant),
 }
@@ -59,6 +64,7 @@ pub(super) async fn run(watcher: &IncidentWatcher) -> Infallible {
         resolved: Vec::new(),
         notes: Vec::new(),
         seq: 1,
+        held_back: HashMap::new(),
         behind: (Vec::new(), Instant::now()),
     };
     while !watcher.is_listed() {
@@ -118,7 +124,10 @@ impl Evaluator {
         let transitions = if is_settling {
             Vec::new()
         } else {
-            self.life.update(&incidents, now)
+            self.hold_back(watcher, &state, &incidents);
+            let held_back = &self.held_back;
+            let is_held_back = |incident: &Incident| held_back.contains_key(&incident.id);
+            self.life.update_unless(&incidents, now, is_held_back)
         };
         let next = next.into_iter().chain(self.life.next()).min();
         self.note_resolved(&transitions, now);
@@ -139,6 +148,22 @@ impl Evaluator {
         let wait = next.map(|next| next.duration_since(now).max(SignedDuration::ZERO));
         wait.and_then(|wait| wait.try_into().ok())
             .unwrap_or(MAX_INTERVAL)
+    }
+
+    /// Notes which incidents wait for their logs, for a short time each.
+    fn hold_back(&mut self, watcher: &IncidentWatcher, state: &State, incidents: &[Incident]) {
+        let now = Instant::now();
+        let waiting = incidents.iter().filter(|incident| {
+            let ends = || crash_words::of_incident(state, incident);
+            incident.why.is_empty() && watcher.words.are_unread(&ends())
+        });
+        let waiting = waiting.map(|incident| {
+            let since = self.held_back.get(&incident.id).copied();
+            (incident.id.clone(), since.unwrap_or(now))
+        });
+        let mut held_back: HashMap<_, _> = waiting.collect();
+        held_back.retain(|_, since| now.duration_since(*since) < WORDS_PATIENCE);
+        self.held_back = held_back;
     }
 
     fn snapshot(&self, watcher: &IncidentWatcher, at: Timestamp) -> IncidentSnapshot {

@@ -73,3 +73,57 @@ async fn a_log_that_cannot_be_read_is_asked_for_once() {
     let asked = fixture.cluster.requests("get", "pods/log");
     assert!((1..=2).contains(&asked), "{asked}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_incident_is_announced_with_the_words_of_its_log() {
+    let fixture = Fixture::new();
+    let _view = fixture.follow().await.unwrap();
+    restarted(&fixture, &["panic: no provider for eur"]);
+    fixture.pass(Duration::from_secs(3)).await;
+    let headlines = fixture.follower.headlines();
+    assert_eq!(headlines.len(), 1, "{headlines:?}");
+    assert!(
+        headlines[0].contains("panic: no provider for eur"),
+        "{headlines:?}"
+    );
+    // A kubelet that needs a second is waited for, too.
+    let fixture = Fixture::new();
+    let _view = fixture.follow().await.unwrap();
+    let slow = RequestMatcher::any().resource("pods/log");
+    (fixture.cluster).fail_next(slow, 1, Fault::Delay(Duration::from_secs(1)));
+    restarted(&fixture, &["panic: no provider for eur"]);
+    fixture.pass(Duration::from_secs(3)).await;
+    let headlines = fixture.follower.headlines();
+    assert!(
+        headlines.len() == 1 && headlines[0].contains("no provider"),
+        "{headlines:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_incident_waits_two_seconds_for_a_log_and_tells_its_words_later() {
+    let fixture = Fixture::new();
+    let _view = fixture.follow().await.unwrap();
+    let slow = RequestMatcher::any().resource("pods/log");
+    (fixture.cluster).fail_next(slow, 1, Fault::Delay(Duration::from_secs(4)));
+    restarted(&fixture, &["panic: no provider for eur"]);
+    fixture.pass(Duration::from_secs(3)).await;
+    let told = std::mem::take(&mut *fixture.follower.0.lock());
+    let opened = told.iter().flat_map(|update| &update.transitions);
+    let opened: Vec<_> = opened.collect();
+    let [Transition::Opened(first)] = opened.as_slice() else {
+        panic!("{opened:?}");
+    };
+    assert_eq!(first.why, "");
+    // Changes come once a minute at most.
+    fixture.pass(Duration::from_secs(40)).await;
+    assert_eq!(fixture.follower.announced(), [""; 0]);
+    fixture.pass(Duration::from_secs(40)).await;
+    let headlines = fixture.follower.headlines();
+    assert!(
+        headlines.len() == 1 && headlines[0].contains("no provider"),
+        "{headlines:?}"
+    );
+    fixture.pass(Duration::from_mins(3)).await;
+    assert_eq!(fixture.follower.headlines(), [""; 0], "once");
+}
