@@ -9,6 +9,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use jiff::{SignedDuration, Timestamp};
+use kubecrier_incidents::eval::{key, named};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -60,7 +61,8 @@ impl Reader {
     pub(crate) fn read(&mut self, folder: &Path, case: &str) -> Result<World> {
         let file: File = parse(&folder.join(format!("{case}.yaml")))?;
         let behind = self.background(folder, &file.background)?;
-        let replaced: Vec<_> = file.objects.iter().map(key).chain(file.remove).collect();
+        let removed = file.remove.iter().map(|name| named(name));
+        let replaced: Vec<_> = file.objects.iter().map(key).chain(removed).collect();
         let kept = behind
             .iter()
             .filter(|object| !replaced.contains(&key(object)));
@@ -90,18 +92,6 @@ fn parse<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T> {
     let failed = || format!("cannot read `{}`", path.display());
     let text = fs::read_to_string(path).with_context(failed)?;
     serde_saphyr::from_str(&text).with_context(failed)
-}
-
-/// `Kind/namespace/name`; the namespace of what is cluster-wide is empty.
-pub(crate) fn key(object: &Value) -> String {
-    let meta = &object["metadata"];
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let kind = text(&object["kind"]);
-    format!(
-        "{kind}/{}/{}",
-        text(&meta["namespace"]),
-        text(&meta["name"])
-    )
 }
 
 // === impl World ===

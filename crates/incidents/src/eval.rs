@@ -5,7 +5,7 @@ mod notifications;
 mod score;
 
 pub use self::{
-    case::{Case, CaseError, Form, Truth, load},
+    case::{Case, CaseError, Form, Truth, key, load, named},
     notifications::{Notifications, notifications},
     score::{Answer, Line, Score, Scores, baseline, faults_list},
 };

@@ -155,7 +155,8 @@ pub fn load(folder: &Path) -> Result<Vec<Case>, CaseError> {
 }
 
 fn case(name: String, file: File, behind: &[Arc<Value>]) -> Result<Case, serde_json::Error> {
-    let replaced: Vec<_> = file.objects.iter().map(key).chain(file.remove).collect();
+    let removed = file.remove.iter().map(|name| named(name));
+    let replaced: Vec<_> = file.objects.iter().map(key).chain(removed).collect();
     let kept = behind
         .iter()
         .filter(|object| !replaced.contains(&key(object)))
@@ -248,14 +249,25 @@ fn or_empty<'de, D: serde::Deserializer<'de>>(from: D) -> Result<String, D::Erro
     Option::deserialize(from).map(Option::unwrap_or_default)
 }
 
-/// `Kind/namespace/name`; the namespace of what is cluster-wide is empty.
-fn key(object: &Value) -> String {
+/// `namespace/kind/name` or `kind/name`, the kind in lower case.
+pub fn key(object: &Value) -> String {
     let meta = &object["metadata"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let kind = text(&object["kind"]);
-    format!(
-        "{kind}/{}/{}",
-        text(&meta["namespace"]),
-        text(&meta["name"])
-    )
+    let (kind, name) = (text(&object["kind"]).to_lowercase(), text(&meta["name"]));
+    match &*text(&meta["namespace"]) {
+        "" => format!("{kind}/{name}"),
+        namespace => format!("{namespace}/{kind}/{name}"),
+    }
+}
+
+/// The same of what a person wrote: `Kind/namespace/name` is fine, too.
+pub fn named(name: &str) -> String {
+    let parts: Vec<_> = name.split('/').collect();
+    match parts.as_slice() {
+        [kind, "", name] => format!("{}/{name}", kind.to_lowercase()),
+        [kind, namespace, name] if kind.starts_with(|one: char| one.is_ascii_uppercase()) => {
+            format!("{namespace}/{}/{name}", kind.to_lowercase())
+        }
+        _ => name.to_owned(),
+    }
 }
