@@ -75,7 +75,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
   resources: [pods/log]
   verbs: [get]
 - apiGroups: [apps]
-  resources: [daemonsets, deployments, replicasets, statefulsets]
+  resources: [controllerrevisions, daemonsets, deployments, replicasets, statefulsets]
   verbs: [get, list, watch]
 - apiGroups: [batch]
   resources: [cronjobs, jobs]

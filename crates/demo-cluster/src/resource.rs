@@ -155,6 +155,11 @@ pub(crate) static RESOURCES: &[Resource] = &[
         ..DEFAULTS
     },
     Resource {
+        api: &kinds::CONTROLLER_REVISION,
+        empty: r#"{"revision":0}"#,
+        ..DEFAULTS
+    },
+    Resource {
         api: &kinds::DAEMON_SET,
         empty: r#"{"metadata":{"annotations":{"deprecated.daemonset.template.generation":"0"}},"spec":{"selector":null,"template":{"metadata":{},"spec":{"containers":null}},"updateStrategy":{}},"status":{"currentNumberScheduled":0,"numberMisscheduled":0,"desiredNumberScheduled":0,"numberReady":0}}"#,
         ..DEFAULTS
@@ -231,6 +236,11 @@ pub(crate) static RESOURCES: &[Resource] = &[
     Resource {
         api: &kinds::INGRESS,
         empty: r#"{"spec":{},"status":{"loadBalancer":{}}}"#,
+        ..DEFAULTS
+    },
+    Resource {
+        api: &kinds::INGRESS_CLASS,
+        empty: r#"{"spec":{}}"#,
         ..DEFAULTS
     },
     Resource {

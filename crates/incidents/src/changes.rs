@@ -1,6 +1,8 @@
 //! What changed shortly before an incident began, as far as the state tells: rollouts, scaling,
 //! and changes of nodes.
 
+mod revisions;
+
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
@@ -87,19 +89,26 @@ pub(crate) fn before(
     }
     changes.retain(|change| is_near(change.at, since));
     if changes.len() < CHANGES_MAX && !object.namespace.is_empty() {
-        let others = context.state.deployments.in_namespace(&object.namespace);
-        let rollouts = others.filter_map(|one| {
-            let rollout = rollout(context, one)?;
-            let id = one.object_ref();
-            let is_other = is_near(rollout.at, since) && !seen.contains(&id);
-            is_other.then(|| change(id, rollout.what, rollout.at))
-        });
-        let mut rollouts: Vec<_> = rollouts.collect();
-        rollouts.sort_by_key(|change| std::cmp::Reverse(change.at));
-        changes.extend(rollouts);
+        let others = rollouts(context, &object.namespace).iter();
+        let others = others.filter(|one| is_near(one.at, since) && !seen.contains(&one.object));
+        changes.extend(others.take(CHANGES_MAX).cloned());
     }
     changes.truncate(CHANGES_MAX);
     changes
+}
+
+/// The rollouts of the Deployments of a namespace, the newest first.
+fn rollouts<'c>(context: &'c Context<'_>, namespace: &str) -> &'c [Change] {
+    context.rollouts(namespace, || {
+        let all = context.state.deployments.in_namespace(namespace);
+        let rollouts = all.filter_map(|one| {
+            let rollout = rollout(context, one)?;
+            Some(change(one.object_ref(), rollout.what, rollout.at))
+        });
+        let mut rollouts: Vec<_> = rollouts.collect();
+        rollouts.sort_by_key(|change| std::cmp::Reverse(change.at));
+        rollouts
+    })
 }
 
 /// The rollout that explains what a symptom shows: that of its own workload, and of the
@@ -115,6 +124,12 @@ pub(crate) fn explaining<'a>(
             && BY_TEMPLATE.contains(&lead.detector)
     })?;
     let state = context.state;
+    if matches!(&*lead.workload.kind, "StatefulSet" | "DaemonSet") {
+        let newest = revisions::newest(context, &lead.workload)?;
+        let pod = state.pods.get(&lead.object.namespace, &lead.object.name);
+        let is_of_it = &*lead.object.kind != "Pod" || pod.is_some_and(|pod| newest.made(pod));
+        return is_of_it.then_some(change);
+    }
     let deployment = state
         .deployments
         .get(&lead.workload.namespace, &lead.workload.name)?;
@@ -141,6 +156,10 @@ fn of(context: &Context<'_>, id: &ObjectRef) -> Vec<Change> {
     let mut changes = match &*id.kind {
         "Deployment" => match state.deployments.get(&id.namespace, &id.name) {
             Some(one) => of_deployment(context, one),
+            None => Vec::new(),
+        },
+        "StatefulSet" | "DaemonSet" => match revisions::newest(context, id) {
+            Some(newest) => vec![change(id.clone(), newest.what, newest.at)],
             None => Vec::new(),
         },
         "Node" => match state.nodes.get("", &id.name) {
@@ -188,15 +207,11 @@ fn rollout<'a>(context: &Context<'a>, one: &Deployment) -> Option<Rollout<'a>> {
         return None;
     };
     let at = started(context, one, new)?;
-    let what = difference(
+    let what = told(
         &old.spec.template.spec.containers,
         &new.spec.template.spec.containers,
+        new.metadata.revision(),
     );
-    let what = match (what, new.metadata.revision()) {
-        (Some(what), _) => format!("rollout {what}"),
-        (None, Some(revision)) => format!("rollout of revision {revision}"),
-        (None, None) => "rollout of a new revision".to_owned(),
-    };
     Some(Rollout { set: new, what, at })
 }
 
@@ -224,6 +239,15 @@ fn started(context: &Context<'_>, one: &Deployment, set: &ReplicaSet) -> Option<
 fn is_of(context: &Context<'_>, pod: &Pod, set: &ReplicaSet) -> bool {
     let owner = context.state.owner("Pod", &pod.metadata);
     owner.is_some_and(|(_, name)| name == set.metadata.name)
+}
+
+/// A rollout by what it changed, or by its number.
+fn told(old: &[Container], new: &[Container], revision: Option<u64>) -> String {
+    match (difference(old, new), revision) {
+        (Some(what), _) => format!("rollout {what}"),
+        (None, Some(revision)) => format!("rollout of revision {revision}"),
+        (None, None) => "rollout of a new revision".to_owned(),
+    }
 }
 
 /// How the containers of two templates differ: `to payment:1.9.0`.

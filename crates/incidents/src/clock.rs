@@ -20,9 +20,10 @@
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{
+    event_log::bounds,
     objects::{Meta, Node, Object},
     state::State,
-    store::Store,
+    store::{Entry, Store},
 };
 
 /// Clocks that differ by more are broken.
@@ -101,14 +102,14 @@ impl Clock {
         let is_copy = decides.is_some_and(|kind| kind.copies * 2 > kind.objects);
         let beats = state.nodes.iter().filter_map(|node| heartbeat(node));
         let beat = beats.filter(|beat| *beat <= before).max();
-        let seen = || {
-            let times = state.all_events().flat_map(|event| event.times());
-            times.filter(|seen| *seen <= before)
-        };
+        let events = state.event_times(before);
         let newest = kinds.iter().filter_map(|kind| kind.newest);
-        let newest = newest.chain(beat).chain(seen().max()).max();
+        let newest = newest
+            .chain(beat)
+            .chain(events.map(|(_, newest)| newest))
+            .max();
         let oldest = kinds.iter().filter_map(|kind| kind.oldest);
-        let oldest = oldest.chain(seen().min()).min();
+        let oldest = oldest.chain(events.map(|(oldest, _)| oldest)).min();
         let quiet = |time: Timestamp| now.duration_since(time);
         let are_alive = state.nodes.iter().any(|node| is_called_alive(node));
         let is_picture = newest.is_some_and(|newest| {
@@ -167,35 +168,44 @@ impl Clock {
 impl KindTimes {
     fn of<T: Object>(store: &Store<T>, before: Timestamp) -> Self {
         let mut all = Self::default();
-        for object in store.iter() {
-            let times = || object.times().filter(|time| *time <= before);
-            let Some(oldest) = times().min() else {
+        for entry in store.entries() {
+            let Some((oldest, newest)) = times_before(entry, before) else {
                 continue;
             };
             all.oldest = Some(all.oldest.map_or(oldest, |one| one.min(oldest)));
-            all.newest = all.newest.max(times().max());
+            all.newest = all.newest.max(Some(newest));
             all.objects += 1;
-            all.copies += usize::from(is_copy(&**object));
+            all.copies += usize::from(tells_of_copy(entry.created, entry.times));
         }
         all
     }
 }
 
+/// The oldest and the newest time that an object tells, of those that can be.
+fn times_before<T: Object>(entry: &Entry<T>, before: Timestamp) -> Option<(Timestamp, Timestamp)> {
+    let (oldest, newest) = entry.times?;
+    if newest <= before {
+        return Some((oldest, newest));
+    }
+    bounds(entry.object.times().filter(|time| *time <= before))
+}
+
 /// Whether an object tells of times before its creation, and of none after it: one of a node
 /// whose clock is behind tells of both.
 fn is_copy(object: &impl Object) -> bool {
-    let Some(created) = object.meta().creation_timestamp else {
-        return false;
-    };
-    let (oldest, newest) = (object.times().min(), object.times().max());
-    oldest.zip(newest).is_some_and(|(oldest, newest)| {
-        created.duration_since(oldest) > COPY_AGE && newest.duration_since(created) < COPY_SLACK
-    })
+    tells_of_copy(object.meta().creation_timestamp, bounds(object.times()))
+}
+
+fn tells_of_copy(created: Option<Timestamp>, times: Option<(Timestamp, Timestamp)>) -> bool {
+    created
+        .zip(times)
+        .is_some_and(|(created, (oldest, newest))| {
+            created.duration_since(oldest) > COPY_AGE && newest.duration_since(created) < COPY_SLACK
+        })
 }
 
 fn newest_creation<T: Object>(store: &Store<T>) -> Option<Timestamp> {
-    let times = store.iter().filter_map(|one| one.meta().creation_timestamp);
-    times.max()
+    store.entries().filter_map(|entry| entry.created).max()
 }
 
 /// When a node was last heard of.

@@ -2,8 +2,10 @@
 
 mod admission;
 mod context;
-mod dependencies;
+pub(crate) mod dependencies;
+mod entries;
 mod jobs;
+mod missing;
 mod namespaces;
 mod network;
 mod nodes;
@@ -81,6 +83,8 @@ detectors! {
         "A pod runs and does not become ready for longer than its own probes allow."
     "terminating" 40 120 0 ["Pod"]
         "A pod is still there two minutes after it should be gone."
+    "resize" 13 60 60 ["Pod", "PersistentVolumeClaim"]
+        "A running pod or a claim cannot get the size that it was given. A pod that waits for room gets five minutes."
     "evicted" 20 0 0 ["Pod"]
         "Pods were evicted or preempted in the last half hour. Those of a drain do not count."
     "oom" 15 0 0 ["Pod"]
@@ -106,15 +110,17 @@ detectors! {
     "autoscaler-limit" 12 900 300 ["HorizontalPodAutoscaler"]
         "An autoscaler wants more pods than it may have."
     "service" 35 120 30 ["Service", "EndpointSlice", "Pod"]
-        "A Service selects no pod, has no ready endpoint, or leads to a port that no container has."
+        "A Service selects no pod, has no ready endpoint, or leads to a port that no container has; or it is missing, though a workload of its name runs and the environment of another one asks for it."
     "route" 34 60 0 ["Ingress", "Service"]
-        "An Ingress or an HTTPRoute leads to a Service or a port that is not there."
+        "An Ingress or an HTTPRoute leads to a Service or a port that is not there, or an Ingress asks for a class that is not there and has no address."
+    "load-balancer" 36 300 60 ["Service"]
+        "A Service gets no address from a load balancer, and whoever should give it one says why. Without such words it is normal: many clusters have no load balancer."
     "node" 100 60 60 ["Node"]
         "A node is not ready, unreachable or without network."
     "node-pressure" 95 120 120 ["Node"]
         "A node is short of memory, disk or process ids."
     "node-flapping" 93 0 300 ["Node"]
-        "A node became ready or stopped being so more than twice in a quarter of an hour, as far as it was watched."
+        "A node became ready or stopped being so more than twice in a quarter of an hour, as far as it was watched, or its events tell of three reboots or losses within an hour."
     "quota" 11 900 60 ["ResourceQuota"]
         "A quota is used up."
     "api-service" 96 60 60 ["APIService"]
@@ -139,6 +145,8 @@ pub fn symptoms(context: &Context<'_>) -> Vec<Symptom> {
     jobs::detect(context, &mut found);
     storage::detect(context, &mut found);
     network::detect(context, &mut found);
+    entries::detect(context, &mut found);
+    missing::detect(context, &mut found);
     admission::detect(context, &mut found);
     namespaces::detect(context, &mut found);
     dependencies::link(context, &mut found);

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     changes,
-    detectors::{Context, detector, symptoms},
+    detectors::{Context, dependencies, detector, symptoms},
     headline,
     objects::ObjectRef,
     options::Options,
@@ -125,6 +125,8 @@ pub fn evaluate(state: &State, now: Timestamp, options: &Options) -> Evaluation 
         let rank = detector(incident.detector).map_or(0, |detector| detector.rank);
         (
             std::cmp::Reverse(incident.severity),
+            // Who fails for want of another is rarely the cause.
+            dependencies::wants_another(incident.detector, &incident.why),
             std::cmp::Reverse(rank),
             std::cmp::Reverse(incident.since),
             incident.object.clone(),
@@ -291,7 +293,9 @@ fn other_words(lead: &Symptom, symptoms: &[Symptom]) -> String {
             .iter()
             .find(|one| !counts(one) && !is_timeless(one))
     } else {
-        symptoms.iter().find(|one| one.detector == "rollout")
+        // The API server says why it refuses.
+        let refused = symptoms.iter().find(|one| one.detector == "cannot-create");
+        refused.or_else(|| symptoms.iter().find(|one| one.detector == "rollout"))
     };
     match other {
         Some(other) if other.why.is_empty() => other.what.clone(),
@@ -309,7 +313,7 @@ fn is_workload(object: &ObjectRef) -> bool {
 }
 
 /// Symptoms that say nothing about when it began.
-fn is_timeless(symptom: &Symptom) -> bool {
+pub(crate) fn is_timeless(symptom: &Symptom) -> bool {
     matches!(
         symptom.detector,
         "service" | "webhook" | "quota" | "route" | "scaled-to-zero"

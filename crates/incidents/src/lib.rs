@@ -7,7 +7,7 @@
 //! ```
 //!
 //! - `objects`: the fields of objects that detectors read
-//! - `store`, `state`, `owners`: the objects of a cluster, and who owns whom
+//! - `store`, `event_log`, `state`, `owners`: the objects of a cluster, and who owns whom
 //! - `clock`: what the times in a state are worth
 //! - `messages`: what a message names as the cause, and the part that a reader needs
 //! - `symptom`: what a detector found on one object
@@ -27,6 +27,7 @@ mod clock;
 pub mod detectors;
 #[cfg(feature = "eval")]
 pub mod eval;
+mod event_log;
 mod headline;
 mod incident;
 mod life;

@@ -1,12 +1,16 @@
 //! Messages of kubelets, controllers and the scheduler: what they name as the cause, and the
 //! part of them that a reader needs.
 
+mod telling;
+
 use std::borrow::Cow;
+
+pub use self::telling::telling_line;
 
 use crate::objects::ObjectRef;
 
 /// Bytes of a message that are shown.
-const WORDS_MAX: usize = 300;
+const WORDS_MAX: usize = 360;
 
 /// Beginnings that say who speaks, and not what is wrong.
 const PREFIXES: [&str; 31] = [
@@ -113,7 +117,7 @@ pub(crate) fn words(message: &str) -> String {
     for thought in [" preemption: ", " no new claims to deallocate"] {
         rest = rest.find(thought).map_or(rest, |at| &rest[..at]);
     }
-    cut_middle(without_pod(rest).trim_end_matches(['.', ' ']), WORDS_MAX)
+    squeeze(without_pod(rest).trim_end_matches(['.', ' ']), WORDS_MAX)
 }
 
 /// A text that is too long without what tells least: folders of the kubelet, and what is behind
@@ -130,8 +134,20 @@ pub(crate) fn squeeze(text: &str, bytes_max: usize) -> String {
         }
         None => text.to_owned(),
     };
+    let text = without_command(&text);
     let words: Vec<_> = text.split(' ').map(shorter).collect();
     cut_middle(&words.join(" "), bytes_max)
+}
+
+/// A failed mount without the command that was run: what it answered tells more.
+fn without_command(text: &str) -> Cow<'_, str> {
+    let Some((before, rest)) = text.split_once(" Mounting command: ") else {
+        return text.into();
+    };
+    match rest.split_once(" Output: ") {
+        Some((_, output)) => format!("{before}: {output}").into(),
+        None => text.into(),
+    }
 }
 
 fn shorter(word: &str) -> Cow<'_, str> {
@@ -171,59 +187,6 @@ pub(crate) fn cut_middle(text: &str, bytes_max: usize) -> String {
     let head = text.floor_char_boundary(room * 2 / 5);
     let tail = text.ceil_char_boundary(text.len() - (room - head));
     format!("{}…{}", &text[..head], &text[tail..])
-}
-
-/// Words of lines that say that it is over.
-const FATAL: [&str; 5] = ["panic", "fatal", "exception", "critical", "segfault"];
-
-/// Words of lines that say what went wrong.
-const TELLING: [&str; 25] = [
-    "error",
-    "failed",
-    "cannot",
-    "could not",
-    "can't",
-    "unable",
-    "denied",
-    "refused",
-    "timeout",
-    "timed out",
-    "no such",
-    "not found",
-    "invalid",
-    "missing",
-    "unauthorized",
-    "forbidden",
-    "unreachable",
-    "expired",
-    "not defined",
-    "unknown",
-    "unrecognized",
-    "unexpected",
-    "corrupt",
-    "no space",
-    "does not exist",
-];
-
-/// Lines from the end of a log that are looked at.
-const LINES_MAX: usize = 20;
-
-/// The line of a log that says most about its end: the last that says it is over, or the first
-/// of the errors that end it, or the last line.
-pub fn telling_line(log: &str) -> Option<&str> {
-    let lines = log.lines().map(str::trim).filter(|line| !line.is_empty());
-    let last: Vec<_> = lines.rev().take(LINES_MAX).collect();
-    let has = |line: &str, words: &[&str]| {
-        let lower = line.to_ascii_lowercase();
-        words.iter().any(|word| lower.contains(word))
-    };
-    let fatal = last.iter().find(|line| has(line, &FATAL));
-    let errors = || {
-        let first = last.iter().position(|line| has(line, &TELLING))?;
-        let block = last[first..].iter().take_while(|line| has(line, &TELLING));
-        block.last()
-    };
-    fatal.or_else(errors).or(last.first()).copied()
 }
 
 /// The text after a beginning that says who speaks, and the quoted name that belongs to it.
@@ -352,6 +315,11 @@ mod tests {
         assert_eq!(
             squeeze(mount, 130),
             "mount failed: exit status 32 Mounting arguments: -t nfs 10.0.0.50:/img … Output: mount.nfs: Connection timed out"
+        );
+        let mount = mount.replace("Mounting arg", "Mounting command: mount Mounting arg");
+        assert_eq!(
+            squeeze(&mount, 80),
+            "mount failed: exit status 32: mount.nfs: Connection timed out"
         );
         let get = r#"cannot read: Get "https://reg.example:5000/v2/web/manifests/1": no such host"#;
         assert_eq!(

@@ -3,6 +3,7 @@
 
 mod admission;
 mod batch;
+mod env;
 mod event;
 mod kinds;
 mod network;
@@ -21,12 +22,14 @@ pub use self::{
     admission::{ApiService, Webhook, WebhookConfiguration},
     batch::{CronJob, CronJobSpec, Job},
     event::Event,
-    network::{Endpoint, EndpointSlice, HttpRoute, Ingress, Service, ServicePort},
+    network::{Endpoint, EndpointSlice, HttpRoute, Ingress, IngressClass, Service, ServicePort},
     node::{Namespace, Node, Taint},
-    pod::{Container, ContainerState, ContainerStatus, Pod, Probe, Terminated, Volume},
+    pod::{
+        Container, ContainerPort, ContainerState, ContainerStatus, Pod, Probe, Terminated, Volume,
+    },
     scaling::{HorizontalPodAutoscaler, PodDisruptionBudget, ResourceQuota},
     storage::{PersistentVolume, PersistentVolumeClaim, StorageClass},
-    workload::{DaemonSet, Deployment, PodTemplate, ReplicaSet, StatefulSet},
+    workload::{ControllerRevision, DaemonSet, Deployment, PodTemplate, ReplicaSet, StatefulSet},
 };
 
 /// Names one object of a cluster.
@@ -143,6 +146,12 @@ pub trait Object: for<'de> Deserialize<'de> {
 
     /// Takes over what only an earlier state of the same object shows.
     fn remember(&mut self, _earlier: &Self) {}
+
+    /// Whether no detector can find anything wrong with it, at any time and whatever is around
+    /// it. Most objects of a cluster are so, and are not looked at again and again.
+    fn is_plain(&self) -> bool {
+        false
+    }
 }
 
 /// Annotations that a detector reads; all others are dropped, because they may be large. Of a

@@ -102,6 +102,11 @@ impl State {
             return is_number.then(|| found("CronJob", &one.metadata));
         }
         if kind == "ReplicaSet" {
+            // Argo's Rollouts label what they own, and are not read.
+            let hash = meta.label("rollouts-pod-template-hash");
+            if hash == Some(end) {
+                return Some((Cow::Borrowed("Rollout"), name.into()));
+            }
             let one = self.deployments.get(namespace, name)?;
             let is_mine = selects(&one.spec.selector.match_labels, &meta.labels);
             return is_mine.then(|| found("Deployment", &one.metadata));

@@ -11,19 +11,12 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::objects::{
-    ApiService, CronJob, DaemonSet, Deployment, EndpointSlice, Event, HorizontalPodAutoscaler,
-    HttpRoute, Ingress, Job, Namespace, Node, ObjectRef, PersistentVolume, PersistentVolumeClaim,
-    Pod, PodDisruptionBudget, ReplicaSet, ResourceQuota, Service, StatefulSet, StorageClass,
-    WebhookConfiguration,
+    ApiService, ControllerRevision, CronJob, DaemonSet, Deployment, EndpointSlice, Event,
+    HorizontalPodAutoscaler, HttpRoute, Ingress, IngressClass, Job, Namespace, Node, ObjectRef,
+    PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget, ReplicaSet, ResourceQuota,
+    Service, StatefulSet, StorageClass, WebhookConfiguration,
 };
-use crate::store::Store;
-
-/// Events of one object that are kept: more do not explain more.
-const EVENTS_MAX: usize = 16;
-
-/// Events of all objects that are kept. An API server keeps those of an hour; when a cluster
-/// has more, the older half makes room.
-const ALL_EVENTS_MAX: usize = 50_000;
+use crate::{event_log::EventLog, store::Store};
 
 /// Lines of logs that are kept. Those of pods that are gone make room.
 const LOG_LINES_MAX: usize = 10_000;
@@ -32,7 +25,7 @@ const LOG_LINES_MAX: usize = 10_000;
 const LOG_LINE_BYTES_MAX: usize = 1024;
 
 /// The kinds that have a store.
-const KINDS: [&str; 20] = [
+const KINDS: [&str; 22] = [
     "Namespace",
     "Pod",
     "Node",
@@ -51,11 +44,16 @@ const KINDS: [&str; 20] = [
     "Service",
     "EndpointSlice",
     "Ingress",
+    "IngressClass",
+    "ControllerRevision",
     "HTTPRoute",
     "APIService",
 ];
 
-/// Everything that detectors read.
+/// Lines of logs, by pod and container.
+type LogLines = HashMap<ObjectRef, BTreeMap<Box<str>, Box<str>>>;
+
+/// Everything that detectors read. A clone costs next to nothing: it shares what is not changed.
 #[derive(Clone, Debug, Default)]
 pub struct State {
     /// Namespaces.
@@ -94,103 +92,57 @@ pub struct State {
     pub slices: Store<EndpointSlice>,
     /// Ingresses.
     pub ingresses: Store<Ingress>,
+    /// Who serves Ingresses.
+    pub ingress_classes: Store<IngressClass>,
+    /// Templates of StatefulSets and DaemonSets.
+    pub revisions: Store<ControllerRevision>,
     /// Routes of the Gateway API.
     pub routes: Store<HttpRoute>,
     /// Webhooks, by the name of their configuration.
     pub webhooks: BTreeMap<ObjectRef, Arc<WebhookConfiguration>>,
     /// API services.
     pub api_services: Store<ApiService>,
-    events: HashMap<ObjectRef, Vec<Arc<Event>>>,
-    events_len: usize,
-    /// By pod and container.
-    log_lines: HashMap<ObjectRef, BTreeMap<Box<str>, Box<str>>>,
+    events: EventLog,
+    /// By pod and container. A clone shares it until one of the two changes something.
+    log_lines: Arc<LogLines>,
 }
 
 // === impl State ===
 
+/// Does something with the store of a kind.
 macro_rules! stores {
     ($state:expr, $kind:expr, $store:ident => $body:expr, $otherwise:expr) => {
+        stores! { @all $state, $kind, $store => $body, $otherwise;
+            "Namespace" namespaces
+            "Pod" pods
+            "Node" nodes
+            "Deployment" deployments
+            "ReplicaSet" replica_sets
+            "StatefulSet" stateful_sets
+            "DaemonSet" daemon_sets
+            "Job" jobs
+            "CronJob" cron_jobs
+            "PersistentVolumeClaim" claims
+            "PersistentVolume" volumes
+            "StorageClass" storage_classes
+            "HorizontalPodAutoscaler" autoscalers
+            "PodDisruptionBudget" budgets
+            "ResourceQuota" quotas
+            "Service" services
+            "EndpointSlice" slices
+            "Ingress" ingresses
+            "IngressClass" ingress_classes
+            "ControllerRevision" revisions
+            "HTTPRoute" routes
+            "APIService" api_services
+        }
+    };
+    (@all $state:expr, $kind:expr, $store:ident => $body:expr, $otherwise:expr; $($name:literal $field:ident)+) => {
         match $kind {
-            "Namespace" => {
-                let $store = &mut $state.namespaces;
+            $($name => {
+                let $store = &mut $state.$field;
                 $body
-            }
-            "Pod" => {
-                let $store = &mut $state.pods;
-                $body
-            }
-            "Node" => {
-                let $store = &mut $state.nodes;
-                $body
-            }
-            "Deployment" => {
-                let $store = &mut $state.deployments;
-                $body
-            }
-            "ReplicaSet" => {
-                let $store = &mut $state.replica_sets;
-                $body
-            }
-            "StatefulSet" => {
-                let $store = &mut $state.stateful_sets;
-                $body
-            }
-            "DaemonSet" => {
-                let $store = &mut $state.daemon_sets;
-                $body
-            }
-            "Job" => {
-                let $store = &mut $state.jobs;
-                $body
-            }
-            "CronJob" => {
-                let $store = &mut $state.cron_jobs;
-                $body
-            }
-            "PersistentVolumeClaim" => {
-                let $store = &mut $state.claims;
-                $body
-            }
-            "PersistentVolume" => {
-                let $store = &mut $state.volumes;
-                $body
-            }
-            "StorageClass" => {
-                let $store = &mut $state.storage_classes;
-                $body
-            }
-            "HorizontalPodAutoscaler" => {
-                let $store = &mut $state.autoscalers;
-                $body
-            }
-            "PodDisruptionBudget" => {
-                let $store = &mut $state.budgets;
-                $body
-            }
-            "ResourceQuota" => {
-                let $store = &mut $state.quotas;
-                $body
-            }
-            "Service" => {
-                let $store = &mut $state.services;
-                $body
-            }
-            "EndpointSlice" => {
-                let $store = &mut $state.slices;
-                $body
-            }
-            "Ingress" => {
-                let $store = &mut $state.ingresses;
-                $body
-            }
-            "HTTPRoute" => {
-                let $store = &mut $state.routes;
-                $body
-            }
-            "APIService" => {
-                let $store = &mut $state.api_services;
-                $body
-            }
+            })+
             _ => $otherwise,
         }
     };
@@ -240,63 +192,47 @@ impl State {
             }
             kind => stores!(self, kind, store => drop(store.delete(namespace, name)), {}),
         }
-        if kind == "Pod" {
-            self.log_lines
-                .remove(&ObjectRef::new("Pod", namespace, name));
+        let pod = ObjectRef::new("Pod", namespace, name);
+        if kind == "Pod" && self.log_lines.contains_key(&pod) {
+            Arc::make_mut(&mut self.log_lines).remove(&pod);
         }
     }
 
     /// Adds an event to those of its object; old ones make room.
     pub fn apply_event(&mut self, event: Event) {
-        let involved = &event.involved_object;
-        let id = ObjectRef::new(
-            involved.kind.clone().into_string(),
-            &involved.namespace,
-            Arc::clone(&involved.name),
-        );
-        let events = self.events.entry(id).or_default();
-        let before = events.len();
-        let same = |known: &Arc<Event>| known.metadata.name == event.metadata.name;
-        if let Some(known) = events.iter_mut().find(|known| same(known)) {
-            *known = Arc::new(event);
-        } else {
-            events.push(Arc::new(event));
-        }
-        events.sort_by_key(|event| event.last_seen());
-        if events.len() > EVENTS_MAX {
-            events.remove(0);
-        }
-        self.events_len += events.len() - before;
-        if self.events_len > ALL_EVENTS_MAX {
-            self.forget_older_half();
-        }
+        self.events.apply(event);
     }
 
     /// All events of the objects of a name: also those of an earlier object of the same name.
     /// The newest is the last.
     pub fn events(&self, id: &ObjectRef) -> &[Arc<Event>] {
-        self.events.get(id).map_or(&[], Vec::as_slice)
+        self.events.of(id)
     }
 
     /// All events.
     pub fn all_events(&self) -> impl Iterator<Item = &Arc<Event>> {
-        self.events.values().flatten()
+        self.events.iter()
+    }
+
+    /// The oldest and the newest time of all events, of those that are not after `before`.
+    pub(crate) fn event_times(&self, before: Timestamp) -> Option<(Timestamp, Timestamp)> {
+        self.events.times(before)
     }
 
     /// Notes the line of a container's log that says why it ended. Lines of pods that are not
     /// in the state make room.
     pub fn set_log_line(&mut self, namespace: &str, pod: &str, container: &str, line: &str) {
-        if self.log_lines.len() >= LOG_LINES_MAX {
-            let pods = &self.pods;
-            self.log_lines
-                .retain(|pod, _| pods.get(&pod.namespace, &pod.name).is_some());
+        let pods = &self.pods;
+        let log_lines = Arc::make_mut(&mut self.log_lines);
+        if log_lines.len() >= LOG_LINES_MAX {
+            log_lines.retain(|pod, _| pods.get(&pod.namespace, &pod.name).is_some());
         }
         let pod = ObjectRef::new("Pod", namespace, pod);
-        if self.log_lines.len() >= LOG_LINES_MAX && !self.log_lines.contains_key(&pod) {
+        if log_lines.len() >= LOG_LINES_MAX && !log_lines.contains_key(&pod) {
             return;
         }
         let end = line.floor_char_boundary(LOG_LINE_BYTES_MAX);
-        let lines = self.log_lines.entry(pod).or_default();
+        let lines = log_lines.entry(pod).or_default();
         lines.insert(container.into(), line[..end].into());
     }
 
@@ -308,24 +244,7 @@ impl State {
 
     /// Drops events that were last seen before a time.
     pub fn forget_events(&mut self, before: Timestamp) {
-        self.events.retain(|_, events| {
-            events.retain(|event| event.last_seen().is_some_and(|seen| seen >= before));
-            !events.is_empty()
-        });
-        self.events_len = self.events.values().map(Vec::len).sum();
-    }
-
-    fn forget_older_half(&mut self) {
-        let mut seen: Vec<_> = self.all_events().map(|event| event.last_seen()).collect();
-        let half = seen.len() / 2;
-        let (_, middle, _) = seen.select_nth_unstable(half);
-        // Strictly newer than the middle: also events of one moment make room.
-        let after = middle.unwrap_or(Timestamp::MIN);
-        self.events.retain(|_, events| {
-            events.retain(|event| event.last_seen().is_some_and(|seen| seen > after));
-            !events.is_empty()
-        });
-        self.events_len = self.events.values().map(Vec::len).sum();
+        self.events.forget(before);
     }
 }
 

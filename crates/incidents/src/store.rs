@@ -2,14 +2,54 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use crate::objects::Object;
+use jiff::Timestamp;
 
-/// Objects of one kind, by namespace and name.
+use crate::{event_log::bounds, objects::Object};
+
+/// Objects of one kind, by namespace and name. A clone shares namespaces until one of the two
+/// changes something in them.
 #[derive(Clone, Debug)]
 pub struct Store<T> {
-    namespaces: BTreeMap<Arc<str>, BTreeMap<Arc<str>, Arc<T>>>,
+    namespaces: BTreeMap<Arc<str>, Arc<ByName<T>>>,
     len: usize,
     is_known: bool,
+}
+
+/// The objects of a namespace, by name.
+type ByName<T> = BTreeMap<Arc<str>, Entry<T>>;
+
+/// An object, and what is asked of it whenever a state is evaluated.
+#[derive(Debug)]
+pub(crate) struct Entry<T> {
+    pub object: Arc<T>,
+    /// When the API server stored it first.
+    pub created: Option<Timestamp>,
+    /// The oldest and the newest time that it tells.
+    pub times: Option<(Timestamp, Timestamp)>,
+    /// Whether no detector can find anything wrong with it.
+    pub is_plain: bool,
+}
+
+// === impl Entry ===
+
+impl<T> Clone for Entry<T> {
+    fn clone(&self) -> Self {
+        Self {
+            object: Arc::clone(&self.object),
+            ..*self
+        }
+    }
+}
+
+impl<T: Object> Entry<T> {
+    fn of(object: T) -> Self {
+        Self {
+            created: object.meta().creation_timestamp,
+            times: bounds(object.times()),
+            is_plain: object.is_plain(),
+            object: Arc::new(object),
+        }
+    }
 }
 
 // === impl Store ===
@@ -43,8 +83,8 @@ impl<T: Object> Store<T> {
         }
         let meta = object.meta();
         let (namespace, name) = (Arc::clone(&meta.namespace), Arc::clone(&meta.name));
-        let objects = self.namespaces.entry(namespace).or_default();
-        let known = objects.insert(name, Arc::new(object));
+        let objects = Arc::make_mut(self.namespaces.entry(namespace).or_default());
+        let known = objects.insert(name, Entry::of(object));
         self.len += usize::from(known.is_none());
     }
 
@@ -59,7 +99,7 @@ impl<T: Object> Store<T> {
                 .get(&meta.namespace)
                 .and_then(|all| all.get(&meta.name));
             if let Some(before) = before {
-                object.remember(before);
+                object.remember(&before.object);
             }
             self.apply(object);
         }
@@ -68,22 +108,34 @@ impl<T: Object> Store<T> {
     /// Removes an object.
     pub fn delete(&mut self, namespace: &str, name: &str) -> Option<Arc<T>> {
         let objects = self.namespaces.get_mut(namespace)?;
+        if !objects.contains_key(name) {
+            return None;
+        }
+        let objects = Arc::make_mut(objects);
         let deleted = objects.remove(name)?;
         self.len -= 1;
         if objects.is_empty() {
             self.namespaces.remove(namespace);
         }
-        Some(deleted)
+        Some(deleted.object)
     }
 
     /// An object by its name.
     pub fn get(&self, namespace: &str, name: &str) -> Option<&Arc<T>> {
-        self.namespaces.get(namespace)?.get(name)
+        let entry = self.namespaces.get(namespace)?.get(name)?;
+        Some(&entry.object)
     }
 
     /// All objects, by namespace and name.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<T>> {
-        self.namespaces.values().flat_map(BTreeMap::values)
+        self.entries().map(|entry| &entry.object)
+    }
+
+    /// All objects and what is kept of them, by namespace and name.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry<T>> {
+        self.namespaces
+            .values()
+            .flat_map(|objects| objects.values())
     }
 
     /// The objects of a namespace, by name.
@@ -92,7 +144,13 @@ impl<T: Object> Store<T> {
         namespace: &str,
     ) -> impl Iterator<Item = &'a Arc<T>> + use<'a, T> {
         let objects = self.namespaces.get(namespace);
-        objects.into_iter().flat_map(BTreeMap::values)
+        let entries = objects.into_iter().flat_map(|objects| objects.values());
+        entries.map(|entry| &entry.object)
+    }
+
+    /// The namespaces that have objects.
+    pub(crate) fn namespaces(&self) -> impl Iterator<Item = &str> {
+        self.namespaces.keys().map(|namespace| &**namespace)
     }
 
     /// How many there are.
@@ -147,7 +205,11 @@ mod tests {
         fn a_store_is_a_map_by_namespace_and_name(steps in prop::collection::vec(step(), 0..60)) {
             let mut store = Store::default();
             let mut model = BTreeMap::new();
+            let mut earlier = Vec::new();
             for step in steps {
+                // What was copied before stays as it was.
+                let told: Vec<_> = store.iter().map(|one: &Arc<Service>| one.metadata.generation).collect();
+                earlier.push((store.clone(), told));
                 match step {
                     Step::Apply(namespace, name, generation) => {
                         store.apply(service(namespace, name, generation));
@@ -162,6 +224,15 @@ mod tests {
                         store.replace(keys.iter().map(|(a, b)| service(*a, *b, 0)));
                         model = keys.into_iter().map(|key| (key, 0)).collect();
                     }
+                }
+                for (copy, told) in &earlier {
+                    let now: Vec<_> = copy.iter().map(|one| one.metadata.generation).collect();
+                    prop_assert_eq!(&now, told);
+                }
+                for entry in store.entries() {
+                    let made = Entry::of(Service::clone(&entry.object));
+                    prop_assert_eq!(entry.created, made.created);
+                    prop_assert_eq!((entry.times, entry.is_plain), (made.times, made.is_plain));
                 }
                 prop_assert_eq!(store.len(), model.len());
                 prop_assert_eq!(store.is_empty(), model.is_empty());

@@ -42,6 +42,7 @@ pub const KINDS: &[BuiltinKind] = &[
     MUTATING_WEBHOOK_CONFIGURATION,
     VALIDATING_WEBHOOK_CONFIGURATION,
     API_SERVICE,
+    CONTROLLER_REVISION,
     DAEMON_SET,
     DEPLOYMENT,
     REPLICA_SET,
@@ -55,6 +56,7 @@ pub const KINDS: &[BuiltinKind] = &[
     ENDPOINT_SLICE,
     EVENTS_K8S_IO_EVENT,
     INGRESS,
+    INGRESS_CLASS,
     POD_DISRUPTION_BUDGET,
     STORAGE_CLASS,
 ];
@@ -161,6 +163,10 @@ kinds! {
         group: "apiregistration.k8s.io", kind: "APIService", plural: "apiservices",
         singular: "apiservice", categories: &["api-extensions"], namespaced: false,
     }
+    CONTROLLER_REVISION = CORE {
+        group: "apps", kind: "ControllerRevision", plural: "controllerrevisions",
+        singular: "controllerrevision",
+    }
     DAEMON_SET = APPS {
         kind: "DaemonSet", plural: "daemonsets", singular: "daemonset", short_names: &["ds"],
     }
@@ -207,6 +213,10 @@ kinds! {
     INGRESS = CORE {
         group: "networking.k8s.io", kind: "Ingress", plural: "ingresses", singular: "ingress",
         short_names: &["ing"],
+    }
+    INGRESS_CLASS = CORE {
+        group: "networking.k8s.io", kind: "IngressClass", plural: "ingressclasses",
+        singular: "ingressclass", namespaced: false,
     }
     POD_DISRUPTION_BUDGET = CORE {
         group: "policy", kind: "PodDisruptionBudget", plural: "poddisruptionbudgets",

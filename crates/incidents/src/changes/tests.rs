@@ -147,3 +147,52 @@ fn what_differs_is_told_as_people_say_it() {
     let message = "Scaled down replica set web-5d9 to 0 from 3";
     assert_eq!(scaling(message).as_deref(), Some("scaled down to 0 from 3"));
 }
+
+/// A template of the StatefulSet `db`, written at a time.
+fn revision(number: i64, image: &str, created: i64) -> Value {
+    json!({
+        "kind": "ControllerRevision", "revision": number,
+        "metadata": {
+            "name": format!("db-{number}"), "namespace": "shop", "creationTimestamp": at(created),
+            "ownerReferences": [{"kind": "StatefulSet", "name": "db", "controller": true}],
+        },
+        "data": {"spec": {"template": {"$patch": "replace", "spec": {"containers": [
+            {"name": "app", "image": format!("registry.example/{image}")},
+        ]}}}},
+    })
+}
+
+/// A pod of `db` that crashes; the label is the name of its revision, or the hash at its end.
+fn crashing(label: &str) -> Value {
+    let mut pod = pod(1);
+    pod["metadata"]["name"] = "db-0".into();
+    pod["metadata"]["labels"] = json!({"controller-revision-hash": label});
+    pod["metadata"]["ownerReferences"][0] =
+        json!({"kind": "StatefulSet", "name": "db", "controller": true});
+    pod
+}
+
+#[test]
+fn rollouts_of_what_keeps_controller_revisions_are_told() {
+    let new = || [revision(3, "db:1", -90_000), revision(4, "db:2", -250)];
+    let one = incident([crashing("db-4")].into_iter().chain(new()));
+    assert_eq!(changes(&one), ["shop/statefulset/db rollout to db:2"]);
+    assert!(
+        one.headline.ends_with(", since rollout to db:2 4 min ago"),
+        "{}",
+        one.headline
+    );
+    // A DaemonSet labels its pods with the hash alone.
+    let one = incident([crashing("4")].into_iter().chain(new()));
+    assert!(one.headline.contains("since rollout"), "{}", one.headline);
+    // A pod of the template before is not broken by the new one.
+    let one = incident([crashing("db-3")].into_iter().chain(new()));
+    assert!(one.headline.ends_with(", for 3 min"), "{}", one.headline);
+    assert_eq!(changes(&one), ["shop/statefulset/db rollout to db:2"]);
+    // The first template is no rollout, and nobody knows when a rollback was.
+    let one = incident([crashing("db-4"), revision(4, "db:2", -250)]);
+    assert_eq!(changes(&one), [""; 0]);
+    let back = [revision(5, "db:1", -90_000), revision(4, "db:2", -250)];
+    let one = incident([crashing("db-5")].into_iter().chain(back));
+    assert_eq!(changes(&one), [""; 0]);
+}

@@ -10,6 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::{
     clock::Clock,
+    incident::Change,
     objects::{EndpointSlice, Event, Meta, Node, Object, ObjectRef, Pod, ReplicaSet, selects},
     state::State,
 };
@@ -17,7 +18,10 @@ use crate::{
 /// The time that a new node gets (seconds).
 const NODE_JOINS: i64 = 5 * 60;
 
-/// Objects that belong to another, by the namespace and the name of that one.
+/// Events of an object and its own times are written by different clocks.
+const EVENT_SLACK: SignedDuration = SignedDuration::from_mins(1);
+
+/// Objects by a label and its value.
 type ByName<'a, T> = HashMap<&'a str, HashMap<&'a str, Vec<&'a T>>>;
 
 /// What a detector looks at.
@@ -28,14 +32,23 @@ pub struct Context<'a> {
     /// The time, as the state has it.
     pub now: Timestamp,
     clock: Clock,
+    spaces: HashMap<&'a str, Space<'a>>,
+}
+
+/// What belongs to what in a namespace, found out when somebody asks: of most namespaces nobody
+/// does.
+#[derive(Debug, Default)]
+struct Space<'a> {
     /// By the object on top of their owners.
-    pods_of: HashMap<ObjectRef, Vec<&'a Arc<Pod>>>,
-    /// By namespace and Service.
-    slices_of: ByName<'a, EndpointSlice>,
-    /// By namespace, label and its value; made when somebody asks.
-    pods_with: OnceCell<HashMap<&'a str, ByName<'a, Arc<Pod>>>>,
-    /// By namespace and Deployment.
-    replica_sets_of: ByName<'a, ReplicaSet>,
+    pods_of: OnceCell<HashMap<ObjectRef, Vec<&'a Arc<Pod>>>>,
+    /// By label and its value.
+    pods_with: OnceCell<ByName<'a, Arc<Pod>>>,
+    /// By Service.
+    slices_of: OnceCell<HashMap<&'a str, Vec<&'a EndpointSlice>>>,
+    /// By Deployment.
+    replica_sets_of: OnceCell<HashMap<&'a str, Vec<&'a ReplicaSet>>>,
+    /// What was rolled out, the newest first.
+    rollouts: OnceCell<Vec<Change>>,
 }
 
 // === impl Context ===
@@ -44,47 +57,49 @@ impl<'a> Context<'a> {
     /// Looks through a state once.
     pub fn new(state: &'a State, now: Timestamp) -> Self {
         let clock = Clock::of(state, now);
-        let mut pods_of: HashMap<_, Vec<_>> = HashMap::new();
-        for pod in state.pods.iter() {
-            let top = state.top_owner(&pod.object_ref(), &pod.metadata);
-            pods_of.entry(top).or_default().push(pod);
-        }
-        let mut slices_of = ByName::new();
-        for slice in state.slices.iter() {
-            if let Some(service) = slice.service() {
-                note(&mut slices_of, &slice.metadata.namespace, service, &**slice);
-            }
-        }
-        let mut replica_sets_of = ByName::new();
-        for set in state.replica_sets.iter() {
-            let top = state.top_owner(&set.object_ref(), &set.metadata);
-            let deployment = state.deployments.get(&top.namespace, &top.name);
-            if let Some(owner) = deployment.filter(|_| &*top.kind == "Deployment") {
-                let Meta {
-                    namespace, name, ..
-                } = &owner.metadata;
-                note(&mut replica_sets_of, namespace, name, &**set);
-            }
-        }
+        let pods = state.pods.namespaces();
+        let slices = state.slices.namespaces();
+        let sets = state.replica_sets.namespaces();
+        let spaces = pods.chain(slices).chain(sets);
         Self {
             state,
             now: clock.now,
             clock,
-            pods_of,
-            slices_of,
-            pods_with: OnceCell::new(),
-            replica_sets_of,
+            spaces: spaces.map(|space| (space, Space::default())).collect(),
         }
     }
 
     /// The pods that belong to a workload, directly or through its ReplicaSets or Jobs.
     pub fn pods_of(&self, workload: &ObjectRef) -> &[&'a Arc<Pod>] {
-        self.pods_of.get(workload).map_or(&[], Vec::as_slice)
+        let Some(space) = self.spaces.get(&*workload.namespace) else {
+            return &[];
+        };
+        let pods_of = space.pods_of.get_or_init(|| {
+            let mut pods_of: HashMap<_, Vec<_>> = HashMap::new();
+            for pod in self.state.pods.in_namespace(&workload.namespace) {
+                let top = self.state.top_owner(&pod.object_ref(), &pod.metadata);
+                pods_of.entry(top).or_default().push(pod);
+            }
+            pods_of
+        });
+        pods_of.get(workload).map_or(&[], Vec::as_slice)
     }
 
     /// The slices with the addresses of a Service.
     pub(super) fn slices_of(&self, namespace: &str, service: &str) -> &[&'a EndpointSlice] {
-        named(&self.slices_of, namespace, service)
+        let Some(space) = self.spaces.get(namespace) else {
+            return &[];
+        };
+        let slices_of = space.slices_of.get_or_init(|| {
+            let mut slices_of: HashMap<_, Vec<_>> = HashMap::new();
+            for slice in self.state.slices.in_namespace(namespace) {
+                if let Some(service) = slice.service() {
+                    slices_of.entry(service).or_default().push(&**slice);
+                }
+            }
+            slices_of
+        });
+        slices_of.get(service).map_or(&[], Vec::as_slice)
     }
 
     /// The pods of a namespace that a selector with at least one label matches, by name.
@@ -93,17 +108,18 @@ impl<'a> Context<'a> {
         namespace: &str,
         selector: &'s BTreeMap<Box<str>, Box<str>>,
     ) -> impl Iterator<Item = &'a Arc<Pod>> + use<'s, 'a> {
-        let pods_with = self.pods_with.get_or_init(|| {
-            let mut all: HashMap<_, ByName<'_, _>> = HashMap::new();
-            for pod in self.state.pods.iter() {
-                let mine = all.entry(&*pod.metadata.namespace).or_default();
-                for (label, value) in &pod.metadata.labels {
-                    note(mine, label, value, pod);
+        let space = self.spaces.get(namespace);
+        let mine = space.map(|space| {
+            space.pods_with.get_or_init(|| {
+                let mut pods_with = ByName::new();
+                for pod in self.state.pods.in_namespace(namespace) {
+                    for (label, value) in &pod.metadata.labels {
+                        note(&mut pods_with, label, value, pod);
+                    }
                 }
-            }
-            all
+                pods_with
+            })
         });
-        let mine = pods_with.get(namespace);
         // The label that the fewest have.
         let fewest = selector
             .iter()
@@ -130,11 +146,35 @@ impl<'a> Context<'a> {
 
     /// The revisions of a Deployment.
     pub(crate) fn replica_sets_of(&self, deployment: &Meta) -> &[&'a ReplicaSet] {
-        named(
-            &self.replica_sets_of,
-            &deployment.namespace,
-            &deployment.name,
-        )
+        let Some(space) = self.spaces.get(&*deployment.namespace) else {
+            return &[];
+        };
+        let replica_sets_of = space.replica_sets_of.get_or_init(|| {
+            let mut sets_of: HashMap<_, Vec<_>> = HashMap::new();
+            let state = self.state;
+            for set in state.replica_sets.in_namespace(&deployment.namespace) {
+                let top = state.top_owner(&set.object_ref(), &set.metadata);
+                let owner = state.deployments.get(&top.namespace, &top.name);
+                if let Some(owner) = owner.filter(|_| &*top.kind == "Deployment") {
+                    sets_of
+                        .entry(&*owner.metadata.name)
+                        .or_default()
+                        .push(&**set);
+                }
+            }
+            sets_of
+        });
+        (replica_sets_of.get(&*deployment.name)).map_or(&[], Vec::as_slice)
+    }
+
+    /// What was rolled out in a namespace, found out once.
+    pub(crate) fn rollouts(
+        &self,
+        namespace: &str,
+        find: impl FnOnce() -> Vec<Change>,
+    ) -> &[Change] {
+        let space = self.spaces.get(namespace);
+        space.map_or(&[], |space| space.rollouts.get_or_init(find))
     }
 
     /// Whether times of creation say nothing.
@@ -156,7 +196,12 @@ impl<'a> Context<'a> {
         let events = self.state.events(&object.object_ref()).iter();
         events.map(|event| &**event).filter(move |event| {
             let about = &*event.involved_object.uid;
-            let is_later = copied_at.is_some_and(|oldest| event.last_seen() >= oldest);
+            let is_later = copied_at.is_some_and(|oldest| {
+                let seen = event
+                    .last_seen()
+                    .map(|seen| seen.saturating_add(EVENT_SLACK));
+                seen.and_then(Result::ok) >= oldest
+            });
             let is_own = *about == *uid || *about == *name;
             about.is_empty() || uid.is_empty() || is_own || is_later
         })
@@ -198,9 +243,20 @@ impl<'a> Context<'a> {
         self.clock.since(told, || self.born(object))
     }
 
-    /// Whether a node has just joined: its network and its own pods take a while.
+    /// Whether a node has just joined: its network and its own pods take a while. One that fell
+    /// silent had joined before.
     pub(super) fn is_new(&self, node: &Node) -> bool {
-        self.within(Some(self.born(node)), NODE_JOINS)
+        let ready = node.condition("Ready");
+        let was_heard = ready.is_some_and(|one| &*one.reason == "NodeStatusUnknown");
+        !was_heard && self.within(Some(self.born(node)), NODE_JOINS)
+    }
+
+    /// A node that is short of something, and evicts pods for that.
+    pub(super) fn pressed_node(&self, name: &str) -> Option<ObjectRef> {
+        let node = self.state.nodes.get("", name)?;
+        let mut conditions = node.status.conditions.iter();
+        let is_pressed = conditions.any(|one| one.kind.ends_with("Pressure") && one.is_true());
+        is_pressed.then(|| node.object_ref())
     }
 
     /// A node that explains the state of what runs on it.
@@ -210,12 +266,12 @@ impl<'a> Context<'a> {
     }
 }
 
-fn note<'a, T>(all: &mut ByName<'a, T>, namespace: &'a str, name: &'a str, object: &'a T) {
-    let objects = all.entry(namespace).or_default();
-    objects.entry(name).or_default().push(object);
+fn note<'a, T>(all: &mut ByName<'a, T>, label: &'a str, value: &'a str, object: &'a T) {
+    let objects = all.entry(label).or_default();
+    objects.entry(value).or_default().push(object);
 }
 
-fn named<'s, 'a, T>(all: &'s ByName<'a, T>, namespace: &str, name: &str) -> &'s [&'a T] {
-    let objects = all.get(namespace).and_then(|objects| objects.get(name));
+fn named<'s, 'a, T>(all: &'s ByName<'a, T>, label: &str, value: &str) -> &'s [&'a T] {
+    let objects = all.get(label).and_then(|objects| objects.get(value));
     objects.map_or(&[], Vec::as_slice)
 }

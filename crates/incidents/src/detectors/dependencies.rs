@@ -11,6 +11,20 @@ use crate::{
 /// Detectors of workloads that run until something else is missing.
 const DEPENDENT: [&str; 5] = ["crash-loop", "liveness", "not-ready", "exit", "job"];
 
+/// Words about a server that does not answer.
+const UNANSWERED: [&str; 10] = [
+    "connection refused",
+    "econnrefused",
+    "connectexception",
+    "connection timed out",
+    "etimedout",
+    "i/o timeout",
+    "no route to host",
+    "host unreachable",
+    "connection reset",
+    "econnreset",
+];
+
 /// Longest name of a host that is looked for.
 const HOST_MAX: usize = 253;
 
@@ -27,6 +41,14 @@ const UNRESOLVED: [&str; 7] = [
 
 /// Namespace of what every pod needs.
 const SYSTEM: &str = "kube-system";
+
+/// Whether a workload only says that a server does not answer or has no name. A probe says so
+/// about the workload itself.
+pub(crate) fn wants_another(detector: &str, why: &str) -> bool {
+    let lower = why.to_ascii_lowercase();
+    let says = |words: &[&str]| words.iter().any(|word| lower.contains(word));
+    matches!(detector, "crash-loop" | "exit" | "job") && (says(&UNANSWERED) || says(&UNRESOLVED))
+}
 
 /// Names a sick workload as the cause where others fail for want of it: the one behind a
 /// Service that a crash names as what does not answer, the cluster's DNS, the scheduler, or the

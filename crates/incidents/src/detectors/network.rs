@@ -7,8 +7,8 @@ use super::Context;
 use crate::{
     messages::words,
     objects::{
-        HorizontalPodAutoscaler, Ingress, LEADER, Meta, Object, ObjectRef, Pod, Service, condition,
-        selects,
+        ContainerPort, HorizontalPodAutoscaler, LEADER, Meta, Object, ObjectRef, Pod, Service,
+        ServicePort, condition, selects,
     },
     symptom::{Severity, Symptom},
 };
@@ -17,24 +17,6 @@ pub(super) fn detect(context: &Context<'_>, found: &mut Vec<Symptom>) {
     for service in context.state.services.iter() {
         if service.is_selecting() && !service.metadata.is_deleted() {
             found.extend(of_service(context, service));
-        }
-    }
-    for ingress in context.state.ingresses.iter() {
-        if !ingress.metadata.is_deleted() {
-            found.extend(of_ingress(context, ingress));
-        }
-    }
-    for route in context.state.routes.iter() {
-        let conditions = route
-            .status
-            .parents
-            .iter()
-            .flat_map(|parent| &parent.conditions);
-        let mut broken = conditions.filter(|one| &*one.kind == "ResolvedRefs" && one.is_false());
-        if let Some(broken) = broken.next() {
-            let since = context.since(broken.last_transition_time, &**route);
-            let symptom = Symptom::new("route", route.object_ref(), since, "leads nowhere");
-            found.push(symptom.why(words(&broken.message)).certain());
         }
     }
     for autoscaler in context.state.autoscalers.iter() {
@@ -219,6 +201,14 @@ fn nearest_workload(context: &Context<'_>, service: &Service) -> Option<String> 
     deployment.or_else(other).map(|id| id.short())
 }
 
+/// The protocol of a port; the API server fills it in, and a dump may lack it.
+fn protocol(given: &str) -> &str {
+    match given {
+        "" => "TCP",
+        given => given,
+    }
+}
+
 /// A Service whose target port no container of its pods declares.
 fn wrong_port(context: &Context<'_>, service: &Service, pod: &Pod) -> Option<Symptom> {
     let declared: Vec<_> = pod
@@ -232,23 +222,38 @@ fn wrong_port(context: &Context<'_>, service: &Service, pod: &Pod) -> Option<Sym
     if declared.is_empty() {
         return None;
     }
-    let is_declared = |target: &Value| match target {
-        Value::String(name) => declared.iter().any(|port| *port.name == **name),
-        number => declared
-            .iter()
-            .any(|port| number.as_i64() == Some(port.container_port.into())),
+    let is_meant = |port: &ContainerPort, target: &Value| match target {
+        Value::String(name) => *port.name == **name,
+        number => number.as_i64() == Some(port.container_port.into()),
+    };
+    let is_declared = |wanted: &ServicePort| {
+        let target = wanted.target();
+        let mut declared = declared.iter();
+        declared.any(|port| {
+            is_meant(port, &target) && protocol(&port.protocol) == protocol(&wanted.protocol)
+        })
     };
     let ports = &service.spec.ports;
-    let wrong = ports.iter().find(|port| !is_declared(&port.target()))?;
-    let target = match wrong.target() {
+    let wrong = ports.iter().find(|port| !is_declared(port))?;
+    let target = wrong.target();
+    let is_other_protocol = declared.iter().any(|port| is_meant(port, &target));
+    let target = match target {
         Value::String(name) => name,
         number => number.to_string(),
     };
-    let all_wrong = !ports.iter().any(|port| is_declared(&port.target()));
-    let what = format!("leads to port {target}, which no container has");
+    let all_wrong = !ports.iter().any(is_declared);
+    let with = if is_other_protocol {
+        format!(" with {}", protocol(&wrong.protocol))
+    } else {
+        String::new()
+    };
+    let what = format!("leads to port {target}{with}, which no container has");
     let known: Vec<_> = declared
         .iter()
-        .map(|port| port.container_port.to_string())
+        .map(|port| match protocol(&port.protocol) {
+            "TCP" if !is_other_protocol => port.container_port.to_string(),
+            protocol => format!("{}/{protocol}", port.container_port),
+        })
         .collect();
     let why = format!("containers declare {}", known.join(", "));
     let since = context.born(service);
@@ -259,38 +264,6 @@ fn wrong_port(context: &Context<'_>, service: &Service, pod: &Pod) -> Option<Sym
     };
     let symptom = Symptom::new("service", service.object_ref(), since, what);
     Some(symptom.why(why).severity(severity))
-}
-
-fn of_ingress(context: &Context<'_>, ingress: &Ingress) -> Option<Symptom> {
-    let services = &context.state.services;
-    if !services.is_known() {
-        return None;
-    }
-    let since = context.born(ingress);
-    ingress.services().find_map(|backend| {
-        let id = ingress.object_ref();
-        let Some(service) = services.get(&ingress.metadata.namespace, &backend.name) else {
-            let what = format!("leads to service/{}, which does not exist", backend.name);
-            let symptom = Symptom::new("route", id, since, what);
-            let service =
-                ObjectRef::new("Service", &ingress.metadata.namespace, backend.name.clone());
-            return Some(symptom.caused_by(Some(service)));
-        };
-        let has = service.spec.ports.iter().any(|port| {
-            (backend.port.number != 0 && port.port == backend.port.number)
-                || (!backend.port.name.is_empty() && port.name == backend.port.name)
-        });
-        let is_named = backend.port.number != 0 || !backend.port.name.is_empty();
-        let named = match &*backend.port.name {
-            "" => backend.port.number.to_string(),
-            name => name.to_owned(),
-        };
-        let what = format!(
-            "leads to port {named} of service/{}, which it does not have",
-            backend.name
-        );
-        (is_named && !has).then(|| Symptom::new("route", id, since, what))
-    })
 }
 
 fn of_autoscaler(context: &Context<'_>, one: &HorizontalPodAutoscaler) -> Option<Symptom> {

@@ -1,5 +1,7 @@
 //! Detectors of nodes.
 
+use jiff::Timestamp;
+
 use super::Context;
 use crate::{
     messages::words,
@@ -19,6 +21,15 @@ const FLAPPING_WINDOW: i64 = 15 * 60;
 
 /// So many changes are no flapping: a reboot has two.
 const CALM_CHANGES: usize = 2;
+
+/// Reboots and losses count for so long (seconds).
+const EVENTS_WINDOW: i64 = 60 * 60;
+
+/// A node that has been ready for so long is steady (seconds).
+const CAME_BACK: i64 = 30 * 60;
+
+/// So many reboots may be meant: an upgrade has one or two.
+const CALM_EVENTS: i64 = 2;
 
 pub(super) fn detect(context: &Context<'_>, found: &mut Vec<Symptom>) {
     for node in context.state.nodes.iter() {
@@ -40,6 +51,13 @@ fn of(context: &Context<'_>, node: &Node) -> Option<Symptom> {
         };
         let symptom = Symptom::new("node", id, since(ready), what).reason(&ready.reason);
         let why = words(&ready.message);
+        let lacks_network = why.contains("NetworkPluginNotReady") || why.contains("cni ");
+        let agent = if lacks_network && ready.is_false() {
+            super::pods::agent_words(context, &node.metadata.name)
+        } else {
+            None
+        };
+        let why = agent.map_or_else(|| why.clone(), |agent| format!("{agent}; {why}"));
         return Some(symptom.why(why).severity(Severity::Critical).certain());
     }
     let network = node.condition("NetworkUnavailable");
@@ -57,7 +75,7 @@ fn of(context: &Context<'_>, node: &Node) -> Option<Symptom> {
             return Some(symptom.why(words(&condition.message)).certain());
         }
     }
-    flapping(context, node)
+    flapping(context, node).or_else(|| unsteady(context, node))
 }
 
 /// A node that is ready at the moment.
@@ -72,6 +90,45 @@ fn flapping(context: &Context<'_>, node: &Node) -> Option<Symptom> {
     let what = format!("was ready and not ready in turn, {} times", recent.len());
     let symptom = Symptom::new("node-flapping", node.object_ref(), *first, what);
     (recent.len() > CALM_CHANGES).then(|| symptom.certain())
+}
+
+/// A node whose events tell that it comes and goes, and that came back not long ago.
+fn unsteady(context: &Context<'_>, node: &Node) -> Option<Symptom> {
+    let ready = node.condition("Ready")?.last_transition_time;
+    if !context.within(ready, CAME_BACK) {
+        return None;
+    }
+    let (mut worst, mut most) = ("", (0, None));
+    for (reason, what) in [("Rebooted", "rebooted"), ("NodeNotReady", "lost")] {
+        let told = times_told(context, node, reason);
+        if told.0 > most.0 {
+            (worst, most) = (what, told);
+        }
+    }
+    let (times, Some(first)) = most else {
+        return None;
+    };
+    let what = format!("was {worst} {times} times within the hour, and is back");
+    let symptom = Symptom::new("node-flapping", node.object_ref(), first, what);
+    (times > CALM_EVENTS).then(|| symptom.reason("NodeNotReady").certain())
+}
+
+/// How often something happened to a node within the window, and when first.
+fn times_told(context: &Context<'_>, node: &Node, reason: &str) -> (i64, Option<Timestamp>) {
+    let (mut times, mut first) = (0, None);
+    let events = context
+        .events(node)
+        .filter(|event| &*event.reason == reason);
+    for event in events.filter(|event| context.within(event.last_seen(), EVENTS_WINDOW)) {
+        let began = event
+            .first_seen()
+            .filter(|at| context.within(Some(*at), EVENTS_WINDOW));
+        // Of those that began before, only the last one is known to be within it.
+        times += began.map_or(1, |_| event.times_seen());
+        let at = began.or(event.last_seen());
+        first = first.map_or(at, |known: Timestamp| at.map(|at| at.min(known)));
+    }
+    (times, first)
 }
 
 #[cfg(test)]

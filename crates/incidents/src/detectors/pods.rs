@@ -1,14 +1,18 @@
 //! Detectors of pods. A pod has at most one symptom: the one that explains the others.
 
 mod containers;
+mod scheduling;
 
 use jiff::{SignedDuration, Timestamp};
 
 pub(super) use self::containers::last_words_of;
-use self::containers::{container, exited, last_end, limit};
+use self::{
+    containers::{container, exited, last_end, limit},
+    scheduling::unscheduled,
+};
 use super::Context;
 use crate::{
-    messages::{cause, explain, words},
+    messages::{explain, words},
     objects::{Event, Object, ObjectRef, Pod, Probe},
     symptom::{Severity, Symptom},
 };
@@ -25,11 +29,8 @@ const EVICTED_WINDOW: i64 = 30 * 60;
 /// Time for the kubelet to write a status (seconds).
 const STATUS_SLACK: i64 = 30;
 
-/// Time that a new node may take (seconds).
-const SCALE_UP: i64 = 5 * 60;
-
-/// A scheduler that runs has looked at a pod by then (seconds).
-const UNNOTICED: i64 = 120;
+/// Time for a node to get room for a pod that grows (seconds).
+const DEFERRED: i64 = 5 * 60;
 
 /// A pod that stands by has done so for at least this long (seconds).
 const STANDBY_AGE: i64 = 24 * 60 * 60;
@@ -54,15 +55,55 @@ const MOUNT_REASONS: [&str; 6] = [
 ];
 
 pub(super) fn detect(context: &Context<'_>, found: &mut Vec<Symptom>) {
-    for pod in context.state.pods.iter() {
+    let pods = context.state.pods.entries();
+    for pod in pods
+        .filter(|entry| !entry.is_plain)
+        .map(|entry| &entry.object)
+    {
         if let Some(symptom) = of(context, pod) {
             let workload = context.state.top_owner(&symptom.object, &pod.metadata);
+            let symptom = match nameless(context, &symptom, &workload) {
+                Some(why) => symptom.why(why),
+                None => symptom,
+            };
             found.push(symptom.of(workload));
         }
     }
 }
 
-fn of(context: &Context<'_>, pod: &Pod) -> Option<Symptom> {
+/// Why pods of a StatefulSet do not find each other: the Service that names them is missing.
+/// Many do without it, so it explains only what is wrong anyway.
+fn nameless(context: &Context<'_>, symptom: &Symptom, workload: &ObjectRef) -> Option<String> {
+    let needs_names = matches!(symptom.detector, "not-ready" | "crash-loop" | "liveness");
+    if &*workload.kind != "StatefulSet" || !needs_names {
+        return None;
+    }
+    let state = context.state;
+    let set = (state.stateful_sets).get(&workload.namespace, &workload.name)?;
+    let name = &*set.spec.service_name;
+    let services = &state.services;
+    let is_there = services.get(&workload.namespace, name).is_some();
+    let is_missing = services.is_known() && !name.is_empty() && !is_there;
+    is_missing.then(|| format!("service/{name} of its pods does not exist; {}", symptom.why))
+}
+
+/// What the agents of a node say that has no network: theirs is the reason.
+pub(super) fn agent_words(context: &Context<'_>, node: &str) -> Option<String> {
+    let mut pods = context.state.pods.iter().filter(|pod| {
+        *pod.spec.node_name == *node && !pod.is_ready() && !pod.metadata.is_deleted()
+    });
+    pods.find_map(|pod| {
+        let workload = context.state.top_owner(&pod.object_ref(), &pod.metadata);
+        let sick = container(context, pod).filter(|_| &*workload.kind == "DaemonSet")?;
+        let (who, what, why) = (workload.short(), sick.what, sick.why);
+        Some(match &*why {
+            "" => format!("{who} {what}"),
+            why => format!("{who} {what}: {why}"),
+        })
+    })
+}
+
+pub(super) fn of(context: &Context<'_>, pod: &Pod) -> Option<Symptom> {
     if pod.metadata.is_deleted() {
         return terminating(context, pod);
     }
@@ -79,6 +120,7 @@ fn of(context: &Context<'_>, pod: &Pod) -> Option<Symptom> {
         .or_else(|| setup(context, pod))
         .or_else(|| unscheduled(context, pod))
         .or_else(|| not_ready(context, pod))
+        .or_else(|| resize(context, pod))
         .or_else(|| healed(context, pod))
 }
 
@@ -140,6 +182,7 @@ fn failed(context: &Context<'_>, pod: &Pod) -> Option<Symptom> {
             symptom
                 .why(words(message))
                 .severity(Severity::Info)
+                .caused_by(context.pressed_node(&pod.spec.node_name))
                 .certain(),
         );
     }
@@ -222,113 +265,6 @@ fn mount_warning<'a>(context: &Context<'a>, pod: &Pod) -> Option<&'a Event> {
     telling.or_else(|| mounts().next())
 }
 
-/// A pod that no node takes.
-fn unscheduled(context: &Context<'_>, pod: &Pod) -> Option<Symptom> {
-    let id = pod.object_ref();
-    let Some(scheduled) = pod.condition("PodScheduled") else {
-        let is_waiting = pod.spec.node_name.is_empty() && &*pod.status.phase == "Pending";
-        let born = made(context, pod)?;
-        if !is_waiting || context.ago(born) < SignedDuration::from_secs(UNNOTICED) {
-            return None;
-        }
-        let what = "is not looked at by any scheduler";
-        let why = format!("it asks for scheduler `{}`", pod.spec.scheduler_name);
-        return Some(Symptom::new("unschedulable", id, born, what).why(why));
-    };
-    if !scheduled.is_false() {
-        return None;
-    }
-    let since = context.since(scheduled.last_transition_time, pod);
-    if &*scheduled.reason == "SchedulingGated" {
-        let gates: Vec<_> = pod
-            .spec
-            .scheduling_gates
-            .iter()
-            .map(|gate| &*gate.name)
-            .collect();
-        let symptom = Symptom::new("scheduling-gate", id, since, "is held back");
-        let symptom = symptom.reason("SchedulingGated");
-        let why = format!("non-empty scheduling gates: {}", gates.join(", "));
-        return Some(symptom.why(why).severity(Severity::Info));
-    }
-    let scaling = context.events(pod).any(|event| {
-        &*event.reason == "TriggeredScaleUp" && context.within(event.last_seen(), SCALE_UP)
-    });
-    if scaling
-        || !pod.status.nominated_node_name.is_empty() && context.within(Some(since), SCALE_UP)
-    {
-        return None;
-    }
-    let failed = context.warning(pod, &["FailedScheduling"]);
-    let message = match &*scheduled.message {
-        "" => failed.map_or("", |event| &event.message),
-        message => message,
-    };
-    let cause = cause(&pod.metadata.namespace, message)
-        .or_else(|| unbound(context, pod, message))
-        .or_else(|| tainted(context, message));
-    let symptom = Symptom::new("unschedulable", id, since, "cannot be scheduled");
-    let symptom = symptom.reason("FailedScheduling");
-    Some(symptom.why(words(message)).caused_by(cause))
-}
-
-/// When a pod was made that tells nothing itself. In a copy its owner may know; otherwise it is
-/// new, as long as it waits for a scheduler that runs everywhere.
-fn made(context: &Context<'_>, pod: &Pod) -> Option<Timestamp> {
-    if !context.is_copy() {
-        return Some(context.born(pod));
-    }
-    let owner = context.state.owner("Pod", &pod.metadata);
-    let owner = owner.map(|(kind, name)| ObjectRef::new(kind, &pod.metadata.namespace, name));
-    let events = owner.map_or(&[][..], |owner| context.state.events(&owner));
-    let mine = events.iter().filter(|event| {
-        &*event.reason == "SuccessfulCreate" && event.message.ends_with(&*pod.metadata.name)
-    });
-    let made = mine.filter_map(|event| event.first_seen()).min();
-    let is_special = &*pod.spec.scheduler_name != "default-scheduler";
-    made.or_else(|| is_special.then(|| context.born(pod)))
-}
-
-/// The claim that a pod waits for.
-fn unbound(context: &Context<'_>, pod: &Pod, message: &str) -> Option<ObjectRef> {
-    if !message.contains("unbound immediate PersistentVolumeClaims") {
-        return None;
-    }
-    let namespace = &*pod.metadata.namespace;
-    let pending = |name: &str| {
-        let claim = context.state.claims.get(namespace, name);
-        claim.is_some_and(|claim| &*claim.status.phase != "Bound")
-    };
-    let name = pod.claims().find(|name| pending(name))?;
-    Some(ObjectRef::new(
-        "PersistentVolumeClaim",
-        namespace,
-        name.clone(),
-    ))
-}
-
-/// A node whose own state keeps pods away: the message names its taint, or gives no other reason
-/// than taints.
-fn tainted(context: &Context<'_>, message: &str) -> Option<ObjectRef> {
-    let (_, after) = message.split_once("untolerated taint")?;
-    let named = after
-        .strip_prefix(" {")
-        .and_then(|rest| rest.split([':', '}']).next());
-    let (_, reasons) = message.split_once(" available: ")?;
-    let reasons = reasons.split(". ").next().unwrap_or(reasons);
-    let only_taints = reasons.split(", ").all(|reason| reason.contains("taint"));
-    let mut nodes = context.state.nodes.iter();
-    let node = nodes.find(|node| {
-        let mut taints = node.spec.taints.iter();
-        taints.any(|taint| {
-            let own = taint.key.strip_prefix("node.kubernetes.io/");
-            let is_own = own.is_some_and(|key| key != "unschedulable");
-            is_own && named.map_or(only_taints, |named| *named == *taint.key)
-        })
-    })?;
-    Some(node.object_ref())
-}
-
 /// A pod that runs and does not become ready.
 fn not_ready(context: &Context<'_>, pod: &Pod) -> Option<Symptom> {
     let ready = pod.condition("Ready").filter(|ready| !ready.is_true())?;
@@ -397,6 +333,21 @@ pub(super) fn is_standby(context: &Context<'_>, pod: &Pod) -> bool {
     let owner = context.state.top_owner(&pod.object_ref(), &pod.metadata);
     let mut siblings = context.pods_of(&owner).iter();
     siblings.any(|one| one.is_ready() && revision(one) == revision(pod))
+}
+
+/// A pod that runs and does not get the size that it was given.
+fn resize(context: &Context<'_>, pod: &Pod) -> Option<Symptom> {
+    let told = |kind: &str| pod.condition(kind).filter(|one| one.is_true());
+    let pending = told("PodResizePending").filter(|one| {
+        let since = context.since(one.last_transition_time, pod);
+        &*one.reason == "Infeasible" || context.ago(since) >= SignedDuration::from_secs(DEFERRED)
+    });
+    let failed = || told("PodResizeInProgress").filter(|one| &*one.reason == "Error");
+    let told = pending.or_else(failed)?;
+    let since = context.since(told.last_transition_time, pod);
+    let symptom = Symptom::new("resize", pod.object_ref(), since, "cannot be resized");
+    let symptom = symptom.reason(&told.reason).why(words(&told.message));
+    Some(symptom.severity(Severity::Info))
 }
 
 /// Something that happened not long ago and healed by itself.

@@ -3,11 +3,18 @@
 use super::Context;
 use crate::{
     messages::{cause, words},
-    objects::{Object, ObjectRef, PersistentVolumeClaim},
+    objects::{Event, Object, ObjectRef, PersistentVolumeClaim},
     symptom::{Severity, Symptom},
 };
 
 const CLAIM_REASONS: [&str; 3] = ["ProvisioningFailed", "FailedBinding", "VolumeMismatch"];
+
+const RESIZE_REASONS: [&str; 4] = [
+    "VolumeResizeFailed",
+    "FileSystemResizeFailed",
+    "VolumeModifyFailed",
+    "ExternalExpandFailed",
+];
 
 pub(super) fn detect(context: &Context<'_>, found: &mut Vec<Symptom>) {
     for claim in context.state.claims.iter() {
@@ -56,8 +63,43 @@ fn of_claim(context: &Context<'_>, claim: &PersistentVolumeClaim) -> Option<Symp
             symptom.is_certain = is_certain;
             Some(symptom)
         }
-        _ => None,
+        _ => unsized_claim(context, claim),
     }
+}
+
+/// A claim that does not get the size that it was given.
+fn unsized_claim(context: &Context<'_>, claim: &PersistentVolumeClaim) -> Option<Symptom> {
+    let status = &claim.status;
+    let told = |kinds: &[&str]| {
+        let mut conditions = status.conditions.iter();
+        conditions.find(|one| kinds.contains(&&*one.kind) && one.is_true())
+    };
+    let error = told(&[
+        "ControllerResizeError",
+        "NodeResizeError",
+        "ModifyVolumeError",
+    ]);
+    let mut steps = status.allocated_resource_statuses.values();
+    let is_infeasible = steps.any(|step| step.ends_with("Infeasible"));
+    let resizing = told(&["Resizing", "ModifyingVolume", "FileSystemResizePending"]);
+    let warning = context.warning(claim, &RESIZE_REASONS);
+    let is_stuck = error.is_some() || is_infeasible || resizing.is_some() && warning.is_some();
+    if !is_stuck {
+        return None;
+    }
+    let message = error
+        .map(|one| &*one.message)
+        .filter(|text| !text.is_empty());
+    let message = message.or(warning.map(|event| &*event.message));
+    let began = error.or(resizing).and_then(|one| one.last_transition_time);
+    let began = began.or(warning.and_then(Event::first_seen));
+    let since = context.since(began, claim);
+    let symptom = Symptom::new("resize", claim.object_ref(), since, "cannot be resized");
+    let reason = warning.map_or("", |event| &event.reason);
+    let symptom = symptom
+        .reason(reason)
+        .why(words(message.unwrap_or_default()));
+    Some(symptom.severity(Severity::Info))
 }
 
 /// The class that a claim asks for and that is not there.

@@ -1,3 +1,9 @@
+mod entries;
+mod missing;
+mod nodes;
+mod plain;
+mod sizes;
+
 use std::{collections::BTreeSet, env, fs, path::Path};
 
 use super::*;

@@ -87,6 +87,11 @@ impl Event {
         first.or(self.metadata.creation_timestamp)
     }
 
+    /// How often it was seen.
+    pub fn times_seen(&self) -> i64 {
+        self.count.max(self.series.count).max(1)
+    }
+
     /// When it was seen last.
     pub fn last_seen(&self) -> Option<Timestamp> {
         let times = [

@@ -6,15 +6,16 @@ use std::iter::empty;
 use jiff::Timestamp;
 
 use super::{
-    ApiService, Condition, ContainerState, ContainerStatus, CronJob, DaemonSet, Deployment,
-    EndpointSlice, Event, HorizontalPodAutoscaler, HttpRoute, Ingress, Job, Meta, Namespace, Node,
-    Object, PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget, ReplicaSet,
-    ResourceQuota, Service, StatefulSet, StorageClass, storage::VolumeStatus,
+    ApiService, Condition, ContainerState, ContainerStatus, ControllerRevision, CronJob, DaemonSet,
+    Deployment, EndpointSlice, Event, HorizontalPodAutoscaler, HttpRoute, Ingress, IngressClass,
+    Job, Meta, Namespace, Node, Object, PersistentVolume, PersistentVolumeClaim, Pod,
+    PodDisruptionBudget, ReplicaSet, ResourceQuota, Service, StatefulSet, StorageClass,
+    storage::VolumeStatus,
 };
 
-/// Type and kind, its free texts, the times in its status, and how it remembers earlier states.
+/// Type and kind, its free texts, the times in its status, and what else it knows.
 macro_rules! objects {
-    ($($object:ty, $kind:literal, |$one:ident| $texts:expr, $times:expr $(, $remember:path)?;)+) => {
+    ($($object:ty, $kind:literal, |$one:ident| $texts:expr, $times:expr $(, { $($more:item)+ })?;)+) => {
         $(impl Object for $object {
             const KIND: &'static str = $kind;
 
@@ -32,16 +33,22 @@ macro_rules! objects {
                 $times
             }
 
-            $(fn remember(&mut self, earlier: &Self) {
-                $remember(self, earlier);
-            })?
+            $($($more)+)?
         })+
     };
 }
 
 objects! {
-    Pod, "Pod", |one| pod(one), pod_times(one);
-    Node, "Node", |one| messages(&mut one.status.conditions), node_times(one), Node::remember;
+    Pod, "Pod", |one| pod(one), pod_times(one), {
+        fn is_plain(&self) -> bool {
+            Pod::is_plain(self)
+        }
+    };
+    Node, "Node", |one| messages(&mut one.status.conditions), node_times(one), {
+        fn remember(&mut self, earlier: &Self) {
+            Node::remember(self, earlier);
+        }
+    };
     Namespace, "Namespace", |one| messages(&mut one.status.conditions), transitions(&one.status.conditions);
     Deployment, "Deployment", |one| messages(&mut one.status.conditions), transitions(&one.status.conditions);
     ReplicaSet, "ReplicaSet", |one| messages(&mut one.status.conditions), transitions(&one.status.conditions);
@@ -58,6 +65,8 @@ objects! {
     Service, "Service", |one| nothing(one), none(one);
     EndpointSlice, "EndpointSlice", |one| nothing(one), none(one);
     Ingress, "Ingress", |one| nothing(one), none(one);
+    IngressClass, "IngressClass", |one| nothing(one), none(one);
+    ControllerRevision, "ControllerRevision", |one| nothing(one), none(one);
     HttpRoute, "HTTPRoute", |one| route(one), route_times(one);
     ApiService, "APIService", |one| messages(&mut one.status.conditions), transitions(&one.status.conditions);
     Event, "Event", |one| vec![&mut one.message], event_times(one);

@@ -16,7 +16,33 @@ pub struct Service {
     /// What is wanted.
     #[serde(deserialize_with = "nullable")]
     pub spec: ServiceSpec,
+    /// What is.
+    #[serde(deserialize_with = "nullable")]
+    pub status: EntryStatus,
 }
+
+/// What the outside of a Service or an Ingress is.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(default, rename_all = "camelCase")]
+pub struct EntryStatus {
+    /// What a load balancer has for it.
+    #[serde(deserialize_with = "nullable")]
+    pub load_balancer: LoadBalancer,
+}
+
+/// A load balancer.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(default)]
+pub struct LoadBalancer {
+    /// Its addresses; only how many there are is read.
+    #[serde(deserialize_with = "nullable")]
+    pub ingress: Vec<Address>,
+}
+
+/// An address of a load balancer.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(default)]
+pub struct Address {}
 
 /// Which pods a Service sends traffic to, and how.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
@@ -52,6 +78,9 @@ pub struct ServicePort {
     /// The number or the name of a container's port.
     #[serde(deserialize_with = "nullable")]
     pub target_port: Value,
+    /// Empty is `TCP`.
+    #[serde(deserialize_with = "nullable")]
+    pub protocol: Box<str>,
 }
 
 /// Some of the addresses behind a Service.
@@ -103,12 +132,25 @@ pub struct Ingress {
     /// What is wanted.
     #[serde(deserialize_with = "nullable")]
     pub spec: IngressSpec,
+    /// What is.
+    #[serde(deserialize_with = "nullable")]
+    pub status: EntryStatus,
+}
+
+/// Who serves an Ingress.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(default)]
+pub struct IngressClass {
+    /// What every object has.
+    pub metadata: Meta,
 }
 
 /// Where an Ingress leads.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(default, rename_all = "camelCase")]
 pub struct IngressSpec {
+    /// Who serves it; none is the cluster's default, or an annotation says so.
+    pub ingress_class_name: Option<Arc<str>>,
     /// For everything that no rule matches.
     pub default_backend: Option<Backend>,
     /// By host and path.
@@ -215,6 +257,11 @@ impl Service {
     /// Whether it has no address of its own.
     pub fn is_headless(&self) -> bool {
         &*self.spec.cluster_ip == "None"
+    }
+
+    /// Whether it asks for a load balancer and has no address of one.
+    pub fn lacks_load_balancer(&self) -> bool {
+        &*self.spec.kind == "LoadBalancer" && self.status.load_balancer.ingress.is_empty()
     }
 }
 

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Condition, Meta, nullable, time};
+use super::{Condition, Meta, env::hosts, nullable, time};
 
 /// A pod.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
@@ -65,6 +65,9 @@ pub struct Container {
     /// `Always` makes a sidecar of an init container.
     #[serde(deserialize_with = "nullable")]
     pub restart_policy: Box<str>,
+    /// Hosts that its environment names.
+    #[serde(rename = "env", deserialize_with = "hosts")]
+    pub hosts: Vec<Box<str>>,
     /// Ports that it declares.
     #[serde(deserialize_with = "nullable")]
     pub ports: Vec<ContainerPort>,
@@ -101,6 +104,9 @@ pub struct ContainerPort {
     /// Its number.
     #[serde(deserialize_with = "nullable")]
     pub container_port: i32,
+    /// Empty is `TCP`.
+    #[serde(deserialize_with = "nullable")]
+    pub protocol: Box<str>,
 }
 
 /// How the kubelet finds out about a container.
@@ -283,6 +289,32 @@ impl Probe {
 // === impl Pod ===
 
 impl Pod {
+    /// Whether it is over and done, or runs, is ready and has never been otherwise as far as its
+    /// status tells.
+    pub(super) fn is_plain(&self) -> bool {
+        if self.metadata.is_deleted() {
+            return false;
+        }
+        if &*self.status.phase == "Succeeded" {
+            return true;
+        }
+        let is_calm = |status: &ContainerStatus| {
+            let done = status.state.terminated.as_ref();
+            let is_done = done.is_none_or(|done| {
+                done.exit_code == 0 && status.restart_count == 0 && &*done.reason != "OOMKilled"
+            });
+            is_done && status.state.waiting.is_none() && status.last_state.terminated.is_none()
+        };
+        let resizes = |one: &Condition| one.kind.starts_with("PodResize");
+        &*self.status.phase == "Running"
+            && self.is_ready()
+            && self.containers().all(is_calm)
+            && !self.status.conditions.iter().any(resizes)
+            && self
+                .condition("PodScheduled")
+                .is_none_or(Condition::is_true)
+    }
+
     /// Whether its containers have ended for good.
     pub fn is_over(&self) -> bool {
         matches!(&*self.status.phase, "Succeeded" | "Failed")

@@ -1,6 +1,6 @@
 //! Volumes and the claims on them.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use serde::Deserialize;
 
@@ -33,7 +33,7 @@ pub struct ClaimSpec {
 
 /// The state of a claim or of a volume.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 pub struct VolumeStatus {
     /// `Pending`, `Bound`, `Lost`; `Available`, `Released`, `Failed`.
     #[serde(deserialize_with = "nullable")]
@@ -47,6 +47,9 @@ pub struct VolumeStatus {
     /// Of a claim that is resized.
     #[serde(deserialize_with = "nullable")]
     pub conditions: Vec<Condition>,
+    /// How far that is, by resource: `NodeResizeInfeasible`.
+    #[serde(deserialize_with = "nullable")]
+    pub allocated_resource_statuses: BTreeMap<Box<str>, Box<str>>,
 }
 
 /// Storage.

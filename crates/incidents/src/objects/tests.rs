@@ -12,7 +12,7 @@ use super::*;
 
 /// Fields whose words are chosen from a few, or follow the rules of names, quantities and
 /// ports. A new field has to be added here or to the free texts of its object.
-const BOUND: [&str; 36] = [
+const BOUND: [&str; 40] = [
     "name",
     "namespace",
     "uid",
@@ -49,6 +49,10 @@ const BOUND: [&str; 36] = [
     "used",
     "schedule",
     "timeZone",
+    "protocol",
+    "serviceName",
+    "ingressClassName",
+    "allocatedResourceStatuses",
 ];
 
 /// An object that has every field of its type; a text is the path of its field, as in

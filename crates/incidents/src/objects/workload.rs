@@ -1,6 +1,6 @@
 //! What keeps a number of pods running.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use serde::Deserialize;
 
@@ -77,6 +77,9 @@ pub struct ReplicaSpec {
     /// What its pods are made from.
     #[serde(deserialize_with = "nullable")]
     pub template: PodTemplate,
+    /// The Service that names the pods of a StatefulSet.
+    #[serde(deserialize_with = "nullable")]
+    pub service_name: Arc<str>,
     /// How a StatefulSet or DaemonSet replaces pods.
     #[serde(deserialize_with = "nullable")]
     pub update_strategy: UpdateStrategy,
@@ -182,6 +185,38 @@ pub struct DaemonStatus {
     /// Nodes with one that has been ready for long enough.
     #[serde(deserialize_with = "nullable")]
     pub number_available: i64,
+}
+
+/// A template that a StatefulSet or a DaemonSet had, or has.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(default)]
+pub struct ControllerRevision {
+    /// What every object has.
+    pub metadata: Meta,
+    /// Counts the templates.
+    #[serde(deserialize_with = "nullable")]
+    pub revision: i64,
+    /// The template.
+    #[serde(deserialize_with = "nullable")]
+    pub data: RevisionData,
+}
+
+/// The template in a revision.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(default)]
+pub struct RevisionData {
+    /// As in the workload.
+    #[serde(deserialize_with = "nullable")]
+    pub spec: RevisionSpec,
+}
+
+/// The template in a revision.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(default)]
+pub struct RevisionSpec {
+    /// What pods are made from.
+    #[serde(deserialize_with = "nullable")]
+    pub template: PodTemplate,
 }
 
 // === impl ReplicaSpec ===

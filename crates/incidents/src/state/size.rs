@@ -24,11 +24,12 @@ impl State {
             services,
             slices,
             ingresses,
+            ingress_classes,
+            revisions,
             routes,
             webhooks,
             api_services,
             events: _,
-            events_len: _,
             log_lines: _,
         } = self;
         let lengths = [
@@ -50,6 +51,8 @@ impl State {
             services.len(),
             slices.len(),
             ingresses.len(),
+            ingress_classes.len(),
+            revisions.len(),
             routes.len(),
             webhooks.len(),
             api_services.len(),

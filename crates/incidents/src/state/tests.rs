@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::event_log::{ALL_EVENTS_MAX, EVENTS_MAX};
 
 fn event(object: &str, name: &str, seen: i64) -> Event {
     let seen = Timestamp::from_second(1_700_000_000 + seen).unwrap();
@@ -34,14 +35,14 @@ fn events_make_room_for_newer_ones() {
         state.apply_event(event(&number.to_string(), "one", 1_000 + number));
     }
     let count = state.all_events().count();
-    assert_eq!(count, state.events_len);
+    assert_eq!(count, state.events.len());
     assert!(
         count <= ALL_EVENTS_MAX && count > ALL_EVENTS_MAX / 3,
         "{count}"
     );
     assert!(state.events(&web).is_empty());
     state.forget_events(Timestamp::MAX);
-    assert_eq!((state.all_events().count(), state.events_len), (0, 0));
+    assert_eq!((state.all_events().count(), state.events.len()), (0, 0));
 }
 
 #[test]

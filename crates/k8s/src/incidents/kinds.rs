@@ -7,10 +7,11 @@ use kubecrier_incidents::{
     State, Store,
     detectors::DETECTORS,
     objects::{
-        ApiService, CronJob, DaemonSet, Deployment, EndpointSlice, Event, HorizontalPodAutoscaler,
-        HttpRoute, Ingress, Job, Meta, Namespace, Node, Object, ObjectRef, PersistentVolume,
-        PersistentVolumeClaim, Pod, PodDisruptionBudget, ReplicaSet, ResourceQuota, Service,
-        StatefulSet, StorageClass, WebhookConfiguration,
+        ApiService, ControllerRevision, CronJob, DaemonSet, Deployment, EndpointSlice, Event,
+        HorizontalPodAutoscaler, HttpRoute, Ingress, IngressClass, Job, Meta, Namespace, Node,
+        Object, ObjectRef, PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget,
+        PodTemplate, ReplicaSet, ResourceQuota, Service, StatefulSet, StorageClass,
+        WebhookConfiguration,
     },
 };
 use kubecrier_k8s_api::{BuiltinKind, kinds};
@@ -158,7 +159,11 @@ kinds! {
         }
     },
     Deployment: DEPLOYMENT => deployments,
-    ReplicaSet: REPLICA_SET => replica_sets,
+    ReplicaSet: REPLICA_SET => replica_sets {
+        fn images(&mut self) -> Vec<&mut Box<str>> {
+            template_images(&mut self.spec.template)
+        }
+    },
     StatefulSet: STATEFUL_SET => stateful_sets,
     DaemonSet: DAEMON_SET => daemon_sets,
     Job: JOB => jobs,
@@ -172,12 +177,23 @@ kinds! {
     Service: SERVICE => services,
     EndpointSlice: ENDPOINT_SLICE => slices,
     Ingress: INGRESS => ingresses,
+    IngressClass: INGRESS_CLASS => ingress_classes,
+    ControllerRevision: CONTROLLER_REVISION => revisions {
+        fn images(&mut self) -> Vec<&mut Box<str>> {
+            template_images(&mut self.data.spec.template)
+        }
+    },
     HttpRoute: HTTP_ROUTE => routes,
     ApiService: API_SERVICE => api_services,
     ;
     WebhookConfiguration: VALIDATING_WEBHOOK_CONFIGURATION,
     WebhookConfiguration: MUTATING_WEBHOOK_CONFIGURATION,
     Event: EVENT,
+}
+
+fn template_images(template: &mut PodTemplate) -> Vec<&mut Box<str>> {
+    let containers = template.spec.containers.iter_mut();
+    containers.map(|container| &mut container.image).collect()
 }
 
 /// Whether a cluster may do without the kind: nothing is missing then.
@@ -305,6 +321,6 @@ mod tests {
                 assert!(is_watched, "{} needs {needed}", detector.name);
             }
         }
-        assert_eq!(KINDS.len(), 23);
+        assert_eq!(KINDS.len(), 25);
     }
 }

@@ -23,7 +23,7 @@ const LIMITS: TaskLimits = TaskLimits {
 };
 
 /// Kinds of the demo cluster that are watched; it serves no HTTPRoutes.
-const WATCHED: usize = 22;
+const WATCHED: usize = 24;
 
 #[derive(Default)]
 struct RecordingFollower(Mutex<Vec<Arc<IncidentUpdate>>>);
@@ -35,6 +35,19 @@ impl IncidentFollower for RecordingFollower {
 }
 
 impl RecordingFollower {
+    /// The headlines of what was opened or changed since the last call.
+    fn headlines(&self) -> Vec<String> {
+        let updates = std::mem::take(&mut *self.0.lock());
+        let transitions = updates.iter().flat_map(|update| &update.transitions);
+        let told = transitions.filter_map(|transition| match transition {
+            Transition::Opened(incident) | Transition::Changed(incident) => {
+                Some(incident.headline.clone())
+            }
+            Transition::Resolved { .. } => None,
+        });
+        told.collect()
+    }
+
     /// What was announced since the last call.
     fn announced(&self) -> Vec<String> {
         let updates = std::mem::take(&mut *self.0.lock());

@@ -10,7 +10,7 @@ pub(super) const CONNECTIONS_MAX: usize = 20_000;
 const WATCHES_OF_A_GRAPH: usize = 12;
 
 /// The watches under the incidents of a scope, of which there may be as many as graphs.
-const WATCHES_OF_INCIDENTS: usize = 26;
+const WATCHES_OF_INCIDENTS: usize = 28;
 
 /// The pipes to an executable of the project.
 const PIPES: usize = 6;
