@@ -5,6 +5,11 @@
 //!  changed kubeconfig ─────────┴▶ watch ─▶ Server::publish_list_changes ─▶ ListChanges ─▶ outboxes
 //!  call of a provider's tool ────────────▶┘
 //! ```
+//!
+//! A session is notified once of each list when it begins, as document 4 of the requirements
+//! has it. A listen of 2026-07-28 is not if its client has the current list (`fetches`).
+
+mod fetches;
 
 use mcp_notify::{
     ContentHash, Delivery, Emit, EncodeError, JoinPolicy, ListChangedTracker, ListKind,
@@ -14,6 +19,8 @@ use rmcp::model::{Prompt, Resource, ResourceTemplate, Tool};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::fetches::ClientKey;
+use self::fetches::Fetches;
 use crate::Server;
 use kubecrier_project::{ListHashes, Project};
 
@@ -23,6 +30,7 @@ pub(super) struct ListChanges {
     lists: ListChangedTracker,
     /// The observers of each list. A listen may observe some lists only.
     observers: [(ListKind, ObserverRegistry); 3],
+    fetches: Fetches,
 }
 
 /// The lists that every client sees.
@@ -80,6 +88,7 @@ impl ListChanges {
         Self {
             lists: ListChangedTracker::new(ProtocolVersion::V_2025_11_25),
             observers: ListKind::ALL.map(|list| (list, observers())),
+            fetches: Fetches::default(),
         }
     }
 
@@ -93,15 +102,48 @@ impl ListChanges {
         self.notify(session, &ListKind::ALL);
     }
 
-    /// The same for a listen, which chooses its lists.
-    pub(super) fn listen(&self, session: &Session, lists: &[ListKind], now: &ListSnapshot) {
+    /// The same for a listen, which chooses its lists. Its client is notified only of those
+    /// that it may have otherwise.
+    pub(super) fn listen(
+        &self,
+        session: &Session,
+        client: Option<&ClientKey>,
+        lists: &[ListKind],
+        now: &ListSnapshot,
+    ) {
         for (list, observers) in &self.observers {
             if lists.contains(list) {
                 observers.remember(session);
             }
         }
         self.record(now);
-        self.notify(session, lists);
+        let (known, others): (Vec<ListKind>, Vec<_>) = lists.iter().partition(|list| {
+            let current = self.lists.current(**list);
+            let pair = client.zip(current);
+            pair.is_some_and(|(client, current)| self.fetches.has_only(client, **list, &current))
+        });
+        for list in known {
+            // As if it had been notified.
+            let _notification = self.consume(session, list);
+        }
+        self.notify(session, &others);
+    }
+
+    /// A client of 2026-07-28 has begun.
+    pub(super) fn met(&self, client: ClientKey) {
+        self.fetches.met(client);
+    }
+
+    /// The content of a list, to be taken before the list is made: what changes meanwhile is
+    /// announced.
+    pub(super) fn content(&self, list: ListKind, now: &ListSnapshot) -> Option<ContentHash> {
+        self.record(now);
+        self.lists.current(list)
+    }
+
+    /// A client of 2026-07-28 has fetched a list.
+    pub(super) fn fetched(&self, client: ClientKey, list: ListKind, content: ContentHash) {
+        self.fetches.fetched(client, list, content);
     }
 
     /// Notifies every observer of the lists that differ from what was announced to it.
@@ -186,6 +228,7 @@ fn with_files(hash: ContentHash, files: Option<&ContentHash>) -> Result<ContentH
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::caller::Caller;
 
     fn session(version: ProtocolVersion) -> Session {
         Session::builder().protocol_version(version).build("s")
@@ -224,7 +267,7 @@ mod tests {
         for one in [&all, &pruned, &closed] {
             lists.initialized(one, &with_prompt("a"));
         }
-        lists.listen(&tools, &[ListKind::Tools], &with_prompt("a"));
+        lists.listen(&tools, None, &[ListKind::Tools], &with_prompt("a"));
         assert_eq!((pending(&all), pending(&tools)), (3, 1), "each list once");
         let drain = |session: &Session| session.outbox().reader();
         for one in [&all, &tools, &pruned] {
@@ -240,5 +283,37 @@ mod tests {
         assert_eq!(pending(&pruned), 0, "it was removed");
         drop((all, tools));
         assert!(!lists.has_observers(), "nor is any left");
+    }
+
+    /// Every connect made clients fetch their lists twice.
+    #[tokio::test]
+    async fn a_listen_is_not_told_of_what_its_client_has() {
+        let lists = ListChanges::new();
+        let client = |name: &str| ClientKey::new(&Caller::ANONYMOUS, None, name, "1").unwrap();
+        let (first, second) = (with_prompt("a"), with_prompt("b"));
+        let listen = |client: Option<&ClientKey>, now: &ListSnapshot| {
+            let one = session(ProtocolVersion::V_2026_07_28);
+            lists.listen(&one, client, &ListKind::ALL, now);
+            one
+        };
+        let content = lists.content(ListKind::Prompts, &first).unwrap();
+        lists.met(client("known"));
+        lists.fetched(client("known"), ListKind::Prompts, content);
+        let known = listen(Some(&client("known")), &first);
+        assert_eq!(pending(&known), 0);
+        assert_eq!(pending(&listen(Some(&client("stranger")), &first)), 3);
+        assert_eq!(
+            pending(&listen(None, &first)),
+            3,
+            "it does not say who it is"
+        );
+        lists.publish(&second).await;
+        assert_eq!(pending(&known), 1, "the prompts are others now");
+        let late = listen(Some(&client("known")), &second);
+        assert_eq!(pending(&late), 1, "and it has not fetched them since");
+        let content = lists.content(ListKind::Prompts, &first).unwrap();
+        lists.fetched(client("known"), ListKind::Prompts, content);
+        let back = listen(Some(&client("known")), &first);
+        assert_eq!(pending(&back), 0, "it has these again, and no others");
     }
 }

@@ -1,5 +1,5 @@
-"""The official Python client: connects, receives `list_changed`, sets a level where the
-era has one, lists, calls, and over HTTP subscribes to events and receives one.
+"""The official Python client: connects, receives `list_changed` in the era that has sessions,
+sets a level there, lists, calls, and over HTTP subscribes to events and receives one.
 
 Arguments: target (an http URL, or a command line as JSON), era (legacy or auto),
 calls as JSON. Prints one JSON object.
@@ -31,14 +31,25 @@ async def main(target: str, era: str, calls: str) -> None:
         if era == "legacy":
             await client.set_logging_level("info")
             await tools_changed.wait()
+        tools = await client.list_tools()
+
+        async def call_all() -> list:
+            return [
+                await client.call_tool(call["name"], call["arguments"]) for call in json.loads(calls)
+            ]
+
+        if era == "legacy":
+            answers = await call_all()
         else:
             async with client.listen(tools_list_changed=True) as changes:
-                async for _change in changes:
-                    break
-        tools = await client.list_tools()
-        answers = [
-            await client.call_tool(call["name"], call["arguments"]) for call in json.loads(calls)
-        ]
+
+                async def note() -> None:
+                    async for _change in changes:
+                        tools_changed.set()
+
+                noting = asyncio.create_task(note())
+                answers = await call_all()
+                noting.cancel()
         subscription = answers[-1].structured_content
         if target.startswith("http") and era == "legacy":
             await received.wait()
@@ -52,7 +63,7 @@ async def main(target: str, era: str, calls: str) -> None:
                         break
         found = {
             "server": client.server_info.name if client.server_info else None,
-            "toolsChanged": True,
+            "toolsChanged": tools_changed.is_set(),
             "tools": [tool.name for tool in tools.tools],
             "answers": [
                 answer.model_dump(mode="json", by_alias=True, exclude_none=True)

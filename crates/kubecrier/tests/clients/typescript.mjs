@@ -1,5 +1,5 @@
-// The official TypeScript client, second generation: connects, receives `list_changed`,
-// sets a level where the era has one, lists, calls, and over HTTP subscribes to events
+// The official TypeScript client, second generation: connects, receives `list_changed` in the
+// era that has sessions, sets a level there, lists, calls, and over HTTP subscribes to events
 // and receives one.
 // Arguments: target (an http URL, or a command line as JSON), era (legacy or
 // auto), calls as JSON. Prints one JSON object.
@@ -14,8 +14,12 @@ const client = new Client(
   { name: "kubecrier-tests", version: "1" },
   { versionNegotiation: { mode: era } },
 );
+let changes = 0;
 const toolsChanged = new Promise((resolve) => {
-  client.setNotificationHandler("notifications/tools/list_changed", () => resolve(true));
+  client.setNotificationHandler("notifications/tools/list_changed", () => {
+    changes += 1;
+    resolve(true);
+  });
 });
 const received = new Promise((resolve) => {
   client.setNotificationHandler("notifications/message", ({ params }) => {
@@ -27,9 +31,10 @@ const received = new Promise((resolve) => {
   });
 });
 await client.connect(transport);
-if (era === "legacy") await client.setLoggingLevel("info");
-else await client.listen({ toolsListChanged: true });
-await toolsChanged;
+if (era === "legacy") {
+  await client.setLoggingLevel("info");
+  await toolsChanged;
+} else await client.listen({ toolsListChanged: true });
 const { tools } = await client.listTools();
 const answers = [];
 for (const call of JSON.parse(calls)) answers.push(await client.callTool(call));
@@ -41,7 +46,7 @@ if (target.startsWith("http")) {
 console.log(
   JSON.stringify({
     server: client.getServerVersion()?.name,
-    toolsChanged: true,
+    toolsChanged: changes > 0,
     tools: tools.map((tool) => tool.name),
     answers,
   }),

@@ -4,7 +4,7 @@
 use std::{net::IpAddr, sync::Arc};
 
 use http::request::Parts;
-use mcp_notify::{ProtocolVersion, Session};
+use mcp_notify::{ListKind, ProtocolVersion, Session};
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
@@ -151,8 +151,11 @@ impl ServerHandler for Handler {
 
     async fn discover(
         &self,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<DiscoverResult, ErrorData> {
+        if let Some(client) = self.client_key(&context) {
+            self.server.shared.list_changes.met(client);
+        }
         let versions = self.supported_protocol_versions().into_owned();
         Ok(DiscoverResult::from_server_info(versions, self.get_info()))
     }
@@ -185,10 +188,12 @@ impl ServerHandler for Handler {
     async fn list_tools(
         &self,
         request: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let _after = self.server.rescan().await;
+        let fetch = self.begin_fetch(ListKind::Tools, &context);
         let (items, next) = lists::page("tools", self.server.tools(), request)?;
+        fetch.end(next.as_deref());
         let mut result = ListToolsResult::with_all_items(items);
         result.next_cursor = next;
         Ok(result)
@@ -209,10 +214,12 @@ impl ServerHandler for Handler {
     async fn list_prompts(
         &self,
         request: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
         let _after = self.server.rescan().await;
+        let fetch = self.begin_fetch(ListKind::Prompts, &context);
         let (items, next) = lists::page("prompts", self.server.prompts(), request)?;
+        fetch.end(next.as_deref());
         let mut result = ListPromptsResult::with_all_items(items);
         result.next_cursor = next;
         Ok(result)
@@ -224,8 +231,10 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
         let _after = self.server.rescan().await;
+        let fetch = self.begin_fetch(ListKind::Resources, &context);
         let all = self.server.shared.resources.list(&self.requester(&context));
         let (items, next) = lists::page("resources", all, request)?;
+        fetch.end(next.as_deref());
         let mut result = ListResourcesResult::with_all_items(items);
         result.next_cursor = next;
         Ok(result)

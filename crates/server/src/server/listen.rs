@@ -51,7 +51,8 @@ impl Handler {
             .collect();
         let snapshot = self.server.list_snapshot();
         let lists = &self.server.shared.list_changes;
-        lists.listen(&session, &wanted, &snapshot);
+        let client = self.client_key(context.request_context());
+        lists.listen(&session, client.as_ref(), &wanted, &snapshot);
         if let Some(uris) = resource_subscriptions {
             let requester = Requester::stateless(self.caller.clone(), self.peer);
             self.server

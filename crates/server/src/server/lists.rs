@@ -2,21 +2,69 @@
 
 use std::sync::Arc;
 
-use mcp_notify::ContentHash;
+use mcp_notify::{ContentHash, ListKind};
 use rmcp::{
-    ErrorData,
+    ErrorData, RoleServer,
     model::{PaginatedRequestParams, Tool},
+    service::RequestContext,
 };
 use serde::Serialize;
 
-use super::Server;
+use super::{
+    Server,
+    handler::{Handler, is_modern},
+};
 use crate::{
-    list_changes::ListSnapshot, prompts, resources::Requester, tool_provider::ToolProvider,
+    list_changes::{ClientKey, ListChanges, ListSnapshot},
+    prompts,
+    resources::Requester,
+    tool_provider::ToolProvider,
 };
 use kubecrier_project::{self, PAGE_DEFAULT, Project};
 
 /// Polls the project folder when the request that holds it has been answered.
 pub(super) struct PollOnDrop<'a>(Option<&'a Project>);
+
+/// A list that a client of 2026-07-28 is about to get.
+pub(super) struct ListFetch<'a> {
+    list_changes: &'a ListChanges,
+    noted: Option<(ClientKey, ListKind, ContentHash)>,
+}
+
+impl Handler {
+    /// Who a client of 2026-07-28 says it is. Sessions of earlier versions are told of every
+    /// list once, whatever they have fetched.
+    pub(super) fn client_key(&self, context: &RequestContext<RoleServer>) -> Option<ClientKey> {
+        let client = context.client_info().filter(|_| is_modern(context))?;
+        ClientKey::new(&self.caller, self.peer, &client.name, &client.version)
+    }
+
+    /// To be called before a list is made.
+    pub(super) fn begin_fetch(
+        &self,
+        list: ListKind,
+        context: &RequestContext<RoleServer>,
+    ) -> ListFetch<'_> {
+        let list_changes = &self.server.shared.list_changes;
+        let noted = self.client_key(context).and_then(|client| {
+            let content = list_changes.content(list, &self.server.list_snapshot())?;
+            Some((client, list, content))
+        });
+        ListFetch {
+            list_changes,
+            noted,
+        }
+    }
+}
+
+impl ListFetch<'_> {
+    /// The client gets the last page, if there is no cursor for another.
+    pub(super) fn end(self, next_cursor: Option<&str>) {
+        if let (Some((client, list, content)), None) = (self.noted, next_cursor) {
+            self.list_changes.fetched(client, list, content);
+        }
+    }
+}
 
 impl Server {
     /// Compares the lists with what was last announced, and notifies the observers of
