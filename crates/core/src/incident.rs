@@ -128,6 +128,26 @@ impl IncidentNotice {
         notice
     }
 
+    /// What happened.
+    pub fn transition(&self) -> IncidentTransition {
+        self.transition
+    }
+
+    /// The incident, as it was then.
+    pub fn incident(&self) -> &Incident {
+        &self.incident
+    }
+
+    /// When it happened.
+    pub fn at(&self) -> Timestamp {
+        self.at
+    }
+
+    /// How long it took, if it is over.
+    pub fn duration(&self) -> Option<SignedDuration> {
+        self.duration
+    }
+
     /// The object of the incident, and those that are hurt by it.
     pub fn objects(&self) -> impl Iterator<Item = &ObjectRef> {
         let effects = self.incident.effects.iter();

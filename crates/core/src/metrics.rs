@@ -4,6 +4,7 @@ mod answers;
 mod follow;
 mod graph;
 mod incidents;
+mod waits;
 mod watch;
 
 use std::sync::Arc;
@@ -27,6 +28,7 @@ pub use self::{
     follow::FollowMetrics,
     graph::GraphMetrics,
     incidents::IncidentMetrics,
+    waits::{WaitGuard, WaitMetrics},
     watch::{WatchEnd, WatchMetrics, WatchState},
 };
 
@@ -46,6 +48,7 @@ pub struct Metrics {
     follows: FollowMetrics,
     captures: CaptureMetrics,
     graph: GraphMetrics,
+    waits: WaitMetrics,
 }
 
 /// Metrics of log captures. Cheap to clone.
@@ -119,6 +122,7 @@ impl Metrics {
         let follows = FollowMetrics::register(registry);
         let captures = CaptureMetrics::register(registry);
         let graph = GraphMetrics::register(registry);
+        let waits = WaitMetrics::register(registry);
         let started = jiff::Timestamp::now().as_second();
         registry.register(
             "start_time_seconds",
@@ -136,6 +140,7 @@ impl Metrics {
             follows,
             captures,
             graph,
+            waits,
         }
     }
 
@@ -147,6 +152,11 @@ impl Metrics {
     /// Metrics of graphs.
     pub fn graph(&self) -> &GraphMetrics {
         &self.graph
+    }
+
+    /// Metrics of waits for incidents.
+    pub fn waits(&self) -> WaitMetrics {
+        self.waits.clone()
     }
 
     /// Metrics of log captures.

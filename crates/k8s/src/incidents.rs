@@ -15,11 +15,13 @@
 //! - `watcher`: the watches of one scope (`kind_watch`) feed its state
 //! - `evaluator`: what is open, and what is announced
 //! - `crash_words`: why containers ended, as their logs tell
+//! - `journal`: what was announced lately
 //! - `shown`: what may be shown of an incident
 //! - `notes`: kinds that are missing, and what is not seen without them
 
 mod crash_words;
 mod evaluator;
+mod journal;
 mod kinds;
 mod notes;
 mod object;
@@ -37,8 +39,12 @@ use std::{
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::{Duration, timeout};
 
+pub use self::journal::Announced;
 pub(crate) use self::kinds::{blind_without, incident_kinds};
-use self::watcher::IncidentWatcher;
+use self::{
+    journal::{Announcements, Journal},
+    watcher::IncidentWatcher,
+};
 use crate::{
     contexts::Contexts,
     error::{ClusterError, ErrorKind},
@@ -84,6 +90,7 @@ struct Shared {
     options: Arc<Options>,
     clock: Clock,
     keys: AtomicU64,
+    announcements: Announcements,
     claims: Claims<Scope>,
     tasks: SharedTasks<Scope, Arc<IncidentWatcher>>,
 }
@@ -187,6 +194,7 @@ impl IncidentWatches {
                 options: Arc::new(settings.options),
                 clock,
                 keys: AtomicU64::new(0),
+                announcements: Announcements::default(),
                 claims: Claims::new(LIMIT, limits.per_caller_max),
                 tasks: SharedTasks::new("incidents", LINGER, limit, lifecycle),
             }),
@@ -243,6 +251,11 @@ impl IncidentWatches {
         namespace: Option<&Name>,
     ) -> Result<(), ClusterError> {
         self.scope(context, namespace).map(drop)
+    }
+
+    /// The number of the last announcement, of all scopes together.
+    pub fn last_announced(&self) -> u64 {
+        self.shared.announcements.last()
     }
 
     /// The number of watchers.
@@ -305,6 +318,7 @@ impl IncidentWatches {
                     Arc::clone(&shared.options),
                     shared.deps.watches.incidents().clone(),
                     shared.deps.contexts.scope(),
+                    Journal::new(shared.announcements.clone()),
                 ));
                 let run = Arc::clone(&watcher).run(shared.deps.clone());
                 let on_end = |watcher: &Arc<IncidentWatcher>, end| match end {
@@ -371,6 +385,11 @@ impl IncidentView {
     /// The incidents of now. Costs no request and no computation.
     pub fn snapshot(&self) -> Arc<IncidentSnapshot> {
         self.watcher.snapshot()
+    }
+
+    /// What was announced after the one with that number.
+    pub fn announced_after(&self, number: u64) -> Announced {
+        self.watcher.journal.after(number)
     }
 
     /// Why the incidents of now may be those of before, if watches do not work.

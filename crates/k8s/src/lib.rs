@@ -78,8 +78,8 @@ pub use self::{
     follow::{LogClaim, LogFollows, LogKey, LogLease, LogListener, LogState, LogUpdate},
     graph::{GraphClaim, GraphRead, GraphView, Graphs},
     incidents::{
-        IncidentClaim, IncidentFollower, IncidentSettings, IncidentSnapshot, IncidentUpdate,
-        IncidentView, IncidentWatches, ResolvedIncident,
+        Announced, IncidentClaim, IncidentFollower, IncidentSettings, IncidentSnapshot,
+        IncidentUpdate, IncidentView, IncidentWatches, ResolvedIncident,
     },
     list::{ListQuery, Page, Remaining},
     logs::{LogQuery, LogText},

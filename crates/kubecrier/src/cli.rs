@@ -252,6 +252,11 @@ pub struct Settings {
     #[arg(value_parser = within(READS), help_heading = "Clusters", hide_short_help = true)]
     pub max_cluster_reads: Option<u64>,
 
+    /// Maximum number of calls and tasks that wait for an incident [default: 2000]
+    #[arg(long, env = "KUBECRIER_MAX_WAITS", value_name = "N", value_parser = within(REQUESTS))]
+    #[arg(help_heading = "Clusters", hide_short_help = true)]
+    pub max_waits: Option<u64>,
+
     /// Maximum number of graphs that are kept up to date [default: 16]
     #[arg(long, env = "KUBECRIER_MAX_GRAPHS", value_name = "N", value_parser = within(GRAPHS))]
     #[arg(help_heading = "Clusters", hide_short_help = true)]

@@ -90,6 +90,8 @@ impl Method {
     pub const PROGRESS: Self = Self(Cow::Borrowed("notifications/progress"));
     /// `notifications/cancelled`
     pub const CANCELLED: Self = Self(Cow::Borrowed("notifications/cancelled"));
+    /// `notifications/tasks`, of the extension for tasks
+    pub const TASKS: Self = Self(Cow::Borrowed("notifications/tasks"));
     /// `notifications/tools/list_changed`
     pub const TOOLS_LIST_CHANGED: Self = Self(Cow::Borrowed("notifications/tools/list_changed"));
     /// `notifications/resources/list_changed`

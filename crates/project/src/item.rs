@@ -41,6 +41,16 @@ pub struct Program {
     pub digest: String,
 }
 
+/// Whether a call is answered with a task, whose result is fetched later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TaskSupport {
+    /// For clients that know tasks.
+    Optional,
+    /// Clients that do not know tasks cannot call it.
+    Required,
+}
+
 /// A tool of the project.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ToolItem {
@@ -55,6 +65,8 @@ pub struct ToolItem {
     pub timeout: Duration,
     /// The author's advice for a call that timed out.
     pub timeout_hint: Option<String>,
+    /// Whether its calls can be tasks of the protocol.
+    pub task: Option<TaskSupport>,
     /// The compiled `inputSchema` of the definition.
     #[serde(skip)]
     pub input: InputSchema,

@@ -57,7 +57,7 @@ pub use self::{
     init::{InitError, init},
     item::{
         ContentSource, ItemKind, ListHashes, Program, PromptArgument, PromptItem, Rejection,
-        ResourceItem, Snapshot, TemplateItem, ToolItem,
+        ResourceItem, Snapshot, TaskSupport, TemplateItem, ToolItem,
     },
     meta::parse_meta,
     page::{CursorError, PAGE_DEFAULT, Page, page},

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     arguments::{self, InputSchema},
-    item::{ItemKind, PromptArgument},
+    item::{ItemKind, PromptArgument, TaskSupport},
     template::{self, Template},
 };
 
@@ -33,6 +33,7 @@ pub(super) struct ToolMeta {
     icons: Option<Vec<Value>>,
     timeout_secs: Option<u64>,
     pub(super) timeout_hint: Option<String>,
+    pub(super) task: Option<TaskSupport>,
     /// The executable, relative to `tools/`; only in `register.json`.
     pub(super) path: Option<String>,
 }

@@ -34,10 +34,13 @@ use tokio::time::timeout;
 use crate::{
     caller::Caller,
     jsonrpc::{
-        self, Checked, INVALID_REQUEST, MESSAGE_BYTES_MAX, PARSE_ERROR, Refusal, Shape, first,
+        self, Checked, INVALID_REQUEST, MESSAGE_BYTES_MAX, PARSE_ERROR, Refusal, Shape, TaskIds,
+        first,
     },
+    server::Work,
     sessions::Sessions,
     share,
+    tools::FAULTS_WAIT,
 };
 use kubecrier_core::shares::{CallerShare, LimitName, LimitReached, Permit, ShareKey, SharedLimit};
 
@@ -63,6 +66,7 @@ const BODY_WITHIN: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(super) struct RequestGate {
     calls: SharedLimit,
+    waits: SharedLimit,
     bodies: SharedLimit,
     sessions: Arc<Sessions>,
 }
@@ -87,6 +91,19 @@ struct MessageHead<'a> {
     id: Option<IgnoredAny>,
 }
 
+/// The tool that a message calls.
+#[derive(Deserialize)]
+struct CallHead<'a> {
+    #[serde(borrow)]
+    params: CalledTool<'a>,
+}
+
+#[derive(Deserialize)]
+struct CalledTool<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+}
+
 /// What a message asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MessageKind {
@@ -94,6 +111,8 @@ enum MessageKind {
     Initialize,
     /// A stream of the protocol without sessions.
     Listen,
+    /// A call that waits for an incident.
+    Wait,
     /// Any other request.
     Call,
     /// An answer, or a notification such as that a call is cancelled.
@@ -103,10 +122,11 @@ enum MessageKind {
 // === impl RequestGate ===
 
 impl RequestGate {
-    pub(super) fn new(calls: SharedLimit, share: CallerShare, sessions: Arc<Sessions>) -> Self {
+    pub(super) fn new(work: &Work, share: CallerShare, sessions: Arc<Sessions>) -> Self {
         let name = LimitName::new("bytes of messages", "");
         Self {
-            calls,
+            calls: work.calls().clone(),
+            waits: work.waits().clone(),
             bodies: SharedLimit::new(name, BODIES_BYTES_MAX, share),
             sessions,
         }
@@ -138,6 +158,7 @@ impl MessageKind {
         match (head.method.as_deref(), head.id) {
             (Some("initialize"), _) => Self::Initialize,
             (Some("subscriptions/listen"), Some(_)) => Self::Listen,
+            (Some("tools/call"), Some(_)) if is_wait(body) => Self::Wait,
             (Some(_), Some(_)) => Self::Call,
             (None, _) | (_, None) => Self::Reply,
         }
@@ -145,10 +166,15 @@ impl MessageKind {
 
     fn bytes_max(self) -> usize {
         match self {
-            Self::Initialize | Self::Listen => LASTING_BYTES_MAX,
+            Self::Initialize | Self::Listen | Self::Wait => LASTING_BYTES_MAX,
             Self::Call | Self::Reply => MESSAGE_BYTES_MAX,
         }
     }
+}
+
+/// Whether a call waits for an incident.
+fn is_wait(body: &[u8]) -> bool {
+    serde_json::from_slice::<CallHead<'_>>(body).is_ok_and(|head| head.params.name == FAULTS_WAIT)
 }
 
 /// Middleware: reads and checks the body of a POST.
@@ -200,17 +226,25 @@ async fn forward(
             Err(refusal) => return refuse(StatusCode::BAD_REQUEST, &refusal),
         };
     }
-    // An answer or a cancellation makes room, so there is always room for it.
-    if kind != MessageKind::Reply {
-        match gate.calls.acquire(key) {
-            Ok(call) => held.push(call),
-            Err(reached) => return busy(&reached),
-        }
+    let limit = match kind {
+        // An answer or a cancellation makes room, so there is always room for it.
+        MessageKind::Reply => None,
+        // For hours maybe: it must not take the place of a call.
+        MessageKind::Wait => Some(&gate.waits),
+        MessageKind::Initialize | MessageKind::Listen | MessageKind::Call => Some(&gate.calls),
+    };
+    match limit.map(|limit| limit.acquire(key)) {
+        None => {}
+        Some(Ok(permit)) => held.push(permit),
+        Some(Err(reached)) => return busy(&reached),
     }
     let permit = RequestPermit { _held: held.into() };
     let mut request = Request::from_parts(parts, Body::from(text.clone()));
     let extensions = request.extensions_mut();
     extensions.insert(IsInitialize(kind == MessageKind::Initialize));
+    if kind == MessageKind::Listen {
+        extensions.insert(TaskIds::read(&text));
+    }
     let answer = match kind {
         // What lasts counts as a session; as a call, only until it has begun.
         MessageKind::Initialize | MessageKind::Listen => {
@@ -218,7 +252,7 @@ async fn forward(
             drop(permit);
             begun
         }
-        MessageKind::Call | MessageKind::Reply => {
+        MessageKind::Call | MessageKind::Wait | MessageKind::Reply => {
             extensions.insert(permit);
             next.run(request).await
         }

@@ -1,7 +1,7 @@
 //! The capabilities that the server declares.
 
 use mcp_notify::ProtocolVersion;
-use rmcp::model::ServerCapabilities;
+use rmcp::model::{ServerCapabilities, TASKS_EXTENSION_ID};
 
 /// Features whose declaration depends on what is served.
 #[derive(Clone, Copy, Debug)]
@@ -10,6 +10,8 @@ pub(super) struct ServedFeatures {
     pub(super) subscribe: bool,
     /// There is something that takes arguments.
     pub(super) completions: bool,
+    /// There is a call that can be a task.
+    pub(super) tasks: bool,
 }
 
 /// The capabilities at a protocol version: only what is served is declared.
@@ -40,6 +42,8 @@ pub(super) fn at(version: &ProtocolVersion, offered: ServedFeatures) -> ServerCa
     // own messages belong to none.
     if *version < ProtocolVersion::V_2026_07_28 {
         all.logging = Some(serde_json::Map::new());
+    } else if offered.tasks {
+        all.extensions = Some([(TASKS_EXTENSION_ID.to_owned(), serde_json::Map::new())].into());
     }
     all
 }

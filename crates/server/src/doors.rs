@@ -192,7 +192,7 @@ pub(super) fn without_kinds(denied: &DeniedKinds) -> Vec<&'static str> {
             "nodes_list" => &[("", "nodes")],
             "nodes_top" => &[(METRICS, "nodes")],
             "namespaces_list" => &[("", "namespaces")],
-            "faults_get" | "faults_list" => &[("", "events"), ("", "pods")],
+            "faults_get" | "faults_list" | "faults_wait" => &[("", "events"), ("", "pods")],
             tool if tool.starts_with("events_") => &[("", "events")],
             _ => &[],
         }

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use kubecrier_core::{filters::Filters, incident::IncidentNotice, shares::ShareKey};
 use kubecrier_incidents::{Incident, Severity};
 use kubecrier_k8s::{
-    Cluster, ClusterError, Contexts, IncidentClaim, IncidentFollower, IncidentSnapshot,
+    Announced, Cluster, ClusterError, Contexts, IncidentClaim, IncidentFollower, IncidentSnapshot,
     IncidentUpdate, IncidentView, IncidentWatches, Name, ResolvedIncident,
 };
 use parking_lot::Mutex;
@@ -66,6 +66,11 @@ impl Incidents {
     /// The watchers under them.
     pub(super) fn watches(&self) -> &IncidentWatches {
         &self.watches
+    }
+
+    /// The contexts of the clusters.
+    pub(super) fn contexts(&self) -> &Contexts {
+        &self.contexts
     }
 
     /// The notices of updates.
@@ -183,6 +188,24 @@ impl IncidentRead {
             open.sort_by_key(|incident| std::cmp::Reverse(incident.severity));
         }
         open
+    }
+
+    /// The same incidents as they are now.
+    pub(super) fn refresh(&mut self) {
+        self.snapshots = self.views.iter().map(IncidentView::snapshot).collect();
+    }
+
+    /// What was announced after the announcement with that number, in all scopes, the oldest
+    /// first.
+    pub(super) fn announced_after(&self, number: u64) -> Announced {
+        let mut all = Announced::default();
+        for view in &self.views {
+            let Announced { updates, gap } = view.announced_after(number);
+            all.updates.extend(updates);
+            all.gap |= gap;
+        }
+        all.updates.sort_by_key(|(number, _)| *number);
+        all
     }
 
     /// What was resolved lately, the newest first.

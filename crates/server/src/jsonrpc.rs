@@ -3,10 +3,12 @@
 //!
 //! - `values`: whether text is JSON, and of how many values;
 //! - `initialize`: what a client may leave out of it;
+//! - `task_ids`: what a listen asks for and rmcp does not read;
 //! - `batch`: several messages in one array, which one protocol version has.
 
 mod batch;
 mod initialize;
+mod task_ids;
 mod values;
 
 use serde_json::{Value, json};
@@ -14,6 +16,7 @@ use serde_json::{Value, json};
 pub(crate) use self::{
     batch::{BatchItem, batches_are_known, not_in_this_version, split},
     initialize::complete,
+    task_ids::TaskIds,
     values::{Checked, Shape, check, first},
 };
 

@@ -22,7 +22,9 @@
 //! - `tool_provider` is the trait for more tools and prompts: of a `project` folder, whose
 //!   `content` is cleaned, or `fixtures` for tests;
 //! - `resources` are read and subscribed to by URI, `prompts` are built in with their
-//!   evidence, `subscriptions` are the event subscriptions of all clients;
+//!   evidence, `subscriptions` are the event subscriptions of all clients, `waits` those
+//!   who wait for an incident, `tasks` calls whose answer is fetched later;
+//! - `known_clients` is what is known of clients by their names;
 //! - `sessions` are those over HTTP, from a request to the bytes of its stream.
 
 pub mod admin;
@@ -42,6 +44,7 @@ pub mod fuzzing;
 mod http;
 mod incidents;
 mod jsonrpc;
+mod known_clients;
 mod list_changes;
 mod log_limit;
 mod origin;
@@ -58,11 +61,13 @@ mod share;
 mod stdio;
 mod subscriptions;
 mod table;
+mod tasks;
 mod tls;
 mod tool_filter;
 mod tool_provider;
 mod tools;
 mod transport;
+mod waits;
 
 pub use self::{
     caller::{Caller, TokenFileError, TrustedUserHeader, check_token_file},

@@ -33,7 +33,7 @@ use kubecrier_k8s::{ClusterError, Contexts};
 use kubecrier_lifecycle::Lifecycle;
 use kubecrier_project::{
     self, CallError, CallTarget, ItemKind, ListHashes, ProcessEvent, Project, ReadError,
-    ReservedNames, ToolAnswer, ToolItem,
+    ReservedNames, TaskSupport, ToolAnswer, ToolItem,
 };
 use kubecrier_redact::Redactor;
 
@@ -267,6 +267,10 @@ impl ToolProvider for ProjectProvider {
                 }
             }
         }))
+    }
+
+    fn task_support(&self, tool: &str) -> Option<TaskSupport> {
+        self.project.current().tool(tool)?.task
     }
 
     fn prompts(&self) -> Vec<Prompt> {

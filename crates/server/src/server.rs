@@ -3,7 +3,8 @@
 //! - `setup` makes the [`Server`] that all clients share;
 //! - `handler` is what rmcp calls, one per session or request, and these answer its
 //!   requests: `calls` (`tools/call`), `listen` (`subscriptions/listen`), `prompts`
-//!   (with completion), `resources`, `level` (`logging/setLevel`);
+//!   (with completion), `resources`, `level` (`logging/setLevel`), `tasks` (`tasks/get` and
+//!   calls whose answer is fetched with it);
 //! - `instructions` is what a client gives its model; `parameters` names what is wrong with
 //!   those of a request;
 //! - `work` limits what runs at a time;
@@ -21,6 +22,7 @@ mod prompts;
 mod resources;
 mod setup;
 mod subscriptions;
+mod tasks;
 mod work;
 
 pub(crate) use self::{handler::Handler, work::Work};
@@ -40,9 +42,11 @@ use super::{
     resources::Resources,
     sessions::Sessions,
     subscriptions::Subscriptions,
+    tasks::Tasks,
     tool_filter::ToolFilter,
     tool_provider::ToolProvider,
     tools::{ContextChoice, DefinitionCache},
+    waits::Waits,
 };
 use kubecrier_core::metrics::{AnswerMetrics, Metrics};
 use kubecrier_k8s::{Contexts, Graphs};
@@ -71,6 +75,8 @@ struct Shared {
     subscriptions: Subscriptions,
     graphs: Graphs,
     incidents: Incidents,
+    waits: Waits,
+    tasks: Tasks,
     /// The built-in tools, as clients see them.
     definitions: DefinitionCache<ContextChoice>,
     tool_providers: Vec<Box<dyn ToolProvider>>,

@@ -29,7 +29,7 @@ use self::{
     exchange::Exchange,
     lines::{Line, LineReader, LineWriter},
 };
-use crate::jsonrpc::{self, BatchItem, MESSAGE_BYTES_MAX, Refusal, Shape};
+use crate::jsonrpc::{self, BatchItem, MESSAGE_BYTES_MAX, Refusal, Shape, TaskIds};
 
 /// How long the end of stdin waits for what the client is still to get.
 const END_WITHIN: Duration = Duration::from_secs(5);
@@ -109,6 +109,12 @@ where
                     Ok(message) => message,
                     Err(refusal) => return self.refuse(&refusal),
                 }
+            }
+            ClientJsonRpcMessage::Request(mut request) => {
+                if let ClientRequest::SubscriptionsListenRequest(listen) = &mut request.request {
+                    listen.extensions.insert(TaskIds::read(line));
+                }
+                ClientJsonRpcMessage::Request(request)
             }
             message => message,
         };

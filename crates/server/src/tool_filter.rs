@@ -163,6 +163,12 @@ impl ToolFilter {
 
     /// The setting that excludes a tool. Those of a project belong to no set.
     fn excluded_by(&self, name: &str) -> Option<Setting> {
+        // Without incidents there is nothing to wait for.
+        if name == tools::FAULTS_WAIT
+            && let Some(setting) = self.excluded_by("faults_list")
+        {
+            return Some(setting);
+        }
         let is_left_out = |sets: &Vec<Toolset>| !sets.contains(&toolset(name));
         let is_built_in = tools::find(name).is_some();
         if !self.allows(name) {

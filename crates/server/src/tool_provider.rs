@@ -11,7 +11,7 @@ use rmcp::{
 use serde_json::Value;
 
 use super::reporter::RequestReporter;
-use kubecrier_project::ListHashes;
+use kubecrier_project::{ListHashes, TaskSupport};
 
 /// A source of tools and prompts. Their lists may change at any time: they are compared
 /// every few seconds and after every call, and sessions are notified of a change.
@@ -27,6 +27,11 @@ pub(super) trait ToolProvider: fmt::Debug + Send + Sync + 'static {
         reporter: &'a RequestReporter,
         context: &'a RequestContext<RoleServer>,
     ) -> Option<CallFuture<'a>>;
+
+    /// Whether calls of that tool can be tasks of the protocol.
+    fn task_support(&self, _tool: &str) -> Option<TaskSupport> {
+        None
+    }
 
     /// The prompts, in the order clients see.
     fn prompts(&self) -> Vec<Prompt>;

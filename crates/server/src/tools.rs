@@ -13,6 +13,7 @@ mod events_subscribe;
 mod events_unsubscribe;
 mod faults_get;
 mod faults_list;
+mod faults_wait;
 mod namespaces_list;
 mod nodes_list;
 mod nodes_top;
@@ -32,7 +33,7 @@ use std::{
 
 use mcp_notify::Level;
 use rmcp::{
-    model::{JsonObject, Tool, ToolAnnotations},
+    model::{Implementation, JsonObject, Tool, ToolAnnotations},
     schemars::JsonSchema,
 };
 use serde::de::DeserializeOwned;
@@ -40,22 +41,26 @@ use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-pub(super) use self::definitions::{ContextChoice, DefinitionCache};
+pub(super) use self::{
+    definitions::{ContextChoice, DefinitionCache},
+    faults_wait::{NAME as FAULTS_WAIT, task_timeout},
+};
 use super::{
     incidents::Incidents,
     output::{Output, ToolError},
     reporter::RequestReporter,
     resources::Requester,
     schema,
-    server::ToolLimits,
+    server::{ToolLimits, Work},
     subscriptions::Subscriptions,
     tool_filter::ToolFilter,
+    waits::Waits,
 };
 use kubecrier_k8s::{Cluster, ClusterError, Contexts, Graphs, Name};
 use kubecrier_redact::Redactor;
 
 /// Every tool, in the order clients see.
-pub(super) static TOOLS: [ToolEntry; 19] = [
+pub(super) static TOOLS: [ToolEntry; 20] = [
     changes_list::ENTRY,
     configuration_contexts_list::ENTRY,
     events_list::ENTRY,
@@ -65,6 +70,7 @@ pub(super) static TOOLS: [ToolEntry; 19] = [
     events_unsubscribe::ENTRY,
     faults_get::ENTRY,
     faults_list::ENTRY,
+    faults_wait::ENTRY,
     namespaces_list::ENTRY,
     nodes_list::ENTRY,
     nodes_top::ENTRY,
@@ -82,8 +88,6 @@ pub(super) struct ToolEntry {
     pub(super) name: &'static str,
     title: &'static str,
     description: &'static str,
-    /// Whether repeating a call changes nothing more.
-    idempotent: bool,
     schema: fn() -> JsonObject,
     pub(super) call: for<'a> fn(ToolContext<'a>, JsonObject) -> ToolFuture<'a>,
 }
@@ -97,11 +101,15 @@ pub(super) struct ToolContext<'a> {
     pub(super) subscriptions: &'a Subscriptions,
     pub(super) graphs: &'a Graphs,
     pub(super) incidents: &'a Incidents,
+    pub(super) waits: &'a Waits,
+    pub(super) work: &'a Work,
     pub(super) client: &'a ToolClient,
     pub(super) reporter: &'a RequestReporter,
     pub(super) redactor: &'a Redactor,
     /// Cancelled when the server stops: a call that waits for events ends then.
     pub(super) draining: &'a CancellationToken,
+    /// Whether the call is a task, whose caller does not hold a connection.
+    pub(super) is_task: bool,
 }
 
 /// The client of a call, and how it can be reached.
@@ -112,6 +120,8 @@ pub(super) struct ToolClient {
     pub(super) pushes: bool,
     /// Whether the session has an open stream.
     pub(super) stream_open: bool,
+    /// The name and version that it gives itself.
+    pub(super) info: Option<Implementation>,
 }
 
 /// A running call.
@@ -130,12 +140,11 @@ impl ToolEntry {
     pub(super) fn definition(&self, contexts: &ContextChoice) -> Tool {
         let mut schema = (self.schema)();
         schema::with_contexts(&mut schema, contexts);
-        // No tool changes a cluster.
+        // No tool changes a cluster. The other hints are what clients assume anyway: the world
+        // is open, and of a tool that only reads nobody asks whether it can be repeated.
         let hints = ToolAnnotations::with_title(self.title)
             .read_only(true)
-            .destructive(false)
-            .idempotent(self.idempotent)
-            .open_world(true);
+            .destructive(false);
         Tool::new(self.name, self.description, schema).with_annotations(hints)
     }
 }

@@ -248,7 +248,7 @@ async fn start_http(
         peers: exposure::peers(config, address, &identity),
         certificate,
     };
-    let gate = RequestGate::new(server.work().calls().clone(), share, Arc::clone(&sessions));
+    let gate = RequestGate::new(server.work(), share, Arc::clone(&sessions));
     let scope = if identity.is_required() {
         StatsScope::Caller
     } else {

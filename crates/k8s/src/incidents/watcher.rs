@@ -15,6 +15,7 @@ use super::{
     Clock, IncidentFollower, IncidentSnapshot, IncidentUpdate,
     crash_words::{self, ContainerEnd, CrashWords},
     evaluator,
+    journal::Journal,
     kinds::{KINDS, StoredObject, is_optional},
     notes,
     object::{KeptObject, Watched},
@@ -51,6 +52,7 @@ pub(super) struct IncidentWatcher {
     statuses: Mutex<KindStatuses<&'static BuiltinKind>>,
     snapshot: Mutex<Arc<IncidentSnapshot>>,
     followers: Mutex<HashMap<u64, Arc<dyn IncidentFollower>>>,
+    pub(super) journal: Journal,
     /// The watches that run.
     health: Mutex<BTreeMap<&'static BuiltinKind, Weak<WatchHealth>>>,
     pub(super) words: CrashWords,
@@ -86,6 +88,7 @@ impl IncidentWatcher {
         options: Arc<Options>,
         metrics: IncidentMetrics,
         shown: ReadScope,
+        journal: Journal,
     ) -> Self {
         metrics.began();
         let snapshot = IncidentSnapshot {
@@ -107,6 +110,7 @@ impl IncidentWatcher {
             statuses: Mutex::new(KindStatuses::new(KINDS.iter().map(|kind| kind.resource))),
             snapshot: Mutex::new(Arc::new(snapshot)),
             followers: Mutex::default(),
+            journal,
             health: Mutex::default(),
             words: CrashWords::default(),
             startup: Startup::new(),
@@ -249,6 +253,8 @@ impl IncidentWatcher {
     }
 
     pub(super) fn notify_followers(&self, update: &Arc<IncidentUpdate>) {
+        // Before: a follower that is woken reads it there.
+        self.journal.add(update);
         let followers: Vec<_> = self.followers.lock().values().cloned().collect();
         for follower in followers {
             follower.on_update(update);

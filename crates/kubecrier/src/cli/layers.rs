@@ -49,6 +49,7 @@ impl Settings {
                 .request_timeout_seconds
                 .or(fallback.request_timeout_seconds),
             max_cluster_reads: self.max_cluster_reads.or(fallback.max_cluster_reads),
+            max_waits: self.max_waits.or(fallback.max_waits),
             max_graphs: self.max_graphs.or(fallback.max_graphs),
             max_followed_logs: self.max_followed_logs.or(fallback.max_followed_logs),
             denied_kinds: self.denied_kinds.or(fallback.denied_kinds),

@@ -46,12 +46,13 @@ pub(super) const MAX_OUTPUT_BYTES: RangeInclusive<u64> = 4096..=4_194_304;
 impl Settings {
     /// The numeric settings with their ranges. clap checks flags and environment variables
     /// itself; the configuration file is checked with these.
-    pub(crate) fn numbers(&self) -> [(&'static str, Option<u64>, RangeInclusive<u64>); 24] {
+    pub(crate) fn numbers(&self) -> [(&'static str, Option<u64>, RangeInclusive<u64>); 25] {
         [
             ("port", self.port, PORT),
             ("caller_share", self.caller_share, SHARE),
             ("max_connections", self.max_connections, CONNECTIONS),
             ("max_cluster_reads", self.max_cluster_reads, READS),
+            ("max_waits", self.max_waits, REQUESTS),
             ("max_graphs", self.max_graphs, GRAPHS),
             ("max_followed_logs", self.max_followed_logs, WATCHES),
             ("max_watches", self.max_watches, WATCHES),

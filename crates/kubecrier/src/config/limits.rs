@@ -58,6 +58,8 @@ pub(super) fn descriptors_reserved(
     let WorkLimits {
         share: _,
         calls_max: _,
+        // The watches under them are those of incidents.
+        waits_max: _,
         reads_max,
         watches_max,
         graphs_max,

@@ -79,7 +79,9 @@ function judge({ version, method, frame }) {
   if (frame.id !== undefined) return fits("JSONRPCRequest", frame) || fits("ServerRequest", frame);
   // The one notification of our own: something is missing here.
   const ours = frame.method === "notifications/stream/gap";
-  return fits("JSONRPCNotification", frame) || (ours ? "" : fits("ServerNotification", frame));
+  // The schema of an extension is not a part of this one.
+  const tasks = version === "2026-07-28" && frame.method === "notifications/tasks";
+  return fits("JSONRPCNotification", frame) || (ours || tasks ? "" : fits("ServerNotification", frame));
 }
 
 readline.createInterface({ input: process.stdin }).on("line", (line) => {

@@ -74,6 +74,7 @@ async fn check(client: Client, script: &str, eras: &[&str]) {
         {"name": "pods_list", "arguments": {"namespace": space}},
         {"name": "events_list", "arguments": {"namespace": space, "types": ["Warning"]}},
         {"name": "pods_list", "arguments": {"nonsense": true}},
+        {"name": "faults_wait", "arguments": {"namespace": space, "timeoutSeconds": 1}},
         {"name": "events_subscribe", "arguments": {"namespace": space, "types": ["Normal"]}},
     ]);
     // Creates events all the time, so that one follows soon after each subscription.
@@ -112,10 +113,12 @@ async fn check(client: Client, script: &str, eras: &[&str]) {
             assert_eq!(answer(0).ok().data["pods"][0]["name"], "web-0");
             assert_eq!(answer(1).ok().data["events"][0]["reason"], "BackOff");
             answer(2).refused("invalid", &["`nonsense`"]);
+            let cursor = answer(3).ok().data["cursor"].to_string();
+            assert!(cursor.starts_with("\"w-"), "{target} {era}: {cursor}");
             if target.starts_with("http") {
-                answer(3).ok();
+                answer(4).ok();
             } else {
-                answer(3).refused("unsupported", &["--port"]);
+                answer(4).refused("unsupported", &["--port"]);
             }
         }
     }

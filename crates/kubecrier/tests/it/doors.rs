@@ -42,7 +42,7 @@ fn exclusion(arguments: &[&'static str], words: &[&str], gone: &[&'static str]) 
 
 fn exclusions(ids: &Ids) -> Vec<Exclusion> {
     let events = ["events_list", "events_poll", "events_subscribe"];
-    let faults = ["faults_get", "faults_list"];
+    let faults = ["faults_get", "faults_list", "faults_wait"];
     let (fault, incident) = (ids.fault.as_str(), ids.incident.as_str());
     let incidents = ["incidents", "incidents-of-namespace"];
     let mut all = vec![
@@ -90,7 +90,7 @@ fn exclusions(ids: &Ids) -> Vec<Exclusion> {
             &["--disabled-tools", "faults_list"],
             &[incident],
             &[
-                ["faults_list", "cluster_health_check"].as_slice(),
+                ["faults_list", "faults_wait", "cluster_health_check"].as_slice(),
                 &incidents,
             ]
             .concat(),

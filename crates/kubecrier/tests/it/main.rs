@@ -70,6 +70,7 @@ mod tutorial;
 #[cfg(feature = "conformance-fixtures")]
 mod undeliverable;
 mod upstream;
+mod waits;
 mod watches;
 mod watching;
 mod watching_far;

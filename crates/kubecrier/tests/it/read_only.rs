@@ -29,6 +29,7 @@ fn calls(tool: &str) -> Vec<Value> {
         | "nodes_top" => vec![json!({})],
         "changes_list" | "events_list" | "events_poll" | "pods_list" | "pods_top" => vec![here],
         "faults_list" => vec![here, json!({})],
+        "faults_wait" => vec![json!({"namespace": SPACE, "cursor": "w-00000000.1"})],
         "events_subscribe" => vec![
             json!({"namespace": SPACE, "mode": "faults"}),
             json!({"namespace": SPACE, "mode": "incidents"}),

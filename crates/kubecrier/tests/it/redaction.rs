@@ -81,6 +81,11 @@ fn calls(tool: &str) -> Vec<(Value, &'static str)> {
             json!({"namespace": "planted"}),
             "login with password=[redacted",
         )],
+        // With the cursor of another process, the answer has what is open.
+        "faults_wait" => vec![(
+            json!({"namespace": "planted", "cursor": "w-00000000.1"}),
+            "login with password=[redacted",
+        )],
         "events_list_subscriptions" => vec![(json!({}), "planted")],
         "events_subscribe" => vec![(json!({"namespace": "planted"}), "subscriptionId")],
         "events_unsubscribe" => vec![(json!({"subscriptionId": "sub-1"}), "not found")],

@@ -83,6 +83,7 @@ fn the_protocols_own_names_pass_their_own_check() {
         Method::RESOURCE_UPDATED,
         Method::MESSAGE,
         Method::PROGRESS,
+        Method::TASKS,
         Method::CANCELLED,
         Method::TOOLS_LIST_CHANGED,
         Method::RESOURCES_LIST_CHANGED,

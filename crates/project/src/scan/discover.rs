@@ -265,6 +265,7 @@ fn tool(
         program,
         timeout: about.timeout()?,
         timeout_hint: about.timeout_hint.clone(),
+        task: about.task,
         name,
     })
 }

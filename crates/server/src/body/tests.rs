@@ -21,6 +21,19 @@ fn what_asks_for_work_is_known_however_it_is_written() {
     assert_eq!(kind(r#"{"id":[],"method":3}"#), MessageKind::Call);
     let listen = r#"{"id":1,"method":"subscriptions/listen"}"#;
     assert_eq!(kind(listen), MessageKind::Listen);
+    let wait =
+        r#"{"id":1,"method":"tools/call","params":{"arguments":{},"name":"faults\u005fwait"}}"#;
+    assert_eq!(kind(wait), MessageKind::Wait);
+    for call in [
+        r#"{"id":1,"method":"tools/call","params":{"name":"faults_list"}}"#,
+        r#"{"id":1,"method":"tools/call","params":{"name":["faults_wait"]}}"#,
+        // Which of the two is called is rmcp's to decide, so it counts as any call.
+        r#"{"id":1,"method":"tools/call","params":{"name":"faults_wait"},"params":{"name":"pods_log"}}"#,
+        r#"{"id":1,"method":"tools/call","params":{"name":"faults_wait","name":"pods_log"}}"#,
+        r#"{"id":1,"method":"prompts/get","params":{"name":"faults_wait"}}"#,
+    ] {
+        assert_eq!(kind(call), MessageKind::Call, "{call}");
+    }
     for reply in [
         r#"{"method":"notifications/cancelled","params":{"requestId":1}}"#,
         r#"{"id":1,"result":{}}"#,

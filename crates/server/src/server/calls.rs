@@ -8,19 +8,28 @@ use mcp_notify::{
 };
 use rmcp::{
     ErrorData, RoleServer,
-    model::{CallToolRequestParams, CallToolResponse, NumberOrString},
+    model::{
+        CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, JsonObject,
+        NumberOrString,
+    },
     service::RequestContext,
 };
 use serde_json::Value;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
-use super::handler::{Handler, is_modern};
+use super::{
+    Server,
+    handler::{Handler, is_modern},
+    tasks::takes_tasks,
+};
 use crate::{
     output::ToolError,
     reporter::{LogTarget, RequestReporter},
-    tools::{self, ToolContext, ToolEntry},
+    tools::{self, ToolClient, ToolContext, ToolEntry},
 };
 use kubecrier_lifecycle::InFlight;
+use kubecrier_project::TaskSupport;
 use kubecrier_redact::Redactor;
 
 /// The key of the log level in a request of the newest protocol.
@@ -35,20 +44,38 @@ impl Handler {
     ) -> Result<CallToolResponse, ErrorData> {
         let _busy = self.server.shared.lifecycle.begin(InFlight::ToolCall);
         let requester = self.requester(context);
-        let _call = self.call_permit(&requester)?;
         let (name, tool_filter) = (&*request.name, &self.server.shared.tool_filter);
+        let _call = self.tool_permit(&requester, name)?;
         let built_in = tools::find(name);
         if let Err(off) = tool_filter.check_tool(name) {
             return Err(ErrorData::invalid_params(off.to_string(), None));
         }
         if let Some(entry) = built_in {
-            return self
+            if entry.name == tools::FAULTS_WAIT && takes_tasks(context) {
+                return self.start_wait(entry, request, context);
+            }
+            let client = self.client(context);
+            let arguments = request.arguments.unwrap_or_default();
+            let result = self
                 .with_reporter(context, async |reporter| {
-                    self.run(entry, request, &reporter, context).await
+                    let server = &self.server;
+                    server
+                        .call_entry(entry, arguments, &client, &reporter, &context.ct, false)
+                        .await
                 })
                 .await?;
+            return result.map(CallToolResponse::from);
         }
         let _after = self.server.rescan().await;
+        let mut providers = self.server.shared.tool_providers.iter();
+        match providers.find_map(|one| one.task_support(&request.name)) {
+            Some(_) if takes_tasks(context) => return self.start_provided(request, context),
+            Some(TaskSupport::Required) => {
+                let tasks = ClientCapabilities::builder().enable_tasks().build();
+                return Err(ErrorData::missing_required_client_capability(tasks));
+            }
+            Some(TaskSupport::Optional) | None => {}
+        }
         let found = self
             .with_reporter(context, async |reporter| {
                 let mut providers = self.server.shared.tool_providers.iter();
@@ -123,17 +150,21 @@ impl Handler {
         let work = |progress| work(RequestReporter::new(progress, log));
         Ok(Progress::scope(&stream, token, &delivery, work).await)
     }
+}
 
-    async fn run(
+impl Server {
+    /// Calls a built-in tool, until it answers or is cancelled.
+    pub(super) async fn call_entry(
         &self,
         entry: &'static ToolEntry,
-        request: CallToolRequestParams,
+        arguments: JsonObject,
+        client: &ToolClient,
         reporter: &RequestReporter,
-        context: &RequestContext<RoleServer>,
-    ) -> Result<CallToolResponse, ErrorData> {
-        let shared = &self.server.shared;
+        cancelled: &CancellationToken,
+        is_task: bool,
+    ) -> Result<CallToolResult, ErrorData> {
+        let shared = &self.shared;
         let began = Instant::now();
-        let client = self.client(context);
         let tool_context = ToolContext {
             contexts: &shared.contexts,
             tool_filter: &shared.tool_filter,
@@ -141,24 +172,27 @@ impl Handler {
             subscriptions: &shared.subscriptions,
             graphs: &shared.graphs,
             incidents: &shared.incidents,
-            client: &client,
+            waits: &shared.waits,
+            work: &shared.work,
+            client,
             reporter,
             redactor: &shared.redactor,
             draining: shared.lifecycle.draining(),
+            is_task,
         };
         let call = async {
             let _read = match entry.name {
-                // They wait, for events or for a graph, and hold no large answer meanwhile.
-                "events_poll" | "resources_graph" => None,
+                // They wait, for events, incidents or a graph, and hold no large answer meanwhile.
+                "events_poll" | "faults_wait" | "resources_graph" => None,
                 _ => Some(shared.work.read_permit(&client.requester).await),
             };
-            (entry.call)(tool_context, request.arguments.unwrap_or_default()).await
+            (entry.call)(tool_context, arguments).await
         };
         // rmcp would swallow a panic, and leave the client waiting.
         let call = AssertUnwindSafe(call).catch_unwind();
         let outcome = tokio::select! {
             biased;
-            () = context.ct.cancelled() => None,
+            () = cancelled.cancelled() => None,
             outcome = call => Some(outcome.unwrap_or_else(|_panic| {
                 shared.lifecycle.fail(format!("tool `{}` panicked", entry.name));
                 Err(ToolError::Bug)
@@ -175,11 +209,11 @@ impl Handler {
             None => Err(ErrorData::internal_error("the call was cancelled", None)),
             Some(Ok(output)) => {
                 tracing::debug!(tool = entry.name, seconds, "tool answered");
-                Ok(output.into_result().into())
+                Ok(output.into_result())
             }
             Some(Err(error)) => {
                 log_failure(entry.name, seconds, &error, &shared.redactor);
-                Ok(error.into_result(&shared.redactor).into())
+                Ok(error.into_result(&shared.redactor))
             }
         }
     }

@@ -8,12 +8,13 @@ use mcp_notify::{ListKind, ProtocolVersion, Session};
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult,
-        CustomRequest, CustomResult, DiscoverResult, ErrorCode, Extensions, GetPromptRequestParams,
-        GetPromptResponse, Implementation, InitializeRequestParams, InitializeResult,
-        ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
-        PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ServerConfig,
-        SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
+        CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestParams,
+        CompleteResult, CustomRequest, CustomResult, DiscoverResult, ErrorCode, Extensions,
+        GetPromptRequestParams, GetPromptResponse, GetTaskParams, GetTaskResult, Implementation,
+        InitializeRequestParams, InitializeResult, ListPromptsResult, ListResourceTemplatesResult,
+        ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
+        ReadResourceResponse, ServerConfig, SubscribeRequestParams, SubscriptionFilter, Tool,
+        UnsubscribeRequestParams, UpdateTaskParams,
     },
     service::{NotificationContext, RequestContext, SubscriptionContext},
 };
@@ -26,7 +27,7 @@ use crate::{
     capabilities::{self, ServedFeatures},
     output::cleaned_contents,
     sessions::Sessions,
-    share,
+    share, tools,
 };
 
 /// Answers the requests of one session, or one request of the protocol without
@@ -115,6 +116,10 @@ impl Handler {
             subscribe: self.server.shared.resources.any(),
             // The built-in prompts and templates have arguments.
             completions: true,
+            tasks: self.server.project().is_some()
+                || (self.server.shared.tool_filter)
+                    .check_tool(tools::FAULTS_WAIT)
+                    .is_ok(),
         }
     }
 }
@@ -351,6 +356,31 @@ impl ServerHandler for Handler {
             request.method,
             None,
         ))
+    }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        self.task_state(&request.task_id)
+    }
+
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        // No task asks its client for anything.
+        self.task(&request.task_id).map(drop)
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.cancel_one(&request.task_id)
     }
 
     fn accepted_subscription_filter(

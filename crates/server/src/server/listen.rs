@@ -1,10 +1,21 @@
 //! `subscriptions/listen`: the stream of notifications of the newest protocol.
 
-use mcp_notify::{DefaultSink, ListKind, OutboxConfig, ProtocolVersion, Session, rmcp::ListenSink};
-use rmcp::{ErrorData, model::SubscriptionFilter, service::SubscriptionContext};
+use std::future::pending;
+
+use futures_util::{StreamExt, stream::FuturesUnordered};
+use mcp_notify::{
+    DefaultSink, ListKind, Method, Notification, OutboxConfig, ProtocolVersion, Session,
+    rmcp::{ListenSink, PeerSink},
+};
+use rmcp::{
+    ErrorData,
+    model::{RequestId, SubscriptionFilter},
+    service::SubscriptionContext,
+};
+use serde_json::{Value, json};
 
 use super::handler::{Handler, SessionLookup};
-use crate::{resources::Requester, sessions::SessionPermit};
+use crate::{jsonrpc::TaskIds, resources::Requester, sessions::SessionPermit, tasks::TaskEntry};
 
 impl Handler {
     /// The part of a filter that the server honours; the acknowledgement says so.
@@ -61,6 +72,7 @@ impl Handler {
                 .listen(&session, uris, &requester);
         }
         tokio::select! {
+            () = self.notify_tasks(context) => {}
             () = context.cancelled() => {}
             () = self.caller.revoked() => {}
             // Returning is the graceful end: the client gets its result.
@@ -68,6 +80,39 @@ impl Handler {
             end = self.server.delivery(DefaultSink).run(&session) => tracing::debug!(%end, "listen ended"),
         }
         Ok(())
+    }
+
+    /// Notifies of the end of those tasks that the listen asks for and that are its caller's.
+    /// Never returns. rmcp's filter has no tasks, so the acknowledgement does not name them.
+    async fn notify_tasks(&self, context: &SubscriptionContext) {
+        let request = context.request_context();
+        let ids = TaskIds::of(&request.extensions);
+        let tasks = ids.iter().filter_map(|id| self.task(id).ok());
+        let mut ended: FuturesUnordered<_> = tasks
+            .map(|task| async move {
+                task.ended().await;
+                task
+            })
+            .collect();
+        if ended.is_empty() {
+            return pending().await;
+        }
+        // rmcp's sink of a listen refuses these; the stream is that of the request.
+        let stream = Session::builder()
+            .channel(PeerSink::new(request.peer.clone()))
+            .build("tasks of a listen");
+        let delivery = self.server.delivery(DefaultSink);
+        let notify = async {
+            while let Some(task) = ended.next().await {
+                let _accounted = stream.push(ended_notification(context.sink().id(), &task));
+            }
+            pending::<()>().await;
+        };
+        tokio::select! {
+            () = notify => {}
+            end = delivery.run(&stream) => tracing::debug!(%end, "no more tasks on a listen"),
+        }
+        pending::<()>().await;
     }
 
     /// An open listen counts under the caps of sessions, as its caller's.
@@ -80,4 +125,14 @@ impl Handler {
             Err(refused) => Err(ErrorData::internal_error(refused.to_string(), None)),
         }
     }
+}
+
+/// `notifications/tasks`: the same as `tasks/get` answers.
+fn ended_notification(subscription: &RequestId, task: &TaskEntry) -> Notification {
+    let mut params = serde_json::to_value(task.task()).unwrap_or_default();
+    if let Value::Object(params) = &mut params {
+        let meta = json!({"io.modelcontextprotocol/subscriptionId": subscription});
+        params.insert("_meta".to_owned(), meta);
+    }
+    Notification::builder(Method::TASKS).params(&params).build()
 }

@@ -46,6 +46,7 @@ impl Handler {
             requester,
             pushes,
             stream_open,
+            info: context.client_info(),
         }
     }
 

@@ -15,9 +15,11 @@ use crate::{
         ResourceProvider, Resources, SubscriptionFeeds,
     },
     subscriptions::{Sources, SubscriptionSettings, Subscriptions},
+    tasks::Tasks,
     tool_filter::ToolFilter,
     tool_provider::ToolProvider,
     tools::DefinitionCache,
+    waits::Waits,
 };
 use kubecrier_core::{
     faults::{CaptureLimits, FaultQueue},
@@ -123,6 +125,8 @@ impl Server {
             incidents,
         );
         let incidents = Incidents::new(Arc::clone(&contexts), watchers);
+        let waits = Waits::new(incidents.clone(), metrics.waits());
+        let tasks = Tasks::new(lifecycle.clone());
         let ledger = Ledger::new(settings.caps);
         let door = |door: Door, provider: Box<dyn ResourceProvider>| match tool_filter.check(door) {
             Ok(()) => provider,
@@ -213,6 +217,8 @@ impl Server {
             subscriptions,
             graphs,
             incidents,
+            waits,
+            tasks,
             definitions: DefinitionCache::default(),
             tool_providers: providers.tools,
             project: providers.project,

@@ -3,12 +3,13 @@
 //! Over HTTP a call has its permit before its message reaches rmcp (`body`); on stdio it gets
 //! it here. Of the calls that run, only some read from clusters at a time, because each may
 //! have a large answer in memory; the others wait, no longer than their caller does. So do
-//! those that run executables of a project.
+//! those that run executables of a project. A call that waits for an incident has a limit of
+//! its own, and takes part in the others only when it reads the evidence.
 
 use rmcp::ErrorData;
 
 use super::handler::{Handler, SessionLookup};
-use crate::resources::Requester;
+use crate::{resources::Requester, tools};
 use kubecrier_core::shares::{CallerShare, LimitName, Permit, SharedLimit};
 use kubecrier_k8s::TaskLimits;
 
@@ -16,6 +17,7 @@ use kubecrier_k8s::TaskLimits;
 const CALLS: LimitName = LimitName::new("running requests", "--max-concurrent-requests");
 const PROCESSES: LimitName = LimitName::new("executables of the project", "--max-tool-processes");
 const READS: LimitName = LimitName::new("reads from clusters", "--max-cluster-reads");
+const WAITS: LimitName = LimitName::new("waits for incidents", "--max-waits");
 
 /// Limits of what callers can have the server do, in all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +28,8 @@ pub struct WorkLimits {
     pub calls_max: usize,
     /// Requests that read from clusters at a time.
     pub reads_max: usize,
+    /// Calls and tasks that wait for an incident.
+    pub waits_max: usize,
     /// Watches of events.
     pub watches_max: usize,
     /// Graphs that are kept up to date.
@@ -40,6 +44,7 @@ pub(crate) struct Work {
     calls: SharedLimit,
     reads: SharedLimit,
     processes: SharedLimit,
+    waits: SharedLimit,
 }
 
 // === impl WorkLimits ===
@@ -69,6 +74,7 @@ impl Default for WorkLimits {
             share: CallerShare::HALF,
             calls_max: 512,
             reads_max: 32,
+            waits_max: 2000,
             watches_max: 200,
             graphs_max: 16,
             followed_logs_max: 100,
@@ -79,11 +85,12 @@ impl Default for WorkLimits {
 // === impl Work ===
 
 impl Work {
-    pub(super) fn new(limits: &WorkLimits, processes_max: usize) -> Self {
+    pub(crate) fn new(limits: &WorkLimits, processes_max: usize) -> Self {
         Self {
             processes: SharedLimit::new(PROCESSES, processes_max, limits.share),
             calls: SharedLimit::new(CALLS, limits.calls_max, limits.share),
             reads: SharedLimit::new(READS, limits.reads_max, limits.share),
+            waits: SharedLimit::new(WAITS, limits.waits_max, limits.share),
         }
     }
 
@@ -92,8 +99,13 @@ impl Work {
         &self.calls
     }
 
+    /// The limit of waits, which hold no other permit while they wait.
+    pub(crate) fn waits(&self) -> &SharedLimit {
+        &self.waits
+    }
+
     /// Waits until the requester may read from a cluster. Cancel-safe.
-    pub(super) async fn read_permit(&self, requester: &Requester) -> Permit {
+    pub(crate) async fn read_permit(&self, requester: &Requester) -> Permit {
         self.reads.wait(&requester.share_key()).await
     }
 
@@ -106,17 +118,35 @@ impl Work {
 // === impl Handler ===
 
 impl Handler {
-    /// The permit of a call, where the transport has not acquired it.
+    /// The permit of a request, where the transport has not acquired it.
     pub(super) fn call_permit(&self, requester: &Requester) -> Result<Option<Permit>, ErrorData> {
+        self.permit_of(requester, self.server.shared.work.calls())
+    }
+
+    /// The same for a call of a tool: a wait counts as no call.
+    pub(super) fn tool_permit(
+        &self,
+        requester: &Requester,
+        tool: &str,
+    ) -> Result<Option<Permit>, ErrorData> {
+        let work = &self.server.shared.work;
+        let limit = if tool == tools::FAULTS_WAIT {
+            work.waits()
+        } else {
+            work.calls()
+        };
+        self.permit_of(requester, limit)
+    }
+
+    fn permit_of(
+        &self,
+        requester: &Requester,
+        limit: &SharedLimit,
+    ) -> Result<Option<Permit>, ErrorData> {
         match self.sessions {
             SessionLookup::ByHeader(_) => Ok(None),
             SessionLookup::Single { .. } => {
-                let permit = self
-                    .server
-                    .shared
-                    .work
-                    .calls
-                    .acquire(&requester.share_key());
+                let permit = limit.acquire(&requester.share_key());
                 let refused = |reached| {
                     let text = format!("{reached}; try again when some have been answered");
                     ErrorData::internal_error(text, None)

@@ -17,7 +17,6 @@ pub(super) const ENTRY: ToolEntry = ToolEntry {
     description: "List recent changes in a namespace, newest first: rollouts and their images, \
                   scaling, configuration, created and deleted objects, and the program that made \
                   them. Call this first when something broke.",
-    idempotent: true,
     schema: schema::of::<ChangesListArgs>,
     call: |context, given| Box::pin(async move { call(context, arguments(given)?).await }),
 };

@@ -12,7 +12,6 @@ pub(super) const ENTRY: ToolEntry = ToolEntry {
     title: "Contexts: list",
     description: "List the contexts of the kubeconfig and the address of each API server. Pass a \
                   name as `context` to the other tools; without it they use the default one.",
-    idempotent: true,
     schema: schema::of::<ConfigurationContextsListArgs>,
     call: |context, given| Box::pin(async move { call(context, arguments(given)?) }),
 };

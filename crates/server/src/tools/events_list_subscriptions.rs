@@ -12,7 +12,6 @@ pub(super) const ENTRY: ToolEntry = ToolEntry {
     name: "events_list_subscriptions",
     title: "Events: list subscriptions",
     description: "List your subscriptions: filters, watch status, number of events so far.",
-    idempotent: true,
     schema: schema::of::<EventsListSubscriptionsArgs>,
     call: |context, given| Box::pin(async move { call(context, arguments(given)?) }),
 };

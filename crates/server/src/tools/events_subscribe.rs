@@ -26,7 +26,6 @@ pub(super) const ENTRY: ToolEntry = ToolEntry {
                   info). If your client does not show them, call events_poll with the \
                   subscriptionId. Only events after this call are sent. Over HTTP only; on stdio \
                   use events_poll.",
-    idempotent: false,
     schema: schema::of::<FilterArgs>,
     call: |context, given| Box::pin(async move { call(context, arguments(given)?).await }),
 };
@@ -103,6 +102,38 @@ struct DeliveryInfo {
 // === impl FilterArgs ===
 
 impl FilterArgs {
+    /// The filters that incidents have.
+    pub(super) fn of_incidents(
+        namespace: Option<String>,
+        namespaces: Option<Vec<String>>,
+        namespace_selector: Option<Vec<String>>,
+        object: Option<String>,
+    ) -> Self {
+        Self {
+            mode: Some(ModeArg::Incidents),
+            namespace,
+            namespaces,
+            namespace_selector,
+            r#for: object,
+            ..Self::default()
+        }
+    }
+
+    /// The same, about objects of this kind, name and namespace.
+    pub(super) fn about(
+        self,
+        involved_kind: Option<String>,
+        involved_name: Option<String>,
+        involved_namespace: Option<String>,
+    ) -> Self {
+        Self {
+            involved_kind,
+            involved_name,
+            involved_namespace,
+            ..self
+        }
+    }
+
     pub(super) fn context(&self) -> Option<&str> {
         self.context.as_deref().filter(|name| !name.is_empty())
     }

@@ -11,7 +11,6 @@ pub(super) const ENTRY: ToolEntry = ToolEntry {
     name: "events_unsubscribe",
     title: "Events: unsubscribe",
     description: "End a subscription made with events_subscribe. Repeating it does no harm.",
-    idempotent: true,
     schema: schema::of::<EventsUnsubscribeArgs>,
     call: |context, given| Box::pin(async move { call(context, arguments(given)?) }),
 };

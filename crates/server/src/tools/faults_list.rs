@@ -20,7 +20,6 @@ pub(super) const ENTRY: ToolEntry = ToolEntry {
     description: "List what is wrong now, the worst first: one line per incident (workloads, pods, \
                   nodes, volumes, services, quotas) with its cause, age, severity and id. Call this \
                   first.",
-    idempotent: true,
     schema: schema::of::<FaultsListArgs>,
     call: |context, given| Box::pin(async move { call(context, arguments(given)?).await }),
 };

@@ -14,7 +14,6 @@ pub(super) const ENTRY: ToolEntry = ToolEntry {
     name: "namespaces_list",
     title: "Namespaces: list",
     description: "List the namespaces of a cluster, with status and age.",
-    idempotent: true,
     schema: schema::of::<NamespacesListArgs>,
     call: |context, given| Box::pin(async move { call(context, arguments(given)?).await }),
 };

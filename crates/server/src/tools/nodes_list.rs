@@ -15,7 +15,6 @@ pub(super) const ENTRY: ToolEntry = ToolEntry {
     title: "Nodes: list",
     description: "List nodes: readiness, problems (DiskPressure, ...), taints, allocatable CPU, \
                   memory and pods.",
-    idempotent: true,
     schema: schema::of::<NodesListArgs>,
     call: |context, given| Box::pin(async move { call(context, arguments(given)?).await }),
 };

@@ -15,7 +15,6 @@ pub(super) const ENTRY: ToolEntry = ToolEntry {
     name: "nodes_top",
     title: "Nodes: top",
     description: "Show current CPU and memory usage of nodes, highest first (needs metrics-server).",
-    idempotent: true,
     schema: schema::of::<NodesTopArgs>,
     call: |context, given| Box::pin(async move { call(context, arguments(given)?).await }),
 };

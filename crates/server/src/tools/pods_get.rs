@@ -18,7 +18,6 @@ pub(super) const ENTRY: ToolEntry = ToolEntry {
     title: "Pods: get",
     description: "Get one pod: status, conditions, each container's image, state, restarts and \
                   last termination, the owner; or all of it as YAML.",
-    idempotent: true,
     schema: schema::of::<PodsGetArgs>,
     call: |context, given| Box::pin(async move { call(context, arguments(given)?).await }),
 };

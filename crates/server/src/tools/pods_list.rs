@@ -15,7 +15,6 @@ pub(super) const ENTRY: ToolEntry = ToolEntry {
     title: "Pods: list",
     description: "List pods of a namespace, or of all: readiness, status as kubectl shows it \
                   (Running, CrashLoopBackOff, ...), restarts, age, node.",
-    idempotent: true,
     schema: schema::of::<PodsListArgs>,
     call: |context, given| Box::pin(async move { call(context, arguments(given)?).await }),
 };

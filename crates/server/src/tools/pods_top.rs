@@ -11,7 +11,6 @@ pub(super) const ENTRY: ToolEntry = ToolEntry {
     name: "pods_top",
     title: "Pods: top",
     description: "Show current CPU and memory usage of pods, highest first (needs metrics-server).",
-    idempotent: true,
     schema: schema::of::<PodsTopArgs>,
     call: |context, given| Box::pin(async move { call(context, arguments(given)?).await }),
 };

@@ -16,7 +16,6 @@ pub(super) const ENTRY: ToolEntry = ToolEntry {
     title: "Resources: get",
     description: "Get one object of any kind, custom resources too: kubectl's columns, or all of it \
                   as YAML. Never the values of Secrets.",
-    idempotent: true,
     schema: schema::of::<ResourcesGetArgs>,
     call: |context, given| Box::pin(async move { call(context, arguments(given)?).await }),
 };

@@ -15,7 +15,6 @@ pub(super) const ENTRY: ToolEntry = ToolEntry {
     description: "Show what an object is related to, with the status of each: owners, pods, \
                   services, ingresses, autoscalers, nodes, names of ConfigMaps, Secrets and \
                   volumes in use.",
-    idempotent: true,
     schema: schema::of::<ResourcesGraphArgs>,
     call: |context, given| Box::pin(async move { call(context, arguments(given)?).await }),
 };

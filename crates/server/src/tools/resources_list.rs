@@ -17,7 +17,6 @@ pub(super) const ENTRY: ToolEntry = ToolEntry {
     title: "Resources: list",
     description: "List objects of any kind, custom resources too, in the columns kubectl shows, or \
                   as YAML. Secrets only as a table, never their values.",
-    idempotent: true,
     schema: schema::of::<ResourcesListArgs>,
     call: |context, given| Box::pin(async move { call(context, arguments(given)?).await }),
 };

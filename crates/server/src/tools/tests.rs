@@ -14,7 +14,7 @@ use crate::{
 };
 use kubecrier_core::{
     faults::{CaptureLimits, FaultQueue},
-    metrics::Metrics,
+    metrics::{Metrics, WaitMetrics},
     shares::CallerShare,
     subscriptions::Ledger,
 };
@@ -201,10 +201,13 @@ proptest! {
         }));
         let subscriptions = subscriptions(&contexts);
         let (graphs, incidents) = (graphs(&contexts), incidents(&contexts));
+        let waits = Waits::new(incidents.clone(), WaitMetrics::default());
+        let work = Work::new(&WorkLimits::default(), 1);
         let client = ToolClient {
             requester: Requester::stateless(Caller::current(), None),
             pushes: true,
             stream_open: false,
+            info: None,
         };
         let draining = CancellationToken::new();
         let redactor = &Redactor::default();
@@ -215,10 +218,13 @@ proptest! {
             subscriptions: &subscriptions,
             graphs: &graphs,
             incidents: &incidents,
+            waits: &waits,
+            work: &work,
             client: &client,
             reporter: &RequestReporter::new(Progress::disabled(), LogTarget::Disabled),
             redactor,
             draining: &draining,
+            is_task: false,
         };
         // There is no cluster, so most answers are errors, and every error has a text.
         match tokio_test::block_on((entry.call)(context, arguments)) {

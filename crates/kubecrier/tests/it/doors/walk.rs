@@ -8,7 +8,7 @@ use super::planted::{CONTEXT, Ids, OTHER_CONTEXT, OTHER_POD, OTHER_SPACE, POD, S
 use crate::harness::{Http, initialize};
 
 /// Every tool, also those that a server does not list.
-pub(super) const TOOLS: [&str; 19] = [
+pub(super) const TOOLS: [&str; 20] = [
     "changes_list",
     "configuration_contexts_list",
     "events_list",
@@ -18,6 +18,7 @@ pub(super) const TOOLS: [&str; 19] = [
     "events_unsubscribe",
     "faults_get",
     "faults_list",
+    "faults_wait",
     "namespaces_list",
     "nodes_list",
     "nodes_top",
@@ -241,6 +242,8 @@ impl Walk<'_> {
                 .iter()
                 .flat_map(|mode| with(json!({"mode": mode}), places()))
                 .collect(),
+            // With the cursor of another process, the answer has what is open.
+            "faults_wait" => with(json!({"cursor": "w-00000000.1"}), places()),
             // The subscriptions of `pushes`.
             "events_subscribe" => Vec::new(),
             "events_unsubscribe" => vec![json!({"subscriptionId": "none"})],

@@ -41,6 +41,11 @@ pub(super) fn calls(tool: &str, packs: &[Pack]) -> Vec<(Value, String)> {
             json!({"namespace": SPACE, "includeResolved": true}),
             "leaky-met-",
         ),
+        // With the cursor of another process, the answer has what is open.
+        "faults_wait" => once(
+            json!({"namespace": SPACE, "cursor": "w-00000000.1"}),
+            "leaky-met-",
+        ),
         "pods_list" => once(space, "leaky-met-00"),
         "nodes_list" => once(json!({}), "node-1"),
         "nodes_top" | "pods_top" => once(json!({}), "metrics.k8s.io"),

@@ -10,7 +10,7 @@ use super::{
     super::{Output, ToolContext, ToolError, faults_list::note_lines, namespace},
     next_calls::next_calls,
 };
-use crate::output::age;
+use crate::{incidents::IncidentRead, output::age};
 use kubecrier_core::{
     Event,
     faults::{CaptureError, Evidence, Fault, FaultKey, LogEntry},
@@ -39,7 +39,7 @@ pub(super) fn is_id(id: &str) -> bool {
 }
 
 /// An incident that is open, or was.
-enum Found {
+pub(in crate::tools) enum Found {
     Open(Arc<Incident>),
     Resolved(Arc<ResolvedIncident>),
 }
@@ -94,34 +94,61 @@ pub(super) async fn call(
             )));
         }
     };
-    let incident = found.incident();
-    let pod = incident.symptoms.iter().find(|one| is_pod(&one.object));
-    let evidence = match pod.filter(|_| matches!(found, Found::Open(_))) {
-        Some(pod) => Some(capture(&context, &read.context, pod).await),
-        None => None,
-    };
-    let object = pod.map_or(&incident.object, |pod| &pod.object);
-    let story = Story {
-        context: &read.context,
-        events: events(&context, in_context, object).await,
-        next: next_calls(&context, in_context, incident, pod),
-        found: &found,
-        pod,
-        evidence,
-        notes: read.notes(),
-    };
-    let mut text = story.text();
-    if text.len() > TEXT_BYTES_MAX {
-        text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX - 4));
-        text.push_str("…\n");
+    let evidence = IncidentEvidence::gather(&context, in_context, &read, &found).await;
+    let output = Output::new(context.redactor, evidence.text, evidence.data);
+    Ok(output.with_composed("next", evidence.next))
+}
+
+/// An incident with its evidence, as text and as data.
+pub(in crate::tools) struct IncidentEvidence {
+    /// Composed of redacted text and names.
+    pub(in crate::tools) text: String,
+    /// Not redacted yet.
+    pub(in crate::tools) data: Map<String, Value>,
+    /// The calls that show more.
+    pub(in crate::tools) next: Value,
+}
+
+impl IncidentEvidence {
+    /// Reads the evidence from the cluster. What cannot be read is left out.
+    pub(in crate::tools) async fn gather(
+        context: &ToolContext<'_>,
+        in_context: Option<&str>,
+        read: &IncidentRead,
+        found: &Found,
+    ) -> Self {
+        let incident = found.incident();
+        let pod = incident.symptoms.iter().find(|one| is_pod(&one.object));
+        let evidence = match pod.filter(|_| matches!(found, Found::Open(_))) {
+            Some(pod) => Some(capture(context, &read.context, pod).await),
+            None => None,
+        };
+        let object = pod.map_or(&incident.object, |pod| &pod.object);
+        let story = Story {
+            context: &read.context,
+            events: events(context, in_context, object).await,
+            next: next_calls(context, in_context, incident, pod),
+            found,
+            pod,
+            evidence,
+            notes: read.notes(),
+        };
+        let mut text = story.text();
+        if text.len() > TEXT_BYTES_MAX {
+            text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX - 4));
+            text.push_str("…\n");
+        }
+        if let Found::Open(_) = found {
+            text.push_str(&note_lines(context.redactor, &story.notes));
+        }
+        let next = story.next.iter();
+        let next = next.map(|(tool, arguments)| json!({"tool": tool, "arguments": arguments}));
+        Self {
+            text,
+            data: story.data(),
+            next: next.collect(),
+        }
     }
-    if let Found::Open(_) = found {
-        text.push_str(&note_lines(context.redactor, &story.notes));
-    }
-    let output = Output::new(context.redactor, text, story.data());
-    let next = story.next.iter();
-    let next = next.map(|(tool, arguments)| json!({"tool": tool, "arguments": arguments}));
-    Ok(output.with_composed("next", next.collect()))
 }
 
 fn is_pod(object: &ObjectRef) -> bool {

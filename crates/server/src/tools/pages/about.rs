@@ -166,6 +166,19 @@ pub(super) static ABOUT: &[ToolDoc] = &[
         &[r#"{"severity":"bad"}"#],
     ),
     asks(
+        "faults_wait",
+        &[
+            Step::Call("faults_wait", r#"{"namespace":"shop","timeoutSeconds":1}"#),
+            Step::Play(20),
+        ],
+        r#"{"namespace":"shop","cursor":"$cursor"}"#,
+        &[
+            r#"{"cursor":"yesterday"}"#,
+            r#"{"timeoutSeconds":0}"#,
+            r#"{"until":"fixed"}"#,
+        ],
+    ),
+    asks(
         "namespaces_list",
         &[],
         "{}",

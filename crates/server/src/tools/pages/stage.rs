@@ -17,14 +17,16 @@ use crate::{
     output::Output,
     reporter::{LogTarget, RequestReporter},
     resources::{ProtocolEra, Requester},
-    server::ToolLimits,
+    server::{ToolLimits, Work, WorkLimits},
     subscriptions::Subscriptions,
     tool_filter::ToolFilter,
     tools::{
         ToolClient, ToolContext, ToolEntry, find,
         tests::{graphs, incidents, subscriptions},
     },
+    waits::Waits,
 };
+use kubecrier_core::metrics::WaitMetrics;
 use kubecrier_k8s::{Allowed, Config, Contexts, Demo, DeniedKinds, Graphs};
 use kubecrier_redact::Redactor;
 
@@ -47,6 +49,8 @@ pub(super) struct Stage {
     subscriptions: Subscriptions,
     graphs: Graphs,
     incidents: Incidents,
+    waits: Waits,
+    work: Work,
     client: ToolClient,
     redactor: Redactor,
     /// The answer of the previous call.
@@ -88,6 +92,7 @@ impl Stage {
             denied: DeniedKinds::default(),
             allowed: Allowed::default(),
         }));
+        let incidents = incidents(&contexts);
         let session = Session::new("example");
         LoggingService::new(Delivery::new(OutboxSink)).set_level(&session, Level::Info);
         Self {
@@ -95,7 +100,9 @@ impl Stage {
             story: Box::pin(async { drop(scenario.run().await) }),
             subscriptions: subscriptions(&contexts),
             graphs: graphs(&contexts),
-            incidents: incidents(&contexts),
+            waits: Waits::new(incidents.clone(), WaitMetrics::default()),
+            work: Work::new(&WorkLimits::default(), 1),
+            incidents,
             contexts,
             client: ToolClient {
                 requester: Requester {
@@ -106,6 +113,7 @@ impl Stage {
                 },
                 pushes: true,
                 stream_open: true,
+                info: None,
             },
             redactor,
             last: Value::Null,
@@ -200,10 +208,13 @@ impl Stage {
             subscriptions: &self.subscriptions,
             graphs: &self.graphs,
             incidents: &self.incidents,
+            waits: &self.waits,
+            work: &self.work,
             client: &self.client,
             reporter: &reporter,
             redactor: &self.redactor,
             draining: &draining,
+            is_task: false,
         };
         let given = given.as_object().cloned().unwrap_or_default();
         let result = match (entry.call)(context, given).await {
@@ -242,7 +253,9 @@ impl Stage {
             (beginning + SignedDuration::from_secs(since)).to_string()
         });
         let id = Regex::new(r"sub-[0-9a-f]{32}").unwrap();
-        id.replace_all(&text, SUBSCRIPTION).into_owned()
+        let text = id.replace_all(&text, SUBSCRIPTION);
+        let process = Regex::new(r"w-[0-9a-f]{8}\.").unwrap();
+        process.replace_all(&text, "w-5c0f3a1e.").into_owned()
     }
 }
 

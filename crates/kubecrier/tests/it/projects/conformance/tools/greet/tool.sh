@@ -1,0 +1,2 @@
+#!/bin/bash
+echo "Hello, $KUBECRIER_ARG_NAME!"
