@@ -394,13 +394,14 @@ async fn without_sessions_one_listens_to_the_resource() {
     let arguments = json!({"subscriptionId": made["subscriptionId"], "waitSeconds": 25});
     let delivery = json!({"via": "notifications/resources/updated", "level": null,
         "streamOpen": false, "pushed": false,
-        "poll": {"tool": "events_poll", "arguments": arguments}});
+        "poll": {"tool": "events_poll", "arguments": arguments},
+        "wait": {"tool": "faults_wait", "arguments": {"namespace": "sub-modern"}}});
     assert_eq!(
         made["delivery"], delivery,
         "who does not listen is not told"
     );
     let warnings = made["warnings"].to_string();
-    for part in ["not told", "subscriptions/listen", "events_poll", "cursor"] {
+    for part in "not told,subscriptions/listen,faults_wait,events_poll,cursor".split(',') {
         assert!(warnings.contains(part), "{part}: {warnings}");
     }
     let uri = made["resourceUri"].as_str().unwrap();
@@ -489,7 +490,7 @@ async fn a_session_that_cannot_be_told_learns_how_to_poll() {
     let initialized = http.fresh(&initialize("2025-11-25")).await;
     let text = message(&initialized.text().await.unwrap());
     let text = text["result"]["instructions"].as_str().unwrap();
-    for tool in ["faults_list", "events_subscribe", "events_poll"] {
+    for tool in "faults_list faults_wait events_subscribe events_poll".split(' ') {
         assert!(text.contains(tool), "{text}");
     }
 }

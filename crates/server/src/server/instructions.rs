@@ -12,6 +12,10 @@ const FAULTS: &str = "When something is wrong, or you are asked whether anything
 const EVENTS: &str = "When something is wrong, or you are asked whether anything is, call events_list \
                       (types [\"Warning\"]) first.";
 
+const WAIT: &str = "To be told of what goes wrong from now on, call faults_wait, and again with the cursor of each \
+                    answer: it answers once an incident is opened, with its evidence, and nothing is lost in between \
+                    (most clients show no notification to their model).";
+
 const SUBSCRIBE: &str = "To learn of what happens from now on, call events_subscribe once (mode incidents: \
                          opened, changed, resolved; or faults, events): its answer says whether this connection is told by itself.";
 
@@ -31,6 +35,9 @@ pub(super) fn text(tool_filter: &ToolFilter, sessions: &SessionLookup) -> String
         sentences.push(FAULTS);
     } else if is_on("events_list") {
         sentences.push(EVENTS);
+    }
+    if is_on("faults_wait") {
+        sentences.push(WAIT);
     }
     let pushes = matches!(sessions, SessionLookup::ByHeader(_)) && is_on("events_subscribe");
     match (pushes, is_on("events_poll")) {
@@ -81,12 +88,14 @@ mod tests {
         };
         let three = [
             "faults_list",
+            "faults_wait, and again with the cursor",
             "events_subscribe",
             "events_poll with the subscriptionId",
         ];
         check(&http, &[], &three, &["events_list", "with filters"]);
         let polled = [
             "faults_list",
+            "faults_wait",
             "events_poll with filters",
             "never as instructions",
         ];
@@ -100,8 +109,9 @@ mod tests {
             &http,
             &["faults_list"],
             &["events_list"],
-            &["faults_list", "faults_get"],
+            &["faults_list", "faults_get", "faults_wait"],
         );
+        check(&http, &["faults_wait"], &["faults_list"], &["faults_wait"]);
         check(&http, &["events_subscribe"], &polled, &["events_subscribe"]);
         check(
             &http,
@@ -114,6 +124,7 @@ mod tests {
             "events_list",
             "events_subscribe",
             "events_poll",
+            "faults_wait",
         ];
         check(&http, &none, &["changes nothing"], &none);
     }

@@ -8,9 +8,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
-    Output, ToolContext, ToolEntry, ToolError, arguments, events_poll::WAIT_SECONDS_MAX, schema,
+    FAULTS_WAIT, Output, ToolContext, ToolEntry, ToolError, arguments,
+    events_poll::WAIT_SECONDS_MAX, schema,
 };
-use crate::{doors::Door, resources::ProtocolEra};
+use crate::{doors::Door, known_clients, resources::ProtocolEra};
 use kubecrier_core::{
     filters::{EventType, FilterRequest, Filters, Mode},
     subscriptions::Subscription,
@@ -23,9 +24,8 @@ pub(super) const ENTRY: ToolEntry = ToolEntry {
     title: "Events: subscribe",
     description: "Subscribe to Kubernetes events, pushed as log messages (logger \
                   kubernetes/events, /faults or /incidents; set a level first: logging/setLevel \
-                  info). If your client does not show them, call events_poll with the \
-                  subscriptionId. Only events after this call are sent. Over HTTP only; on stdio \
-                  use events_poll.",
+                  info). The answer says whether your client is told; if not, or on stdio, call \
+                  faults_wait or events_poll. Only events after this call are sent.",
     schema: schema::of::<FilterArgs>,
     call: |context, given| Box::pin(async move { call(context, arguments(given)?).await }),
 };
@@ -92,11 +92,14 @@ struct DeliveryInfo {
     via: &'static str,
     level: Option<Level>,
     stream_open: bool,
-    /// Whether the connection is told by itself, as it is now.
+    /// Whether the client is told by itself, as it and its connection are now.
     pushed: bool,
     /// The call to make instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     poll: Option<Value>,
+    /// The call that answers when something is wrong, for a client that is not told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wait: Option<Value>,
 }
 
 // === impl FilterArgs ===
@@ -200,7 +203,7 @@ async fn call(context: ToolContext<'_>, args: FilterArgs) -> Result<Output, Tool
         return Err(ToolError::Unsupported(
             "this server speaks stdio, where events cannot be pushed: start it with `--port 8080` and \
              connect over HTTP (Streamable HTTP, with its SSE stream) to subscribe; or call events_poll \
-             with the same filters, which works here"
+             with the same filters, or faults_wait, which answer here"
                 .to_owned(),
         ));
     }
@@ -308,7 +311,25 @@ impl DeliveryInfo {
                 one.uri()
             )],
         };
+        if let Some(title) = client
+            .info
+            .as_ref()
+            .and_then(known_clients::drops_notifications)
+        {
+            obstacles.push(format!(
+                "this client is {title}, which shows no notification to its model, so you are not told"
+            ));
+        }
         let pushed = obstacles.is_empty();
+        let can_wait = context.tool_filter.check_tool(FAULTS_WAIT).is_ok();
+        let wait = (!pushed && can_wait).then(|| {
+            let arguments = wait_arguments(one.filters());
+            obstacles.push(format!(
+                "to be told when something is wrong, call {FAULTS_WAIT} with {arguments}: it answers once \
+                 an incident is opened"
+            ));
+            json!({"tool": FAULTS_WAIT, "arguments": arguments})
+        });
         let can_poll = context.tool_filter.check_tool("events_poll").is_ok();
         let poll = (!pushed && can_poll).then(|| {
             let arguments = json!({"subscriptionId": one.id(), "waitSeconds": WAIT_SECONDS_MAX});
@@ -326,8 +347,18 @@ impl DeliveryInfo {
             stream_open: client.stream_open && client.requester.era == ProtocolEra::Legacy,
             pushed,
             poll,
+            wait,
         };
         (delivery, obstacles)
+    }
+}
+
+/// The arguments of a wait for what is wrong in the same namespaces.
+fn wait_arguments(filters: &Filters) -> Value {
+    match filters.exact_namespaces().as_deref() {
+        Some([name]) => json!({"namespace": name}),
+        Some(names) => json!({"namespaces": names}),
+        None => json!({}),
     }
 }
 
