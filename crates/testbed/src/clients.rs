@@ -1,4 +1,4 @@
-//! The official MCP clients, installed once per machine into the cache.
+//! The official MCP clients, and the libraries that check webhooks, installed once per machine into the cache.
 
 use std::{
     fs, io,
@@ -21,13 +21,20 @@ pub enum Client {
     Python,
     /// The Inspector's command line, from npm with a Node of its own.
     Inspector,
+    /// What receivers check webhooks with, from npm: Standard Webhooks and CloudEvents.
+    Webhooks,
 }
 
 // === impl Client ===
 
 impl Client {
     /// All clients.
-    pub const ALL: [Self; 3] = [Self::TypeScript, Self::Python, Self::Inspector];
+    pub const ALL: [Self; 4] = [
+        Self::TypeScript,
+        Self::Python,
+        Self::Inspector,
+        Self::Webhooks,
+    ];
 
     /// Installs the client if it is not there yet.
     pub fn prepare(self, progress: Progress<'_>) -> Result<()> {
@@ -45,6 +52,7 @@ impl Client {
         cache::fill(&target, |staging| match self {
             Self::TypeScript => install::from_npm(&Path::new(SOURCES).join("typescript"), staging),
             Self::Inspector => install::from_npm(&Path::new(SOURCES).join("inspector"), staging),
+            Self::Webhooks => install::from_npm(&Path::new(SOURCES).join("webhooks"), staging),
             Self::Python => {
                 install::from_pypi(&Path::new(SOURCES).join("python/requirements.txt"), staging)
             }
@@ -81,7 +89,7 @@ impl Client {
                     command.arg(script);
                     Ok(command)
                 }
-                Self::TypeScript | Self::Inspector => {
+                Self::TypeScript | Self::Inspector | Self::Webhooks => {
                     // Node resolves packages only beside the script.
                     let copy = workdir.join(script.file_name().unwrap_or_default());
                     fs::copy(script, &copy)?;
@@ -103,12 +111,13 @@ impl Client {
             Self::TypeScript => "TypeScript",
             Self::Python => "Python",
             Self::Inspector => "Inspector",
+            Self::Webhooks => "Webhooks",
         }
     }
 
     fn missing(self) -> Missing {
         let wanted = match self {
-            Self::TypeScript | Self::Inspector => "Node 20 or newer with npm",
+            Self::TypeScript | Self::Inspector | Self::Webhooks => "Node 20 or newer with npm",
             Self::Python => "Python 3.10 or newer with venv",
         };
         Missing(format!(
@@ -119,7 +128,7 @@ impl Client {
 
     fn runtime_is_there(self) -> bool {
         install::is_there(match self {
-            Self::TypeScript | Self::Inspector => "npm",
+            Self::TypeScript | Self::Inspector | Self::Webhooks => "npm",
             Self::Python => "python3",
         })
     }
@@ -129,6 +138,7 @@ impl Client {
         let list = match self {
             Self::TypeScript => "typescript/package-lock.json",
             Self::Inspector => "inspector/package-lock.json",
+            Self::Webhooks => "webhooks/package-lock.json",
             Self::Python => "python/requirements.txt",
         };
         let name = format!("client-{}", self.name().to_lowercase());

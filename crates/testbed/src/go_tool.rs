@@ -1,5 +1,7 @@
 //! Programs from Go modules that tests run beside the server, built once per machine.
 
+mod alertmanager;
+
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -21,13 +23,15 @@ pub enum GoTool {
     Promtool,
     /// A registry of container images, and its client.
     Crane,
+    /// Takes, groups and resolves alerts.
+    Alertmanager,
 }
 
 // === impl GoTool ===
 
 impl GoTool {
     /// All programs.
-    pub const ALL: [Self; 3] = [Self::Helm, Self::Promtool, Self::Crane];
+    pub const ALL: [Self; 4] = [Self::Helm, Self::Promtool, Self::Crane, Self::Alertmanager];
 
     /// Builds the program if it is not there yet.
     pub fn prepare(self, progress: Progress<'_>) -> Result<()> {
@@ -45,6 +49,10 @@ impl GoTool {
         cache::fill(&target, |staging| {
             // Go's own cache would keep gigabytes for a single build.
             let go_cache = staging.path().join("go-cache");
+            let sources = match self {
+                Self::Helm | Self::Promtool => Path::new(SOURCES).join(self.name()),
+                Self::Alertmanager => alertmanager::sources(staging)?,
+            };
             install::run(
                 Command::new("go")
                     .args(["build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w"])
@@ -52,11 +60,14 @@ impl GoTool {
                     .args(["-tags=remove_all_sd", "-o"])
                     .arg(staging.path().join(self.name()))
                     .arg(self.package())
-                    .current_dir(Path::new(SOURCES).join(self.name()))
+                    .current_dir(&sources)
                     .env("CGO_ENABLED", "0")
                     .env("GOCACHE", &go_cache)
                     .env("GOFLAGS", "-mod=readonly"),
             )?;
+            if self == Self::Alertmanager {
+                alertmanager::finish(staging)?;
+            }
             fs::remove_dir_all(&go_cache).context("cannot clear the build's Go cache")
         })
     }
@@ -70,11 +81,22 @@ impl GoTool {
         }
     }
 
+    /// The description of Alertmanager's API, beside the program.
+    pub fn alertmanager_api() -> Result<PathBuf, Missing> {
+        let tool = Self::Alertmanager;
+        let file = tool.folder().map(|folder| folder.join(alertmanager::API));
+        match file {
+            Ok(file) if file.is_file() => Ok(file),
+            _ => Err(tool.missing()),
+        }
+    }
+
     fn name(self) -> &'static str {
         match self {
             Self::Helm => "helm",
             Self::Promtool => "promtool",
             Self::Crane => "crane",
+            Self::Alertmanager => "alertmanager",
         }
     }
 
@@ -83,6 +105,7 @@ impl GoTool {
             Self::Helm => "helm.sh/helm/v4/cmd/helm",
             Self::Promtool => "github.com/prometheus/prometheus/cmd/promtool",
             Self::Crane => "github.com/google/go-containerregistry/cmd/crane",
+            Self::Alertmanager => "./cmd/alertmanager",
         }
     }
 

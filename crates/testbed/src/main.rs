@@ -25,7 +25,7 @@ struct Args {
 #[derive(Subcommand)]
 enum Command {
     /// Find or build the control plane, and install the MCP clients, the conformance suite, helm,
-    /// promtool and uv.
+    /// promtool, Alertmanager and uv.
     Prepare,
     /// Run two clusters until ctrl-c.
     Up {
