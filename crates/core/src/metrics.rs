@@ -4,6 +4,7 @@ mod answers;
 mod follow;
 mod graph;
 mod incidents;
+mod sinks;
 mod waits;
 mod watch;
 
@@ -28,6 +29,7 @@ pub use self::{
     follow::FollowMetrics,
     graph::GraphMetrics,
     incidents::IncidentMetrics,
+    sinks::{SinkMetrics, SinkOutcome, SinksMetrics},
     waits::{WaitGuard, WaitMetrics},
     watch::{WatchEnd, WatchMetrics, WatchState},
 };
@@ -48,6 +50,7 @@ pub struct Metrics {
     follows: FollowMetrics,
     captures: CaptureMetrics,
     graph: GraphMetrics,
+    sinks: SinksMetrics,
     waits: WaitMetrics,
 }
 
@@ -122,6 +125,7 @@ impl Metrics {
         let follows = FollowMetrics::register(registry);
         let captures = CaptureMetrics::register(registry);
         let graph = GraphMetrics::register(registry);
+        let sinks = SinksMetrics::register(registry);
         let waits = WaitMetrics::register(registry);
         let started = jiff::Timestamp::now().as_second();
         registry.register(
@@ -140,6 +144,7 @@ impl Metrics {
             follows,
             captures,
             graph,
+            sinks,
             waits,
         }
     }
@@ -157,6 +162,11 @@ impl Metrics {
     /// Metrics of waits for incidents.
     pub fn waits(&self) -> WaitMetrics {
         self.waits.clone()
+    }
+
+    /// Metrics of sinks.
+    pub fn sinks(&self) -> &SinksMetrics {
+        &self.sinks
     }
 
     /// Metrics of log captures.

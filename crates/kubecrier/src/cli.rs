@@ -8,6 +8,7 @@ mod commands;
 mod install;
 mod layers;
 mod ranges;
+mod sinks;
 
 use std::path::PathBuf;
 
@@ -27,6 +28,7 @@ pub use self::{
         OutputFormat, TOKEN_VARIABLE, WatchArgs, WatchFormat,
     },
     install::{InstallArgs, InstallScope, Launcher},
+    sinks::{SinkEntry, SinkTable},
 };
 
 const AFTER_HELP: &str = "\
@@ -320,25 +322,27 @@ pub struct Settings {
     #[arg(hide_short_help = true)]
     pub incidents_hold: Option<Vec<String>>,
 
+    /// Where incidents go without an agent, e.g. alertmanager+http://host:9093 (docs/sinks.md)
+    #[arg(long, env = "KUBECRIER_SINK", value_name = "URL")]
+    #[arg(value_delimiter = ',', action = ArgAction::Append, help_heading = "Sinks")]
+    #[arg(hide_short_help = true)]
+    pub sink: Option<Vec<SinkEntry>>,
+
+    /// Sinks that may have internal addresses, by host or network, e.g. 10.96.0.0/12
+    #[arg(long, env = "KUBECRIER_SINK_ALLOW", value_name = "HOST|CIDR,...")]
+    #[arg(value_delimiter = ',', action = ArgAction::Append, help_heading = "Sinks")]
+    #[arg(hide_short_help = true)]
+    pub sink_allow: Option<Vec<String>>,
+
     /// Sets of tools to offer: config, core, events, faults [default: all]
-    #[arg(
-        long,
-        env = "KUBECRIER_TOOLSETS",
-        value_name = "SET,...",
-        value_delimiter = ','
-    )]
-    #[arg(action = ArgAction::Append, help_heading = "Tools")]
+    #[arg(long, env = "KUBECRIER_TOOLSETS", value_name = "SET,...")]
+    #[arg(value_delimiter = ',', action = ArgAction::Append, help_heading = "Tools")]
     #[arg(hide_short_help = true)]
     pub toolsets: Option<Vec<String>>,
 
     /// Tools not to offer
-    #[arg(
-        long,
-        env = "KUBECRIER_DISABLED_TOOLS",
-        value_name = "TOOL,...",
-        value_delimiter = ','
-    )]
-    #[arg(action = ArgAction::Append, help_heading = "Tools")]
+    #[arg(long, env = "KUBECRIER_DISABLED_TOOLS", value_name = "TOOL,...")]
+    #[arg(value_delimiter = ',', action = ArgAction::Append, help_heading = "Tools")]
     #[arg(hide_short_help = true)]
     pub disabled_tools: Option<Vec<String>>,
 

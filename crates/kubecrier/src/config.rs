@@ -5,6 +5,7 @@ mod choices;
 mod commands;
 mod environment;
 mod limits;
+mod sinks;
 mod times;
 
 use std::{
@@ -53,6 +54,8 @@ pub struct Config {
     pub captures: CaptureLimits,
     /// What an operator may choose of incidents.
     pub incidents: kubecrier_k8s::IncidentSettings,
+    /// Where incidents go without a client.
+    pub sinks: Vec<kubecrier_sinks::SinkConfig>,
     /// The folder of additional tools, resources and prompts.
     pub project: Option<kubecrier_project::Config>,
     /// How long a shutdown waits for running calls.
@@ -137,6 +140,14 @@ pub enum ConfigError {
         /// The setting that is not.
         missing: &'static str,
     },
+    /// A sink cannot be what the settings say.
+    #[error("sink `{sink}`: {reason}")]
+    Sink {
+        /// Its name, or what it is known by.
+        sink: String,
+        /// What is wrong, and what to do.
+        reason: String,
+    },
     /// A setting has a value that is not allowed.
     #[error("{origin}`{key}` is `{value}`, but must be {expected}")]
     Value {
@@ -206,6 +217,8 @@ impl TryFrom<Settings> for Config {
             allowed_namespaces,
             incidents_disable,
             incidents_hold,
+            sink,
+            sink_allow,
             toolsets,
             disabled_tools,
             max_subscriptions_per_session,
@@ -360,6 +373,7 @@ impl TryFrom<Settings> for Config {
             redactor,
             captures,
             incidents: choices::incidents(incidents_disable, incidents_hold)?,
+            sinks: sinks::read(sink.unwrap_or_default(), &sink_allow.unwrap_or_default())?,
             subscriptions: kubecrier_server::SubscriptionSettings {
                 caps: limits::subscriptions(
                     max_subscriptions_per_session,

@@ -1,10 +1,11 @@
-//! `kubecrier doctor`: checks a connection, the settings, the configuration of MCP clients
-//! and each cluster, and reports findings with hints.
+//! `kubecrier doctor`: checks a connection, the settings, the sinks, the configuration of MCP
+//! clients and each cluster, and reports findings with hints.
 
 mod clients;
 mod manifest;
 mod report;
 mod settings;
+mod sinks;
 
 use std::collections::BTreeSet;
 
@@ -46,6 +47,7 @@ pub async fn run(args: &DoctorArgs, settings: &Settings, config: Config) -> Resu
     // With --url only that server is checked, unless contexts are named as well.
     if args.url.is_none() || !args.context.is_empty() {
         sections.push(check_settings(settings));
+        sections.extend(sinks::check_sinks(settings, &config.redactor).await);
         let paths = SearchPaths::of_this_process();
         sections.extend(clients::check_clients(&paths, &config.redactor).await);
         sections.extend(check_clusters(args, config).await);

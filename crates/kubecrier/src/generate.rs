@@ -62,6 +62,14 @@ pub fn schema() -> String {
             }
         }
     }
+    if let Some(Value::Object(tables)) = schema.get_mut("$defs") {
+        for table in tables.values_mut() {
+            let properties = table.get_mut("properties").and_then(Value::as_object_mut);
+            for property in properties.into_iter().flat_map(|all| all.values_mut()) {
+                remove_null(property);
+            }
+        }
+    }
     format!("{schema:#}\n")
 }
 

@@ -8,6 +8,7 @@
 //!
 //! - [`cli`] declares settings and commands, [`config`] validates them into one
 //!   [`config::Config`], [`log`] sends records to stderr.
+//! - `sinks` follow incidents without a client, through `kubecrier-sinks`.
 //! - [`demo`], [`doctor`], [`watch`], [`install`], [`init`] and [`generate`] (completions, man page,
 //!   schema) are the commands; [`clients`] knows the MCP clients that `doctor` and `install` read
 //!   and change; [`failure`] decides how the process ends.
@@ -22,6 +23,7 @@ pub mod generate;
 pub mod init;
 pub mod install;
 pub mod log;
+mod sinks;
 pub mod watch;
 
 use std::{net::SocketAddr, sync::Arc};
@@ -66,6 +68,7 @@ pub async fn start(config: Config) -> Result<RunningServer> {
         redactor,
         captures,
         incidents,
+        sinks,
         project,
         drain_timeout,
     } = config;
@@ -74,6 +77,7 @@ pub async fn start(config: Config) -> Result<RunningServer> {
     let names_context = cluster.context.is_some();
     let contexts = Arc::new(Contexts::new(cluster));
     warn_of_contexts(&contexts, names_context);
+    let options = Arc::new(incidents.options.clone());
     let server = Server::new(kubecrier_server::Setup {
         contexts: Arc::clone(&contexts),
         metrics: metrics.clone(),
@@ -82,7 +86,7 @@ pub async fn start(config: Config) -> Result<RunningServer> {
         work,
         tool_filter,
         subscriptions,
-        redactor,
+        redactor: redactor.clone(),
         captures,
         incidents,
         project,
@@ -95,13 +99,22 @@ pub async fn start(config: Config) -> Result<RunningServer> {
     server.follow_project().await;
     let admin = kubecrier_server::admin::Admin {
         lifecycle: lifecycle.clone(),
-        metrics,
+        metrics: metrics.clone(),
         reachability: kubecrier_k8s::Reachability::new(Arc::clone(&contexts), lifecycle.clone()),
         contexts,
         server: server.clone(),
         started: Instant::now(),
     };
-    let serving = kubecrier_server::start(transport, server, admin, &lifecycle).await?;
+    let serving = kubecrier_server::start(transport, server.clone(), admin, &lifecycle).await?;
+    // Once there is a server: its address may be taken, and then another one is tried.
+    sinks::start(
+        sinks,
+        &options,
+        &server,
+        metrics.sinks(),
+        &redactor,
+        &lifecycle,
+    );
     Ok(RunningServer {
         lifecycle,
         serving,

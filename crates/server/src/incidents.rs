@@ -208,6 +208,19 @@ impl IncidentRead {
         all
     }
 
+    /// What is open at this moment, while the answer is kept up to date.
+    pub(super) fn open_now(&self) -> Vec<Arc<Incident>> {
+        let mut open: Vec<Arc<Incident>> = Vec::new();
+        for view in &self.views {
+            for incident in &view.snapshot().open {
+                if !open.iter().any(|other| other.id == incident.id) {
+                    open.push(Arc::clone(incident));
+                }
+            }
+        }
+        open
+    }
+
     /// What was resolved lately, the newest first.
     pub(super) fn resolved(&self) -> Vec<&Arc<ResolvedIncident>> {
         let resolved = self.snapshots.iter().flat_map(|one| &one.resolved);

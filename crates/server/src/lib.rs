@@ -78,7 +78,7 @@ pub use self::{
         CheckFuture, CompletionFuture, CompletionRequest, FollowGuard, ProtocolEra, ReadFuture,
         Requester, ResourceError, ResourceProvider, UpdatePublisher,
     },
-    server::{Server, Setup, SubscriptionStats, ToolLimits, WorkLimits},
+    server::{FollowedIncidents, Server, Setup, SubscriptionStats, ToolLimits, WorkLimits},
     sessions::SessionLimits,
     subscriptions::SubscriptionSettings,
     tls::{TlsFileError, TlsFiles},

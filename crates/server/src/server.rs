@@ -7,12 +7,13 @@
 //!   calls whose answer is fetched with it);
 //! - `instructions` is what a client gives its model; `parameters` names what is wrong with
 //!   those of a request;
-//! - `work` limits what runs at a time;
+//! - `work` limits what runs at a time; `incidents` are followed for the process's own sinks;
 //! - `lists` makes the lists that clients page through;
 //! - `subscriptions` shows operators what is watched.
 
 mod calls;
 mod handler;
+mod incidents;
 mod instructions;
 mod level;
 mod listen;
@@ -27,6 +28,7 @@ mod work;
 
 pub(crate) use self::{handler::Handler, work::Work};
 pub use self::{
+    incidents::FollowedIncidents,
     setup::{Setup, ToolLimits},
     subscriptions::SubscriptionStats,
     work::WorkLimits,

@@ -50,7 +50,7 @@ impl GoTool {
             // Go's own cache would keep gigabytes for a single build.
             let go_cache = staging.path().join("go-cache");
             let sources = match self {
-                Self::Helm | Self::Promtool => Path::new(SOURCES).join(self.name()),
+                Self::Helm | Self::Promtool | Self::Crane => Path::new(SOURCES).join(self.name()),
                 Self::Alertmanager => alertmanager::sources(staging)?,
             };
             install::run(

@@ -8,7 +8,7 @@ use std::{
 /// For whom something is counted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ShareKey {
-    /// The one client of a process on stdio.
+    /// The one client of a process on stdio, and the process itself, for its sinks.
     Process,
     /// An authenticated caller, by name.
     Caller(Arc<str>),

@@ -57,6 +57,8 @@ impl Settings {
             allowed_namespaces: self.allowed_namespaces.or(fallback.allowed_namespaces),
             incidents_disable: self.incidents_disable.or(fallback.incidents_disable),
             incidents_hold: self.incidents_hold.or(fallback.incidents_hold),
+            sink: self.sink.or(fallback.sink),
+            sink_allow: self.sink_allow.or(fallback.sink_allow),
             toolsets: self.toolsets.or(fallback.toolsets),
             disabled_tools: self.disabled_tools.or(fallback.disabled_tools),
             max_subscriptions_per_session: self

@@ -93,6 +93,7 @@ impl Settings {
         self.tls_cert = None;
         self.tls_key = None;
         self.admin_address = None;
+        self.sink = None;
     }
 
     /// Refuses what the server of the demo cannot honour; everything else holds for it.

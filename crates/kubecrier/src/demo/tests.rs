@@ -65,6 +65,8 @@ const SETTINGS: &[(&str, &str, &[&str])] = &[
     ("register-hook-ttl", "7s", PROJECT),
     ("request-timeout-seconds", "7", &[]),
     ("session-idle-timeout", "7s", &[]),
+    ("sink", "exec:/usr/local/bin/page", &[]),
+    ("sink-allow", "10.0.0.0/8", SINK),
     ("tls-cert", "a", &[]),
     ("tls-key", "a", &[]),
     ("tool-env", "A", PROJECT),
@@ -74,6 +76,7 @@ const SETTINGS: &[(&str, &str, &[&str])] = &[
     ("watch-renewal-seconds", "7", &[]),
 ];
 
+const SINK: &[&str] = &["--sink=cloudevents+https://a.example"];
 const PROJECT: &[&str] = &["--project-root=project"];
 
 /// The server of a demo with these flags: all that is known of it, or the error.

@@ -164,6 +164,26 @@ fn a_reachable_server_without_authentication_does_not_render() {
 }
 
 #[test]
+fn sinks_are_settings_that_the_server_takes() {
+    let sinks = json!({"settings": {
+        "sink_allow": ["alertmanager-operated.monitoring.svc"],
+        "sink": [
+            {"kind": "alertmanager", "url": "http://alertmanager-operated.monitoring.svc:9093",
+             "labels": {"cluster": "prod-eu"}},
+            {"kind": "cloudevents", "url": "https://events.example/hook",
+             "signing_secret_env": "HOOK_SECRETS", "severity": "critical"},
+        ],
+    }});
+    let Some(rendered) = Rendered::of("tools", &on_top_of(&least(), &sinks)) else {
+        return;
+    };
+    let settings: kubecrier::cli::Settings = rendered.settings().try_into().unwrap();
+    let config = kubecrier::config::Config::try_from(settings).unwrap();
+    let names: Vec<_> = config.sinks.iter().map(|sink| &*sink.name).collect();
+    assert_eq!(names, ["alertmanager-1", "cloudevents-2"]);
+}
+
+#[test]
 fn a_value_that_makes_no_sense_is_refused_by_name() {
     let base = least();
     for (wrong, words) in [

@@ -59,6 +59,7 @@ mod sessions;
 mod shares;
 mod shutdown;
 mod silence;
+mod sinks;
 mod stalled;
 mod subscriptions;
 mod subscriptions_of_others;

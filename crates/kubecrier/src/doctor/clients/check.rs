@@ -214,6 +214,7 @@ fn rejected(name: &str, error: &ConfigError) -> Finding {
             format!("--{key} does not go with the command {command}")
         }
         ConfigError::Incomplete { given, missing } => format!("--{given} needs --{missing}"),
+        ConfigError::Sink { sink, reason } => format!("sink {sink}: {reason}"),
         ConfigError::Value { key, expected, .. } => format!("--{key} must be {expected}"),
     };
     Finding::fail(format!("`{name}` ends at once: {what}"))
