@@ -1,147 +1,172 @@
-//! A shell command for each fault, so that a fault can start an agent.
+//! A program for each incident or fault, so that it can start an agent: a limited number at
+//! once, and a bounded queue in which an incident stands once, as it is by then.
 
-use std::{process::Stdio, sync::Arc};
+mod process;
 
-use tokio::{io::AsyncWriteExt, process::Command, sync::Semaphore, task::JoinSet};
+use std::{
+    collections::{HashSet, VecDeque},
+    ffi::OsString,
+    sync::Arc,
+};
 
-/// Faults that may wait for their command. A longer queue would not be worked through in
-/// time to be of use.
+use tokio::{sync::watch, task::JoinSet};
+
+use self::process::run;
+use crate::told::Key;
+
+/// What may wait for its program. A longer queue would not be worked through in time to be of
+/// use.
 const QUEUE_MAX: usize = 100;
 
-/// Runs commands, a limited number of them at once.
+/// Runs programs.
 #[derive(Debug)]
 pub(crate) struct Runner {
-    command: Arc<str>,
-    permits: Arc<Semaphore>,
-    running: JoinSet<Option<String>>,
-    /// Running and waiting commands.
-    tasks_max: usize,
+    /// The program and its arguments.
+    words: Arc<[OsString]>,
+    at_once_max: usize,
+    waiting: VecDeque<Job>,
+    running: JoinSet<Ended>,
+    /// The incidents whose program runs: the next one of the same waits for it.
+    running_keys: HashSet<Key>,
+    stop: watch::Sender<bool>,
+    has_failed: bool,
+}
+
+/// What a program is run for.
+#[derive(Clone, Debug)]
+pub(crate) struct Job {
+    /// The incident; a fault is its own.
+    pub(crate) key: Key,
+    /// What is written to its standard input.
+    pub(crate) input: String,
+    /// Variables beside those of this process.
+    pub(crate) environment: Vec<(&'static str, String)>,
+}
+
+/// A program that has ended.
+#[derive(Debug)]
+struct Ended {
+    key: Key,
+    failure: Option<String>,
 }
 
 // === impl Runner ===
 
 impl Runner {
-    pub(crate) fn new(command: &str, concurrency: u16) -> Self {
-        let concurrency = usize::from(concurrency);
+    pub(crate) fn new(words: Vec<OsString>, at_once: u16) -> Self {
         Self {
-            command: command.into(),
-            permits: Arc::new(Semaphore::new(concurrency)),
+            words: words.into(),
+            at_once_max: usize::from(at_once),
+            waiting: VecDeque::new(),
             running: JoinSet::new(),
-            tasks_max: concurrency + QUEUE_MAX,
+            running_keys: HashSet::new(),
+            stop: watch::Sender::new(false),
+            has_failed: false,
         }
     }
 
-    /// Starts a command as soon as a permit is free. Returns notes for the user: failures
-    /// of earlier commands, or that this fault gets none.
-    pub(crate) fn spawn(&mut self, fault: String) -> Vec<String> {
-        let mut notes = self.take_failures();
-        if self.running.len() >= self.tasks_max {
-            notes.push(format!(
-                "a fault gets no command: {} are waiting already (--exec-max allows more at once)",
-                self.running.len()
+    /// Starts the program as soon as its turn comes. Returns a note for the user if it gets
+    /// none.
+    pub(crate) fn enqueue(&mut self, job: Job) -> Option<String> {
+        if self.update(&job) {
+            return None;
+        }
+        if self.waiting.len() >= QUEUE_MAX {
+            self.has_failed = true;
+            return Some(format!(
+                "{} gets no program: {QUEUE_MAX} are waiting (--exec-at-once allows more at once)",
+                job.key.id
             ));
-            return notes;
         }
-        let (command, permits) = (Arc::clone(&self.command), Arc::clone(&self.permits));
-        self.running.spawn(async move {
-            // The semaphore is never closed.
-            let _permit = permits.acquire().await.ok()?;
-            run(&command, &fault).await.err()
-        });
-        notes
+        self.waiting.push_back(job);
+        self.start_waiting();
+        None
     }
 
-    /// Notes on the commands that have ended since the last call.
-    fn take_failures(&mut self) -> Vec<String> {
-        let mut notes = Vec::new();
-        while let Some(ended) = self.running.try_join_next() {
-            match ended {
-                Ok(note) => notes.extend(note),
-                Err(error) => notes.push(format!("the command was lost: {error}")),
+    /// Replaces what waits for the same incident; `false` if nothing does.
+    pub(crate) fn update(&mut self, job: &Job) -> bool {
+        let waits = self.waiting.iter_mut().find(|one| one.key == job.key);
+        let found = waits.is_some();
+        if let Some(waits) = waits {
+            *waits = job.clone();
+        }
+        found
+    }
+
+    /// Takes an incident that is over out of the queue; `false` if it does not wait.
+    pub(crate) fn forget(&mut self, key: &Key) -> bool {
+        let before = self.waiting.len();
+        self.waiting.retain(|job| job.key != *key);
+        before != self.waiting.len()
+    }
+
+    /// The next note on a program that failed. Never returns while none is running. Cancel-safe.
+    pub(crate) async fn next_failure(&mut self) -> String {
+        loop {
+            let Some(ended) = self.running.join_next().await else {
+                std::future::pending::<()>().await;
+                continue;
+            };
+            if let Some(note) = self.on_end(ended) {
+                return note;
             }
         }
-        notes
     }
 
-    /// Waits for all commands and returns the notes on them.
-    #[cfg(test)]
-    async fn finish(mut self) -> Vec<String> {
+    /// Waits until nothing runs and nothing waits; returns the notes.
+    pub(crate) async fn finish(&mut self) -> Vec<String> {
         let mut notes = Vec::new();
         while let Some(ended) = self.running.join_next().await {
-            notes.extend(ended.unwrap());
+            notes.extend(self.on_end(ended));
         }
         notes
     }
-}
 
-async fn run(command: &str, fault: &str) -> Result<(), String> {
-    let mut child = Command::new("sh")
-        .arg("-c")
-        .arg(command)
-        .stdin(Stdio::piped())
-        // Standard output has notifications only.
-        .stdout(std::io::stderr())
-        .kill_on_drop(true)
-        .spawn()
-        .map_err(|error| format!("cannot start the command: {error}"))?;
-    if let Some(mut stdin) = child.stdin.take() {
-        // A command may ignore its input.
-        let _ignored = stdin.write_all(fault.as_bytes()).await;
-        let _ignored = stdin.write_all(b"\n").await;
+    /// Whether a program failed, or none could be run.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.has_failed
     }
-    match child.wait().await {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("the command ended with {status}")),
-        Err(error) => Err(format!("the command was lost: {error}")),
+
+    /// Ends the programs that run, with all that they have started, and starts none.
+    pub(crate) async fn end(&mut self) {
+        self.waiting.clear();
+        self.stop.send_replace(true);
+        while self.running.join_next().await.is_some() {}
+    }
+
+    fn on_end(&mut self, ended: Result<Ended, tokio::task::JoinError>) -> Option<String> {
+        let note = match ended {
+            Ok(Ended { key, failure }) => {
+                self.running_keys.remove(&key);
+                failure.map(|failure| format!("{}: {failure}", key.id))
+            }
+            Err(error) => Some(format!("a program was lost: {error}")),
+        };
+        self.has_failed |= note.is_some();
+        self.start_waiting();
+        note
+    }
+
+    fn start_waiting(&mut self) {
+        while self.running.len() < self.at_once_max {
+            let free = |job: &Job| !self.running_keys.contains(&job.key);
+            let Some(job) = (self.waiting.iter().position(free))
+                .and_then(|position| self.waiting.remove(position))
+            else {
+                return;
+            };
+            self.running_keys.insert(job.key.clone());
+            let (words, stop) = (Arc::clone(&self.words), self.stop.subscribe());
+            self.running.spawn(async move {
+                let failure = run(&words, &job, stop).await.err();
+                Ended {
+                    key: job.key,
+                    failure,
+                }
+            });
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn each_fault_gets_a_command_with_its_json_on_stdin() {
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("faults");
-        let mut runner = Runner::new(&format!("cat >> '{}'", file.display()), 1);
-        for fault in ["{\"seq\":1}", "{\"seq\":2}"] {
-            assert_eq!(runner.spawn(fault.to_owned()), Vec::<String>::new());
-        }
-        assert_eq!(runner.finish().await, Vec::<String>::new());
-        let text = std::fs::read_to_string(file).unwrap();
-        let mut lines: Vec<_> = text.lines().collect();
-        lines.sort_unstable();
-        assert_eq!(lines, ["{\"seq\":1}", "{\"seq\":2}"]);
-    }
-
-    /// Each command adds a file, counts the files, and removes its own.
-    #[tokio::test]
-    async fn no_more_commands_run_at_once_than_allowed() {
-        let dir = tempfile::tempdir().unwrap();
-        let here = dir.path().display();
-        let script = format!(
-            "touch '{here}/'$$.in; test $(ls '{here}' | wc -l) -le 2 || exit 3; sleep 0.05; \
-             rm '{here}/'$$.in"
-        );
-        let mut runner = Runner::new(&script, 2);
-        for _ in 0..8 {
-            runner.spawn(String::new());
-        }
-        assert_eq!(runner.finish().await, Vec::<String>::new());
-    }
-
-    #[tokio::test]
-    async fn a_failed_command_is_reported_and_too_many_are_refused() {
-        let mut runner = Runner::new("exit 7", 1);
-        runner.spawn("{}".to_owned());
-        let notes = runner.finish().await;
-        assert!(notes[0].contains("exit status: 7"), "{notes:?}");
-        let mut runner = Runner::new("sleep 60", 1);
-        for _ in 0..=QUEUE_MAX {
-            assert!(runner.spawn("{}".to_owned()).is_empty());
-        }
-        let notes = runner.spawn("{}".to_owned());
-        assert!(notes[0].contains("--exec-max"), "{notes:?}");
-    }
-}
+mod tests;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{
     ClientError, Endpoint, WatchRequest,
-    request::ContextRequest,
+    request::{ContextRequest, OpenIncidents},
     session::{MessageStream, Session},
 };
 
@@ -53,8 +53,8 @@ pub(crate) enum Update {
     Subscribed {
         contexts: Vec<ContextRequest>,
         warnings: Vec<String>,
-        /// Incidents that are open, with the members of notifications.
-        open: Vec<Value>,
+        /// Incidents that are open, of each context.
+        open: Vec<OpenIncidents>,
         /// Whether there was a session before, whose notifications may have been missed.
         reconnected: bool,
     },

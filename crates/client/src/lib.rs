@@ -7,7 +7,7 @@
 //!                    │ Update  (MCP)      (HTTP, TLS)
 //!                    ▼
 //!                  View ─▶ Renderer ─▶ Screen
-//!                    └───▶ Runner (--exec)
+//!                    └───▶ Bridge ─▶ Told, Runner (--exec)
 //! ```
 //!
 //! - [`Endpoint`] sends HTTP requests to one URL with one token; `tls` decides which
@@ -16,10 +16,12 @@
 //!   alive: it reconnects, resumes and subscribes again.
 //! - [`WatchRequest`] says what to subscribe to, in the arguments of the tools.
 //! - [`View`] shows what arrives: `notification` reads it, `render` makes lines of it,
-//!   [`Screen`] writes them, `exec` runs a command per fault. `repeats` counts a fault that
-//!   comes again, `healing` looks for the pods that have recovered.
+//!   [`Screen`] writes them. `repeats` counts a fault that comes again, `healing` looks for the
+//!   pods that have recovered.
+//! - `bridge` tells each incident once: `told` knows which were, `exec` runs a program for it.
 //! - [`Probe`] checks whether pushes arrive over a connection.
 
+mod bridge;
 mod endpoint;
 mod error;
 mod exec;
@@ -33,13 +35,16 @@ mod request;
 mod screen;
 mod session;
 mod tls;
+mod told;
 mod view;
 
 pub use self::{
+    bridge::BridgeConfig,
     endpoint::Endpoint,
     error::ClientError,
     probe::Probe,
     request::{NamespaceScope, WatchRequest},
     screen::{OutputError, Screen},
+    told::ToldFileError,
     view::{Format, View, ViewConfig, ViewError},
 };

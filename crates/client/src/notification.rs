@@ -46,6 +46,7 @@ pub(crate) struct Incident {
     pub(crate) id: String,
     pub(crate) transition: String,
     pub(crate) severity: String,
+    pub(crate) object: String,
     pub(crate) headline: String,
     pub(crate) at: Option<Timestamp>,
     pub(crate) duration_seconds: Option<i64>,

@@ -1,6 +1,7 @@
 //! Renders notifications as lines of a terminal. No line is wider than the terminal,
 //! whatever its text: what matters is wrapped below its line, the rest is cut.
 
+mod brief;
 mod incident;
 mod line;
 mod message;
@@ -8,6 +9,7 @@ mod message;
 use anstyle::{AnsiColor, Style};
 use jiff::{Timestamp, tz::TimeZone};
 
+pub(crate) use self::brief::brief;
 use self::line::{Line, PLAIN, wrap, wrap_words};
 use crate::{
     healing::Recovery,

@@ -56,6 +56,16 @@ pub(crate) struct ContextRequest {
     mode: WatchMode,
 }
 
+/// The incidents of a context that are open when a subscription begins.
+#[derive(Debug)]
+pub(crate) struct OpenIncidents {
+    pub(crate) cluster: String,
+    /// With the members of notifications; the worst, if there are many.
+    pub(crate) incidents: Vec<Value>,
+    /// Whether these are all.
+    pub(crate) is_complete: bool,
+}
+
 /// What is subscribed to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WatchMode {
@@ -229,14 +239,17 @@ impl ContextRequest {
         }
     }
 
-    /// Incidents that are open when the subscription begins, with the members of its
-    /// notifications.
-    pub(crate) fn open_incidents(&self, answer: &Value) -> Vec<Value> {
-        let open = answer["open"]["incidents"].as_array().into_iter().flatten();
-        open.map(|incident| {
+    /// Incidents that are open when the subscription begins; `None` if it is one of others.
+    pub(crate) fn open_incidents(&self, answer: &Value) -> Option<OpenIncidents> {
+        let shown = answer["open"]["incidents"].as_array()?;
+        let with_members = |incident: &Value| {
             notification::open_incident(&self.context, &self.subscription, incident)
+        };
+        Some(OpenIncidents {
+            cluster: self.context.clone(),
+            is_complete: answer["open"]["total"] == shown.len(),
+            incidents: shown.iter().map(with_members).collect(),
         })
-        .collect()
     }
 
     /// A listed event with the members of a notification of the subscription.

@@ -1,8 +1,13 @@
 //! Standard output and standard error: a terminal, or a pipe that may be closed at any
 //! time.
 
+use std::os::fd::AsFd;
+
 use terminal_size::{Width, terminal_size_of};
-use tokio::io::{self, AsyncWriteExt, Stderr, Stdout};
+use tokio::{
+    io::{self, AsyncWriteExt, Interest, Stderr, Stdout},
+    net::unix::pipe,
+};
 
 use kubecrier_redact::neutralise;
 
@@ -57,6 +62,21 @@ impl Screen {
         let (Width(columns), _) = terminal_size_of(std::io::stdout())?;
         // Some terminals report 0 when they do not know.
         (columns > 0).then_some(usize::from(columns))
+    }
+
+    /// Waits until nobody reads standard output any more: the next line may be long in coming.
+    /// Never returns where that cannot be noticed, as for a file.
+    pub(crate) async fn closed() {
+        let out = std::io::stdout().as_fd().try_clone_to_owned();
+        // Unchecked: it is never written to, and what it shares with standard output must stay
+        // as it is.
+        let out = out.and_then(pipe::Sender::from_owned_fd_unchecked);
+        if let Ok(out) = out
+            && out.ready(Interest::ERROR).await.is_ok()
+        {
+            return;
+        }
+        std::future::pending().await
     }
 
     /// Writes lines to standard output in one piece.

@@ -24,8 +24,8 @@ use self::ranges::{
 pub use self::{
     color::ColorChoice,
     commands::{
-        Command, CompletionArgs, DemoArgs, DoctorArgs, EventType, GenerateArgs, HelpArgs, InitArgs,
-        OutputFormat, TOKEN_VARIABLE, WatchArgs, WatchFormat,
+        Agent, Command, CompletionArgs, DemoArgs, DoctorArgs, EventType, GenerateArgs, HelpArgs,
+        InitArgs, OutputFormat, TOKEN_VARIABLE, URL_VARIABLE, WatchArgs, WatchFormat,
     },
     install::{InstallArgs, InstallScope, Launcher},
     sinks::{SinkEntry, SinkTable},

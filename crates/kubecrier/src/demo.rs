@@ -58,6 +58,7 @@ pub async fn run(args: &DemoArgs, config: Config, stop: impl Stream<Item = ()>) 
             format: Format::Text,
             log_lines: LOG_LINES,
             show_context: false,
+            name_context: false,
         };
         Phase::Showing(Box::new(View::new(screen, config)), stop)
     };

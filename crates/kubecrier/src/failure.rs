@@ -16,9 +16,11 @@ pub fn exit_code(error: &anyhow::Error) -> u8 {
     let is_usage = error.is::<kubecrier_server::TokenFileError>()
         || error.is::<crate::watch::TokenFileError>()
         || (error.downcast_ref::<InstallError>()).is_some_and(InstallError::is_usage)
+        || error.is::<crate::init::UnfitUrl>()
+        || matches!(error.downcast_ref(), Some(ClientError::InvalidUrl(_)))
         || matches!(
             error.downcast_ref::<ViewError>(),
-            Some(ViewError::Client(ClientError::UnknownContext { .. }))
+            Some(ViewError::Client(ClientError::UnknownContext { .. }) | ViewError::ToldFile(_))
         );
     if is_usage { USAGE } else { FAILURE }
 }

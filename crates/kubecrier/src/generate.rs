@@ -204,6 +204,6 @@ mod tests {
             let heading = format!("kubecrier {}", command.get_name());
             assert!(page.contains(&heading), "no {heading}");
         }
-        assert!(page.contains("exec\\-max"), "no flags of a command");
+        assert!(page.contains("exec\\-at\\-once"), "no flags of a command");
     }
 }

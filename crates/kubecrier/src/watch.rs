@@ -8,7 +8,9 @@ use std::{
 
 use anyhow::{Context, Result};
 use futures_util::{Stream, stream};
-use kubecrier_client::{Endpoint, Format, NamespaceScope, Screen, View, ViewConfig, WatchRequest};
+use kubecrier_client::{
+    BridgeConfig, Endpoint, Format, NamespaceScope, Screen, View, ViewConfig, WatchRequest,
+};
 
 use crate::{
     cli::{EventType, TOKEN_VARIABLE, WatchArgs, WatchFormat},
@@ -38,13 +40,20 @@ pub async fn run(args: &WatchArgs, config: Config, stop: impl Stream<Item = ()>)
             format: args.output.into(),
             log_lines: args.log_lines.unwrap_or(match args.output {
                 WatchFormat::Wide => usize::MAX,
-                WatchFormat::Text | WatchFormat::Json => LOG_LINES,
+                WatchFormat::Text | WatchFormat::Json | WatchFormat::Brief => LOG_LINES,
             }),
             show_context: args.context.len() > 1,
+            name_context: !args.context.is_empty(),
         },
     );
-    if let Some(command) = &args.exec {
-        view = view.exec(command, args.exec_max);
+    if args.first || args.output == WatchFormat::Brief || !args.exec.is_empty() {
+        view = view.bridge(&BridgeConfig {
+            exec: args.exec.clone(),
+            exec_at_once: args.exec_at_once,
+            first: args.first,
+            resolved: args.resolved,
+            told_file: args.told.clone(),
+        })?;
     }
     let request = WatchRequest::from(args);
     let Some(url) = &args.url else {
@@ -112,7 +121,7 @@ impl From<&WatchArgs> for WatchRequest {
                 .map(|one| EventType::as_str(*one).to_owned())
                 .collect(),
             reason: args.reason.clone(),
-            faults: args.faults || (args.exec.is_some() && !args.incidents),
+            faults: args.faults || (!args.exec.is_empty() && !args.incidents),
             incidents: args.incidents,
             since: args.since.clone(),
         }
@@ -125,6 +134,7 @@ impl From<WatchFormat> for Format {
             WatchFormat::Text => Self::Text,
             WatchFormat::Wide => Self::Wide,
             WatchFormat::Json => Self::Json,
+            WatchFormat::Brief => Self::Brief,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The commands for people. Without a command, the server runs.
 
-use std::path::PathBuf;
+use std::{ffi::OsString, path::PathBuf};
 
 use clap::{ArgAction, Args, Subcommand, ValueEnum};
 
@@ -9,6 +9,9 @@ use super::{ColorChoice, install::InstallArgs};
 /// The variable with the token for a server. It is not a flag, which every user of the host
 /// could read.
 pub const TOKEN_VARIABLE: &str = "KUBECRIER_TOKEN";
+
+/// The variable with the URL for `watch`.
+pub const URL_VARIABLE: &str = "KUBECRIER_URL";
 
 /// The commands.
 #[derive(Clone, Debug, PartialEq, Subcommand)]
@@ -19,7 +22,7 @@ pub enum Command {
     Watch(Box<WatchArgs>),
     /// Write kubecrier into the configuration of an MCP client
     Install(InstallArgs),
-    /// Create a project folder with an example of each kind
+    /// Create a project folder with an example of each kind, or the files for an agent
     Init(InitArgs),
     /// Check clusters, permissions, settings, MCP clients, and whether pushes arrive
     Doctor(DoctorArgs),
@@ -68,21 +71,22 @@ pub struct DemoArgs {
 /// Prints one line per event, with the ends of logs under each fault. Without --url it
 /// starts a server inside this process, for the kubeconfig.
 #[derive(Clone, Debug, PartialEq, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "a flag is one")]
 pub struct WatchArgs {
     /// Print help
     #[arg(long, short, action = ArgAction::HelpShort)]
     help: Option<bool>,
 
-    /// URL of a running kubecrier, e.g. http://127.0.0.1:8080/mcp
+    /// URL of a running kubecrier, e.g. http://127.0.0.1:8080/mcp; or set KUBECRIER_URL
     #[arg(long, value_name = "URL", help_heading = "Where")]
     pub url: Option<String>,
 
     /// File with the bearer token for --url; or set KUBECRIER_TOKEN
-    #[arg(long, value_name = "FILE", requires = "url", help_heading = "Where")]
+    #[arg(long, value_name = "FILE", help_heading = "Where")]
     pub token_file: Option<PathBuf>,
 
     /// File with the certificate authorities to trust for an https --url [default: the system's]
-    #[arg(long, value_name = "FILE", requires = "url", help_heading = "Where")]
+    #[arg(long, value_name = "FILE", help_heading = "Where")]
     pub certificate_authority: Option<PathBuf>,
 
     /// Path to the kubeconfig file, without --url
@@ -165,21 +169,49 @@ pub struct WatchArgs {
     #[arg(long, value_name = "N", help_heading = "How")]
     pub log_lines: Option<usize>,
 
-    /// Shell command to run for each fault, or with --incidents each incident, with its JSON on
-    /// stdin; implies --faults if neither is given
-    #[arg(long, value_name = "CMD", help_heading = "How")]
-    pub exec: Option<String>,
+    /// End after the first incident that is opened from now on
+    #[arg(
+        long,
+        requires = "incidents",
+        conflicts_with = "faults",
+        help_heading = "How"
+    )]
+    pub first: bool,
 
-    /// Maximum number of concurrent commands
+    /// For --first, -o brief and --exec: tell also when an incident is over
+    #[arg(long, requires = "incidents", help_heading = "How")]
+    pub resolved: bool,
+
+    /// File with the incidents that were told, for the next run to go on with
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "incidents",
+        help_heading = "How"
+    )]
+    pub told: Option<PathBuf>,
+
+    /// Program to run for each fault, or with --incidents once for each incident, with its JSON
+    /// on stdin; the last flag: what follows are its arguments
+    #[arg(
+        long,
+        value_name = "PROGRAM",
+        num_args = 1..,
+        allow_hyphen_values = true,
+        help_heading = "How"
+    )]
+    pub exec: Vec<OsString>,
+
+    /// Maximum number of concurrent programs
     #[arg(
         long,
         value_name = "N",
-        default_value = "4",
+        default_value = "1",
         requires = "exec",
         help_heading = "How"
     )]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=100))]
-    pub exec_max: u16,
+    pub exec_at_once: u16,
 
     /// When to use colors
     #[arg(
@@ -234,15 +266,49 @@ pub struct DoctorArgs {
     pub color: ColorChoice,
 }
 
-/// Arguments of `init`.
+/// Creates a project folder with an example of each kind. With --agent: the files with which
+/// a coding agent is told of incidents; they are shown, and written with --yes.
 #[derive(Clone, Debug, PartialEq, Args)]
 pub struct InitArgs {
     /// Print help
     #[arg(long, short, action = ArgAction::HelpShort)]
     help: Option<bool>,
 
-    /// Folder to create
-    pub dir: PathBuf,
+    /// Folder to create; with --agent the folder of the work [default: .]
+    #[arg(required_unless_present = "agent")]
+    pub dir: Option<PathBuf>,
+
+    /// Write the files of this agent instead
+    #[arg(long, value_name = "AGENT")]
+    pub agent: Option<Agent>,
+
+    /// URL of a running kubecrier for the agent [default: start one for the kubeconfig]
+    #[arg(long, value_name = "URL", requires = "agent")]
+    pub url: Option<String>,
+
+    /// Write the files that are shown without it
+    #[arg(long, requires = "agent")]
+    pub yes: bool,
+
+    /// With --yes: replace files that are there and differ
+    #[arg(long, requires = "yes")]
+    pub force: bool,
+}
+
+/// An agent that can be told of incidents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Agent {
+    /// Claude Code
+    Claude,
+    /// Codex CLI
+    Codex,
+    /// OpenCode
+    #[value(name = "opencode")]
+    OpenCode,
+    /// Copilot CLI
+    Copilot,
+    /// Gemini CLI
+    Gemini,
 }
 
 /// Arguments of `completion`.
@@ -297,6 +363,8 @@ pub enum WatchFormat {
     Wide,
     /// One JSON object per line
     Json,
+    /// With --incidents, one line under 500 bytes per incident, for agents
+    Brief,
 }
 
 /// A type of event.
@@ -307,6 +375,37 @@ pub enum EventType {
     Normal,
     /// Unexpected events
     Warning,
+}
+
+// === impl WatchArgs ===
+
+impl WatchArgs {
+    /// Takes the URL from the environment, unless a cluster is named. The error says which flag
+    /// needs another one.
+    pub(crate) fn complete(&mut self, url: Option<String>) -> Result<(), &'static str> {
+        if self.url.is_none() && self.kubeconfig.is_none() {
+            self.url = url;
+        }
+        if self.url.is_none() {
+            if self.token_file.is_some() {
+                return Err("--token-file is for a server at --url or KUBECRIER_URL");
+            }
+            if self.certificate_authority.is_some() {
+                return Err("--certificate-authority is for a server at --url or KUBECRIER_URL");
+            }
+        }
+        if self.output == WatchFormat::Brief && (self.faults || !self.incidents) {
+            return Err("-o brief is for --incidents alone");
+        }
+        let told_once = self.first || self.output == WatchFormat::Brief || !self.exec.is_empty();
+        if !told_once && self.resolved {
+            return Err("--resolved is for --first, -o brief or --exec: all others show it anyway");
+        }
+        if !told_once && self.told.is_some() {
+            return Err("--told is for --first, -o brief or --exec");
+        }
+        Ok(())
+    }
 }
 
 // === impl EventType ===

@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 
-use clap::FromArgMatches;
+use clap::{FromArgMatches, error::ErrorKind};
 
 use super::{Config, ConfigError, Invocation, environment, read_file};
 use crate::cli::{Args, Command, HelpArgs, Settings};
@@ -21,10 +21,17 @@ impl Invocation {
         arguments: impl IntoIterator<Item = OsString>,
         environment: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Result<Self, ConfigError> {
+        let environment: Vec<_> = environment.into_iter().collect();
+        let url = environment::url(&environment);
         let mut cli = environment::command_for(environment)?;
         let mut matches = cli.try_get_matches_from_mut(arguments)?;
         let args = Args::from_arg_matches_mut(&mut matches)?;
         let command = match args.command {
+            Some(Command::Watch(mut watch)) => {
+                let usage = |why| cli.error(ErrorKind::MissingRequiredArgument, why);
+                watch.complete(url).map_err(usage)?;
+                Some(Command::Watch(watch))
+            }
             Some(Command::Help(HelpArgs { command, .. })) => {
                 let words = ["kubecrier".to_owned()].into_iter().chain(command);
                 let words = words.chain(["--help".to_owned()]);

@@ -5,10 +5,16 @@ use std::ffi::OsString;
 use clap::CommandFactory;
 
 use super::ConfigError;
-use crate::cli::{Args, TOKEN_VARIABLE};
+use crate::cli::{Args, TOKEN_VARIABLE, URL_VARIABLE};
 
 /// The prefix of every setting.
 const PREFIX: &str = "KUBECRIER_";
+
+/// The prefix of what `watch --exec` tells its programs, which may run this one.
+const INCIDENT_PREFIX: &str = "KUBECRIER_INCIDENT_";
+
+/// Variables that are not settings.
+const OTHERS: [&str; 2] = [TOKEN_VARIABLE, URL_VARIABLE];
 
 /// An environment variable and the id of its argument.
 struct Variable {
@@ -46,11 +52,12 @@ pub(super) fn command_for(
             if name == "KUBECRIER_PORT" {
                 command = command.mut_arg("port", |arg| arg.env(None));
             }
-        } else if setting.is_none() && name != TOKEN_VARIABLE {
+        } else if setting.is_none() && !OTHERS.contains(&name) && !name.starts_with(INCIDENT_PREFIX)
+        {
             let known: Vec<_> = known
                 .iter()
                 .map(|variable| variable.name.as_str())
-                .chain([TOKEN_VARIABLE])
+                .chain(OTHERS)
                 .collect();
             return Err(ConfigError::UnknownVariable {
                 name: name.to_owned(),
@@ -76,4 +83,11 @@ fn is_service_link(name: &str, value: &OsString) -> bool {
         || rest.contains("_SERVICE_PORT_")
         || numbered_port
         || (rest.ends_with("_PORT") && url)
+}
+
+/// The URL for `watch` in an environment.
+pub(super) fn url(environment: &[(OsString, OsString)]) -> Option<String> {
+    let (_, url) = (environment.iter()).find(|(name, _)| name == URL_VARIABLE)?;
+    let url = url.to_str().filter(|url| !url.is_empty());
+    url.map(str::to_owned)
 }

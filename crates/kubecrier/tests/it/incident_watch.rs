@@ -70,13 +70,13 @@ fn name(space: &str) -> Name {
 }
 
 /// A pod whose image has a name that no registry can have, and a secret in the message.
-async fn break_pod(cluster: &Cluster, space: &str, pod: &str) {
+pub(crate) async fn break_pod(cluster: &Cluster, space: &str, pod: &str) {
     let message = format!("couldn't parse image name, password={SECRET}");
     let waiting = json!({"reason": "InvalidImageName", "message": message});
     set_state(cluster, space, pod, json!({"waiting": waiting})).await;
 }
 
-async fn mend_pod(cluster: &Cluster, space: &str, pod: &str) {
+pub(crate) async fn mend_pod(cluster: &Cluster, space: &str, pod: &str) {
     let running = json!({"startedAt": "2026-01-01T00:00:00Z"});
     set_state(cluster, space, pod, json!({"running": running})).await;
 }

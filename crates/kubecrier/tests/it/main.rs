@@ -4,6 +4,7 @@
 
 mod admin;
 mod bad_input;
+mod bridge;
 mod browsers;
 mod captures;
 #[cfg(feature = "conformance-fixtures")]

@@ -30,11 +30,11 @@ const COMMANDS: [(&str, &str); 10] = [
         "asked: mcp add --transport http kubecrier-demo http://127.0.0.1:",
     ),
     (
-        "kubecrier watch --url \"$URL\" -A --exec 'head -c 300'",
+        "kubecrier watch --url \"$URL\" -A --exec head -c 300",
         "{\"cluster\":",
     ),
     (
-        "kubecrier watch --url \"$URL\" -A --exec 'claude -p \"Explain this Kubernetes fault in \
+        "kubecrier watch --url \"$URL\" -A --exec sh -c 'claude -p \"Explain this Kubernetes fault in \
          three sentences: $(cat)\"'",
         "asked: -p Explain this Kubernetes fault in three sentences: {\"cluster\":",
     ),

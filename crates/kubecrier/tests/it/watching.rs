@@ -119,7 +119,7 @@ fn a_restarted_server_is_watched_again_and_that_is_printed() {
 }
 
 #[tokio::test]
-async fn a_fault_starts_a_command_with_its_json_on_stdin() {
+async fn a_fault_starts_a_program_with_its_json_on_stdin() {
     let demo = Demo::start("0", "1");
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("fault");
@@ -127,7 +127,8 @@ async fn a_fault_starts_a_command_with_its_json_on_stdin() {
     let script = format!("cat > '{0}.part' && mv '{0}.part' '{0}'", file.display());
     let mut watch = Watch::start(
         command()
-            .args(["watch", "-A", "--url", &demo.url, "--exec", &script])
+            .args(["watch", "-A", "--url", &demo.url])
+            .args(["--exec", "sh", "-c", &script])
             .env("PATH", std::env::var_os("PATH").unwrap()),
     );
     let mut lines = vec![watch.line()];
@@ -142,7 +143,7 @@ async fn a_fault_starts_a_command_with_its_json_on_stdin() {
     let mut tries = 0;
     while !file.exists() {
         tries += 1;
-        assert!(tries < 6000, "no command ran: {}", watch.server.log());
+        assert!(tries < 6000, "no program ran: {}", watch.server.log());
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     let fault: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
