@@ -1,4 +1,5 @@
-//! `cargo xtask bench`, `soak` and `eval`: the server under load, and how well it tells faults. The benchmark is a
+//! `cargo xtask bench`, `soak`, `eval` and `agents`: the server under load, how well it tells
+//! faults, and who is told of them. The benchmark is a
 //! program of its own, because it links the server and xtask should build quickly.
 
 use std::{env, ffi::OsString, os::unix::process::CommandExt, path::PathBuf};
@@ -43,6 +44,14 @@ pub(crate) fn eval_live(arguments: &[OsString]) -> Result<()> {
     let mut command = cargo(&["run", "--quiet", "--package", "eval", "--", "--server"]);
     command.arg(server).args(arguments);
     run("eval on a real API server", command)
+}
+
+/// Tries the real agents with a scripted model; installs them into `target/agents`.
+pub(crate) fn agents(only: &[OsString]) -> Result<()> {
+    let server = server()?;
+    let mut command = cargo(&["run", "--quiet", "--package", "testbed", "--", "agents"]);
+    command.arg(server).args(only);
+    run("real agents", command)
 }
 
 /// Runs clients that connect, stall, disconnect and resume, against the real binary.

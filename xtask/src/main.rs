@@ -37,6 +37,12 @@ enum Task {
     Cluster,
     /// Run the official conformance suite against the server, for both revisions
     Conformance,
+    /// Try the real coding agents from npm with a scripted model: does an idle session get its
+    /// turn when an incident is opened?
+    Agents {
+        /// Only these: claude, codex, opencode, copilot, gemini
+        only: Vec<OsString>,
+    },
     /// Measure the server: `cargo xtask bench fanout`, `events`, `faults`, `graph` or `incidents`
     #[command(disable_help_flag = true)]
     Bench {
@@ -101,6 +107,7 @@ fn main() -> ExitCode {
         Task::Test => test::run_everything(),
         Task::Cluster => cluster(),
         Task::Conformance => conformance::run_suite(),
+        Task::Agents { only } => load::agents(&only),
         Task::Bench { arguments } => load::bench(&arguments),
         Task::Eval { arguments } => load::eval(&arguments),
         Task::Soak { minutes } => load::soak(minutes),

@@ -21,6 +21,7 @@
 //! A guard kills its child and removes the data as soon as the process that started it
 //! has ended, for whatever reason.
 
+pub mod agents;
 mod authority;
 mod binaries;
 mod cache;

@@ -1,6 +1,6 @@
 //! `testbed prepare` gets the control plane's binaries; `testbed up` runs a
-//! cluster for a person; `testbed conformance` runs the official suite. All are
-//! reached through `cargo xtask`.
+//! cluster for a person; `testbed conformance` runs the official suite; `testbed agents`
+//! tries the real agents. All are reached through `cargo xtask`.
 
 use std::{
     env,
@@ -33,6 +33,13 @@ enum Command {
         #[arg(long, default_value = "target/testbed.kubeconfig")]
         kubeconfig: PathBuf,
     },
+    /// Try the real agents with a scripted model: is an idle session told of an incident?
+    Agents {
+        /// The server's binary.
+        server: PathBuf,
+        /// Only these: claude, codex, opencode, copilot, gemini.
+        only: Vec<String>,
+    },
     /// Run the official conformance suite against a built server.
     Conformance {
         /// The server's binary; the suite's full words go beside it.
@@ -64,8 +71,19 @@ async fn main() -> Result<()> {
             Mcpb::prepare(&mut print_line)?;
         }
         Command::Up { kubeconfig } => up(kubeconfig).await?,
+        Command::Agents { server, only } => agents(&server, &only).await?,
         Command::Conformance { server } => conformance(&server).await?,
     }
+    Ok(())
+}
+
+#[expect(clippy::print_stdout, reason = "the table is for docs/agents.md")]
+async fn agents(server: &Path, only: &[String]) -> Result<()> {
+    let binaries = Binaries::prepare(&mut print_line)?;
+    let folder = server.parent().unwrap_or(Path::new(".")).join("../agents");
+    let cluster = Cluster::start("dev", &binaries, Options::default()).await?;
+    let table = testbed::agents::run(server, &cluster, only, &folder, &mut print_line).await?;
+    println!("{}", table.join("\n"));
     Ok(())
 }
 
