@@ -10,7 +10,7 @@ use self::learn::{Style, learn};
 use super::{pairs, values, work::examined};
 
 /// What one line of a command says about the next.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Lines {
     /// A command reads a password from the standard input.
     pub(super) input: bool,

@@ -53,7 +53,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use regex::{Regex, RegexBuilder};
 
-use self::state::State;
+use self::lines::Passes;
 pub use self::{controls::neutralise, lines::LineRedactor};
 
 /// The memory that one compiled pattern of the operator may take.
@@ -88,7 +88,7 @@ impl Redactor {
 
     /// The text with a mark in the place of every secret.
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        self.custom(lines::text(&mut State::default(), text))
+        self.custom(lines::text(&mut Passes::default(), text))
     }
 
     /// Text of a workload without control characters and secrets. Control characters go

@@ -7,7 +7,7 @@ use super::{encoded, finds::Finds, state, values, work::examined};
 const LINES_MAX: u16 = 1000;
 
 /// The object that earlier lines have begun to print.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Manifest {
     kind: Kind,
     /// Lines that may still belong to it.
@@ -25,7 +25,7 @@ enum Kind {
 }
 
 /// The values that earlier lines have begun to print.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Data {
     /// The column of the key `data`.
     column: usize,

@@ -13,7 +13,7 @@ const LINES: u8 = 8;
 const LENGTH_MIN: usize = 8;
 
 /// The values of the lines before.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Repeats {
     values: Vec<Box<str>>,
     lines: u8,

@@ -54,7 +54,7 @@ pub(super) struct Next {
 }
 
 /// A value that one of the next lines has.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pending {
     /// The value of `value`, after a line with `name`.
     Value { name: Name, lines: u8 },
@@ -92,7 +92,7 @@ pub(super) enum Pending {
 }
 
 /// The state between two lines.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct State {
     block: Option<Block>,
     pending: Option<Pending>,

@@ -11,7 +11,7 @@ const HEADER_MAX: usize = 300;
 const ROWS: u8 = 50;
 
 /// Where the column of a secret is.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Column {
     /// After this number of bars.
     Bars(usize),
