@@ -140,7 +140,7 @@ fn argument(style: &Style, before: Option<&str>, word: &str) -> Option<Range<usi
     if style.share
         && !word.starts_with(['/', '\\', '*', '-'])
         && !word.ends_with(':')
-        && values::is_secretish(word)
+        && (values::is_secretish(word) || values::is_pin(word))
     {
         return whole;
     }

@@ -210,6 +210,10 @@ fn head(all: &[&str], nth: usize) -> Option<Name> {
         "tokens" | "pat" | "sig" | "signature" | "samlresponse" | "pats" => {
             name(Class::Weak, "token")
         }
+        "login" if before.is_some_and(|before| before.ends_with("sonar")) => {
+            name(Class::Weak, "token")
+        }
+        "response" | "assertion" if before == Some("saml") => name(Class::Weak, "token"),
         "seed" if matches!(before, Some("totp" | "otp" | "mfa" | "wallet" | "master")) => {
             name(Class::Secret, "secret")
         }

@@ -26,7 +26,9 @@ use std::ops::Range;
 use self::{
     announce::{announce, pending, shown_file, shown_value},
     context::{Context, context},
-    others::{is_architecture, is_arrow, is_blank, is_material, is_next, is_program, is_tag},
+    others::{
+        is_architecture, is_arrow, is_blank, is_commit, is_material, is_next, is_program, is_tag,
+    },
     prose::longer,
     separator::Sep,
 };
@@ -85,9 +87,20 @@ pub(super) fn at(scan: &mut Scan<'_>, hit: usize) {
     else {
         return;
     };
-    // `--from-file=password=/tmp/pw` names a file, `pam_unix(passwd:chauthtok)` a service.
+    // `--from-file=password=/tmp/pw` names a file, `pam_unix(passwd:chauthtok)` a service,
+    // `checksum/secret` the digest of an object, and a parser an unexpected token.
     let before = &text.as_bytes()[start.saturating_sub(12)..start];
-    if is_material(ident) || before.ends_with(b"from-file=") || before.ends_with(b"pam_unix(") {
+    let others: [&[u8]; 5] = [
+        b"from-file=",
+        b"pam_unix(",
+        b"checksum/",
+        b"nexpected ",
+        b"xpecting ",
+    ];
+    if is_commit(text, start, end) {
+        return;
+    }
+    if is_material(ident) || others.iter().any(|other| before.ends_with(other)) {
         return;
     }
     shown_value(scan, name, start, end);
@@ -187,7 +200,9 @@ pub(super) fn at(scan: &mut Scan<'_>, hit: usize) {
     {
         return;
     }
-    if found.sep == Sep::Tag && (!is_tag_name(text, start) || is_blank(text, found.at)) {
+    if found.sep == Sep::Tag
+        && (!is_tag_name(text, start) || is_blank(text, found.at, found.spaced))
+    {
         return;
     }
     if found.sep == Sep::Assign && is_arrow(text, end, found.at, ident) {

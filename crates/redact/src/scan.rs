@@ -31,6 +31,9 @@ use super::{
 /// How deep text inside of text is looked at.
 pub(super) const DEPTH_MAX: u8 = 3;
 
+/// Lines that a JWT may be cut into.
+const JWT_LINES_MAX: u8 = 40;
+
 /// The search in one line, and what it remembers on its way.
 #[expect(
     clippy::struct_excessive_bools,
@@ -254,6 +257,8 @@ impl Scan<'_> {
             Trigger::NewRelic => self.found(tokens::new_relic(text, start), "token"),
             Trigger::Mailchimp => self.found(tokens::mailchimp(text, start), "token"),
             Trigger::Adyen => self.found(tokens::adyen(text, start), "token"),
+            Trigger::Esp => self.found(tokens::esp_key(text, end), "secret"),
+            Trigger::RandomPassword => self.found(tokens::random_password(text, end), "password"),
             Trigger::Number => self.found(tokens::xml_number(text, end), "private key"),
             Trigger::Command => self.has_command = true,
             Trigger::Identified => self.found(sql::identified(text, end), "password"),
@@ -403,6 +408,7 @@ impl Scan<'_> {
         if opaque
             && !values::is_location(seen)
             && !values::is_measure(seen)
+            && !values::is_pair(seen)
             && !values::is_kubernetes_name(seen)
         {
             self.find(at..at + token.len(), "token");
@@ -419,7 +425,9 @@ impl Scan<'_> {
             self.next.lines = commands::arguments(text, lines, add);
         }
         if self.has_jwt && tokens::is_cut_jwt(&text[..self.end]) {
-            self.next.pending = Some(pairs::shown_next());
+            self.next.pending = Some(Pending::Jwt {
+                lines: JWT_LINES_MAX,
+            });
         }
         if self.has_token {
             tokens::bootstrap_tokens(text, |range| finds.add(range, "token"));

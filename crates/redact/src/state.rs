@@ -14,7 +14,7 @@ use super::{
     pairs,
     repeats::Repeats,
     scan::{self, LineContext},
-    values,
+    tokens, values,
 };
 
 /// Lines after the id of an AWS key in which its secret is expected.
@@ -87,6 +87,8 @@ pub(super) enum Pending {
     Tested { lines: u8 },
     /// A quoted text that goes on in the next line.
     Joined { name: Name },
+    /// The rest of a JWT that lines cut.
+    Jwt { lines: u8 },
     /// A word that stands alone in one of the next lines.
     Word { name: Name, lines: u8 },
 }
@@ -382,6 +384,12 @@ impl State {
                     finds.add(from..from + inner.len(), name.kind);
                     let ends = more.len() > quoted.len() && !more.ends_with(['+', '\\']);
                     self.pending = (!ends).then_some(pending);
+                }
+            }
+            Pending::Jwt { lines } => {
+                if let Some(range) = tokens::jwt_line(body) {
+                    finds.add(start + range.start..start + range.end, "jwt");
+                    self.pending = (lines > 1).then(|| Pending::Jwt { lines: lines - 1 });
                 }
             }
             Pending::Word { .. }

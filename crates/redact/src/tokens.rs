@@ -11,6 +11,9 @@ use super::{encoded, values, work::examined};
 /// The length of a JWT header; a longer run of characters is something else.
 const HEADER_MAX: usize = 2048;
 
+/// How the headers of JWTs begin: `{"alg":`, `{"typ":`, `{"kid":`, `{"enc":`.
+const SURE: [&str; 4] = ["eyJhbGciOi", "eyJ0eXAiOi", "eyJraWQiOi", "eyJlbmMiOi"];
+
 /// The runs of characters that were read last, so that tokens that begin in one of them do
 /// not read it again.
 #[derive(Debug, Default)]
@@ -80,9 +83,7 @@ pub(super) fn jwt(text: &str, start: usize) -> (Option<usize>, usize) {
     let header = part(start, HEADER_MAX);
     // Headers begin with {"alg": or {"typ": or have one of these a little later.
     let sure = || {
-        ["eyJhbGciOi", "eyJ0eXAiOi", "eyJraWQiOi", "eyJlbmMiOi"]
-            .iter()
-            .any(|sure| text[start..].starts_with(sure))
+        SURE.iter().any(|sure| text[start..].starts_with(sure))
             || encoded::decode_base64(&text.as_bytes()[start..header.min(start + 256)])
                 .windows(6)
                 .any(|six| matches!(six, b"\"alg\":" | b"\"enc\":"))
@@ -127,7 +128,23 @@ pub(super) fn is_cut_jwt(line: &str) -> bool {
     examined(length);
     let last = &near[near.len() - length..];
     let dots = last.bytes().filter(|byte| *byte == b'.').count();
+    let header = || SURE.iter().any(|sure| last.starts_with(sure));
     last.starts_with("eyJ") && (dots == 1 || dots == 2 && last.ends_with('.'))
+        || dots == 0 && header()
+}
+
+/// A line that goes on with the JWT that the line before was cut in.
+pub(super) fn jwt_line(line: &str) -> Option<Range<usize>> {
+    let around = |one: char| one.is_whitespace() || matches!(one, '"' | '\'' | ',' | '\\');
+    let start = line.len() - line.trim_start_matches(around).len();
+    let word = line[start..].trim_end_matches(around);
+    let inside = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+    examined(line.len());
+    if word.len() < 16 || !word.bytes().all(inside) {
+        return None;
+    }
+    let seen = &word[..word.len().min(values::SEEN_MAX)];
+    values::is_random(seen).then(|| start..start + word.len())
 }
 
 /// The hash of a password that begins at `at` with `$`, `{` or the name of an algorithm.
@@ -259,6 +276,27 @@ pub(super) fn adyen(text: &str, at: usize) -> Option<Range<usize>> {
     }
     let run = Alphabet::Base64.run(&bytes[at..bytes.len().min(at + 400)]);
     (run >= 60 && text[at..at + run].contains("=-")).then_some(at..at + run)
+}
+
+/// The key of IPsec after its algorithm: `3 rfc4106(gcm(aes)) 44434241... 128`.
+pub(super) fn esp_key(text: &str, end: usize) -> Option<Range<usize>> {
+    let bytes = &text.as_bytes()[end..];
+    let prefix = if bytes.starts_with(b"0x") { 2 } else { 0 };
+    let run = Alphabet::Hex.run(&bytes[prefix..bytes.len().min(prefix + 160)]);
+    (run >= 32).then(|| end..end + prefix + run)
+}
+
+/// What Terraform keeps of a password that it has made up:
+/// `"type":"random_password","values":{"result":"x"}`.
+pub(super) fn random_password(text: &str, end: usize) -> Option<Range<usize>> {
+    let near = &text[end..text.floor_char_boundary((end + 1024).min(text.len()))];
+    examined(near.len());
+    let at = near.find("\"result\"")?;
+    let value = near[at + 8..].trim_start_matches([' ', ':']);
+    let value = value.strip_prefix('"')?;
+    let length = value.find('"')?;
+    let start = end + near.len() - value.len();
+    (!values::is_placeholder(&value[..length])).then(|| start..start + length)
 }
 
 /// A private number of a key of RSA in XML: `<D>...</D>`.

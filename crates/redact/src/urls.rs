@@ -36,6 +36,8 @@ impl Urls {
             Some(colon) if colon >= TOKEN_MIN && values::is_random(&text[from..from + colon]) => {
                 return Some(from..at);
             }
+            // `sqlserver://host:1433;user=sa;password=x@y`
+            Some(colon) if is_port(&user[colon + 1..]) => return None,
             Some(colon) => from + colon + 1..at,
             None if at - from >= TOKEN_MIN || text[..from].ends_with("trojan://") => from..at,
             None => return None,
@@ -99,6 +101,13 @@ impl Urls {
         self.word = Some((from + read, last));
         last
     }
+}
+
+/// Whether what follows a colon is a port, and then settings.
+fn is_port(rest: &[u8]) -> bool {
+    let digits = rest.iter().take(6).take_while(|byte| byte.is_ascii_digit());
+    let digits = digits.count();
+    (1..=5).contains(&digits) && rest.get(digits) == Some(&b';')
 }
 
 /// Whether a text begins like a host: a name, and a port, a path or the end of the address.

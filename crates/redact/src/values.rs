@@ -3,7 +3,7 @@
 
 mod text;
 
-pub(super) use self::text::{is_email, is_pin, is_scrambled, is_sentence, is_strong};
+pub(super) use self::text::{is_email, is_pair, is_pin, is_scrambled, is_sentence, is_strong};
 use super::finds::MARK;
 
 /// The part of a value that is looked at. A longer one is a secret if its name is one's.
@@ -153,6 +153,9 @@ fn is_reference(value: &str) -> bool {
             byte.is_ascii_alphanumeric()
                 || matches!(byte, b' ' | b'-' | b'_' | b'.' | b'>' | b'\'' | b':' | b'/')
         });
+    }
+    if text::is_stored(value) {
+        return true;
     }
     // A tag of YAML: `!vault |`, `!secret db_password`
     if let Some(tag) = value.strip_prefix('!')

@@ -14,6 +14,7 @@ pub(crate) const WORDS: &[&str] = &[
     "privmsg", "community ", "auth-pass", "user:password", "ejabberdctl", "prosodyctl", " on >",
     "http -a ", "ab -a ", "rpcclient", "winexe", "radius-server", "tacacs-server", "credentials",
     "sp_addlogin", "--auth ", "<<< ", "sudo -s", "put-parameter", "nuget ", "http-basic.", "addauth ",
+    "ssh-keygen ", "cypress ", "check_http", "rootpw ",
 ];
 
 /// Whether a word is what a client of IMAP puts before a command: `A001`.
@@ -111,6 +112,9 @@ pub(super) fn learn(style: &mut Style, word: &str, before: Option<&str>) {
         | "psexec" | "evil-winrm" => style.flags = &["-p"],
         "sqlcmd" | "isql" | "bcp" | "tsql" | "osql" | "freebcp" => style.flags = &["-P"],
         "vsql" | "kadmin" | "kadmin.local" => style.flags = &["-w"],
+        "rootpw" => style.positional = Some(1),
+        "cypress" => style.flags = &["--key", "-k"],
+        "ssh-keygen" => style.flags = &["-N", "-P"],
         "slappasswd" => style.flags = &["-s"],
         "ldappasswd" => style.flags = &["-w", "-s"],
         "snmpwalk" | "snmpget" | "snmpset" | "snmpbulkwalk" | "snmptrap" => {
@@ -153,7 +157,8 @@ pub(super) fn learn(style: &mut Style, word: &str, before: Option<&str>) {
             style.positional = Some(3);
         }
         "-b" if before == Some("mosquitto_passwd") => style.positional = Some(3),
-        "http" | "https" | "ab" | "siege" | "wrk" | "etcdctl" | "httpie" | "addauth" => {
+        "http" | "https" | "check_http" | "ab" | "siege" | "wrk" | "etcdctl" | "httpie"
+        | "addauth" => {
             style.user = true;
         }
         "redis-cli" => style.flags = &["-a"],

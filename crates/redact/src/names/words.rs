@@ -10,7 +10,7 @@ const WORDS_MAX: usize = 12;
 pub(super) const KEYS: &[&str] = &[
     "access", "account", "activation", "aes", "api", "apis", "app", "auth", "cipher", "crypt",
     "decryption", "encryption", "enrollment", "hmac", "join", "jwt", "licence", "license", "master",
-    "preshared", "private", "recovery", "rpc", "rsa", "sas", "sdk", "secret", "setup", "shared",
+    "preshared", "private", "psk", "recovery", "rpc", "rsa", "sas", "sdk", "secret", "setup", "shared",
     "signing", "ssh", "storage", "unseal",
 ];
 

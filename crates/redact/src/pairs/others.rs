@@ -17,10 +17,27 @@ pub(super) fn is_architecture(rest: &str) -> bool {
     )
 }
 
-/// Whether a tag is a blank to fill in: `mongodb://<user>:<password>@host`.
-pub(super) fn is_blank(text: &str, at: usize) -> bool {
+/// Whether a tag is a blank to fill in: `mongodb://<user>:<password>@host`,
+/// `AUTH <password> called`.
+pub(super) fn is_blank(text: &str, at: usize, spaced: bool) -> bool {
     let near = &text[at..text.floor_char_boundary((at + 200).min(text.len()))];
-    near.starts_with(['@', ':', '/', '?', '&']) && !near.contains("</")
+    (spaced || near.starts_with(['@', ':', '/', '?', '&'])) && !near.contains("</")
+}
+
+/// Whether a name is the scope of the title of a commit: `fix(password): trim input`.
+pub(super) fn is_commit(text: &str, start: usize, end: usize) -> bool {
+    const KINDS: [&str; 8] = [
+        "fix(",
+        "feat(",
+        "chore(",
+        "refactor(",
+        "test(",
+        "docs(",
+        "perf(",
+        "ci(",
+    ];
+    let closes = text[end..].starts_with("): ") || text[end..].starts_with(")!: ");
+    closes && KINDS.iter().any(|kind| text[..start].ends_with(kind))
 }
 
 /// Whether what looks like a value is the tag of an image: `registry/token-api:3f2a9c1`.

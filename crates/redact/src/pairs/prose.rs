@@ -177,6 +177,14 @@ pub(super) fn longer(
             if head.class == Class::Code {
                 return Some((found, head));
             }
+            // `password hash algorithm: argon2id`
+            let last = more.rsplit(' ').next().unwrap_or_default();
+            if matches!(
+                last,
+                "algorithm" | "encoder" | "format" | "hasher" | "policy" | "strength"
+            ) {
+                return None;
+            }
             let name = if words <= 4 {
                 names::classify(&text[start..at])
             } else {

@@ -34,6 +34,7 @@ pub(super) fn after(text: &str, end: usize) -> Option<Separator> {
     let bytes = text.as_bytes();
     let closes = |byte: &&u8| matches!(byte, b'"' | b'\'' | b'`' | b'\\' | b']' | b')' | b'*');
     let closers = bytes[end..].iter().take(12).take_while(closes).count();
+    let closers = closers + visibility(&bytes[end + closers..]);
     let gap = gap(&bytes[end + closers..]);
     if let Some(found) = leader(bytes, end + closers + gap) {
         return Some(found);
@@ -94,6 +95,21 @@ pub(super) fn after(text: &str, end: usize) -> Option<Separator> {
         spaced: space > 0,
         closers,
     })
+}
+
+/// The length of what PHP says about a member of an object, with the bracket that closes its
+/// name: `["password":protected]=>`, `["password":"App\\Config":private]=>`.
+fn visibility(rest: &[u8]) -> usize {
+    let Some(b':') = rest.first() else {
+        return 0;
+    };
+    let close = rest.iter().take(96).position(|byte| *byte == b']');
+    close
+        .filter(|close| {
+            let says = &rest[..*close];
+            says.ends_with(b":protected") || says.ends_with(b":private")
+        })
+        .map_or(0, |close| close + 1)
 }
 
 /// The separator after dots that lead to a value: `password ........: x`.

@@ -198,11 +198,14 @@ fn said(text: &str, name: Name, ident: &Range<usize>, word: &str, end: usize) ->
     if name.class != Class::Password && values::is_word(word) {
         return false;
     }
+    let written = &text[ident.clone()];
+    let directive = ["requirepass", "masterauth", "bindpw"]
+        .iter()
+        .any(|directive| written.eq_ignore_ascii_case(directive));
     // `serviceAccountToken expirationSeconds=3607`, `password varchar(255)`
-    if is_other(word) || name.foreign && !values::is_secretish(word) {
+    if is_other(word) && !directive || name.foreign && !values::is_secretish(word) {
         return false;
     }
-    let written = &text[ident.clone()];
     let before = &text[text.floor_char_boundary(ident.start.saturating_sub(96))..ident.start];
     examined(before.len());
     let after = text[end..].trim_start_matches(['.', ';', ',', ' ', '}', ')', '\\']);
@@ -248,7 +251,7 @@ fn said(text: &str, name: Name, ident: &Range<usize>, word: &str, end: usize) ->
     if password && !plain && alone && last {
         return true;
     }
-    if ["requirepass", "masterauth", "bindpw"].contains(&lower.as_str()) {
+    if directive {
         return secretish || last;
     }
     let netrc = before.contains("login ")

@@ -254,7 +254,9 @@ fn one(
     if is_scheme(word) && after.starts_with(' ') {
         let next = end + 1;
         let end = bare(text, next, text.len(), context);
-        let shown = !values::is_word(&text[next..end]) && !values::is_placeholder(&text[next..end]);
+        let token = &text[next..end];
+        let shown =
+            !values::is_word(token) && !values::is_placeholder(token) && !values::is_pair(token);
         return Some((shown.then_some(at..end), false, end));
     }
     if !hides(name, word, Some(how)) || is_example(text, at, word) {
@@ -289,6 +291,7 @@ fn wrapper(text: &str, at: usize) -> Option<usize> {
     match &text.as_bytes()[at..] {
         [b'<', b'<', b'"', ..] | [b'[', b' ', b'"' | b'\'', ..] => Some(2),
         [b'<', b'!', rest @ ..] if rest.starts_with(b"[CDATA[") => Some(9),
+        bytes if bytes.starts_with(b"<Value>") || bytes.starts_with(b"<value>") => Some(7),
         [b'[' | b'(', ..]
         | [
             b'b' | b'u' | b'r' | b'f' | b'B' | b'U' | b'R' | b'@' | b'$' | b'L' | b'&' | b'N',

@@ -109,7 +109,8 @@ pub(crate) fn hides(name: Name, value: &str, how: Option<How>) -> bool {
                 || status && (bare.is_some() || !phrase || first.len() > 3))
         }
         Class::Secret | Class::Object => {
-            let typed = name.kind == "password" || name.kind == "secret" && quoted;
+            let setting = bare.is_some_and(|how| how.context.alone && how.context.spaced);
+            let typed = name.kind == "password" || name.kind == "secret" && (quoted || setting);
             let pin = typed && values::is_pin(seen);
             if status || values::is_measure(seen) && !pin || values::is_location(seen) {
                 return false;
@@ -133,7 +134,9 @@ pub(crate) fn hides(name: Name, value: &str, how: Option<How>) -> bool {
             if let Some(how) = colon {
                 let word = values::is_word(first)
                     && !(how.context.alone && !how.more && first.len() >= 16);
+                let number = first.len() >= 16 && first.bytes().all(|byte| byte.is_ascii_digit());
                 let sentence = how.context.prose
+                    && !number
                     && !values::is_secretish(first)
                     && !values::is_uuid(first)
                     && !pin;

@@ -323,3 +323,108 @@ fn what_asks_in_base64_is_answered_in_the_next_line() {
     );
     kept(&["S: 250-AUTH PLAIN LOGIN\nC: hello"]);
 }
+
+#[test]
+fn lines_that_cut_a_jwt_are_hidden_to_its_end() {
+    let part = "aB3dE5gH7jK9-N1pQ2rS4_U6vW8xY0zA";
+    let lines = format!("Bearer eyJhbGciOiJIUzI1NiIsImtpZCI6\n{part}\n  {part}.{part}\n{part}");
+    let clean = clean(&format!("{lines}\nrequest done in 12 ms\n{}", "next-line"));
+    assert!(!clean.contains("9-N1"), "{clean}");
+    assert!(
+        clean.ends_with("\nrequest done in 12 ms\nnext-line"),
+        "{clean}"
+    );
+    let wide = format!("eyJhbGciOiJIUzI1NiJ9\n{}", "ä".repeat(100));
+    assert!(
+        super::clean(&wide).ends_with("ää"),
+        "a line of other letters is none of it"
+    );
+    kept(&[
+        "cursor=eyJpZCI6MTE4fQ\nrequest-id-7f9c2d1a0b3e",
+        "continue: eyJ2IjoxfQ\nhandled 118 rows",
+    ]);
+}
+
+#[test]
+fn commands_that_take_a_passphrase_hide_it() {
+    hidden(
+        &[
+            "ssh-keygen -t ed25519 -N swordfish7 -f id",
+            "check_http -a admin:swordfish7 -H web",
+            "rootpw --plaintext swordfish7",
+            "npx cypress run --record --key swordfish7",
+            " : EAP \"swordfish7\"",
+        ],
+        "swordfish7",
+    );
+    kept(&[
+        "ssh-keygen -t ed25519 -N '' -f /etc/ssh/host_key",
+        "ssh-keygen -R git.example.com",
+        "check_http -H web -p 8080",
+    ]);
+}
+
+#[test]
+fn objects_and_stores_of_other_languages_hide_their_members() {
+    let secret = token("", 40);
+    for text in [
+        format!("[\"password\":protected]=>\n  string(40) \"{secret}\""),
+        format!("[\"token\":\"App\\Config\":private]=>\n  string(40) \"{secret}\""),
+        format!(
+            "{{\"type\":\"random_password\",\"values\":{{\"length\":40,\"result\":\"{secret}\"}}}}"
+        ),
+        format!("body: SAMLResponse={secret}&RelayState=x"),
+        format!("{{\"grant_type\":\"authorization_code\",\"code\":\"{secret}\"}}"),
+        format!("<AdministratorPassword><Value>{secret}</Value></AdministratorPassword>"),
+        format!("scan -Dsonar.login={secret} -X"),
+    ] {
+        hidden(&[&text], &secret);
+    }
+    hidden(
+        &["keys: \"3+ rfc4106(gcm(aes)) 0123456789abcdef0123456789abcdef01234567 128\""],
+        "0123456789abcdef0123456789abcdef01234567",
+    );
+    hidden(
+        &["psk_identity=dev1 psk_key=0123456789abcdef0123456789abcdef"],
+        "0123456789abcdef0123456789abcdef",
+    );
+    kept(&[
+        "[\"password\":protected]=> NULL",
+        "SAML assertion is expired",
+        "{\"code\":\"ERR_HTTP2_STREAM_ERROR\",\"errno\":-111}",
+        "{\"code\":\"P2002\",\"meta\":{\"target\":[\"email\"]}}",
+    ]);
+}
+
+#[test]
+fn a_port_with_settings_after_it_is_no_password() {
+    hidden(
+        &["jdbc:sqlserver://mssql:1433;user=sa;password=R9x@Ie5.Db1;encrypt=true"],
+        "Ie5.Db1",
+    );
+    assert!(
+        clean("jdbc:sqlserver://mssql:1433;user=sa;password=R9x@Ie5")
+            .contains("mssql:1433;user=sa")
+    );
+    hidden(&["sqlserver://sa:1433x@mssql:1433?database=shop"], "1433x");
+}
+
+#[test]
+fn digests_titles_and_addresses_of_secrets_stay() {
+    let digest = "0123456789abcdef".repeat(4);
+    kept(&[
+        &format!("checksum/secret: {digest}"),
+        "fix(password): trim input",
+        "feat(token)!: rotate weekly",
+        "error: unexpected token: 'else'",
+        "ERR AUTH <password> called without any password configured for the default user",
+        "level=info msg=\"authentication mode\" auth=basic tls=true",
+        "auth=bearer client=10.0.0.5 path=/api",
+        "password: vault:secret/data/db#password",
+        "password: op://vault/db/password",
+        "password hash algorithm: argon2id",
+    ]);
+    hidden(&["test(password='swordfish7')"], "swordfish7");
+    hidden(&["auth=basic c3dvcmRmaXNoNzp4eA=="], "c3dvcmRmaXNoNzp4eA==");
+    hidden(&["password: vault!swordfish7"], "swordfish7");
+}

@@ -23,6 +23,16 @@ const VERBS: &[&str] = &[
     "may", "must", "not", "required", "short", "should", "updated", "was", "were", "wrong",
 ];
 
+/// How the address of a value in a store of secrets begins.
+const STORES: [&str; 6] = [
+    "vault:",
+    "ref+",
+    "op://",
+    "secretref:",
+    "arn:aws:",
+    "keyvault:",
+];
+
 /// Whether a value is a sentence: `This field is required.`, `must not be blank`.
 pub(crate) fn is_sentence(value: &str) -> bool {
     let mut words = value.split_ascii_whitespace().map(plain);
@@ -61,6 +71,25 @@ pub(crate) fn is_strong(word: &str) -> bool {
 pub(crate) fn is_pin(value: &str) -> bool {
     let epoch = matches!(value.len(), 10 | 13) && value.starts_with('1');
     (6..=16).contains(&value.len()) && !epoch && value.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Whether a value says in which store the secret is: `vault:secret/data/db#password`,
+/// `op://vault/db/password`.
+pub(super) fn is_stored(value: &str) -> bool {
+    STORES.iter().any(|store| value.starts_with(store))
+        && value.bytes().all(|byte| {
+            byte.is_ascii_alphanumeric()
+                || matches!(
+                    byte,
+                    b':' | b'/' | b'#' | b'-' | b'_' | b'.' | b'+' | b'?' | b'='
+                )
+        })
+}
+
+/// Whether a word is a pair of its own: `auth=basic tls=true`.
+pub(crate) fn is_pair(word: &str) -> bool {
+    word.split_once('=')
+        .is_some_and(|(key, value)| !value.trim_start_matches('=').is_empty() && is_identifier(key))
 }
 
 /// Whether letters in both cases make no words: there are pairs of them that words do not
