@@ -7,6 +7,7 @@
 use std::{io, sync::Arc, time::Duration};
 
 use axum::Router;
+use futures_util::TryFutureExt;
 use hyper::{
     Request,
     body::Incoming,
@@ -141,25 +142,28 @@ impl Connection {
             stop,
         } = self;
         prepare(&stream);
-        let peer = peers.identify(&stream).await?;
+        // Each step in a box: otherwise the task of a connection has room for all of them, also
+        // for TLS, for as long as it is open.
+        let peer = Box::pin(peers.identify(&stream)).await?;
         let Some(certificate) = certificate else {
-            return serve_requests(stream, peer, router, watcher).await;
+            return Box::pin(serve_requests(stream, peer, router, watcher)).await;
         };
         // A stop does not wait for who has not said anything yet.
-        let accepted = stop.run_until_cancelled(certificate.accept(stream)).await;
-        match accepted {
-            Some(stream) => serve_requests(stream?, peer, router, watcher).await,
+        let accepting = Box::pin(certificate.accept(stream));
+        match stop.run_until_cancelled(accepting).await {
+            Some(stream) => Box::pin(serve_requests(stream?, peer, router, watcher)).await,
             None => Ok(()),
         }
     }
 }
 
-async fn serve_requests(
+/// Not an `async fn`, which would hold the connection twice: before and after it is watched.
+fn serve_requests(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     peer: Peer,
     router: Router,
     watcher: Watcher,
-) -> io::Result<()> {
+) -> impl Future<Output = io::Result<()>> + Send {
     let router = TowerToHyperService::new(router);
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(peer);
@@ -170,7 +174,7 @@ async fn serve_requests(
         .header_read_timeout(HEADERS_WITHIN)
         .max_buf_size(BUFFER_BYTES)
         .serve_connection(TokioIo::new(stream), service);
-    watcher.watch(connection).await.map_err(io::Error::other)
+    watcher.watch(connection).map_err(io::Error::other)
 }
 
 fn prepare(stream: &TcpStream) {

@@ -150,4 +150,4 @@ impl Server {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

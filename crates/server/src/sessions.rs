@@ -1,12 +1,12 @@
 //! Sessions over HTTP, of the protocol versions that have them.
 //!
 //! ```text
-//!   POST ──▶ rmcp ──▶ Sessions::create_stream ──▶ SessionTransport ──▶ rmcp's service, Handler
-//!    ▲                                             │
-//!    └── PostStream ◀──────┬── Answers ◀── answer ◀┤
-//!   GET of a client that   │                       │
-//!    resumes it ◀──────────┘                       │ everything else
-//!   GET  ──▶ stream::open ◀── replay ◀── Outbox ◀──┴── every publisher
+//!   POST ──▶ rmcp ──▶ Dispatcher ──▶ a service of rmcp for this message ──▶ Handler
+//!    ▲                                       │ MessageTransport
+//!    └── PostStream ◀──────┬── Answers ◀─────┤
+//!   GET of a client that   │                 │ everything else
+//!    resumes it ◀──────────┘                 ▼
+//!   GET  ──▶ stream::open ◀── replay ◀── Outbox ◀── every publisher
 //! ```
 //!
 //! rmcp's own session manager does not fit a server that pushes: a stalled stream
@@ -14,29 +14,37 @@
 //! kept for ever. Here publishing never waits, requests and the stream share nothing
 //! but the session, and an open stream is the sign of life.
 //!
+//! A session that nothing is asked of costs its state and its socket: no task and no service
+//! of rmcp belongs to it.
+//!
 //! - `limiter`: the limits on sessions, and the middleware that applies them;
-//! - `manager`: all sessions, as rmcp's `SessionManager`;
-//! - `http_session`: the state of one session; `transport`: rmcp's side of it;
+//! - `manager`: all sessions; `http_session`: the state of one;
+//! - `dispatch`: rmcp's `SessionManager`, with a service for each message; `transport`: the
+//!   service's way in and out; `running`: what can be cancelled;
 //! - `answers`: the messages of each answer, and which are kept for a client that resumes;
 //!   `parking`: the limit of what is kept; `answer_stream`: the connections that read them;
 //! - `stream`: GET and DELETE, from the outbox to bytes; `replay`: what a client that
 //!   reconnects has missed;
-//! - `heartbeat`: pings.
+//! - `heartbeat`: when a client is pinged; `server_requests`: the pings themselves.
 
 mod answer_stream;
 mod answers;
+mod dispatch;
 mod heartbeat;
 mod http_session;
 mod limiter;
 mod manager;
 mod parking;
 mod replay;
+mod running;
+mod server_requests;
 mod stream;
 mod transport;
 
 pub use self::manager::SessionLimits;
 pub(super) use self::{
     answer_stream::IsAnswer,
+    dispatch::Dispatcher,
     limiter::{SessionPermit, admit},
     manager::Sessions,
     stream::{close, open},

@@ -29,7 +29,7 @@ use super::{
     log_limit::LogLimit,
     origin::{self, OriginPolicy},
     server::{Handler, Server},
-    sessions::{self, SessionLimits, Sessions},
+    sessions::{self, Dispatcher, SessionLimits, Sessions},
     share,
     stdio::StdioTransport,
     tls::{Certificate, TlsFiles},
@@ -350,9 +350,10 @@ fn mcp_router(
     close: &CancellationToken,
     lifecycle: &Lifecycle,
 ) -> Router {
+    let dispatcher = Dispatcher::new(Arc::clone(sessions), handler.clone());
     let requests = StreamableHttpService::new(
         move || Ok(handler.for_current_caller()),
-        Arc::clone(sessions),
+        Arc::new(dispatcher),
         // Hosts and origins are checked by `origin`, for every method. Without a retry hint
         // rmcp adds no event ids of its own: those of `sessions` can be resumed.
         StreamableHttpServerConfig::default()

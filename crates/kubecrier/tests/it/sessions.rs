@@ -150,8 +150,11 @@ async fn a_cancelled_request_ends_its_answer_and_frees_its_id() {
         !rest.contains("\"id\":70"),
         "a cancelled request is not answered: {rest}"
     );
-    // MCP forbids a client to use an id twice. Where one does, rmcp takes the late end of the
-    // cancelled call for the answer to the later request, so the call has to be over first.
+    // MCP forbids a client to use an id twice. Where one does, what the cancelled call still
+    // says is not taken for the answer to the later request.
+    let again = json!({"jsonrpc": "2.0", "id": 70, "method": "tools/list", "params": {}});
+    let again = crate::harness::message(&http.post(&again).await.text().await.unwrap());
+    assert!(again["result"]["tools"].is_array(), "{again}");
     let over = async {
         loop {
             let stats: Value = http.get("/stats").await.json().await.unwrap();
@@ -162,9 +165,6 @@ async fn a_cancelled_request_ends_its_answer_and_frees_its_id() {
         }
     };
     (timeout(Duration::from_secs(20), over).await).expect("a cancelled call ends");
-    let again = json!({"jsonrpc": "2.0", "id": 70, "method": "tools/list", "params": {}});
-    let again = crate::harness::message(&http.post(&again).await.text().await.unwrap());
-    assert!(again["result"]["tools"].is_array(), "{again}");
     // No request is left that a shutdown would wait for.
     http.server.signal(rustix::process::Signal::TERM);
     let ended = timeout(Duration::from_secs(8), http.server.exit()).await;

@@ -1,5 +1,5 @@
-//! The handler that rmcp calls: one per session, or per request where there are no
-//! sessions. A handler is a cheap clone.
+//! The handler that rmcp calls: one per request over HTTP, one per process on stdio. A
+//! handler is a cheap clone.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -30,8 +30,7 @@ use crate::{
     share, tools,
 };
 
-/// Answers the requests of one session, or one request of the protocol without
-/// sessions.
+/// Answers the requests of one client.
 #[derive(Clone, Debug)]
 pub(crate) struct Handler {
     pub(super) server: Server,
@@ -92,9 +91,14 @@ impl Handler {
 
     /// The same for the caller of the HTTP request that is being answered.
     pub(crate) fn for_current_caller(&self) -> Self {
+        self.for_caller(Caller::current(), share::current_peer())
+    }
+
+    /// The same for a caller that came from an address.
+    pub(crate) fn for_caller(&self, caller: Caller, peer: Option<IpAddr>) -> Self {
         Self {
-            caller: Caller::current(),
-            peer: share::current_peer(),
+            caller,
+            peer,
             ..self.clone()
         }
     }
@@ -179,7 +183,7 @@ impl ServerHandler for Handler {
             }
         }
         if let SessionLookup::ByHeader(sessions) = &self.sessions {
-            sessions.start_heartbeat(session.id(), &context.peer);
+            sessions.start_heartbeat(session.id());
         }
         self.server.rescan().await;
         let snapshot = self.server.list_snapshot();

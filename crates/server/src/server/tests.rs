@@ -15,6 +15,34 @@ use kubecrier_core::{ResourceType, faults::CaptureLimits};
 use kubecrier_k8s as cluster;
 use kubecrier_redact::Redactor;
 
+/// A server without a cluster.
+pub(crate) fn setup() -> Setup {
+    let contexts = cluster::Config {
+        kubeconfig: Some("/nonexistent".into()),
+        context: None,
+        request_timeout: Duration::from_secs(1),
+        redactor: Redactor::new(&[]).unwrap(),
+        demo: None,
+        denied: cluster::DeniedKinds::default(),
+        allowed: cluster::Allowed::default(),
+    };
+    Setup {
+        contexts: Arc::new(Contexts::new(contexts)),
+        metrics: Metrics::new(),
+        lifecycle: Lifecycle::default(),
+        limits: ToolLimits {
+            output_bytes: 10_000,
+        },
+        work: WorkLimits::default(),
+        tool_filter: ToolFilter::default(),
+        subscriptions: SubscriptionSettings::default(),
+        redactor: Redactor::new(&[]).unwrap(),
+        captures: CaptureLimits::default(),
+        incidents: cluster::IncidentSettings::default(),
+        project: None,
+    }
+}
+
 /// A client on a pipe, as on stdio.
 struct Client {
     lines: Lines<BufReader<ReadHalf<DuplexStream>>>,
@@ -27,36 +55,12 @@ struct Client {
 impl Client {
     fn start() -> Self {
         let notes = Notes::default();
-        let contexts = cluster::Config {
-            kubeconfig: Some("/nonexistent".into()),
-            context: None,
-            request_timeout: Duration::from_secs(1),
-            redactor: Redactor::new(&[]).unwrap(),
-            demo: None,
-            denied: cluster::DeniedKinds::default(),
-            allowed: cluster::Allowed::default(),
-        };
-        let setup = Setup {
-            contexts: Arc::new(Contexts::new(contexts)),
-            metrics: Metrics::new(),
-            lifecycle: Lifecycle::default(),
-            limits: ToolLimits {
-                output_bytes: 10_000,
-            },
-            work: WorkLimits::default(),
-            tool_filter: ToolFilter::default(),
-            subscriptions: SubscriptionSettings::default(),
-            redactor: Redactor::new(&[]).unwrap(),
-            captures: CaptureLimits::default(),
-            incidents: cluster::IncidentSettings::default(),
-            project: None,
-        };
         let providers = setup::Providers {
             resources: vec![Box::new(notes.clone())],
             tools: Vec::new(),
             project: None,
         };
-        let server = Server::with(setup, providers);
+        let server = Server::with(setup(), providers);
         let session = Session::new("pipe");
         let handler = server.handler_for_session(session.clone());
         let (ours, theirs) = tokio::io::duplex(1 << 20);

@@ -44,8 +44,6 @@ pub(super) struct AnswerReader {
     connection: Connection,
     /// The number of the next event.
     next: u64,
-    /// Whether the request has reached the service.
-    is_forwarded: bool,
     took_everything: bool,
     _activity: ActivityGuard,
 }
@@ -81,23 +79,9 @@ impl AnswerReader {
             entry,
             connection,
             next,
-            is_forwarded: true,
             took_everything: false,
             _activity: activity,
         }
-    }
-
-    /// The reader of a request that has not been forwarded yet: to drop it withdraws the
-    /// request.
-    pub(super) fn of_request(entry: Arc<HttpSession>, connection: Connection) -> Self {
-        let mut reader = Self::new(entry, connection, 1);
-        reader.is_forwarded = false;
-        reader
-    }
-
-    /// The request is on its way: its answer will come.
-    pub(super) fn forwarded(&mut self) {
-        self.is_forwarded = true;
     }
 
     pub(super) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Option<Read>> {
@@ -110,10 +94,6 @@ impl AnswerReader {
 
 impl Drop for AnswerReader {
     fn drop(&mut self) {
-        if !self.is_forwarded {
-            self.entry.answers.lock().withdraw(self.connection.answer);
-            return;
-        }
         let took_everything = self.took_everything;
         let unread =
             self.entry

@@ -136,13 +136,6 @@ impl Answers {
         Some(Connection { answer, number })
     }
 
-    /// Removes the answer to a request that never reached the service.
-    pub(super) fn withdraw(&mut self, answer: u64) {
-        if let Some(withdrawn) = self.open.remove(&answer) {
-            self.answered(answer, &withdrawn.request);
-        }
-    }
-
     /// Adds a message of the service to the answer that it belongs to.
     pub(super) fn route(&mut self, message: ServerJsonRpcMessage) -> Routed {
         let Some(id) = self.answer_of(&message) else {
@@ -170,7 +163,7 @@ impl Answers {
             (true, _) => Routed::Taken,
             (false, true) => Routed::Unread(id),
             (false, false) => {
-                self.open.remove(&id);
+                self.remove(id);
                 Routed::Taken
             }
         }
@@ -237,7 +230,7 @@ impl Answers {
             }
             AnswerState::Parked { .. } => None,
             AnswerState::Answered if !answer.is_resumable => {
-                self.open.remove(&connection.answer);
+                self.remove(connection.answer);
                 None
             }
             AnswerState::Answered if took_everything && was_healthy => {
@@ -382,11 +375,23 @@ impl Answers {
         if self.by_request.get(request) == Some(&answer) {
             self.by_request.remove(request);
         }
+        if self.by_request.is_empty() {
+            (self.by_request, self.by_token) = (HashMap::new(), HashMap::new());
+        }
+    }
+
+    /// Removes an answer. A session that asks nothing keeps no room for answers.
+    fn remove(&mut self, id: u64) -> Option<Answer> {
+        let removed = self.open.remove(&id);
+        if self.open.is_empty() {
+            self.open = HashMap::new();
+        }
+        removed
     }
 
     /// Removes an answer and remembers why.
     fn lose(&mut self, id: u64, reason: LossReason) {
-        let Some(answer) = self.open.remove(&id) else {
+        let Some(answer) = self.remove(id) else {
             return;
         };
         answer.wake();

@@ -15,7 +15,6 @@ use std::{
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use mcp_notify::{Heartbeat, HeartbeatConfig, HeartbeatEnd};
 use parking_lot::Mutex;
-use rmcp::{Peer, RoleServer};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -25,7 +24,7 @@ use super::{http_session::HttpSession, manager::Sessions};
 #[derive(Default)]
 pub(super) struct HeartbeatQueue {
     /// Emptied at once. A session that is queued twice is pinged once.
-    joining: Mutex<Vec<(Weak<HttpSession>, Peer<RoleServer>)>>,
+    joining: Mutex<Vec<Weak<HttpSession>>>,
     joined: Notify,
 }
 
@@ -43,16 +42,13 @@ struct PingHistory {
 
 impl Sessions {
     /// Starts to ping the client of a session, which has said that it is ready.
-    pub(crate) fn start_heartbeat(&self, id: &str, peer: &Peer<RoleServer>) {
+    pub(crate) fn start_heartbeat(&self, id: &str) {
         if self.limits().heartbeat.is_none() {
             return;
         }
         let Some(entry) = self.get(id) else { return };
         let heartbeats = self.heartbeats();
-        heartbeats
-            .joining
-            .lock()
-            .push((Arc::downgrade(&entry), peer.clone()));
+        heartbeats.joining.lock().push(Arc::downgrade(&entry));
         heartbeats.joined.notify_one();
     }
 
@@ -70,10 +66,8 @@ impl Sessions {
                 () = stop.cancelled() => return,
                 () = self.heartbeats().joined.notified() => {
                     let joining = std::mem::take(&mut *self.heartbeats().joining.lock());
-                    for (entry, peer) in joining {
-                        let entry = entry.upgrade();
-                        let begun = entry.and_then(|entry| begin(&heartbeat, &config, &entry, peer));
-                        beating.extend(begun);
+                    for entry in joining.iter().filter_map(Weak::upgrade) {
+                        beating.extend(begin(&heartbeat, &config, &entry));
                     }
                 }
                 Some((id, end)) = beating.next() => if end == HeartbeatEnd::Down {
@@ -89,7 +83,6 @@ fn begin(
     heartbeat: &Heartbeat,
     config: &HeartbeatConfig,
     entry: &Arc<HttpSession>,
-    peer: Peer<RoleServer>,
 ) -> Option<HeartbeatFuture> {
     let liveness = heartbeat.liveness();
     if !entry.set_liveness(liveness.clone()) {
@@ -101,15 +94,15 @@ fn begin(
     let weak = Arc::downgrade(entry);
     let answers = Arc::<PingHistory>::default();
     let ask = move || {
-        let wanted = weak.upgrade().is_some_and(|entry| entry.has_stream());
-        let peer = (wanted && answers.worth_asking(patience)).then(|| peer.clone());
+        let entry = weak.upgrade().filter(|entry| entry.has_stream());
+        let asked = entry.filter(|_| answers.worth_asking(patience));
         let answers = Arc::clone(&answers);
         // The state of a ping is large, and most of the time there is none.
         Box::pin(async move {
-            let Some(peer) = peer else { return true };
+            let Some(entry) = asked else { return true };
             // If it takes too long, this is dropped at the await.
             answers.missed.fetch_add(1, Ordering::Relaxed);
-            let answered = mcp_notify::rmcp::ping(&peer).await;
+            let answered = entry.server_requests.ping().await;
             if answered {
                 answers.ever.store(true, Ordering::Relaxed);
             }

@@ -1,17 +1,16 @@
 //! One session over HTTP: its channels, its state and its signs of life.
 
 use std::{
-    collections::VecDeque,
+    net::IpAddr,
     sync::{Arc, OnceLock},
-    task::Waker,
 };
 
 use bytes::Bytes;
 use mcp_notify::{Liveness, OutboxBatch, ProtocolVersion, Session};
 use parking_lot::Mutex;
-use rmcp::model::{ClientJsonRpcMessage, RequestId, ServerJsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, InitializeRequestParams, RequestId, ServerJsonRpcMessage};
 use tokio::{
-    sync::mpsc,
+    sync::oneshot,
     time::{Duration, Instant},
 };
 
@@ -21,13 +20,11 @@ use super::{
     limiter::SessionPermit,
     parking::Parking,
     replay::Replay,
+    running::RunningRequests,
+    server_requests::ServerRequests,
 };
 use crate::caller::Caller;
 use kubecrier_core::shares::ShareKey;
-
-/// The server's own requests that wait for the stream. There are two kinds, and each is
-/// sent again if it is lost.
-const SERVER_REQUESTS_MAX: usize = 16;
 
 /// What a parked answer takes in memory besides its messages, about.
 const PARKED_ENTRY_BYTES: usize = 512;
@@ -37,8 +34,15 @@ pub(crate) struct HttpSession {
     pub(super) session: Session,
     /// The caller that opened the session.
     pub(super) caller: Caller,
-    /// Boxed: a channel holds room for 32, and messages are large.
-    pub(super) inbound: mpsc::Sender<Box<ClientJsonRpcMessage>>,
+    /// The address that it was opened from.
+    pub(super) peer: Option<IpAddr>,
+    /// Where `initialize` goes, until it has come.
+    handshake: Mutex<Option<oneshot::Sender<Box<ClientJsonRpcMessage>>>>,
+    /// What the client said of itself, with the version that was agreed on; set when
+    /// `initialize` is answered. Boxed: a session is made before.
+    client: OnceLock<Box<InitializeRequestParams>>,
+    /// The requests that are being worked on.
+    pub(super) running: RunningRequests,
     /// Its permit of the session limiter, until it ends.
     permit: Mutex<Option<SessionPermit>>,
     pub(super) outbound: Mutex<OutboundState>,
@@ -47,7 +51,7 @@ pub(crate) struct HttpSession {
     parking: Arc<Parking>,
     /// For whom its parked answers count.
     share_key: ShareKey,
-    server_requests: Mutex<ServerRequests>,
+    pub(super) server_requests: ServerRequests,
     activity: Mutex<Activity>,
     /// Set when the client is ready to be pinged.
     liveness: OnceLock<Liveness>,
@@ -59,13 +63,6 @@ pub(crate) struct HttpSession {
 pub(super) struct OutboundState {
     pub(super) replay: Replay,
     pub(super) batch: Option<OutboxBatch>,
-}
-
-/// The server's own requests, for the stream.
-#[derive(Default)]
-struct ServerRequests {
-    waiting: VecDeque<Bytes>,
-    reader: Option<Waker>,
 }
 
 struct Activity {
@@ -103,20 +100,23 @@ impl HttpSession {
     pub(super) fn new(
         session: Session,
         permit: SessionPermit,
-        inbound: mpsc::Sender<Box<ClientJsonRpcMessage>>,
+        peer: Option<IpAddr>,
         parking: Arc<Parking>,
         share_key: ShareKey,
     ) -> Self {
         Self {
             session,
             caller: permit.caller().clone(),
-            inbound,
+            peer,
+            handshake: Mutex::default(),
+            client: OnceLock::new(),
+            running: RunningRequests::default(),
             permit: Mutex::new(Some(permit)),
             outbound: Mutex::default(),
             answers: Mutex::default(),
             parking,
             share_key,
-            server_requests: Mutex::default(),
+            server_requests: ServerRequests::default(),
             activity: Mutex::new(Activity {
                 streams: 0,
                 posts: 0,
@@ -127,15 +127,40 @@ impl HttpSession {
         }
     }
 
-    /// Releases everything that belongs to the session: its answers, what was on its way,
-    /// and its permit.
+    /// Releases everything that belongs to the session: what runs for it, its answers, what
+    /// was on its way, and its permit.
     pub(super) fn release(&self) {
+        drop(self.handshake.lock().take());
+        self.running.end();
         let parked = self.answers.lock().end();
         self.parking.metrics().lost("session_ended", parked);
-        *self.server_requests.lock() = ServerRequests::default();
+        self.server_requests.end();
         let batch = self.outbound.lock().batch.take();
         drop(batch);
         drop(self.permit.lock().take());
+    }
+
+    /// Begins the handshake: the receiver gets `initialize`.
+    pub(super) fn begin_handshake(&self) -> oneshot::Receiver<Box<ClientJsonRpcMessage>> {
+        let (sender, receiver) = oneshot::channel();
+        *self.handshake.lock() = Some(sender);
+        receiver
+    }
+
+    /// Hands `initialize` to the service of the handshake. False when there is none.
+    pub(super) fn initialize(&self, message: ClientJsonRpcMessage) -> bool {
+        let handshake = self.handshake.lock().take();
+        handshake.is_some_and(|handshake| handshake.send(Box::new(message)).is_ok())
+    }
+
+    /// Sets what the client said of itself.
+    pub(super) fn set_client(&self, client: InitializeRequestParams) {
+        let _only_once = self.client.set(Box::new(client));
+    }
+
+    /// What the client said of itself; `None` before `initialize` is answered.
+    pub(super) fn client(&self) -> Option<&InitializeRequestParams> {
+        self.client.get().map(|client| &**client)
     }
 
     /// Begins the answer to a request; `None` if the id is taken, as it is until the
@@ -148,7 +173,7 @@ impl HttpSession {
         let mut answers = self.answers.lock();
         let connection = answers.register(message, is_resumable, Instant::now())?;
         drop(answers);
-        Some(AnswerReader::of_request(Arc::clone(self), connection))
+        Some(AnswerReader::new(Arc::clone(self), connection, 1))
     }
 
     /// Whether its client resumes answers: the version of the protocol says how since
@@ -211,34 +236,12 @@ impl HttpSession {
         Ok(connection)
     }
 
-    /// Ends the answer to a request that the client has cancelled.
+    /// Cancels a request, and ends its answer.
     pub(super) fn cancel(&self, request: &RequestId) {
+        self.running.cancel(request);
         let was_parked = self.answers.lock().cancel(request);
         let reason = LossReason::Cancelled.as_str();
         self.parking.metrics().lost(reason, u64::from(was_parked));
-    }
-
-    /// Queues a request of the server for the stream. False when the queue is full.
-    pub(super) fn enqueue_request(&self, frame: Bytes) -> bool {
-        let mut server_requests = self.server_requests.lock();
-        if server_requests.waiting.len() >= SERVER_REQUESTS_MAX {
-            return false;
-        }
-        server_requests.waiting.push_back(frame);
-        if let Some(reader) = server_requests.reader.take() {
-            reader.wake();
-        }
-        true
-    }
-
-    /// Takes the next request of the server, or registers the waker.
-    pub(super) fn poll_request(&self, waker: &Waker) -> Option<Bytes> {
-        let mut server_requests = self.server_requests.lock();
-        let next = server_requests.waiting.pop_front();
-        if next.is_none() {
-            server_requests.reader = Some(waker.clone());
-        }
-        next
     }
 
     pub(super) fn begin_activity(self: &Arc<Self>, kind: ActivityKind) -> ActivityGuard {

@@ -1,39 +1,22 @@
 //! All sessions: made, found, swept, ended.
 
-use std::{collections::HashMap, fmt, future::poll_fn, net::IpAddr, sync::Arc};
+use std::{collections::HashMap, fmt, net::IpAddr, sync::Arc};
 
-use futures_util::{Stream, StreamExt, stream};
-use mcp_notify::{
-    CloseReason, HeartbeatConfig, Notification, OutboxConfig, ProtocolVersion, Session,
-};
+use mcp_notify::{CloseReason, HeartbeatConfig, Notification, OutboxConfig, Session};
 use parking_lot::RwLock;
-use rmcp::{
-    ErrorData,
-    model::{
-        ClientJsonRpcMessage, ClientNotification, RequestId, ServerJsonRpcMessage, ServerResult,
-    },
-    transport::streamable_http_server::session::{ServerSseMessage, SessionId, SessionManager},
-};
-use tokio::{
-    sync::mpsc,
-    time::{Duration, Instant},
-};
+use rmcp::transport::streamable_http_server::session::SessionId;
+use tokio::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    answer_stream::PostStream,
-    answers::{AnswerEvent, Read},
+    dispatch::SessionError,
     heartbeat::HeartbeatQueue,
     http_session::{HttpSession, Silence},
     limiter::{SessionLimiter, SessionPermit, SessionRefused},
     parking::Parking,
-    transport::SessionTransport,
 };
 use crate::{caller::Caller, share};
 use kubecrier_core::{metrics::AnswerMetrics, shares::CallerShare};
-
-/// Messages from a client that the service has not taken yet.
-const INBOUND_CAPACITY: usize = 64;
 
 /// How often idle and closed sessions are looked for.
 const SWEEP: Duration = Duration::from_secs(10);
@@ -76,19 +59,6 @@ pub(crate) struct Sessions {
     parking: Arc<Parking>,
     // A lock for lookups by id; held for one map operation.
     entries: RwLock<HashMap<SessionId, Arc<HttpSession>>>,
-}
-
-/// The errors that rmcp gets from a session.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum SessionError {
-    #[error(transparent)]
-    Refused(#[from] SessionRefused),
-    #[error("the session has ended")]
-    Ended,
-    #[error("the session did not answer `initialize`")]
-    NoAnswer,
-    #[error("streams are opened elsewhere")]
-    Elsewhere,
 }
 
 // === impl SessionLimits ===
@@ -142,6 +112,35 @@ impl Sessions {
     /// The same for the caller of the request under way.
     pub(super) fn acquire_current(&self) -> Result<SessionPermit, SessionRefused> {
         self.acquire(&Caller::current(), share::current_peer())
+    }
+
+    /// Begins a session of the current request's caller.
+    pub(super) fn create(&self) -> Result<Arc<HttpSession>, SessionError> {
+        let permit = match SessionPermit::reserved() {
+            Some(permit) => permit,
+            None => self.acquire_current()?,
+        };
+        let id: SessionId = uuid::Uuid::new_v4().to_string().into();
+        let session = Session::builder()
+            .outbox(self.outbox.clone())
+            .build(id.clone());
+        let peer = share::current_peer();
+        let share_key = share::key(permit.caller(), peer, Some(&id));
+        let entry = Arc::new(HttpSession::new(
+            session,
+            permit,
+            peer,
+            Arc::clone(&self.parking),
+            share_key,
+        ));
+        self.entries.write().insert(id.clone(), Arc::clone(&entry));
+        // Revoked since the request was let in, and those that are ended may have been
+        // looked up before.
+        if entry.caller.is_revoked() {
+            self.end(&id, "the token of its caller is revoked");
+            return Err(SessionError::Ended);
+        }
+        Ok(entry)
     }
 
     pub(super) fn heartbeats(&self) -> &HeartbeatQueue {
@@ -272,10 +271,6 @@ impl Sessions {
             None
         }
     }
-
-    fn entry(&self, id: &str) -> Result<Arc<HttpSession>, SessionError> {
-        self.get(id).ok_or(SessionError::Ended)
-    }
 }
 
 impl fmt::Debug for Sessions {
@@ -284,159 +279,6 @@ impl fmt::Debug for Sessions {
             .field("count", &self.count())
             .finish_non_exhaustive()
     }
-}
-
-impl SessionManager for Sessions {
-    type Error = SessionError;
-    type Transport = SessionTransport;
-
-    async fn create_session(&self) -> Result<(SessionId, SessionTransport), SessionError> {
-        let permit = match SessionPermit::reserved() {
-            Some(permit) => permit,
-            None => self.acquire_current()?,
-        };
-        let id: SessionId = uuid::Uuid::new_v4().to_string().into();
-        let (sender, inbound) = mpsc::channel(INBOUND_CAPACITY);
-        let session = Session::builder()
-            .outbox(self.outbox.clone())
-            .build(id.clone());
-        let share_key = share::key(permit.caller(), share::current_peer(), Some(&id));
-        let entry = Arc::new(HttpSession::new(
-            session,
-            permit,
-            sender,
-            Arc::clone(&self.parking),
-            share_key,
-        ));
-        self.entries.write().insert(id.clone(), Arc::clone(&entry));
-        // Revoked since the request was let in, and those that are ended may have been
-        // looked up before.
-        if entry.caller.is_revoked() {
-            self.end(&id, "the token of its caller is revoked");
-            return Err(SessionError::Ended);
-        }
-        Ok((id, SessionTransport { entry, inbound }))
-    }
-
-    async fn initialize_session(
-        &self,
-        id: &SessionId,
-        message: ClientJsonRpcMessage,
-    ) -> Result<ServerJsonRpcMessage, SessionError> {
-        let entry = self.entry(id)?;
-        let mut answer = entry
-            .register_request(&message)
-            .ok_or(SessionError::NoAnswer)?;
-        entry
-            .inbound
-            .send(Box::new(message))
-            .await
-            .map_err(|_| SessionError::Ended)?;
-        answer.forwarded();
-        let first = poll_fn(|cx| answer.poll_read(cx)).await;
-        let Some(Read::Event(_, AnswerEvent::Message(message))) = first else {
-            return Err(SessionError::NoAnswer);
-        };
-        let message = Arc::unwrap_or_clone(message);
-        if let ServerJsonRpcMessage::Response(response) = &message
-            && let ServerResult::InitializeResult(result) = &response.result
-        {
-            // From here on, not from `initialized` on: what a client may send depends on it.
-            let version = ProtocolVersion::new(result.protocol_version.as_str());
-            entry.session.set_protocol_version(version);
-        }
-        Ok(message)
-    }
-
-    async fn has_session(&self, id: &SessionId) -> Result<bool, SessionError> {
-        Ok(self.find(id).is_some())
-    }
-
-    async fn close_session(&self, id: &SessionId) -> Result<(), SessionError> {
-        self.end(id, "its service has ended");
-        Ok(())
-    }
-
-    async fn create_stream(
-        &self,
-        id: &SessionId,
-        message: ClientJsonRpcMessage,
-    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionError> {
-        let entry = self.entry(id)?;
-        let Some(mut answer) = entry.register_request(&message) else {
-            entry.touch();
-            let refusal = async move { refusal(&message) };
-            return Ok(stream::once(refusal).left_stream());
-        };
-        entry
-            .inbound
-            .send(Box::new(message))
-            .await
-            .map_err(|_| SessionError::Ended)?;
-        answer.forwarded();
-        Ok(PostStream::new(answer).right_stream())
-    }
-
-    async fn accept_message(
-        &self,
-        id: &SessionId,
-        message: ClientJsonRpcMessage,
-    ) -> Result<(), SessionError> {
-        let entry = self.entry(id)?;
-        entry.touch();
-        // The heartbeat counts the answer to a ping itself.
-        if !matches!(message, ClientJsonRpcMessage::Response(_)) {
-            entry.beat();
-        }
-        let cancelled = cancelled(&message);
-        entry
-            .inbound
-            .send(Box::new(message))
-            .await
-            .map_err(|_| SessionError::Ended)?;
-        // rmcp does not answer a cancelled request, so its stream ends here.
-        if let Some(request) = cancelled {
-            entry.cancel(&request);
-        }
-        Ok(())
-    }
-
-    async fn create_standalone_stream(
-        &self,
-        _id: &SessionId,
-    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionError> {
-        Err::<stream::Empty<_>, _>(SessionError::Elsewhere)
-    }
-
-    async fn resume(
-        &self,
-        _id: &SessionId,
-        _last_event_id: String,
-    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionError> {
-        Err::<stream::Empty<_>, _>(SessionError::Elsewhere)
-    }
-}
-
-/// The request that a message cancels.
-fn cancelled(message: &ClientJsonRpcMessage) -> Option<RequestId> {
-    let ClientJsonRpcMessage::Notification(notification) = message else {
-        return None;
-    };
-    match &notification.notification {
-        ClientNotification::CancelledNotification(cancelled) => cancelled.params.request_id.clone(),
-        _ => None,
-    }
-}
-
-/// The error for a request whose id an unanswered request still has.
-fn refusal(message: &ClientJsonRpcMessage) -> ServerSseMessage {
-    let id = match message {
-        ClientJsonRpcMessage::Request(request) => Some(request.id.clone()),
-        _ => None,
-    };
-    let text = "a request with this id is still being answered; use another id";
-    let error = ServerJsonRpcMessage::error(ErrorData::invalid_request(text, None), id);
-    ServerSseMessage::from_message(error)
 }
 
 #[cfg(test)]

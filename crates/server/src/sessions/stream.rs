@@ -263,7 +263,7 @@ impl SseStream {
             self.ended = true;
             return Some(Bytes::from_static(farewell(ReadEnd::Superseded).as_bytes()));
         }
-        while let Some(frame) = self.entry.poll_request(cx.waker()) {
+        while let Poll::Ready(frame) = self.entry.server_requests.poll_next(cx) {
             let id = outbound.replay.record(frame.clone());
             write_event(&mut chunk, id, &[&frame]);
         }

@@ -1,56 +1,160 @@
-//! The transport of rmcp's service for one session.
+//! The transports of rmcp's services: that of the handshake of a session, and that of one
+//! message of it.
 
-use std::{convert::Infallible, future::Future, sync::Arc};
+use std::{
+    convert::Infallible,
+    future::{Future, pending},
+    sync::Arc,
+};
 
-use bytes::Bytes;
 use mcp_notify::{Method, Notification};
 use rmcp::{
     RoleServer,
-    model::{ClientJsonRpcMessage, JsonRpcMessage, ServerJsonRpcMessage, ServerNotification},
+    model::{
+        ClientJsonRpcMessage, ClientRequest, InitializeRequestParams, JsonRpcMessage,
+        ServerJsonRpcMessage, ServerNotification, ServerResult,
+    },
     transport::Transport,
 };
 use serde_json::Value;
-use tokio::sync::mpsc;
+use tokio::sync::oneshot;
 
-use super::{answers::Routed, http_session::HttpSession};
+use super::{answers::Routed, http_session::HttpSession, running::RunNumber};
 
-/// The server's end of a session.
-pub(crate) struct SessionTransport {
-    pub(super) entry: Arc<HttpSession>,
-    pub(super) inbound: mpsc::Receiver<Box<ClientJsonRpcMessage>>,
+/// Carries `initialize` and its answer. Then it ends, and rmcp's service with it: what rmcp
+/// keeps for a service is several times what the rest of an idle session takes.
+pub(crate) struct HandshakeTransport {
+    entry: Arc<HttpSession>,
+    initialize: Option<oneshot::Receiver<Box<ClientJsonRpcMessage>>>,
+    params: Option<InitializeRequestParams>,
 }
 
-impl Transport<RoleServer> for SessionTransport {
+/// Carries one message of a session and what it leads to.
+pub(super) struct MessageTransport {
+    entry: Arc<HttpSession>,
+    number: RunNumber,
+    message: Option<Box<ClientJsonRpcMessage>>,
+    /// There is nothing more to come: the answer was sent, or there will be none.
+    is_complete: bool,
+}
+
+/// Nobody would wait for the reply.
+#[derive(Debug, thiserror::Error)]
+#[error("the client cannot be asked from within a call")]
+pub(super) struct CannotAsk;
+
+// === impl HandshakeTransport ===
+
+impl HandshakeTransport {
+    pub(super) fn new(
+        entry: Arc<HttpSession>,
+        initialize: oneshot::Receiver<Box<ClientJsonRpcMessage>>,
+    ) -> Self {
+        Self {
+            entry,
+            initialize: Some(initialize),
+            params: None,
+        }
+    }
+}
+
+impl Transport<RoleServer> for HandshakeTransport {
     type Error = Infallible;
+
+    fn send(
+        &mut self,
+        message: ServerJsonRpcMessage,
+    ) -> impl Future<Output = Result<(), Infallible>> + Send + 'static {
+        if let JsonRpcMessage::Response(response) = &message
+            && let ServerResult::InitializeResult(result) = &response.result
+            && let Some(mut params) = self.params.take()
+        {
+            // As rmcp does: from here on the version is the negotiated one.
+            params.protocol_version = result.protocol_version.clone();
+            self.entry.set_client(params);
+        }
+        hand_over(&self.entry, message);
+        async { Ok(()) }
+    }
+
+    async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
+        let message = self.initialize.as_mut()?.await;
+        self.initialize = None;
+        let message = *message.ok()?;
+        if let JsonRpcMessage::Request(request) = &message
+            && let ClientRequest::InitializeRequest(initialize) = &request.request
+        {
+            self.params = Some(initialize.params.clone());
+        }
+        Some(message)
+    }
+
+    async fn close(&mut self) -> Result<(), Infallible> {
+        Ok(())
+    }
+}
+
+// === impl MessageTransport ===
+
+impl MessageTransport {
+    pub(super) fn new(
+        entry: Arc<HttpSession>,
+        number: RunNumber,
+        message: ClientJsonRpcMessage,
+    ) -> Self {
+        Self {
+            entry,
+            number,
+            is_complete: !matches!(message, JsonRpcMessage::Request(_)),
+            message: Some(Box::new(message)),
+        }
+    }
+}
+
+impl Transport<RoleServer> for MessageTransport {
+    type Error = CannotAsk;
 
     /// Waits for no client: what nobody reads is kept, or dropped and counted.
     fn send(
         &mut self,
         message: ServerJsonRpcMessage,
-    ) -> impl Future<Output = Result<(), Infallible>> + Send + 'static {
-        let routed = self.entry.route(message);
-        let entry = Arc::clone(&self.entry);
-        async move {
-            match routed {
-                Routed::Taken => {}
-                Routed::Unread(answer) => entry.park(answer),
-                Routed::Other(message) => publish(&entry, &message),
+    ) -> impl Future<Output = Result<(), CannotAsk>> + Send + 'static {
+        let sent = match &message {
+            JsonRpcMessage::Request(_) => Err(CannotAsk),
+            JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {
+                self.is_complete = true;
+                Ok(())
             }
-            Ok(())
+            JsonRpcMessage::Notification(_) => Ok(()),
+        };
+        // What was cancelled may still speak, and its id may be another request's by now.
+        if sent.is_ok() && self.entry.running.is_running(self.number) {
+            hand_over(&self.entry, message);
         }
+        async { sent }
     }
 
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
-        tokio::select! {
-            biased;
-            () = self.entry.session.closed() => None,
-            message = self.inbound.recv() => message.map(|message| *message),
+        match self.message.take() {
+            Some(message) => Some(*message),
+            // rmcp asks again after each message that it sends.
+            None if self.is_complete => None,
+            None => pending().await,
         }
     }
 
-    async fn close(&mut self) -> Result<(), Infallible> {
-        self.inbound.close();
+    async fn close(&mut self) -> Result<(), CannotAsk> {
+        self.entry.running.finish(self.number);
         Ok(())
+    }
+}
+
+/// Gives a message of the service to the answer that it belongs to, or to the stream.
+fn hand_over(entry: &HttpSession, message: ServerJsonRpcMessage) {
+    match entry.route(message) {
+        Routed::Taken => {}
+        Routed::Unread(answer) => entry.park(answer),
+        Routed::Other(message) => publish(entry, &message),
     }
 }
 
@@ -62,17 +166,8 @@ fn publish(entry: &HttpSession, message: &ServerJsonRpcMessage) {
                 let _accounted = entry.session.push(notification);
             }
         }
-        JsonRpcMessage::Request(_) => {
-            let frame = serde_json::to_vec(message).map(Bytes::from);
-            if !frame.is_ok_and(|frame| entry.enqueue_request(frame)) {
-                tracing::debug!(
-                    session = entry.session.name(),
-                    "a request to the client is lost"
-                );
-            }
-        }
         // The client of the request has gone, or the request could not be parsed.
-        JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {}
+        JsonRpcMessage::Request(_) | JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {}
     }
 }
 

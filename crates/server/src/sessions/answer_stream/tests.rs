@@ -3,9 +3,7 @@ use std::task::Waker;
 use http_body_util::BodyExt;
 use kubecrier_core::{metrics::AnswerMetrics, shares::CallerShare};
 use mcp_notify::ProtocolVersion;
-use rmcp::{
-    model::ClientJsonRpcMessage, transport::streamable_http_server::session::SessionManager,
-};
+use rmcp::model::ClientJsonRpcMessage;
 use serde_json::Value;
 use tokio::time::advance;
 
@@ -26,11 +24,9 @@ fn sessions(limits: SessionLimits) -> Sessions {
 /// A session, as a client of that version of the protocol has it.
 async fn begin(sessions: &Sessions, caller: &str, version: &str) -> Arc<HttpSession> {
     let caller = Caller::named(caller);
-    let (id, transport) = caller.scope(sessions.create_session()).await.unwrap();
-    let entry = sessions.get(&id).unwrap();
+    let entry = caller.scope(async { sessions.create() }).await.unwrap();
     let version = ProtocolVersion::new(version.to_owned());
     entry.session.set_protocol_version(version);
-    drop(transport);
     entry
 }
 
@@ -39,8 +35,7 @@ fn ask(entry: &Arc<HttpSession>, id: i64) -> PostStream {
         json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "slow"}}),
     )
     .unwrap();
-    let mut reader = entry.register_request(&message).unwrap();
-    reader.forwarded();
+    let reader = entry.register_request(&message).unwrap();
     PostStream::new(reader)
 }
 

@@ -67,6 +67,23 @@ fn read(answers: &mut Answers, connection: Connection, next: &mut u64) -> (Vec<V
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_session_that_asks_nothing_keeps_no_room_for_answers() {
+    for is_resumable in [false, true] {
+        let mut answers = Answers::default();
+        for id in 0..50 {
+            let now = Instant::now();
+            let connection = answers.register(&request(id), is_resumable, now).unwrap();
+            answers.route(response(id));
+            assert_eq!(read(&mut answers, connection, &mut 1).0.len(), 1);
+            assert_eq!(answers.disconnect(connection, true, now), None);
+        }
+        assert_eq!(answers.open.capacity(), 0);
+        assert_eq!(answers.by_request.capacity(), 0);
+        assert_eq!(answers.by_token.capacity(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_answer_that_is_written_at_once_is_not_kept_and_its_loss_is_told() {
     let mut answers = Answers::default();
     let began = Instant::now();

@@ -13,9 +13,8 @@ fn sessions(idle_timeout: Duration) -> Arc<Sessions> {
     Arc::new(Sessions::new(limits, metrics, AnswerMetrics::default()))
 }
 
-async fn begin(sessions: &Sessions) -> Arc<HttpSession> {
-    let (id, _transport) = sessions.create_session().await.unwrap();
-    sessions.get(&id).unwrap()
+fn begin(sessions: &Sessions) -> Arc<HttpSession> {
+    sessions.create().unwrap()
 }
 
 /// Lets time pass, with every sweep that is due in it.
@@ -33,9 +32,9 @@ async fn pass(sessions: &Sessions, time: Duration) {
 async fn a_session_whose_stream_is_gone_ends_in_45_seconds_whatever_its_idle_timeout() {
     for idle_timeout in [Duration::from_mins(5), Duration::from_hours(10)] {
         let sessions = sessions(idle_timeout);
-        let vanished = begin(&sessions).await;
-        let never_had_one = begin(&sessions).await;
-        let stays = begin(&sessions).await;
+        let vanished = begin(&sessions);
+        let never_had_one = begin(&sessions);
+        let stays = begin(&sessions);
         let open = stays.begin_activity(ActivityKind::Stream);
         let ended = Arc::new(std::sync::atomic::AtomicBool::new(false));
         let seen = Arc::clone(&ended);
@@ -65,7 +64,7 @@ async fn a_session_whose_stream_is_gone_ends_in_45_seconds_whatever_its_idle_tim
 #[tokio::test(start_paused = true)]
 async fn a_session_that_comes_back_in_time_is_kept_and_one_that_only_posts_has_its_idle_timeout() {
     let sessions = sessions(Duration::from_mins(5));
-    let back = begin(&sessions).await;
+    let back = begin(&sessions);
     drop(back.begin_activity(ActivityKind::Stream));
     pass(&sessions, Duration::from_secs(25)).await;
     // A newer stream takes over; the older one ends after it has begun.
@@ -83,7 +82,7 @@ async fn a_session_that_comes_back_in_time_is_kept_and_one_that_only_posts_has_i
     pass(&sessions, Duration::from_secs(2)).await;
     assert_eq!(sessions.count(), 0);
     // A request that was under way when the stream broke is no sign of life.
-    let gone = begin(&sessions).await;
+    let gone = begin(&sessions);
     let stream = gone.begin_activity(ActivityKind::Stream);
     let post = gone.begin_activity(ActivityKind::Post);
     drop(stream);
@@ -117,7 +116,7 @@ proptest! {
         runtime.block_on(async {
             let idle_timeout = Duration::from_mins(5);
             let sessions = sessions(idle_timeout);
-            let entry = begin(&sessions).await;
+            let entry = begin(&sessions);
             let mut streams = Vec::new();
             let (mut silent, mut lost) = (Duration::ZERO, false);
             for step in steps {

@@ -6,7 +6,6 @@ use std::{
 use http_body::Body as _;
 use mcp_notify::{Method, OutboxConfig, OutboxLimits, Session};
 use proptest::prelude::*;
-use tokio::sync::mpsc;
 
 use super::*;
 use crate::sessions::{SessionLimits, parking::Parking};
@@ -26,7 +25,7 @@ fn entry(messages_max: usize) -> Arc<HttpSession> {
     Arc::new(HttpSession::new(
         session,
         permit,
-        mpsc::channel(1).0,
+        None,
         Arc::new(Parking::new(
             &SessionLimits::default(),
             AnswerMetrics::default(),
@@ -355,7 +354,9 @@ async fn what_waits_is_written_at_once_and_together() {
         push(number);
     }
     assert_eq!(woken.0.load(Ordering::Relaxed), 2, "once for all");
-    assert!(entry.enqueue_request(Bytes::from_static(b"{}")));
+    let mut ping = std::pin::pin!(entry.server_requests.ping());
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(ping.as_mut().poll(&mut cx).is_pending());
     assert_eq!(poll(&mut body), Some(vec![2, 3, 4, 5]), "what we ask, too");
     assert_eq!(poll(&mut body), None);
     assert_eq!(began.elapsed(), Duration::ZERO);
