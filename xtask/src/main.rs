@@ -43,7 +43,7 @@ enum Task {
         /// Only these: claude, codex, opencode, copilot, gemini
         only: Vec<OsString>,
     },
-    /// Measure the server: `cargo xtask bench fanout`, `events`, `faults`, `graph` or `incidents`
+    /// Measure the server: `cargo xtask bench fanout`, `events`, `faults`, `graph`, `incidents` or `ask`
     #[command(disable_help_flag = true)]
     Bench {
         /// What to measure, and how; `--help` tells

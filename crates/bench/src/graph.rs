@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use futures_util::{StreamExt, TryStreamExt, stream};
 use kube::Client;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -15,6 +14,7 @@ use tokio::time::{Duration, Instant, interval, sleep};
 use crate::{
     bed,
     load::http::{Connection, text},
+    making::{make_all, send, typical_pod},
     print_line,
     report::{Bar, Bars},
     server::ServerProcess,
@@ -24,9 +24,6 @@ const NAMESPACES: u32 = 20;
 const NODES: u32 = 100;
 /// Pods of one replica set.
 const REPLICAS: u32 = 20;
-
-/// Concurrent calls that create objects.
-const MAKING: usize = 32;
 
 const FIRST_MS: f64 = 5000.0;
 const SERVER_MIB: f64 = 150.0;
@@ -268,74 +265,14 @@ async fn make(admin: &Client, pods: u32) -> Result<()> {
     make_all(admin, sets).await?;
     let all = (0..pods).map(|nth| {
         let (path, _) = pod_path(nth).rsplit_once('/').map(own).unwrap_or_default();
-        (path, pod(nth))
+        let node = format!("bench-{}", nth % NODES);
+        (path, typical_pod(&pod_name(nth), nth / REPLICAS, &node))
     });
     make_all(admin, all).await
 }
 
 fn own((path, name): (&str, &str)) -> (String, String) {
     (path.to_owned(), name.to_owned())
-}
-
-/// A typical pod of about 8 KiB: annotations, variables, volumes, two containers, and the
-/// defaults that the API server adds.
-fn pod(nth: u32) -> Value {
-    let set = nth / REPLICAS;
-    let variables: Vec<_> = (0..5)
-        .map(|n| json!({"name": format!("SETTING_{n}"), "value": format!("value number {n} of {set}")}))
-        .collect();
-    let container = |name: &str| {
-        json!({
-            "name": name,
-            "image": format!("registry.example/{name}:1.27.3"),
-            "env": variables,
-            "envFrom": [{"configMapRef": {"name": format!("env-{set}")}}],
-            "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}},
-            "volumeMounts": [{"name": "config", "mountPath": "/etc/app"}],
-        })
-    };
-    json!({
-        "metadata": {
-            "name": pod_name(nth),
-            "labels": {
-                "app": format!("web-{set}"), "app.kubernetes.io/name": "web",
-                "app.kubernetes.io/instance": format!("web-{set}"), "pod-template-hash": "7c9d8f",
-            },
-            "annotations": {"checksum/config": "0123456789abcdef".repeat(8), "note": "x".repeat(500)},
-            "ownerReferences": [{
-                "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": format!("web-{set}"),
-                "uid": format!("00000000-0000-0000-0000-{set:012}"), "controller": true,
-            }],
-        },
-        "spec": {
-            "nodeName": format!("bench-{}", nth % NODES),
-            "containers": [container("app"), container("proxy")],
-            "volumes": [
-                {"name": "config", "configMap": {"name": format!("files-{set}")}},
-                {"name": "tls", "secret": {"secretName": format!("tls-{set}")}},
-            ],
-        },
-    })
-}
-
-async fn make_all(admin: &Client, all: impl Iterator<Item = (String, Value)>) -> Result<()> {
-    let make = async |(path, object): (String, Value)| send(admin, "POST", &path, &object).await;
-    stream::iter(all.map(make))
-        .buffer_unordered(MAKING)
-        .try_collect()
-        .await
-}
-
-async fn send(admin: &Client, method: &str, path: &str, object: &Value) -> Result<()> {
-    let form = match method {
-        "PATCH" => "application/merge-patch+json",
-        _ => "application/json",
-    };
-    let request = http::Request::builder().method(method).uri(path);
-    let request = request.header("content-type", form);
-    let request = request.body(object.to_string().into_bytes())?;
-    let sent = admin.request_text(request).await;
-    sent.map(drop).with_context(|| format!("{method} {path}"))
 }
 
 fn bars(one: &GraphMeasurement) -> Bars {

@@ -1,6 +1,7 @@
 //! The server under load. `cargo xtask bench` and `cargo xtask soak` run this
 //! program, which starts itself again as each server and as the client.
 
+mod ask;
 mod bed;
 mod creating;
 mod events;
@@ -9,6 +10,7 @@ mod faults;
 mod graph;
 mod incidents;
 mod load;
+mod making;
 mod message;
 mod process;
 mod report;
@@ -25,11 +27,13 @@ use clap::{Parser, Subcommand};
 use tokio::runtime;
 
 use crate::{
-    events::EventsArgs, fanout::FanoutArgs, faults::FaultsArgs, graph::GraphArgs,
+    ask::AskArgs, events::EventsArgs, fanout::FanoutArgs, faults::FaultsArgs, graph::GraphArgs,
     incidents::IncidentsArgs, load::LoadArgs, serve::ServeArgs, soak::SoakArgs,
 };
 
-/// The allocator of the server's binary, so that all compared servers use the same one.
+/// The allocator of the server's binary, so that all compared servers use the same one. Tools
+/// that tell where memory was allocated see only that of the system.
+#[cfg(not(feature = "system-allocator"))]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
@@ -52,6 +56,8 @@ enum Command {
     Graph(GraphArgs),
     /// The incidents of a cluster in memory with many pods: how soon, how large, how late
     Incidents(IncidentsArgs),
+    /// Tools of a real cluster with many pods and events: how long an answer takes
+    Ask(AskArgs),
     /// Clients that come, stall, vanish and come back, for minutes
     Soak(SoakArgs),
     /// A server that is measured
@@ -69,6 +75,7 @@ fn main() -> ExitCode {
         Command::Faults(args) => many_threads(faults::run(args)),
         Command::Graph(args) => many_threads(graph::run(args)),
         Command::Incidents(args) => many_threads(incidents::run(args)),
+        Command::Ask(args) => many_threads(ask::run(args)),
         Command::Soak(args) => one_thread(soak::run(args)),
         Command::Serve(args) => many_threads(serve::run(args)),
         Command::Load(args) => one_thread(load::run(args)),

@@ -3,28 +3,31 @@
 //!
 //! The API server returns events in the order of their names and cannot sort, so a list has
 //! to read every event that matches. Field selectors narrow it on the server; only the
-//! newest events are kept and converted.
+//! newest events are kept and converted. Most of the time goes into the API server's own
+//! work, so it has the next page to work on (`pages`) while one is read (`page`).
 
 mod convert;
+mod page;
+mod pages;
 mod wire;
 
 use std::{cmp::Reverse, collections::BinaryHeap, time::Duration};
 
 use jiff::Timestamp;
-use kube::Api;
 use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
 
-use self::convert::Times;
 pub(super) use self::{
     convert::{labels, latest_believed, to_event},
     wire::WireEvent,
 };
+use self::{page::EventHead, pages::EventPages};
 use super::{
     allowed::{ObjectRef, ReadScope},
     client::{Cluster, ObjectName, list_params},
     each_namespace::Answers,
     error::{ClusterError, Operation},
-    list::{PAGE_SIZE, Page, PageSize, Remaining, page_params},
+    list::{Page, Remaining},
     name::Name,
 };
 use kubecrier_core::{Event, InvolvedObject};
@@ -102,52 +105,41 @@ impl Cluster {
             namespace: namespace.as_ref().map(Name::as_str),
             context: self.context(),
         };
-        let api: Api<WireEvent> = match &namespace {
-            Some(namespace) => Api::namespaced(self.client(), namespace.as_str()),
-            None => Api::all(self.client()),
-        };
         let selected = list_params(None, query.selector().as_deref());
         let now = Timestamp::now();
         let oldest = query.since.map(|since| now - since);
         let mut newest = Newest::new(query.limit);
-        let mut size = PageSize::new(PAGE_SIZE);
+        let mut pages = EventPages::new(self, namespace.as_ref(), selected);
         let mut scanned = 0;
-        let mut continue_token = None;
         let mut version = None;
         loop {
-            let (token, api) = (continue_token.take(), &api);
-            let request = |size| {
-                let params = page_params(&selected, size, token.clone());
-                async move { self.request(operation, api.list(&params)).await }
-            };
-            let list = match size.request(request).await {
-                Ok(list) => list,
+            let page = match pages.next(operation).await {
+                Ok(Some(page)) => page,
+                Ok(None) => return Ok((newest.into_page(None, self.redactor()), version)),
                 Err(error) if scanned == 0 => return Err(error),
                 Err(error) => {
                     let caveat = early(scanned, &error);
                     return Ok((newest.into_page(Some(caveat), self.redactor()), version));
                 }
             };
-            scanned += list.items.len();
-            let seen_at = list.metadata.resource_version.as_deref();
-            version = version.or_else(|| seen_at?.parse().ok());
-            for event in list.items {
-                let last_seen = Times::of(&event, now).last;
-                if query.is_after(&event)
+            let on_event = |head: EventHead<'_>, text: &RawValue| {
+                scanned += 1;
+                let last_seen = head.times().believed(now).latest(now);
+                if query.is_after(&head)
                     && oldest.is_none_or(|oldest| last_seen >= oldest)
-                    && query.matches(&event)
-                    && !event.is_hidden(self.scope())
+                    && query.matches(&head)
+                    && !head.is_hidden(self.scope())
                 {
-                    newest.offer(last_seen, event);
+                    let parse = || serde_json::from_str(text.get());
+                    newest.offer(last_seen, &head, parse)?;
                 }
-            }
-            match list.metadata.continue_.filter(|token| !token.is_empty()) {
-                None => return Ok((newest.into_page(None, self.redactor()), version)),
-                Some(_) if scanned >= SCAN_MAX => {
-                    let caveat = early(scanned, &"there are more");
-                    return Ok((newest.into_page(Some(caveat), self.redactor()), version));
-                }
-                Some(next) => continue_token = Some(next),
+                Ok(())
+            };
+            let seen_at = pages.read(operation, &page, on_event)?;
+            version = version.or(seen_at);
+            if scanned >= SCAN_MAX && pages.has_more() {
+                let caveat = early(scanned, &"there are more");
+                return Ok((newest.into_page(Some(caveat), self.redactor()), version));
             }
         }
     }
@@ -182,27 +174,19 @@ impl EventQuery {
 
     /// Whether an event is after the resourceVersion of the query. One without a number is
     /// shown rather than lost.
-    fn is_after(&self, event: &WireEvent) -> bool {
-        let version = event.metadata.resource_version.as_deref();
-        let version: Option<u64> = version.and_then(|text| text.parse().ok());
-        let both = self.after.zip(version);
+    fn is_after(&self, event: &EventHead<'_>) -> bool {
+        let both = self.after.zip(event.version());
         both.is_none_or(|(after, is)| is > after)
     }
 
     /// The conditions that the API server cannot select by.
-    fn matches(&self, event: &WireEvent) -> bool {
-        let involved = &event.involved_object;
+    fn matches(&self, event: &EventHead<'_>) -> bool {
         let about = |object: &ObjectName| {
-            text(involved.name.as_ref()) == object.name
-                && object.is_kind(text(involved.kind.as_ref()))
+            event.about_name() == object.name && object.is_kind(event.about_kind())
         };
-        (self.types.is_empty()
-            || self
-                .types
-                .iter()
-                .any(|one| one == text(event.kind.as_ref())))
+        (self.types.is_empty() || self.types.iter().any(|one| one == event.kind.as_str()))
             && (self.reason_prefix.as_ref())
-                .is_none_or(|prefix| text(event.reason.as_ref()).starts_with(prefix))
+                .is_none_or(|prefix| event.reason.as_str().starts_with(prefix))
             && self.involved.as_ref().is_none_or(about)
     }
 }
@@ -290,17 +274,27 @@ impl Newest {
         }
     }
 
-    fn offer(&mut self, last_seen: Timestamp, mut event: WireEvent) {
+    /// Counts an event; it is parsed only if it is among the newest so far.
+    fn offer(
+        &mut self,
+        last_seen: Timestamp,
+        head: &EventHead<'_>,
+        parse: impl FnOnce() -> serde_json::Result<WireEvent>,
+    ) -> serde_json::Result<()> {
         self.offered += 1;
+        let key = (last_seen, head.about_name(), head.reason.as_str());
+        let oldest = self.kept.peek().filter(|_| self.kept.len() >= self.limit);
+        if oldest.is_some_and(|Reverse(oldest)| oldest.key() >= key) {
+            return Ok(());
+        }
+        let mut event = Box::new(parse()?);
         // A row does not show them.
         event.metadata.labels = None;
-        self.kept.push(Reverse(ByTime {
-            last_seen,
-            event: Box::new(event),
-        }));
+        self.kept.push(Reverse(ByTime { last_seen, event }));
         if self.kept.len() > self.limit {
             self.kept.pop();
         }
+        Ok(())
     }
 
     /// Converts what was kept, newest first.

@@ -65,6 +65,11 @@ impl PageSize {
         Self(size)
     }
 
+    /// The objects of a page, at most.
+    pub(super) fn get(self) -> usize {
+        usize::try_from(self.0).unwrap_or(usize::MAX)
+    }
+
     /// Requests a page, with fewer objects for as long as the response is too large.
     pub(super) async fn request<T, F>(
         &mut self,

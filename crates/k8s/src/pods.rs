@@ -1,5 +1,7 @@
 //! Pods as rows of a list: the columns of kubectl, not the whole status.
 
+mod listed;
+
 use std::{collections::BTreeMap, fmt::Debug};
 
 use jiff::Timestamp;
@@ -10,6 +12,7 @@ use k8s_openapi::{
 use kube::{Api, api::ListParams};
 use serde::{Serialize, de::DeserializeOwned};
 
+use self::listed::ListedPod;
 use super::{
     capture::{controller, facts},
     client::Cluster,
@@ -139,12 +142,12 @@ impl Cluster {
             namespace: namespace.as_ref().map(Name::as_str),
             context: self.context(),
         };
-        let api: Api<Pod> = match &namespace {
+        let api: Api<ListedPod> = match &namespace {
             Some(namespace) => Api::namespaced(self.client(), namespace.as_str()),
             None => Api::all(self.client()),
         };
         let page = self.list(&operation, &api, query).await?;
-        Ok(page.map(|pod| row(pod, self.redactor())))
+        Ok(page.map(|pod| row(pod.into(), self.redactor())))
     }
 }
 

@@ -96,30 +96,64 @@ pub(super) struct Times {
     pub(super) count: i32,
 }
 
+/// The times that an event has.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct SeenTimes {
+    pub(super) created: Option<Timestamp>,
+    pub(super) first: Option<Timestamp>,
+    pub(super) last: Option<Timestamp>,
+    pub(super) event_time: Option<Timestamp>,
+    /// The latest of a series.
+    pub(super) observed: Option<Timestamp>,
+}
+
 // === impl Times ===
 
 impl Times {
     /// The times of an event that is received `now`.
     pub(super) fn of(event: &WireEvent, now: Timestamp) -> Self {
-        let created = (event.metadata.creation_timestamp.as_ref()).map(|time| time.0);
-        let latest = latest_believed(created, now);
-        let believed = |time: Option<Timestamp>| time.filter(|time| *time <= latest);
-        let first = believed(event.first_timestamp);
-        let began = believed(event.event_time);
         let series = event.series.as_ref();
-        // The latest occurrence: a series goes on after eventTime, which is its first.
-        let last = believed(series.and_then(|series| series.last_observed_time))
-            .or(believed(event.last_timestamp))
-            .or(began)
-            .or(first)
-            .or(created)
-            .unwrap_or(now);
+        let times = SeenTimes {
+            created: (event.metadata.creation_timestamp.as_ref()).map(|time| time.0),
+            first: event.first_timestamp,
+            last: event.last_timestamp,
+            event_time: event.event_time,
+            observed: series.and_then(|series| series.last_observed_time),
+        };
+        let times = times.believed(now);
         Self {
-            first: first.or(began).or(created),
-            last,
+            first: times.first.or(times.event_time).or(times.created),
+            last: times.latest(now),
             count: (series.and_then(|series| series.count))
                 .or(event.count)
                 .unwrap_or(1),
         }
+    }
+}
+
+// === impl SeenTimes ===
+
+impl SeenTimes {
+    /// Without those that are yet to come.
+    pub(super) fn believed(self, now: Timestamp) -> Self {
+        let latest = latest_believed(self.created, now);
+        let believed = |time: Option<Timestamp>| time.filter(|time| *time <= latest);
+        Self {
+            created: self.created,
+            first: believed(self.first),
+            last: believed(self.last),
+            event_time: believed(self.event_time),
+            observed: believed(self.observed),
+        }
+    }
+
+    /// The latest occurrence: a series goes on after eventTime, which is its first.
+    pub(super) fn latest(self, now: Timestamp) -> Timestamp {
+        (self.observed)
+            .or(self.last)
+            .or(self.event_time)
+            .or(self.first)
+            .or(self.created)
+            .unwrap_or(now)
     }
 }

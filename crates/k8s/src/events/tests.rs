@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::*;
+use super::{convert::Times, *};
 use kubecrier_core::InvolvedObject;
 
 fn wire(mut event: Value) -> WireEvent {
@@ -199,7 +199,8 @@ proptest! {
         let mut newest = Newest::new(limit);
         for second in &seconds {
             let at = Timestamp::from_second(*second).unwrap();
-            newest.offer(at, wire(json!({"lastTimestamp": at.to_string()})));
+            let parse = || Ok(wire(json!({"lastTimestamp": at.to_string()})));
+            newest.offer(at, &EventHead::default(), parse).unwrap();
         }
         let page = newest.into_page(None, &Redactor::default());
         let shown: Vec<_> = page.items.iter().map(|row| row.0.timestamp.as_second()).collect();
@@ -256,4 +257,85 @@ async fn pages_that_are_too_large_are_read_in_smaller_ones() {
     assert_eq!(error.kind(), crate::ErrorKind::TooLarge);
     assert!(error.to_string().contains("larger than 32 MiB"), "{error}");
     assert!(error.hint().unwrap().contains("ask for less"));
+}
+
+/// An event as anybody may write it, with times in any of its fields or in none.
+fn any_event() -> impl Strategy<Value = Value> {
+    let time = prop_oneof![
+        Just(Value::Null),
+        Just(json!("never")),
+        Just(json!("9999-12-31T23:59:59Z")),
+        (0..90_i64).prop_map(|second| {
+            let start: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+            json!((start + Duration::from_secs(second.unsigned_abs())).to_string())
+        }),
+    ];
+    let times = prop::collection::vec(time, 5);
+    let words = prop::collection::vec("[a-z\"\\\\é\n]{0,6}", 4);
+    (times, words).prop_map(|(times, words)| {
+        json!({
+            "metadata": {
+                "creationTimestamp": times[0], "resourceVersion": "17", "labels": {"a": "b"},
+                "managedFields": [{"manager": words[0], "time": times[1]}],
+            },
+            "involvedObject": {"kind": words[1], "name": words[2], "fieldPath": words[0]},
+            "reason": words[3], "type": words[0], "message": words[1],
+            "firstTimestamp": times[1], "lastTimestamp": times[2], "eventTime": times[3],
+            "series": {"count": 2, "lastObservedTime": times[4]},
+        })
+    })
+}
+
+proptest! {
+    /// What decides about an event is the same, whether all of it was parsed or not.
+    #[test]
+    fn the_head_of_an_event_says_what_the_event_says(
+        events in prop::collection::vec(any_event(), 0..8), token in "[a-z]{0,3}",
+    ) {
+        let now: Timestamp = "2026-01-01T00:01:00Z".parse().unwrap();
+        let list = json!({
+            "kind": "EventList", "metadata": {"resourceVersion": "9", "continue": token},
+            "items": events,
+        });
+        let text = serde_json::to_vec(&list).unwrap();
+        let mut early = None;
+        let mut seen = 0;
+        let meta = page::read(&text, |meta| early = Some(meta.clone()), |head, raw| {
+            let event: WireEvent = serde_json::from_str(raw.get())?;
+            let whole: WireEvent = serde_json::from_value(events[seen].clone())?;
+            seen += 1;
+            assert_eq!(head.times().believed(now).latest(now), Times::of(&event, now).last);
+            assert_eq!(head.about_name(), self::text(whole.involved_object.name.as_ref()));
+            assert_eq!(head.about_kind(), self::text(whole.involved_object.kind.as_ref()));
+            assert_eq!(head.reason.as_str(), self::text(event.reason.as_ref()));
+            assert_eq!(head.kind.as_str(), self::text(whole.kind.as_ref()));
+            assert_eq!(head.version(), Some(17));
+            Ok(())
+        });
+        let meta = meta.unwrap();
+        prop_assert_eq!(seen, events.len());
+        prop_assert_eq!(meta.next(), (!token.is_empty()).then_some(&*token));
+        prop_assert_eq!(meta.resource_version.as_deref(), Some("9"));
+        prop_assert_eq!(early, Some(meta), "known before the events");
+    }
+
+    #[test]
+    fn fuzz_any_page_is_read_or_refused(
+        text in prop_oneof!["\\PC{0,60}", "[\\[\\]{}\":,a-z0-9]{0,80}",
+            "\\{\"metadata\":\\{\"continue\":\"x\"\\},\"items\":[\\[\\]{}\":,a-z]{0,20}\\}"],
+    ) {
+        let read = page::read(text.as_bytes(), |_| (), |_, _| Ok(()));
+        let is_json = serde_json::from_str::<serde::de::IgnoredAny>(&text).is_ok();
+        prop_assert!(is_json || read.is_err(), "what is no JSON is no page: {text}");
+    }
+}
+
+#[test]
+fn a_list_without_items_is_empty() {
+    for items in ["", r#","items":null"#, r#","items":[]"#] {
+        let text = format!(r#"{{"metadata":{{"resourceVersion":"3"}}{items}}}"#);
+        let none = |_: EventHead<'_>, _: &RawValue| panic!("there is no event");
+        let meta = page::read(text.as_bytes(), |_| (), none).unwrap();
+        assert_eq!(meta.next(), None);
+    }
 }

@@ -3,7 +3,7 @@
 //! others of a list or a watch from being read, so an invalid time counts as absent, and
 //! fields that are not needed are not parsed.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::{borrow::Cow, collections::BTreeMap, fmt};
 
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -12,7 +12,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
 };
 use kube::Resource;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, de::Visitor};
 
 use super::convert::MESSAGE_BYTES_READ;
 
@@ -99,24 +99,38 @@ struct Meta {
     creation_timestamp: Option<Timestamp>,
 }
 
-fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Error> {
-    let text = Option::<Cow<'de, str>>::deserialize(from)?;
-    Ok(text.and_then(|text| text.parse().ok()))
+/// The text of a field, or none; borrowed where it has no escapes.
+#[derive(Debug, Default)]
+pub(super) struct FieldText<'a>(Option<Cow<'a, str>>);
+
+pub(super) fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Error> {
+    let text = FieldText::deserialize(from)?;
+    Ok(text.0.and_then(|text| text.parse().ok()))
 }
 
 /// A field that should be a name or a word: no name is longer.
 fn short<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
-    let text = Option::<Cow<'de, str>>::deserialize(from)?;
-    Ok(text.map(|text| text[..text.floor_char_boundary(NAME_BYTES_READ)].to_owned()))
+    let text = FieldText::deserialize(from)?;
+    Ok(text.0.map(|text| cut(text, NAME_BYTES_READ).text))
 }
 
 fn message<'de, D: Deserializer<'de>>(from: D) -> Result<CutText, D::Error> {
-    let text = Option::<Cow<'de, str>>::deserialize(from)?.unwrap_or_default();
-    let end = text.floor_char_boundary(MESSAGE_BYTES_READ);
-    Ok(CutText {
+    let text = FieldText::deserialize(from)?;
+    Ok(cut(text.0.unwrap_or_default(), MESSAGE_BYTES_READ))
+}
+
+fn cut(text: Cow<'_, str>, bytes_max: usize) -> CutText {
+    let end = text.floor_char_boundary(bytes_max);
+    CutText {
         left_out: text.len() - end,
-        text: text[..end].to_owned(),
-    })
+        text: match text {
+            Cow::Borrowed(text) => text[..end].to_owned(),
+            Cow::Owned(mut text) => {
+                text.truncate(end);
+                text
+            }
+        },
+    }
 }
 
 fn meta<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> {
@@ -129,6 +143,46 @@ fn meta<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> {
         creation_timestamp: meta.creation_timestamp.map(Time),
         ..ObjectMeta::default()
     })
+}
+
+// === impl FieldText ===
+
+impl FieldText<'_> {
+    pub(super) fn as_str(&self) -> &str {
+        self.0.as_deref().unwrap_or_default()
+    }
+}
+
+impl<'a, 'de: 'a> Deserialize<'de> for FieldText<'a> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(TextVisitor)
+    }
+}
+
+struct TextVisitor;
+
+impl<'de> Visitor<'de> for TextVisitor {
+    type Value = FieldText<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a text")
+    }
+
+    fn visit_unit<E>(self) -> Result<FieldText<'de>, E> {
+        Ok(FieldText(None))
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<FieldText<'de>, E> {
+        Ok(FieldText(Some(Cow::Borrowed(text))))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<FieldText<'de>, E> {
+        Ok(FieldText(Some(Cow::Owned(text.to_owned()))))
+    }
+
+    fn visit_string<E>(self, text: String) -> Result<FieldText<'de>, E> {
+        Ok(FieldText(Some(Cow::Owned(text))))
+    }
 }
 
 impl Resource for WireEvent {
