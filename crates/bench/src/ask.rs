@@ -391,12 +391,11 @@ fn bars(measured: &[AskMeasurement]) -> Bars {
         let (question, callers) = (one.question.tool(), one.callers);
         let (ours, plain) = (millis(one.ours.times.p50), millis(one.plain.times.p50));
         match (one.question, callers) {
-            (_, Callers::Eager(_)) => None,
+            (_, Callers::Eager(_)) | (Question::EventsList, Callers::Paced(_)) => None,
             (Question::EventsList, Callers::One) => {
                 let what = format!("{question}: p50 in ms");
                 Some(Bar::at_most(&what, ours, EVENTS_MS))
             }
-            (Question::EventsList, Callers::Paced(_)) => None,
             (_, Callers::One | Callers::Paced(_)) => {
                 let what =
                     format!("{question}, callers: {callers}: ms beyond the API server's p50");

@@ -76,7 +76,7 @@ impl Screen {
         {
             return;
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     /// Writes lines to standard output in one piece.

@@ -225,7 +225,10 @@ mod tests {
             offered(Some(&["config"]), &[]),
             ["configuration_contexts_list"]
         );
-        assert_eq!(offered(Some(&["faults"]), &["faults_get"]), ["faults_list"]);
+        assert_eq!(
+            offered(Some(&["faults"]), &["faults_get"]),
+            ["faults_list", "faults_wait"]
+        );
         let core = offered(Some(&["core"]), &["pods_log"]);
         assert!(core.contains(&"pods_list") && !core.contains(&"pods_log"));
         let every = offered(Some(&["config", "core", "events", "faults"]), &[]);
@@ -283,6 +286,7 @@ mod tests {
         let expected = [
             "faults_get",
             "faults_list",
+            "faults_wait",
             "pods_get",
             "pods_list",
             "pods_log",

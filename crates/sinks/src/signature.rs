@@ -94,7 +94,7 @@ mod tests {
         ] {
             assert_eq!(SigningKeys::parse(bad).err(), Some(InvalidSecrets::Form));
         }
-        let many = vec![SECRET; SECRETS_MAX + 1].join(" ");
+        let many = [SECRET; SECRETS_MAX + 1].join(" ");
         assert_eq!(
             SigningKeys::parse(&many).err(),
             Some(InvalidSecrets::TooMany)

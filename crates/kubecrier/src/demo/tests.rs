@@ -43,6 +43,7 @@ const SETTINGS: &[(&str, &str, &[&str])] = &[
     ("max-containers-per-notification", "7", &[]),
     ("max-feed-events", "7", &[]),
     ("max-followed-logs", "7", &[]),
+    ("max-waits", "7", &[]),
     ("max-graphs", "7", &[]),
     ("max-log-bytes-per-container", "700", &[]),
     ("max-log-captures-global", "7", &[]),

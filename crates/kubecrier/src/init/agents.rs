@@ -154,11 +154,14 @@ mod tests {
                     let rest = file.text.replace("kubecrier@kubecrier", "");
                     assert!(!rest.contains("@W") && !rest.contains("@M"), "{rest}");
                     assert!(!rest.contains("@P") && !rest.contains("@V"), "{rest}");
-                    if file.path.ends_with(".json") {
-                        serde_json::from_str::<Value>(&file.text).unwrap();
-                    }
-                    if file.path.ends_with(".toml") {
-                        toml::from_str::<toml::Table>(&file.text).unwrap();
+                    match file.path.rsplit_once('.') {
+                        Some((_, "json")) => {
+                            serde_json::from_str::<Value>(&file.text).unwrap();
+                        }
+                        Some((_, "toml")) => {
+                            toml::from_str::<toml::Table>(&file.text).unwrap();
+                        }
+                        _ => {}
                     }
                 }
             }

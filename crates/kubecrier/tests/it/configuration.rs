@@ -49,6 +49,29 @@ fn nothing_but_the_protocol_is_written_to_stdout() {
 }
 
 #[test]
+fn detectors_are_chosen_by_variables() {
+    let chosen = [
+        ("KUBECRIER_INCIDENTS_DISABLE", "quota,budget"),
+        ("KUBECRIER_INCIDENTS_HOLD", "not-ready=5m/1m,job=0"),
+    ];
+    assert!(!logs_json(&chosen, &[]));
+    for (variable, value) in [
+        ("KUBECRIER_INCIDENTS_DISABLE", "quota,quotas"),
+        ("KUBECRIER_INCIDENTS_HOLD", "quotas=5m"),
+    ] {
+        let refused = command()
+            .env(variable, value)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        assert!(!refused.status.success());
+        let error = String::from_utf8(refused.stderr).unwrap();
+        assert!(error.contains("no detector `quotas`"), "{error}");
+        assert!(error.contains("crash-loop"), "{error}");
+    }
+}
+
+#[test]
 fn what_kubernetes_sets_for_a_service_of_our_name_does_not_stop_the_server() {
     let server = Server::start(
         command()

@@ -43,7 +43,7 @@ fn exclusion(arguments: &[&'static str], words: &[&str], gone: &[&'static str]) 
 fn exclusions(ids: &Ids) -> Vec<Exclusion> {
     let events = ["events_list", "events_poll", "events_subscribe"];
     let faults = ["faults_get", "faults_list", "faults_wait"];
-    let (fault, incident) = (ids.fault.as_str(), ids.incident.as_str());
+    let incident = ids.incident.as_str();
     let incidents = ["incidents", "incidents-of-namespace"];
     let mut all = vec![
         exclusion(
@@ -72,7 +72,7 @@ fn exclusions(ids: &Ids) -> Vec<Exclusion> {
         ),
         exclusion(
             &["--toolsets", "config,core"],
-            &[EVENT, fault, incident],
+            &[EVENT, incident],
             &[
                 events.as_slice(),
                 &faults,
@@ -83,7 +83,7 @@ fn exclusions(ids: &Ids) -> Vec<Exclusion> {
         ),
         exclusion(
             &["--toolsets", "config,core,events"],
-            &[fault, incident],
+            &[incident],
             &[faults.as_slice(), &incidents, &["triage_fault"]].concat(),
         ),
         exclusion(
@@ -117,7 +117,7 @@ fn exclusions(ids: &Ids) -> Vec<Exclusion> {
         ),
         exclusion(
             &["--denied-kinds", "po"],
-            &[POD, IMAGE, LOG, EVENT, fault, incident],
+            &[POD, IMAGE, LOG, EVENT, incident],
             &[
                 "incidents",
                 "pods_get",
@@ -130,7 +130,7 @@ fn exclusions(ids: &Ids) -> Vec<Exclusion> {
         ),
         exclusion(
             &["--denied-kinds", "Event"],
-            &[EVENT, DEPLOYMENT_EVENT, fault, incident],
+            &[EVENT, DEPLOYMENT_EVENT, incident],
             &[events.as_slice(), &faults, &["events", "triage_fault"]].concat(),
         ),
         exclusion(
@@ -156,7 +156,6 @@ fn exclusions(ids: &Ids) -> Vec<Exclusion> {
             OTHER_IMAGE,
             OTHER_LOG,
             OTHER_EVENT,
-            &ids.other_fault,
             &ids.other_incident,
             NODE_NOTE,
             "Node:node-1",
@@ -255,7 +254,6 @@ fn everything_is_met(plain: &Transcript, ids: &Ids) {
                 "update of",
             ],
         ),
-        (&ids.fault, &["completion/complete"]),
         (
             &ids.incident,
             &[

@@ -63,6 +63,10 @@ impl Handler {
         let snapshot = self.server.list_snapshot();
         let lists = &self.server.shared.list_changes;
         let client = self.client_key(context.request_context());
+        if let (SessionLookup::Single { .. }, Some(client)) = (&self.sessions, &client) {
+            // One process has one client, which has what this process gave it and nothing else.
+            lists.met(client.clone());
+        }
         lists.listen(&session, client.as_ref(), &wanted, &snapshot);
         if let Some(uris) = resource_subscriptions {
             let requester = Requester::stateless(self.caller.clone(), self.peer);

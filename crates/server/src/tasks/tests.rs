@@ -44,7 +44,7 @@ async fn a_task_is_its_callers_and_is_gone_after_its_time() {
     assert_eq!(result["content"][0]["text"], "done");
     // Kept for as long as it says, and no longer.
     let kept = Duration::from_millis(ended.task.ttl_ms.unwrap());
-    sleep(kept - Duration::from_secs(32)).await;
+    sleep(kept.saturating_sub(Duration::from_secs(32))).await;
     assert_eq!(status(&tasks, &ann, id), Some(TaskStatus::Completed));
     sleep(Duration::from_secs(2)).await;
     assert_eq!(status(&tasks, &ann, id), None);

@@ -78,6 +78,7 @@ fn bed(queue_max: usize, answers: impl IntoIterator<Item = Result<(), DeliveryEr
 }
 
 impl Bed {
+    #[expect(clippy::disallowed_methods, reason = "the test ends the task itself")]
     fn start(&self) -> tokio::task::JoinHandle<()> {
         let (shared, target) = (Arc::clone(self.sink.shared()), Arc::clone(&self.target));
         let stop = self.stop.clone();

@@ -33,7 +33,7 @@ fn program(folder: &tempfile::TempDir, lines: &str, timeout: Duration) -> Progra
     Program::new(target, timeout, Redactor::default())
 }
 
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_mins(1);
 
 #[tokio::test]
 async fn a_program_gets_the_incident_on_stdin_and_its_essentials_in_the_environment() {

@@ -10,6 +10,7 @@ use super::*;
 use crate::{address::AllowedAddresses, secret::SecretSource};
 
 /// Answers one request after the other with the same bytes, and returns what it was sent.
+#[expect(clippy::disallowed_methods, reason = "the test ends the task itself")]
 async fn server(answer: impl Into<Vec<u8>>) -> (SocketAddr, JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

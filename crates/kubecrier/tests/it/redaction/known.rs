@@ -44,7 +44,7 @@ pub(super) fn calls(tool: &str, packs: &[Pack]) -> Vec<(Value, String)> {
         // With the cursor of another process, the answer has what is open.
         "faults_wait" => once(
             json!({"namespace": SPACE, "cursor": "w-00000000.1"}),
-            "leaky-met-",
+            "image-met-00",
         ),
         "pods_list" => once(space, "leaky-met-00"),
         "nodes_list" => once(json!({}), "node-1"),

@@ -7,6 +7,7 @@ use serde_json::Value;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
+    task::JoinSet,
     time::{Instant, sleep},
 };
 
@@ -16,7 +17,8 @@ use crate::harness::TIMEOUT;
 pub(super) struct Receiver {
     pub(super) address: SocketAddr,
     shared: Arc<Shared>,
-    task: tokio::task::JoinHandle<()>,
+    /// Ends with the receiver.
+    _task: JoinSet<()>,
 }
 
 #[derive(Default)]
@@ -43,15 +45,17 @@ impl Receiver {
         let address = listener.local_addr().unwrap();
         let shared = Arc::<Shared>::default();
         let of_task = Arc::clone(&shared);
-        let task = tokio::spawn(async move {
+        let mut task = JoinSet::new();
+        task.spawn(async move {
+            let mut connections = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, Arc::clone(&of_task)));
+                connections.spawn(serve(stream, Arc::clone(&of_task)));
             }
         });
         Self {
             address,
             shared,
-            task,
+            _task: task,
         }
     }
 
@@ -76,12 +80,6 @@ impl Receiver {
             assert!(Instant::now() < deadline, "no {what} in {requests:#?}");
             sleep(Duration::from_millis(20)).await;
         }
-    }
-}
-
-impl Drop for Receiver {
-    fn drop(&mut self) {
-        self.task.abort();
     }
 }
 
