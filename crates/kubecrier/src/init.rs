@@ -1,5 +1,5 @@
 //! `kubecrier init DIR`: writes an example project, and says how to serve it. With `--agent`:
-//! [`agents`] has the files with which an agent is told of incidents, [`files`] shows and writes
+//! `agents` has the files with which an agent is told of incidents, `files` shows and writes
 //! them.
 
 mod agents;
