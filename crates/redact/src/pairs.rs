@@ -150,7 +150,7 @@ pub(super) fn at(scan: &mut Scan<'_>, hit: usize) {
     let mut context = context(text, name_start, &found);
     context.prose |= words;
     // `"--token", "x"` are arguments; otherwise a comma separates only in a tuple.
-    let closers = &text[end..end + found.closers];
+    let closers = &text[found.closers_at..][..found.closers];
     let tuple = matches!(context.before, Some(b'(' | b'[' | b'{'))
         && !closers.contains([')', ']'])
         && is_pair(text, found.at);

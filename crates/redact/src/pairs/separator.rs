@@ -27,6 +27,8 @@ pub(super) struct Separator {
     pub(super) spaced: bool,
     /// The number of quotes and brackets that close the name.
     pub(super) closers: usize,
+    /// Where they begin: the end of the name, which may be longer than the word that was found.
+    pub(super) closers_at: usize,
 }
 
 /// The separator after a name that ends at `end`.
@@ -94,6 +96,7 @@ pub(super) fn after(text: &str, end: usize) -> Option<Separator> {
         at: at + space,
         spaced: space > 0,
         closers,
+        closers_at: end,
     })
 }
 
@@ -133,6 +136,7 @@ fn leader(bytes: &[u8], at: usize) -> Option<Separator> {
             at: at + colon + space,
             spaced: true,
             closers: 0,
+            closers_at: at,
         },
     )
 }

@@ -428,3 +428,13 @@ fn digests_titles_and_addresses_of_secrets_stay() {
     hidden(&["auth=basic c3dvcmRmaXNoNzp4eA=="], "c3dvcmRmaXNoNzp4eA==");
     hidden(&["password: vault!swordfish7"], "swordfish7");
 }
+
+/// The quotes are those behind the last word of the name, wherever its first word ends.
+#[test]
+fn a_name_of_several_words_is_closed_behind_the_last() {
+    for letter in ["m", "מ", "日", "🔑"] {
+        let shown = clean(&format!("[\"password {letter}\"]=swordfish-77"));
+        assert!(!shown.contains("swordfish-77"), "{shown}");
+        clean(&format!("PASSWORD {letter}HVdu]\\\\=WSa"));
+    }
+}
