@@ -22,6 +22,8 @@ use crate::{
 
 /// Folders that may be cleared: they hold this file, which is written last.
 const SUMS: &str = "SHA256SUMS";
+/// The profile of what is given to users.
+const PROFILE: &str = "dist";
 
 /// Shells whose completion scripts are in the archive, and the names they have there.
 const COMPLETIONS: [(&str, &str); 3] = [
@@ -117,13 +119,13 @@ fn build(given: Option<PathBuf>) -> Result<Programs> {
     let folder = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), Into::into);
     let command = |target: Option<&str>| {
         let mut command = in_root(&auditable);
-        command.args(["auditable", "build", "--release", "--locked"]);
+        command.args(["auditable", "build", "--profile", PROFILE, "--locked"]);
         command.args(["--package", "kubecrier"]);
         command.args(target.map(|target| format!("--target={target}")));
         command
     };
     run("kubecrier for release", command(None))?;
-    let native = folder.join("release/kubecrier");
+    let native = folder.join(PROFILE).join("kubecrier");
     check_audit_section(&native)?;
     if given.is_some() || env::consts::OS != "linux" {
         return Ok(Programs {
@@ -136,7 +138,7 @@ fn build(given: Option<PathBuf>) -> Result<Programs> {
     let mut command = command(Some(target));
     command.env("RUSTFLAGS", "-C target-feature=+crt-static");
     run("kubecrier for release, static", command)?;
-    let image = folder.join(target).join("release/kubecrier");
+    let image = folder.join(target).join(PROFILE).join("kubecrier");
     check_audit_section(&image)?;
     let version = ["version"];
     if printed_by(&image, &version)? != printed_by(&native, &version)? {

@@ -128,15 +128,26 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- with include "kubecrier.namespaces" . | fromJsonArray -}}
 {{- $_ := set $set "allowed_namespaces" . -}}
 {{- end -}}
-{{- /* To helm every number is a float, which is no whole number in TOML. */ -}}
 {{- range $key, $value := .Values.settings -}}
-{{- if and (kindIs "float64" $value) (eq (floor $value) $value) -}}
-{{- $_ := set $set $key (int64 $value) -}}
-{{- else -}}
 {{- $_ := set $set $key $value -}}
 {{- end -}}
-{{- end -}}
+{{- include "kubecrier.wholeNumbers" $set -}}
 {{- toToml $set | trim -}}
+{{- end -}}
+
+{{- /* To helm every number is a float, which is no whole number in TOML, also in the tables of sinks. */ -}}
+{{- define "kubecrier.wholeNumbers" -}}
+{{- range $key, $value := . -}}
+{{- if and (kindIs "float64" $value) (eq (floor $value) $value) -}}
+{{- $_ := set $ $key (int64 $value) -}}
+{{- else if kindIs "slice" $value -}}
+{{- range $value -}}
+{{- if kindIs "map" . -}}
+{{- include "kubecrier.wholeNumbers" . -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{- /* What no schema can say. */ -}}

@@ -171,7 +171,7 @@ fn sinks_are_settings_that_the_server_takes() {
             {"kind": "alertmanager", "url": "http://alertmanager-operated.monitoring.svc:9093",
              "labels": {"cluster": "prod-eu"}},
             {"kind": "cloudevents", "url": "https://events.example/hook",
-             "signing_secret_env": "HOOK_SECRETS", "severity": "critical"},
+             "signing_secret_env": "HOOK_SECRETS", "severity": "critical", "queue_max": 2000},
         ],
     }});
     let Some(rendered) = Rendered::of("tools", &on_top_of(&least(), &sinks)) else {

@@ -117,7 +117,7 @@ fn named(expression: &str) -> BTreeSet<String> {
 async fn the_server_has_every_metric_and_label_that_is_named() {
     let Some(bed) = testbed::shared() else { return };
     let file = one_context(bed.dev(), User::Reader);
-    let http = Http::start(&file.path, &[]).await;
+    let http = Http::start(&file.path, &["--sink", "exec:/bin/true"]).await;
     let _listening = Subscriber::new(&http).await;
     let wanted = json!({"namespace": "team-a", "reason": "Counted"});
     http.call("events_subscribe", wanted).await.ok();
@@ -161,6 +161,9 @@ async fn the_server_has_every_metric_and_label_that_is_named() {
         ("kubecrier_tool_seconds_bucket", &["tool", "le"]),
         ("kubecrier_watches", &["state"]),
         ("kubecrier_watch_events_total", &["wanted"]),
+        ("kubecrier_incidents", &["severity"]),
+        ("kubecrier_sink_deliveries_total", &["sink", "outcome"]),
+        ("kubecrier_sink_waiting", &["sink"]),
         (
             "mcp_notification_failures_total",
             &["resource_type", "error_type"],
