@@ -272,13 +272,13 @@ impl Cluster {
 }
 
 fn scale_change(EventRow(event): EventRow) -> ChangeRow {
-    let object = event.involved;
+    let object = &event.involved;
     ChangeRow {
         at: event.timestamp,
         change: ChangeKind::Scale,
         object: format!("{}/{}", object.kind, object.name),
         by: None,
-        detail: truncated(event.message),
+        detail: truncated(event.message.clone()),
     }
 }
 

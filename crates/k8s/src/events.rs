@@ -4,19 +4,22 @@
 //! The API server returns events in the order of their names and cannot sort, so a list has
 //! to read every event that matches. Field selectors narrow it on the server; only the
 //! newest events are kept and converted. Most of the time goes into the API server's own
-//! work, so it has the next page to work on (`pages`) while one is read (`page`).
+//! work, so it has the next page to work on (`pages`) while one is read (`page`). A scope with
+//! thousands of events that is asked for again is answered from memory (`kept`).
 
 mod convert;
+mod kept;
 mod page;
 mod pages;
 mod wire;
 
-use std::{cmp::Reverse, collections::BinaryHeap, time::Duration};
+use std::{cmp::Reverse, collections::BinaryHeap, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
+pub use self::kept::EventLists;
 pub(super) use self::{
     convert::{labels, latest_believed, to_event},
     wire::WireEvent,
@@ -59,12 +62,29 @@ pub struct EventQuery {
 
 /// An event as a row of a list: serialises the fields that a list shows.
 #[derive(Debug)]
-pub struct EventRow(pub Event);
+pub struct EventRow(pub Arc<Event>);
+
+/// An answer to a query, and what it took.
+pub(super) struct ListedEvents {
+    pub(super) page: Page<EventRow>,
+    /// The resourceVersion of the list, if it is a number.
+    version: Option<u64>,
+    pub(super) scanned: ScanSize,
+}
+
+/// What the API server sent for a list.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ScanSize {
+    events: usize,
+    bytes: usize,
+    /// Whether these were all events of one scope.
+    complete: bool,
+}
 
 impl Cluster {
     /// The newest events that match.
     pub async fn events(&self, query: &EventQuery) -> Result<Page<EventRow>, ClusterError> {
-        Ok(self.events_and_version(query).await?.0)
+        Ok(self.list_events(query).await?.page)
     }
 
     /// The newest events that match, and the resourceVersion of the list if it is a number:
@@ -73,6 +93,11 @@ impl Cluster {
         &self,
         query: &EventQuery,
     ) -> Result<(Page<EventRow>, Option<u64>), ClusterError> {
+        let listed = self.list_events(query).await?;
+        Ok((listed.page, listed.version))
+    }
+
+    async fn list_events(&self, query: &EventQuery) -> Result<ListedEvents, ClusterError> {
         let ask = async |namespace| self.events_in(namespace, query).await;
         let Answers { mut all, caveat } =
             self.each_namespace(query.namespace.as_ref(), ask).await?;
@@ -80,9 +105,9 @@ impl Cluster {
             return Ok(all.remove(0));
         }
         // The oldest: a list that continues after it misses nothing.
-        let version = (all.iter().map(|(_, version)| *version)).min().flatten();
+        let version = (all.iter().map(|listed| listed.version)).min().flatten();
         let pages = Answers {
-            all: all.into_iter().map(|(page, _)| page).collect(),
+            all: all.into_iter().map(|listed| listed.page).collect(),
             caveat,
         };
         let mut page = pages.into_page(usize::MAX);
@@ -90,14 +115,18 @@ impl Cluster {
             .sort_by_key(|EventRow(event)| Reverse(event.timestamp));
         page.more = page.more.plus(page.items.len().saturating_sub(query.limit));
         page.items.truncate(query.limit);
-        Ok((page, version))
+        Ok(ListedEvents {
+            page,
+            version,
+            scanned: ScanSize::default(),
+        })
     }
 
     async fn events_in(
         &self,
         namespace: Option<Name>,
         query: &EventQuery,
-    ) -> Result<(Page<EventRow>, Option<u64>), ClusterError> {
+    ) -> Result<ListedEvents, ClusterError> {
         let operation = &Operation {
             verb: "list",
             resource: "events",
@@ -110,22 +139,20 @@ impl Cluster {
         let oldest = query.since.map(|since| now - since);
         let mut newest = Newest::new(query.limit);
         let mut pages = EventPages::new(self, namespace.as_ref(), selected);
-        let mut scanned = 0;
+        let mut scanned = ScanSize::default();
         let mut version = None;
-        loop {
+        let caveat = loop {
             let page = match pages.next(operation).await {
                 Ok(Some(page)) => page,
-                Ok(None) => return Ok((newest.into_page(None, self.redactor()), version)),
-                Err(error) if scanned == 0 => return Err(error),
-                Err(error) => {
-                    let caveat = early(scanned, &error);
-                    return Ok((newest.into_page(Some(caveat), self.redactor()), version));
-                }
+                Ok(None) => break None,
+                Err(error) if scanned.events == 0 => return Err(error),
+                Err(error) => break Some(early(scanned.events, &error)),
             };
+            scanned.bytes += page.len();
             let on_event = |head: EventHead<'_>, text: &RawValue| {
-                scanned += 1;
+                scanned.events += 1;
                 let last_seen = head.times().believed(now).latest(now);
-                if query.is_after(&head)
+                if query.is_after(head.version())
                     && oldest.is_none_or(|oldest| last_seen >= oldest)
                     && query.matches(&head)
                     && !head.is_hidden(self.scope())
@@ -137,11 +164,16 @@ impl Cluster {
             };
             let seen_at = pages.read(operation, &page, on_event)?;
             version = version.or(seen_at);
-            if scanned >= SCAN_MAX && pages.has_more() {
-                let caveat = early(scanned, &"there are more");
-                return Ok((newest.into_page(Some(caveat), self.redactor()), version));
+            if scanned.events >= SCAN_MAX && pages.has_more() {
+                break Some(early(scanned.events, &"there are more"));
             }
-        }
+        };
+        scanned.complete = caveat.is_none() && namespace == query.namespace;
+        Ok(ListedEvents {
+            page: newest.into_page(caveat, self.redactor()),
+            version,
+            scanned,
+        })
     }
 }
 
@@ -174,24 +206,44 @@ impl EventQuery {
 
     /// Whether an event is after the resourceVersion of the query. One without a number is
     /// shown rather than lost.
-    fn is_after(&self, event: &EventHead<'_>) -> bool {
-        let both = self.after.zip(event.version());
+    fn is_after(&self, version: Option<u64>) -> bool {
+        let both = self.after.zip(version);
         both.is_none_or(|(after, is)| is > after)
     }
 
-    /// The conditions that the API server cannot select by.
+    /// Whether an event of a list matches what the API server cannot select by.
     fn matches(&self, event: &EventHead<'_>) -> bool {
         let about = |object: &ObjectName| {
             event.about_name() == object.name && object.is_kind(event.about_kind())
         };
-        (self.types.is_empty() || self.types.iter().any(|one| one == event.kind.as_str()))
-            && (self.reason_prefix.as_ref())
-                .is_none_or(|prefix| event.reason.as_str().starts_with(prefix))
+        self.matches_words(event.kind.as_str(), event.reason.as_str())
             && self.involved.as_ref().is_none_or(about)
+    }
+
+    /// Whether an event matches everything but the time and the field selector.
+    fn admits(&self, event: &Event) -> bool {
+        let kind = &event.involved.kind;
+        let about = |object: &ObjectName| {
+            // As the API server selects.
+            let is_kind = if object.exact {
+                *kind == object.kind
+            } else {
+                object.is_kind(kind)
+            };
+            event.involved.name == object.name && is_kind
+        };
+        self.is_after(event.version)
+            && self.matches_words(&event.kind, &event.reason)
+            && self.involved.as_ref().is_none_or(about)
+    }
+
+    fn matches_words(&self, kind: &str, reason: &str) -> bool {
+        let prefix = self.reason_prefix.as_ref();
+        (self.types.is_empty() || self.types.iter().any(|one| one == kind))
+            && prefix.is_none_or(|prefix| reason.starts_with(prefix))
     }
 }
 
-/// A field of an event that may be missing.
 fn text(field: Option<&String>) -> &str {
     field.map_or("", String::as_str)
 }
@@ -303,7 +355,7 @@ impl Newest {
             .kept
             .into_sorted_vec()
             .into_iter()
-            .map(|Reverse(kept)| EventRow(to_event(*kept.event, redactor)))
+            .map(|Reverse(kept)| EventRow(Arc::new(to_event(*kept.event, redactor))))
             .collect();
         let left = self.offered - items.len();
         let more = if caveat.is_some() {

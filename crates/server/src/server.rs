@@ -51,7 +51,7 @@ use super::{
     waits::Waits,
 };
 use kubecrier_core::metrics::{AnswerMetrics, Metrics};
-use kubecrier_k8s::{Contexts, Graphs};
+use kubecrier_k8s::{Contexts, EventLists, Graphs};
 use kubecrier_lifecycle::Lifecycle;
 use kubecrier_project::Project;
 use kubecrier_redact::Redactor;
@@ -75,6 +75,7 @@ struct Shared {
     list_changes: ListChanges,
     resources: Resources,
     subscriptions: Subscriptions,
+    event_lists: EventLists,
     graphs: Graphs,
     incidents: Incidents,
     waits: Waits,

@@ -56,7 +56,7 @@ use super::{
     tool_filter::ToolFilter,
     waits::Waits,
 };
-use kubecrier_k8s::{Cluster, ClusterError, Contexts, Graphs, Name};
+use kubecrier_k8s::{Cluster, ClusterError, Contexts, EventLists, Graphs, Name};
 use kubecrier_redact::Redactor;
 
 /// Every tool, in the order clients see.
@@ -99,6 +99,7 @@ pub(super) struct ToolContext<'a> {
     pub(super) tool_filter: &'a ToolFilter,
     pub(super) limits: ToolLimits,
     pub(super) subscriptions: &'a Subscriptions,
+    pub(super) event_lists: &'a EventLists,
     pub(super) graphs: &'a Graphs,
     pub(super) incidents: &'a Incidents,
     pub(super) waits: &'a Waits,

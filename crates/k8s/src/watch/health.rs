@@ -1,5 +1,7 @@
 //! How a watch does.
 
+use std::sync::Arc;
+
 use parking_lot::Mutex;
 use tokio::{sync::Notify, time::Instant};
 
@@ -19,7 +21,11 @@ pub(crate) struct WatchHealth {
 struct Current {
     state: WatchState,
     last_activity: Instant,
+    open_since: Option<Instant>,
 }
+
+/// An open watch.
+pub(crate) struct OpenWatch(Arc<WatchHealth>);
 
 // === impl WatchHealth ===
 
@@ -32,6 +38,7 @@ impl WatchHealth {
             current: Mutex::new(Current {
                 state,
                 last_activity: Instant::now(),
+                open_since: None,
             }),
             metrics,
             wake: Notify::new(),
@@ -45,6 +52,18 @@ impl WatchHealth {
     /// When the API server last sent anything.
     pub(crate) fn last_activity(&self) -> Instant {
         self.current.lock().last_activity
+    }
+
+    /// Since when the API server sends what happens; none between two watches, also while one
+    /// is renewed.
+    pub(crate) fn open_since(&self) -> Option<Instant> {
+        self.current.lock().open_since
+    }
+
+    /// A watch is open until the guard is dropped.
+    pub(crate) fn open(self: &Arc<Self>) -> OpenWatch {
+        self.current.lock().open_since = Some(Instant::now());
+        OpenWatch(Arc::clone(self))
     }
 
     pub(crate) fn enter(&self, state: WatchState) {
@@ -92,5 +111,13 @@ impl Drop for WatchHealth {
     fn drop(&mut self) {
         let state = self.current.lock().state;
         self.metrics.entered(Some(state), None);
+    }
+}
+
+// === impl OpenWatch ===
+
+impl Drop for OpenWatch {
+    fn drop(&mut self) {
+        self.0.current.lock().open_since = None;
     }
 }

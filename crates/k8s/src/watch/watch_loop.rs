@@ -314,6 +314,7 @@ impl<S: WatchSource, H: WatchHandler<S>> WatchLoop<S, H> {
         mut frames: S::Frames,
     ) -> Result<State<S::Frames>, (ClusterError, Resume)> {
         let opened = Instant::now();
+        let _open = self.health.open();
         // Until a frame shows how far the cluster is.
         self.verify_version = true;
         let trusted_until = self.trusted_until.take();

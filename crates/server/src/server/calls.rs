@@ -170,6 +170,7 @@ impl Server {
             tool_filter: &shared.tool_filter,
             limits: shared.limits,
             subscriptions: &shared.subscriptions,
+            event_lists: &shared.event_lists,
             graphs: &shared.graphs,
             incidents: &shared.incidents,
             waits: &shared.waits,

@@ -161,6 +161,7 @@ impl Handler {
                     output_bytes: shared.limits.output_bytes / PARTS,
                 },
                 subscriptions: &shared.subscriptions,
+                event_lists: &shared.event_lists,
                 graphs: &shared.graphs,
                 incidents: &shared.incidents,
                 waits: &shared.waits,

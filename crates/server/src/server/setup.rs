@@ -27,7 +27,8 @@ use kubecrier_core::{
     subscriptions::Ledger,
 };
 use kubecrier_k8s::{
-    ClusterEvidence, Contexts, Graphs, IncidentSettings, IncidentWatches, LogFollows, Watches,
+    ClusterEvidence, Contexts, EventLists, Graphs, IncidentSettings, IncidentWatches, LogFollows,
+    Watches,
 };
 use kubecrier_lifecycle::Lifecycle;
 use kubecrier_project::{self, Project};
@@ -108,6 +109,12 @@ impl Server {
             project,
         } = setup;
         let processes_max = project.map_or(usize::MAX, |project| project.processes_max);
+        let event_lists = EventLists::new(
+            Arc::clone(&contexts),
+            lifecycle.clone(),
+            metrics.watch().clone(),
+            settings.watch_renewal,
+        );
         let graphs = Graphs::new(
             Arc::clone(&contexts),
             lifecycle.clone(),
@@ -215,6 +222,7 @@ impl Server {
             list_changes: ListChanges::new(),
             resources,
             subscriptions,
+            event_lists,
             graphs,
             incidents,
             waits,

@@ -89,7 +89,8 @@ async fn call(context: ToolContext<'_>, args: EventsListArgs) -> Result<Output, 
         field_selector: args.field_selector.filter(|text| !text.is_empty()),
         limit: limit(args.limit, 50, 500)?,
     };
-    let request = |cluster: Cluster| async move { cluster.events(query).await };
+    let lists = context.event_lists;
+    let request = |cluster: Cluster| async move { lists.events(&cluster, query).await };
     let page = context
         .with_cluster(args.context.as_deref(), request)
         .await?;

@@ -18,7 +18,9 @@ use kubecrier_core::{
     shares::CallerShare,
     subscriptions::Ledger,
 };
-use kubecrier_k8s::{ClusterEvidence, Graphs, IncidentSettings, IncidentWatches, Watches};
+use kubecrier_k8s::{
+    ClusterEvidence, EventLists, Graphs, IncidentSettings, IncidentWatches, Watches,
+};
 use kubecrier_lifecycle::Lifecycle;
 
 fn all(contexts: &[&str]) -> Vec<Tool> {
@@ -120,6 +122,15 @@ fn any_value() -> impl Strategy<Value = Value> {
     })
 }
 
+pub(super) fn event_lists(contexts: &Arc<Contexts>) -> EventLists {
+    EventLists::new(
+        Arc::clone(contexts),
+        Lifecycle::default(),
+        Metrics::new().watch().clone(),
+        SubscriptionSettings::default().watch_renewal,
+    )
+}
+
 pub(super) fn graphs(contexts: &Arc<Contexts>) -> Graphs {
     let metrics = Metrics::new();
     Graphs::new(
@@ -216,6 +227,7 @@ proptest! {
             tool_filter: &ToolFilter::default(),
             limits: ToolLimits { output_bytes: 4096 },
             subscriptions: &subscriptions,
+            event_lists: &event_lists(&contexts),
             graphs: &graphs,
             incidents: &incidents,
             waits: &waits,

@@ -194,9 +194,7 @@ async fn events(
     let request = |cluster: Cluster| async move { cluster.events(query).await };
     let page = context.with_cluster(in_context, request).await;
     let rows = page.map(|page| page.items).unwrap_or_default();
-    rows.into_iter()
-        .map(|EventRow(event)| Arc::new(event))
-        .collect()
+    rows.into_iter().map(|EventRow(event)| event).collect()
 }
 
 // === impl Found ===

@@ -22,12 +22,12 @@ use crate::{
     tool_filter::ToolFilter,
     tools::{
         ToolClient, ToolContext, ToolEntry, find,
-        tests::{graphs, incidents, subscriptions},
+        tests::{event_lists, graphs, incidents, subscriptions},
     },
     waits::Waits,
 };
 use kubecrier_core::metrics::WaitMetrics;
-use kubecrier_k8s::{Allowed, Config, Contexts, Demo, DeniedKinds, Graphs};
+use kubecrier_k8s::{Allowed, Config, Contexts, Demo, DeniedKinds, EventLists, Graphs};
 use kubecrier_redact::Redactor;
 
 const SEED: u64 = 1;
@@ -47,6 +47,7 @@ pub(super) struct Stage {
     story: Pin<Box<dyn Future<Output = ()>>>,
     contexts: Arc<Contexts>,
     subscriptions: Subscriptions,
+    event_lists: EventLists,
     graphs: Graphs,
     incidents: Incidents,
     waits: Waits,
@@ -99,6 +100,7 @@ impl Stage {
             begins,
             story: Box::pin(async { drop(scenario.run().await) }),
             subscriptions: subscriptions(&contexts),
+            event_lists: event_lists(&contexts),
             graphs: graphs(&contexts),
             waits: Waits::new(incidents.clone(), WaitMetrics::default()),
             work: Work::new(&WorkLimits::default(), 1),
@@ -206,6 +208,7 @@ impl Stage {
                 output_bytes: 64 * 1024,
             },
             subscriptions: &self.subscriptions,
+            event_lists: &self.event_lists,
             graphs: &self.graphs,
             incidents: &self.incidents,
             waits: &self.waits,
