@@ -12,7 +12,7 @@ use crate::step::{cargo, run};
 pub(crate) fn bench(arguments: &[OsString]) -> Result<()> {
     // These benchmarks measure the real binary. Both packages are built together, so that
     // their dependencies have the same features.
-    let of_the_binary = ["events", "faults", "graph"];
+    let of_the_binary = ["events", "faults", "graph", "ask", "start"];
     let first = arguments.first().and_then(|what| what.to_str());
     if first.is_some_and(|what| of_the_binary.contains(&what)) {
         let both = ["--package", "bench", "--package", "kubecrier"];

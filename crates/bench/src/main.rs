@@ -17,6 +17,7 @@ mod report;
 mod serve;
 mod server;
 mod soak;
+mod start;
 mod subscribers;
 mod verdict;
 
@@ -28,7 +29,7 @@ use tokio::runtime;
 
 use crate::{
     ask::AskArgs, events::EventsArgs, fanout::FanoutArgs, faults::FaultsArgs, graph::GraphArgs,
-    incidents::IncidentsArgs, load::LoadArgs, serve::ServeArgs, soak::SoakArgs,
+    incidents::IncidentsArgs, load::LoadArgs, serve::ServeArgs, soak::SoakArgs, start::StartArgs,
 };
 
 /// The allocator of the server's binary, so that all compared servers use the same one. Tools
@@ -58,6 +59,8 @@ enum Command {
     Incidents(IncidentsArgs),
     /// Tools of a real cluster with many pods and events: how long an answer takes
     Ask(AskArgs),
+    /// From the start of the program to its first answer
+    Start(StartArgs),
     /// Clients that come, stall, vanish and come back, for minutes
     Soak(SoakArgs),
     /// A server that is measured
@@ -76,6 +79,7 @@ fn main() -> ExitCode {
         Command::Graph(args) => many_threads(graph::run(args)),
         Command::Incidents(args) => many_threads(incidents::run(args)),
         Command::Ask(args) => many_threads(ask::run(args)),
+        Command::Start(args) => many_threads(start::run(args)),
         Command::Soak(args) => one_thread(soak::run(args)),
         Command::Serve(args) => many_threads(serve::run(args)),
         Command::Load(args) => one_thread(load::run(args)),

@@ -105,7 +105,7 @@ impl ServerProcess {
 }
 
 /// The server's binary, which cargo builds into the folder of this program.
-fn binary() -> Result<PathBuf> {
+pub(crate) fn binary() -> Result<PathBuf> {
     let binary = env::current_exe()?.with_file_name("kubecrier");
     ensure!(
         binary.exists(),
