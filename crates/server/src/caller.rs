@@ -32,6 +32,8 @@ pub use self::{
     tokens::{TokenFileError, check_token_file},
     trusted_user::TrustedUserHeader,
 };
+use kubecrier_core::KubernetesUser;
+
 use crate::{
     log_limit::LogLimit,
     peer::{OtherUser, Peer},
@@ -52,6 +54,8 @@ pub struct Caller {
     /// Cancelled when the token that the caller has presented is revoked. No part of the
     /// identity: a name with a new token is the same caller.
     revoked: Option<CancellationToken>,
+    /// As whom the caller acts in clusters, if it has an identity there.
+    user: Option<Arc<KubernetesUser>>,
 }
 
 /// How callers are told apart. With neither, all callers are the same one.
@@ -84,6 +88,7 @@ impl Caller {
     pub(crate) const ANONYMOUS: Self = Self {
         name: None,
         revoked: None,
+        user: None,
     };
 
     /// The caller of the request under way.
@@ -95,6 +100,7 @@ impl Caller {
         Self {
             name: Some(name.into()),
             revoked: Some(revoked),
+            user: None,
         }
     }
 
@@ -102,6 +108,7 @@ impl Caller {
         Self {
             name: Some(format!("{PROXY_PREFIX}{user}").into()),
             revoked: None,
+            user: None,
         }
     }
 
@@ -110,7 +117,19 @@ impl Caller {
         Self {
             name: Some(name.into()),
             revoked: None,
+            user: None,
         }
+    }
+
+    /// The same caller, who acts in clusters as this user.
+    pub(crate) fn acting_as(mut self, user: Arc<KubernetesUser>) -> Self {
+        self.user = Some(user);
+        self
+    }
+
+    /// As whom the caller acts in clusters.
+    pub(crate) fn kubernetes_user(&self) -> Option<&Arc<KubernetesUser>> {
+        self.user.as_ref()
     }
 
     fn name(&self) -> Option<&str> {
