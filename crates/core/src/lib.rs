@@ -4,6 +4,7 @@
 //! - `filters`: what a subscription asks for, and whether an event matches
 //! - `subscriptions`: feeds with cursors, owners and limits
 //! - `faults`: the pipeline from a warning to a report with evidence
+//! - `kubernetes_user`: as whom a caller acts in a cluster
 //! - `shares`: limits, and the part of each that one caller may take
 //! - `metrics`: everything on `/metrics`
 //! - `backoff`, `ttl_cache`, `duration`: time
@@ -15,6 +16,7 @@ mod event;
 pub mod faults;
 pub mod filters;
 pub mod incident;
+mod kubernetes_user;
 pub mod metrics;
 mod resource_type;
 pub mod shares;
@@ -25,6 +27,7 @@ mod update;
 pub use self::{
     backoff::Backoff,
     event::{Derived, Event, EventPayload, InvolvedObject, Labels, LabelsOf},
+    kubernetes_user::{KubernetesUser, UserError},
     resource_type::ResourceType,
     update::UpdateSummary,
 };

@@ -2,12 +2,14 @@
 //!
 //! - `tokens`: the callers of a file of bearer tokens;
 //! - `trusted_user`: the callers that a proxy names in a header;
+//! - `kubernetes`: as whom a caller acts in clusters, by names from outside of Kubernetes;
 //! - `revocation`: the end of what a caller has under way when its token is revoked.
 //!
 //! The caller travels as a task-local of the HTTP request. rmcp makes a handler inside
 //! of that request and runs it on another task, so the handler takes the caller with it
 //! when it is made.
 
+mod kubernetes;
 mod revocation;
 mod tokens;
 mod trusted_user;
@@ -29,9 +31,12 @@ use tokio_util::sync::CancellationToken;
 pub(super) use self::tokens::Tokens;
 use self::trusted_user::UserHeaderError;
 pub use self::{
-    tokens::{TokenFileError, check_token_file},
-    trusted_user::TrustedUserHeader,
+    tokens::{TokenFileError, TokenFileSummary, check_token_file},
+    trusted_user::{ProxyMapping, TrustedUserHeader},
 };
+use kubecrier_core::KubernetesUser;
+use kubecrier_k8s::Actor;
+
 use crate::{
     log_limit::LogLimit,
     peer::{OtherUser, Peer},
@@ -52,6 +57,8 @@ pub struct Caller {
     /// Cancelled when the token that the caller has presented is revoked. No part of the
     /// identity: a name with a new token is the same caller.
     revoked: Option<CancellationToken>,
+    /// As whom the caller acts in clusters, if it has an identity there.
+    user: Option<Arc<KubernetesUser>>,
 }
 
 /// How callers are told apart. With neither, all callers are the same one.
@@ -84,6 +91,7 @@ impl Caller {
     pub(crate) const ANONYMOUS: Self = Self {
         name: None,
         revoked: None,
+        user: None,
     };
 
     /// The caller of the request under way.
@@ -95,6 +103,7 @@ impl Caller {
         Self {
             name: Some(name.into()),
             revoked: Some(revoked),
+            user: None,
         }
     }
 
@@ -102,6 +111,7 @@ impl Caller {
         Self {
             name: Some(format!("{PROXY_PREFIX}{user}").into()),
             revoked: None,
+            user: None,
         }
     }
 
@@ -110,7 +120,24 @@ impl Caller {
         Self {
             name: Some(name.into()),
             revoked: None,
+            user: None,
         }
+    }
+
+    /// The same caller, who acts in clusters as this user.
+    pub(crate) fn acting_as(mut self, user: Arc<KubernetesUser>) -> Self {
+        self.user = Some(user);
+        self
+    }
+
+    /// As whom the caller acts in clusters.
+    pub(crate) fn kubernetes_user(&self) -> Option<&Arc<KubernetesUser>> {
+        self.user.as_ref()
+    }
+
+    /// On whose behalf requests to clusters are made for the caller.
+    pub(crate) fn actor(&self) -> Actor {
+        Actor::Caller(self.user.clone())
     }
 
     fn name(&self) -> Option<&str> {
@@ -184,7 +211,12 @@ impl Identity {
                 .user(from, headers)
                 .map_err(Unidentified::UserHeader)?
         {
-            return without_token(Caller::named_by_proxy(user));
+            let caller = Caller::named_by_proxy(user);
+            let mapped = trusted.kubernetes_user(user, headers);
+            return without_token(match mapped.map_err(Unidentified::UserHeader)? {
+                Some(user) => caller.acting_as(user),
+                None => caller,
+            });
         }
         match (tokens, headers.get(header::AUTHORIZATION)) {
             (Some(tokens), Some(given)) => {
@@ -222,7 +254,9 @@ impl IntoResponse for Unidentified {
             Self::OtherUser(other) => other.into_response(),
             Self::UserHeader(error) => {
                 let status = match &error {
-                    UserHeaderError::NotFromProxy { .. } => StatusCode::FORBIDDEN,
+                    UserHeaderError::NotFromProxy { .. } | UserHeaderError::Mapping { .. } => {
+                        StatusCode::FORBIDDEN
+                    }
                     UserHeaderError::Invalid { .. } => StatusCode::BAD_REQUEST,
                 };
                 (status, format!("{error}\n")).into_response()
@@ -258,6 +292,20 @@ pub(super) async fn identify(
             unidentified.into_response()
         }
     }
+}
+
+/// Middleware for servers whose callers act in clusters as themselves: refuses a caller without
+/// a Kubernetes user.
+pub(super) async fn require_user(request: Request, next: Next) -> Response {
+    const REFUSAL: &str = "callers act in clusters as themselves here (--cluster-identity \
+         impersonate), and this caller has no Kubernetes user; whoever runs this server names one \
+         in the caller's line of --auth-token-file: `name:token user=ann@example.com groups=dev`\n";
+    let caller = Caller::current();
+    if caller.kubernetes_user().is_some() {
+        return next.run(request).await;
+    }
+    tracing::debug!(%caller, "request refused: the caller has no Kubernetes user");
+    (StatusCode::FORBIDDEN, REFUSAL).into_response()
 }
 
 #[cfg(test)]
@@ -305,6 +353,7 @@ mod tests {
         TrustedUserHeader {
             header: HeaderName::from_static("x-user"),
             proxies: vec!["10.0.0.0/8".parse().unwrap()],
+            mapping: None,
         }
     }
 

@@ -199,7 +199,7 @@ impl Server {
         providers
             .resources
             .push(door(Door::EventsResource, Box::new(events)));
-        let resources = Resources::new(providers.resources, work.share);
+        let resources = Resources::new(providers.resources, tool_filter.clone(), work.share);
         let evidence = Arc::new(ClusterEvidence::new(Arc::clone(&contexts)));
         let faults = FaultQueue::new(evidence, captures, metrics.captures(), lifecycle.clone());
         let updates = resources.updates().clone();

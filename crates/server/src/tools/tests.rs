@@ -165,7 +165,7 @@ pub(super) fn subscriptions(contexts: &Arc<Contexts>) -> Subscriptions {
         WorkLimits::default().watches(),
     );
     let ledger = Ledger::new(settings.caps);
-    let updates = Resources::new(Vec::new(), CallerShare::default())
+    let updates = Resources::new(Vec::new(), ToolFilter::default(), CallerShare::default())
         .updates()
         .clone();
     let faults = FaultQueue::new(
@@ -209,6 +209,7 @@ proptest! {
             demo: None,
             denied: kubecrier_k8s::DeniedKinds::default(),
             allowed: kubecrier_k8s::Allowed::default(),
+            identity: kubecrier_k8s::ClusterIdentity::default(),
         }));
         let subscriptions = subscriptions(&contexts);
         let (graphs, incidents) = (graphs(&contexts), incidents(&contexts));

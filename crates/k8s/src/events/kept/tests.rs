@@ -6,7 +6,7 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::*;
-use crate::{client, name::Name};
+use crate::{client, impersonation::Actor, name::Name};
 use kubecrier_core::metrics::Metrics;
 
 const RENEWAL: Duration = Duration::from_mins(1);
@@ -39,13 +39,19 @@ impl Fixture {
     async fn ask(&self, query: &EventQuery) -> Page<EventRow> {
         let lists = &self.lists;
         let request = |cluster: Cluster| async move { lists.events(&cluster, query).await };
-        let page: Result<_, ClusterError> = self.contexts.with_cluster(None, request).await;
+        let page: Result<_, ClusterError> = self
+            .contexts
+            .with_cluster(&Actor::Server, None, request)
+            .await;
         page.unwrap()
     }
 
     async fn list(&self, query: &EventQuery) -> Page<EventRow> {
         let request = |cluster: Cluster| async move { cluster.events(query).await };
-        let page: Result<_, ClusterError> = self.contexts.with_cluster(None, request).await;
+        let page: Result<_, ClusterError> = self
+            .contexts
+            .with_cluster(&Actor::Server, None, request)
+            .await;
         page.unwrap()
     }
 
@@ -187,6 +193,22 @@ async fn a_field_selector_is_evaluated_by_the_api_server() {
             .iter()
             .all(|EventRow(event)| event.reason == "Pulled")
     );
+    assert!(fixture.lists_made() > lists);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_with_rights_of_its_own_is_answered_by_the_api_server() {
+    let fixture = Fixture::new(1000);
+    fixture.keep().await;
+    let cluster = fixture
+        .contexts
+        .cluster(&Actor::Server, None)
+        .await
+        .unwrap();
+    let user = kubecrier_core::KubernetesUser::new("ann", ["dev"]).unwrap();
+    let callers = cluster.acting_as(Arc::new(user)).unwrap();
+    let lists = fixture.lists_made();
+    let _answer = fixture.lists.events(&callers, &newest(1)).await;
     assert!(fixture.lists_made() > lists);
 }
 

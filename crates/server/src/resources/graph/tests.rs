@@ -69,7 +69,7 @@ fn kinds_are_read_however_they_are_spelled_and_others_refused() {
 
 /// A notifier of pods for a session.
 fn notifier(session: &Session) -> GraphNotifier {
-    let updates = Resources::new(Vec::new(), CallerShare::default())
+    let updates = Resources::new(Vec::new(), ToolFilter::default(), CallerShare::default())
         .updates()
         .clone();
     let uri = "k8s://dev/shop/graph".to_owned();

@@ -9,7 +9,7 @@ use kubecrier_core::shares::CallerShare;
 use kubecrier_incidents::Severity;
 
 fn notifier(session: &Session) -> IncidentsNotifier {
-    let updates = Resources::new(Vec::new(), CallerShare::default())
+    let updates = Resources::new(Vec::new(), ToolFilter::default(), CallerShare::default())
         .updates()
         .clone();
     let uri = "k8s://dev/shop/incidents".to_owned();
