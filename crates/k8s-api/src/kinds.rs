@@ -50,6 +50,7 @@ pub const KINDS: &[BuiltinKind] = &[
     SELF_SUBJECT_REVIEW,
     SELF_SUBJECT_ACCESS_REVIEW,
     SELF_SUBJECT_RULES_REVIEW,
+    SUBJECT_ACCESS_REVIEW,
     HORIZONTAL_POD_AUTOSCALER,
     CRON_JOB,
     JOB,
@@ -190,6 +191,10 @@ kinds! {
     SELF_SUBJECT_RULES_REVIEW = CORE {
         group: "authorization.k8s.io", kind: "SelfSubjectRulesReview",
         plural: "selfsubjectrulesreviews", singular: "selfsubjectrulesreview", namespaced: false,
+    }
+    SUBJECT_ACCESS_REVIEW = CORE {
+        group: "authorization.k8s.io", kind: "SubjectAccessReview",
+        plural: "subjectaccessreviews", singular: "subjectaccessreview", namespaced: false,
     }
     HORIZONTAL_POD_AUTOSCALER = CORE {
         group: "autoscaling", version: "v2", kind: "HorizontalPodAutoscaler",

@@ -177,11 +177,12 @@ fn check<B>(denied: &DeniedKinds, request: &Request<B>) -> Result<(), RefusedReq
     Ok(())
 }
 
-/// Whether a request is a self subject review: a POST that writes nothing.
+/// Whether a request is a review: a POST that writes nothing.
 fn is_review(method: &Method, target: &RequestTarget) -> bool {
     let reviews = [
         kinds::SELF_SUBJECT_REVIEW,
         kinds::SELF_SUBJECT_ACCESS_REVIEW,
+        kinds::SUBJECT_ACCESS_REVIEW,
     ];
     let is_target = |kind: &BuiltinKind| kind.is_resource(&target.group, &target.resource);
     method == Method::POST && target.subresource.is_none() && reviews.iter().any(is_target)

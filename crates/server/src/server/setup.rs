@@ -19,6 +19,7 @@ use crate::{
     tool_filter::ToolFilter,
     tool_provider::ToolProvider,
     tools::DefinitionCache,
+    viewers::Viewers,
     waits::Waits,
 };
 use kubecrier_core::{
@@ -192,7 +193,8 @@ impl Server {
         providers
             .resources
             .push(door(Door::EventsResource, Box::new(events)));
-        let resources = Resources::new(providers.resources, work.share);
+        let viewers = Viewers::Everything;
+        let resources = Resources::new(providers.resources, work.share).seen_by(viewers.clone());
         let evidence = Arc::new(ClusterEvidence::new(Arc::clone(&contexts)));
         let faults = FaultQueue::new(evidence, captures, metrics.captures(), lifecycle.clone());
         let updates = resources.updates().clone();
@@ -201,7 +203,7 @@ impl Server {
             incidents: incidents.clone(),
             faults,
         };
-        let subscriptions = Subscriptions::new(settings, ledger, updates, sources);
+        let subscriptions = Subscriptions::new(settings, ledger, updates, sources, viewers);
         let shared = Shared {
             contexts,
             metrics,
