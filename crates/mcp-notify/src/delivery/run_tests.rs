@@ -270,3 +270,56 @@ mod accounting {
         }
     }
 }
+
+/// A gate that is asked again for each notification.
+struct Door(Vec<Option<bool>>, std::sync::atomic::AtomicUsize);
+
+impl crate::Gate for Door {
+    fn admit(&self) -> Admission {
+        let at = self.1.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        match self.0[at] {
+            Some(true) => Admission::Open,
+            Some(false) => Admission::Shut,
+            None => Admission::Pending(Box::pin(async move {
+                sleep(millis(300)).await;
+                at.is_multiple_of(2)
+            })),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gate_is_asked_when_a_notification_is_sent_and_a_gap_takes_the_place_of_the_rest() {
+    let (log, (counted, metrics)) = (Log::capture(), Counted::new());
+    let sink = Scripted::default();
+    let session = Session::new("s");
+    LoggingService::new(Delivery::new(crate::OutboxSink)).set_level(&session, Level::Debug);
+    let answers = vec![Some(true), Some(false), Some(false), None, None, Some(true)];
+    let gate: Arc<dyn crate::Gate> = Arc::new(Door(answers, 0.into()));
+    for n in 0..6 {
+        let _ = session.push(numbered(n).gated(Arc::clone(&gate)));
+    }
+    let mut tasks = JoinSet::new();
+    tasks.spawn(Delivery::new(sink.clone()).metrics(metrics).run(&session));
+    sleep(Duration::from_secs(1)).await;
+    let sent = sink.accepted("s").join("\n");
+    let frame = |n| String::from_utf8(numbered(n).frame().unwrap().to_vec()).unwrap();
+    for n in 0..6 {
+        assert_eq!(
+            sent.contains(&frame(n)),
+            [0, 4, 5].contains(&n),
+            "{n}: {sent}"
+        );
+    }
+    let stats = session.outbox().stats();
+    assert_eq!((stats.pushed, stats.delivered, stats.dropped), (6, 3, 3));
+    assert_eq!(
+        sink.accepted("s").len(),
+        4,
+        "one gap, in the place of three: {sent}"
+    );
+    assert!(
+        log.at(LogLevel::ERROR).is_empty() && counted.all().is_empty(),
+        "nothing failed"
+    );
+}
