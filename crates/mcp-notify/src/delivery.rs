@@ -223,6 +223,7 @@ impl Delivery {
                     let Ok(handled) = handled else {
                         // Nothing has failed: a gap says that it is missing.
                         batch.abandon();
+                        batch.abandon_shut();
                         continue;
                     };
                     match handled {

@@ -309,6 +309,7 @@ impl SseStream {
                 self.admission = None;
                 if let Some(batch) = outbound.batch.as_mut().filter(|_| !is_admitted) {
                     drop(batch.abandon());
+                    batch.abandon_shut();
                 }
             }
             let waiting = outbound.batch.take().filter(|batch| !batch.is_empty());
@@ -386,7 +387,7 @@ fn write_batch(
     if let Some(error) = failed {
         drop(batch.abandon_failed(session, &error));
     } else if is_shut {
-        drop(batch.abandon());
+        batch.abandon_shut();
     }
     answer
 }
