@@ -100,6 +100,31 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
   verbs: [get, list]
 {{- end -}}
 
+{{- /* As whom the server may act, and whether it may ask what they may read, as `kubecrier doctor` prints it. */ -}}
+{{- define "kubecrier.callerRules" -}}
+{{- if eq .Values.rbac.impersonation "plain" -}}
+- apiGroups: [""]
+  resources: [users, groups]
+  verbs: [impersonate]
+{{- else -}}
+- apiGroups: [authentication.k8s.io]
+  resources: [users, groups]
+  verbs: ["impersonate:user-info"]
+{{- end }}
+- apiGroups: [authorization.k8s.io]
+  resources: [subjectaccessreviews]
+  verbs: [create]
+{{- end -}}
+
+{{- /* For which requests the server may act as its callers; plain impersonation is for all. */ -}}
+{{- define "kubecrier.callerReads" -}}
+{{- if and (eq .Values.auth.clusterIdentity "impersonate") (eq .Values.rbac.impersonation "constrained") -}}
+- apiGroups: ["*"]
+  resources: ["*"]
+  verbs: ["impersonate-on:user-info:get", "impersonate-on:user-info:list", "impersonate-on:user-info:watch"]
+{{- end -}}
+{{- end -}}
+
 {{- /* The configuration file, without what only the pod knows. */ -}}
 {{- define "kubecrier.settings" -}}
 {{- $name := include "kubecrier.fullname" . -}}
@@ -117,6 +142,12 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- $_ := set $set "trusted_user_header" .userHeader -}}
 {{- $_ := set $set "trusted_proxies" .trustedProxies -}}
 {{- end -}}
+{{- with .groupsHeader -}}
+{{- $_ := set $set "trusted_groups_header" . -}}
+{{- end -}}
+{{- end -}}
+{{- if eq .Values.auth.clusterIdentity "impersonate" -}}
+{{- $_ := set $set "cluster_identity" "impersonate" -}}
 {{- end -}}
 {{- if .Values.tls.secretName -}}
 {{- $_ := set $set "tls_cert" "/etc/kubecrier/tls/tls.crt" -}}
@@ -167,6 +198,12 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 {{- if and .proxy.trustedProxies (not .proxy.userHeader) -}}
 {{- fail "auth.proxy.trustedProxies needs auth.proxy.userHeader, the header in which they name the caller" -}}
+{{- end -}}
+{{- if and .proxy.groupsHeader (not .proxy.userHeader) -}}
+{{- fail "auth.proxy.groupsHeader needs auth.proxy.userHeader, the header in which the proxy names the caller" -}}
+{{- end -}}
+{{- if and .proxy.groupsHeader (ne .clusterIdentity "impersonate") -}}
+{{- fail "auth.proxy.groupsHeader needs auth.clusterIdentity=impersonate: groups say what a caller may read" -}}
 {{- end -}}
 {{- end -}}
 {{- if and (eq .Values.rbac.scope "namespaces") (not .Values.rbac.namespaces) -}}

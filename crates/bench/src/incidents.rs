@@ -179,6 +179,7 @@ fn watches(cluster: &DemoCluster) -> IncidentWatches {
         demo: Some(Demo::new(cluster)),
         denied: DeniedKinds::default(),
         allowed: Allowed::default(),
+        identity: kubecrier_k8s::ClusterIdentity::default(),
     });
     let limits = TaskLimits {
         total_max: 1,

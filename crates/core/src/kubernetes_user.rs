@@ -27,8 +27,12 @@ pub struct KubernetesUser {
 /// Why there is no such user.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum UserError {
-    /// The name of the user or of a group is empty, too long, or has control characters.
-    #[error("{what} has to have 1 to {NAME_BYTES_MAX} bytes without control characters")]
+    /// The name of the user or of a group is empty, too long, has control characters, or begins
+    /// or ends with a blank, which a header loses.
+    #[error(
+        "{what} has to have 1 to {NAME_BYTES_MAX} bytes without control characters or blanks at its \
+         ends"
+    )]
     Name {
         /// Which name.
         what: &'static str,
@@ -48,7 +52,8 @@ impl KubernetesUser {
     ) -> Result<Self, UserError> {
         let valid = |what, text: &str| {
             let fits = (1..=NAME_BYTES_MAX).contains(&text.len());
-            if fits && !text.chars().any(char::is_control) {
+            let is_whole = text.trim() == text;
+            if fits && is_whole && !text.chars().any(char::is_control) {
                 return Ok(Arc::from(text));
             }
             Err(UserError::Name { what })
@@ -116,7 +121,7 @@ mod tests {
     #[test]
     fn names_that_no_header_can_carry_are_refused() {
         let none: [&str; 0] = [];
-        for name in ["", "a\nb", "a\0", &"x".repeat(2000)] {
+        for name in ["", "a\nb", "a\0", " a", "a ", &"x".repeat(2000)] {
             assert!(KubernetesUser::new(name, none).is_err(), "{name:?}");
             assert!(KubernetesUser::new("ann", [name]).is_err(), "{name:?}");
         }

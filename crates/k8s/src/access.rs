@@ -9,7 +9,7 @@ use k8s_openapi::api::authorization::v1::{
 };
 use kube::api::{Api, PostParams};
 
-use super::{client::Cluster, contexts::Contexts, error::ClusterError};
+use super::{client::Cluster, contexts::Contexts, error::ClusterError, impersonation::Actor};
 use kubecrier_core::{
     KubernetesUser,
     access::{AccessQuestion, AccessReviewer, ReviewError},
@@ -38,7 +38,8 @@ impl AccessReviewer for ClusterReviewer {
         Box::pin(async move {
             let review = &review(user, question);
             let ask = async |cluster: Cluster| cluster.review_access(review).await;
-            let answer = self.0.with_cluster(Some(context), ask).await;
+            let answer = (self.0).with_cluster(&Actor::Server, Some(context), ask);
+            let answer = answer.await;
             answer.map_err(|error| ReviewError(error.to_string()))
         })
     }

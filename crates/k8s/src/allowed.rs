@@ -9,9 +9,11 @@ use std::sync::Arc;
 
 use http::{Request, Uri};
 use kubecrier_core::filters::Glob;
-use kubecrier_k8s_api::{kinds, names};
+use kubecrier_k8s_api::names;
 
-use super::read_only::{DeniedKinds, RefusedRequest, RequestPath, is_metadata_only};
+use super::read_only::{
+    DeniedKinds, RefusedRequest, RequestPath, is_metadata_only, is_review_resource,
+};
 
 /// Names and patterns (`*`, `?`) that an operator allows; by default everything. Cheap to
 /// clone.
@@ -174,8 +176,8 @@ impl ReadScope {
             [] => Ok(()),
             ["namespaces"] => self.check_namespace_list(request),
             ["namespaces", name, ..] => self.check_namespace(name),
-            // Reviews of the user itself read no object.
-            [review] if is_self_review(segments.get(1).copied(), review) => Ok(()),
+            // Reviews read no object.
+            [review] if is_review_resource(segments[1], review) => Ok(()),
             [resource, ..] => Err(RefusedRequest::ClusterWide((*resource).to_owned())),
         }
     }
@@ -201,15 +203,6 @@ impl ReadScope {
             None => Err(RefusedRequest::ClusterWide("namespaces".to_owned())),
         }
     }
-}
-
-fn is_self_review(group: Option<&str>, resource: &str) -> bool {
-    let reviews = [
-        kinds::SELF_SUBJECT_REVIEW,
-        kinds::SELF_SUBJECT_ACCESS_REVIEW,
-    ];
-    let group = group.unwrap_or_default();
-    reviews.iter().any(|kind| kind.is_resource(group, resource))
 }
 
 /// The field selector of one object, before other terms: a term that came before it could

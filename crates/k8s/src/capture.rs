@@ -20,6 +20,7 @@ use super::{
     contexts::Contexts,
     error::{ClusterError, ErrorKind, Operation},
     identity,
+    impersonation::Actor,
     logs::container_names,
     name::Name,
     termination::hide_log_tails_of,
@@ -82,7 +83,7 @@ impl EvidenceProvider for ClusterEvidence {
     ) -> BoxFuture<'a, Result<Arc<dyn EvidenceSource>, CaptureError>> {
         async move {
             let source: Arc<dyn EvidenceSource> = Arc::new(PodReader {
-                cluster: self.contexts.cluster(Some(cluster)).await?,
+                cluster: self.contexts.cluster(&Actor::Server, Some(cluster)).await?,
                 cache: Arc::clone(&self.cache),
             });
             Ok(source)

@@ -1,5 +1,7 @@
 //! The checkup of a cluster: reachability, latency, clock skew and permissions.
 
+mod impersonation;
+
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -14,6 +16,7 @@ use kubecrier_k8s_api::{BuiltinKind, kinds};
 use serde::Serialize;
 use tokio::time::Instant;
 
+pub use self::impersonation::{ConstrainedScope, ImpersonationReview};
 use super::{
     client::Cluster,
     error::{ClusterError, Operation},

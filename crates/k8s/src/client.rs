@@ -3,11 +3,13 @@
 use std::{future::Future, sync::Arc, time::Duration};
 
 use kube::{Client, api::ListParams};
+use kubecrier_core::KubernetesUser;
 use kubecrier_k8s_api::{BuiltinKind, names::is_plural_of};
 
 use super::{
     allowed::{ObjectRef, ReadScope},
-    error::{ClusterError, Operation},
+    error::{ClusterError, ErrorKind, Operation},
+    impersonation::{self, impersonation_headers},
     kinds::DiscoveryCache,
     name::Name,
 };
@@ -16,11 +18,16 @@ use kubecrier_redact::Redactor;
 /// The least timeout of a request; a shorter one would always fail.
 const TIMEOUT_MIN: Duration = Duration::from_millis(500);
 
-/// A client for one context. Cheap to clone; connects with the first request.
+/// A client for one context, of the server itself or of a caller. Cheap to clone; connects
+/// with the first request.
 #[derive(Clone)]
 pub struct Cluster {
     context: Arc<str>,
     client: Client,
+    /// The client of the server itself, over the same connections.
+    own: Client,
+    /// The user as whom a caller's requests are made.
+    user: Option<Arc<KubernetesUser>>,
     server: Arc<str>,
     namespace: Arc<str>,
     timeout: Duration,
@@ -64,7 +71,9 @@ impl Cluster {
     ) -> Self {
         Self {
             context: context.into(),
+            own: client.clone(),
             client,
+            user: None,
             server: server.into(),
             namespace: namespace.into(),
             timeout,
@@ -81,6 +90,21 @@ impl Cluster {
         }
         self.scope = scope;
         self
+    }
+
+    /// The same cluster for a caller: every request but discovery is made as this user, over
+    /// the same connections. What is cached here is the server's own.
+    pub(super) fn acting_as(mut self, user: Arc<KubernetesUser>) -> Result<Self, ClusterError> {
+        let headers = impersonation_headers(&user).map_err(|error| {
+            ClusterError::invalid(
+                format!("cannot act as a user of context `{}`", self.context),
+                error.to_string(),
+                "whoever runs this server maps callers to users: ask for another name",
+            )
+        })?;
+        self.client = impersonation::on_behalf(&self.own, headers);
+        self.user = Some(user);
+        Ok(self)
     }
 
     /// What may be read of the cluster.
@@ -145,6 +169,11 @@ impl Cluster {
         self.client.clone()
     }
 
+    /// The client of the server itself, for discovery: all callers have the same kinds.
+    pub(super) fn own_client(&self) -> Client {
+        self.own.clone()
+    }
+
     pub(super) fn timeout(&self) -> Duration {
         self.timeout
     }
@@ -171,8 +200,19 @@ impl Cluster {
     ) -> Result<T, ClusterError> {
         match tokio::time::timeout(self.timeout, request).await {
             Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(error)) => Err(ClusterError::from_kube(operation, &error)),
+            Ok(Err(error)) => Err(self.error(operation, &error)),
             Err(_elapsed) => Err(ClusterError::timeout(operation, self.timeout.as_secs_f64())),
+        }
+    }
+
+    /// The error of a request; it names the user whom the API server has refused.
+    pub(super) fn error(&self, operation: &Operation<'_>, error: &kube::Error) -> ClusterError {
+        let failed = ClusterError::from_kube(operation, error);
+        match &self.user {
+            Some(user) if failed.kind() == ErrorKind::Forbidden => {
+                failed.for_user(operation, user.name())
+            }
+            _ => failed,
         }
     }
 }

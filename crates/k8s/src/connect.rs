@@ -9,7 +9,7 @@ use futures_util::{
 };
 use kube::{
     client::{AuthError, ClientBuilder},
-    config::KubeConfigOptions,
+    config::{AuthInfo, KubeConfigOptions},
 };
 use tokio::runtime::Handle;
 
@@ -18,6 +18,7 @@ use super::{
     body_limit::BodyLimitLayer,
     client::Cluster,
     error::{ClusterError, ErrorKind},
+    impersonation::ClusterIdentity,
     in_cluster::kubectl,
     kubeconfig::{Source, redacted_message},
     proxy, read_only,
@@ -40,11 +41,12 @@ pub(super) fn start(
     context: &str,
     timeout: Duration,
     scope: ReadScope,
+    identity: ClusterIdentity,
 ) -> ClusterFuture {
     let name = context.to_owned();
     // kube runs credential plugins synchronously and blocks the thread.
     let work = tokio::task::spawn_blocking(move || {
-        Handle::current().block_on(connect(&source, &name, timeout, scope))
+        Handle::current().block_on(connect(&source, &name, timeout, scope, identity))
     });
     let name = context.to_owned();
     async move {
@@ -73,6 +75,7 @@ async fn connect(
     name: &str,
     timeout: Duration,
     scope: ReadScope,
+    identity: ClusterIdentity,
 ) -> Result<Cluster, ClusterError> {
     let mut config = match source {
         Source::Demo(demo) => return Ok(demo.connect(timeout, scope)),
@@ -86,6 +89,19 @@ async fn connect(
                 .map_err(|error| failed(name, redacted_message(&error)))?
         }
     };
+    // The client library would add the user of the kubeconfig to that of the caller.
+    if identity.is_impersonate() && names_user(&config.auth_info) {
+        return Err(ClusterError::new(
+            ErrorKind::Kubeconfig,
+            format!("cannot act as callers in context `{name}`"),
+            "the context itself acts as another user (`as` in the kubeconfig)",
+            Some(
+                "give the server credentials of its own that may impersonate, or start it with \
+                 --cluster-identity shared"
+                    .to_owned(),
+            ),
+        ));
+    }
     let host = config.cluster_url.host().unwrap_or_default();
     // A pod's own API server is not beyond the proxy that leads out of the cluster.
     let is_near = matches!(source, Source::InCluster(_)) || proxy::bypasses(host, &no_proxy());
@@ -105,6 +121,14 @@ async fn connect(
         .with_layer(&BodyLimitLayer)
         .build();
     Ok(Cluster::new(name, client, server, namespace, timeout).with_scope(scope))
+}
+
+/// Whether credentials act as another user.
+fn names_user(credentials: &AuthInfo) -> bool {
+    credentials.impersonate.is_some()
+        || credentials.impersonate_uid.is_some()
+        || credentials.impersonate_groups.is_some()
+        || credentials.impersonate_user_extra.is_some()
 }
 
 fn no_proxy() -> String {

@@ -16,10 +16,12 @@ use super::{
     connect::{self, ClusterFuture},
     demo::Demo,
     error::{ClusterError, ErrorKind, Operation},
+    impersonation::{Actor, ClusterIdentity},
     kubeconfig::{ContentHash, FileStamps, KubeconfigPaths, Source, content_hash, file_stamps},
     name::Name,
     read_only::DeniedKinds,
 };
+use kubecrier_core::KubernetesUser;
 use kubecrier_redact::Redactor;
 
 /// How often the kubeconfig is checked for changes. Polling works for every kind of file,
@@ -44,6 +46,8 @@ pub struct Config {
     pub denied: DeniedKinds,
     /// Contexts and namespaces that may be read.
     pub allowed: Allowed,
+    /// As whom callers act.
+    pub identity: ClusterIdentity,
 }
 
 /// The error of a request to a cluster.
@@ -173,9 +177,14 @@ impl Contexts {
         file.contexts.iter().map(info).collect()
     }
 
-    /// The cluster behind a context, or behind the default one. Sends no request;
-    /// runs the credential plugin, if the context has one.
-    pub async fn cluster(&self, name: Option<&str>) -> Result<Cluster, ClusterError> {
+    /// The cluster behind a context, or behind the default one, for requests on behalf of the
+    /// actor. Sends no request; runs the credential plugin, if the context has one.
+    pub async fn cluster(
+        &self,
+        actor: &Actor,
+        name: Option<&str>,
+    ) -> Result<Cluster, ClusterError> {
+        let user = self.user_of(actor)?;
         let source = self.source()?;
         let name = self.choose(&source, name)?;
         let setup = self.setup(&source, &name);
@@ -185,14 +194,41 @@ impl Contexts {
         if made.as_ref().map_or(true, Cluster::has_expired) {
             self.forget(&name);
         }
-        made.map(|cluster| cluster.with_redactor(self.config.redactor.clone()))
+        let cluster = made?.with_redactor(self.config.redactor.clone());
+        match user {
+            Some(user) => cluster.acting_as(user),
+            None => Ok(cluster),
+        }
     }
 
-    /// Makes a request to the cluster behind a context, or behind the default one. If
-    /// its credentials are not accepted, the client is made anew and the request is
+    /// The user as whom requests of an actor are made; none is the server's own.
+    fn user_of(&self, actor: &Actor) -> Result<Option<Arc<KubernetesUser>>, ClusterError> {
+        match (self.config.identity, actor) {
+            (ClusterIdentity::Shared, _) | (ClusterIdentity::Impersonate, Actor::Server) => {
+                Ok(None)
+            }
+            (ClusterIdentity::Impersonate, Actor::Caller(Some(user))) => Ok(Some(Arc::clone(user))),
+            (ClusterIdentity::Impersonate, Actor::Caller(None)) => Err(ClusterError::new(
+                ErrorKind::Forbidden,
+                "cannot ask a cluster for this caller",
+                "callers act as themselves here (--cluster-identity impersonate), and this one has \
+                 no Kubernetes user",
+                Some("whoever runs this server maps callers to users: ask to be mapped".to_owned()),
+            )),
+        }
+    }
+
+    /// Whether callers act in clusters as themselves.
+    pub fn impersonates(&self) -> bool {
+        self.config.identity.is_impersonate()
+    }
+
+    /// Makes a request on behalf of the actor to the cluster behind a context, or behind the
+    /// default one. If its credentials are not accepted, the client is made anew and the request is
     /// repeated once: a token may have been renewed since the client was made.
     pub async fn with_cluster<T, E, F>(
         &self,
+        actor: &Actor,
         context: Option<&str>,
         request: impl Fn(Cluster) -> F,
     ) -> Result<T, E>
@@ -200,12 +236,12 @@ impl Contexts {
         E: RequestError,
         F: Future<Output = Result<T, E>>,
     {
-        let cluster = self.cluster(context).await?;
+        let cluster = self.cluster(actor, context).await?;
         let name = cluster.context().to_owned();
         match request(cluster).await {
             Err(error) if error.is_unauthorized() => {
                 self.forget(&name);
-                request(self.cluster(Some(&name)).await?).await
+                request(self.cluster(actor, Some(&name)).await?).await
             }
             answer => answer,
         }
@@ -286,7 +322,13 @@ impl Contexts {
             return known.clone();
         }
         let timeout = self.config.request_timeout;
-        let setup = connect::start(Arc::clone(source), name, timeout, self.scope());
+        let setup = connect::start(
+            Arc::clone(source),
+            name,
+            timeout,
+            self.scope(),
+            self.config.identity,
+        );
         state.clients.insert(name.to_owned(), setup.clone());
         setup
     }
@@ -421,6 +463,7 @@ impl Contexts {
             demo: Some(Demo::new(cluster)),
             denied: DeniedKinds::default(),
             allowed: Allowed::default(),
+            identity: ClusterIdentity::default(),
         }))
     }
 }

@@ -170,7 +170,10 @@ impl ClusterError {
     /// A request that the read-only layer has refused.
     pub(super) fn refused(operation: &Operation<'_>, refused: &RefusedRequest) -> Self {
         let hint = match refused {
-            RefusedRequest::NotReadOnly(_) | RefusedRequest::UnclearPath(_) => None,
+            RefusedRequest::NotReadOnly(_)
+            | RefusedRequest::UnclearPath(_)
+            | RefusedRequest::NamesUser
+            | RefusedRequest::NoUser => None,
             RefusedRequest::Denied(_) | RefusedRequest::Namespace(_) | RefusedRequest::Logs => {
                 Some("whoever runs this server decides what it may read")
             }
@@ -196,6 +199,36 @@ impl ClusterError {
         };
         let (reason, hint) = (reached.to_string(), hint.to_owned());
         Self::new(ErrorKind::Throttled, action, reason, Some(hint))
+    }
+
+    /// The same refusal, of a request that was made as a user: the hint says what this user
+    /// needs, or what the server needs to act as the user.
+    #[must_use]
+    pub(super) fn for_user(self, operation: &Operation<'_>, user: &str) -> Self {
+        let Operation { verb, resource, .. } = *operation;
+        let scope = operation
+            .namespace
+            .map_or_else(|| "-A".to_owned(), |namespace| format!("-n {namespace}"));
+        // Both `cannot impersonate resource` and `cannot impersonate-on:user-info:list resource`.
+        if self.reason.contains("cannot impersonate") {
+            return self.with_hint(
+                "this server may not act as its callers in that cluster: `kubecrier doctor` with \
+                 the same settings prints the RBAC that it needs",
+            );
+        }
+        if self.hint.is_none() || self.kind != ErrorKind::Forbidden {
+            return self;
+        }
+        self.with_hint(&format!(
+            "Kubernetes decides what `{user}` may read: ask for `{verb}` on `{resource}`, and \
+             check with `{} auth can-i {verb} {resource} {scope} --as '{user}'`{}",
+            kubectl(operation.context),
+            if operation.namespace.is_none() {
+                ", or name a namespace you may read"
+            } else {
+                ""
+            },
+        ))
     }
 
     /// The same error with another hint.

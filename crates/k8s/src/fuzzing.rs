@@ -78,6 +78,7 @@ impl Harness {
             demo: None,
             denied: DeniedKinds::default(),
             allowed: Allowed::default(),
+            identity: crate::ClusterIdentity::default(),
         });
         Self {
             cluster: Cluster::new(NAME, client, server, NAME.to_owned(), TIMEOUT),

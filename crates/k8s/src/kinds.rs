@@ -173,7 +173,7 @@ impl Cluster {
             namespace: None,
             context: self.context(),
         };
-        let client = self.client();
+        let client = self.own_client();
         let (core, groups) = future::try_join(
             self.request(&operation, client.list_core_api_versions_aggregated()),
             self.request(&operation, client.list_api_groups_aggregated()),
@@ -199,7 +199,7 @@ impl Cluster {
         &self,
         operation: &Operation<'_>,
     ) -> Result<Vec<ApiKind>, ClusterError> {
-        let client = self.client();
+        let client = self.own_client();
         let core = self
             .request(operation, client.list_core_api_resources("v1"))
             .await?;

@@ -7,6 +7,7 @@
 //! - `read_only`: the layer under each client that lets only reads out; `allowed`: and only
 //!   of what the operator allows; `each_namespace`: lists of several namespaces as one;
 //!   `body_limit`: the layer that bounds what comes back
+//! - `impersonation`: on whose behalf a request is made, and how it is made as a caller
 //! - [`identity`]: names as they are, free text redacted: whatever leaves goes through it
 //! - `client`: [`Cluster`], one cluster with a deadline for each request
 //! - `demo`: a cluster in memory; `checkup`: latency, clock skew and permissions;
@@ -42,6 +43,7 @@ mod follow;
 pub mod fuzzing;
 mod graph;
 pub mod identity;
+mod impersonation;
 mod in_cluster;
 mod incidents;
 mod kind_watch;
@@ -70,7 +72,10 @@ pub use self::{
     allowed::{Allowed, AllowedNames},
     capture::ClusterEvidence,
     changes::{ChangeKind, ChangeQuery, ChangeRow},
-    checkup::{Checkup, GrantedScope, Permission, PermissionReview, permissions},
+    checkup::{
+        Checkup, ConstrainedScope, GrantedScope, ImpersonationReview, Permission, PermissionReview,
+        permissions,
+    },
     client::{Cluster, ObjectName},
     contexts::{Config, ContextInfo, Contexts, RequestError},
     demo::Demo,
@@ -79,6 +84,7 @@ pub use self::{
     faults::{OpenFault, OpenFaults},
     follow::{LogClaim, LogFollows, LogKey, LogLease, LogListener, LogState, LogUpdate},
     graph::{GraphClaim, GraphRead, GraphView, Graphs},
+    impersonation::{Actor, ClusterIdentity, UnsendableUser, impersonation_headers},
     incidents::{
         Announced, IncidentClaim, IncidentFollower, IncidentSettings, IncidentSnapshot,
         IncidentUpdate, IncidentView, IncidentWatches, ResolvedIncident,

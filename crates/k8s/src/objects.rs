@@ -342,7 +342,7 @@ impl Cluster {
             let missing = u32::try_from(query.limit - items.len()).unwrap_or(PAGE_SIZE);
             let params = page_params(&selected, missing.min(PAGE_SIZE), continue_token.take());
             let mut request = list_request(&kind.path(namespace), &params)
-                .map_err(|error| ClusterError::from_kube(&operation, &error))?;
+                .map_err(|error| self.error(&operation, &error))?;
             if kind.is_event() && self.scope().hides_some() {
                 // Metadata alone does not say what an event is about.
                 include_objects(&mut request);

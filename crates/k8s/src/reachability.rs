@@ -18,6 +18,7 @@ use super::{
     client::Cluster,
     contexts::Contexts,
     error::{ClusterError, ErrorKind, Operation},
+    impersonation::Actor,
 };
 use kubecrier_lifecycle::Lifecycle;
 
@@ -140,11 +141,11 @@ impl Shared {
     ) -> bool {
         let names = names.into_iter().take(TRIED_MAX);
         let answers = join_all(names.map(async |name| {
-            let request = self
-                .contexts
-                .with_cluster(Some(&name), async |cluster: Cluster| {
-                    cluster.answers().await
-                });
+            let request = self.contexts.with_cluster(
+                &Actor::Server,
+                Some(&name),
+                async |cluster: Cluster| cluster.answers().await,
+            );
             let answer = match timeout(REQUEST_TIMEOUT, request).await {
                 Ok(answer) => answer.map_err(|error| error.kind()),
                 Err(_elapsed) => Err(ErrorKind::Timeout),

@@ -1,8 +1,10 @@
 //! The read-only layer of every client: only reads pass, whatever request the code above
 //! sends.
 //!
-//! A request passes if it is a GET of an object, a list, a watch or a log, or a self subject
-//! review (of the user and its permissions). Requests for kinds that the operator denied are
+//! A request passes if it is a GET of an object, a list, a watch or a log, or, of the server
+//! itself, a review: of its own user and permissions, or of the permissions of a caller. The
+//! headers that name another user are written here, for the requests of a caller's handle, and
+//! pass from nowhere else (`impersonation`). Requests for kinds that the operator denied are
 //! refused, and so is every request whose response would have the content of a Secret. `path`
 //! reads the path as the API server does; what it cannot read is refused.
 
@@ -10,8 +12,8 @@ mod path;
 
 use std::sync::Arc;
 
-pub(super) use self::path::RequestPath;
-use self::path::{RequestTarget, percent_decoded};
+use self::path::RequestTarget;
+pub(super) use self::path::{RequestPath, percent_decoded};
 use http::{HeaderMap, Method, Request, Uri, header::ACCEPT};
 use kubecrier_k8s_api::{
     BuiltinKind, kinds,
@@ -19,7 +21,7 @@ use kubecrier_k8s_api::{
 };
 use tower::{BoxError, filter::FilterLayer};
 
-use super::allowed::ReadScope;
+use super::{allowed::ReadScope, impersonation};
 
 /// A request that was not sent, and why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -45,6 +47,12 @@ pub(super) enum RefusedRequest {
     /// The operator has switched logs off.
     #[error("logs are switched off by --disabled-tools or --toolsets")]
     Logs,
+    /// It names another user, and is not made by the handle of a caller.
+    #[error("this server names no other user than that of the caller")]
+    NamesUser,
+    /// It is made for a caller and names no user.
+    #[error("a request for a caller names no user")]
+    NoUser,
 }
 
 /// Kinds that must not be read through this server. Cheap to clone.
@@ -142,7 +150,7 @@ pub(super) fn layer<B>(
     FilterLayer::new(move |request: Request<B>| {
         check(&scope.denied, &request)?;
         scope.check(&request)?;
-        Ok(request)
+        Ok(impersonation::write_headers(request)?)
     })
 }
 
@@ -156,7 +164,7 @@ fn check<B>(denied: &DeniedKinds, request: &Request<B>) -> Result<(), RefusedReq
         Some(RequestPath::Discovery) => return Err(refused()),
         Some(RequestPath::Resource(target)) => target,
     };
-    if is_review(method, &target) {
+    if impersonation::is_servers(request) && is_review(method, &target) {
         return Ok(());
     }
     // Exec, attach, port-forward and proxy begin with a GET too.
@@ -179,13 +187,18 @@ fn check<B>(denied: &DeniedKinds, request: &Request<B>) -> Result<(), RefusedReq
 
 /// Whether a request is a review: a POST that writes nothing.
 fn is_review(method: &Method, target: &RequestTarget) -> bool {
+    let is_review = is_review_resource(&target.group, &target.resource);
+    method == Method::POST && is_review && target.namespace.is_none() && target.name.is_none()
+}
+
+/// Whether a resource is one of the reviews that this server asks for.
+pub(super) fn is_review_resource(group: &str, resource: &str) -> bool {
     let reviews = [
         kinds::SELF_SUBJECT_REVIEW,
         kinds::SELF_SUBJECT_ACCESS_REVIEW,
         kinds::SUBJECT_ACCESS_REVIEW,
     ];
-    let is_target = |kind: &BuiltinKind| kind.is_resource(&target.group, &target.resource);
-    method == Method::POST && target.subresource.is_none() && reviews.iter().any(is_target)
+    reviews.iter().any(|kind| kind.is_resource(group, resource))
 }
 
 /// Whether every accepted media type leaves the content of objects out.

@@ -3,6 +3,7 @@
 //! [`Settings`] is declared once and read three times: by clap from flags, by clap from the
 //! environment, by serde from the TOML file. [`crate::config`] validates it.
 
+mod choices;
 mod color;
 mod commands;
 mod install;
@@ -12,7 +13,7 @@ mod sinks;
 
 use std::path::PathBuf;
 
-use clap::{ArgAction, Parser, ValueEnum};
+use clap::{ArgAction, Parser};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -22,6 +23,7 @@ use self::ranges::{
     SESSIONS, SHARE, SUBSCRIPTIONS, WATCH_RENEWAL_SECONDS, WATCHES, within,
 };
 pub use self::{
+    choices::{IdentityChoice, LogFormat},
     color::ColorChoice,
     commands::{
         Agent, Command, CompletionArgs, DemoArgs, DoctorArgs, EventType, GenerateArgs, HelpArgs,
@@ -124,6 +126,11 @@ pub struct Settings {
     #[arg(value_delimiter = ',', action = ArgAction::Append, help_heading = "Server")]
     #[arg(hide_short_help = true)]
     pub trusted_proxies: Option<Vec<String>>,
+
+    /// Header in which --trusted-proxies name the caller's Kubernetes groups, with commas
+    #[arg(long, env = "KUBECRIER_TRUSTED_GROUPS_HEADER", value_name = "NAME")]
+    #[arg(help_heading = "Server", hide_short_help = true)]
+    pub trusted_groups_header: Option<String>,
 
     /// Certificate to serve HTTPS with (PEM, the chain included); read again when it changes
     #[arg(long, env = "KUBECRIER_TLS_CERT", value_name = "FILE")]
@@ -238,6 +245,11 @@ pub struct Settings {
         help_heading = "Clusters"
     )]
     pub context: Option<String>,
+
+    /// As whom callers act in clusters [default: shared]
+    #[arg(long, env = "KUBECRIER_CLUSTER_IDENTITY", value_name = "IDENTITY")]
+    #[arg(help_heading = "Clusters", hide_short_help = true)]
+    pub cluster_identity: Option<IdentityChoice>,
 
     /// Timeout of a request to an API server, in seconds [default: 4]
     #[arg(
@@ -484,15 +496,4 @@ pub struct Settings {
         help_heading = "Logs"
     )]
     pub log_format: Option<LogFormat>,
-}
-
-/// The format of log records.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum LogFormat {
-    /// Text for people.
-    #[default]
-    Plain,
-    /// One JSON object per line.
-    Json,
 }

@@ -119,6 +119,24 @@ pub enum ConfigError {
          hint: name tokens with --auth-token-file, or say --allow-other-users"
     )]
     ProjectForAll,
+    /// Callers cannot act in clusters as themselves.
+    #[error("`cluster-identity` is `impersonate`, but {why}\nhint: {hint}")]
+    Impersonation {
+        /// Why not.
+        why: &'static str,
+        /// What to do.
+        hint: &'static str,
+    },
+    /// Callers who prove who they are would all read what the server may read.
+    #[error(
+        "`{setting}` tells callers apart, and `cluster-identity` is not set\n\
+         hint: say --cluster-identity impersonate to let each read what Kubernetes lets them read, or \
+         --cluster-identity shared to let all read what the server may read"
+    )]
+    IdentityNotChosen {
+        /// The setting by which callers prove who they are.
+        setting: &'static str,
+    },
     /// A command cannot honour the setting.
     #[error(
         "`{key}` does not go with `kubecrier {command}`: {why}\n\
@@ -188,6 +206,7 @@ impl TryFrom<Settings> for Config {
             allow_other_users,
             trusted_user_header,
             trusted_proxies,
+            trusted_groups_header,
             tls_cert,
             tls_key,
             admin_address,
@@ -207,6 +226,7 @@ impl TryFrom<Settings> for Config {
             drain_timeout_seconds,
             kubeconfig,
             context,
+            cluster_identity,
             request_timeout_seconds,
             max_cluster_reads,
             max_waits,
@@ -299,7 +319,20 @@ impl TryFrom<Settings> for Config {
                 Some(text) => times::poll_after(text)?,
             },
         };
-        let user_header = access::user_header(trusted_user_header, trusted_proxies)?;
+        let identity = access::IdentityRequest {
+            choice: cluster_identity,
+            has_port: port.is_some(),
+            is_authenticated: auth_token_file.is_some() || trusted_user_header.is_some(),
+            has_project: project_root.is_some(),
+            needed_by: None,
+        };
+        let identity = identity.check()?;
+        let user_header = access::ProxySettings {
+            user_header: trusted_user_header,
+            groups_header: trusted_groups_header,
+            proxies: trusted_proxies.unwrap_or_default(),
+        };
+        let user_header = user_header.read(identity)?;
         let has_only_tokens = auth_token_file.is_some() && user_header.is_none();
         let access = access::Access {
             is_authenticated: auth_token_file.is_some() || user_header.is_some(),
@@ -344,7 +377,8 @@ impl TryFrom<Settings> for Config {
             allowed_namespaces,
         };
         let has_project = project_root.is_some();
-        let (tool_filter, denied, allowed) = exclusions.read(context.as_deref(), has_project)?;
+        let (tool_filter, denied, allowed) =
+            exclusions.read(context.as_deref(), has_project, identity)?;
         let redactor = Redactor::new(&redact.unwrap_or_default())?;
         Ok(Self {
             log: LogConfig::new(
@@ -368,6 +402,7 @@ impl TryFrom<Settings> for Config {
                 demo: None,
                 denied,
                 allowed,
+                identity,
             },
             tool_filter,
             redactor,

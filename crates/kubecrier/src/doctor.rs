@@ -2,6 +2,7 @@
 //! clients and each cluster, and reports findings with hints.
 
 mod clients;
+mod impersonation;
 mod manifest;
 mod report;
 mod settings;
@@ -17,13 +18,13 @@ use self::{
     settings::check_settings,
 };
 use crate::{
-    cli::{DoctorArgs, OutputFormat, Settings},
+    cli::{DoctorArgs, IdentityChoice, OutputFormat, Settings},
     clients::SearchPaths,
     config::Config,
     watch::read_token,
 };
 use kubecrier_client::{ClientError, Endpoint, Probe, Screen};
-use kubecrier_k8s::{Checkup, Cluster, Contexts, GrantedScope, Name, PermissionReview};
+use kubecrier_k8s::{Actor, Checkup, Cluster, Contexts, GrantedScope, Name, PermissionReview};
 
 /// Contexts that are checked at once, so that unreachable clusters time out side by side.
 const CONTEXT_CONCURRENCY: usize = 64;
@@ -33,6 +34,9 @@ const CLOCK_SKEW_SECONDS_MAX: i64 = 5;
 
 /// A slower API server is noticeable in every call.
 const SLOW_MILLIS: u128 = 1000;
+
+/// Stands in a manifest where the API server does not say who we are.
+const UNKNOWN_USER: &str = "REPLACE-WITH-YOUR-USER";
 
 /// Runs the checks and prints the report; `false` if a check failed. `settings` are those
 /// of the server to check, `config` is that of this process.
@@ -50,7 +54,8 @@ pub async fn run(args: &DoctorArgs, settings: &Settings, config: Config) -> Resu
         sections.extend(sinks::check_sinks(settings, &config.redactor).await);
         let paths = SearchPaths::of_this_process();
         sections.extend(clients::check_clients(&paths, &config.redactor).await);
-        sections.extend(check_clusters(args, config).await);
+        let acts_as_callers = settings.cluster_identity == Some(IdentityChoice::Impersonate);
+        sections.extend(check_clusters(args, config, acts_as_callers).await);
     }
     let report = Report::new(sections);
     let mut screen = Screen::new(args.color.on_stdout());
@@ -107,7 +112,7 @@ async fn check_connection(url: &str, endpoint: Result<Endpoint, ClientError>) ->
     Section::new(about, findings)
 }
 
-async fn check_clusters(args: &DoctorArgs, config: Config) -> Vec<Section> {
+async fn check_clusters(args: &DoctorArgs, config: Config, acts_as_callers: bool) -> Vec<Section> {
     let contexts = Contexts::new(config.cluster);
     let listed = match contexts.list() {
         Ok(listed) => listed,
@@ -128,27 +133,47 @@ async fn check_clusters(args: &DoctorArgs, config: Config) -> Vec<Section> {
     }
     let checks = names
         .iter()
-        .map(|name| check_cluster(&contexts, name, &args.namespace));
-    stream::iter(checks)
+        .map(|name| check_cluster(&contexts, name, &args.namespace, acts_as_callers));
+    let sections: Vec<_> = stream::iter(checks)
         .buffered(CONTEXT_CONCURRENCY)
         .collect()
-        .await
+        .await;
+    sections.into_iter().flatten().collect()
 }
 
-async fn check_cluster(contexts: &Contexts, context: &str, namespaces: &[String]) -> Section {
+async fn check_cluster(
+    contexts: &Contexts,
+    context: &str,
+    namespaces: &[String],
+    acts_as_callers: bool,
+) -> Vec<Section> {
     let about = format!("context {context}");
     let checked = async {
-        let cluster = contexts.cluster(Some(context)).await?;
+        let cluster = contexts.cluster(&Actor::Server, Some(context)).await?;
         let namespaces = namespaces_to_check(&cluster, namespaces)?;
         let checkup = cluster.check_up(&namespaces).await?;
-        Ok::<_, kubecrier_k8s::ClusterError>((namespaces, checkup))
+        let impersonation = if acts_as_callers {
+            let review = cluster.review_impersonation(&checkup.version, &namespaces);
+            Some(review.await?)
+        } else {
+            None
+        };
+        Ok::<_, kubecrier_k8s::ClusterError>((namespaces, checkup, impersonation))
     };
     match checked.await {
-        Ok((namespaces, checkup)) => describe(about, &namespaces, &checkup),
+        Ok((namespaces, checkup, impersonation)) => {
+            let user = checkup.user.as_deref().unwrap_or(UNKNOWN_USER);
+            let acting = impersonation
+                .as_ref()
+                .map(|review| impersonation::describe(context, user, review));
+            let mut sections = vec![describe(about, &namespaces, &checkup)];
+            sections.extend(acting);
+            sections
+        }
         Err(error) => {
             let mut finding = Finding::fail(error.to_string());
             finding.hint = error.hint().map(str::to_owned);
-            Section::new(about, vec![finding])
+            vec![Section::new(about, vec![finding])]
         }
     }
 }
@@ -211,7 +236,7 @@ fn describe(about: String, namespaces: &[Name], checkup: &Checkup) -> Section {
         }
         findings.push(finding);
     }
-    let user = checkup.user.as_deref().unwrap_or("REPLACE-WITH-YOUR-USER");
+    let user = checkup.user.as_deref().unwrap_or(UNKNOWN_USER);
     let names: Vec<String> = namespaces
         .iter()
         .map(|name| name.as_str().to_owned())

@@ -2,12 +2,14 @@
 //!
 //! - `tokens`: the callers of a file of bearer tokens;
 //! - `trusted_user`: the callers that a proxy names in a header;
+//! - `kubernetes`: as whom a caller acts in clusters, by names from outside of Kubernetes;
 //! - `revocation`: the end of what a caller has under way when its token is revoked.
 //!
 //! The caller travels as a task-local of the HTTP request. rmcp makes a handler inside
 //! of that request and runs it on another task, so the handler takes the caller with it
 //! when it is made.
 
+mod kubernetes;
 mod revocation;
 mod tokens;
 mod trusted_user;
@@ -29,10 +31,11 @@ use tokio_util::sync::CancellationToken;
 pub(super) use self::tokens::Tokens;
 use self::trusted_user::UserHeaderError;
 pub use self::{
-    tokens::{TokenFileError, check_token_file},
-    trusted_user::TrustedUserHeader,
+    tokens::{TokenFileError, TokenFileSummary, check_token_file},
+    trusted_user::{ProxyMapping, TrustedUserHeader},
 };
 use kubecrier_core::KubernetesUser;
+use kubecrier_k8s::Actor;
 
 use crate::{
     log_limit::LogLimit,
@@ -132,6 +135,11 @@ impl Caller {
         self.user.as_ref()
     }
 
+    /// On whose behalf requests to clusters are made for the caller.
+    pub(crate) fn actor(&self) -> Actor {
+        Actor::Caller(self.user.clone())
+    }
+
     fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
@@ -158,8 +166,10 @@ impl Caller {
 }
 
 impl PartialEq for Caller {
+    /// Who comes as another user of Kubernetes, or with other groups, is another caller: what
+    /// was opened before was decided for the rights of the one before.
     fn eq(&self, other: &Self) -> bool {
-        self.name == other.name
+        self.name == other.name && self.user == other.user
     }
 }
 
@@ -203,7 +213,12 @@ impl Identity {
                 .user(from, headers)
                 .map_err(Unidentified::UserHeader)?
         {
-            return without_token(Caller::named_by_proxy(user));
+            let caller = Caller::named_by_proxy(user);
+            let mapped = trusted.kubernetes_user(user, headers);
+            return without_token(match mapped.map_err(Unidentified::UserHeader)? {
+                Some(user) => caller.acting_as(user),
+                None => caller,
+            });
         }
         match (tokens, headers.get(header::AUTHORIZATION)) {
             (Some(tokens), Some(given)) => {
@@ -241,7 +256,9 @@ impl IntoResponse for Unidentified {
             Self::OtherUser(other) => other.into_response(),
             Self::UserHeader(error) => {
                 let status = match &error {
-                    UserHeaderError::NotFromProxy { .. } => StatusCode::FORBIDDEN,
+                    UserHeaderError::NotFromProxy { .. } | UserHeaderError::Mapping { .. } => {
+                        StatusCode::FORBIDDEN
+                    }
                     UserHeaderError::Invalid { .. } => StatusCode::BAD_REQUEST,
                 };
                 (status, format!("{error}\n")).into_response()
@@ -277,6 +294,20 @@ pub(super) async fn identify(
             unidentified.into_response()
         }
     }
+}
+
+/// Middleware for servers whose callers act in clusters as themselves: refuses a caller without
+/// a Kubernetes user.
+pub(super) async fn require_user(request: Request, next: Next) -> Response {
+    const REFUSAL: &str = "callers act in clusters as themselves here (--cluster-identity \
+         impersonate), and this caller has no Kubernetes user; whoever runs this server names one \
+         in the caller's line of --auth-token-file: `name:token user=ann@example.com groups=dev`\n";
+    let caller = Caller::current();
+    if caller.kubernetes_user().is_some() {
+        return next.run(request).await;
+    }
+    tracing::debug!(%caller, "request refused: the caller has no Kubernetes user");
+    (StatusCode::FORBIDDEN, REFUSAL).into_response()
 }
 
 #[cfg(test)]
@@ -324,11 +355,23 @@ mod tests {
         TrustedUserHeader {
             header: HeaderName::from_static("x-user"),
             proxies: vec!["10.0.0.0/8".parse().unwrap()],
+            mapping: None,
         }
     }
 
     proptest! {
         #[test]
+    fn who_comes_with_other_groups_is_another_caller() {
+        let as_user = |groups: &[&str]| {
+            let user = KubernetesUser::new("ann", groups.iter().copied()).unwrap();
+            Caller::named("ann").acting_as(Arc::new(user))
+        };
+        assert_eq!(as_user(&["dev", "ops"]), as_user(&["ops", "dev"]));
+        assert_ne!(as_user(&["dev", "ops"]), as_user(&["dev"]));
+        assert_ne!(as_user(&["dev"]), Caller::named("ann"));
+    }
+
+    #[test]
         fn fuzz_no_header_but_the_right_one_is_a_caller((bytes, expected) in authorization()) {
             let identity = Identity { tokens: Some(tokens()), ..Identity::default() };
             let mut headers = HeaderMap::new();

@@ -58,14 +58,12 @@ pub(super) enum Setting {
     Toolsets,
     DeniedKinds,
     AllowedNamespaces,
+    ClusterIdentity,
 }
 
 /// Something that the operator has switched off.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{what} switched off by the server's operator: {setting} excludes the tool `{tool}`",
-    setting = setting.flag()
-)]
+#[error("{what} {}", self.setting.reason(&self.tool))]
 pub(super) struct SwitchedOff {
     pub(super) what: String,
     pub(super) tool: String,
@@ -140,13 +138,21 @@ impl Door {
 // === impl Setting ===
 
 impl Setting {
-    pub(super) const fn flag(self) -> &'static str {
-        match self {
+    /// Why something is not to be had without that tool.
+    fn reason(self, tool: &str) -> String {
+        let flag = match self {
             Self::DisabledTools => "--disabled-tools",
             Self::Toolsets => "--toolsets",
             Self::DeniedKinds => "--denied-kinds",
             Self::AllowedNamespaces => "--allowed-namespaces",
-        }
+            Self::ClusterIdentity => {
+                return format!(
+                    "not offered with --cluster-identity impersonate: `{tool}` gives what is read \
+                     once for all callers, with the rights of the server"
+                );
+            }
+        };
+        format!("switched off by the server's operator: {flag} excludes the tool `{tool}`")
     }
 }
 

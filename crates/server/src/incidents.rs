@@ -13,8 +13,8 @@ use jiff::Timestamp;
 use kubecrier_core::{filters::Filters, incident::IncidentNotice, shares::ShareKey};
 use kubecrier_incidents::{Incident, Severity};
 use kubecrier_k8s::{
-    Announced, Cluster, ClusterError, Contexts, IncidentClaim, IncidentFollower, IncidentSnapshot,
-    IncidentUpdate, IncidentView, IncidentWatches, Name, ResolvedIncident,
+    Actor, Announced, Cluster, ClusterError, Contexts, IncidentClaim, IncidentFollower,
+    IncidentSnapshot, IncidentUpdate, IncidentView, IncidentWatches, Name, ResolvedIncident,
 };
 use parking_lot::Mutex;
 
@@ -142,7 +142,9 @@ impl Incidents {
             return Ok(vec![None]);
         }
         let names = |cluster: Cluster| async move { cluster.namespace_names().await };
-        let names = self.contexts.with_cluster(Some(context), names).await?;
+        // The scope of a watch that all callers share.
+        let asking = (self.contexts).with_cluster(&Actor::Server, Some(context), names);
+        let names = asking.await?;
         let mut names: Vec<_> = names
             .into_iter()
             .filter(|name| filters.admits_namespace(name))

@@ -25,6 +25,7 @@
 //!   evidence, `subscriptions` are the event subscriptions of all clients, `waits` those
 //!   who wait for an incident, `tasks` calls whose answer is fetched later;
 //! - `viewers` says through whose eyes a caller sees what is shared;
+//! - `shared_reads` is what is read once for all callers, and closed where each acts as itself;
 //! - `known_clients` is what is known of clients by their names;
 //! - `sessions` are those over HTTP, from a request to the bytes of its stream.
 
@@ -59,6 +60,7 @@ mod schema;
 mod server;
 mod sessions;
 mod share;
+mod shared_reads;
 mod stdio;
 mod subscriptions;
 mod table;
@@ -72,7 +74,9 @@ mod viewers;
 mod waits;
 
 pub use self::{
-    caller::{Caller, TokenFileError, TrustedUserHeader, check_token_file},
+    caller::{
+        Caller, ProxyMapping, TokenFileError, TokenFileSummary, TrustedUserHeader, check_token_file,
+    },
     origin::{is_host, is_origin},
     output::{Output, ToolError},
     peer::PEER_USERS_ARE_KNOWN,
@@ -82,6 +86,7 @@ pub use self::{
     },
     server::{FollowedIncidents, Server, Setup, SubscriptionStats, ToolLimits, WorkLimits},
     sessions::SessionLimits,
+    shared_reads::SharedRead,
     subscriptions::SubscriptionSettings,
     tls::{TlsFileError, TlsFiles},
     tool_filter::{InvalidToolFilter, ToolFilter},

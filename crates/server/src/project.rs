@@ -25,6 +25,7 @@ use super::{
         FollowGuard, ReadFuture, Requester, ResourceError, ResourceProvider, UpdatePublisher,
     },
     server::Setup,
+    shared_reads::SharedRead,
     tool_provider::{CallFuture, FilledPrompt, ToolProvider},
     tools::{self, DefinitionCache},
 };
@@ -312,6 +313,10 @@ impl ToolProvider for ProjectProvider {
 impl ResourceProvider for ProjectProvider {
     fn owns(&self, uri: &str) -> bool {
         self.project.has(uri)
+    }
+
+    fn shared_updates(&self) -> Option<SharedRead> {
+        None
     }
 
     fn is_executed(&self) -> bool {

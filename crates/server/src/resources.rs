@@ -51,7 +51,7 @@ pub use self::{
     },
     updates::UpdatePublisher,
 };
-use crate::viewers::Viewers;
+use crate::{tool_filter::ToolFilter, viewers::Viewers};
 use kubecrier_core::{
     UpdateSummary,
     shares::{CallerShare, LimitName, LimitReached, SharedLimit},
@@ -68,6 +68,7 @@ pub(super) const META: &str = "kubecrier/update";
 /// Every resource of the server.
 pub(super) struct Resources {
     providers: Vec<Box<dyn ResourceProvider>>,
+    tool_filter: ToolFilter,
     updates: UpdatePublisher,
     viewers: Viewers,
     subscriptions: SharedLimit,
@@ -76,11 +77,16 @@ pub(super) struct Resources {
 // === impl Resources ===
 
 impl Resources {
-    pub(super) fn new(providers: Vec<Box<dyn ResourceProvider>>, share: CallerShare) -> Self {
+    pub(super) fn new(
+        providers: Vec<Box<dyn ResourceProvider>>,
+        tool_filter: ToolFilter,
+        share: CallerShare,
+    ) -> Self {
         let limits = SubscriptionLimits::default();
         let name = LimitName::new("subscriptions to resources", "");
         Self {
             providers,
+            tool_filter,
             updates: UpdatePublisher::new(limits),
             viewers: Viewers::Everything,
             subscriptions: SharedLimit::new(name, limits.total_max, share),
@@ -149,8 +155,7 @@ impl Resources {
         uri: &str,
         requester: &Requester,
     ) -> Result<(), ResourceError> {
-        let family = self.family(uri)?;
-        family.may_subscribe(uri, requester)?;
+        let family = self.subscribable(uri, requester)?;
         family.check(uri, requester).await
     }
 
@@ -162,8 +167,7 @@ impl Resources {
         uri: &str,
         requester: &Requester,
     ) -> Result<bool, ResourceError> {
-        let family = self.family(uri)?;
-        family.may_subscribe(uri, requester)?;
+        let family = self.subscribable(uri, requester)?;
         let refused = |reached: LimitReached| ResourceError::Refused(reached.to_string());
         let permit = self.subscriptions.acquire(&requester.share_key());
         let held = (permit.map_err(refused)?, family.claim(uri, requester)?);
@@ -186,9 +190,7 @@ impl Resources {
     pub(super) fn listenable(&self, uris: &[String], requester: &Requester) -> Vec<String> {
         let mut accepted: Vec<String> = Vec::new();
         for uri in uris {
-            let known = self
-                .family(uri)
-                .and_then(|one| one.may_subscribe(uri, requester));
+            let known = self.subscribable(uri, requester);
             if known.is_ok() && !accepted.contains(uri) && accepted.len() < LISTEN_URIS_MAX {
                 accepted.push(uri.clone());
             }
@@ -234,6 +236,21 @@ impl Resources {
     ) -> Option<CompletionFuture<'a>> {
         let mut providers = self.providers.iter();
         providers.find_map(|family| family.complete(asked))
+    }
+
+    /// The provider of a URI that this requester may subscribe to.
+    fn subscribable(
+        &self,
+        uri: &str,
+        requester: &Requester,
+    ) -> Result<&dyn ResourceProvider, ResourceError> {
+        let family = self.family(uri)?;
+        family.may_subscribe(uri, requester)?;
+        if let Some(read) = family.shared_updates() {
+            let checked = self.tool_filter.check_shared(read);
+            checked.map_err(|refused| ResourceError::Invalid(refused.to_string()))?;
+        }
+        Ok(family)
     }
 
     fn family(&self, uri: &str) -> Result<&dyn ResourceProvider, ResourceError> {

@@ -452,7 +452,10 @@ mod tests {
     use prometheus_client::{encoding::text::encode, registry::Registry};
 
     use super::*;
-    use crate::resources::{Resources, tests::Notes};
+    use crate::{
+        resources::{Resources, tests::Notes},
+        tool_filter::ToolFilter,
+    };
     use kubecrier_core::shares::CallerShare;
 
     #[test]
@@ -466,7 +469,7 @@ mod tests {
         let outbox = OutboxConfig::default().limits(limits).metrics(metrics);
         let session = Session::builder().outbox(outbox).build("slow");
         let notes = vec![Box::new(Notes::default()) as _];
-        let resources = Resources::new(notes, CallerShare::default());
+        let resources = Resources::new(notes, ToolFilter::default(), CallerShare::default());
         let requester = Requester {
             session: Some(session.clone()),
             caller: Caller::current(),

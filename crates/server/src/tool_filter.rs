@@ -3,9 +3,10 @@
 
 use super::{
     doors::{self, Door, ReadVerb, Setting, SwitchedOff},
+    shared_reads::{NotPerCaller, SharedRead},
     tools::{self, ToolEntry},
 };
-use kubecrier_k8s::{DeniedKinds, RefusedKind};
+use kubecrier_k8s::{ClusterIdentity, DeniedKinds, RefusedKind};
 
 /// Tools that belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +35,8 @@ pub struct ToolFilter {
     disabled: Vec<String>,
     /// Tools that other settings leave nothing to give.
     unusable: Vec<(&'static str, Setting)>,
+    /// As whom callers act in clusters.
+    identity: ClusterIdentity,
 }
 
 /// A choice that means nothing.
@@ -81,6 +84,7 @@ impl ToolFilter {
             toolsets: toolsets.transpose()?,
             disabled,
             unusable: Vec::new(),
+            identity: ClusterIdentity::default(),
         })
     }
 
@@ -97,6 +101,23 @@ impl ToolFilter {
                 .extend(cluster_wide.map(|tool| (tool, Setting::AllowedNamespaces)));
         }
         self
+    }
+
+    /// Where callers act in clusters as themselves, excludes what is read for all of them
+    /// together.
+    #[must_use]
+    pub fn for_identity(mut self, identity: ClusterIdentity) -> Self {
+        self.identity = identity;
+        self
+    }
+
+    /// Whether callers may get what is read for all of them together.
+    pub(super) fn check_shared(&self, read: SharedRead) -> Result<(), NotPerCaller> {
+        if self.identity.is_impersonate() && !read.is_open_to_callers() {
+            let what = read.what().to_owned();
+            return Err(NotPerCaller { what });
+        }
+        Ok(())
     }
 
     /// Whether logs may be read.
@@ -179,7 +200,10 @@ impl ToolFilter {
         }
         let mut unusable = self.unusable.iter();
         let found = unusable.find(|(tool, _)| *tool == name);
-        found.map(|(_, setting)| *setting)
+        let setting = found.map(|(_, setting)| *setting);
+        let shared = SharedRead::of_tool(name).filter(|_| is_built_in);
+        let is_closed = shared.is_some_and(|read| self.check_shared(read).is_err());
+        setting.or(is_closed.then_some(Setting::ClusterIdentity))
     }
 
     /// Whether a tool of that name may be called, built in or not.

@@ -152,8 +152,8 @@ impl ToolEntry {
 // === impl ToolContext ===
 
 impl ToolContext<'_> {
-    /// Makes a request to a cluster, as [`Contexts::with_cluster`] does, and reports its
-    /// steps to the client.
+    /// Makes a request to a cluster on behalf of the caller, as [`Contexts::with_cluster`]
+    /// does, and reports its steps to the client.
     pub(super) async fn with_cluster<T, F>(
         &self,
         context: Option<&str>,
@@ -187,7 +187,8 @@ impl ToolContext<'_> {
                 answer.await
             }
         };
-        self.contexts.with_cluster(context, attempt).await
+        let actor = self.client.requester.actor();
+        self.contexts.with_cluster(&actor, context, attempt).await
     }
 }
 

@@ -256,6 +256,9 @@ async fn start_http(
     };
     let mut router = mcp_router(handler, &sessions, &serving.close, lifecycle)
         .layer(middleware::from_fn_with_state(Arc::new(gate), body::check));
+    if server.contexts().impersonates() {
+        router = router.layer(middleware::from_fn(caller::require_user));
+    }
     if config.admin.is_none() {
         router = router.merge(admin::pages(pages.clone(), scope));
     }

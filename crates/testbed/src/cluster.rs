@@ -34,11 +34,12 @@ const NODE: &str = "node-1";
 /// A start takes about 5 s on two idle cores; a busy machine needs longer.
 const START_WITHIN: Duration = Duration::from_secs(90);
 
-/// One line per request of [`User::Audited`], and none for other users.
+/// One line per request of [`User::Audited`] and [`User::ActsAsCallers`], and none for other
+/// users.
 const AUDIT_POLICY: &str = r#"{
     "apiVersion": "audit.k8s.io/v1", "kind": "Policy",
     "omitStages": ["RequestReceived"],
-    "rules": [{"level": "Metadata", "users": ["audited"]}, {"level": "None"}]
+    "rules": [{"level": "Metadata", "users": ["audited", "acts-as-callers"]}, {"level": "None"}]
 }"#;
 
 /// The options of a cluster.
@@ -167,9 +168,17 @@ impl Cluster {
 
     /// The requests of [`User::Audited`] so far, from the audit log of the API server.
     pub fn audit(&self) -> Result<Vec<Value>> {
+        self.audit_of(User::Audited)
+    }
+
+    /// The requests of [`User::Audited`] or [`User::ActsAsCallers`] so far, also those that were
+    /// made as another user.
+    pub fn audit_of(&self, user: User) -> Result<Vec<Value>> {
         let text = fs::read_to_string(self.dir.join("audit.log"))?;
         let lines = text.lines().map(serde_json::from_str);
-        Ok(lines.collect::<serde_json::Result<_>>()?)
+        let mut requests: Vec<Value> = lines.collect::<serde_json::Result<_>>()?;
+        requests.retain(|request| request["user"]["username"] == user.name());
+        Ok(requests)
     }
 
     /// A client for the calling runtime.

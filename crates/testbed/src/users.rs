@@ -19,6 +19,9 @@ pub enum User {
     NoLogs,
     /// May do everything; [`crate::Cluster::audit`] records its requests.
     Audited,
+    /// May act as any other user, to read only, and read nothing itself;
+    /// [`crate::Cluster::audit_of`] records its requests.
+    ActsAsCallers,
     /// Is authenticated and has no permissions.
     Unprivileged,
     /// Presents a token that the API server does not know.
@@ -28,13 +31,14 @@ pub enum User {
 // === impl User ===
 
 impl User {
-    pub(crate) const KNOWN: [Self; 7] = [
+    pub(crate) const KNOWN: [Self; 8] = [
         Self::Admin,
         Self::Reader,
         Self::TeamA,
         Self::TeamAAndNames,
         Self::NoLogs,
         Self::Audited,
+        Self::ActsAsCallers,
         Self::Unprivileged,
     ];
 
@@ -47,6 +51,7 @@ impl User {
             Self::TeamAAndNames => "team-a-and-names",
             Self::NoLogs => "no-logs",
             Self::Audited => "audited",
+            Self::ActsAsCallers => "acts-as-callers",
             Self::Unprivileged => "nobody",
             Self::Unknown => "unknown",
         }
@@ -90,7 +95,19 @@ pub(crate) async fn grant(client: &Client) -> kube::Result<()> {
     ];
     let roles: Api<ClusterRole> = Api::all(client.clone());
     let names = json!([{"apiGroups": [""], "resources": ["namespaces"], "verbs": read}]);
+    let acting = json!([
+        {"apiGroups": ["authentication.k8s.io"], "resources": ["users", "groups"],
+         "verbs": ["impersonate:user-info"]},
+        {"apiGroups": ["*"], "resources": ["*"], "verbs": [
+            "impersonate-on:user-info:get",
+            "impersonate-on:user-info:list",
+            "impersonate-on:user-info:watch",
+        ]},
+        {"apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"],
+         "verbs": ["create"]},
+    ]);
     for (name, rules) in [
+        ("testbed-acts-as-callers", acting),
         ("testbed-names", names),
         ("testbed-reader", rules(&with_logs)),
         ("testbed-no-logs", rules(&without_logs)),
@@ -101,6 +118,11 @@ pub(crate) async fn grant(client: &Client) -> kube::Result<()> {
     create(&everywhere, binding("testbed-reader", User::Reader)).await?;
     create(&everywhere, binding("testbed-no-logs", User::NoLogs)).await?;
     create(&everywhere, binding("testbed-names", User::TeamAAndNames)).await?;
+    create(
+        &everywhere,
+        binding("testbed-acts-as-callers", User::ActsAsCallers),
+    )
+    .await?;
     let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(client.clone());
     create(&namespaces, json!({"metadata": {"name": "team-a"}})).await?;
     let in_team_a: Api<RoleBinding> = Api::namespaced(client.clone(), "team-a");

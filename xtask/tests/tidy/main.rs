@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests and what helps them")]
 
+mod actors;
 mod delivery;
 mod manners;
 mod public_api;

@@ -41,6 +41,7 @@ fn only_requests_for_allowed_namespaces_leave() {
         "/api/v1/namespaces?watch=true&fieldSelector=metadata.name%3Dshop%2Ckind%3Dx",
         "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
         "/apis/authentication.k8s.io/v1/selfsubjectreviews",
+        "/apis/authorization.k8s.io/v1/subjectaccessreviews",
     ] {
         assert!(passes(&scope, path, JSON), "{path}");
         assert!(passes(&ReadScope::default(), path, JSON), "{path}");
@@ -62,7 +63,7 @@ fn only_requests_for_allowed_namespaces_leave() {
         "/api/v1/watch/namespaces/shop/pods",
         "/apis/apps/v1/deployments",
         "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
-        "/apis/authorization.k8s.io/v1/subjectaccessreviews",
+        "/apis/authorization.k8s.io/v1/localsubjectaccessreviews",
         "/api/v1/namespaces?fieldSelector=metadata.name%3Dother",
         "/api/v1/namespaces?fieldSelector=metadata.name%21%3Dshop",
         "/api/v1/namespaces?fieldSelector=a%21%3Db%5C%2Cmetadata.name%3Dshop",

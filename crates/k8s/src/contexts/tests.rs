@@ -27,6 +27,7 @@ fn a_kubeconfig_counts_as_changed_when_something_else_is_in_it() {
         demo: None,
         denied: DeniedKinds::default(),
         allowed: Allowed::default(),
+        identity: ClusterIdentity::default(),
     });
     let now = |name: &str| {
         assert_eq!(contexts.list().unwrap()[0].name, name);
@@ -60,6 +61,7 @@ async fn a_changed_kubeconfig_is_noticed_without_a_request() {
         demo: None,
         denied: DeniedKinds::default(),
         allowed: Allowed::default(),
+        identity: ClusterIdentity::default(),
     });
     assert!(contexts.list().is_err(), "there is no file yet");
     let noticed = async {
@@ -103,6 +105,7 @@ fn with_contexts(names: &[&str], allowed: &[&str]) -> (tempfile::TempDir, Contex
             namespaces: AllowedNames::namespaces(&["shop".to_owned()]).unwrap(),
             ..Allowed::default()
         },
+        identity: ClusterIdentity::default(),
     });
     (dir, contexts)
 }
@@ -127,10 +130,77 @@ async fn a_context_that_is_not_allowed_does_not_exist() {
     };
     assert_eq!(text("prod"), text("none"));
     assert!(!text("none").contains("prod"), "{}", text("none"));
-    assert!(contexts.cluster(Some("prod")).await.is_err());
+    assert!(
+        contexts
+            .cluster(&Actor::Server, Some("prod"))
+            .await
+            .is_err()
+    );
     // The current context is not allowed, so a call has to name one.
     let error = contexts.resolve(None).unwrap_err();
     assert_eq!(error.hint().map(|hint| hint.contains("prod")), Some(false));
     let (_dir, contexts) = with_contexts(&["prod", "dev"], &["dev"]);
     assert_eq!(contexts.resolve(None).unwrap(), "dev", "the only one");
+}
+
+#[tokio::test]
+async fn a_caller_without_a_user_asks_no_cluster() {
+    let cluster = demo_cluster::DemoCluster::new(demo_cluster::Options::default());
+    let contexts = |identity| {
+        let demo = Some(Demo::new(&cluster));
+        let config = Contexts::of_demo(&cluster).config.clone();
+        Contexts::new(Config {
+            identity,
+            demo,
+            ..config
+        })
+    };
+    let user = Arc::new(KubernetesUser::new("ann", ["dev"]).unwrap());
+    let (server, nobody) = (Actor::Server, Actor::Caller(None));
+    let caller = Actor::Caller(Some(user));
+    let shared = contexts(ClusterIdentity::Shared);
+    for actor in [&server, &nobody, &caller] {
+        assert!(shared.cluster(actor, None).await.is_ok());
+    }
+    let acting = contexts(ClusterIdentity::Impersonate);
+    assert!(acting.cluster(&server, None).await.is_ok());
+    assert!(acting.cluster(&caller, None).await.is_ok());
+    let refused = acting.cluster(&nobody, None).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Forbidden);
+    assert!(
+        refused.to_string().contains("no Kubernetes user"),
+        "{refused}"
+    );
+    assert_eq!(acting.connected(), 1, "one client for all");
+}
+
+/// Two users at once would be a third one.
+#[tokio::test]
+async fn a_context_that_acts_as_another_user_cannot_act_as_callers() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("config");
+    let text = "current-context: a\ncontexts: [{name: a, context: {cluster: c, user: u}}]\n\
+                clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\n\
+                users: [{name: u, user: {token: t, as: admin}}]\n";
+    fs::write(&path, text).unwrap();
+    let contexts = |identity| {
+        Contexts::new(Config {
+            kubeconfig: Some(path.clone()),
+            context: None,
+            request_timeout: Duration::from_secs(5),
+            redactor: Redactor::default(),
+            demo: None,
+            denied: DeniedKinds::default(),
+            allowed: Allowed::default(),
+            identity,
+        })
+    };
+    let shared = contexts(ClusterIdentity::Shared);
+    assert!(shared.cluster(&Actor::Server, None).await.is_ok());
+    let refused = contexts(ClusterIdentity::Impersonate);
+    let refused = refused.cluster(&Actor::Server, None).await.unwrap_err();
+    assert!(
+        refused.to_string().contains("`as` in the kubeconfig"),
+        "{refused}"
+    );
 }

@@ -236,7 +236,10 @@ async fn pages_that_are_too_large_are_read_in_smaller_ones() {
         ..EventQuery::default()
     };
     let request = |cluster: Cluster| async move { cluster.events(query).await };
-    let page = contexts.with_cluster(None, request).await.unwrap();
+    let page = contexts
+        .with_cluster(&crate::Actor::Server, None, request)
+        .await
+        .unwrap();
     assert_eq!((page.items.len(), page.caveat), (40, None));
     let small = page.items.iter().filter(|row| row.0.message == "small");
     assert_eq!(small.count(), 1);
@@ -253,7 +256,10 @@ async fn pages_that_are_too_large_are_read_in_smaller_ones() {
         },
     );
     let request = |cluster: Cluster| async move { cluster.object_texts(kind, name).await };
-    let error = contexts.with_cluster(None, request).await.unwrap_err();
+    let error = contexts
+        .with_cluster(&crate::Actor::Server, None, request)
+        .await
+        .unwrap_err();
     assert_eq!(error.kind(), crate::ErrorKind::TooLarge);
     assert!(error.to_string().contains("larger than 32 MiB"), "{error}");
     assert!(error.hint().unwrap().contains("ask for less"));

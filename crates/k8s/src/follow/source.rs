@@ -11,6 +11,7 @@ use crate::{
     client::Cluster,
     contexts::Contexts,
     error::{ClusterError, ErrorKind, Operation},
+    impersonation::Actor,
     logs::container_names,
 };
 
@@ -99,7 +100,7 @@ impl LogSource for ContainerLogSource {
         };
         let pod = match self
             .contexts
-            .with_cluster(Some(&self.key.context), get_pod)
+            .with_cluster(&Actor::Server, Some(&self.key.context), get_pod)
             .await
         {
             Ok(pod) => pod,
@@ -147,7 +148,7 @@ impl LogSource for ContainerLogSource {
             Ok(Box::pin(stream) as LogStream)
         };
         self.contexts
-            .with_cluster(Some(&self.key.context), open)
+            .with_cluster(&Actor::Server, Some(&self.key.context), open)
             .await
     }
 }

@@ -88,6 +88,7 @@ impl Fixture {
             demo: Some(Demo::new(&cluster)),
             denied: DeniedKinds::default(),
             allowed: Allowed::default(),
+            identity: crate::ClusterIdentity::default(),
         };
         change(&mut config);
         let deps = WatchDeps {

@@ -91,7 +91,7 @@ fn decoded(part: &str) -> Option<String> {
 }
 
 /// Decodes `%73` and the like; `None` if it is not valid or not UTF-8.
-pub(super) fn percent_decoded(text: &str) -> Option<String> {
+pub(crate) fn percent_decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {

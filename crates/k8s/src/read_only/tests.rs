@@ -39,8 +39,18 @@ fn reading_gets_through() {
     for path in [
         "/apis/authentication.k8s.io/v1/selfsubjectreviews",
         "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+        "/apis/authorization.k8s.io/v1/subjectaccessreviews",
     ] {
         assert_eq!(check_request(&[], "POST", path, "application/json"), Ok(()));
+        // A caller asks for nothing but objects.
+        let user = kubecrier_core::KubernetesUser::new("ann", ["dev"]).unwrap();
+        let request = Request::post(path).body(()).unwrap();
+        let request = impersonation::marked(request, &user);
+        let refused = check(&DeniedKinds::default(), &request);
+        assert!(
+            matches!(refused, Err(RefusedRequest::NotReadOnly(_))),
+            "{path}"
+        );
     }
 }
 
@@ -52,7 +62,14 @@ fn nothing_that_could_change_a_cluster_gets_through() {
         ("PATCH", "/apis/apps/v1/namespaces/a/deployments/b/scale"),
         ("PUT", "/api/v1/namespaces/a/finalize"),
         ("POST", "/api/v1/namespaces/a/pods/b/eviction"),
-        ("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews"),
+        (
+            "POST",
+            "/apis/authorization.k8s.io/v1/namespaces/a/localsubjectaccessreviews",
+        ),
+        (
+            "POST",
+            "/apis/authorization.k8s.io/v1/subjectaccessreviews/a",
+        ),
         ("POST", "/version"),
         ("GET", "/api/v1/namespaces/a/pods/b/exec?command=rm"),
         ("GET", "/api/v1/namespaces/a/pods/b/portforward"),

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use super::source::WatchError;
 use crate::{
-    Contexts,
+    Actor, Contexts,
     client::{ClientId, Cluster},
     error::ClusterError,
     identity,
@@ -89,7 +89,9 @@ impl BoundContext {
             async move { Ok(answer?.await?) }
         };
         let context = Some(self.context.as_str());
-        self.contexts.with_cluster(context, checked).await
+        self.contexts
+            .with_cluster(&Actor::Server, context, checked)
+            .await
     }
 
     fn record_generation(&self) -> Result<(), ClusterError> {

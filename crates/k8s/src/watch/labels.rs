@@ -16,7 +16,7 @@ use tokio::{
 };
 
 use crate::{
-    Contexts, Name,
+    Actor, Contexts, Name,
     client::Cluster,
     error::{ClusterError, Operation},
     events,
@@ -166,7 +166,10 @@ impl LabelSource {
                     let _permit = requests.acquire_owned().await.ok()?;
                     let context = Some(key.context.as_str());
                     let fetch = |cluster| fetch(cluster, &kinds, &key);
-                    contexts.with_cluster(context, fetch).await.ok()
+                    contexts
+                        .with_cluster(&Actor::Server, context, fetch)
+                        .await
+                        .ok()
                 };
                 let found = tokio::select! {
                     found = timeout(REQUEST_TIMEOUT, request) => found.ok().flatten(),

@@ -8,7 +8,7 @@ use super::{
     scope::{self, Scope},
     source::{self, WatchStart},
 };
-use crate::{client::Cluster, error::ClusterError, name::Name};
+use crate::{client::Cluster, error::ClusterError, impersonation::Actor, name::Name};
 use kubecrier_core::filters::Filters;
 
 /// Namespaces that are watched one by one where the whole cluster may not be.
@@ -45,7 +45,9 @@ impl Watches {
             }
             None => {
                 let list = async |cluster: Cluster| cluster.namespaces_to_ask(None).await;
-                let listed = contexts.with_cluster(Some(context), list).await?;
+                let listed = contexts
+                    .with_cluster(&Actor::Server, Some(context), list)
+                    .await?;
                 listed.unwrap_or_default()
             }
         };
@@ -90,7 +92,9 @@ impl Watches {
             Some(named) => (named.into_iter().map(str::to_owned).collect(), 0),
             None => {
                 let list = async |cluster: Cluster| cluster.first_namespace_names(LISTED_MAX).await;
-                let listed = contexts.with_cluster(Some(&whole.context), list).await;
+                let listed = contexts
+                    .with_cluster(&Actor::Server, Some(&whole.context), list)
+                    .await;
                 listed.map_err(|_error: ClusterError| denied.clone())?
             }
         };
@@ -141,7 +145,12 @@ impl Watches {
         warnings: &mut Vec<String>,
     ) {
         let names = filters.exact_namespaces().unwrap_or_default();
-        let Ok(cluster) = self.shared.contexts.cluster(Some(context)).await else {
+        let Ok(cluster) = self
+            .shared
+            .contexts
+            .cluster(&Actor::Server, Some(context))
+            .await
+        else {
             return;
         };
         let missing = |name: &str| {

@@ -9,6 +9,7 @@ use crate::{
     checkup::Permission,
     client::Cluster,
     error::{ClusterError, ErrorKind},
+    impersonation::Actor,
     name::Name,
 };
 use kubecrier_core::{
@@ -190,8 +191,9 @@ impl Watches {
             let namespace = namespace.as_ref();
             cluster.is_allowed(permission, namespace).await
         };
-        let granted: Result<bool, ClusterError> =
-            contexts.with_cluster(Some(context), review).await;
+        let granted: Result<bool, ClusterError> = contexts
+            .with_cluster(&Actor::Server, Some(context), review)
+            .await;
         let granted = granted.ok()?;
         self.shared.rights.granted.insert(key, granted);
         Some(granted)

@@ -19,7 +19,7 @@ use super::{
     scope::Scope,
 };
 use crate::{
-    Contexts,
+    Actor, Contexts,
     body_limit::TooLarge,
     client::Cluster,
     contexts::RequestError,
@@ -276,7 +276,7 @@ impl LabelLookup for EventSource {
 pub(super) async fn probe(contexts: &Contexts, scope: &Scope) -> Result<WatchStart, ClusterError> {
     let context = Some(scope.context.as_str());
     contexts
-        .with_cluster(context, |cluster| start(cluster, scope))
+        .with_cluster(&Actor::Server, context, |cluster| start(cluster, scope))
         .await
 }
 

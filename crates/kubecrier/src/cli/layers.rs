@@ -16,6 +16,9 @@ impl Settings {
             allow_other_users: self.allow_other_users.or(fallback.allow_other_users),
             trusted_user_header: self.trusted_user_header.or(fallback.trusted_user_header),
             trusted_proxies: self.trusted_proxies.or(fallback.trusted_proxies),
+            trusted_groups_header: self
+                .trusted_groups_header
+                .or(fallback.trusted_groups_header),
             tls_cert: self.tls_cert.or(fallback.tls_cert),
             tls_key: self.tls_key.or(fallback.tls_key),
             admin_address: self.admin_address.or(fallback.admin_address),
@@ -45,6 +48,7 @@ impl Settings {
             poll_answers_after: self.poll_answers_after.or(fallback.poll_answers_after),
             kubeconfig: self.kubeconfig.or(fallback.kubeconfig),
             context: self.context.or(fallback.context),
+            cluster_identity: self.cluster_identity.or(fallback.cluster_identity),
             request_timeout_seconds: self
                 .request_timeout_seconds
                 .or(fallback.request_timeout_seconds),

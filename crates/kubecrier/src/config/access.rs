@@ -6,9 +6,11 @@ use std::{
 };
 
 use ipnet::IpNet;
-use kubecrier_server::{TlsFiles, TrustedUserHeader};
+use kubecrier_k8s::ClusterIdentity;
+use kubecrier_server::{ProxyMapping, TlsFiles, TrustedUserHeader};
 
 use super::ConfigError;
+use crate::cli::IdentityChoice;
 
 /// The settings that decide who may call.
 #[derive(Clone, Copy, Debug)]
@@ -50,43 +52,113 @@ impl Access {
     }
 }
 
-/// The header in which a proxy names the caller.
-pub(super) fn user_header(
-    header: Option<String>,
-    proxies: Option<Vec<String>>,
-) -> Result<Option<TrustedUserHeader>, ConfigError> {
-    let (header, proxies) = match (header, proxies.unwrap_or_default()) {
-        (None, proxies) if proxies.is_empty() => return Ok(None),
-        (Some(_), proxies) if proxies.is_empty() => {
-            return Err(ConfigError::Incomplete {
-                given: "trusted-user-header",
-                missing: "trusted-proxies",
-            });
+/// As whom callers are to act in clusters, and what else is set.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct IdentityRequest {
+    pub(super) choice: Option<IdentityChoice>,
+    pub(super) has_port: bool,
+    /// Whether callers have to present something.
+    pub(super) is_authenticated: bool,
+    pub(super) has_project: bool,
+    /// A setting with which the identity has to be chosen, because it promises that callers are
+    /// told apart.
+    pub(super) needed_by: Option<&'static str>,
+}
+
+// === impl IdentityRequest ===
+
+impl IdentityRequest {
+    /// As whom callers act, if that goes with what else is set.
+    pub(super) fn check(self) -> Result<ClusterIdentity, ConfigError> {
+        let refused = |why, hint| Err(ConfigError::Impersonation { why, hint });
+        match (self.choice, self.needed_by) {
+            (None, Some(setting)) => Err(ConfigError::IdentityNotChosen { setting }),
+            (None | Some(IdentityChoice::Shared), _) => Ok(ClusterIdentity::Shared),
+            (Some(IdentityChoice::Impersonate), _) if !self.has_port => refused(
+                "on stdio the one client has no identity besides that of the kubeconfig",
+                "leave it out: on stdio the kubeconfig says who acts; or serve HTTP with --port",
+            ),
+            (Some(IdentityChoice::Impersonate), _) if !self.is_authenticated => refused(
+                "nothing tells who calls",
+                "name tokens with a Kubernetes user each (--auth-token-file), or the header of a \
+                 proxy that authenticates (--trusted-user-header)",
+            ),
+            (Some(IdentityChoice::Impersonate), _) if self.has_project => refused(
+                "the programs of `project-root` run with the rights of the server",
+                "serve the project with a second server whose cluster identity is shared",
+            ),
+            (Some(IdentityChoice::Impersonate), _) => Ok(ClusterIdentity::Impersonate),
         }
-        (None, _) => {
-            return Err(ConfigError::Incomplete {
-                given: "trusted-proxies",
-                missing: "trusted-user-header",
-            });
-        }
-        (Some(header), proxies) => (header, proxies),
-    };
-    let network = |text: String| {
-        let text = text.trim();
-        // A bare address is a network of one.
-        let network = text.parse::<IpAddr>().map(IpNet::from);
-        network.or_else(|_| text.parse()).map_err(|_| {
-            let expected = "networks such as 10.0.0.0/8, 192.0.2.7 or fd00::/8";
-            value("trusted-proxies", text.to_owned(), expected)
-        })
-    };
-    Ok(Some(TrustedUserHeader {
-        header: header.parse().map_err(|_| {
+    }
+}
+
+/// The headers in which a proxy describes the caller.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ProxySettings {
+    pub(super) user_header: Option<String>,
+    pub(super) groups_header: Option<String>,
+    pub(super) proxies: Vec<String>,
+}
+
+// === impl ProxySettings ===
+
+impl ProxySettings {
+    /// The header in which a proxy names the caller, and how it becomes a Kubernetes user.
+    pub(super) fn read(
+        self,
+        identity: ClusterIdentity,
+    ) -> Result<Option<TrustedUserHeader>, ConfigError> {
+        let needs = |given, missing| Err(ConfigError::Incomplete { given, missing });
+        let (user_header, proxies) = match (self.user_header, self.proxies) {
+            (None, _) if self.groups_header.is_some() => {
+                return needs("trusted-groups-header", "trusted-user-header");
+            }
+            (None, proxies) if proxies.is_empty() => return Ok(None),
+            (Some(_), proxies) if proxies.is_empty() => {
+                return needs("trusted-user-header", "trusted-proxies");
+            }
+            (None, _) => return needs("trusted-proxies", "trusted-user-header"),
+            (Some(header), proxies) => (header, proxies),
+        };
+        let network = |text: String| {
+            let text = text.trim();
+            // A bare address is a network of one.
+            let network = text.parse::<IpAddr>().map(IpNet::from);
+            network.or_else(|_| text.parse()).map_err(|_| {
+                let expected = "networks such as 10.0.0.0/8, 192.0.2.7 or fd00::/8";
+                value("trusted-proxies", text.to_owned(), expected)
+            })
+        };
+        let header = user_header.parse().map_err(|_| {
             let expected = "the name of a header, such as X-Forwarded-User";
-            value("trusted-user-header", header, expected)
-        })?,
-        proxies: proxies.into_iter().map(network).collect::<Result<_, _>>()?,
-    }))
+            value("trusted-user-header", user_header, expected)
+        })?;
+        let mapping = match (identity, self.groups_header) {
+            (ClusterIdentity::Shared, None) => None,
+            (ClusterIdentity::Shared, Some(name)) => {
+                let expected = "left out, or go with --cluster-identity impersonate: groups say what a \
+                                caller may read, and all read what the server may read";
+                return Err(value("trusted-groups-header", name, expected));
+            }
+            (ClusterIdentity::Impersonate, groups) => {
+                let parsed = groups.map(|name| match name.parse() {
+                    Ok(parsed) if parsed != header => Ok(parsed),
+                    _ => {
+                        let expected = "the name of another header, such as X-Forwarded-Groups";
+                        Err(value("trusted-groups-header", name, expected))
+                    }
+                });
+                Some(ProxyMapping {
+                    groups_header: parsed.transpose()?,
+                })
+            }
+        };
+        Ok(Some(TrustedUserHeader {
+            header,
+            proxies: proxies.into_iter().map(network).collect::<Result<_, _>>()?,
+            mapping,
+        }))
+    }
 }
 
 /// The files of the certificate.
@@ -214,8 +286,12 @@ mod tests {
     #[test]
     fn a_header_needs_proxies_and_proxies_are_networks() {
         let header = |name: Option<&str>, proxies: &[&str]| {
-            let proxies = proxies.iter().map(ToString::to_string).collect();
-            user_header(name.map(str::to_owned), Some(proxies))
+            let settings = ProxySettings {
+                user_header: name.map(str::to_owned),
+                groups_header: None,
+                proxies: proxies.iter().map(ToString::to_string).collect(),
+            };
+            settings.read(ClusterIdentity::Shared)
         };
         assert_eq!(header(None, &[]).unwrap(), None);
         let both = header(Some("X-User"), &["10.0.0.0/8", " fd00::/8", "192.0.2.7"]);
@@ -228,6 +304,103 @@ mod tests {
         assert!(refused(Some("X-User"), &["10.0.0.0/33"]).contains("10.0.0.0/33"));
         assert!(refused(Some("X-User"), &["proxy.example"]).contains("proxy.example"));
         assert!(refused(Some("X User"), &["::1"]).contains("X User"));
+    }
+
+    #[test]
+    fn groups_come_with_users_that_act_as_themselves() {
+        let read = |user: Option<&str>, groups: &str, identity| {
+            let settings = ProxySettings {
+                user_header: user.map(str::to_owned),
+                groups_header: Some(groups.to_owned()),
+                proxies: vec!["10.0.0.0/8".to_owned()],
+            };
+            settings.read(identity).map_err(|error| error.to_string())
+        };
+        let both = read(Some("X-User"), "X-Groups", ClusterIdentity::Impersonate);
+        let mapping = both.unwrap().unwrap().mapping.unwrap();
+        assert_eq!(mapping.groups_header.unwrap(), "x-groups");
+        for (user, groups, identity, part) in [
+            (
+                None,
+                "X-Groups",
+                ClusterIdentity::Impersonate,
+                "`trusted-user-header`",
+            ),
+            (
+                Some("X-User"),
+                "X-Groups",
+                ClusterIdentity::Shared,
+                "--cluster-identity",
+            ),
+            (
+                Some("X-User"),
+                "X Groups",
+                ClusterIdentity::Impersonate,
+                "X Groups",
+            ),
+            (
+                Some("X-User"),
+                "x-user",
+                ClusterIdentity::Impersonate,
+                "another header",
+            ),
+        ] {
+            let error = read(user, groups, identity).unwrap_err();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn callers_act_as_themselves_only_where_they_are_known() {
+        let whole = IdentityRequest {
+            choice: Some(IdentityChoice::Impersonate),
+            has_port: true,
+            is_authenticated: true,
+            has_project: false,
+            needed_by: None,
+        };
+        assert_eq!(whole.check().unwrap(), ClusterIdentity::Impersonate);
+        let refused = |request: IdentityRequest, part: &str| {
+            let error = request.check().unwrap_err().to_string();
+            assert!(error.contains(part) && error.contains("hint: "), "{error}");
+        };
+        refused(
+            IdentityRequest {
+                has_port: false,
+                ..whole
+            },
+            "on stdio",
+        );
+        refused(
+            IdentityRequest {
+                is_authenticated: false,
+                ..whole
+            },
+            "--auth-token-file",
+        );
+        refused(
+            IdentityRequest {
+                has_project: true,
+                ..whole
+            },
+            "`project-root`",
+        );
+        let unset = IdentityRequest {
+            choice: None,
+            ..whole
+        };
+        assert_eq!(unset.check().unwrap(), ClusterIdentity::Shared);
+        let needed = IdentityRequest {
+            needed_by: Some("oauth-issuer"),
+            ..unset
+        };
+        refused(needed, "`oauth-issuer`");
+        let shared = Some(IdentityChoice::Shared);
+        let shared = IdentityRequest {
+            choice: shared,
+            ..needed
+        };
+        assert_eq!(shared.check().unwrap(), ClusterIdentity::Shared);
     }
 
     #[test]

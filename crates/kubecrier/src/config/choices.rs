@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use super::ConfigError;
 use kubecrier_incidents::{Options, OptionsError};
-use kubecrier_k8s::{Allowed, AllowedNames, DeniedKinds, IncidentSettings};
+use kubecrier_k8s::{Allowed, AllowedNames, ClusterIdentity, DeniedKinds, IncidentSettings};
 use kubecrier_server::ToolFilter;
 
 /// The settings that exclude something.
@@ -24,6 +24,7 @@ impl Exclusions {
         self,
         context: Option<&str>,
         has_project: bool,
+        identity: ClusterIdentity,
     ) -> Result<(ToolFilter, DeniedKinds, Allowed), ConfigError> {
         let disabled = self.disabled_tools.unwrap_or_default();
         let tool_filter = ToolFilter::new(self.toolsets, disabled, has_project)?;
@@ -52,7 +53,9 @@ impl Exclusions {
                 )
             })?,
         };
-        let tool_filter = tool_filter.within(&denied, namespaces.is_restricted());
+        let tool_filter = tool_filter
+            .within(&denied, namespaces.is_restricted())
+            .for_identity(identity);
         let allowed = Allowed {
             contexts,
             namespaces,

@@ -97,6 +97,8 @@ impl Settings {
         self.auth_token_file = None;
         self.trusted_user_header = None;
         self.trusted_proxies = None;
+        self.trusted_groups_header = None;
+        self.cluster_identity = None;
         self.tls_cert = None;
         self.tls_key = None;
         self.admin_address = None;
@@ -127,6 +129,16 @@ impl Settings {
             (
                 "trusted-proxies",
                 self.trusted_proxies.is_some(),
+                LOOPBACK_ONLY,
+            ),
+            (
+                "trusted-groups-header",
+                self.trusted_groups_header.is_some(),
+                LOOPBACK_ONLY,
+            ),
+            (
+                "cluster-identity",
+                self.cluster_identity.is_some(),
                 LOOPBACK_ONLY,
             ),
             ("tls-cert", self.tls_cert.is_some(), LOOPBACK_ONLY),

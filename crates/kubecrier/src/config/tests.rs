@@ -126,6 +126,7 @@ allow_unauthenticated = true
 allow_other_users = true
 trusted_user_header = "a"
 trusted_proxies = ["a"]
+trusted_groups_header = "a"
 tls_cert = "a"
 tls_key = "a"
 admin_address = "a"

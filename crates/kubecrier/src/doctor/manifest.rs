@@ -60,21 +60,26 @@ fn rules(permissions: &[Permission]) -> Vec<Value> {
     rules.into_iter().map(rule).collect()
 }
 
+/// The subject of a binding for a user.
+pub(super) fn subject(user: &str) -> Value {
+    let mut account = user
+        .strip_prefix("system:serviceaccount:")
+        .unwrap_or_default()
+        .split(':');
+    match (account.next(), account.next()) {
+        (Some(space), Some(name)) => {
+            json!({"kind": "ServiceAccount", "namespace": space, "name": name})
+        }
+        _ => json!({"kind": "User", "name": user, "apiGroup": "rbac.authorization.k8s.io"}),
+    }
+}
+
 fn pair(role: &str, namespace: Option<&str>, rules: &[Value], user: &str) -> [Value; 2] {
     let mut metadata = json!({"name": NAME});
     if let Some(namespace) = namespace {
         metadata["namespace"] = json!(namespace);
     }
-    let mut account = user
-        .strip_prefix("system:serviceaccount:")
-        .unwrap_or_default()
-        .split(':');
-    let subject = match (account.next(), account.next()) {
-        (Some(space), Some(name)) => {
-            json!({"kind": "ServiceAccount", "namespace": space, "name": name})
-        }
-        _ => json!({"kind": "User", "name": user, "apiGroup": "rbac.authorization.k8s.io"}),
-    };
+    let subject = subject(user);
     let api = "rbac.authorization.k8s.io/v1";
     [
         json!({"apiVersion": api, "kind": role, "metadata": metadata, "rules": rules}),

@@ -9,21 +9,24 @@ use std::{
 
 use super::report::{Finding, Section};
 use crate::{cli::Settings, config::Config};
+use kubecrier_k8s::ClusterIdentity;
 use kubecrier_server::{HttpConfig, TlsFiles, Transport};
 
 /// Checks the settings of a server.
 pub(super) fn check_settings(settings: &Settings) -> Section {
-    let findings = match Config::try_from(settings.clone()).map(|config| config.transport) {
+    let config = Config::try_from(settings.clone());
+    let config = config.map(|config| (config.transport, config.cluster.identity));
+    let findings = match config {
         Err(error) => vec![Finding::error(&error.to_string())],
-        Ok(Transport::Stdio) => vec![Finding::ok(
+        Ok((Transport::Stdio, _)) => vec![Finding::ok(
             "no port is set: it serves on stdio, where agents poll (events_poll); set --port for pushes",
         )],
-        Ok(Transport::Http(http)) => check_http(&http),
+        Ok((Transport::Http(http), identity)) => check_http(&http, identity),
     };
     Section::new("settings", findings)
 }
 
-fn check_http(http: &HttpConfig) -> Vec<Finding> {
+fn check_http(http: &HttpConfig, identity: ClusterIdentity) -> Vec<Finding> {
     let scheme = http.tls.as_ref().map_or("http", |_| "https");
     let mut findings = vec![check_port(http.listen, scheme, "mcp")];
     let is_loopback = http.listen.ip().to_canonical().is_loopback();
@@ -44,7 +47,7 @@ fn check_http(http: &HttpConfig) -> Vec<Finding> {
         None => {}
     }
     if let Some(path) = &http.auth_token_file {
-        findings.extend(check_token_file(path));
+        findings.extend(check_token_file(path, identity));
     }
     if http.allow_other_users && is_loopback && http.auth_token_file.is_none() {
         findings.push(
@@ -82,11 +85,19 @@ fn check_port(listen: SocketAddr, scheme: &str, page: &str) -> Finding {
     }
 }
 
-fn check_token_file(path: &Path) -> Vec<Finding> {
+fn check_token_file(path: &Path, identity: ClusterIdentity) -> Vec<Finding> {
     match kubecrier_server::check_token_file(path) {
-        Ok(count) => {
+        Ok(found) => {
+            let count = found.tokens;
             let text = format!("the token file `{}` has {count} tokens", path.display());
-            [Some(Finding::ok(text)), check_rights(path)]
+            let refused = found.without_user;
+            let unmapped = (identity.is_impersonate() && refused > 0).then(|| {
+                Finding::note(format!(
+                    "{refused} of them name no Kubernetes user and are refused"
+                ))
+                .hint("write `name:token user=ann@example.com groups=dev,ops`")
+            });
+            [Some(Finding::ok(text)), unmapped, check_rights(path)]
                 .into_iter()
                 .flatten()
                 .collect()
@@ -198,6 +209,21 @@ mod tests {
         check(tokens(), &["is free", "has 1 tokens"]);
         mode(0o644).unwrap();
         check(tokens(), &["is free", "has 1 tokens", "chmod o="]);
+        let acting = || Settings {
+            cluster_identity: Some(crate::cli::IdentityChoice::Impersonate),
+            ..tokens()
+        };
+        mode(0o640).unwrap();
+        check(
+            acting(),
+            &[
+                "is free",
+                "has 1 tokens",
+                "1 of them name no Kubernetes user",
+            ],
+        );
+        std::fs::write(&path, "ann:0123456789abcdef user=ann\n").unwrap();
+        check(acting(), &["is free", "has 1 tokens"]);
         check(
             Settings {
                 tls_cert: Some(path.clone()),

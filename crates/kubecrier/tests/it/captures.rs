@@ -33,6 +33,7 @@ async fn fixture(user: User, limits: CaptureLimits) -> Option<CaptureFixture> {
         demo: None,
         denied: DeniedKinds::default(),
         allowed: Allowed::default(),
+        identity: kubecrier_k8s::ClusterIdentity::default(),
     });
     let context = contexts.resolve(None).unwrap();
     let evidence = ClusterEvidence::new(Arc::new(contexts));

@@ -1,5 +1,6 @@
 //! The Helm chart, rendered by helm: what it refuses, and what it makes.
 
+mod acting;
 mod applied;
 mod monitoring;
 mod rendered;

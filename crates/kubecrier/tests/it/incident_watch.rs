@@ -54,6 +54,7 @@ fn watches(kubeconfig: &Path) -> IncidentWatches {
         demo: None,
         denied: DeniedKinds::default(),
         allowed: Allowed::default(),
+        identity: kubecrier_k8s::ClusterIdentity::default(),
     });
     IncidentWatches::new(
         Arc::new(contexts),

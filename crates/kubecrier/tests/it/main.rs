@@ -24,6 +24,7 @@ mod frames;
 mod graph;
 mod guardrails;
 mod harness;
+mod impersonation;
 #[cfg(feature = "conformance-fixtures")]
 mod in_cluster;
 mod incident_watch;
@@ -56,6 +57,7 @@ mod resumed;
 mod rights;
 mod rmcp_client;
 mod selectors;
+mod separate_eyes;
 mod sessions;
 mod shares;
 mod shutdown;

@@ -1,14 +1,19 @@
-//! Named bearer tokens in a file, one a line: `name:token`.
+//! Named bearer tokens in a file, one a line: `name:token`, and as whom its caller acts in
+//! clusters (`line`).
 //!
 //! What the file says is what counts, also while the server runs: a name that is removed,
-//! or whose token changes, may not call any more, and everything that it has open ends. A
+//! or whose token changes, may not call any more, and everything that it has open ends. So does
+//! what a caller has open whose Kubernetes user or groups change; its next request counts. A
 //! line that cannot be read gives nobody access, and neither does a file that is empty or
 //! gone.
+
+mod line;
 
 use std::{
     collections::HashMap,
     io,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use parking_lot::RwLock;
@@ -16,6 +21,7 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use tokio_util::sync::CancellationToken;
 
+use self::line::{LineError, TokenLine};
 use super::Caller;
 use crate::file_poll::{Contents, FilePoll};
 
@@ -38,10 +44,13 @@ struct KnownToken {
     revoked: CancellationToken,
 }
 
-/// A line of the file.
-struct TokenLine<'a> {
-    name: &'a str,
-    digest: [u8; 32],
+/// What a file of tokens has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TokenFileSummary {
+    /// The number of tokens.
+    pub tokens: usize,
+    /// Those that name no Kubernetes user.
+    pub without_user: usize,
 }
 
 /// Why a file of tokens cannot be used. Never shows a token.
@@ -64,7 +73,7 @@ pub enum TokenFileError {
         /// The line number, from 1.
         line: usize,
         /// The fault of the line.
-        what: &'static str,
+        what: String,
     },
     /// There is no token in it.
     #[error("the token file `{}` has no token; write `name:token`, one a line", .0.display())]
@@ -98,6 +107,7 @@ impl Tokens {
         let line = TokenLine {
             name: "owner",
             digest: digest(token),
+            user: None,
         };
         Self {
             path: PathBuf::new(),
@@ -134,7 +144,7 @@ impl Tokens {
         let mut known = self.known.write();
         let mut before = std::mem::take(&mut *known);
         for line in &lines {
-            let is_same = |one: &KnownToken| one.name() == line.name && one.digest == line.digest;
+            let is_same = |one: &KnownToken| one.is(line);
             let kept = before.iter().position(is_same);
             known.push(kept.map_or_else(|| KnownToken::new(line), |at| before.swap_remove(at)));
         }
@@ -152,11 +162,15 @@ impl Tokens {
     }
 }
 
-/// Checks whether a server would start with the file; the number of its tokens.
-pub fn check_token_file(path: &Path) -> Result<usize, TokenFileError> {
+/// Checks whether a server would start with the file, and what it would know.
+pub fn check_token_file(path: &Path) -> Result<TokenFileSummary, TokenFileError> {
     let (tokens, _poll) = Tokens::read(path)?;
-    let count = tokens.known.read().len();
-    Ok(count)
+    let known = tokens.known.read();
+    let is_without = |one: &&KnownToken| one.caller.kubernetes_user().is_none();
+    Ok(TokenFileSummary {
+        tokens: known.len(),
+        without_user: known.iter().filter(is_without).count(),
+    })
 }
 
 // === impl KnownToken ===
@@ -164,15 +178,22 @@ pub fn check_token_file(path: &Path) -> Result<usize, TokenFileError> {
 impl KnownToken {
     fn new(line: &TokenLine<'_>) -> Self {
         let revoked = CancellationToken::new();
+        let caller = Caller::with_token(line.name, revoked.clone());
         Self {
-            caller: Caller::with_token(line.name, revoked.clone()),
+            caller: match &line.user {
+                Some(user) => caller.acting_as(Arc::clone(user)),
+                None => caller,
+            },
             digest: line.digest,
             revoked,
         }
     }
 
-    fn name(&self) -> &str {
-        self.caller.name().unwrap_or_default()
+    /// Whether a line says the same.
+    fn is(&self, line: &TokenLine<'_>) -> bool {
+        self.caller.name() == Some(line.name)
+            && self.digest == line.digest
+            && self.caller.kubernetes_user() == line.user.as_ref()
     }
 }
 
@@ -200,42 +221,25 @@ fn parse<'a>(path: &Path, text: &'a str) -> (Vec<TokenLine<'a>>, Vec<TokenFileEr
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        let parsed = parse_line(line).and_then(|line| {
+        let parsed = TokenLine::parse(line).and_then(|line| {
             let count = times.entry(line.name).or_insert(0);
             *count += 1;
             match count {
                 1 => Ok(line),
-                _ => Err("has a name that was there before"),
+                _ => Err(LineError::Repeated),
             }
         });
         match parsed {
             Ok(line) => lines.push(line),
-            Err(what) => errors.push(TokenFileError::Line {
+            Err(error) => errors.push(TokenFileError::Line {
                 path: path.to_owned(),
                 line: index + 1,
-                what,
+                what: error.to_string(),
             }),
         }
     }
     lines.retain(|line| times.get(line.name) == Some(&1));
     (lines, errors)
-}
-
-fn parse_line(line: &str) -> Result<TokenLine<'_>, &'static str> {
-    let (name, token) = line
-        .split_once(':')
-        .ok_or("is not of the form `name:token`")?;
-    let (name, token) = (name.trim(), token.trim());
-    if name.is_empty() {
-        return Err("has no name");
-    }
-    if token.len() < TOKEN_BYTES_MIN {
-        return Err("has a token of fewer than 16 characters");
-    }
-    Ok(TokenLine {
-        name,
-        digest: digest(token),
-    })
 }
 
 #[cfg(test)]

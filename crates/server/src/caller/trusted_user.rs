@@ -3,10 +3,13 @@
 //! Anyone can write a header, so only connections from the proxy's own addresses may carry
 //! it.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, sync::Arc};
 
 use http::{HeaderMap, HeaderName};
 use ipnet::IpNet;
+use kubecrier_core::KubernetesUser;
+
+use super::kubernetes::{MappingError, mapped_user};
 
 /// A longer name is no name.
 const NAME_BYTES_MAX: usize = 256;
@@ -18,6 +21,15 @@ pub struct TrustedUserHeader {
     pub header: HeaderName,
     /// The addresses of the proxies.
     pub proxies: Vec<IpNet>,
+    /// How a named caller becomes a user of Kubernetes; `None` where callers act as the server.
+    pub mapping: Option<ProxyMapping>,
+}
+
+/// How a caller that a proxy names becomes a user of Kubernetes: under the same name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProxyMapping {
+    /// The header with the groups, separated by commas.
+    pub groups_header: Option<HeaderName>,
 }
 
 /// Why a header names no caller.
@@ -35,6 +47,9 @@ pub(super) enum UserHeaderError {
         header: HeaderName,
         what: &'static str,
     },
+    /// The names are none of a Kubernetes user.
+    #[error("what the proxy says of the caller {error}")]
+    Mapping { error: MappingError },
 }
 
 // === impl TrustedUserHeader ===
@@ -75,12 +90,55 @@ impl TrustedUserHeader {
         Ok(Some(name))
     }
 
+    /// The Kubernetes user of a caller whom the header of the same request names.
+    pub(super) fn kubernetes_user(
+        &self,
+        name: &str,
+        headers: &HeaderMap,
+    ) -> Result<Option<Arc<KubernetesUser>>, UserHeaderError> {
+        let Some(mapping) = &self.mapping else {
+            return Ok(None);
+        };
+        let groups = mapping.groups(headers)?;
+        let mapped = mapped_user(name, groups);
+        mapped
+            .map(Some)
+            .map_err(|error| UserHeaderError::Mapping { error })
+    }
+
     /// Whether the address is one of a proxy.
     pub(super) fn is_proxy(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         self.proxies
             .iter()
             .any(|proxies| proxies.contains(&address))
+    }
+}
+
+// === impl ProxyMapping ===
+
+impl ProxyMapping {
+    /// The groups of a request; without the header there are none.
+    fn groups<'a>(&self, headers: &'a HeaderMap) -> Result<Vec<&'a str>, UserHeaderError> {
+        let Some(header) = &self.groups_header else {
+            return Ok(Vec::new());
+        };
+        let mut values = headers.get_all(header).iter();
+        let Some(value) = values.next() else {
+            return Ok(Vec::new());
+        };
+        let invalid = |what| UserHeaderError::Invalid {
+            header: header.clone(),
+            what,
+        };
+        if values.next().is_some() {
+            return Err(invalid(
+                "is there more than once: the proxy must replace what a client sends",
+            ));
+        }
+        let text = std::str::from_utf8(value.as_bytes()).map_err(|_| invalid("is not UTF-8"))?;
+        let groups = text.split(',').map(str::trim);
+        Ok(groups.filter(|group| !group.is_empty()).collect())
     }
 }
 
@@ -98,6 +156,7 @@ mod tests {
                 "10.1.0.0/16".parse().unwrap(),
                 "fd00:1::/64".parse().unwrap(),
             ],
+            mapping: None,
         }
     }
 
@@ -145,6 +204,48 @@ mod tests {
         check("10.1.2.3", &[b"\xff"], Err("UTF-8"));
         check("10.1.2.3", &[b"a\tb"], Err("control"));
         check("10.1.2.3", &[&[b'a'; 257]], Err("longer"));
+    }
+
+    #[test]
+    fn a_proxy_names_the_groups_of_the_user() {
+        let user = |groups_header: Option<&'static str>, values: &[&str], name: &str| {
+            let mapping = ProxyMapping {
+                groups_header: groups_header.map(HeaderName::from_static),
+            };
+            let trusted = TrustedUserHeader {
+                mapping: Some(mapping),
+                ..trusted()
+            };
+            let mut headers = HeaderMap::new();
+            for value in values {
+                headers.append("x-groups", HeaderValue::from_str(value).unwrap());
+            }
+            let user = trusted.kubernetes_user(name, &headers)?.unwrap();
+            let groups = user.groups().iter().map(ToString::to_string);
+            let groups: Vec<_> = groups
+                .filter(|group| group != "system:authenticated")
+                .collect();
+            Ok::<_, UserHeaderError>(format!("{}: {}", user.name(), groups.join("|")))
+        };
+        let groups = Some("x-groups");
+        assert_eq!(user(groups, &["ops, dev,"], "ann").unwrap(), "ann: dev|ops");
+        assert_eq!(user(groups, &[], "ann").unwrap(), "ann: ");
+        assert_eq!(user(None, &["dev"], "ann").unwrap(), "ann: ");
+        for (values, name, part) in [
+            (&["dev", "ops"][..], "ann", "more than once"),
+            (
+                &["dev,system:masters"],
+                "ann",
+                "group that begins with `system:`",
+            ),
+            (&[], "system:admin", "user that begins with `system:`"),
+        ] {
+            let error = user(groups, values, name).unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        }
+        // Where callers act as the server, nothing changes for any name.
+        let same = trusted().kubernetes_user("system:admin", &HeaderMap::new());
+        assert_eq!(same, Ok(None));
     }
 
     proptest! {

@@ -7,7 +7,7 @@ use super::{
     FollowGuard, ReadFuture, Requester, ResourceError, ResourceProvider, UpdatePublisher,
     uri::ClusterUri,
 };
-use crate::doors::SwitchedOff;
+use crate::{doors::SwitchedOff, shared_reads::SharedRead};
 
 /// A provider of which nothing is left but what it owns.
 pub(crate) struct ClosedResources {
@@ -36,6 +36,10 @@ impl ClosedResources {
 impl ResourceProvider for ClosedResources {
     fn owns(&self, uri: &str) -> bool {
         self.provider.owns(uri)
+    }
+
+    fn shared_updates(&self) -> Option<SharedRead> {
+        self.provider.shared_updates()
     }
 
     fn is_open(&self) -> bool {

@@ -4,7 +4,7 @@
 use std::{future::Future, pin::Pin, time::Duration};
 
 use crate::{doors::Door, tool_filter::ToolFilter};
-use kubecrier_k8s::{Cluster, Contexts, Name};
+use kubecrier_k8s::{Actor, Cluster, Contexts, Name};
 
 /// A person waits for the completion while typing.
 const COMPLETION_TIMEOUT: Duration = Duration::from_secs(3);
@@ -20,6 +20,8 @@ pub struct CompletionRequest<'a> {
     pub given: &'a str,
     /// The values of the other variables.
     pub chosen: &'a (dyn Fn(&str) -> Option<String> + Send + Sync),
+    /// On whose behalf a cluster is asked.
+    pub actor: &'a Actor,
 }
 
 /// A running completion.
@@ -77,7 +79,8 @@ async fn query_cluster(contexts: &Contexts, asked: CompletionRequest<'_>) -> Opt
             _ => Ok(Vec::new()),
         }
     };
-    contexts.with_cluster(Some(&context), question).await.ok()
+    let asking = contexts.with_cluster(asked.actor, Some(&context), question);
+    asking.await.ok()
 }
 
 fn fitting(mut values: Vec<String>, given: &str) -> Vec<String> {

@@ -16,7 +16,7 @@ use super::{
     of_cluster,
     uri::{self, ClusterUri, EventsParams, Since, UriTarget},
 };
-use crate::tool_filter::ToolFilter;
+use crate::{shared_reads::SharedRead, tool_filter::ToolFilter};
 use kubecrier_core::{
     Event,
     access::{Gate, Sight, Viewer},
@@ -81,6 +81,7 @@ impl EventResources {
         &self,
         uri: &str,
         address: ClusterUri,
+        requester: &Requester,
         bytes_max: usize,
     ) -> Result<Value, ResourceError> {
         let ClusterUri {
@@ -93,7 +94,9 @@ impl EventResources {
         };
         let query = &wanted.query(namespace.clone());
         let ask = |cluster: Cluster| async move { cluster.events_and_version(query).await };
-        let answer = self.contexts.with_cluster(Some(&context), ask).await;
+        let actor = requester.actor();
+        let asking = (self.contexts).with_cluster(&actor, Some(&context), ask);
+        let answer = asking.await;
         let (page, version) = answer.map_err(|error| of_cluster(uri, &error))?;
         let mut content = json!({
             "context": context,
@@ -150,6 +153,10 @@ impl ResourceProvider for EventResources {
         ClusterUri::looks_like(uri)
     }
 
+    fn shared_updates(&self) -> Option<SharedRead> {
+        Some(SharedRead::EventUpdates)
+    }
+
     fn resource_type(&self) -> Option<ResourceType> {
         Some(ResourceType::Events)
     }
@@ -204,12 +211,12 @@ impl ResourceProvider for EventResources {
     fn read_within<'a>(
         &'a self,
         uri: &'a str,
-        _requester: &'a Requester,
+        requester: &'a Requester,
         bytes_max: usize,
     ) -> ReadFuture<'a> {
         Box::pin(async move {
             let address = ClusterUri::read(uri)?;
-            let content = self.answer(uri, address, bytes_max).await?;
+            let content = self.answer(uri, address, requester, bytes_max).await?;
             let text = ResourceContents::text(content.to_string(), uri);
             Ok(vec![text.with_mime_type("application/json")])
         })

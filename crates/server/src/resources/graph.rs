@@ -16,7 +16,7 @@ use super::{
     of_cluster,
     uri::{self, ClusterUri, UriTarget},
 };
-use crate::tool_filter::ToolFilter;
+use crate::{shared_reads::SharedRead, tool_filter::ToolFilter};
 use kubecrier_k8s::{
     ClusterError, Contexts, GraphRead, GraphView, Graphs, Name, hold_lease, identity,
 };
@@ -98,6 +98,10 @@ impl ResourceProvider for GraphResources {
     fn owns(&self, uri: &str) -> bool {
         let address = uri.parse::<ClusterUri>();
         address.is_ok_and(|address| matches!(address.target, UriTarget::Graph(_)))
+    }
+
+    fn shared_updates(&self) -> Option<SharedRead> {
+        Some(SharedRead::Graph)
     }
 
     fn resource_type(&self) -> Option<ResourceType> {

@@ -18,6 +18,7 @@ use super::{
 };
 use crate::{
     incidents::{Incidents, NoticeCache},
+    shared_reads::SharedRead,
     tool_filter::ToolFilter,
 };
 use kubecrier_k8s::{
@@ -106,6 +107,10 @@ impl ResourceProvider for IncidentResources {
     fn owns(&self, uri: &str) -> bool {
         let address = uri.parse::<ClusterUri>();
         address.is_ok_and(|address| matches!(address.target, UriTarget::Incidents))
+    }
+
+    fn shared_updates(&self) -> Option<SharedRead> {
+        Some(SharedRead::Incidents)
     }
 
     fn resource_type(&self) -> Option<ResourceType> {

@@ -25,7 +25,7 @@ use super::{
     of_cluster,
     uri::{self, ClusterUri, LogParams, UriTarget},
 };
-use crate::tool_filter::ToolFilter;
+use crate::{shared_reads::SharedRead, tool_filter::ToolFilter};
 use kubecrier_k8s::{
     Cluster, Contexts, LogFollows, LogKey, LogListener, LogQuery, LogState, LogText, LogUpdate,
 };
@@ -93,10 +93,17 @@ impl LogResources {
     }
 
     /// Checks that the pod has that container.
-    async fn exists(&self, uri: &str, key: &LogKey) -> Result<(), ResourceError> {
+    async fn exists(
+        &self,
+        uri: &str,
+        key: &LogKey,
+        requester: &Requester,
+    ) -> Result<(), ResourceError> {
         let ask =
             |cluster: Cluster| async move { cluster.containers(&key.namespace, &key.pod).await };
-        let names = self.contexts.with_cluster(Some(&key.context), ask).await;
+        let actor = requester.actor();
+        let asking = (self.contexts).with_cluster(&actor, Some(&key.context), ask);
+        let names = asking.await;
         let names = names.map_err(|error| of_cluster(uri, &error))?;
         if names.iter().any(|name| name == key.container.as_str()) {
             return Ok(());
@@ -112,9 +119,14 @@ impl LogResources {
         })
     }
 
-    async fn answer(&self, uri: &str, bytes_max: usize) -> Result<ResourceContents, ResourceError> {
+    async fn answer(
+        &self,
+        uri: &str,
+        requester: &Requester,
+        bytes_max: usize,
+    ) -> Result<ResourceContents, ResourceError> {
         let (key, wanted) = self.find(uri)?;
-        self.exists(uri, &key).await?;
+        self.exists(uri, &key, requester).await?;
         let query = &LogQuery {
             namespace: key.namespace.clone(),
             pod: key.pod.clone(),
@@ -128,7 +140,9 @@ impl LogResources {
             timestamps: false,
         };
         let ask = |cluster: Cluster| async move { cluster.log(query).await };
-        let log = self.contexts.with_cluster(Some(&key.context), ask).await;
+        let actor = requester.actor();
+        let asking = (self.contexts).with_cluster(&actor, Some(&key.context), ask);
+        let log = asking.await;
         Ok(shown(uri, log.map_err(|error| of_cluster(uri, &error))?))
     }
 }
@@ -157,6 +171,10 @@ impl ResourceProvider for LogResources {
     fn owns(&self, uri: &str) -> bool {
         let address: Result<ClusterUri, _> = uri.parse();
         address.is_ok_and(|address| matches!(address.target, UriTarget::Logs(_)))
+    }
+
+    fn shared_updates(&self) -> Option<SharedRead> {
+        Some(SharedRead::LogUpdates)
     }
 
     fn resource_type(&self) -> Option<ResourceType> {
@@ -191,10 +209,10 @@ impl ResourceProvider for LogResources {
     fn read_within<'a>(
         &'a self,
         uri: &'a str,
-        _requester: &'a Requester,
+        requester: &'a Requester,
         bytes_max: usize,
     ) -> ReadFuture<'a> {
-        Box::pin(async move { Ok(vec![self.answer(uri, bytes_max).await?]) })
+        Box::pin(async move { Ok(vec![self.answer(uri, requester, bytes_max).await?]) })
     }
 
     fn may_subscribe(&self, uri: &str, _requester: &Requester) -> Result<(), ResourceError> {
@@ -215,10 +233,10 @@ impl ResourceProvider for LogResources {
         claim.map(FollowGuard::new).map_err(refused)
     }
 
-    fn check<'a>(&'a self, uri: &'a str, _requester: &'a Requester) -> CheckFuture<'a> {
+    fn check<'a>(&'a self, uri: &'a str, requester: &'a Requester) -> CheckFuture<'a> {
         Box::pin(async move {
             let (key, _) = self.find(uri)?;
-            self.exists(uri, &key).await
+            self.exists(uri, &key, requester).await
         })
     }
 

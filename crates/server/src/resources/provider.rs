@@ -14,8 +14,10 @@ use super::{
     UpdatePublisher,
     completion::{CompletionFuture, CompletionRequest},
 };
+use crate::shared_reads::SharedRead;
 use crate::{caller::Caller, share};
 use kubecrier_core::shares::ShareKey;
+use kubecrier_k8s::Actor;
 
 /// A provider of resources, which it recognises by their URIs.
 pub trait ResourceProvider: Send + Sync + 'static {
@@ -32,6 +34,10 @@ pub trait ResourceProvider: Send + Sync + 'static {
     fn resource_type(&self) -> Option<ResourceType> {
         None
     }
+
+    /// What its updates are made of, if that is read once for all callers with the rights of
+    /// the server.
+    fn shared_updates(&self) -> Option<SharedRead>;
 
     /// Whether a read may run an executable, instead of reading from a cluster.
     fn is_executed(&self) -> bool {
@@ -178,6 +184,11 @@ impl Requester {
     /// The requester of the lists that every client sees.
     pub(crate) fn anonymous() -> Self {
         Self::stateless(Caller::ANONYMOUS, None)
+    }
+
+    /// On whose behalf requests to clusters are made for it.
+    pub(crate) fn actor(&self) -> Actor {
+        self.caller.actor()
     }
 
     /// For whom the request counts under the limits that callers share.

@@ -7,7 +7,7 @@ use rmcp::model::{Resource, ResourceContents, ResourceTemplate};
 use serde_json::json;
 
 use super::{FollowGuard, ReadFuture, Requester, ResourceError, ResourceProvider, UpdatePublisher};
-use crate::subscriptions::owner;
+use crate::{shared_reads::SharedRead, subscriptions::owner};
 use kubecrier_core::subscriptions::{Cursor, Ledger, Payload, Subscription};
 
 const PREFIX: &str = "kubecrier://subscriptions/";
@@ -34,6 +34,10 @@ impl SubscriptionFeeds {
 impl ResourceProvider for SubscriptionFeeds {
     fn owns(&self, uri: &str) -> bool {
         uri.starts_with(PREFIX)
+    }
+
+    fn shared_updates(&self) -> Option<SharedRead> {
+        Some(SharedRead::Subscriptions)
     }
 
     fn list(&self, _requester: &Requester) -> Vec<Resource> {

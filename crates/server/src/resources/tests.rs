@@ -8,7 +8,7 @@ use rmcp::ErrorData;
 use serde_json::json;
 
 use super::*;
-use crate::{caller::Caller, viewers::Viewers};
+use crate::{caller::Caller, shared_reads::SharedRead, viewers::Viewers};
 use kubecrier_core::{
     KubernetesUser, ResourceType,
     access::{AccessDecisions, AccessQuestion, AccessReviewer, ReviewError},
@@ -29,6 +29,10 @@ pub(crate) struct Notes {
 impl ResourceProvider for Notes {
     fn owns(&self, uri: &str) -> bool {
         uri.starts_with("note:///")
+    }
+
+    fn shared_updates(&self) -> Option<SharedRead> {
+        None
     }
 
     fn list(&self, requester: &Requester) -> Vec<Resource> {
@@ -95,7 +99,11 @@ fn code(error: ResourceError) -> i32 {
 
 #[tokio::test]
 async fn a_uri_is_read_by_its_family_and_an_unknown_one_is_not_found() {
-    let resources = Resources::new(vec![Box::new(Notes::default())], CallerShare::default());
+    let resources = Resources::new(
+        vec![Box::new(Notes::default())],
+        ToolFilter::default(),
+        CallerShare::default(),
+    );
     let session = Session::new("a");
     let own = resources
         .read("note:///own/a", &requester(Some(&session)))
@@ -121,7 +129,11 @@ async fn a_uri_is_read_by_its_family_and_an_unknown_one_is_not_found() {
 #[test]
 fn a_uri_is_followed_while_anybody_is_subscribed_and_its_updates_are_one() {
     let notes = Notes::default();
-    let resources = Resources::new(vec![Box::new(notes.clone())], CallerShare::default());
+    let resources = Resources::new(
+        vec![Box::new(notes.clone())],
+        ToolFilter::default(),
+        CallerShare::default(),
+    );
     let (a, b) = (Session::new("a"), Session::new("b"));
     for session in [&a, &b, &a] {
         let asked = resources.subscribe(session, "note:///shared", &requester(Some(session)));
@@ -157,7 +169,11 @@ fn a_uri_is_followed_while_anybody_is_subscribed_and_its_updates_are_one() {
 
 #[test]
 fn a_listen_gets_what_there_is_once_each_and_no_more_than_a_client_holds() {
-    let resources = Resources::new(vec![Box::new(Notes::default())], CallerShare::default());
+    let resources = Resources::new(
+        vec![Box::new(Notes::default())],
+        ToolFilter::default(),
+        CallerShare::default(),
+    );
     let mut uris = vec![
         "note:///a".to_owned(),
         "other:///x".to_owned(),
@@ -177,7 +193,11 @@ fn a_listen_gets_what_there_is_once_each_and_no_more_than_a_client_holds() {
 #[test]
 fn a_listen_goes_on_without_what_was_refused_since() {
     let notes = Notes::default();
-    let resources = Resources::new(vec![Box::new(notes.clone())], CallerShare::default());
+    let resources = Resources::new(
+        vec![Box::new(notes.clone())],
+        ToolFilter::default(),
+        CallerShare::default(),
+    );
     let session = Session::new("listen");
     let uris = ["note:///a", "note:///own/other", "note:///b"].map(str::to_owned);
     resources.listen(&session, &uris, &requester(None));
@@ -189,7 +209,11 @@ fn a_listen_goes_on_without_what_was_refused_since() {
 /// Subscriptions to resources count for their caller, in all its sessions.
 #[test]
 fn a_caller_has_its_share_of_subscriptions_to_resources() {
-    let mut resources = Resources::new(vec![Box::new(Notes::default())], CallerShare::default());
+    let mut resources = Resources::new(
+        vec![Box::new(Notes::default())],
+        ToolFilter::default(),
+        CallerShare::default(),
+    );
     let name = LimitName::new("subscriptions to resources", "");
     resources.subscriptions = SharedLimit::new(name, 4, CallerShare::HALF);
     let subscribe = |caller: &str, n: usize| {
@@ -235,7 +259,8 @@ impl AccessReviewer for Unasked {
 fn a_uri_is_followed_once_for_each_user_and_updates_reach_that_user_alone() {
     let decisions = AccessDecisions::new(Unasked, Lifecycle::default(), AccessMetrics::default());
     let notes = Notes::default();
-    let resources = Resources::new(vec![Box::new(notes.clone())], CallerShare::default());
+    let (filter, share) = (ToolFilter::default(), CallerShare::default());
+    let resources = Resources::new(vec![Box::new(notes.clone())], filter, share);
     let resources = resources.seen_by(Viewers::Users(decisions.clone()));
     let user = |name: &str| Arc::new(KubernetesUser::new(name, ["dev"]).unwrap());
     let of_user = |name: &str, session: &Session| Requester {

@@ -183,11 +183,13 @@ impl Handler {
     pub(super) async fn completion(&self, request: &CompleteRequestParams) -> CompleteResult {
         let given = &request.argument;
         let chosen = |name: &str| request.context.as_ref()?.get_argument(name).cloned();
+        let actor = self.caller.actor();
         let asked = |template| CompletionRequest {
             template,
             variable: &given.name,
             given: &given.value,
             chosen: &chosen,
+            actor: &actor,
         };
         let mut values = match &request.r#ref {
             Reference::Prompt(prompt) => self.complete_prompt(asked(&prompt.name)).await,

@@ -23,12 +23,14 @@ use crate::{
     waits::Waits,
 };
 use kubecrier_core::{
+    access::AccessDecisions,
     faults::{CaptureLimits, FaultQueue},
     metrics::Metrics,
     subscriptions::Ledger,
 };
 use kubecrier_k8s::{
-    ClusterEvidence, Contexts, Graphs, IncidentSettings, IncidentWatches, LogFollows, Watches,
+    ClusterEvidence, ClusterReviewer, Contexts, Graphs, IncidentSettings, IncidentWatches,
+    LogFollows, Watches,
 };
 use kubecrier_lifecycle::Lifecycle;
 use kubecrier_project::{self, Project};
@@ -193,8 +195,15 @@ impl Server {
         providers
             .resources
             .push(door(Door::EventsResource, Box::new(events)));
-        let viewers = Viewers::Everything;
-        let resources = Resources::new(providers.resources, work.share).seen_by(viewers.clone());
+        let viewers = if contexts.impersonates() {
+            let reviewer = ClusterReviewer::new(Arc::clone(&contexts));
+            let decisions = AccessDecisions::new(reviewer, lifecycle.clone(), metrics.access());
+            Viewers::Users(decisions)
+        } else {
+            Viewers::Everything
+        };
+        let resources = Resources::new(providers.resources, tool_filter.clone(), work.share)
+            .seen_by(viewers.clone());
         let evidence = Arc::new(ClusterEvidence::new(Arc::clone(&contexts)));
         let faults = FaultQueue::new(evidence, captures, metrics.captures(), lifecycle.clone());
         let updates = resources.updates().clone();

@@ -25,6 +25,7 @@ pub(crate) fn setup() -> Setup {
         demo: None,
         denied: cluster::DeniedKinds::default(),
         allowed: cluster::Allowed::default(),
+        identity: kubecrier_k8s::ClusterIdentity::default(),
     };
     Setup {
         contexts: Arc::new(Contexts::new(contexts)),

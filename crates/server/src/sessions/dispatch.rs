@@ -23,7 +23,7 @@ use super::{
     manager::Sessions,
     transport::{HandshakeTransport, MessageTransport},
 };
-use crate::server::Handler;
+use crate::{caller::Caller, server::Handler};
 
 /// Begins sessions, and answers their messages.
 #[derive(Debug)]
@@ -64,7 +64,10 @@ impl Dispatcher {
             JsonRpcMessage::Request(request) => Some(request.id.clone()),
             _ => None,
         };
-        let handler = self.handler.for_caller(entry.caller.clone(), entry.peer);
+        // The session is the caller's, but what the caller may do is what this request proves.
+        let current = Some(Caller::current()).filter(|caller| *caller == entry.caller);
+        let caller = current.unwrap_or_else(|| entry.caller.clone());
+        let handler = self.handler.for_caller(caller, entry.peer);
         entry.running.begin(request, |number| {
             let transport = MessageTransport::new(Arc::clone(entry), number, message);
             serve_directly(handler, transport, client)

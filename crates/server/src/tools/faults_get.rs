@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 use tokio::time::{Duration, Instant};
 
 use super::{Output, ToolContext, ToolEntry, ToolError, arguments, namespace, schema};
+use crate::shared_reads::SharedRead;
 use kubecrier_core::{
     access::{Action, LabelRight, Sight, Viewer},
     faults::StoredFault,
@@ -49,6 +50,8 @@ async fn call(context: ToolContext<'_>, args: FaultsGetArgs) -> Result<Output, T
     let desk = context.subscriptions.faults();
     let id: String = args.fault_id.chars().take(64).collect();
     if incident::is_id(&id) {
+        let offered = context.tool_filter.check_shared(SharedRead::Incidents);
+        offered.map_err(|refused| ToolError::Arguments(refused.to_string()))?;
         let in_context = args.context.as_deref().filter(|name| !name.is_empty());
         return incident::call(context, &id, in_context, args.namespace).await;
     }

@@ -11,6 +11,7 @@ use crate::{
     resources::Resources,
     server::WorkLimits,
     subscriptions::{Sources, SubscriptionSettings},
+    viewers::Viewers,
 };
 use kubecrier_core::{
     faults::{CaptureLimits, FaultQueue},
@@ -154,7 +155,7 @@ pub(super) fn subscriptions(contexts: &Arc<Contexts>) -> Subscriptions {
         WorkLimits::default().watches(),
     );
     let ledger = Ledger::new(settings.caps);
-    let updates = Resources::new(Vec::new(), CallerShare::default())
+    let updates = Resources::new(Vec::new(), ToolFilter::default(), CallerShare::default())
         .updates()
         .clone();
     let faults = FaultQueue::new(
@@ -168,7 +169,7 @@ pub(super) fn subscriptions(contexts: &Arc<Contexts>) -> Subscriptions {
         incidents: incidents(contexts),
         faults,
     };
-    Subscriptions::new(settings, ledger, updates, sources)
+    Subscriptions::new(settings, ledger, updates, sources, Viewers::Everything)
 }
 
 proptest! {
@@ -198,6 +199,7 @@ proptest! {
             demo: None,
             denied: kubecrier_k8s::DeniedKinds::default(),
             allowed: kubecrier_k8s::Allowed::default(),
+            identity: kubecrier_k8s::ClusterIdentity::default(),
         }));
         let subscriptions = subscriptions(&contexts);
         let (graphs, incidents) = (graphs(&contexts), incidents(&contexts));

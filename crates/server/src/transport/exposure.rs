@@ -134,6 +134,7 @@ mod tests {
             Some(TrustedUserHeader {
                 header: http::HeaderName::from_static("x-user"),
                 proxies: Vec::new(),
+                mapping: None,
             })
         };
         let looks = |config: &HttpConfig, address: &str, identity: Identity| {

@@ -37,6 +37,7 @@ impl Fixture {
             demo: Some(Demo::new(&cluster)),
             denied: DeniedKinds::default(),
             allowed: Allowed::default(),
+            identity: kubecrier_k8s::ClusterIdentity::default(),
         }));
         let limits = TaskLimits {
             total_max: 4,

@@ -197,6 +197,12 @@ fn rejected(name: &str, error: &ConfigError) -> Finding {
                 (_, None) => "there is a word that it does not know".to_owned(),
             }
         }
+        ConfigError::Impersonation { why, .. } => {
+            format!("--cluster-identity is impersonate, but {why}")
+        }
+        ConfigError::IdentityNotChosen { setting } => {
+            format!("--{setting} needs --cluster-identity")
+        }
         ConfigError::UnknownVariable { name, .. } => format!("there is no setting {name}"),
         ConfigError::File { path, source } => {
             format!("the file {} cannot be read: {source}", path.display())

@@ -50,7 +50,7 @@ async fn apply(client: &Client, object: &Value) {
     applied.unwrap_or_else(|error| panic!("{gvk:?} {name}: {error}"));
 }
 
-async fn apply_all(cluster: &Cluster, rendered: &Rendered) {
+pub(super) async fn apply_all(cluster: &Cluster, rendered: &Rendered) {
     let client = cluster.client(User::Admin).await.unwrap();
     for object in &rendered.objects {
         apply(&client, object).await;

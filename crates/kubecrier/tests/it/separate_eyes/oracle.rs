@@ -55,7 +55,9 @@ impl Way {
 impl Oracle {
     pub(super) fn new(users: &[&'static str], spaces: &[&'static str]) -> Self {
         let now = Instant::now();
-        let pairs = users.iter().flat_map(|user| spaces.iter().map(move |space| (*user, *space)));
+        let pairs = users
+            .iter()
+            .flat_map(|user| spaces.iter().map(move |space| (*user, *space)));
         Self {
             events: Vec::new(),
             rights: pairs.map(|pair| (pair, vec![(now, false)])).collect(),
@@ -77,22 +79,20 @@ impl Oracle {
     }
 
     pub(super) fn is_granted(&self, user: &'static str, space: &'static str) -> bool {
-        self.rights[&(user, space)].last().is_some_and(|(_, granted)| *granted)
+        self.rights[&(user, space)]
+            .last()
+            .is_some_and(|(_, granted)| *granted)
     }
 
     /// Notes what a user received, in answer to a request at that time.
-    pub(super) fn received(
-        &mut self,
-        user: &'static str,
-        way: Way,
-        asked: Instant,
-        text: &str,
-    ) {
+    pub(super) fn received(&mut self, user: &'static str, way: Way, asked: Instant, text: &str) {
         if text.contains(LABEL) {
-            self.leaks.push(format!("{user} saw a label, {way:?}: {text}"));
+            self.leaks
+                .push(format!("{user} saw a label, {way:?}: {text}"));
         }
         if text.contains("eyes-shut") {
-            self.leaks.push(format!("{user} heard of what is shut, {way:?}: {text}"));
+            self.leaks
+                .push(format!("{user} heard of what is shut, {way:?}: {text}"));
         }
         for part in text.split("eyes-event-").skip(1) {
             let number: usize = part.split('-').next().unwrap().parse().unwrap();
@@ -147,8 +147,14 @@ impl Oracle {
                 let is_old = last.is_some_and(|(time, granted)| {
                     *granted && made.duration_since(*time) > GRANTED_MAX
                 });
-                // A poll asks again for whatever it gives, so that the right has to stay.
-                let stays = !changes.iter().any(|(time, _)| time > made);
+                // A poll asks again for whatever it gives, so that the right has to stay; what is
+                // pushed is on its way soon.
+                let stays_for = match way {
+                    Way::Pushed => Duration::from_secs(6),
+                    _ => Duration::MAX,
+                };
+                let goes = |time: &Instant| time > made && time.duration_since(*made) <= stays_for;
+                let stays = !changes.iter().any(|(time, _)| goes(time));
                 if is_old && stays {
                     expected += 1;
                     if !seen.contains(&(*user, number)) {

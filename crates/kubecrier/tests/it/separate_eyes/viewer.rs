@@ -27,11 +27,16 @@ pub(super) struct Viewer {
 impl Viewer {
     pub(super) async fn start(user: &'static str, session: HttpSession) -> Self {
         let stream = session.stream(None).await;
-        session.rpc("logging/setLevel", json!({"level": "debug"})).await;
+        session
+            .rpc("logging/setLevel", json!({"level": "debug"}))
+            .await;
         let filters = json!({"reason": "Eyes"});
         let made = session.call("events_subscribe", filters).await.ok().data;
         let warnings = made["warnings"].to_string();
-        assert!(warnings.contains("you may not list events in the whole cluster"), "{warnings}");
+        assert!(
+            warnings.contains("you may not list events in the whole cluster"),
+            "{warnings}"
+        );
         let id = made["subscriptionId"].as_str().unwrap().to_owned();
         let updates = json!({"uri": format!("kubecrier://subscriptions/{id}")});
         session.rpc("resources/subscribe", updates).await;
@@ -59,6 +64,11 @@ impl Viewer {
     /// How often it was told that a right is gone.
     pub(super) fn notices(&self) -> usize {
         self.notices
+    }
+
+    /// What the server counts.
+    pub(super) async fn metrics(&self) -> String {
+        self.session.get("/metrics").await.text().await.unwrap()
     }
 
     /// Reads what has come.
@@ -124,17 +134,22 @@ impl Viewer {
     pub(super) async fn read_modern(&mut self, oracle: &mut Oracle) {
         let asked = Instant::now();
         let uri = "k8s://dev/eyes-b/events";
-        let read = self.session.modern("resources/read", Some(uri), json!({"uri": uri})).await;
+        let read = self
+            .session
+            .modern("resources/read", Some(uri), json!({"uri": uri}))
+            .await;
         let text = read.text().await.unwrap();
         oracle.received(self.user, Way::Read, asked, &text);
     }
 
     /// Loses its stream, and continues from an earlier event.
     pub(super) async fn reconnect(&mut self, oracle: &mut Oracle) {
-        let ids = std::mem::take(&mut self.stream.ids);
-        let from = ids.len().saturating_sub(20);
-        let last = ids.get(from).cloned();
-        self.stream = self.session.stream(last.as_deref()).await;
+        let from = self.stream.ids.len().saturating_sub(20);
+        // Without an id, what is on its way would be lost.
+        let Some(last) = self.stream.ids.get(from).cloned() else {
+            return;
+        };
+        self.stream = self.session.stream(Some(&last)).await;
         self.replayed(oracle, Duration::from_millis(50)).await;
     }
 

@@ -64,6 +64,41 @@ fn a_token_that_is_not_in_the_file_any_more_is_revoked() {
 }
 
 #[test]
+fn a_changed_user_ends_what_is_open_and_counts_for_what_comes() {
+    let line = |user: &str| format!("ann:{ANN}{user}\nbob:{BOB} user=bob\n");
+    let tokens = tokens(&line(""));
+    let user_of = |token: &str| {
+        let caller = tokens.caller_of(token).unwrap();
+        let user = caller.kubernetes_user().cloned();
+        (caller, user)
+    };
+    let (before, user) = user_of(ANN);
+    assert_eq!(user, None);
+    let (bob, _) = user_of(BOB);
+    for (after, name, groups) in [
+        (" user=ann", "ann", 1),
+        (" user=ann groups=dev", "ann", 2),
+        (" user=eve groups=dev", "eve", 2),
+    ] {
+        let (old, _) = user_of(ANN);
+        let gone = tokens.replace(vec![Ok(line(after).into_bytes())]);
+        assert_eq!(gone, slice::from_ref(&old));
+        assert!(old.is_revoked());
+        let (now, user) = user_of(ANN);
+        let user = user.unwrap();
+        assert!(now == before && !now.is_revoked(), "the name is the same");
+        assert_eq!((user.name(), user.groups().len()), (name, groups));
+    }
+    // Written otherwise, it says the same.
+    let same = line("   groups=\"dev\"  user=eve");
+    assert!(tokens.replace(vec![Ok(same.into_bytes())]).is_empty());
+    assert!(!bob.is_revoked());
+    let file = file(&line(""));
+    let summary = check_token_file(file.path()).unwrap();
+    assert_eq!((summary.tokens, summary.without_user), (2, 1));
+}
+
+#[test]
 fn a_file_that_makes_no_sense_is_named_without_its_tokens() {
     let check = |content: &str, words: &str| {
         let error = check_token_file(file(content).path())

@@ -69,11 +69,11 @@ fn kinds_are_read_however_they_are_spelled_and_others_refused() {
 
 /// A notifier of pods for a session.
 fn notifier(session: &Session) -> GraphNotifier {
-    let updates = Resources::new(Vec::new(), CallerShare::default())
+    let updates = Resources::new(Vec::new(), ToolFilter::default(), CallerShare::default())
         .updates()
         .clone();
     let uri = "k8s://dev/shop/graph".to_owned();
-    updates.0.subscribe(session, &uri).unwrap();
+    updates.subscriptions().subscribe(session, &uri).unwrap();
     GraphNotifier {
         uri,
         kinds: KindFilter::parse(["pods"]).unwrap(),

@@ -9,11 +9,11 @@ use kubecrier_core::shares::CallerShare;
 use kubecrier_incidents::Severity;
 
 fn notifier(session: &Session) -> IncidentsNotifier {
-    let updates = Resources::new(Vec::new(), CallerShare::default())
+    let updates = Resources::new(Vec::new(), ToolFilter::default(), CallerShare::default())
         .updates()
         .clone();
     let uri = "k8s://dev/shop/incidents".to_owned();
-    updates.0.subscribe(session, &uri).unwrap();
+    updates.subscriptions().subscribe(session, &uri).unwrap();
     IncidentsNotifier {
         uri,
         updates,

@@ -91,6 +91,7 @@ impl Stage {
             demo: Some(Demo::new(&cluster)),
             denied: DeniedKinds::default(),
             allowed: Allowed::default(),
+            identity: kubecrier_k8s::ClusterIdentity::default(),
         }));
         let incidents = incidents(&contexts);
         let session = Session::new("example");

@@ -1,0 +1,268 @@
+//! What is refused where callers act as themselves.
+
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+use testbed::User;
+
+use super::{ANN, Acting, BOB, TokenFile, furnish, grant};
+use crate::harness::{Http, HttpSession, command, initialize, message, one_context};
+
+const NOT_OFFERED: &str = "not offered with --cluster-identity impersonate";
+
+/// What is read once for all callers, by every way to it.
+#[tokio::test]
+async fn what_all_callers_would_share_is_refused() {
+    let Some(bed) = testbed::shared() else { return };
+    let cluster = bed.dev();
+    let space = "acting-shared";
+    furnish(cluster, space).await;
+    grant(cluster, space, "flo", "User", "flo").await;
+    let acting = Acting::start(cluster, &[&format!("flo:{ANN} user=flo")]);
+    let flo = HttpSession::signed(&acting.base, ANN).await;
+    for (tool, arguments) in [
+        ("faults_list", json!({"namespace": space})),
+        ("faults_wait", json!({"namespace": space})),
+        (
+            "resources_graph",
+            json!({"namespace": space, "kind": "pods", "name": "web"}),
+        ),
+    ] {
+        let call = json!({"name": tool, "arguments": arguments});
+        let legacy = flo.rpc("tools/call", call.clone()).await;
+        let modern = flo.modern("tools/call", Some(tool), call).await;
+        let modern = message(&modern.text().await.unwrap());
+        for answer in [legacy, modern] {
+            let text = answer["error"]["message"].as_str().unwrap_or_default();
+            assert!(
+                text.contains(NOT_OFFERED) && text.contains(tool),
+                "{tool}: {answer}"
+            );
+        }
+    }
+    let uri = |path: &str| json!({"uri": format!("k8s://dev/{space}/{path}")});
+    let error = |answer: Value| {
+        answer["error"]["message"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    for path in ["graph", "incidents"] {
+        let text = error(flo.rpc("resources/read", uri(path)).await);
+        assert!(text.contains(NOT_OFFERED), "{path}: {text}");
+    }
+    for path in ["graph", "incidents"] {
+        let text = error(flo.rpc("resources/subscribe", uri(path)).await);
+        assert!(text.contains(NOT_OFFERED), "{path}: {text}");
+    }
+    // A listen is acknowledged without them.
+    let uris = ["graph", "incidents"];
+    let uris = uris.map(|path| uri(path)["uri"].clone());
+    let wanted =
+        json!({"notifications": {"resourceSubscriptions": uris, "toolsListChanged": true}});
+    let mut listen =
+        crate::harness::Stream::new(flo.modern("subscriptions/listen", None, wanted).await);
+    let accepted = listen.next().await.to_string();
+    assert!(
+        accepted.contains("toolsListChanged") && !accepted.contains("k8s://"),
+        "{accepted}"
+    );
+    let prompt = json!({"name": "cluster_health_check", "arguments": {}});
+    let text = error(flo.rpc("prompts/get", prompt).await);
+    assert!(text.contains(NOT_OFFERED), "{text}");
+    for (tool, arguments) in [
+        (
+            "events_subscribe",
+            json!({"namespace": space, "mode": "incidents"}),
+        ),
+        ("faults_get", json!({"faultId": "i-0123456789abcdef"})),
+    ] {
+        let refused = flo.call(tool, arguments).await;
+        assert!(
+            refused.is_error && refused.text.contains(NOT_OFFERED),
+            "{}",
+            refused.text
+        );
+    }
+    let completing = json!({
+        "ref": {"type": "ref/prompt", "name": "triage_fault"},
+        "argument": {"name": "faultId", "value": ""},
+    });
+    let completed = flo.rpc("completion/complete", completing).await;
+    assert_eq!(completed["result"]["completion"]["values"], json!([]));
+    let watched = cluster.audit_of(User::ActsAsCallers).unwrap();
+    assert!(
+        watched.iter().all(|request| request["verb"] != "watch"),
+        "{watched:#?}"
+    );
+}
+
+#[tokio::test]
+async fn a_caller_without_a_user_is_told_so() {
+    let Some(bed) = testbed::shared() else { return };
+    let cluster = bed.dev();
+    let lines = [&*format!("ann:{ANN} user=ann"), &*format!("bare:{BOB}")];
+    let acting = Acting::start(cluster, &lines);
+    let post = async |token: &str, path: &str| {
+        let request = reqwest::Client::new().post(format!("{}{path}", acting.base));
+        let request = request.header("accept", "application/json, text/event-stream");
+        let request = request.bearer_auth(token).json(&initialize("2025-11-25"));
+        let answer = request.send().await.unwrap();
+        (answer.status(), answer.text().await.unwrap())
+    };
+    assert_eq!(post(ANN, "/mcp").await.0, StatusCode::OK);
+    let (status, text) = post(BOB, "/mcp").await;
+    assert_eq!(status, StatusCode::FORBIDDEN);
+    for part in ["no Kubernetes user", "--auth-token-file", "user="] {
+        assert!(text.contains(part), "no {part} in {text}");
+    }
+    assert_eq!(
+        post("0123456789abcdef-eve", "/mcp").await.0,
+        StatusCode::UNAUTHORIZED
+    );
+    // What shows nothing of a cluster is still for everyone with a token.
+    let metrics = reqwest::Client::new().get(format!("{}/metrics", acting.base));
+    let metrics = metrics.bearer_auth(BOB).send().await.unwrap();
+    assert_eq!(metrics.status(), StatusCode::OK);
+}
+
+/// The headers by which the server names a user come from nowhere else.
+#[tokio::test]
+async fn headers_of_a_caller_name_nobody() {
+    let Some(bed) = testbed::shared() else { return };
+    let cluster = bed.dev();
+    let space = "acting-headers";
+    furnish(cluster, space).await;
+    grant(cluster, space, "gil", "User", "gil").await;
+    let acting = Acting::start(cluster, &[&format!("hal:{ANN} user=hal")]);
+    let mut headers = reqwest::header::HeaderMap::new();
+    headers.insert("authorization", format!("Bearer {ANN}").parse().unwrap());
+    headers.insert("impersonate-user", "gil".parse().unwrap());
+    headers.insert("impersonate-group", "system:masters".parse().unwrap());
+    let client = reqwest::Client::builder().default_headers(headers).build();
+    let hal = HttpSession::begin_with(client.unwrap(), &acting.base, "2025-11-25", Some(ANN)).await;
+    let answer = hal.call("pods_list", json!({"namespace": space})).await;
+    answer.refused("forbidden", &["hal"]);
+}
+
+#[tokio::test]
+async fn a_proxy_names_users_and_groups() {
+    let Some(bed) = testbed::shared() else { return };
+    let cluster = bed.dev();
+    let space = "acting-proxy";
+    furnish(cluster, space).await;
+    grant(cluster, space, "proxied", "Group", "proxied").await;
+    let file = one_context(cluster, User::ActsAsCallers);
+    let (_server, base) = Http::launch(
+        command()
+            .arg("--kubeconfig")
+            .arg(&file.path)
+            .args(["--cluster-identity", "impersonate"])
+            .args(["--trusted-user-header", "X-Forwarded-User"])
+            .args(["--trusted-groups-header", "X-Forwarded-Groups"])
+            .args(["--trusted-proxies", "127.0.0.0/8,::1"]),
+    );
+    let pods = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": {"name": "pods_list", "arguments": {"namespace": space}}});
+    let ann = HttpSession::with_header(&base, "x-forwarded-user", "ann").await;
+    // What counts is what the proxy says with each request, in one session too.
+    let call = async |groups: Option<&str>| {
+        let mut request = ann.request(&pods);
+        if let Some(groups) = groups {
+            request = request.header("x-forwarded-groups", groups);
+        }
+        let answer = request.send().await.unwrap();
+        let status = answer.status();
+        (status, answer.text().await.unwrap())
+    };
+    let (_, text) = call(None).await;
+    assert!(text.contains("forbidden") && text.contains("ann"), "{text}");
+    let (_, text) = call(Some("idle, proxied")).await;
+    assert!(
+        !text.contains("forbidden") && text.contains("web"),
+        "{text}"
+    );
+    let (_, text) = call(Some("idle")).await;
+    assert!(text.contains("forbidden"), "{text}");
+    let (status, text) = call(Some("proxied,system:masters")).await;
+    assert_eq!(status, StatusCode::FORBIDDEN, "{text}");
+    assert!(text.contains("`system:`"), "{text}");
+    let url = format!("{base}/mcp");
+    let system = reqwest::Client::new()
+        .post(url)
+        .json(&initialize("2025-11-25"));
+    let system = system
+        .header("x-forwarded-user", "system:admin")
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(system.status(), StatusCode::FORBIDDEN);
+}
+
+/// The output of a server that does not start.
+fn startup_error(arguments: &[&str]) -> String {
+    let done = command().args(arguments).output().unwrap();
+    assert_eq!(done.status.code(), Some(64), "{arguments:?}");
+    String::from_utf8(done.stderr).unwrap()
+}
+
+#[test]
+fn settings_that_leave_callers_unknown_are_refused_at_start() {
+    let tokens = TokenFile::new(&[&format!("ann:{ANN} user=ann")]);
+    let tokens = tokens.path.to_str().unwrap();
+    let acting = ["--cluster-identity", "impersonate"];
+    let with = |more: &[&'static str]| startup_error(&[&acting, more].concat());
+    let text = with(&[]);
+    assert!(
+        text.contains("on stdio") && text.contains("hint: "),
+        "{text}"
+    );
+    let text = with(&["--port", "0"]);
+    assert!(
+        text.contains("nothing tells who calls") && text.contains("--auth-token-file"),
+        "{text}"
+    );
+    let project = [
+        "--port",
+        "0",
+        "--project-root",
+        "/tmp",
+        "--auth-token-file",
+        tokens,
+    ];
+    let text = startup_error(&[&acting[..], &project].concat());
+    assert!(text.contains("`project-root`"), "{text}");
+    let text = startup_error(&["--cluster-identity", "both"]);
+    assert!(
+        text.contains("shared") && text.contains("impersonate"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_line_of_the_token_file_that_names_a_part_of_kubernetes_is_named() {
+    let first = format!("ann:{ANN} user=ann groups=dev");
+    for (second, part) in [
+        ("user=system:admin", "user that begins with `system:`"),
+        (
+            "user=bob groups=dev,system:masters",
+            "group that begins with `system:`",
+        ),
+        ("groups=dev", "no `user=`"),
+        ("usr=bob", "neither `user=` nor `groups=`"),
+    ] {
+        let second = format!("bob:{BOB} {second}");
+        let tokens = TokenFile::new(&[&first, &second]);
+        let done = command()
+            .args(["--port", "0", "--auth-token-file"])
+            .arg(&tokens.path)
+            .output()
+            .unwrap();
+        let text = String::from_utf8(done.stderr).unwrap();
+        assert!(!done.status.success(), "{text}");
+        assert!(
+            text.contains("line 2 of the token file") && text.contains(part),
+            "{text}"
+        );
+        assert!(!text.contains(BOB), "{text}");
+    }
+}
