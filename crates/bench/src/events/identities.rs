@@ -125,7 +125,7 @@ async fn grant(cluster: &Cluster, count: usize) -> Result<()> {
     }
     let path = format!("/apis/{group}/v1/namespaces/{NAMESPACE}/rolebindings");
     for number in 0..count {
-        let role = if number % 2 == 0 {
+        let role = if number.is_multiple_of(2) {
             "bench-events"
         } else {
             "bench-pods"

@@ -31,6 +31,9 @@ pub(super) struct Sighted {
     namespaces: Mutex<HashMap<String, bool>>,
 }
 
+/// What a user may see is being asked.
+pub(super) struct NotKnown;
+
 /// Answers of one moment.
 struct Decided(HashMap<AccessQuestion, Answer>);
 
@@ -113,21 +116,21 @@ impl Sighted {
         }
     }
 
-    /// A fault with the evidence that may be seen, if that is known.
+    /// A fault with the evidence that may be seen, if any of it may be and that is known.
     pub(super) fn fault_now(
         &self,
         event: &Arc<Event>,
         report: &Arc<Report>,
-    ) -> Option<Option<FeedItem>> {
+    ) -> Result<Option<FeedItem>, NotKnown> {
         let known = |right: Arc<Right>| match right.check() {
-            Verdict::Allowed => Some(true),
-            Verdict::Denied => Some(false),
-            Verdict::Pending(_) => None,
+            Verdict::Allowed => Ok(true),
+            Verdict::Denied => Ok(false),
+            Verdict::Pending(_) => Err(NotKnown),
         };
         let sees_event = known(self.sight.right(Action::LIST_EVENTS, &event.namespace))?;
         let sees_pod = known(self.of_pod(event, Action::GET_PODS))?;
         let sees_logs = known(self.of_pod(event, Action::GET_LOGS))?;
-        Some(sees_event.then(|| fault(event, report, sees_pod, sees_logs)))
+        Ok(sees_event.then(|| fault(event, report, sees_pod, sees_logs)))
     }
 
     /// The same when it is known. What cannot be found out counts as forbidden.

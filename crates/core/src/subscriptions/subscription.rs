@@ -19,7 +19,7 @@ use super::{
     ledger::SubscriptionId,
     listener::{LabelUse, Listener, WatchStatus},
     payload::{First, Templates},
-    sighted::Sighted,
+    sighted::{NotKnown, Sighted},
 };
 use crate::{
     Event, ResourceType, UpdateSummary,
@@ -299,8 +299,8 @@ impl Subscription {
         };
         let (this, event, report) = (Arc::clone(self), Arc::clone(event), Arc::clone(report));
         match sighted.fault_now(&event, &report) {
-            Some(item) => self.record(item),
-            None => sighted.view().spawn(async move {
+            Ok(item) => self.record(item),
+            Err(NotKnown) => sighted.view().spawn(async move {
                 if let Some(sighted) = &this.sighted {
                     let item = sighted.fault_when_known(&event, &report).await;
                     this.record(item);

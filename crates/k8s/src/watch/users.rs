@@ -248,9 +248,10 @@ fn check(rights: &EventRights) -> Option<Seen> {
     };
     // Both are looked up, so that both are asked for at the same time.
     let (event, labels) = (known(&rights.event), sees_labels(&rights.labels, known));
-    match event? {
-        false => Some(Seen::Nothing),
-        true => labels.map(of_labels),
+    if event? {
+        labels.map(of_labels)
+    } else {
+        Some(Seen::Nothing)
     }
 }
 
