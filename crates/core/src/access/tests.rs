@@ -6,7 +6,10 @@ use std::{
 use futures_util::future::{BoxFuture, join_all};
 use mcp_notify::{Admission, Gate as _};
 use parking_lot::Mutex;
-use tokio::time::{Duration, Instant, advance, sleep};
+use tokio::{
+    task::JoinSet,
+    time::{Duration, Instant, advance, sleep},
+};
 
 use super::*;
 use crate::{KubernetesUser, metrics::Metrics};
@@ -235,7 +238,8 @@ async fn reviews_are_bounded_and_shared_fairly() {
         let right = greedy.right("dev", Action::LIST_EVENTS, &format!("ns-{n}"));
         async move { right.decide().await }
     });
-    let many = tokio::spawn(join_all(asking.collect::<Vec<_>>()));
+    let mut many = JoinSet::new();
+    many.spawn(join_all(asking.collect::<Vec<_>>()));
     tokio::task::yield_now().await;
     advance(Duration::from_millis(500)).await;
     authorizer.set("ann", SHOP, true);
@@ -245,7 +249,7 @@ async fn reviews_are_bounded_and_shared_fairly() {
         Answer::Allowed
     );
     assert!(began.elapsed() < Duration::from_secs(1));
-    let answers = many.await.unwrap();
+    let answers = many.join_next().await.unwrap().unwrap();
     assert!(answers.contains(&Answer::Denied) && answers.contains(&Answer::Unknown));
     assert!(authorizer.0.running_max.load(Ordering::Relaxed) <= 16);
     let asked = authorizer.asked().len();
