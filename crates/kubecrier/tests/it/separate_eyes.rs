@@ -204,16 +204,22 @@ async fn a_shared_watch_tells_each_user_what_it_may_read() {
         happen(cluster, &mut oracle, SPACES[random.below(SPACES.len())]).await;
         for viewer in &mut viewers {
             viewer.receive(&mut oracle).await;
-            viewer.poll(&mut oracle).await;
         }
         sleep(Duration::from_millis(250)).await;
     }
+    assert!(
+        oracle.seen_after() <= PUSHED_MAX,
+        "{:?}",
+        oracle.seen_after()
+    );
     println!(
         "a right that is gone was seen for up to {:?}",
         oracle.seen_after()
     );
     for viewer in &mut viewers {
         viewer.replay_all(&mut oracle).await;
+        viewer.poll(&mut oracle).await;
+        viewer.poll_modern(&mut oracle).await;
         viewer.read(&mut oracle).await;
         assert!(viewer.notices() > 0, "{} was told", viewer.user());
     }
