@@ -2,6 +2,7 @@
 //! to clients that count them.
 
 mod filters;
+mod identities;
 mod picture;
 
 use std::{collections::BTreeMap, fs, path::PathBuf};
@@ -54,6 +55,9 @@ pub(crate) struct EventsArgs {
     /// Sessions with an open stream and one subscription each
     #[arg(long, value_delimiter = ',', default_values_t = [1, 100])]
     subscribers: Vec<usize>,
+    /// Callers with rights of their own in place of one identity: what that costs more
+    #[arg(long)]
+    identities: Option<usize>,
     /// Only how fast filters decide, without a cluster
     #[arg(long)]
     filters_only: bool,
@@ -105,6 +109,9 @@ struct EventsRun {
 }
 
 pub(crate) async fn run(args: EventsArgs) -> Result<()> {
+    if let Some(count) = args.identities {
+        return identities::run(count, args.seconds, args.json).await;
+    }
     let filters = filters::measure()?;
     print_line(&format!(
         "filters: {:.1} million decisions a second on one core ({} of {} were yes)",
@@ -161,10 +168,20 @@ fn event(number: u32) -> k8s_openapi::api::core::v1::Event {
 
 impl EventsRun {
     async fn open(cluster: &Cluster, admin: &Client, count: usize) -> Result<Self> {
-        print_line(&format!("{count} subscribers: opening ..."));
         let server = ServerProcess::start(cluster).await?;
+        Self::open_as(server, admin, vec![None; count]).await
+    }
+
+    /// Opens a subscriber for each token.
+    async fn open_as(
+        server: ServerProcess,
+        admin: &Client,
+        tokens: Vec<Option<String>>,
+    ) -> Result<Self> {
+        let count = tokens.len();
+        print_line(&format!("{count} subscribers: opening ..."));
         let arguments = format!(r#"{{"namespace":"{NAMESPACE}"}}"#);
-        let subscribers = Subscribers::open(server.port(), count, &arguments).await?;
+        let subscribers = Subscribers::open_as(server.port(), tokens, &arguments).await?;
         let mut run = Self {
             server,
             subscribers,

@@ -40,10 +40,19 @@ impl ServerProcess {
 
     /// Starts the server with additional arguments.
     pub(crate) async fn start_with(cluster: &Cluster, arguments: &[&str]) -> Result<Self> {
+        Self::start_as(cluster, User::Reader, arguments).await
+    }
+
+    /// Starts the server as a user of the cluster.
+    pub(crate) async fn start_as(
+        cluster: &Cluster,
+        user: User,
+        arguments: &[&str],
+    ) -> Result<Self> {
         let binary = binary()?;
         let folder = tempfile::tempdir()?;
         let kubeconfig = Kubeconfig::new()
-            .context("dev", cluster, User::Reader)
+            .context("dev", cluster, user)
             .current("dev")
             .write(&folder.path().join("config"))?;
         let mut child = Command::new(&binary)
@@ -95,7 +104,12 @@ impl ServerProcess {
 
     /// Reads one value from `/metrics`.
     pub(crate) async fn metric(&self, name: &str) -> Result<u64> {
-        let mut connection = Connection::open(self.port, None).await?;
+        self.metric_as(None, name).await
+    }
+
+    /// The same as the caller with a token.
+    pub(crate) async fn metric_as(&self, token: Option<&str>, name: &str) -> Result<u64> {
+        let mut connection = Connection::open(self.port, None).await?.of_caller(token);
         let answer = connection.get("/metrics").await?;
         let found = text(&answer.body)
             .lines()

@@ -57,6 +57,7 @@ struct SubscriberState {
 
 struct Client {
     index: usize,
+    token: Option<String>,
     session: String,
     stream: Connection,
 }
@@ -66,8 +67,17 @@ struct Client {
 impl Subscribers {
     /// Opens all sessions and calls `events_subscribe` with `arguments` in each.
     pub(crate) async fn open(port: u16, count: usize, arguments: &str) -> Result<Self> {
+        Self::open_as(port, vec![None; count], arguments).await
+    }
+
+    /// The same, each with the token of a caller.
+    pub(crate) async fn open_as(
+        port: u16,
+        tokens: Vec<Option<String>>,
+        arguments: &str,
+    ) -> Result<Self> {
         let shared = Arc::new(SubscriberState::default());
-        shared.arrived.lock().resize_with(count, Vec::new);
+        shared.arrived.lock().resize_with(tokens.len(), Vec::new);
         let (stop, stopped) = oneshot::channel();
         let (opened, opening) = oneshot::channel();
         let (state, arguments) = (Arc::clone(&shared), arguments.to_owned());
@@ -77,7 +87,7 @@ impl Subscribers {
                 let runtime = runtime::Builder::new_current_thread()
                     .enable_all()
                     .build()?;
-                runtime.block_on(run_clients(port, count, arguments, state, opened, stopped))
+                runtime.block_on(run_clients(port, tokens, arguments, state, opened, stopped))
             })?;
         opening
             .await
@@ -119,15 +129,15 @@ impl Subscribers {
 
 async fn run_clients(
     port: u16,
-    count: usize,
+    tokens: Vec<Option<String>>,
     arguments: String,
     shared: Arc<SubscriberState>,
     opened: oneshot::Sender<Result<(), String>>,
     stopped: oneshot::Receiver<()>,
 ) -> Result<()> {
     let mut clients = Vec::new();
-    for index in 0..count {
-        match Client::open(index, port, &arguments).await {
+    for (index, token) in tokens.into_iter().enumerate() {
+        match Client::open(index, port, token, &arguments).await {
             Ok(client) => clients.push(client),
             Err(error) => {
                 let _sent = opened.send(Err(format!("{error:#}")));
@@ -138,7 +148,7 @@ async fn run_clients(
     let mut sessions = Vec::new();
     let mut reading = JoinSet::new();
     for client in clients {
-        sessions.push(client.session);
+        sessions.push((client.session, client.token));
         reading.spawn(read(client.index, client.stream, Arc::clone(&shared)));
     }
     let _sent = opened.send(Ok(()));
@@ -155,8 +165,9 @@ async fn run_clients(
         _stopped = stopped => {}
     }
     // The server closes idle connections, so each session is ended over a new one.
-    for session in sessions {
-        let mut connection = Connection::open(port, None).await?;
+    for (session, token) in sessions {
+        let connection = Connection::open(port, None).await?;
+        let mut connection = connection.of_caller(token.as_deref());
         let answer = connection.delete(&session).await?;
         ensure!(answer.status < 300, "DELETE: {}", answer.status);
     }
@@ -193,14 +204,17 @@ fn arrival(event: &[u8], now: u64) -> Option<Arrival> {
 // === impl Client ===
 
 impl Client {
-    async fn open(index: usize, port: u16, arguments: &str) -> Result<Self> {
-        let mut posts = Connection::open(port, None).await?;
+    async fn open(index: usize, port: u16, token: Option<String>, arguments: &str) -> Result<Self> {
+        let connect = async || -> Result<Connection> {
+            Ok((Connection::open(port, None).await?).of_caller(token.as_deref()))
+        };
+        let mut posts = connect().await?;
         let session = posts.begin_session().await?;
         let level =
             r#"{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"info"}}"#;
         let answer = posts.post(Some(&session), level).await?;
         ensure!(answer.status == 200, "setLevel: {}", answer.status);
-        let mut stream = Connection::open(port, None).await?;
+        let mut stream = connect().await?;
         stream.open_stream(Some(&session), None).await?;
         let subscribe = format!(
             r#"{{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{{"name":"events_subscribe","arguments":{arguments}}}}}"#
@@ -214,6 +228,7 @@ impl Client {
         );
         Ok(Self {
             index,
+            token,
             session,
             stream,
         })

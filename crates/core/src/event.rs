@@ -135,6 +135,11 @@ impl Labels {
         self.raw.get(key).map(String::as_str)
     }
 
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.raw.is_empty()
+    }
+
     /// The labels as they may be shown.
     pub fn shown(&self) -> &BTreeMap<String, String> {
         &self.shown
@@ -171,6 +176,27 @@ impl Event {
             // Strings and numbers always serialise.
             SharedMembers::new(&members).unwrap_or_default()
         })
+    }
+
+    /// The same for a reader who may not see the labels of the involved object.
+    #[must_use]
+    pub fn without_labels(&self) -> Self {
+        Self {
+            uid: self.uid.clone(),
+            version: self.version,
+            namespace: self.namespace.clone(),
+            timestamp: self.timestamp,
+            kind: self.kind.clone(),
+            reason: self.reason.clone(),
+            message: self.message.clone(),
+            labels: Labels::default(),
+            labels_of: LabelsOf::Unreadable,
+            involved: self.involved.clone(),
+            count: self.count,
+            first_seen: self.first_seen,
+            source: self.source.clone(),
+            derived: Derived::default(),
+        }
     }
 
     /// The event as clients read it.

@@ -4,12 +4,14 @@
 //! - `filters`: what a subscription asks for, and whether an event matches
 //! - `subscriptions`: feeds with cursors, owners and limits
 //! - `faults`: the pipeline from a warning to a report with evidence
+//! - `access`: what a user may see of what is shared
 //! - `kubernetes_user`: as whom a caller acts in a cluster
 //! - `shares`: limits, and the part of each that one caller may take
 //! - `metrics`: everything on `/metrics`
 //! - `backoff`, `ttl_cache`, `duration`: time
 //! - `resource_type`, `update`: what notifications about resources have in common
 
+pub mod access;
 mod backoff;
 pub mod duration;
 mod event;

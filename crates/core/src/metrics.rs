@@ -1,5 +1,6 @@
 //! Metrics of the server, with the prefix `kubecrier_`. Label values come from closed sets.
 
+mod access;
 mod answers;
 mod follow;
 mod graph;
@@ -25,6 +26,7 @@ use prometheus_client::{
 use crate::resource_type::ResourceType;
 
 pub use self::{
+    access::{AccessMetrics, ReviewOutcome},
     answers::{AnswerMetrics, ParkedGuard},
     follow::FollowMetrics,
     graph::GraphMetrics,
@@ -52,6 +54,7 @@ pub struct Metrics {
     graph: GraphMetrics,
     sinks: SinksMetrics,
     waits: WaitMetrics,
+    access: AccessMetrics,
 }
 
 /// Metrics of log captures. Cheap to clone.
@@ -127,6 +130,7 @@ impl Metrics {
         let graph = GraphMetrics::register(registry);
         let sinks = SinksMetrics::register(registry);
         let waits = WaitMetrics::register(registry);
+        let access = AccessMetrics::register(registry);
         let started = jiff::Timestamp::now().as_second();
         registry.register(
             "start_time_seconds",
@@ -146,6 +150,7 @@ impl Metrics {
             graph,
             sinks,
             waits,
+            access,
         }
     }
 
@@ -162,6 +167,11 @@ impl Metrics {
     /// Metrics of waits for incidents.
     pub fn waits(&self) -> WaitMetrics {
         self.waits.clone()
+    }
+
+    /// Metrics of the questions who may read what.
+    pub fn access(&self) -> AccessMetrics {
+        self.access.clone()
     }
 
     /// Metrics of sinks.

@@ -15,6 +15,7 @@ mod feed;
 mod ledger;
 mod listener;
 mod payload;
+mod sighted;
 mod subscription;
 
 pub use self::{

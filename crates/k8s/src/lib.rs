@@ -11,7 +11,7 @@
 //! - [`identity`]: names as they are, free text redacted: whatever leaves goes through it
 //! - `client`: [`Cluster`], one cluster with a deadline for each request
 //! - `demo`: a cluster in memory; `checkup`: latency, clock skew and permissions;
-//!   `reachability`: whether any cluster answers
+//!   `reachability`: whether any cluster answers; `access`: what a user may do there
 //!
 //! Queries
 //! - `pods`, `namespaces`, `nodes`, `events`, `logs`, `usage` (the metrics API), `objects`
@@ -24,6 +24,7 @@
 //! - `kind_watch`: the objects of a kind, listed and watched, for `graph` and `incidents`
 //! - `capture`, `faults`: the evidence of faults
 
+mod access;
 mod allowed;
 mod body_limit;
 mod capture;
@@ -67,6 +68,7 @@ mod usage;
 mod watch;
 
 pub use self::{
+    access::ClusterReviewer,
     allowed::{Allowed, AllowedNames},
     capture::ClusterEvidence,
     changes::{ChangeKind, ChangeQuery, ChangeRow},

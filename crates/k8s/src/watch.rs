@@ -10,7 +10,7 @@
 //! - `watch_loop`: the life of any watch; `source`: what it reads from the API server
 //! - `bound_context`: the cluster that a watch belongs to, while its kubeconfig may change
 //! - `dispatcher`: labels and orders events; `rounds`: when they are delivered; `subscribers`: who
-//!   gets which
+//!   gets which; `users`: what those get who may not read everything; `user_rights`: what they are told of it
 //! - `labels`: the labels of involved objects; `health`: how a watch does
 //! - `claims`: which callers need which watches, within their shares
 //! - `partial`: which namespaces are watched where the whole cluster may not be; `rights`: what
@@ -27,6 +27,8 @@ mod rounds;
 mod scope;
 pub(super) mod source;
 mod subscribers;
+mod user_rights;
+mod users;
 pub(super) mod watch_loop;
 
 use std::{
@@ -183,7 +185,9 @@ impl Watches {
         listener: Arc<dyn Listener>,
     ) -> Result<JoinedWatch, ClusterError> {
         let asked = Scope::of(context, filters);
-        let mut warnings = Vec::new();
+        let (mut warnings, mut hidden) = (Vec::new(), Vec::new());
+        let viewer = listener.viewer();
+        let sees_all = user_rights::sees_all(&viewer, context, filters, &mut hidden).await?;
         let confined = self.confined(context, filters, &mut warnings).await?;
         let scopes = confined.unwrap_or_else(|| asked.clone());
         let room = self.make_room(&scopes);
@@ -204,6 +208,10 @@ impl Watches {
             .await;
         self.missing_rights(context, filters, &starts, &mut warnings)
             .await;
+        if !sees_all {
+            // Which namespaces there are is told only to who may read them.
+            warnings = hidden;
+        }
         let counts = starts.iter().map(|(_, start)| start.count);
         let events: Option<usize> = counts.sum();
         let subscribed = self.subscribe(starts, &listener);
@@ -227,7 +235,7 @@ impl Watches {
             lease: WatchLease { shares },
             context: context.to_owned(),
             warnings,
-            rate: events.map(|events| events.div_ceil(EVENT_TTL_MINUTES)),
+            rate: (events.filter(|_| sees_all)).map(|events| events.div_ceil(EVENT_TTL_MINUTES)),
         })
     }
 
@@ -312,7 +320,7 @@ impl Watches {
             } else {
                 tasks.make_room(&scope, None)?;
                 let task = WatchTask {
-                    subscribers: Arc::default(),
+                    subscribers: Subscribers::new(&scope.context),
                     health: Arc::new(WatchHealth::new(self.shared.metrics.clone())),
                 };
                 // Before it runs: what it receives at once has to reach a subscriber.

@@ -9,6 +9,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::catch::{catch_panic, catch_panic_sync};
 use crate::failure::FailureReport;
+use crate::gate::Admission;
 use crate::logging::{Level, LogMessage};
 use crate::metrics::Metrics;
 use crate::notification::Notification;
@@ -63,6 +64,9 @@ pub enum DeliveryOutcome {
     /// The session was closed first. This is not a failure: there is no recipient.
     SessionEnded,
 }
+
+/// A gate did not admit a notification.
+struct NotAdmitted;
 
 // === impl Delivery ===
 
@@ -216,6 +220,12 @@ impl Delivery {
                         outcome = delivery.handle(&session, &item) => outcome,
                         () = reader.superseded() => return ReadEnd::Superseded,
                     };
+                    let Ok(handled) = handled else {
+                        // Nothing has failed: a gap says that it is missing.
+                        batch.abandon();
+                        batch.abandon_shut();
+                        continue;
+                    };
                     match handled {
                         None => {
                             batch.deliver();
@@ -237,15 +247,28 @@ impl Delivery {
         }
     }
 
-    /// Sends one item of an outbox. A gap has no outcome.
-    async fn handle(&self, session: &Session, item: &OutboxItem) -> Option<DeliveryOutcome> {
+    /// Sends one item of an outbox. A gap has no outcome; what a gate does not admit is an
+    /// error.
+    async fn handle(
+        &self,
+        session: &Session,
+        item: &OutboxItem,
+    ) -> Result<Option<DeliveryOutcome>, NotAdmitted> {
         match item {
             OutboxItem::Gap(gap) => {
                 self.announce(session, *gap).await;
-                None
+                Ok(None)
             }
             OutboxItem::Notification(notification) => {
-                Some(self.deliver(session, notification).await)
+                let is_admitted = match notification.admit() {
+                    Admission::Open => true,
+                    Admission::Shut => false,
+                    Admission::Pending(answer) => answer.await,
+                };
+                if !is_admitted {
+                    return Err(NotAdmitted);
+                }
+                Ok(Some(self.deliver(session, notification).await))
             }
         }
     }

@@ -15,6 +15,7 @@ use self::body::Body;
 pub(crate) use self::templated::Prefix;
 pub use self::templated::SharedMembers;
 use self::templated::Templated;
+use crate::gate::{Admission, Gate};
 use crate::method::{CustomMethod, Method};
 use crate::metrics::ResourceType;
 
@@ -36,6 +37,7 @@ pub struct Notification(Arc<Inner>);
 enum Inner {
     Built(Built),
     Templated(Templated),
+    Gated(Notification, Arc<dyn Gate>),
 }
 
 struct Built {
@@ -126,6 +128,7 @@ impl Notification {
         match &*self.0 {
             Inner::Built(built) => &built.method,
             Inner::Templated(templated) => &templated.prefix.method,
+            Inner::Gated(inner, _) => inner.method(),
         }
     }
 
@@ -138,6 +141,7 @@ impl Notification {
         match &*self.0 {
             Inner::Built(built) => built.body.as_ref().map(|body| &body.frame),
             Inner::Templated(templated) => Ok(templated.frame()),
+            Inner::Gated(inner, _) => inner.frame(),
         }
     }
 
@@ -150,6 +154,7 @@ impl Notification {
         match &*self.0 {
             Inner::Built(built) => Ok([&built.body.as_ref()?.frame, &[], &[], &[]]),
             Inner::Templated(templated) => Ok(templated.pieces()),
+            Inner::Gated(inner, _) => inner.pieces(),
         }
     }
 
@@ -161,6 +166,7 @@ impl Notification {
         match &*self.0 {
             Inner::Built(built) => Ok(built.body.as_ref()?.params()),
             Inner::Templated(templated) => Ok(Some(templated.params())),
+            Inner::Gated(inner, _) => inner.params(),
         }
     }
 
@@ -169,6 +175,7 @@ impl Notification {
         match &*self.0 {
             Inner::Built(built) => built.key.as_ref(),
             Inner::Templated(_) => None,
+            Inner::Gated(inner, _) => inner.coalesce_key(),
         }
     }
 
@@ -177,6 +184,7 @@ impl Notification {
         match &*self.0 {
             Inner::Built(built) => built.priority,
             Inner::Templated(_) => Priority::default(),
+            Inner::Gated(inner, _) => inner.priority(),
         }
     }
 
@@ -185,6 +193,24 @@ impl Notification {
         match &*self.0 {
             Inner::Built(built) => built.resource.as_ref(),
             Inner::Templated(templated) => templated.prefix.resource.as_ref(),
+            Inner::Gated(inner, _) => inner.resource(),
+        }
+    }
+
+    /// The same notification behind a gate, which is asked when it would be sent.
+    #[must_use]
+    pub fn gated(self, gate: Arc<dyn Gate>) -> Self {
+        Self(Arc::new(Inner::Gated(self, gate)))
+    }
+
+    /// Whether it may be sent now; one without a gate always may.
+    pub fn admit(&self) -> Admission {
+        match &*self.0 {
+            Inner::Built(_) | Inner::Templated(_) => Admission::Open,
+            Inner::Gated(inner, gate) => match gate.admit() {
+                Admission::Open => inner.admit(),
+                other => other,
+            },
         }
     }
 
@@ -206,7 +232,7 @@ impl Notification {
     pub(crate) fn prefix(&self) -> Result<Prefix, EncodeError> {
         let frame = match &*self.0 {
             Inner::Built(built) => built.body.as_ref().map_err(Clone::clone)?,
-            Inner::Templated(_) => return Err(EncodeError::NotAnObject),
+            Inner::Templated(_) | Inner::Gated(..) => return Err(EncodeError::NotAnObject),
         };
         Prefix::new(self.method().clone(), frame)
     }

@@ -10,6 +10,7 @@ use thiserror::Error;
 
 use crate::delivery::Delivery;
 use crate::fan_out::{BroadcastOutcome, fan_out};
+use crate::gate::Gate;
 use crate::method::Method;
 use crate::metrics::ResourceType;
 use crate::notification::{Notification, ResourceRef};
@@ -233,11 +234,29 @@ impl ResourceSubscriptions {
     /// the number of outboxes that took it. Pending updates of the same URI are merged
     /// there.
     pub fn publish<M: Serialize>(&self, update: &ResourceUpdated<'_, M>) -> usize {
+        self.publish_as(update, |update| update.to_notification())
+    }
+
+    /// As [`publish`](Self::publish), behind a gate that is asked when the update would be
+    /// sent.
+    pub fn publish_gated<M: Serialize>(
+        &self,
+        update: &ResourceUpdated<'_, M>,
+        gate: Arc<dyn Gate>,
+    ) -> usize {
+        self.publish_as(update, |update| update.to_notification().gated(gate))
+    }
+
+    fn publish_as<'a, M: Serialize>(
+        &self,
+        update: &ResourceUpdated<'a, M>,
+        notification: impl FnOnce(&ResourceUpdated<'a, M>) -> Notification,
+    ) -> usize {
         let targets = self.subscribers(update.uri);
         if targets.is_empty() {
             return 0;
         }
-        let notification = update.to_notification();
+        let notification = notification(update);
         targets
             .iter()
             .filter(|s| s.push(notification.clone()).into_result().is_ok())

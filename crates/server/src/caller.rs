@@ -166,8 +166,10 @@ impl Caller {
 }
 
 impl PartialEq for Caller {
+    /// Who comes as another user of Kubernetes, or with other groups, is another caller: what
+    /// was opened before was decided for the rights of the one before.
     fn eq(&self, other: &Self) -> bool {
-        self.name == other.name
+        self.name == other.name && self.user == other.user
     }
 }
 
@@ -452,5 +454,16 @@ mod tests {
         assert_eq!(status(&both, other, &[user, token]), "403");
         let neither = Identity::default();
         assert_eq!(status(&neither, other, &[user, wrong]), "anonymous");
+    }
+
+    #[test]
+    fn who_comes_with_other_groups_is_another_caller() {
+        let as_user = |groups: &[&str]| {
+            let user = KubernetesUser::new("ann", groups.iter().copied()).unwrap();
+            Caller::named("ann").acting_as(Arc::new(user))
+        };
+        assert_eq!(as_user(&["dev", "ops"]), as_user(&["ops", "dev"]));
+        assert_ne!(as_user(&["dev", "ops"]), as_user(&["dev"]));
+        assert_ne!(as_user(&["dev"]), Caller::named("ann"));
     }
 }

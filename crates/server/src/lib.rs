@@ -24,6 +24,7 @@
 //! - `resources` are read and subscribed to by URI, `prompts` are built in with their
 //!   evidence, `subscriptions` are the event subscriptions of all clients, `waits` those
 //!   who wait for an incident, `tasks` calls whose answer is fetched later;
+//! - `viewers` says through whose eyes a caller sees what is shared;
 //! - `shared_reads` is what is read once for all callers, and closed where each acts as itself;
 //! - `known_clients` is what is known of clients by their names;
 //! - `sessions` are those over HTTP, from a request to the bytes of its stream.
@@ -69,6 +70,7 @@ mod tool_filter;
 mod tool_provider;
 mod tools;
 mod transport;
+mod viewers;
 mod waits;
 
 pub use self::{

@@ -11,6 +11,7 @@
 //! - `provider`: the trait that each provider implements;
 //! - `uri`: the one type of `k8s://` URIs, with `events`, `podlogs`, `graph` and `incidents`
 //!   as their providers; `subscriptions`: the feeds under `kubecrier://`;
+//! - `updates`: who is told of a change;
 //! - `closed`: what the operator has switched off;
 //! - `completion`: values that a cluster can complete.
 
@@ -22,15 +23,13 @@ mod incidents;
 mod podlogs;
 mod provider;
 mod subscriptions;
+mod updates;
 mod uri;
 
 use std::{collections::BTreeMap, fmt};
 
-use mcp_notify::{
-    ResourceSubscriptions, ResourceUpdated, Session, SubscribeError, SubscriptionLimits,
-};
+use mcp_notify::{ResourceUpdated, Session, SubscribeError, SubscriptionLimits};
 use rmcp::model::{Resource, ResourceContents, ResourceTemplate};
-use serde::Serialize;
 
 #[cfg(feature = "conformance-fixtures")]
 pub(super) use self::completion::matching;
@@ -50,10 +49,11 @@ pub use self::{
         CheckFuture, FollowGuard, ProtocolEra, ReadFuture, Requester, ResourceError,
         ResourceProvider,
     },
+    updates::UpdatePublisher,
 };
-use crate::tool_filter::ToolFilter;
+use crate::{tool_filter::ToolFilter, viewers::Viewers};
 use kubecrier_core::{
-    ResourceType, UpdateSummary,
+    UpdateSummary,
     shares::{CallerShare, LimitName, LimitReached, SharedLimit},
 };
 use kubecrier_k8s::{ClusterError, ErrorKind};
@@ -70,12 +70,9 @@ pub(super) struct Resources {
     providers: Vec<Box<dyn ResourceProvider>>,
     tool_filter: ToolFilter,
     updates: UpdatePublisher,
+    viewers: Viewers,
     subscriptions: SharedLimit,
 }
-
-/// Publishes changes of resources. A clone publishes to the same subscribers.
-#[derive(Clone, Debug)]
-pub struct UpdatePublisher(ResourceSubscriptions);
 
 // === impl Resources ===
 
@@ -90,9 +87,17 @@ impl Resources {
         Self {
             providers,
             tool_filter,
-            updates: UpdatePublisher(ResourceSubscriptions::new(limits)),
+            updates: UpdatePublisher::new(limits),
+            viewers: Viewers::Everything,
             subscriptions: SharedLimit::new(name, limits.total_max, share),
         }
+    }
+
+    /// The same, for callers that see what is shared through these eyes.
+    #[must_use]
+    pub(super) fn seen_by(mut self, viewers: Viewers) -> Self {
+        self.viewers = viewers;
+        self
     }
 
     /// The publisher of changes.
@@ -167,15 +172,17 @@ impl Resources {
         let permit = self.subscriptions.acquire(&requester.share_key());
         let held = (permit.map_err(refused)?, family.claim(uri, requester)?);
         let mut begun = false;
-        self.updates.0.subscribe_holding(session, uri, held, || {
+        // Who sees the same is told the same, by one follower.
+        let updates = self.updates.seen_by(&self.viewers.of(&requester.caller)?);
+        (updates.subscriptions()).subscribe_holding(session, uri, held, || {
             begun = true;
-            family.follow(uri, &self.updates)
+            family.follow(uri, &updates)
         })?;
         Ok(begun && family.notifies_on_start())
     }
 
     pub(super) fn unsubscribe(&self, session: &Session, uri: &str) {
-        self.updates.0.unsubscribe(session, uri);
+        self.updates.unsubscribe(session, uri);
     }
 
     /// Those of the URIs that a listen of `requester` gets: each once, and as many as a
@@ -261,47 +268,6 @@ impl fmt::Debug for Resources {
             .field("families", &self.providers.len())
             .field("updates", &self.updates)
             .finish_non_exhaustive()
-    }
-}
-
-// === impl UpdatePublisher ===
-
-impl UpdatePublisher {
-    /// Publishes a change of the resource at `uri` to every subscriber, without waiting
-    /// for any: updates that wait for the same URI become one. Failures count under the
-    /// type, if it is one of the counted ones. Returns the number of subscribers.
-    ///
-    /// `meta` describes the change: an object whose keys carry the server's prefix.
-    pub fn publish<M: Serialize>(
-        &self,
-        uri: &str,
-        resource_type: Option<ResourceType>,
-        meta: Option<&M>,
-    ) -> usize {
-        let mut update = ResourceUpdated::new(uri);
-        if let Some(resource_type) = resource_type {
-            update = update.resource_type(resource_type);
-        }
-        match meta {
-            Some(meta) => self.0.publish(&update.meta(meta)),
-            None => self.0.publish(&update),
-        }
-    }
-
-    /// Publishes a change with its description under the server's own key.
-    pub fn publish_change<C: Serialize>(
-        &self,
-        uri: &str,
-        resource_type: ResourceType,
-        changed: &C,
-    ) -> usize {
-        let meta = BTreeMap::from([(META, changed)]);
-        self.publish(uri, Some(resource_type), Some(&meta))
-    }
-
-    /// Whether the URI has a subscriber.
-    pub fn is_subscribed(&self, uri: &str) -> bool {
-        self.0.is_subscribed(uri)
     }
 }
 

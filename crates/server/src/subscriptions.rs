@@ -19,9 +19,11 @@ use super::{
     incidents::Incidents,
     output::ToolError,
     resources::{META, ProtocolEra, Requester, UpdatePublisher},
+    viewers::Viewers,
 };
 use kubecrier_core::{
     ResourceType, UpdateSummary,
+    access::{Gate, Viewer},
     faults::FaultQueue,
     filters::{Filters, Mode},
     subscriptions::{
@@ -65,6 +67,7 @@ pub(super) struct Sources {
 struct Inner {
     ledger: Arc<Ledger>,
     sources: Sources,
+    viewers: Viewers,
     updates: UpdatePublisher,
     feed: FeedLimits,
     idle_timeout: Duration,
@@ -120,10 +123,12 @@ impl Subscriptions {
         ledger: Arc<Ledger>,
         updates: UpdatePublisher,
         sources: Sources,
+        viewers: Viewers,
     ) -> Self {
         let inner = Inner {
             ledger,
             sources,
+            viewers,
             updates,
             feed: settings.feed,
             idle_timeout: settings.idle_timeout,
@@ -141,6 +146,11 @@ impl Subscriptions {
     /// The queue in which faults get their evidence.
     pub(super) fn faults(&self) -> &FaultQueue {
         &self.inner.sources.faults
+    }
+
+    /// Through whose eyes a requester sees what is shared.
+    pub(super) fn viewer(&self, requester: &Requester) -> Result<Viewer, ToolError> {
+        Ok(self.inner.viewers.of(&requester.caller)?)
     }
 
     /// The number of subscriptions.
@@ -172,9 +182,14 @@ impl Subscriptions {
     ) -> Result<CreatedSubscription, ToolError> {
         let context = self.watches().context(context)?;
         let owned = self.inner.ledger.list(&owner(requester));
-        let same = owned.into_iter().find(|one| {
-            continues.as_ref().is_none_or(|id| id == one.id()) && is_polled(one, &context, &filters)
-        });
+        let viewer = self.inner.viewers.of(&requester.caller)?;
+        let same = owned
+            .into_iter()
+            .filter(|one| *one.viewer() == viewer)
+            .find(|one| {
+                continues.as_ref().is_none_or(|id| id == one.id())
+                    && is_polled(one, &context, &filters)
+            });
         match same {
             Some(subscription) => Ok(CreatedSubscription {
                 subscription,
@@ -204,8 +219,10 @@ impl Subscriptions {
             sources,
             updates,
             feed,
+            viewers,
             ..
         } = &*self.inner;
+        let viewer = viewers.of(&requester.caller)?;
         if requester.era == ProtocolEra::Legacy && requester.session.is_none() {
             // The session ended while the call was on its way, so nothing could be
             // delivered.
@@ -222,8 +239,9 @@ impl Subscriptions {
         };
         let deps = SubscriptionDeps {
             session: push_to.map(Session::downgrade),
-            updates: Arc::new(FeedNotifier(updates.clone())),
+            updates: Arc::new(FeedNotifier(updates.seen_by(&viewer))),
             faults: sources.faults.clone(),
+            viewer,
         };
         let one = Subscription::new(filters.clone(), &context, deps, *feed);
         let one = Arc::new(if push_to.is_some() {
@@ -235,11 +253,13 @@ impl Subscriptions {
             Mode::Events | Mode::Faults => events::join(sources, &caller, &filters, &one).await?,
             Mode::Incidents => incidents::join(&sources.incidents, &caller, &filters, &one).await?,
         };
+        let created = Arc::clone(&one);
         // Another call with the same filters may have been faster.
         let polled = |other: &Subscription| {
-            matches!(used, SubscriptionUse::Polled) && is_polled(other, &context, &filters)
+            matches!(used, SubscriptionUse::Polled)
+                && is_polled(other, &context, &filters)
+                && other.viewer() == created.viewer()
         };
-        let created = Arc::clone(&one);
         let one = slot.insert_unless(polled, one, joined.lease);
         if !Arc::ptr_eq(&created, &one) {
             created.end();
@@ -299,7 +319,19 @@ impl Subscriptions {
         id: &str,
     ) -> Result<Arc<Subscription>, ToolError> {
         let found = self.inner.ledger.get(&owner(requester), id);
-        found.ok_or_else(|| not_found(id))
+        let viewer = self.inner.viewers.of(&requester.caller)?;
+        match found {
+            Some(one) if *one.viewer() == viewer => Ok(one),
+            Some(one) => {
+                // The caller is another user than the one whose rights were asked about.
+                self.inner.ledger.end(&owner(requester), one.id().as_str());
+                Err(ToolError::NotFound(format!(
+                    "subscription `{id}` has ended: your user or groups in Kubernetes have changed; \
+                     subscribe again"
+                )))
+            }
+            None => Err(not_found(id)),
+        }
     }
 
     /// The client's own.
@@ -336,15 +368,17 @@ impl Subscriptions {
             updates,
             sources,
             idle_timeout,
+            viewers,
             ..
         } = &*self.inner;
         sources.faults.remove_expired();
+        viewers.remove_expired();
         let now = Instant::now();
         for (owner, one) in ledger.all() {
             if !one.expires_idle() {
                 continue;
             }
-            if updates.is_subscribed(one.uri()) {
+            if updates.seen_by(one.viewer()).is_subscribed(one.uri()) {
                 one.touch();
             } else if now.duration_since(one.last_used()) >= *idle_timeout {
                 tracing::debug!(subscription = %one.id(), "not used any more, ended");
@@ -396,9 +430,10 @@ impl UpdateSink for FeedNotifier {
         self.0.is_subscribed(uri)
     }
 
-    fn notify_updated(&self, uri: &str, update: &UpdateSummary) {
+    fn notify_updated(&self, uri: &str, update: &UpdateSummary, gate: Option<Arc<Gate>>) {
         let counted = Some(ResourceType::Events);
-        self.0.publish(uri, counted, Some(&json!({META: update})));
+        let gate = gate.map(|gate| gate as _);
+        (self.0).publish_gated(uri, counted, Some(&json!({META: update})), gate);
     }
 }
 
@@ -452,6 +487,7 @@ mod tests {
                     count,
                     summary,
                 },
+                None,
             );
         }
         let mut text = String::new();

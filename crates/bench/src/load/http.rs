@@ -15,6 +15,8 @@ const READ_BYTES: usize = 64 * 1024;
 pub(crate) struct Connection {
     socket: TcpStream,
     port: u16,
+    /// The header of a caller with a token.
+    authorization: String,
     input: Vec<u8>,
     /// Where in the stream's body the next byte of `input` is.
     state: ChunkState,
@@ -62,9 +64,17 @@ impl Connection {
         Ok(Self {
             socket,
             port,
+            authorization: String::new(),
             input: Vec::new(),
             state: ChunkState::Size,
         })
+    }
+
+    /// The same connection, whose requests are of the caller with this token.
+    pub(crate) fn of_caller(mut self, token: Option<&str>) -> Self {
+        let header = token.map(|token| format!("authorization: Bearer {token}\r\n"));
+        self.authorization = header.unwrap_or_default();
+        self
     }
 
     /// Sends `initialize` and `notifications/initialized`; returns the id of the session.
@@ -101,8 +111,8 @@ impl Connection {
     /// Sends a GET for a path outside MCP and reads the complete response.
     pub(crate) async fn get(&mut self, path: &str) -> Result<Answer> {
         let request = format!(
-            "GET {path} HTTP/1.1\r\nhost: 127.0.0.1:{}\r\n\r\n",
-            self.port
+            "GET {path} HTTP/1.1\r\nhost: 127.0.0.1:{}\r\n{}\r\n",
+            self.port, self.authorization
         );
         self.write(request.as_bytes()).await?;
         self.answer().await
@@ -151,8 +161,8 @@ impl Connection {
             _ => "application/json, text/event-stream",
         };
         let request = format!(
-            "{method} /mcp HTTP/1.1\r\nhost: 127.0.0.1:{}\r\naccept: {accept}\r\n{session}{head}\r\n{body}",
-            self.port
+            "{method} /mcp HTTP/1.1\r\nhost: 127.0.0.1:{}\r\naccept: {accept}\r\n{}{session}{head}\r\n{body}",
+            self.port, self.authorization
         );
         self.socket.write_all(request.as_bytes()).await?;
         Ok(())

@@ -7,7 +7,11 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use tokio::time::Instant;
 
-use super::{WINDOW, capture::Captured};
+use super::{
+    WINDOW,
+    capture::Captured,
+    evidence::{CaptureError, LogEntry},
+};
 
 /// Report of a fault.
 #[derive(Clone, Debug, Serialize)]
@@ -25,6 +29,9 @@ pub struct Report {
     headline: Option<String>,
     #[serde(skip)]
     has_samples: bool,
+    /// Whether anything in it was read from logs.
+    #[serde(skip)]
+    shows_logs: bool,
     #[serde(skip)]
     made: Instant,
 }
@@ -47,6 +54,7 @@ impl Report {
             context: context.and_then(Result::ok).map(raw),
             headline: crash.map(|signature| signature.line.clone()),
             has_samples: evidence.logs.iter().any(|log| log.sample.is_some()),
+            shows_logs: !evidence.logs.is_empty(),
             made: Instant::now(),
         }
     }
@@ -70,5 +78,34 @@ impl Report {
     pub fn bytes(&self) -> usize {
         let context = self.context.as_ref().map_or(0, |raw| raw.get().len());
         self.logs.get().len() + context + 200
+    }
+
+    /// The same for a reader who may see the pod or not, and its logs or not. What is left out
+    /// says so, as where the server itself may not read it.
+    #[must_use]
+    pub fn as_allowed(&self, sees_pod: bool, sees_logs: bool) -> Self {
+        let mut seen = self.clone();
+        if !sees_pod {
+            seen.context = None;
+            seen.containers_omitted = Vec::new();
+        }
+        if self.shows_logs && !sees_logs {
+            let forbidden = [LogEntry::failed("", false, CaptureError::Forbidden)];
+            seen.logs = to_raw_value(&forbidden).unwrap_or_default().into();
+            seen.headline = None;
+            seen.has_samples = false;
+            seen.shows_logs = false;
+        }
+        seen
+    }
+
+    /// Whether anything in it was read from the pod.
+    pub fn shows_pod(&self) -> bool {
+        self.context.is_some() || !self.containers_omitted.is_empty()
+    }
+
+    /// Whether anything in it was read from logs.
+    pub fn shows_logs(&self) -> bool {
+        self.shows_logs
     }
 }

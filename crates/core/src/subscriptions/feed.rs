@@ -70,6 +70,8 @@ pub struct FeedPage {
     pub entries: Vec<FeedEntry>,
     /// Number of entries before the page that were requested and have been dropped.
     pub missed: u64,
+    /// Number of entries that are left out because they may not be read any more.
+    pub withheld: u64,
     /// Sequence number to continue after.
     pub next: u64,
     /// Whether there are more entries already.
@@ -178,6 +180,7 @@ impl Feed {
             more: next < ring.last,
             entries,
             missed,
+            withheld: 0,
             next,
         }
     }

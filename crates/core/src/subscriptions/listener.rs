@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use crate::Event;
+use crate::{Event, access::Viewer};
 
 /// A subscriber of a watch. Its methods run on the watch's task: none may block.
 pub trait Listener: Send + Sync + 'static {
@@ -19,8 +19,17 @@ pub trait Listener: Send + Sync + 'static {
         LabelUse::Shown
     }
 
+    /// Through whose eyes the subscriber sees. The same answer at any time. A user gets only
+    /// what it may read, and labels of involved objects only if it may read those.
+    fn viewer(&self) -> Viewer {
+        Viewer::Everything
+    }
+
     /// Delivers the wanted events, with their labels, in order.
     fn on_events(self: Arc<Self>, events: &[&Arc<Event>]);
+
+    /// Tells that events of this namespace may not be read any more.
+    fn on_withdrawn(&self, _namespace: &str) {}
 
     /// Delivers a change of status of one of the subscriber's watches.
     fn on_status(&self, watch: u64, status: &WatchStatus);
@@ -51,6 +60,14 @@ pub enum WatchStatus {
     Unlabelled {
         /// Kind of the objects.
         kind: String,
+        /// Explanation for a person.
+        detail: String,
+    },
+    /// The right to read events of a namespace is gone: they are not told any more, and those
+    /// that waited are dropped.
+    Withdrawn {
+        /// The namespace.
+        namespace: String,
         /// Explanation for a person.
         detail: String,
     },

@@ -36,6 +36,8 @@ pub struct Payload<'a> {
     gap: Option<Gap<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     unlabelled: Option<Unlabelled<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    withdrawn: Option<Withdrawn<'a>>,
 }
 
 /// The members that are the same in every payload of a subscription.
@@ -74,6 +76,13 @@ struct Unlabelled<'a> {
     detail: &'a str,
 }
 
+/// Namespace whose events may not be read any more.
+#[derive(Debug, Serialize)]
+struct Withdrawn<'a> {
+    namespace: &'a str,
+    detail: &'a str,
+}
+
 /// The templates of a subscription's messages, one for each level that they can have.
 #[derive(Debug)]
 pub(super) struct Templates(Vec<(Level, MessageTemplate)>);
@@ -105,6 +114,7 @@ impl<'a> Payload<'a> {
             degraded: None,
             gap: None,
             unlabelled: None,
+            withdrawn: None,
         };
         match &entry.item {
             FeedItem::Event(event) | FeedItem::Fault(event, _) => {
@@ -129,6 +139,9 @@ impl<'a> Payload<'a> {
             WatchStatus::Recovered => self.degraded = Some(false),
             WatchStatus::Unlabelled { kind, detail } => {
                 self.unlabelled = Some(Unlabelled { kind, detail });
+            }
+            WatchStatus::Withdrawn { namespace, detail } => {
+                self.withdrawn = Some(Withdrawn { namespace, detail });
             }
             WatchStatus::Gap { since, detail } => {
                 self.gap = Some(Gap {
@@ -226,9 +239,9 @@ impl FeedItem {
             Self::Incident(notice) => (notice.level(), Mode::Incidents.logger()),
             Self::Notice(status) => match &**status {
                 WatchStatus::Degraded { .. } => (Level::Error, STATUS_LOGGER),
-                WatchStatus::Gap { .. } | WatchStatus::Unlabelled { .. } => {
-                    (Level::Warning, STATUS_LOGGER)
-                }
+                WatchStatus::Gap { .. }
+                | WatchStatus::Unlabelled { .. }
+                | WatchStatus::Withdrawn { .. } => (Level::Warning, STATUS_LOGGER),
                 WatchStatus::Recovered => (Level::Info, STATUS_LOGGER),
             },
         }
@@ -248,6 +261,7 @@ impl FeedItem {
                 WatchStatus::Recovered => "watch recovered".to_owned(),
                 WatchStatus::Gap { detail, .. } => format!("gap: {detail}"),
                 WatchStatus::Unlabelled { detail, .. } => format!("labels not known: {detail}"),
+                WatchStatus::Withdrawn { detail, .. } => format!("not told any more: {detail}"),
             },
         }
     }

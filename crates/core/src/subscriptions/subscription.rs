@@ -15,15 +15,17 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::{
-    feed::{Feed, FeedEntry, FeedItem, FeedLimits},
+    feed::{Feed, FeedEntry, FeedItem, FeedLimits, FeedPage},
     ledger::SubscriptionId,
     listener::{LabelUse, Listener, WatchStatus},
     payload::{First, Templates},
+    sighted::{NotKnown, Sighted},
 };
 use crate::{
     Event, ResourceType, UpdateSummary,
+    access::{Gate, Viewer},
     event::LabelsOf,
-    faults::{Dedup, FaultKey, FaultQueue, OnReport},
+    faults::{Dedup, FaultKey, FaultQueue, OnReport, Report},
     filters::{Filters, Mode},
     incident::IncidentNotice,
 };
@@ -40,6 +42,8 @@ pub struct SubscriptionDeps {
     pub updates: Arc<dyn UpdateSink>,
     /// Captures the evidence of faults.
     pub faults: FaultQueue,
+    /// Through whose eyes the events are seen.
+    pub viewer: Viewer,
 }
 
 /// Sends `resources/updated`.
@@ -48,8 +52,9 @@ pub trait UpdateSink: Send + Sync + 'static {
     /// that is not sent is not worth writing for every event.
     fn is_subscribed(&self, uri: &str) -> bool;
 
-    /// Notifies the subscribers of this resource.
-    fn notify_updated(&self, uri: &str, update: &UpdateSummary);
+    /// Notifies the subscribers of this resource, who have to have the rights of the gate when
+    /// that is sent.
+    fn notify_updated(&self, uri: &str, update: &UpdateSummary, gate: Option<Arc<Gate>>);
 }
 
 /// An event subscription.
@@ -65,6 +70,8 @@ pub struct Subscription {
     created_at: Timestamp,
     feed: Feed,
     deps: SubscriptionDeps,
+    /// What its user may see; a subscription without a user sees everything.
+    sighted: Option<Box<Sighted>>,
     ended: AtomicBool,
     /// Errors of the degraded watches, by watch.
     degraded: Mutex<BTreeMap<u64, String>>,
@@ -102,6 +109,7 @@ impl Subscription {
             cluster: cluster.to_owned(),
             created_at: Timestamp::now(),
             feed: Feed::new(limits),
+            sighted: (deps.viewer.user()).map(|view| Box::new(Sighted::new(view, cluster))),
             deps,
             ended: AtomicBool::new(false),
             degraded: Mutex::default(),
@@ -154,6 +162,35 @@ impl Subscription {
         &self.feed
     }
 
+    /// Through whose eyes the events are seen.
+    pub fn viewer(&self) -> &Viewer {
+        &self.deps.viewer
+    }
+
+    /// The entries after `seq`, oldest first, up to a limit: those that may be read now.
+    pub async fn read_after(&self, seq: u64, limit: usize) -> FeedPage {
+        self.visible(self.feed.after(seq, limit)).await
+    }
+
+    /// The newest entries, the oldest of them first: those that may be read now.
+    pub async fn read_newest(&self, limit: usize) -> FeedPage {
+        self.visible(self.feed.newest(limit)).await
+    }
+
+    /// Leaves out what may not be read any more, and tells once that it is gone.
+    async fn visible(&self, mut page: FeedPage) -> FeedPage {
+        let Some(sighted) = &self.sighted else {
+            return page;
+        };
+        let (entries, withdrawn) = sighted.visible(&page.entries).await;
+        page.withheld = (page.entries.len() - entries.len()) as u64;
+        page.entries = entries;
+        for namespace in withdrawn {
+            self.on_withdrawn(&namespace);
+        }
+        page
+    }
+
     /// Error of a degraded watch, if there is one.
     pub fn degraded(&self) -> Option<String> {
         self.degraded.lock().values().next().cloned()
@@ -176,6 +213,10 @@ impl Subscription {
 
     /// Delivers those of the incidents that match.
     pub fn on_incidents(&self, notices: &[Arc<IncidentNotice>]) {
+        if self.sighted.is_some() {
+            // Not before it is decided which parts of an incident a user may see.
+            return;
+        }
         let admitted = notices
             .iter()
             .filter(|notice| self.filters.admits_incident(notice.objects()));
@@ -189,6 +230,11 @@ impl Subscription {
         }
         self.feed.push(items, |entries| {
             let newest = entries.clone().next_back();
+            if let Some(sighted) = &self.sighted {
+                entries
+                    .clone()
+                    .for_each(|entry| sighted.on_recorded(&entry.item));
+            }
             self.push_messages(entries);
             let subscribed = |_: &&FeedEntry| self.deps.updates.is_subscribed(&self.uri);
             if let Some(newest) = newest.filter(subscribed) {
@@ -197,7 +243,8 @@ impl Subscription {
                     count: newest.seq,
                     summary: newest.item.summary(),
                 };
-                self.deps.updates.notify_updated(&self.uri, &update);
+                let gate = self.gate(&newest.item);
+                self.deps.updates.notify_updated(&self.uri, &update, gate);
             }
         });
     }
@@ -233,11 +280,38 @@ impl Subscription {
         if self.ended.load(Ordering::Acquire) || !self.dedup.lock().admit(&key) {
             return;
         }
+        if let Some(sighted) = &self.sighted {
+            // Asked while the evidence is captured.
+            sighted.expect_evidence(event);
+        }
         let this = Arc::clone(self);
         let on_report: OnReport = Box::new(move |event, report| {
-            this.record([FeedItem::Fault(Arc::clone(event), Arc::clone(report))]);
+            this.record_fault(event, report);
         });
         self.deps.faults.enqueue(key, event, on_report);
+    }
+
+    /// Records a fault with as much of its evidence as may be seen.
+    fn record_fault(self: &Arc<Self>, event: &Arc<Event>, report: &Arc<Report>) {
+        let Some(sighted) = &self.sighted else {
+            self.record([FeedItem::Fault(Arc::clone(event), Arc::clone(report))]);
+            return;
+        };
+        let (this, event, report) = (Arc::clone(self), Arc::clone(event), Arc::clone(report));
+        match sighted.fault_now(&event, &report) {
+            Ok(item) => self.record(item),
+            Err(NotKnown) => sighted.view().spawn(async move {
+                if let Some(sighted) = &this.sighted {
+                    let item = sighted.fault_when_known(&event, &report).await;
+                    this.record(item);
+                }
+            }),
+        }
+    }
+
+    /// What a reader has to be allowed when an item is sent.
+    fn gate(&self, item: &FeedItem) -> Option<Arc<Gate>> {
+        self.sighted.as_ref()?.gate(item)
     }
 
     /// Pushes messages to the session, as far as its log level admits them.
@@ -257,7 +331,11 @@ impl Subscription {
                     subscription_id: &self.id,
                     cluster: &self.cluster,
                 };
-                entry.message(first, &self.templates, &self.resource)
+                let message = entry.message(first, &self.templates, &self.resource);
+                match self.gate(&entry.item) {
+                    Some(gate) => message.gated(gate),
+                    None => message,
+                }
             })
         }));
         session.push_all(messages);
@@ -275,6 +353,10 @@ impl Listener for Subscription {
         } else {
             LabelUse::Shown
         }
+    }
+
+    fn viewer(&self) -> Viewer {
+        self.deps.viewer.clone()
     }
 
     fn on_events(self: Arc<Self>, events: &[&Arc<Event>]) {
@@ -295,6 +377,15 @@ impl Listener for Subscription {
         }
     }
 
+    fn on_withdrawn(&self, namespace: &str) {
+        let Some(sighted) = &self.sighted else {
+            return;
+        };
+        if let Some(notice) = sighted.withdraw(namespace) {
+            self.record([FeedItem::Notice(Arc::new(notice))]);
+        }
+    }
+
     fn on_status(&self, watch: u64, status: &WatchStatus) {
         // Held until the status is recorded: of two concurrent changes, the last one recorded
         // is the one that holds.
@@ -307,7 +398,9 @@ impl Listener for Subscription {
                 first
             }
             WatchStatus::Recovered => degraded.remove(&watch).is_some() && degraded.is_empty(),
-            WatchStatus::Gap { .. } | WatchStatus::Unlabelled { .. } => true,
+            WatchStatus::Gap { .. }
+            | WatchStatus::Unlabelled { .. }
+            | WatchStatus::Withdrawn { .. } => true,
         };
         if is_news {
             self.record([FeedItem::Notice(Arc::new(status.clone()))]);

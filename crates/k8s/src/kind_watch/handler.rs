@@ -100,7 +100,9 @@ impl<T: WatchedObject, O: KindObserver<T>> WatchHandler<KindSource<T>> for KindH
         let status = match status {
             WatchStatus::Degraded { error } => KindStatus::Stale(short(&error)),
             WatchStatus::Recovered => KindStatus::Watching,
-            WatchStatus::Gap { .. } | WatchStatus::Unlabelled { .. } => return,
+            WatchStatus::Gap { .. }
+            | WatchStatus::Unlabelled { .. }
+            | WatchStatus::Withdrawn { .. } => return,
         };
         self.observer.on_status(self.kind, status);
     }

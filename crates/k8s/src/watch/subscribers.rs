@@ -1,22 +1,26 @@
 //! The subscribers of one watch.
 
 use std::sync::{
-    Arc,
+    Arc, Weak,
     atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
 use parking_lot::{Mutex, RwLock};
 
+use super::users::{EventBatch, UserGroup};
 use kubecrier_core::{
     Event,
+    access::Viewer,
     subscriptions::{LabelUse, Listener, WatchStatus},
 };
 
 /// The listeners that events of a watch are delivered to.
-#[derive(Default)]
 pub(super) struct Subscribers {
+    this: Weak<Self>,
+    /// The context of the watch.
+    context: String,
     // Read per event, written when a subscriber joins or leaves.
-    all: RwLock<Vec<Subscriber>>,
+    all: RwLock<Members>,
     /// The highest key so far.
     newest: AtomicU64,
     /// Subscribers that select by labels.
@@ -39,26 +43,62 @@ pub(super) enum Interest {
 pub(super) struct Cohort(u64);
 
 #[derive(Clone)]
-struct Subscriber {
+pub(super) struct Subscriber {
     key: u64,
     /// Events up to this version happened before the subscription.
     not_before: u64,
-    listener: Arc<dyn Listener>,
+    pub(super) listener: Arc<dyn Listener>,
+}
+
+/// Subscribers by what they may see: what that is, is decided once for each user.
+#[derive(Clone, Default)]
+struct Members {
+    /// Those who see everything.
+    open: Vec<Subscriber>,
+    users: Vec<(Arc<UserGroup>, Vec<Subscriber>)>,
 }
 
 // === impl Subscribers ===
 
 impl Subscribers {
+    pub(super) fn new(context: &str) -> Arc<Self> {
+        Arc::new_cyclic(|this| Self {
+            this: Weak::clone(this),
+            context: context.to_owned(),
+            all: RwLock::default(),
+            newest: AtomicU64::default(),
+            matching: AtomicUsize::default(),
+            degradation: Mutex::default(),
+        })
+    }
+
     pub(super) fn add(&self, key: u64, not_before: u64, listener: Arc<dyn Listener>) {
         let is_matching = listener.label_use() == LabelUse::Matched;
+        let viewer = listener.viewer();
         // Before the push: no event may meet the subscriber and not the count.
         self.matching
             .fetch_add(usize::from(is_matching), Ordering::Relaxed);
-        self.all.write().push(Subscriber {
+        let subscriber = Subscriber {
             key,
             not_before,
             listener,
-        });
+        };
+        let mut all = self.all.write();
+        match viewer {
+            Viewer::Everything => all.open.push(subscriber),
+            Viewer::User(view) => {
+                let of_user = |(group, _): &&mut (Arc<UserGroup>, _)| group.view() == &view;
+                match all.users.iter_mut().find(of_user) {
+                    Some((_, members)) => members.push(subscriber),
+                    None => {
+                        let subscribers = Weak::clone(&self.this);
+                        let group = UserGroup::new(&view, &self.context, subscribers);
+                        all.users.push((Arc::new(group), vec![subscriber]));
+                    }
+                }
+            }
+        }
+        drop(all);
         // After the push: a subscriber that belongs to a cohort can be asked.
         self.newest.fetch_max(key, Ordering::Release);
     }
@@ -67,8 +107,10 @@ impl Subscribers {
         // The listener is dropped without the lock: it may do anything.
         let removed = {
             let mut all = self.all.write();
-            let at = all.iter().position(|subscriber| subscriber.key == key);
-            at.map(|at| all.swap_remove(at))
+            let removed = all.remove(key);
+            // A group goes with its last subscriber, and with it what waits for it.
+            all.users.retain(|(_, members)| !members.is_empty());
+            removed
         };
         if removed.is_some_and(|one| one.listener.label_use() == LabelUse::Matched) {
             self.matching.fetch_sub(1, Ordering::Relaxed);
@@ -76,7 +118,7 @@ impl Subscribers {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.all.read().len()
+        self.all.read().iter().count()
     }
 
     /// The subscribers of this moment.
@@ -86,7 +128,7 @@ impl Subscribers {
 
     /// Replaces the version that counts for a cohort: the cluster is another one.
     pub(super) fn rebase(&self, cohort: Cohort, version: u64) {
-        for subscriber in &mut *self.all.write() {
+        for subscriber in self.all.write().iter_mut() {
             if cohort.contains(subscriber.key) {
                 subscriber.not_before = version;
             }
@@ -124,26 +166,41 @@ impl Subscribers {
     /// without that subscriber. Returns how many got any.
     pub(super) fn deliver(&self, events: &[(Arc<Event>, Cohort)]) -> usize {
         // Without the lock: a listener may find that it has to leave.
-        let all = self.all.read().clone();
+        let Members { open, users } = self.all.read().clone();
         let mut wanted = Vec::with_capacity(events.len());
         let mut reached = 0;
-        for subscriber in all {
+        for subscriber in open {
             let listener = &subscriber.listener;
             wanted.clear();
             wanted.extend(
                 (events.iter())
-                    .filter(|(event, cohort)| {
-                        cohort.contains(subscriber.key) && subscriber.is_new(event)
-                    })
-                    .map(|(event, _)| event)
-                    .filter(|event| listener.wants(event)),
+                    .filter(|(event, cohort)| subscriber.gets(event, *cohort))
+                    .map(|(event, _)| event),
             );
             if !wanted.is_empty() {
                 Arc::clone(listener).on_events(&wanted);
                 reached += 1;
             }
         }
+        if !users.is_empty() {
+            let batch = EventBatch::new(events);
+            for (group, members) in users {
+                reached += group.deliver(&batch, &members);
+            }
+        }
         reached
+    }
+
+    /// The subscribers of a group at this moment.
+    pub(super) fn members(&self, group: &UserGroup) -> Vec<Subscriber> {
+        let all = self.all.read();
+        let found = all
+            .users
+            .iter()
+            .find(|(one, _)| std::ptr::eq(&**one, group));
+        found
+            .map(|(_, members)| members.clone())
+            .unwrap_or_default()
     }
 
     /// Notifies a subscriber that has just joined that the watch is degraded, if it is.
@@ -170,7 +227,9 @@ impl Subscribers {
         match status {
             WatchStatus::Degraded { error } => *self.degradation.lock() = Some(error.clone()),
             WatchStatus::Recovered => *self.degradation.lock() = None,
-            WatchStatus::Gap { .. } | WatchStatus::Unlabelled { .. } => {}
+            WatchStatus::Gap { .. }
+            | WatchStatus::Unlabelled { .. }
+            | WatchStatus::Withdrawn { .. } => {}
         }
         let all: Vec<_> = {
             let all = self.all.read();
@@ -190,6 +249,39 @@ impl Subscriber {
     /// Whether the event happened after the subscription.
     fn is_new(&self, event: &Event) -> bool {
         event.version.is_none_or(|is| is > self.not_before)
+    }
+
+    /// Whether an event that was received for a cohort is for this subscriber.
+    pub(super) fn gets(&self, event: &Event, cohort: Cohort) -> bool {
+        cohort.contains(self.key) && self.is_new(event) && self.listener.wants(event)
+    }
+
+    pub(super) fn notify_status(&self, status: &WatchStatus) {
+        self.listener.on_status(self.key, status);
+    }
+}
+
+// === impl Members ===
+
+impl Members {
+    fn iter(&self) -> impl Iterator<Item = &Subscriber> {
+        let users = self.users.iter().flat_map(|(_, members)| members);
+        self.open.iter().chain(users)
+    }
+
+    fn iter_mut(&mut self) -> impl Iterator<Item = &mut Subscriber> {
+        let users = self.users.iter_mut().flat_map(|(_, members)| members);
+        self.open.iter_mut().chain(users)
+    }
+
+    fn remove(&mut self, key: u64) -> Option<Subscriber> {
+        let users = self.users.iter_mut().map(|(_, members)| members);
+        std::iter::once(&mut self.open)
+            .chain(users)
+            .find_map(|some| {
+                let at = some.iter().position(|subscriber| subscriber.key == key)?;
+                Some(some.swap_remove(at))
+            })
     }
 }
 

@@ -27,7 +27,7 @@ pub(crate) struct TokenFile {
 
 /// A server whose callers act as themselves.
 pub(crate) struct Acting {
-    pub(crate) server: Server,
+    _server: Server,
     pub(crate) base: String,
     pub(crate) tokens: TokenFile,
     _file: File,
@@ -69,7 +69,7 @@ impl Acting {
                 .arg(&tokens.path),
         );
         Self {
-            server,
+            _server: server,
             base,
             tokens,
             _file: file,

@@ -57,6 +57,7 @@ mod resumed;
 mod rights;
 mod rmcp_client;
 mod selectors;
+mod separate_eyes;
 mod sessions;
 mod shares;
 mod shutdown;

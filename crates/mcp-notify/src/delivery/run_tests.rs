@@ -270,3 +270,67 @@ mod accounting {
         }
     }
 }
+
+/// Whether a notification may be sent: known at once, or after a while.
+#[derive(Clone, Copy)]
+enum Door {
+    Known(bool),
+    Asked(bool),
+}
+
+impl crate::Gate for Door {
+    fn admit(&self) -> Admission {
+        match *self {
+            Self::Known(true) => Admission::Open,
+            Self::Known(false) => Admission::Shut,
+            Self::Asked(answer) => Admission::Pending(Box::pin(async move {
+                sleep(millis(300)).await;
+                answer
+            })),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gate_is_asked_when_a_notification_is_sent_and_a_gap_takes_the_place_of_the_rest() {
+    let (log, (counted, metrics)) = (Log::capture(), Counted::new());
+    let sink = Scripted::default();
+    let session = Session::new("s");
+    LoggingService::new(Delivery::new(crate::OutboxSink)).set_level(&session, Level::Debug);
+    let doors = [
+        Door::Known(true),
+        Door::Known(false),
+        Door::Known(false),
+        Door::Known(false),
+        Door::Asked(true),
+        Door::Asked(false),
+        Door::Known(true),
+    ];
+    for (n, door) in (0..).zip(doors) {
+        let _ = session.push(numbered(n).gated(Arc::new(door)));
+    }
+    let mut tasks = JoinSet::new();
+    tasks.spawn(Delivery::new(sink.clone()).metrics(metrics).run(&session));
+    sleep(Duration::from_secs(1)).await;
+    let sent = sink.accepted("s");
+    let frame = |n| String::from_utf8(numbered(n).frame().unwrap().to_vec()).unwrap();
+    let all = sent.join("\n");
+    for n in 0..7 {
+        assert_eq!(
+            all.contains(&frame(n)),
+            [0, 4, 6].contains(&n),
+            "{n}: {all}"
+        );
+    }
+    let stats = session.outbox().stats();
+    assert_eq!((stats.pushed, stats.delivered, stats.dropped), (7, 3, 4));
+    assert_eq!((stats.pending, sent.len()), (0, 5), "two gaps: {all}");
+    assert!(
+        sent[1].contains("\"dropped\":3") && sent[3].contains("\"dropped\":1"),
+        "{all}"
+    );
+    assert!(
+        log.at(LogLevel::ERROR).is_empty() && counted.all().is_empty(),
+        "nothing failed"
+    );
+}

@@ -12,6 +12,7 @@ use super::lanes::Taken;
 use super::overflow::{EpisodeEnd, Overflow};
 use super::{Gap, OutboxItem, Shared, State};
 use crate::failure::FailureReport;
+use crate::gate::Admission;
 use crate::notification::{Notification, Priority};
 use crate::session::Session;
 use crate::sink::SendError;
@@ -275,6 +276,47 @@ impl OutboxBatch {
             state.dropped += 1;
         }
         Some(item)
+    }
+
+    /// Abandons the notifications at the front, or behind a gap there, that their
+    /// [gates](crate::Gate) do not admit now: one gap stands for all of them. Returns how many.
+    pub fn abandon_shut(&mut self) -> usize {
+        let mut abandoned = 0;
+        loop {
+            let mut items = self.remaining.iter();
+            let front = items.next();
+            let (gap, next) = match front.map(|taken| &taken.item) {
+                Some(OutboxItem::Gap(gap)) => (Some(*gap), items.next()),
+                _ => (None, front),
+            };
+            let Some(Taken {
+                item: OutboxItem::Notification(notification),
+                priority,
+            }) = next
+            else {
+                break;
+            };
+            let priority = *priority;
+            let is_of_gap = gap.is_none_or(|gap| gap.priority == priority);
+            if !is_of_gap || !matches!(notification.admit(), Admission::Shut) {
+                break;
+            }
+            drop(items);
+            let mut state = self.shared.state.lock();
+            let Some(lease) = state.lease(self.lease) else {
+                break;
+            };
+            for remaining in [&mut lease.remaining, &mut self.remaining] {
+                remaining.skip(1 + usize::from(gap.is_some()));
+                let dropped = 1 + gap.map_or(0, |gap| gap.dropped);
+                let item = OutboxItem::Gap(Gap { dropped, priority });
+                remaining.gap = Some(Taken { item, priority });
+            }
+            state.in_flight -= 1;
+            state.dropped += 1;
+            abandoned += 1;
+        }
+        abandoned
     }
 
     /// Whether no newer reader has reclaimed the items.

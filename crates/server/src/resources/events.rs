@@ -1,7 +1,7 @@
 //! `k8s://{context}/{namespace}/events`: the newest events, with an update for each new
 //! one.
 
-use std::{convert::Infallible, sync::Arc};
+use std::{collections::BTreeMap, convert::Infallible, sync::Arc};
 
 use kubecrier_core::{ResourceType, UpdateSummary};
 use parking_lot::Mutex;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    FollowGuard, ReadFuture, Requester, ResourceError, ResourceProvider, UpdatePublisher,
+    FollowGuard, META, ReadFuture, Requester, ResourceError, ResourceProvider, UpdatePublisher,
     completion::{self, CompletionFuture, CompletionRequest},
     of_cluster,
     uri::{self, ClusterUri, EventsParams, Since, UriTarget},
@@ -19,6 +19,7 @@ use super::{
 use crate::{shared_reads::SharedRead, tool_filter::ToolFilter};
 use kubecrier_core::{
     Event,
+    access::{Gate, Sight, Viewer},
     filters::{EventType, FilterRequest, Filters},
     subscriptions::{self, Listener},
 };
@@ -46,6 +47,8 @@ struct EventsNotifier {
     filters: Filters,
     wanted: EventsParams,
     updates: UpdatePublisher,
+    /// What the user of its subscribers may see, if they have one.
+    sight: Option<Sight>,
     redactor: Redactor,
     /// A lock, because a URI may need several watches, and no client may see a number
     /// twice or backwards.
@@ -260,6 +263,7 @@ impl ResourceProvider for EventResources {
             filters,
             wanted,
             updates: updates.clone(),
+            sight: (updates.viewer().user()).map(|view| Sight::new(view, &address.context)),
             redactor: self.redactor.clone(),
             counters: Mutex::default(),
         });
@@ -350,15 +354,22 @@ impl EventsParams {
 
 impl EventsNotifier {
     fn publish(&self, summary: String) {
-        self.publish_counted(summary, |_| {});
+        self.publish_counted(summary, None, |_| {});
     }
 
-    fn publish_counted(&self, summary: String, count: impl FnOnce(&mut UpdateCounters)) {
+    /// Publishes an update; `gate` is what its readers have to be allowed when it is sent.
+    fn publish_counted(
+        &self,
+        summary: String,
+        gate: Option<Arc<Gate>>,
+        count: impl FnOnce(&mut UpdateCounters),
+    ) {
         let mut counters = self.counters.lock();
         count(&mut counters);
-        let update = counters.next(summary);
-        self.updates
-            .publish_change(&self.uri, ResourceType::Events, &update);
+        let update = BTreeMap::from([(META, counters.next(summary))]);
+        let gate = gate.map(|gate| gate as _);
+        let counted = Some(ResourceType::Events);
+        (self.updates).publish_gated(&self.uri, counted, Some(&update), gate);
     }
 }
 
@@ -397,11 +408,23 @@ impl Listener for EventsNotifier {
         subscriptions::LabelUse::None
     }
 
+    fn viewer(&self) -> Viewer {
+        self.updates.viewer().clone()
+    }
+
+    fn on_withdrawn(&self, namespace: &str) {
+        self.publish(format!(
+            "you may not list events in `{namespace}` any more: they are not told"
+        ));
+    }
+
     fn on_events(self: Arc<Self>, events: &[&Arc<Event>]) {
         let Some(newest) = events.last() else {
             return;
         };
-        self.publish_counted(newest.summary(), |counters| {
+        let sight = self.sight.as_ref();
+        let gate = sight.map(|sight| sight.of_event(newest).gate);
+        self.publish_counted(newest.summary(), gate, |counters| {
             counters.events += events.len() as u64;
         });
     }
@@ -416,10 +439,11 @@ impl Listener for EventsNotifier {
             }
             subscriptions::WatchStatus::Gap { detail, .. } => {
                 let text = format!("some events may not have been told: {detail}");
-                self.publish_counted(text, |counters| counters.gaps += 1);
+                self.publish_counted(text, None, |counters| counters.gaps += 1);
             }
-            // The resource selects nothing by labels.
-            subscriptions::WatchStatus::Unlabelled { .. } => {}
+            // The resource selects nothing by labels, and who lost a right reads it no more.
+            subscriptions::WatchStatus::Unlabelled { .. }
+            | subscriptions::WatchStatus::Withdrawn { .. } => {}
         }
     }
 }

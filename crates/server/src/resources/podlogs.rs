@@ -1,16 +1,26 @@
 //! `k8s://{context}/{namespace}/pods/{pod}/logs/{container}`: the end of a log, with an
 //! update as it grows.
 
-use std::sync::Arc;
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
-use kubecrier_core::{ResourceType, UpdateSummary, shares::LimitReached};
+use kubecrier_core::{
+    ResourceType, UpdateSummary,
+    access::{Action, Gate, Right, Verdict},
+    shares::LimitReached,
+};
 use rmcp::model::{MetaObject, Resource, ResourceContents, ResourceTemplate};
 use serde::Serialize;
 use serde_json::json;
 
 use super::{
-    CheckFuture, FollowGuard, ReadFuture, Requester, ResourceError, ResourceProvider,
-    UpdatePublisher,
+    CheckFuture, FollowGuard, META as UPDATE, ReadFuture, Requester, ResourceError,
+    ResourceProvider, UpdatePublisher,
     completion::{self, CompletionFuture, CompletionRequest},
     of_cluster,
     uri::{self, ClusterUri, LogParams, UriTarget},
@@ -38,6 +48,15 @@ struct LogNotifier {
     uri: String,
     key: LogKey,
     updates: UpdatePublisher,
+    /// Whether its readers may read the log, if they are a user.
+    right: Option<LogRight>,
+}
+
+/// The right of a user to read a log.
+struct LogRight {
+    right: Arc<Right>,
+    /// Whether it was told that it is gone.
+    is_told: AtomicBool,
 }
 
 /// The content of an update.
@@ -225,10 +244,15 @@ impl ResourceProvider for LogResources {
         let Ok((key, _)) = self.find(uri) else {
             return FollowGuard::none();
         };
+        let right = updates.viewer().user().map(|view| LogRight {
+            right: view.right(&key.context, Action::GET_LOGS, key.namespace.as_str()),
+            is_told: AtomicBool::new(false),
+        });
         let notifier = Arc::new(LogNotifier {
             uri: uri.to_owned(),
             key: key.clone(),
             updates: updates.clone(),
+            right,
         });
         match self.follows.join(&key, Arc::clone(&notifier) as _) {
             Ok(lease) => FollowGuard::new(lease),
@@ -289,8 +313,31 @@ impl LogNotifier {
     }
 }
 
+// === impl LogRight ===
+
+impl LogRight {
+    /// The gate of what is published now; an error if it must not be, which says whether that
+    /// is news. What is not known yet is decided when it is sent.
+    fn gate(&self) -> Result<Arc<Gate>, bool> {
+        if let Verdict::Denied = self.right.check() {
+            return Err(!self.is_told.swap(true, Ordering::Relaxed));
+        }
+        self.is_told.store(false, Ordering::Relaxed);
+        Ok(Arc::new(Gate::new([Arc::clone(&self.right)])))
+    }
+}
+
 impl LogListener for LogNotifier {
     fn on_update(&self, update: &LogUpdate) {
+        let gate = match self.right.as_ref().map(LogRight::gate).transpose() {
+            Ok(gate) => gate,
+            Err(is_news) => {
+                if is_news {
+                    self.publish_refusal("you may not read this log any more".to_owned());
+                }
+                return;
+            }
+        };
         let notice = LogNotice {
             changed: UpdateSummary {
                 seq: update.seq,
@@ -301,7 +348,8 @@ impl LogListener for LogNotifier {
             lines: &update.lines,
             omitted: update.omitted,
         };
-        self.updates
-            .publish_change(&self.uri, ResourceType::PodLogs, &notice);
+        let meta = BTreeMap::from([(UPDATE, notice)]);
+        let (counted, gate) = (Some(ResourceType::PodLogs), gate.map(|gate| gate as _));
+        (self.updates).publish_gated(&self.uri, counted, Some(&meta), gate);
     }
 }

@@ -64,7 +64,7 @@ impl ResourceProvider for SubscriptionFeeds {
         Box::pin(async move {
             let one = self.find(uri, requester)?;
             one.touch();
-            let read = one.feed().newest(NEWEST);
+            let read = one.read_newest(NEWEST).await;
             let events: Vec<_> = (read.entries.iter())
                 .map(|entry| Payload::new(one.id(), one.cluster(), entry))
                 .map(|payload| serde_json::to_value(payload).unwrap_or_default())
@@ -73,7 +73,7 @@ impl ResourceProvider for SubscriptionFeeds {
                 subscription: one.id().clone(),
                 seq: read.next,
             };
-            let content = json!({
+            let mut content = json!({
                 "subscriptionId": one.id(),
                 "cluster": one.cluster(),
                 "mode": one.filters().mode(),
@@ -82,6 +82,9 @@ impl ResourceProvider for SubscriptionFeeds {
                 "events": events,
                 "cursor": cursor.to_string(),
             });
+            if read.withheld > 0 {
+                content["withheld"] = read.withheld.into();
+            }
             let text = ResourceContents::text(content.to_string(), uri);
             Ok(vec![text.with_mime_type("application/json")])
         })

@@ -3,11 +3,18 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
+use futures_util::future::BoxFuture;
 use rmcp::ErrorData;
 use serde_json::json;
 
 use super::*;
-use crate::{caller::Caller, shared_reads::SharedRead};
+use crate::{caller::Caller, shared_reads::SharedRead, viewers::Viewers};
+use kubecrier_core::{
+    KubernetesUser, ResourceType,
+    access::{AccessDecisions, AccessQuestion, AccessReviewer, ReviewError},
+    metrics::AccessMetrics,
+};
+use kubecrier_lifecycle::Lifecycle;
 
 /// Notes, `note:///<name>`, of which `note:///own/<session>` is one session's.
 #[derive(Clone, Default)]
@@ -230,5 +237,64 @@ fn a_caller_has_its_share_of_subscriptions_to_resources() {
         resources.subscriptions.used(),
         2,
         "what was refused or has ended"
+    );
+}
+
+/// An authorizer that nobody asks in these tests.
+struct Unasked;
+
+impl AccessReviewer for Unasked {
+    fn review<'a>(
+        &'a self,
+        _context: &'a str,
+        _user: &'a KubernetesUser,
+        _question: &'a AccessQuestion,
+    ) -> BoxFuture<'a, Result<bool, ReviewError>> {
+        Box::pin(std::future::ready(Ok(false)))
+    }
+}
+
+/// Who sees the same is told the same; a user hears nothing that was meant for another.
+#[test]
+fn a_uri_is_followed_once_for_each_user_and_updates_reach_that_user_alone() {
+    let decisions = AccessDecisions::new(Unasked, Lifecycle::default(), AccessMetrics::default());
+    let notes = Notes::default();
+    let (filter, share) = (ToolFilter::default(), CallerShare::default());
+    let resources = Resources::new(vec![Box::new(notes.clone())], filter, share);
+    let resources = resources.seen_by(Viewers::Users(decisions.clone()));
+    let user = |name: &str| Arc::new(KubernetesUser::new(name, ["dev"]).unwrap());
+    let of_user = |name: &str, session: &Session| Requester {
+        caller: Caller::named(name).acting_as(user(name)),
+        ..requester(Some(session))
+    };
+    let sessions = ["ann", "ann", "bob"].map(|name| (name, Session::new(name)));
+    for (name, session) in &sessions {
+        let asked = resources.subscribe(session, "note:///shared", &of_user(name, session));
+        assert!(asked.is_ok());
+    }
+    assert_eq!(notes.begun.load(Ordering::Relaxed), 2, "one for each user");
+    let tell = |name: &str| {
+        let updates = resources.updates().seen_by(&decisions.viewer(&user(name)));
+        updates.publish::<()>("note:///shared", None, None)
+    };
+    assert_eq!((tell("ann"), tell("bob"), tell("eve")), (2, 1, 0));
+    assert_eq!(
+        resources
+            .updates()
+            .publish::<()>("note:///shared", None, None),
+        0,
+        "nobody sees everything"
+    );
+    let [(_, first), (_, second), (_, bob)] = &sessions;
+    for (session, told) in [(first, 1), (second, 1), (bob, 1)] {
+        assert_eq!(session.outbox().stats().pushed, told);
+    }
+    resources.unsubscribe(bob, "note:///shared");
+    assert_eq!((tell("ann"), tell("bob")), (2, 0));
+    assert_eq!(notes.followed.load(Ordering::Relaxed), 1);
+    let nobody = resources.subscribe(first, "note:///shared", &requester(Some(first)));
+    assert!(
+        matches!(&nobody, Err(ResourceError::Refused(why)) if why.contains("no Kubernetes user")),
+        "{nobody:?}"
     );
 }

@@ -19,16 +19,18 @@ use crate::{
     tool_filter::ToolFilter,
     tool_provider::ToolProvider,
     tools::DefinitionCache,
+    viewers::Viewers,
     waits::Waits,
 };
 use kubecrier_core::{
+    access::AccessDecisions,
     faults::{CaptureLimits, FaultQueue},
     metrics::Metrics,
     subscriptions::Ledger,
 };
 use kubecrier_k8s::{
-    ClusterEvidence, Contexts, EventLists, Graphs, IncidentSettings, IncidentWatches, LogFollows,
-    Watches,
+    ClusterEvidence, ClusterReviewer, Contexts, EventLists, Graphs, IncidentSettings,
+    IncidentWatches, LogFollows, Watches,
 };
 use kubecrier_lifecycle::Lifecycle;
 use kubecrier_project::{self, Project};
@@ -199,7 +201,15 @@ impl Server {
         providers
             .resources
             .push(door(Door::EventsResource, Box::new(events)));
-        let resources = Resources::new(providers.resources, tool_filter.clone(), work.share);
+        let viewers = if contexts.impersonates() {
+            let reviewer = ClusterReviewer::new(Arc::clone(&contexts));
+            let decisions = AccessDecisions::new(reviewer, lifecycle.clone(), metrics.access());
+            Viewers::Users(decisions)
+        } else {
+            Viewers::Everything
+        };
+        let resources = Resources::new(providers.resources, tool_filter.clone(), work.share)
+            .seen_by(viewers.clone());
         let evidence = Arc::new(ClusterEvidence::new(Arc::clone(&contexts)));
         let faults = FaultQueue::new(evidence, captures, metrics.captures(), lifecycle.clone());
         let updates = resources.updates().clone();
@@ -208,7 +218,7 @@ impl Server {
             incidents: incidents.clone(),
             faults,
         };
-        let subscriptions = Subscriptions::new(settings, ledger, updates, sources);
+        let subscriptions = Subscriptions::new(settings, ledger, updates, sources, viewers);
         let shared = Shared {
             contexts,
             metrics,

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use mcp_notify::Notification;
+use mcp_notify::{Admission, Notification};
 
 /// Enough for a moment without network; a client that was away for longer gets the
 /// number of messages it missed.
@@ -124,6 +124,14 @@ impl SentMessage {
                 notification.pieces().unwrap_or_default()
             }
             Self::Request(frame) => [frame, &[], &[], &[]],
+        }
+    }
+
+    /// Whether the client may read it now.
+    pub(super) fn admit(&self) -> Admission {
+        match self {
+            Self::Notification(notification) => notification.admit(),
+            Self::Request(_) | Self::Gap { .. } => Admission::Open,
         }
     }
 

@@ -13,10 +13,12 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use bytes::{BufMut, Bytes, BytesMut};
+use futures_util::future::join_all;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use http_body::Frame;
 use mcp_notify::{
-    CustomMethod, Notification, OutboxBatch, OutboxItem, OutboxReader, ReadEnd, SendError, Session,
+    Admission, CustomMethod, Notification, OutboxBatch, OutboxItem, OutboxReader, ReadEnd,
+    SendError, Session,
 };
 use rmcp::model::ProtocolVersion;
 use tokio::{
@@ -68,10 +70,28 @@ pub(crate) async fn open(State(sessions): State<Arc<Sessions>>, headers: HeaderM
     };
     match last_seen(&headers) {
         Ok(LastSeen::Answer(seen)) => answer_stream::resume(entry, seen),
-        Ok(LastSeen::Stream(seen)) => events_response(Body::new(SseStream::new(entry, Some(seen)))),
+        Ok(LastSeen::Stream(seen)) => {
+            settle_replay(&entry, seen).await;
+            events_response(Body::new(SseStream::new(entry, Some(seen))))
+        }
         Ok(LastSeen::Nothing) => events_response(Body::new(SseStream::new(entry, None))),
         Err(()) => answer_stream::never_sent(),
     }
+}
+
+/// Waits until it is known of every message after an id whether the client may still read it.
+async fn settle_replay(entry: &HttpSession, seen: u64) {
+    let pending: Vec<_> = {
+        let outbound = entry.outbound.lock();
+        let missed = outbound.replay.after(seen).messages;
+        let gates = missed.iter().map(|(_, message)| message.admit());
+        let answers = gates.filter_map(|admission| match admission {
+            Admission::Pending(answer) => Some(answer),
+            _ => None,
+        });
+        answers.collect()
+    };
+    join_all(pending).await;
 }
 
 /// A response of server-sent events.
@@ -194,6 +214,8 @@ struct SseStream {
     /// When the timer wakes, and whom: a timer that does not have to be looked at stays out
     /// of the caches.
     wakes: Option<(Instant, Waker)>,
+    /// The answer whether the next message may be sent, while it is waited for.
+    admission: Option<Pin<Box<dyn Future<Output = bool> + Send>>>,
     ended: bool,
     _activity: ActivityGuard,
 }
@@ -213,8 +235,19 @@ impl SseStream {
             if missed.lost > 0 {
                 write_plain(&mut first, &gap(missed.lost));
             }
+            let mut withheld = 0;
             for (id, message) in missed.messages {
+                if !matches!(message.admit(), Admission::Open) {
+                    withheld += 1;
+                    continue;
+                }
+                if withheld > 0 {
+                    write_plain(&mut first, &gap(std::mem::take(&mut withheld)));
+                }
                 write_event(&mut first, id, &message.pieces());
+            }
+            if withheld > 0 {
+                write_plain(&mut first, &gap(withheld));
             }
         }
         drop(outbound);
@@ -224,6 +257,7 @@ impl SseStream {
             alive_due: Instant::now() + KEEP_ALIVE,
             timer: Box::pin(sleep(KEEP_ALIVE)),
             wakes: None,
+            admission: None,
             ended: false,
             _activity: entry.begin_activity(ActivityKind::Stream),
             entry,
@@ -268,6 +302,16 @@ impl SseStream {
             write_event(&mut chunk, id, &[&frame]);
         }
         while chunk.len() < CHUNK_BYTES {
+            if let Some(answer) = &mut self.admission {
+                let Poll::Ready(is_admitted) = answer.as_mut().poll(cx) else {
+                    break;
+                };
+                self.admission = None;
+                if let Some(batch) = outbound.batch.as_mut().filter(|_| !is_admitted) {
+                    drop(batch.abandon());
+                    batch.abandon_shut();
+                }
+            }
             let waiting = outbound.batch.take().filter(|batch| !batch.is_empty());
             let mut batch = match waiting {
                 Some(batch) => batch,
@@ -281,7 +325,7 @@ impl SseStream {
                     }
                 },
             };
-            write_batch(
+            self.admission = write_batch(
                 &mut chunk,
                 &mut batch,
                 &mut outbound.replay,
@@ -296,25 +340,32 @@ impl SseStream {
 /// Writes from the front of a batch, up to a chunk; what is written counts as
 /// delivered. One pass over the batch, one allocation and one count, whatever its
 /// length. One that has no bytes is abandoned: it is reported as every failed delivery is,
-/// and a gap takes its place.
+/// and a gap takes its place, as it does of one that its client may not read any more. The
+/// answer is returned that the next one has to wait for.
 fn write_batch(
     chunk: &mut BytesMut,
     batch: &mut OutboxBatch,
     replay: &mut Replay,
     session: &Session,
-) {
+) -> Option<Pin<Box<dyn Future<Output = bool> + Send>>> {
     let room = CHUNK_BYTES.saturating_sub(chunk.len());
     chunk.reserve(size_of_front(batch, room));
     let mut written = 0;
     let mut failed = None;
+    let mut is_shut = false;
+    let mut answer = None;
     for item in batch.iter() {
         if chunk.len() >= CHUNK_BYTES {
             break;
         }
         match item {
-            OutboxItem::Notification(notification) => match notification.pieces() {
-                Ok(pieces) => write_event(chunk, replay.record(notification.clone()), &pieces),
-                Err(error) => failed = Some(SendError::from(error)),
+            OutboxItem::Notification(notification) => match notification.admit() {
+                Admission::Open => match notification.pieces() {
+                    Ok(pieces) => write_event(chunk, replay.record(notification.clone()), &pieces),
+                    Err(error) => failed = Some(SendError::from(error)),
+                },
+                Admission::Pending(pending) => answer = Some(pending),
+                _ => is_shut = true,
             },
             // A gap has an id too: a client that loses it learns of it again.
             OutboxItem::Gap(missing) => {
@@ -327,7 +378,7 @@ fn write_batch(
             }
             _ => failed = Some(SendError::other("not a message of a stream")),
         }
-        if failed.is_some() {
+        if failed.is_some() || is_shut || answer.is_some() {
             break;
         }
         written += 1;
@@ -335,7 +386,10 @@ fn write_batch(
     batch.deliver_first(written);
     if let Some(error) = failed {
         drop(batch.abandon_failed(session, &error));
+    } else if is_shut {
+        batch.abandon_shut();
     }
+    answer
 }
 
 /// The size of the events that fit into `room` bytes.

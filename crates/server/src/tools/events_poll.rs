@@ -118,7 +118,7 @@ async fn call(context: ToolContext<'_>, given: JsonObject) -> Result<Output, Too
     };
     subscriptions::wait(one.feed(), after, wait, context.draining).await;
     one.touch();
-    let read = one.feed().after(after, limit);
+    let read = one.read_after(after, limit).await;
     let warnings = warnings.iter();
     let warnings = warnings.map(|warning| identity::sentence(context.redactor, warning));
     let bytes_max = context.limits.output_bytes;
@@ -153,6 +153,12 @@ fn show(
         text.push_str(&format!(
             "{} earlier events are not kept any more and were missed\n",
             read.missed
+        ));
+    }
+    if read.withheld > 0 {
+        text.push_str(&format!(
+            "{} events are left out: you may not read them any more\n",
+            read.withheld
         ));
     }
     for entry in &read.entries {
@@ -203,6 +209,9 @@ fn show(
         ("warnings", json!(warnings)),
     ] {
         data.insert(key.to_owned(), value);
+    }
+    if read.withheld > 0 {
+        data.insert("withheld".to_owned(), json!(read.withheld));
     }
     Output::new(redactor, text, data)
 }

@@ -5,12 +5,20 @@ mod next_calls;
 
 pub(super) use self::incident::{Found, IncidentEvidence};
 
+use std::sync::Arc;
+
+use futures_util::future::join4;
 use rmcp::schemars;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use tokio::time::Duration;
+use tokio::time::{Duration, Instant};
 
 use super::{Output, ToolContext, ToolEntry, ToolError, arguments, namespace, schema};
+use crate::shared_reads::SharedRead;
+use kubecrier_core::{
+    access::{Action, LabelRight, Sight, Viewer},
+    faults::StoredFault,
+};
 use kubecrier_k8s::Cluster;
 
 pub(super) const ENTRY: ToolEntry = ToolEntry {
@@ -42,11 +50,19 @@ async fn call(context: ToolContext<'_>, args: FaultsGetArgs) -> Result<Output, T
     let desk = context.subscriptions.faults();
     let id: String = args.fault_id.chars().take(64).collect();
     if incident::is_id(&id) {
+        let offered = context.tool_filter.check_shared(SharedRead::Incidents);
+        offered.map_err(|refused| ToolError::Arguments(refused.to_string()))?;
         let in_context = args.context.as_deref().filter(|name| !name.is_empty());
         return incident::call(context, &id, in_context, args.namespace).await;
     }
     let space = &namespace(args.namespace)?;
     let known = desk.store().get(&id);
+    let viewer = context.subscriptions.viewer(&context.client.requester)?;
+    let known = match known {
+        // For who may not read its event, it does not exist.
+        Some(known) if !sees_event(&viewer, &known).await => return Err(not_found(&id, "")),
+        known => known,
+    };
     match known {
         Some(known) if known.report.is_fresh() => {}
         Some(known) => drop(desk.report(&known.cluster, &known.event).await),
@@ -64,9 +80,7 @@ async fn call(context: ToolContext<'_>, args: FaultsGetArgs) -> Result<Output, T
                 } else {
                     ""
                 };
-                return Err(ToolError::NotFound(format!(
-                    "fault not found: `{id}`; its warnings may be gone; faults_list shows what is wrong now{hint}"
-                )));
+                return Err(not_found(&id, hint));
             };
             let name = context.contexts.resolve(args.context.as_deref())?;
             drop(desk.report(&name, &fault.event).await);
@@ -76,6 +90,9 @@ async fn call(context: ToolContext<'_>, args: FaultsGetArgs) -> Result<Output, T
         return Err(ToolError::NotFound(format!(
             "fault not found any more: `{id}`; faults_list shows those there are"
         )));
+    };
+    let Some(known) = as_seen(&viewer, known).await else {
+        return Err(not_found(&id, ""));
     };
     let mut data = Map::new();
     for (key, value) in [
@@ -91,4 +108,56 @@ async fn call(context: ToolContext<'_>, args: FaultsGetArgs) -> Result<Output, T
         data.extend(report);
     }
     Ok(Output::json(context.redactor, data))
+}
+
+fn not_found(id: &str, hint: &str) -> ToolError {
+    ToolError::NotFound(format!(
+        "fault not found: `{id}`; its warnings may be gone; faults_list shows what is wrong now{hint}"
+    ))
+}
+
+/// Whether the event of a fault may be read, asked now.
+async fn sees_event(viewer: &Viewer, fault: &StoredFault) -> bool {
+    let Viewer::User(view) = viewer else {
+        return true;
+    };
+    let right = view.right(&fault.cluster, Action::LIST_EVENTS, &fault.event.namespace);
+    right.decide_since(Instant::now()).await.is_allowed()
+}
+
+/// A fault as far as it may be seen now; `None` if it may not be.
+async fn as_seen(viewer: &Viewer, mut fault: StoredFault) -> Option<StoredFault> {
+    let Viewer::User(view) = viewer else {
+        return Some(fault);
+    };
+    let since = Instant::now();
+    let sight = Sight::new(view, &fault.cluster);
+    let rights = sight.of_event(&fault.event);
+    let involved = &fault.event.involved.namespace;
+    let of_pod = |action| {
+        let right = sight.right(action, involved);
+        async move { right.decide_since(since).await.is_allowed() }
+    };
+    let labels = async {
+        match &rights.labels {
+            LabelRight::None => true,
+            LabelRight::Needs(right) => right.decide_since(since).await.is_allowed(),
+            LabelRight::Hidden => false,
+        }
+    };
+    let (event, labels, pod, logs) = join4(
+        rights.event.decide_since(since),
+        labels,
+        of_pod(Action::GET_PODS),
+        of_pod(Action::GET_LOGS),
+    )
+    .await;
+    if !event.is_allowed() {
+        return None;
+    }
+    if !labels {
+        fault.event = Arc::new(fault.event.without_labels());
+    }
+    fault.report = Arc::new(fault.report.as_allowed(pod, logs));
+    Some(fault)
 }

@@ -11,6 +11,7 @@ use crate::{
     resources::Resources,
     server::WorkLimits,
     subscriptions::{Sources, SubscriptionSettings},
+    viewers::Viewers,
 };
 use kubecrier_core::{
     faults::{CaptureLimits, FaultQueue},
@@ -179,7 +180,7 @@ pub(super) fn subscriptions(contexts: &Arc<Contexts>) -> Subscriptions {
         incidents: incidents(contexts),
         faults,
     };
-    Subscriptions::new(settings, ledger, updates, sources)
+    Subscriptions::new(settings, ledger, updates, sources, Viewers::Everything)
 }
 
 proptest! {

@@ -1,3 +1,5 @@
+mod of_a_user;
+
 use std::collections::BTreeMap;
 
 use mcp_notify::{Delivery, Level, LoggingService, OutboxItem as Waiting, OutboxSink, Session};
@@ -25,7 +27,7 @@ impl UpdateSink for Recorded {
         true
     }
 
-    fn notify_updated(&self, uri: &str, update: &UpdateSummary) {
+    fn notify_updated(&self, uri: &str, update: &UpdateSummary, _gate: Option<Arc<Gate>>) {
         self.0.lock().push((uri.to_owned(), update.clone()));
     }
 }
@@ -40,6 +42,7 @@ pub(in crate::subscriptions) fn deps(session: Option<&Session>) -> SubscriptionD
             Metrics::new().captures(),
             Lifecycle::default(),
         ),
+        viewer: Viewer::Everything,
     }
 }
 

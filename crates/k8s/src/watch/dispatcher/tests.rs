@@ -37,6 +37,7 @@ impl Listener for RecordingListener {
             WatchStatus::Degraded { .. } => "degraded",
             WatchStatus::Recovered => "recovered",
             WatchStatus::Unlabelled { .. } => "unlabelled",
+            WatchStatus::Withdrawn { .. } => "withdrawn",
         };
         self.batches.lock().push(vec![status.to_owned()]);
     }
@@ -51,7 +52,7 @@ struct Fixture {
 
 /// One subscriber to everything after version 100.
 fn fixture() -> Fixture {
-    let subscribers = Arc::new(Subscribers::default());
+    let subscribers = Subscribers::new("dev");
     let listener = Arc::new(RecordingListener::default());
     subscribers.add(1, 100, listener.clone());
     Fixture {

@@ -200,7 +200,7 @@ fn add_watch(script: &Arc<Script>) -> mpsc::UnboundedSender<FrameResult> {
 /// A watch that begins at version 100.
 #[expect(clippy::disallowed_methods, reason = "the test awaits the task itself")]
 fn fixture(script: Arc<Script>) -> Fixture {
-    let subscribers = Arc::new(Subscribers::default());
+    let subscribers = Subscribers::new("dev");
     let listener = Arc::new(RecordingListener::default());
     subscribers.add(1, 100, listener.clone());
     let health = Arc::new(WatchHealth::new(WatchMetrics::default()));

@@ -20,15 +20,6 @@ async fn what_all_callers_would_share_is_refused() {
     let acting = Acting::start(cluster, &[&format!("flo:{ANN} user=flo")]);
     let flo = HttpSession::signed(&acting.base, ANN).await;
     for (tool, arguments) in [
-        ("events_subscribe", json!({"namespace": space})),
-        (
-            "events_subscribe",
-            json!({"namespace": space, "mode": "faults"}),
-        ),
-        ("events_poll", json!({"namespace": space})),
-        ("events_list_subscriptions", json!({})),
-        ("events_unsubscribe", json!({"subscriptionId": "sub-1"})),
-        ("faults_get", json!({"faultId": "x"})),
         ("faults_list", json!({"namespace": space})),
         ("faults_wait", json!({"namespace": space})),
         (
@@ -59,12 +50,12 @@ async fn what_all_callers_would_share_is_refused() {
         let text = error(flo.rpc("resources/read", uri(path)).await);
         assert!(text.contains(NOT_OFFERED), "{path}: {text}");
     }
-    for path in ["graph", "incidents", "events", "pods/web/logs/app"] {
+    for path in ["graph", "incidents"] {
         let text = error(flo.rpc("resources/subscribe", uri(path)).await);
         assert!(text.contains(NOT_OFFERED), "{path}: {text}");
     }
     // A listen is acknowledged without them.
-    let uris = ["events", "pods/web/logs/app", "graph", "incidents"];
+    let uris = ["graph", "incidents"];
     let uris = uris.map(|path| uri(path)["uri"].clone());
     let wanted =
         json!({"notifications": {"resourceSubscriptions": uris, "toolsListChanged": true}});
@@ -75,13 +66,22 @@ async fn what_all_callers_would_share_is_refused() {
         accepted.contains("toolsListChanged") && !accepted.contains("k8s://"),
         "{accepted}"
     );
-    for (prompt, arguments) in [
-        ("triage_fault", json!({"faultId": "x"})),
-        ("cluster_health_check", json!({})),
+    let prompt = json!({"name": "cluster_health_check", "arguments": {}});
+    let text = error(flo.rpc("prompts/get", prompt).await);
+    assert!(text.contains(NOT_OFFERED), "{text}");
+    for (tool, arguments) in [
+        (
+            "events_subscribe",
+            json!({"namespace": space, "mode": "incidents"}),
+        ),
+        ("faults_get", json!({"faultId": "i-0123456789abcdef"})),
     ] {
-        let prompt = json!({"name": prompt, "arguments": arguments});
-        let text = error(flo.rpc("prompts/get", prompt).await);
-        assert!(text.contains(NOT_OFFERED), "{text}");
+        let refused = flo.call(tool, arguments).await;
+        assert!(
+            refused.is_error && refused.text.contains(NOT_OFFERED),
+            "{}",
+            refused.text
+        );
     }
     let completing = json!({
         "ref": {"type": "ref/prompt", "name": "triage_fault"},

@@ -73,7 +73,7 @@ fn notifier(session: &Session) -> GraphNotifier {
         .updates()
         .clone();
     let uri = "k8s://dev/shop/graph".to_owned();
-    updates.0.subscribe(session, &uri).unwrap();
+    updates.subscriptions().subscribe(session, &uri).unwrap();
     GraphNotifier {
         uri,
         kinds: KindFilter::parse(["pods"]).unwrap(),

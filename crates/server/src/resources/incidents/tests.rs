@@ -13,7 +13,7 @@ fn notifier(session: &Session) -> IncidentsNotifier {
         .updates()
         .clone();
     let uri = "k8s://dev/shop/incidents".to_owned();
-    updates.0.subscribe(session, &uri).unwrap();
+    updates.subscriptions().subscribe(session, &uri).unwrap();
     IncidentsNotifier {
         uri,
         updates,

@@ -1,3 +1,5 @@
+mod gates;
+
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
     task::{Wake, Waker},

@@ -1,0 +1,36 @@
+//! What a user of Kubernetes may see of what all callers share.
+//!
+//! One watch serves every caller, with the server's own rights. Before anything of it reaches a
+//! caller who acts as a user, the API server is asked whether that user may read it, and its
+//! answer is remembered for a short while.
+//!
+//! ```text
+//!  Viewer ──user──▶ UserView ──right──▶ Right: check ─▶ allowed, denied, or asking ──┐
+//!                                         ▲   (never waits)                          │
+//!              allowed 30 s, denied 10 s ─┘◀── cluster-wide, then the namespace ◀── AccessReviewer
+//! ```
+//!
+//! - `question`: what is asked; `right`: one question of one user and its answer
+//! - `decisions`: all answers, and the limits of asking; `pace`: how fast it is asked
+//! - `viewer`: through whose eyes something is seen; `sight`: what that needs in one cluster;
+//!   `gate`: the rights that a message needs when it is sent
+
+mod decisions;
+mod gate;
+mod pace;
+mod question;
+mod right;
+mod sight;
+mod viewer;
+
+pub use self::{
+    decisions::{AccessDecisions, AccessReviewer, ReviewError},
+    gate::Gate,
+    question::{AccessQuestion, Action},
+    right::{Answer, Asking, Right, Verdict},
+    sight::{EventRights, LabelRight, Sight},
+    viewer::{UserView, Viewer},
+};
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,282 @@
+use std::{
+    collections::BTreeSet,
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+};
+
+use futures_util::future::{BoxFuture, join_all};
+use mcp_notify::{Admission, Gate as _};
+use parking_lot::Mutex;
+use tokio::{
+    task::JoinSet,
+    time::{Duration, Instant, advance, sleep},
+};
+
+use super::*;
+use crate::{KubernetesUser, metrics::Metrics};
+use kubecrier_lifecycle::Lifecycle;
+use std::sync::Arc;
+
+/// An authorizer whose rules a test changes.
+#[derive(Clone, Default)]
+pub(crate) struct Authorizer(Arc<Rules>);
+
+#[derive(Default)]
+struct Rules {
+    granted: Mutex<BTreeSet<(String, String)>>,
+    asked: Mutex<Vec<String>>,
+    running: AtomicUsize,
+    running_max: AtomicUsize,
+    is_down: AtomicBool,
+}
+
+impl Authorizer {
+    /// How long a review takes.
+    pub(crate) const TAKES: Duration = Duration::from_millis(50);
+
+    /// Grants or withdraws what a question says, such as `list events in `shop``.
+    pub(crate) fn set(&self, user: &str, question: &str, is_granted: bool) {
+        let key = (user.to_owned(), question.to_owned());
+        let mut granted = self.0.granted.lock();
+        if is_granted {
+            granted.insert(key);
+        } else {
+            granted.remove(&key);
+        }
+    }
+
+    pub(crate) fn set_down(&self, is_down: bool) {
+        self.0.is_down.store(is_down, Ordering::Relaxed);
+    }
+
+    /// What was asked since the last call.
+    pub(crate) fn asked(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.asked.lock())
+    }
+
+    pub(crate) fn decisions(&self) -> AccessDecisions {
+        AccessDecisions::new(self.clone(), Lifecycle::default(), Metrics::new().access())
+    }
+}
+
+impl AccessReviewer for Authorizer {
+    fn review<'a>(
+        &'a self,
+        _context: &'a str,
+        user: &'a KubernetesUser,
+        question: &'a AccessQuestion,
+    ) -> BoxFuture<'a, Result<bool, ReviewError>> {
+        Box::pin(async move {
+            let running = self.0.running.fetch_add(1, Ordering::Relaxed) + 1;
+            self.0.running_max.fetch_max(running, Ordering::Relaxed);
+            // What holds when it is asked is the answer, however late that comes.
+            let key = (user.name().to_owned(), question.to_string());
+            let is_granted = self.0.granted.lock().contains(&key);
+            self.0.asked.lock().push(question.to_string());
+            sleep(Self::TAKES).await;
+            self.0.running.fetch_sub(1, Ordering::Relaxed);
+            if self.0.is_down.load(Ordering::Relaxed) {
+                return Err(ReviewError("down".to_owned()));
+            }
+            Ok(is_granted)
+        })
+    }
+}
+
+pub(crate) fn user(name: &str) -> Arc<KubernetesUser> {
+    Arc::new(KubernetesUser::new(name, ["dev"]).unwrap())
+}
+
+pub(crate) fn view(decisions: &AccessDecisions, name: &str) -> Arc<UserView> {
+    let viewer = decisions.viewer(&user(name));
+    Arc::clone(viewer.user().unwrap())
+}
+
+const WIDE: &str = "list events in the whole cluster";
+const SHOP: &str = "list events in `shop`";
+
+fn shop(view: &Arc<UserView>) -> Arc<Right> {
+    view.right("dev", Action::LIST_EVENTS, "shop")
+}
+
+fn known(right: &Arc<Right>) -> Option<bool> {
+    match right.check() {
+        Verdict::Allowed => Some(true),
+        Verdict::Denied => Some(false),
+        Verdict::Pending(_) => None,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_whole_cluster_is_asked_about_first_and_concurrent_questions_are_one() {
+    let authorizer = Authorizer::default();
+    let decisions = authorizer.decisions();
+    let ann = view(&decisions, "ann");
+    authorizer.set("ann", SHOP, true);
+    let rights: Vec<_> = (0..50).map(|_| shop(&ann)).collect();
+    let answers = join_all(rights.iter().map(Right::decide)).await;
+    assert!(answers.into_iter().all(Answer::is_allowed));
+    assert_eq!(authorizer.asked(), [WIDE, SHOP]);
+    assert_eq!(known(&shop(&ann)), Some(true));
+    let bob = view(&decisions, "bob");
+    authorizer.set("bob", WIDE, true);
+    assert_eq!(shop(&bob).decide().await, Answer::Allowed);
+    let other = bob.right("dev", Action::LIST_EVENTS, "other");
+    assert_eq!(other.decide().await, Answer::Allowed);
+    assert_eq!(
+        authorizer.asked(),
+        [WIDE],
+        "who may read all is asked about once"
+    );
+    // Another context is another cluster, and other groups are another user.
+    let elsewhere = ann.right("prod", Action::LIST_EVENTS, "shop");
+    assert_eq!(known(&elsewhere), None);
+    let changed = Arc::new(KubernetesUser::new("ann", ["ops"]).unwrap());
+    assert_ne!(decisions.viewer(&changed), decisions.viewer(&user("ann")));
+    assert_eq!(decisions.viewer(&user("ann")), Viewer::User(ann));
+}
+
+/// A right that goes is gone within 30 seconds, one that comes is there within 10, and a
+/// stream in steady use never waits for an answer.
+#[tokio::test(start_paused = true)]
+async fn a_right_goes_in_time_and_nothing_waits_for_it() {
+    let authorizer = Authorizer::default();
+    let decisions = authorizer.decisions();
+    let right = shop(&view(&decisions, "ann"));
+    authorizer.set("ann", SHOP, true);
+    assert_eq!(right.decide().await, Answer::Allowed);
+    for _ in 0..1000 {
+        advance(Duration::from_millis(200)).await;
+        tokio::task::yield_now().await;
+        assert_eq!(known(&right), Some(true), "in use");
+    }
+    let asked = authorizer.asked().len();
+    assert!(
+        (10..40).contains(&asked),
+        "200 s with a right: {asked} reviews"
+    );
+    authorizer.set("ann", SHOP, false);
+    let withdrawn = Instant::now();
+    while known(&right) != Some(false) {
+        advance(Duration::from_millis(100)).await;
+        tokio::task::yield_now().await;
+    }
+    let took = withdrawn.elapsed();
+    assert!(took <= Duration::from_secs(30), "{took:?}");
+    authorizer.set("ann", SHOP, true);
+    let granted = Instant::now();
+    while known(&right) != Some(true) {
+        advance(Duration::from_millis(100)).await;
+        tokio::task::yield_now().await;
+    }
+    assert!(granted.elapsed() <= Duration::from_secs(11));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_right_that_is_not_used_is_not_believed_after_its_time() {
+    let authorizer = Authorizer::default();
+    let decisions = authorizer.decisions();
+    let right = shop(&view(&decisions, "ann"));
+    authorizer.set("ann", SHOP, true);
+    assert_eq!(right.decide().await, Answer::Allowed);
+    authorizer.set("ann", SHOP, false);
+    advance(Duration::from_secs(30)).await;
+    assert_eq!(known(&right), None, "not even for the first one");
+    assert_eq!(right.decide().await, Answer::Denied);
+}
+
+/// What is answered to a request is decided at that moment.
+#[tokio::test(start_paused = true)]
+async fn an_answer_is_asked_for_anew_when_it_has_to_be() {
+    let authorizer = Authorizer::default();
+    let decisions = authorizer.decisions();
+    let right = shop(&view(&decisions, "ann"));
+    for question in [SHOP, WIDE] {
+        authorizer.set("ann", question, true);
+        assert_eq!(right.decide_since(Instant::now()).await, Answer::Allowed);
+        // Asked before the right went, answered after that: it does not count.
+        advance(Duration::from_secs(16)).await;
+        assert_eq!(known(&right), Some(true));
+        tokio::task::yield_now().await;
+        authorizer.set("ann", question, false);
+        advance(Duration::from_millis(1)).await;
+        assert_eq!(right.decide_since(Instant::now()).await, Answer::Denied);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_is_held_for_a_while_and_not_remembered() {
+    let authorizer = Authorizer::default();
+    let decisions = authorizer.decisions();
+    let right = shop(&view(&decisions, "ann"));
+    authorizer.set("ann", SHOP, true);
+    authorizer.set_down(true);
+    let began = Instant::now();
+    assert_eq!(right.decide().await, Answer::Unknown);
+    assert!((4..=6).contains(&began.elapsed().as_secs()));
+    assert!(authorizer.asked().len() > 2, "tried again meanwhile");
+    authorizer.set_down(false);
+    assert_eq!(right.decide().await, Answer::Allowed, "at once");
+    authorizer.set_down(true);
+    advance(Duration::from_secs(20)).await;
+    assert_eq!(
+        known(&right),
+        Some(true),
+        "what was answered holds for its time"
+    );
+    advance(Duration::from_secs(10)).await;
+    assert_eq!(known(&right), None, "and no longer");
+    assert_eq!(right.decide().await, Answer::Unknown);
+}
+
+/// One user with thousands of namespaces neither floods the cluster nor starves another user.
+#[tokio::test(start_paused = true)]
+async fn reviews_are_bounded_and_shared_fairly() {
+    let authorizer = Authorizer::default();
+    let decisions = authorizer.decisions();
+    let greedy = view(&decisions, "greedy");
+    let asking = (0..3000).map(|n| {
+        let right = greedy.right("dev", Action::LIST_EVENTS, &format!("ns-{n}"));
+        async move { right.decide().await }
+    });
+    let mut many = JoinSet::new();
+    many.spawn(join_all(asking.collect::<Vec<_>>()));
+    tokio::task::yield_now().await;
+    advance(Duration::from_millis(500)).await;
+    authorizer.set("ann", SHOP, true);
+    let began = Instant::now();
+    assert_eq!(
+        shop(&view(&decisions, "ann")).decide().await,
+        Answer::Allowed
+    );
+    assert!(began.elapsed() < Duration::from_secs(1));
+    let answers = many.join_next().await.unwrap().unwrap();
+    assert!(answers.contains(&Answer::Denied) && answers.contains(&Answer::Unknown));
+    assert!(authorizer.0.running_max.load(Ordering::Relaxed) <= 16);
+    let asked = authorizer.asked().len();
+    assert!(asked < 60 + 20 * 12 + 10, "{asked} in a few seconds");
+    advance(Duration::from_mins(2)).await;
+    decisions.remove_expired();
+    let left = format!("{decisions:?}");
+    assert!(left.contains("rights: 0"), "{left}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gate_needs_all_its_rights() {
+    let authorizer = Authorizer::default();
+    let decisions = authorizer.decisions();
+    let ann = view(&decisions, "ann");
+    let (events, logs) = (shop(&ann), ann.right("dev", Action::GET_LOGS, "shop"));
+    let gate = Gate::new([events, logs]);
+    let admitted = async || match gate.admit() {
+        Admission::Open => true,
+        Admission::Pending(answer) => answer.await,
+        _ => false,
+    };
+    authorizer.set("ann", SHOP, true);
+    assert!(!admitted().await);
+    assert!(matches!(gate.admit(), Admission::Shut));
+    authorizer.set("ann", "get pods/log in `shop`", true);
+    advance(Duration::from_secs(10)).await;
+    assert!(admitted().await);
+    assert!(matches!(gate.admit(), Admission::Open));
+}

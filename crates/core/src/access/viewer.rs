@@ -1,0 +1,157 @@
+//! Through whose eyes what is shared is seen.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    hash::{Hash, Hasher},
+    sync::{Arc, Weak},
+};
+
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+
+use super::{
+    decisions::Inner,
+    pace::Pace,
+    question::{AccessQuestion, Action},
+    right::Right,
+};
+use crate::KubernetesUser;
+
+/// Through whose eyes something that is shared is seen. Two that are equal may see the same.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Viewer {
+    /// Everything that the server may read: callers act with its rights.
+    #[default]
+    Everything,
+    /// What a user may read.
+    User(Arc<UserView>),
+}
+
+/// A user, with what is known of its rights. There is one for equal users.
+pub struct UserView {
+    id: u64,
+    user: Arc<KubernetesUser>,
+    decisions: Weak<Inner>,
+    /// Reviews that run at a time for this user.
+    pub(super) turns: Semaphore,
+    pub(super) pace: Pace,
+}
+
+/// All views, by user.
+#[derive(Default)]
+pub(super) struct Views(Mutex<Known>);
+
+#[derive(Default)]
+struct Known {
+    last_id: u64,
+    by_user: HashMap<Arc<KubernetesUser>, Weak<UserView>>,
+    /// Entries after which those that nobody holds are removed.
+    clean_at: usize,
+}
+
+// === impl Viewer ===
+
+impl Viewer {
+    /// The user, if it is one.
+    pub fn user(&self) -> Option<&Arc<UserView>> {
+        match self {
+            Self::Everything => None,
+            Self::User(view) => Some(view),
+        }
+    }
+}
+
+// === impl UserView ===
+
+/// Reviews of one user that run at a time; all users share a larger number.
+const TURNS: usize = 4;
+
+/// Reviews of one user a second, and at once. A namespace costs one or two in half a minute.
+const PER_SECOND: u32 = 20;
+const BURST: u32 = 60;
+
+impl UserView {
+    /// The user.
+    pub fn user(&self) -> &KubernetesUser {
+        &self.user
+    }
+
+    /// The right of this user to do something in a namespace (empty: without one).
+    pub fn right(self: &Arc<Self>, context: &str, action: Action, namespace: &str) -> Arc<Right> {
+        let question = AccessQuestion::within(action, namespace);
+        match self.decisions.upgrade() {
+            Some(decisions) => decisions.right(self, context, question),
+            None => Arc::new(Right::new(self, context, question, None)),
+        }
+    }
+
+    /// Runs something that waits for an answer.
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        if let Some(decisions) = self.decisions.upgrade() {
+            decisions.spawn(task);
+        }
+    }
+
+    pub(super) fn id(&self) -> u64 {
+        self.id
+    }
+
+    pub(super) fn decisions(&self) -> Option<Arc<Inner>> {
+        self.decisions.upgrade()
+    }
+}
+
+impl PartialEq for UserView {
+    fn eq(&self, other: &Self) -> bool {
+        self.id == other.id
+    }
+}
+
+impl Eq for UserView {}
+
+impl Hash for UserView {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.id.hash(state);
+    }
+}
+
+impl fmt::Debug for UserView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("UserView").field(&self.user.name()).finish()
+    }
+}
+
+// === impl Views ===
+
+impl Views {
+    /// The view of a user.
+    pub(super) fn of(&self, user: &Arc<KubernetesUser>, decisions: &Weak<Inner>) -> Arc<UserView> {
+        let mut known = self.0.lock();
+        if let Some(view) = known.by_user.get(user).and_then(Weak::upgrade) {
+            return view;
+        }
+        if known.by_user.len() >= known.clean_at {
+            known.by_user.retain(|_, view| view.strong_count() > 0);
+            known.clean_at = known.by_user.len() * 2 + 16;
+        }
+        known.last_id += 1;
+        let view = Arc::new(UserView {
+            id: known.last_id,
+            user: Arc::clone(user),
+            decisions: Weak::clone(decisions),
+            turns: Semaphore::new(TURNS),
+            pace: Pace::new(PER_SECOND, BURST),
+        });
+        known
+            .by_user
+            .insert(Arc::clone(user), Arc::downgrade(&view));
+        view
+    }
+
+    pub(super) fn len(&self) -> usize {
+        let known = self.0.lock();
+        let held = |view: &&Weak<UserView>| view.strong_count() > 0;
+        known.by_user.values().filter(held).count()
+    }
+}
