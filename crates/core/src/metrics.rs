@@ -4,6 +4,7 @@ mod answers;
 mod follow;
 mod graph;
 mod incidents;
+mod refusals;
 mod sinks;
 mod waits;
 mod watch;
@@ -29,6 +30,7 @@ pub use self::{
     follow::FollowMetrics,
     graph::GraphMetrics,
     incidents::IncidentMetrics,
+    refusals::{RefusalMetrics, RequestRefusal},
     sinks::{SinkMetrics, SinkOutcome, SinksMetrics},
     waits::{WaitGuard, WaitMetrics},
     watch::{WatchEnd, WatchMetrics, WatchState},
@@ -50,6 +52,7 @@ pub struct Metrics {
     follows: FollowMetrics,
     captures: CaptureMetrics,
     graph: GraphMetrics,
+    refusals: RefusalMetrics,
     sinks: SinksMetrics,
     waits: WaitMetrics,
 }
@@ -125,6 +128,7 @@ impl Metrics {
         let follows = FollowMetrics::register(registry);
         let captures = CaptureMetrics::register(registry);
         let graph = GraphMetrics::register(registry);
+        let refusals = RefusalMetrics::register(registry);
         let sinks = SinksMetrics::register(registry);
         let waits = WaitMetrics::register(registry);
         let started = jiff::Timestamp::now().as_second();
@@ -144,6 +148,7 @@ impl Metrics {
             follows,
             captures,
             graph,
+            refusals,
             sinks,
             waits,
         }
@@ -162,6 +167,11 @@ impl Metrics {
     /// Metrics of waits for incidents.
     pub fn waits(&self) -> WaitMetrics {
         self.waits.clone()
+    }
+
+    /// Metrics of refused requests.
+    pub fn refusals(&self) -> RefusalMetrics {
+        self.refusals.clone()
     }
 
     /// Metrics of sinks.

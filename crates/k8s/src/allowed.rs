@@ -11,7 +11,10 @@ use http::{Request, Uri};
 use kubecrier_core::filters::Glob;
 use kubecrier_k8s_api::{kinds, names};
 
-use super::read_only::{DeniedKinds, RefusedRequest, RequestPath, is_metadata_only};
+use super::{
+    read_only::{DeniedKinds, RefusedRequest, RequestPath, is_metadata_only},
+    token_review::ForServer,
+};
 
 /// Names and patterns (`*`, `?`) that an operator allows; by default everything. Cheap to
 /// clone.
@@ -174,7 +177,8 @@ impl ReadScope {
             [] => Ok(()),
             ["namespaces"] => self.check_namespace_list(request),
             ["namespaces", name, ..] => self.check_namespace(name),
-            // Reviews of the user itself read no object.
+            // Reviews of the user itself, and of a token by this server, read no object.
+            ["tokenreviews"] if request.extensions().get::<ForServer>().is_some() => Ok(()),
             [review] if is_self_review(segments.get(1).copied(), review) => Ok(()),
             [resource, ..] => Err(RefusedRequest::ClusterWide((*resource).to_owned())),
         }

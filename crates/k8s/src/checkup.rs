@@ -211,7 +211,7 @@ impl Cluster {
         })
     }
 
-    fn operation(&self, verb: &'static str, resource: &'static str) -> Operation<'_> {
+    pub(super) fn operation(&self, verb: &'static str, resource: &'static str) -> Operation<'_> {
         Operation {
             verb,
             resource,

@@ -1,8 +1,9 @@
 //! The read-only layer of every client: only reads pass, whatever request the code above
 //! sends.
 //!
-//! A request passes if it is a GET of an object, a list, a watch or a log, or a self subject
-//! review (of the user and its permissions). Requests for kinds that the operator denied are
+//! A request passes if it is a GET of an object, a list, a watch or a log, a self subject
+//! review (of the user and its permissions), or the review of a token that this server was given
+//! (`token_review`). Requests for kinds that the operator denied are
 //! refused, and so is every request whose response would have the content of a Secret. `path`
 //! reads the path as the API server does; what it cannot read is refused.
 
@@ -19,7 +20,7 @@ use kubecrier_k8s_api::{
 };
 use tower::{BoxError, filter::FilterLayer};
 
-use super::allowed::ReadScope;
+use super::{allowed::ReadScope, token_review::ForServer};
 
 /// A request that was not sent, and why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -156,7 +157,7 @@ fn check<B>(denied: &DeniedKinds, request: &Request<B>) -> Result<(), RefusedReq
         Some(RequestPath::Discovery) => return Err(refused()),
         Some(RequestPath::Resource(target)) => target,
     };
-    if is_review(method, &target) {
+    if is_review(method, &target) || is_token_review(request, &target) {
         return Ok(());
     }
     // Exec, attach, port-forward and proxy begin with a GET too.
@@ -185,6 +186,25 @@ fn is_review(method: &Method, target: &RequestTarget) -> bool {
     ];
     let is_target = |kind: &BuiltinKind| kind.is_resource(&target.group, &target.resource);
     method == Method::POST && target.subresource.is_none() && reviews.iter().any(is_target)
+}
+
+/// Whether a request is the review of a token that this server was given. It writes nothing, and
+/// no caller can send it.
+fn is_token_review<B>(request: &Request<B>, target: &RequestTarget) -> bool {
+    let is_own = request.extensions().get::<ForServer>().is_some();
+    let resource = (&*target.group, &*target.resource);
+    is_own
+        && request.method() == Method::POST
+        && target.subresource.is_none()
+        && !target.goes_on
+        && resource == ("authentication.k8s.io", "tokenreviews")
+        && !is_impersonating(request.headers())
+}
+
+/// Whether a request is on behalf of a caller.
+fn is_impersonating(headers: &HeaderMap) -> bool {
+    let mut names = headers.keys();
+    names.any(|name| name.as_str().starts_with("impersonate-"))
 }
 
 /// Whether every accepted media type leaves the content of objects out.

@@ -6,7 +6,7 @@ use std::{
 };
 
 use ipnet::IpNet;
-use kubecrier_server::{TlsFiles, TrustedUserHeader};
+use kubecrier_server::{AuditTarget, TlsFiles, TrustedUserHeader};
 
 use super::ConfigError;
 
@@ -87,6 +87,14 @@ pub(super) fn user_header(
         })?,
         proxies: proxies.into_iter().map(network).collect::<Result<_, _>>()?,
     }))
+}
+
+/// Where calls are recorded.
+pub(super) fn audit_target(target: PathBuf) -> AuditTarget {
+    match target.to_str() {
+        Some("stderr") => AuditTarget::Stderr,
+        _ => AuditTarget::File(target),
+    }
 }
 
 /// The files of the certificate.

@@ -23,7 +23,7 @@ use super::{
     manager::Sessions,
     transport::{HandshakeTransport, MessageTransport},
 };
-use crate::server::Handler;
+use crate::{caller::Caller, server::Handler};
 
 /// Begins sessions, and answers their messages.
 #[derive(Debug)]
@@ -64,7 +64,14 @@ impl Dispatcher {
             JsonRpcMessage::Request(request) => Some(request.id.clone()),
             _ => None,
         };
-        let handler = self.handler.for_caller(entry.caller.clone(), entry.peer);
+        // With the token of this message: that of the session may have had other groups.
+        let current = Caller::current();
+        let caller = if current == entry.caller {
+            current
+        } else {
+            entry.caller.clone()
+        };
+        let handler = self.handler.for_caller(caller, entry.peer);
         entry.running.begin(request, |number| {
             let transport = MessageTransport::new(Arc::clone(entry), number, message);
             serve_directly(handler, transport, client)
