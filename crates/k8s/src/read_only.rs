@@ -195,8 +195,7 @@ fn is_token_review<B>(request: &Request<B>, target: &RequestTarget) -> bool {
     let resource = (&*target.group, &*target.resource);
     is_own
         && request.method() == Method::POST
-        && target.subresource.is_none()
-        && !target.goes_on
+        && (&target.namespace, &target.name, &target.subresource) == (&None, &None, &None)
         && resource == ("authentication.k8s.io", "tokenreviews")
         && !is_impersonating(request.headers())
 }

@@ -102,7 +102,7 @@ pub struct Settings {
     /// Issuers whose access tokens are accepted, exactly as tokens name them (docs/identity.md)
     #[arg(long, env = "KUBECRIER_OAUTH_ISSUER", value_name = "URL,...")]
     #[arg(value_delimiter = ',', action = ArgAction::Append)]
-    #[arg(help_heading = "Identity")]
+    #[arg(help_heading = "Identity", hide_short_help = true)]
     pub oauth_issuer: Option<Vec<String>>,
 
     /// Audiences of which a token must have one [default: --public-url, with and without /mcp]

@@ -116,6 +116,15 @@ impl Cluster {
         Ok(status.token)
     }
 
+    /// Deletes a ServiceAccount, and with it the validity of its tokens.
+    pub async fn delete_account(&self, namespace: &str, account: &str) -> Result<()> {
+        let admin = self.client(User::Admin).await?;
+        let accounts: Api<ServiceAccount> = Api::namespaced(admin, namespace);
+        let params = DeleteParams::default();
+        accounts.delete(account, &params).await.map(drop)?;
+        Ok(())
+    }
+
     /// Lets everybody read where the keys of this cluster's tokens are, as an issuer does.
     pub async fn publish_issuer(&self) -> Result<()> {
         let admin = self.client(User::Admin).await?;

@@ -189,3 +189,58 @@ fn hint(error: &TokenError) -> Option<&'static str> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(sections: &[Section]) -> String {
+        let findings = sections.iter().flat_map(|section| &section.findings);
+        findings
+            .map(|one| format!("{:?}: {} {:?}\n", one.verdict, one.text, one.hint))
+            .collect()
+    }
+
+    fn settings() -> Settings {
+        Settings {
+            port: Some(0),
+            public_url: Some("https://crier.example".to_owned()),
+            // Nobody listens on the first port.
+            oauth_issuer: Some(vec!["http://127.0.0.1:1".to_owned()]),
+            groups_claim: Some("realm_access.roles".to_owned()),
+            allowed_groups: Some(vec!["team-*".to_owned()]),
+            ..Settings::default()
+        }
+    }
+
+    #[tokio::test]
+    async fn an_issuer_that_is_away_and_the_mapping_are_reported() {
+        let found = text(&check_oauth(&settings(), None).await);
+        for part in [
+            "Fail: cannot reach http://127.0.0.1:1",
+            "Ok: a token has to be for https://crier.example/mcp or",
+            "the user `oidc:` + `sub`, with the groups `oidc:` + `realm_access.roles` (team-*)",
+            "Ok: scopes are kubecrier:read, kubecrier:events, kubecrier:logs",
+            "https://crier.example/.well-known/oauth-protected-resource/mcp",
+        ] {
+            assert!(found.contains(part), "{part} in {found}");
+        }
+        assert!(check_oauth(&Settings::default(), None).await.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_token_that_is_tried_is_explained_and_never_shown() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let token = "eyJhbGciOiJub25lIn0.eyJpc3MiOiJ4In0.";
+        std::fs::write(file.path(), token).unwrap();
+        let found = text(&check_oauth(&settings(), Some(file.path())).await);
+        assert!(
+            found.contains("Fail: the token is signed with `none`"),
+            "{found}"
+        );
+        assert!(found.contains("--oauth-algorithms"), "{found}");
+        assert!(!found.contains(token), "{found}");
+        let without = text(&check_oauth(&Settings::default(), Some(file.path())).await);
+        assert!(without.contains("--oauth-issuer"), "{without}");
+    }
+}

@@ -35,7 +35,12 @@ impl Subject {
     /// Of a message.
     pub(crate) fn read(body: &[u8]) -> Self {
         let message: Value = serde_json::from_slice(body).unwrap_or_default();
-        let method = text(&message["method"]).unwrap_or_else(|| "response".to_owned());
+        let other = match message {
+            // Its messages are recorded one by one, unless all of it is refused.
+            Value::Array(_) => "batch",
+            _ => "response",
+        };
+        let method = text(&message["method"]).unwrap_or_else(|| other.to_owned());
         let params = &message["params"];
         let mut subject = Self {
             method,
@@ -139,8 +144,9 @@ mod tests {
             read(&long)["method"].as_str().unwrap().len(),
             NAME_CHARS_MAX
         );
-        for odd in [json!([1]), json!(null), json!({"params": 7})] {
+        for odd in [json!(null), json!({"params": 7})] {
             assert_eq!(read(&odd), json!({"method": "response"}));
         }
+        assert_eq!(read(&json!([1])), json!({"method": "batch"}));
     }
 }

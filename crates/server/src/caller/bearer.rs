@@ -173,3 +173,71 @@ impl BearerError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// Knows one token.
+    #[derive(Debug, Default)]
+    struct Cluster {
+        asked: AtomicUsize,
+    }
+
+    impl TokenReviewer for Arc<Cluster> {
+        fn review<'a>(&'a self, token: &'a str) -> ReviewFuture<'a> {
+            self.asked.fetch_add(1, Ordering::Relaxed);
+            let none: [&str; 0] = [];
+            let user = KubernetesUser::new("system:serviceaccount:shop:agent", none).unwrap();
+            Box::pin(async move {
+                match token {
+                    "agents" => Ok(Some(user)),
+                    "down" => Err(ReviewError("it is away".to_owned())),
+                    _ => Ok(None),
+                }
+            })
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_review_is_remembered_for_ten_seconds_and_a_refusal_never() {
+        let cluster = Arc::new(Cluster::default());
+        let reviewer = Arc::new(Arc::clone(&cluster));
+        let tokens = BearerTokens::new(None, Some(reviewer)).unwrap();
+        for _ in 0..10 {
+            let caller = tokens.caller_of("agents").await.unwrap();
+            assert_eq!(
+                caller.to_string(),
+                "kubernetes:system:serviceaccount:shop:agent"
+            );
+            assert!(caller.scopes().is_none());
+            let user = caller.kubernetes_user().unwrap();
+            assert_eq!(user.name(), "system:serviceaccount:shop:agent");
+        }
+        assert_eq!(cluster.asked.load(Ordering::Relaxed), 1);
+        tokio::time::advance(REVIEWED_FOR).await;
+        tokens.caller_of("agents").await.unwrap();
+        assert_eq!(cluster.asked.load(Ordering::Relaxed), 2);
+        for (token, status) in [("eves", 401), ("eves", 401), ("down", 503)] {
+            let error = tokens.caller_of(token).await.unwrap_err();
+            assert_eq!(error.status().as_u16(), status);
+        }
+        assert_eq!(cluster.asked.load(Ordering::Relaxed), 5);
+        assert!(BearerTokens::new(None, None).is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_deadline_has_leeway_and_never_overflows() {
+        let now = Timestamp::now();
+        for (expires, seconds) in [
+            (now, 29..=31),
+            (Timestamp::MIN, 0..=0),
+            (Timestamp::MAX, 365 * 24 * 3600..=365 * 24 * 3600),
+        ] {
+            let left = deadline(expires) - Instant::now();
+            assert!(seconds.contains(&left.as_secs()), "{left:?}");
+        }
+    }
+}

@@ -156,7 +156,7 @@ impl ScopePolicy {
     fn check(&self, granted: &Scopes, needed: &BTreeSet<Scope>) -> Result<(), MissingScopes> {
         let needed = needed.iter().map(|scope| scope.as_str());
         let needed: Vec<&str> = self.base.iter().map(String::as_str).chain(needed).collect();
-        let missing = needed.iter().filter(|scope| !granted.contains(scope));
+        let missing = needed.iter().filter(|scope| !is_granted(granted, scope));
         let missing: Vec<String> = missing.map(ToString::to_string).collect();
         if missing.is_empty() {
             return Ok(());
@@ -164,7 +164,7 @@ impl ScopePolicy {
         let all = self.supported();
         let wanted = all
             .into_iter()
-            .filter(|scope| needed.contains(&&**scope) || granted.contains(scope));
+            .filter(|scope| needed.contains(&&**scope) || is_granted(granted, scope));
         Err(MissingScopes {
             missing,
             wanted: wanted.collect(),
@@ -240,6 +240,16 @@ impl ScopePolicy {
             None => Vec::new(),
         }
     }
+}
+
+/// Whether a token has a scope. One that is a URL is asked for as a whole, and Entra writes only
+/// its last part into tokens.
+fn is_granted(granted: &Scopes, scope: &str) -> bool {
+    let last = scope
+        .contains("://")
+        .then(|| scope.rsplit_once('/'))
+        .flatten();
+    granted.contains(scope) || last.is_some_and(|(_, last)| granted.contains(last))
 }
 
 /// How the scopes of a built-in tool are told.
@@ -462,6 +472,10 @@ mod tests {
                 .is_err()
         );
         assert_eq!(coarse.supported(), ["use"]);
+        let entra = ScopePolicy::new(vec!["api://crier/access".to_owned()], false, false);
+        assert_eq!(entra.check_base(&["access"].into_iter().collect()), Ok(()));
+        let other = entra.check_base(&["acces", "api://other/access"].into_iter().collect());
+        assert_eq!(other.unwrap_err().wanted, ["api://crier/access"]);
         let open = ScopePolicy::new(Vec::new(), false, true);
         assert_eq!(open.check_base(&Scopes::default()), Ok(()));
     }
