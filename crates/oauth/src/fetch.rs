@@ -29,6 +29,9 @@ const DEADLINE: Duration = Duration::from_secs(5);
 /// Keys and metadata of the largest issuers are a tenth of it.
 const ANSWER_BYTES_MAX: usize = 1024 * 1024;
 
+/// An API server gives its keys only to who accepts their own media type.
+const ACCEPTED: &str = "application/json, application/jwk-set+json, */*;q=0.1";
+
 const AGENT: &str = concat!("kubecrier/", env!("CARGO_PKG_VERSION"));
 
 type HttpClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
@@ -116,7 +119,7 @@ impl Fetcher {
     async fn send(&self, mut request: Request<Full<Bytes>>) -> Result<Bytes, FetchError> {
         let url = request.uri().clone();
         let headers = request.headers_mut();
-        headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
+        headers.insert(header::ACCEPT, HeaderValue::from_static(ACCEPTED));
         headers.insert(header::USER_AGENT, HeaderValue::from_static(AGENT));
         let exchange = async {
             let client = self.client().await?;

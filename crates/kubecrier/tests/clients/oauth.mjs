@@ -43,7 +43,7 @@ const provider = {
     token_endpoint_auth_method: "none",
     application_type: "native",
   },
-  clientInformation: () => saved.client,
+  clientInformation: () => saved.client ?? { client_id: "person" },
   saveClientInformation: (client) => void (saved.client = client),
   tokens: () => saved.tokens,
   saveTokens: (tokens) => void (saved.tokens = tokens),

@@ -7,6 +7,15 @@ import { generateKeyPairSync } from "node:crypto";
 import { Provider } from "oidc-provider";
 
 const SCOPES = "kubecrier:read kubecrier:logs kubecrier:events kubecrier:tools";
+// A program of a person. One that registers itself gets no other scopes than it first asks for.
+const PERSON = {
+  client_id: "person",
+  token_endpoint_auth_method: "none",
+  application_type: "native",
+  redirect_uris: ["http://127.0.0.1:1/callback"],
+  grant_types: ["authorization_code"],
+  response_types: ["code"],
+};
 const state = { ttl: 3600, groups: ["team-a", "everyone"], subject: "ann", keyRequests: 0, keys: [] };
 
 function newKey() {
@@ -26,7 +35,7 @@ function newProvider(issuer) {
   });
   const provider = new Provider(issuer, {
     jwks: { keys: state.keys },
-    clients: [machine("robot"), machine("crier")],
+    clients: [machine("robot"), machine("crier"), PERSON],
     clientDefaults: { token_endpoint_auth_method: "client_secret_basic" },
     scopes: ["openid", "offline_access", ...SCOPES.split(" ")],
     cookies: { keys: ["tests"] },

@@ -33,7 +33,8 @@ async fn the_api_server_is_an_issuer_beside_another() {
     });
     let resource = guarded.resource();
     let token = cluster.token_for(space, "agent", &resource).await.unwrap();
-    assert_eq!(guarded.status(&token).await, 200);
+    // A moment passes until everybody may read where the keys are.
+    guarded.until(&token, 200).await;
     // The token of every pod is for the API server alone.
     let usual = cluster.bound_token(space, "agent").await.unwrap();
     assert_eq!(guarded.status(&usual.token).await, 401);

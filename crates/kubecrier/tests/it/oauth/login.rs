@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use testbed::{Client, User};
 
 use super::provider::{Guarded, Provider, text};
-use crate::harness::one_context;
+use crate::harness::{command, one_context};
 
 #[tokio::test]
 async fn the_official_client_logs_in_and_asks_for_more_when_it_is_refused() {
@@ -147,4 +147,53 @@ async fn an_opaque_token_is_introspected() {
     // A signed one is verified here.
     let signed = provider.token(&guarded.resource(), "kubecrier:read").await;
     assert_eq!(guarded.status(&signed).await, 200);
+}
+
+#[tokio::test]
+async fn doctor_says_who_the_caller_of_a_token_would_be() {
+    let Some(bed) = testbed::shared() else { return };
+    let Some(provider) = Provider::start() else {
+        return;
+    };
+    let file = one_context(bed.dev(), User::Reader);
+    let token_file = tempfile::NamedTempFile::new().unwrap();
+    let resource = "https://crier.example/mcp";
+    let doctor = async |token: &str, arguments: &[&str]| {
+        std::fs::write(token_file.path(), token).unwrap();
+        let mut command = command();
+        command
+            .args(["--port", "0", "--public-url", "https://crier.example"])
+            .args(["--oauth-issuer", &provider.issuer])
+            .args(arguments)
+            .args(["doctor", "--kubeconfig"])
+            .arg(&file.path)
+            .arg("--token-file")
+            .arg(token_file.path());
+        let done = tokio::task::spawn_blocking(move || command.output().unwrap());
+        let done = done.await.unwrap();
+        let text = String::from_utf8_lossy(&done.stdout).into_owned();
+        assert!(!text.contains(token), "the token is shown: {text}");
+        text
+    };
+    let token = provider.token(resource, "kubecrier:read").await;
+    let text = doctor(
+        &token,
+        &["--groups-claim", "groups", "--allowed-groups", "team-*"],
+    )
+    .await;
+    for part in [
+        &*format!("issuer {}", provider.issuer),
+        "it has 1 keys, for RS256",
+        "the caller is `robot`",
+        "the user of Kubernetes is `oidc:robot`, in the groups oidc:team-a, system:authenticated",
+        "its scopes are kubecrier:read; what needs kubecrier:events, kubecrier:logs is refused",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    let text = doctor(&token, &["--oauth-audience", "other"]).await;
+    assert!(
+        text.contains("is for the audience https://crier.example/mcp, not for"),
+        "{text}"
+    );
+    assert!(text.contains("--oauth-audience"), "{text}");
 }
