@@ -5,6 +5,7 @@ mod answers;
 mod follow;
 mod graph;
 mod incidents;
+mod refusals;
 mod sinks;
 mod waits;
 mod watch;
@@ -31,6 +32,7 @@ pub use self::{
     follow::FollowMetrics,
     graph::GraphMetrics,
     incidents::IncidentMetrics,
+    refusals::{RefusalMetrics, RequestRefusal},
     sinks::{SinkMetrics, SinkOutcome, SinksMetrics},
     waits::{WaitGuard, WaitMetrics},
     watch::{WatchEnd, WatchMetrics, WatchState},
@@ -52,6 +54,7 @@ pub struct Metrics {
     follows: FollowMetrics,
     captures: CaptureMetrics,
     graph: GraphMetrics,
+    refusals: RefusalMetrics,
     sinks: SinksMetrics,
     waits: WaitMetrics,
     access: AccessMetrics,
@@ -128,6 +131,7 @@ impl Metrics {
         let follows = FollowMetrics::register(registry);
         let captures = CaptureMetrics::register(registry);
         let graph = GraphMetrics::register(registry);
+        let refusals = RefusalMetrics::register(registry);
         let sinks = SinksMetrics::register(registry);
         let waits = WaitMetrics::register(registry);
         let access = AccessMetrics::register(registry);
@@ -148,6 +152,7 @@ impl Metrics {
             follows,
             captures,
             graph,
+            refusals,
             sinks,
             waits,
             access,
@@ -172,6 +177,11 @@ impl Metrics {
     /// Metrics of the questions who may read what.
     pub fn access(&self) -> AccessMetrics {
         self.access.clone()
+    }
+
+    /// Metrics of refused requests.
+    pub fn refusals(&self) -> RefusalMetrics {
+        self.refusals.clone()
     }
 
     /// Metrics of sinks.

@@ -11,8 +11,9 @@ use http::{Request, Uri};
 use kubecrier_core::filters::Glob;
 use kubecrier_k8s_api::names;
 
-use super::read_only::{
-    DeniedKinds, RefusedRequest, RequestPath, is_metadata_only, is_review_resource,
+use super::{
+    read_only::{DeniedKinds, RefusedRequest, RequestPath, is_metadata_only, is_review_resource},
+    token_review::ForServer,
 };
 
 /// Names and patterns (`*`, `?`) that an operator allows; by default everything. Cheap to
@@ -177,6 +178,7 @@ impl ReadScope {
             ["namespaces"] => self.check_namespace_list(request),
             ["namespaces", name, ..] => self.check_namespace(name),
             // Reviews read no object.
+            ["tokenreviews"] if request.extensions().get::<ForServer>().is_some() => Ok(()),
             [review] if is_review_resource(segments[1], review) => Ok(()),
             [resource, ..] => Err(RefusedRequest::ClusterWide((*resource).to_owned())),
         }

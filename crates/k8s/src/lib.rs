@@ -64,6 +64,7 @@ mod read_only;
 mod shared_task;
 mod startup;
 mod termination;
+mod token_review;
 mod usage;
 mod watch;
 

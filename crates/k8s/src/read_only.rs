@@ -2,9 +2,10 @@
 //! sends.
 //!
 //! A request passes if it is a GET of an object, a list, a watch or a log, or, of the server
-//! itself, a review: of its own user and permissions, or of the permissions of a caller. The
-//! headers that name another user are written here, for the requests of a caller's handle, and
-//! pass from nowhere else (`impersonation`). Requests for kinds that the operator denied are
+//! itself, a review: of its own user and permissions, of the permissions of a caller, or of a
+//! token that it was given (`token_review`). The headers that name another user are written
+//! here, for the requests of a caller's handle, and pass from nowhere else (`impersonation`).
+//! Requests for kinds that the operator denied are
 //! refused, and so is every request whose response would have the content of a Secret. `path`
 //! reads the path as the API server does; what it cannot read is refused.
 
@@ -21,7 +22,7 @@ use kubecrier_k8s_api::{
 };
 use tower::{BoxError, filter::FilterLayer};
 
-use super::{allowed::ReadScope, impersonation};
+use super::{allowed::ReadScope, impersonation, token_review::ForServer};
 
 /// A request that was not sent, and why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -164,7 +165,8 @@ fn check<B>(denied: &DeniedKinds, request: &Request<B>) -> Result<(), RefusedReq
         Some(RequestPath::Discovery) => return Err(refused()),
         Some(RequestPath::Resource(target)) => target,
     };
-    if impersonation::is_servers(request) && is_review(method, &target) {
+    let is_own_review = is_review(method, &target) || is_token_review(request, &target);
+    if impersonation::is_servers(request) && is_own_review {
         return Ok(());
     }
     // Exec, attach, port-forward and proxy begin with a GET too.
@@ -199,6 +201,24 @@ pub(super) fn is_review_resource(group: &str, resource: &str) -> bool {
         kinds::SUBJECT_ACCESS_REVIEW,
     ];
     reviews.iter().any(|kind| kind.is_resource(group, resource))
+}
+
+/// Whether a request is the review of a token that this server was given. It writes nothing, and
+/// no caller can send it.
+fn is_token_review<B>(request: &Request<B>, target: &RequestTarget) -> bool {
+    let is_own = request.extensions().get::<ForServer>().is_some();
+    let resource = (&*target.group, &*target.resource);
+    is_own
+        && request.method() == Method::POST
+        && (&target.namespace, &target.name, &target.subresource) == (&None, &None, &None)
+        && resource == ("authentication.k8s.io", "tokenreviews")
+        && !is_impersonating(request.headers())
+}
+
+/// Whether a request is on behalf of a caller.
+fn is_impersonating(headers: &HeaderMap) -> bool {
+    let mut names = headers.keys();
+    names.any(|name| name.as_str().starts_with("impersonate-"))
 }
 
 /// Whether every accepted media type leaves the content of objects out.

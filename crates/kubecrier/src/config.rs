@@ -5,6 +5,7 @@ mod choices;
 mod commands;
 mod environment;
 mod limits;
+mod oauth;
 mod sinks;
 mod times;
 
@@ -21,7 +22,7 @@ use crate::{
     cli::{Command, Settings},
     log::LogConfig,
 };
-use kubecrier_core::{duration, faults::CaptureLimits, subscriptions::FeedLimits};
+use kubecrier_core::{faults::CaptureLimits, subscriptions::FeedLimits};
 use kubecrier_redact::{BadPattern, Redactor};
 
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -29,7 +30,6 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(4);
 const MAX_OUTPUT_BYTES: usize = 64 * 1024;
 const PROCESSES_MAX: usize = 16;
-const PROJECT_TTL: Duration = Duration::from_secs(5);
 
 /// The configuration of the server, with a part for each crate.
 #[derive(Clone, Debug)]
@@ -105,8 +105,9 @@ pub enum ConfigError {
     /// The address is reachable for others, and there is no authentication.
     #[error(
         "`bind-address` is `{address}`, which others can reach, and there is no authentication\n\
-         hint: name tokens with --auth-token-file, or the header of a proxy that authenticates with \
-         --trusted-user-header; --allow-unauthenticated opens it to everyone"
+         hint: name tokens with --auth-token-file, an issuer of tokens with --oauth-issuer, or the header \
+         of a proxy that authenticates with --trusted-user-header; --allow-unauthenticated opens it to \
+         everyone"
     )]
     Unauthenticated {
         /// The address to listen on.
@@ -210,6 +211,23 @@ impl TryFrom<Settings> for Config {
             tls_cert,
             tls_key,
             admin_address,
+            public_url,
+            oauth_issuer,
+            oauth_audience,
+            oauth_required_scope,
+            oauth_content_scopes,
+            oauth_algorithms,
+            oauth_ca_file,
+            oauth_introspection_url,
+            oauth_introspection_client_id,
+            oauth_introspection_secret_file,
+            username_claim,
+            username_prefix,
+            groups_claim,
+            groups_prefix,
+            allowed_groups,
+            service_account_audience,
+            audit_log,
             caller_share,
             max_connections,
             max_concurrent_requests,
@@ -319,12 +337,33 @@ impl TryFrom<Settings> for Config {
                 Some(text) => times::poll_after(text)?,
             },
         };
+        let oauth = oauth::OAuthFlags {
+            public_url,
+            oauth_issuer,
+            oauth_audience,
+            oauth_required_scope,
+            oauth_content_scopes,
+            oauth_algorithms,
+            oauth_ca_file,
+            oauth_introspection_url,
+            oauth_introspection_client_id,
+            oauth_introspection_secret_file,
+            username_claim,
+            username_prefix,
+            groups_claim,
+            groups_prefix,
+            allowed_groups,
+        };
+        let oauth = oauth.read(project_root.is_some())?;
+        oauth::check_service_account_audience(service_account_audience.as_deref())?;
+        let takes_tokens =
+            auth_token_file.is_some() || oauth.is_some() || service_account_audience.is_some();
         let identity = access::IdentityRequest {
             choice: cluster_identity,
             has_port: port.is_some(),
-            is_authenticated: auth_token_file.is_some() || trusted_user_header.is_some(),
+            is_authenticated: takes_tokens || trusted_user_header.is_some(),
             has_project: project_root.is_some(),
-            needed_by: None,
+            needed_by: oauth.is_some().then_some("oauth-issuer"),
         };
         let identity = identity.check()?;
         let user_header = access::ProxySettings {
@@ -333,9 +372,9 @@ impl TryFrom<Settings> for Config {
             proxies: trusted_proxies.unwrap_or_default(),
         };
         let user_header = user_header.read(identity)?;
-        let has_only_tokens = auth_token_file.is_some() && user_header.is_none();
+        let has_only_tokens = takes_tokens && user_header.is_none();
         let access = access::Access {
-            is_authenticated: auth_token_file.is_some() || user_header.is_some(),
+            is_authenticated: takes_tokens || user_header.is_some(),
             allow_unauthenticated: allow_unauthenticated.unwrap_or_default(),
             allow_other_users: allow_other_users.unwrap_or_default(),
             has_project: project_root.is_some(),
@@ -358,6 +397,9 @@ impl TryFrom<Settings> for Config {
                     own_token: None,
                     allow_other_users: access.allow_other_users,
                     user_header,
+                    oauth,
+                    service_account_audience,
+                    audit: audit_log.map(access::audit_target),
                     tls,
                     admin,
                     connections_max: count(max_connections, limits::CONNECTIONS_MAX),
@@ -428,8 +470,8 @@ impl TryFrom<Settings> for Config {
                 Some(root) => Some(kubecrier_project::Config {
                     root: std::path::absolute(&root).unwrap_or(root),
                     allow_hook: allow_register_hook.unwrap_or_default(),
-                    ttl: ttl("project-ttl", project_ttl)?,
-                    hook_ttl: ttl("register-hook-ttl", register_hook_ttl)?,
+                    ttl: times::ttl("project-ttl", project_ttl)?,
+                    hook_ttl: times::ttl("register-hook-ttl", register_hook_ttl)?,
                     processes_max,
                     passed: tool_env.unwrap_or_default(),
                 }),
@@ -447,23 +489,6 @@ impl From<BadPattern> for ConfigError {
             value: error.pattern,
             expected: format!("a regular expression of a secret: {}", error.reason),
         }
-    }
-}
-
-/// How long a scan of the project is valid.
-fn ttl(key: &'static str, text: Option<String>) -> Result<Duration, ConfigError> {
-    let allowed = Duration::from_secs(1)..=Duration::from_hours(1);
-    let Some(text) = text else {
-        return Ok(PROJECT_TTL);
-    };
-    match duration::parse(&text) {
-        Ok(time) if allowed.contains(&time) => Ok(time),
-        _ => Err(ConfigError::Value {
-            origin: String::new(),
-            key,
-            value: text,
-            expected: "a time from 1s to 1h, such as 5s".to_owned(),
-        }),
     }
 }
 

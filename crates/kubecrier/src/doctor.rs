@@ -1,9 +1,10 @@
-//! `kubecrier doctor`: checks a connection, the settings, the sinks, the configuration of MCP
+//! `kubecrier doctor`: checks a connection, the settings, the issuers of tokens, the sinks, the configuration of MCP
 //! clients and each cluster, and reports findings with hints.
 
 mod clients;
 mod impersonation;
 mod manifest;
+mod oauth;
 mod report;
 mod settings;
 mod sinks;
@@ -51,6 +52,9 @@ pub async fn run(args: &DoctorArgs, settings: &Settings, config: Config) -> Resu
     // With --url only that server is checked, unless contexts are named as well.
     if args.url.is_none() || !args.context.is_empty() {
         sections.push(check_settings(settings));
+        // With --url the token is for that server.
+        let token_file = args.token_file.as_deref().filter(|_| args.url.is_none());
+        sections.extend(oauth::check_oauth(settings, token_file).await);
         sections.extend(sinks::check_sinks(settings, &config.redactor).await);
         let paths = SearchPaths::of_this_process();
         sections.extend(clients::check_clients(&paths, &config.redactor).await);

@@ -32,11 +32,13 @@ use serde::{Deserialize, de::IgnoredAny};
 use tokio::time::timeout;
 
 use crate::{
+    audit::{Audit, PendingRecord},
     caller::Caller,
     jsonrpc::{
         self, Checked, INVALID_REQUEST, MESSAGE_BYTES_MAX, PARSE_ERROR, Refusal, Shape, TaskIds,
         first,
     },
+    oauth::gate::ScopeGate,
     server::Work,
     sessions::Sessions,
     share,
@@ -69,6 +71,9 @@ pub(super) struct RequestGate {
     waits: SharedLimit,
     bodies: SharedLimit,
     sessions: Arc<Sessions>,
+    /// What access tokens have to permit.
+    scopes: Option<ScopeGate>,
+    audit: Option<Audit>,
 }
 
 /// What a request holds until its work is done and its answer is taken. An extension of the
@@ -122,13 +127,21 @@ enum MessageKind {
 // === impl RequestGate ===
 
 impl RequestGate {
-    pub(super) fn new(work: &Work, share: CallerShare, sessions: Arc<Sessions>) -> Self {
+    pub(super) fn new(
+        work: &Work,
+        share: CallerShare,
+        sessions: Arc<Sessions>,
+        scopes: Option<ScopeGate>,
+        audit: Option<Audit>,
+    ) -> Self {
         let name = LimitName::new("bytes of messages", "");
         Self {
             calls: work.calls().clone(),
             waits: work.waits().clone(),
             bodies: SharedLimit::new(name, BODIES_BYTES_MAX, share),
             sessions,
+            scopes,
+            audit,
         }
     }
 
@@ -185,6 +198,9 @@ pub(super) async fn check(
 ) -> Response {
     // rmcp refuses what is not said to be JSON, and does not read it.
     if request.method() != Method::POST || !is_json(request.headers()) {
+        if let Some(refused) = gate.scopes.as_ref().and_then(ScopeGate::check_base) {
+            return refused;
+        }
         return next.run(request).await;
     }
     let key = gate.key(request.headers());
@@ -193,6 +209,13 @@ pub(super) async fn check(
         Ok(body) => body,
         Err(refused) => return refused,
     };
+    let refused = |scopes: &ScopeGate| scopes.check_body(&body.text, body.shape);
+    if let Some(refused) = gate.scopes.as_ref().and_then(refused) {
+        if let Some(audit) = &gate.audit {
+            audit.begin(&body.text).answered(refused.status());
+        }
+        return refused;
+    }
     match body.shape {
         Shape::Message => {
             let permits = vec![body.permit];
@@ -207,9 +230,26 @@ async fn forward(
     gate: &RequestGate,
     key: &ShareKey,
     parts: Parts,
+    text: Bytes,
+    held: Vec<Permit>,
+    next: Next,
+) -> Response {
+    let record = gate.audit.as_ref().map(|audit| audit.begin(&text));
+    let answer = forward_recorded(gate, key, parts, text, held, next, record.as_ref()).await;
+    if let Some(record) = record {
+        record.answered(answer.status());
+    }
+    answer
+}
+
+async fn forward_recorded(
+    gate: &RequestGate,
+    key: &ShareKey,
+    parts: Parts,
     mut text: Bytes,
     mut held: Vec<Permit>,
     next: Next,
+    record: Option<&PendingRecord>,
 ) -> Response {
     let kind = MessageKind::of(&text);
     if text.len() > kind.bytes_max() {
@@ -254,6 +294,10 @@ async fn forward(
         }
         MessageKind::Call | MessageKind::Wait | MessageKind::Reply => {
             extensions.insert(permit);
+            // What lasts is recorded when it begins, a call when it ends.
+            if let Some(record) = record {
+                extensions.insert(record.clone());
+            }
             next.run(request).await
         }
     };

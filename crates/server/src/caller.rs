@@ -3,16 +3,23 @@
 //! - `tokens`: the callers of a file of bearer tokens;
 //! - `trusted_user`: the callers that a proxy names in a header;
 //! - `kubernetes`: as whom a caller acts in clusters, by names from outside of Kubernetes;
-//! - `revocation`: the end of what a caller has under way when its token is revoked.
+//! - `bearer`: the callers of access tokens, of OAuth and of service accounts (`cluster_reviewer`);
+//! - `challenge`: what a client is told that has to authenticate, or to ask for more;
+//! - `unidentified`: the answer to a request without a caller;
+//! - `revocation`: the end of what a caller has under way when its token is revoked or expires.
 //!
 //! The caller travels as a task-local of the HTTP request. rmcp makes a handler inside
 //! of that request and runs it on another task, so the handler takes the caller with it
 //! when it is made.
 
+mod bearer;
+mod challenge;
+mod cluster_reviewer;
 mod kubernetes;
 mod revocation;
 mod tokens;
 mod trusted_user;
+mod unidentified;
 
 use std::{
     fmt,
@@ -26,21 +33,25 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use http::{HeaderMap, StatusCode, header};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-pub(super) use self::tokens::Tokens;
-use self::trusted_user::UserHeaderError;
+pub(super) use self::{
+    bearer::{BearerTokens, TokenReviewer},
+    challenge::{Challenge, ChallengeError},
+    cluster_reviewer::ClusterReviewer,
+    tokens::Tokens,
+};
+use self::{revocation::Lifetime, unidentified::Unidentified};
 pub use self::{
     tokens::{TokenFileError, TokenFileSummary, check_token_file},
     trusted_user::{ProxyMapping, TrustedUserHeader},
 };
-use kubecrier_core::KubernetesUser;
+use kubecrier_core::{KubernetesUser, metrics::RefusalMetrics};
 use kubecrier_k8s::Actor;
+use kubecrier_oauth::{AccessToken, Scopes};
 
-use crate::{
-    log_limit::LogLimit,
-    peer::{OtherUser, Peer},
-};
+use crate::{audit::Audit, log_limit::LogLimit, peer::Peer};
 
 tokio::task_local! {
     static CALLER: Caller;
@@ -59,6 +70,16 @@ pub struct Caller {
     revoked: Option<CancellationToken>,
     /// As whom the caller acts in clusters, if it has an identity there.
     user: Option<Arc<KubernetesUser>>,
+    /// What its access token permits; without one, scopes do not limit it.
+    access: Option<Access>,
+}
+
+/// What a caller has of its access token. No part of the identity either.
+#[derive(Clone, Debug)]
+struct Access {
+    scopes: Option<Arc<Scopes>>,
+    /// When what it has open ends.
+    expires: Instant,
 }
 
 /// How callers are told apart. With neither, all callers are the same one.
@@ -68,20 +89,13 @@ pub(super) struct Identity {
     pub(super) tokens: Option<Arc<Tokens>>,
     /// By the header that a proxy sends.
     pub(super) user_header: Option<TrustedUserHeader>,
+    /// By an access token that somebody else has issued.
+    pub(super) bearer: Option<BearerTokens>,
+    /// What a client is told that has to authenticate.
+    pub(super) challenge: Challenge,
+    pub(super) refusals: Option<RefusalMetrics>,
+    pub(super) audit: Option<Audit>,
     pub(super) log_limit: LogLimit,
-}
-
-/// Why a request has no caller.
-#[derive(Debug)]
-enum Unidentified {
-    /// It presents nothing.
-    Missing { has_tokens: bool },
-    /// Its token is not known.
-    InvalidToken,
-    /// Its header is not acceptable.
-    UserHeader(UserHeaderError),
-    /// It has no token, and belongs to another user of this machine.
-    OtherUser(OtherUser),
 }
 
 // === impl Caller ===
@@ -92,6 +106,7 @@ impl Caller {
         name: None,
         revoked: None,
         user: None,
+        access: None,
     };
 
     /// The caller of the request under way.
@@ -104,6 +119,36 @@ impl Caller {
             name: Some(name.into()),
             revoked: Some(revoked),
             user: None,
+            access: None,
+        }
+    }
+
+    /// The caller of an access token, until it expires.
+    fn with_access_token(token: &AccessToken, expires: Instant) -> Self {
+        let access = Access {
+            scopes: Some(Arc::clone(&token.scopes)),
+            expires,
+        };
+        let caller = Self {
+            name: Some(Arc::clone(&token.identity)),
+            revoked: None,
+            user: None,
+            access: Some(access),
+        };
+        caller.acting_as(Arc::clone(&token.user))
+    }
+
+    /// The caller that a cluster has vouched for. Its rights there are all that limits it.
+    fn reviewed(name: Arc<str>, user: Arc<KubernetesUser>, expires: Instant) -> Self {
+        let access = Access {
+            scopes: None,
+            expires,
+        };
+        Self {
+            name: Some(name),
+            revoked: None,
+            user: Some(user),
+            access: Some(access),
         }
     }
 
@@ -112,6 +157,7 @@ impl Caller {
             name: Some(format!("{PROXY_PREFIX}{user}").into()),
             revoked: None,
             user: None,
+            access: None,
         }
     }
 
@@ -121,6 +167,7 @@ impl Caller {
             name: Some(name.into()),
             revoked: None,
             user: None,
+            access: None,
         }
     }
 
@@ -138,6 +185,19 @@ impl Caller {
     /// On whose behalf requests to clusters are made for the caller.
     pub(crate) fn actor(&self) -> Actor {
         Actor::Caller(self.user.clone())
+    }
+
+    /// What its token permits; `None` if scopes do not limit it.
+    pub(crate) fn scopes(&self) -> Option<&Scopes> {
+        self.access.as_ref()?.scopes.as_deref()
+    }
+
+    /// Until when what is opened with its token stays open.
+    fn lifetime(&self) -> Lifetime {
+        Lifetime {
+            revoked: self.revoked.clone(),
+            expires: self.access.as_ref().map(|access| access.expires),
+        }
     }
 
     fn name(&self) -> Option<&str> {
@@ -192,23 +252,38 @@ impl fmt::Display for Caller {
 impl Identity {
     /// Whether callers have to say who they are.
     pub(super) fn is_required(&self) -> bool {
-        self.tokens.is_some() || self.user_header.is_some()
+        self.takes_tokens() || self.user_header.is_some()
     }
 
-    /// The caller of a request that came from a peer.
+    /// Whether callers can present a token.
+    pub(super) fn takes_tokens(&self) -> bool {
+        self.tokens.is_some() || self.bearer.is_some()
+    }
+
+    /// The caller of a request that came from a peer. Cancel-safe.
+    async fn authenticate(
+        &self,
+        peer: Option<&Peer>,
+        headers: &HeaderMap,
+    ) -> Result<Caller, Unidentified> {
+        match (self.establish(peer, headers), &self.bearer) {
+            (Err(Unidentified::InvalidToken), Some(bearer)) => match bearer_token(headers) {
+                Some(token) => bearer.caller_of(token).await.map_err(Unidentified::Token),
+                None => Err(Unidentified::InvalidToken),
+            },
+            (established, _) => established,
+        }
+    }
+
+    /// The same by what is known here, without asking anybody.
     fn establish(&self, peer: Option<&Peer>, headers: &HeaderMap) -> Result<Caller, Unidentified> {
-        let Self {
-            tokens,
-            user_header,
-            ..
-        } = self;
         let from = peer.map(|peer| peer.address);
         // Everything but a token says nothing about another user of the same machine.
         let without_token = |caller| match peer.and_then(|peer| peer.other_user) {
             None => Ok(caller),
             Some(other) => Err(Unidentified::OtherUser(other)),
         };
-        if let Some(trusted) = user_header
+        if let Some(trusted) = &self.user_header
             && let Some(user) = trusted
                 .user(from, headers)
                 .map_err(Unidentified::UserHeader)?
@@ -220,51 +295,26 @@ impl Identity {
                 None => caller,
             });
         }
-        match (tokens, headers.get(header::AUTHORIZATION)) {
-            (Some(tokens), Some(given)) => {
-                let text = given.to_str().unwrap_or_default();
-                text.split_once(' ')
-                    .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
-                    .and_then(|(_, token)| tokens.caller_of(token.trim()))
-                    .ok_or(Unidentified::InvalidToken)
-            }
-            (None, _) if !self.is_required() => without_token(Caller::ANONYMOUS),
-            (tokens, _) => Err(Unidentified::Missing {
-                has_tokens: tokens.is_some(),
-            }),
+        if self.takes_tokens() && headers.contains_key(header::AUTHORIZATION) {
+            let token = bearer_token(headers);
+            let known = token.zip(self.tokens.as_ref());
+            let caller = known.and_then(|(token, tokens)| tokens.caller_of(token));
+            return caller.ok_or(Unidentified::InvalidToken);
         }
+        if self.is_required() {
+            let has_tokens = self.takes_tokens();
+            return Err(Unidentified::Missing { has_tokens });
+        }
+        without_token(Caller::ANONYMOUS)
     }
 }
 
-// === impl Unidentified ===
-
-impl IntoResponse for Unidentified {
-    fn into_response(self) -> Response {
-        const REALM: &str = "Bearer realm=\"kubecrier\"";
-        const INVALID: &str = "Bearer realm=\"kubecrier\", error=\"invalid_token\"";
-        const PRESENT: &str =
-            "present a token of --auth-token-file as `Authorization: Bearer TOKEN`\n";
-        const PROXY: &str = "call through the proxy that authenticates (--trusted-user-header)\n";
-        let challenge = |challenge: &'static str, text: &'static str| {
-            let head = [(header::WWW_AUTHENTICATE, challenge)];
-            (StatusCode::UNAUTHORIZED, head, text).into_response()
-        };
-        match self {
-            Self::Missing { has_tokens: true } => challenge(REALM, PRESENT),
-            Self::Missing { has_tokens: false } => challenge(REALM, PROXY),
-            Self::InvalidToken => challenge(INVALID, PRESENT),
-            Self::OtherUser(other) => other.into_response(),
-            Self::UserHeader(error) => {
-                let status = match &error {
-                    UserHeaderError::NotFromProxy { .. } | UserHeaderError::Mapping { .. } => {
-                        StatusCode::FORBIDDEN
-                    }
-                    UserHeaderError::Invalid { .. } => StatusCode::BAD_REQUEST,
-                };
-                (status, format!("{error}\n")).into_response()
-            }
-        }
-    }
+/// The bearer token of a request that presents one.
+fn bearer_token(headers: &HeaderMap) -> Option<&str> {
+    let mut given = headers.get_all(header::AUTHORIZATION).iter();
+    let only = given.next().filter(|_| given.next().is_none())?;
+    let (scheme, token) = only.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
 /// Middleware: establishes the caller for the rest of the request, or refuses it.
@@ -273,25 +323,35 @@ pub(super) async fn identify(
     request: Request,
     next: Next,
 ) -> Response {
-    let peer = request.extensions().get::<Peer>();
-    match identity.establish(peer, request.headers()) {
+    let peer = request.extensions().get::<Peer>().copied();
+    match identity
+        .authenticate(peer.as_ref(), request.headers())
+        .await
+    {
         Ok(caller) => {
-            let revoked = caller.revoked.clone();
+            let lifetime = caller.lifetime();
             let answering = CALLER.scope(caller, next.run(request));
-            match revoked {
-                None => answering.await,
-                Some(revoked) => revocation::until_revoked(&revoked, answering)
-                    .await
-                    .unwrap_or_else(|| Unidentified::InvalidToken.into_response()),
+            if lifetime.is_endless() {
+                return answering.await;
             }
+            let answer = revocation::until_ended(&lifetime, answering).await;
+            answer.unwrap_or_else(|| Unidentified::Ended.response(&identity.challenge))
         }
         Err(unidentified) => {
-            if let Unidentified::UserHeader(error) = &unidentified
+            if let Some(refusals) = &identity.refusals {
+                refusals.refused(unidentified.reason());
+            }
+            if let Some(error) = unidentified.for_log()
                 && identity.log_limit.allows()
             {
                 tracing::warn!(%error, "request refused");
             }
-            unidentified.into_response()
+            let reason = unidentified.reason();
+            let answer = unidentified.response(&identity.challenge);
+            if let Some(audit) = &identity.audit {
+                audit.unidentified(request.uri().path(), reason, answer.status().as_u16());
+            }
+            answer
         }
     }
 }
@@ -395,7 +455,10 @@ mod tests {
         });
         match identity.establish(Some(&peer), &headers.collect()) {
             Ok(caller) => caller.to_string(),
-            Err(error) => error.into_response().status().as_str().to_owned(),
+            Err(error) => {
+                let answer = error.response(&Challenge::default());
+                answer.status().as_str().to_owned()
+            }
         }
     }
 

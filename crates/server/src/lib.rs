@@ -12,7 +12,7 @@
 //! - `connections` are those that are accepted; `share` says for whom a request counts;
 //! - `transport` wires stdio and HTTP; `stdio` is the transport of lines; `jsonrpc` is what
 //!   both check of a message; `admin` has the pages for operators; `peer` knows
-//!   whose a connection is; `file_poll` reads certificate and tokens again when they change;
+//!   whose a connection is; `oauth` is the server as a resource server, with its scopes; `file_poll` reads certificate and tokens again when they change;
 //!   `log_limit` bounds what refusals write into the log;
 //! - `server` is what rmcp calls; `capabilities` is what it declares; `list_changes`
 //!   notifies of changed lists; `reporter` reports progress and logs of a request;
@@ -26,10 +26,12 @@
 //!   who wait for an incident, `tasks` calls whose answer is fetched later;
 //! - `viewers` says through whose eyes a caller sees what is shared;
 //! - `shared_reads` is what is read once for all callers, and closed where each acts as itself;
+//! - `audit` records calls and subscriptions over HTTP;
 //! - `known_clients` is what is known of clients by their names;
 //! - `sessions` are those over HTTP, from a request to the bytes of its stream.
 
 pub mod admin;
+mod audit;
 mod body;
 mod caller;
 mod capabilities;
@@ -49,6 +51,7 @@ mod jsonrpc;
 mod known_clients;
 mod list_changes;
 mod log_limit;
+mod oauth;
 mod origin;
 mod output;
 mod peer;
@@ -74,9 +77,11 @@ mod viewers;
 mod waits;
 
 pub use self::{
+    audit::AuditTarget,
     caller::{
         Caller, ProxyMapping, TokenFileError, TokenFileSummary, TrustedUserHeader, check_token_file,
     },
+    oauth::{OAuthSettings, PublicUrl, ScopePolicy},
     origin::{is_host, is_origin},
     output::{Output, ToolError},
     peer::PEER_USERS_ARE_KNOWN,

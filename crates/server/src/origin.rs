@@ -20,7 +20,7 @@ use axum::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header, uri::Authority};
 
-use crate::{log_limit::LogLimit, peer::Peer};
+use crate::{log_limit::LogLimit, oauth, peer::Peer};
 
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
@@ -237,6 +237,15 @@ pub(super) async fn check(
     request: Request,
     next: Next,
 ) -> Response {
+    // Whoever wants to log in needs it first, from wherever their page is.
+    if oauth::is_metadata(request.uri().path()) {
+        let mut answer = match cors::preflight(request.method(), request.headers()) {
+            Some(answer) => answer,
+            None => next.run(request).await,
+        };
+        cors::allow(answer.headers_mut(), HeaderValue::from_static("*"));
+        return answer;
+    }
     let reached = request.extensions().get::<Peer>().map(|peer| peer.reached);
     let origin = match guard.admit(reached, request.uri(), request.headers()) {
         Ok(None) => return next.run(request).await,

@@ -19,14 +19,21 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     admin::{self, Admin, StatsScope},
+    audit::{Audit, AuditTarget},
     body::{self, RequestGate},
-    caller::{self, Identity, Tokens, TrustedUserHeader},
+    caller::{
+        self, BearerTokens, ClusterReviewer, Identity, TokenReviewer, Tokens, TrustedUserHeader,
+    },
     connections::Connections,
     exchange,
     file_poll::FilePoll,
     http::{self, Listener},
     list_changes,
     log_limit::LogLimit,
+    oauth::{
+        self, OAuthSettings,
+        gate::{self, ScopeGate},
+    },
     origin::{self, OriginPolicy},
     server::{Handler, Server},
     sessions::{self, Dispatcher, SessionLimits, Sessions},
@@ -64,6 +71,12 @@ pub struct HttpConfig {
     pub allow_other_users: bool,
     /// The header in which a proxy names the caller.
     pub user_header: Option<TrustedUserHeader>,
+    /// Whose access tokens are accepted.
+    pub oauth: Option<OAuthSettings>,
+    /// The audience of tokens of service accounts, about which the cluster is asked.
+    pub service_account_audience: Option<String>,
+    /// Where calls and subscriptions are recorded.
+    pub audit: Option<AuditTarget>,
     /// The certificate; without it, connections are in clear text.
     pub tls: Option<TlsFiles>,
     /// Where `/metrics` and `/stats` are served instead, without authentication.
@@ -165,7 +178,12 @@ async fn start_http(
 ) -> Result<Serving> {
     let ready = lifecycle.readiness_gate();
     let mut serving = Serving::default();
-    let (identity, token_poll) = identity(config)?;
+    let (mut identity, token_poll) = identity(config, server, &pages)?;
+    if let Some(target) = config.audit.clone() {
+        let (refusals, close) = (pages.metrics.refusals(), serving.close.clone());
+        let audit = Audit::start(target, refusals, close, lifecycle).await?;
+        identity.audit = Some(audit);
+    }
     let (certificate, certificate_poll) = match &config.tls {
         None => (None, None),
         Some(files) => {
@@ -200,10 +218,12 @@ async fn start_http(
         let on_change = move |contents| certificate.replace(contents);
         lifecycle.spawn("certificate", poll.run(serving.close.clone(), on_change));
     }
-    let origins = Arc::new(OriginPolicy::new(
-        &config.allowed_hosts,
-        &config.allowed_origins,
-    ));
+    // Clients reach it by its public URL.
+    let public = config.oauth.as_ref().map(|oauth| &oauth.public_url);
+    let hosts: Vec<String> = (config.allowed_hosts.iter().cloned())
+        .chain(public.map(|url| url.authority().to_owned()))
+        .collect();
+    let origins = Arc::new(OriginPolicy::new(&hosts, &config.allowed_origins));
     let share = config.sessions.share;
     let proxies = config.user_header.as_ref();
     let connections = Arc::new(Connections::new(
@@ -248,7 +268,18 @@ async fn start_http(
         peers: exposure::peers(config, address, &identity),
         certificate,
     };
-    let gate = RequestGate::new(server.work(), share, Arc::clone(&sessions));
+    let scopes = config.oauth.as_ref().map(|oauth| ScopeGate {
+        policy: oauth.scopes.clone(),
+        challenge: oauth.challenge(),
+        refusals: pages.metrics.refusals(),
+    });
+    let gate = RequestGate::new(
+        server.work(),
+        share,
+        Arc::clone(&sessions),
+        scopes.clone(),
+        identity.audit.clone(),
+    );
     let scope = if identity.is_required() {
         StatsScope::Caller
     } else {
@@ -260,9 +291,15 @@ async fn start_http(
         router = router.layer(middleware::from_fn(caller::require_user));
     }
     if config.admin.is_none() {
-        router = router.merge(admin::pages(pages.clone(), scope));
+        let mut admin = admin::pages(pages.clone(), scope);
+        if let Some(scopes) = scopes {
+            let scopes = Arc::new(scopes);
+            admin = admin.layer(middleware::from_fn_with_state(scopes, gate::check_page));
+        }
+        router = router.merge(admin);
     }
     // Context names and counters are nothing for a web page either.
+    let metadata = config.oauth.as_ref().map(oauth::pages);
     let router = router
         .layer(middleware::from_fn_with_state(
             Arc::new(identity),
@@ -270,6 +307,7 @@ async fn start_http(
         ))
         .layer(middleware::from_fn(share::note_peer))
         .merge(admin::health(pages))
+        .merge(metadata.unwrap_or_default())
         .layer(middleware::from_fn_with_state(origins, origin::check));
     let close = serving.close.clone();
     let heartbeats = Arc::clone(&sessions);
@@ -298,7 +336,11 @@ async fn start_http(
 }
 
 /// How callers are told apart, and the file of tokens to poll.
-fn identity(config: &HttpConfig) -> Result<(Identity, Option<FilePoll>)> {
+fn identity(
+    config: &HttpConfig,
+    server: &Server,
+    admin: &Admin,
+) -> Result<(Identity, Option<FilePoll>)> {
     let (tokens, poll) = match (&config.own_token, &config.auth_token_file) {
         (Some(token), _) => (Some(Tokens::single(token)), None),
         (None, Some(path)) => {
@@ -307,9 +349,25 @@ fn identity(config: &HttpConfig) -> Result<(Identity, Option<FilePoll>)> {
         }
         (None, None) => (None, None),
     };
+    // A server that one client has started for itself serves nobody else.
+    let is_shared = config.own_token.is_none();
+    let oauth = config.oauth.as_ref().filter(|_| is_shared);
+    let audience = config.service_account_audience.as_ref();
     let identity = Identity {
         tokens: tokens.map(Arc::new),
         user_header: config.user_header.clone(),
+        bearer: BearerTokens::new(
+            oauth.map(OAuthSettings::authenticator),
+            audience.filter(|_| is_shared).map(|audience| {
+                Arc::new(ClusterReviewer {
+                    contexts: Arc::clone(server.contexts()),
+                    audience: audience.clone(),
+                }) as Arc<dyn TokenReviewer>
+            }),
+        ),
+        challenge: oauth.map(OAuthSettings::challenge).unwrap_or_default(),
+        refusals: Some(admin.metrics.refusals()),
+        audit: None,
         log_limit: LogLimit::default(),
     };
     Ok((identity, poll))

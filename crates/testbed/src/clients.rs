@@ -1,4 +1,5 @@
-//! The official MCP clients, and the libraries that check webhooks, installed once per machine into the cache.
+//! The official MCP clients, the libraries that check webhooks, and an identity provider, installed once per machine
+//! into the cache.
 
 use std::{
     fs, io,
@@ -23,17 +24,20 @@ pub enum Client {
     Inspector,
     /// What receivers check webhooks with, from npm: Standard Webhooks and CloudEvents.
     Webhooks,
+    /// An identity provider that callers log in with, from npm: oidc-provider.
+    Oidc,
 }
 
 // === impl Client ===
 
 impl Client {
     /// All clients.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::TypeScript,
         Self::Python,
         Self::Inspector,
         Self::Webhooks,
+        Self::Oidc,
     ];
 
     /// Installs the client if it is not there yet.
@@ -53,6 +57,7 @@ impl Client {
             Self::TypeScript => install::from_npm(&Path::new(SOURCES).join("typescript"), staging),
             Self::Inspector => install::from_npm(&Path::new(SOURCES).join("inspector"), staging),
             Self::Webhooks => install::from_npm(&Path::new(SOURCES).join("webhooks"), staging),
+            Self::Oidc => install::from_npm(&Path::new(SOURCES).join("oidc"), staging),
             Self::Python => {
                 install::from_pypi(&Path::new(SOURCES).join("python/requirements.txt"), staging)
             }
@@ -89,7 +94,7 @@ impl Client {
                     command.arg(script);
                     Ok(command)
                 }
-                Self::TypeScript | Self::Inspector | Self::Webhooks => {
+                Self::TypeScript | Self::Inspector | Self::Webhooks | Self::Oidc => {
                     // Node resolves packages only beside the script.
                     let copy = workdir.join(script.file_name().unwrap_or_default());
                     fs::copy(script, &copy)?;
@@ -112,12 +117,15 @@ impl Client {
             Self::Python => "Python",
             Self::Inspector => "Inspector",
             Self::Webhooks => "Webhooks",
+            Self::Oidc => "OIDC",
         }
     }
 
     fn missing(self) -> Missing {
         let wanted = match self {
-            Self::TypeScript | Self::Inspector | Self::Webhooks => "Node 20 or newer with npm",
+            Self::TypeScript | Self::Inspector | Self::Webhooks | Self::Oidc => {
+                "Node 20 or newer with npm"
+            }
             Self::Python => "Python 3.10 or newer with venv",
         };
         Missing(format!(
@@ -128,7 +136,7 @@ impl Client {
 
     fn runtime_is_there(self) -> bool {
         install::is_there(match self {
-            Self::TypeScript | Self::Inspector | Self::Webhooks => "npm",
+            Self::TypeScript | Self::Inspector | Self::Webhooks | Self::Oidc => "npm",
             Self::Python => "python3",
         })
     }
@@ -139,6 +147,7 @@ impl Client {
             Self::TypeScript => "typescript/package-lock.json",
             Self::Inspector => "inspector/package-lock.json",
             Self::Webhooks => "webhooks/package-lock.json",
+            Self::Oidc => "oidc/package-lock.json",
             Self::Python => "python/requirements.txt",
         };
         let name = format!("client-{}", self.name().to_lowercase());

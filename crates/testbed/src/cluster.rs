@@ -357,7 +357,7 @@ impl Cluster {
             format!("--client-ca-file={dir}/ca.crt"),
             format!("--token-auth-file={dir}/tokens.csv"),
             "--authorization-mode=Node,RBAC".to_owned(),
-            "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
+            format!("--service-account-issuer={}", self.url()),
             format!("--service-account-key-file={dir}/api.crt"),
             format!("--service-account-signing-key-file={dir}/api.key"),
             "--service-cluster-ip-range=10.0.0.0/24".to_owned(),

@@ -11,6 +11,7 @@ use anyhow::{Context, Result};
 use k8s_openapi::api::{
     authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec},
     core::v1::{Secret, ServiceAccount},
+    rbac::v1::ClusterRoleBinding,
 };
 use kube::{
     Api,
@@ -84,6 +85,68 @@ impl Cluster {
                 .name
                 .context("a created Secret has a name")?,
         })
+    }
+
+    /// Issues a token for another server to a ServiceAccount, which is created if it does not exist.
+    pub async fn token_for(
+        &self,
+        namespace: &str,
+        account: &str,
+        audience: &str,
+    ) -> Result<String> {
+        let admin = self.client(User::Admin).await?;
+        let accounts: Api<ServiceAccount> = Api::namespaced(admin, namespace);
+        if accounts.get_opt(account).await?.is_none() {
+            let account = serde_json::from_value(json!({"metadata": {"name": account}}))?;
+            accounts.create(&PostParams::default(), &account).await?;
+        }
+        let request = TokenRequest {
+            spec: TokenRequestSpec {
+                audiences: vec![audience.to_owned()],
+                bound_object_ref: None,
+                expiration_seconds: Some(EXPIRATION_SECONDS),
+            },
+            ..TokenRequest::default()
+        };
+        let params = PostParams::default();
+        let issued = accounts
+            .create_token_request(account, &params, &request)
+            .await?;
+        let status = issued.status.context("the API server issued no token")?;
+        Ok(status.token)
+    }
+
+    /// Deletes a ServiceAccount, and with it the validity of its tokens.
+    pub async fn delete_account(&self, namespace: &str, account: &str) -> Result<()> {
+        let admin = self.client(User::Admin).await?;
+        let accounts: Api<ServiceAccount> = Api::namespaced(admin, namespace);
+        let params = DeleteParams::default();
+        accounts.delete(account, &params).await.map(drop)?;
+        Ok(())
+    }
+
+    /// Lets everybody read where the keys of this cluster's tokens are, as an issuer does.
+    pub async fn publish_issuer(&self) -> Result<()> {
+        let admin = self.client(User::Admin).await?;
+        let bindings: Api<ClusterRoleBinding> = Api::all(admin);
+        let name = "issuer-discovery-for-all";
+        let binding = serde_json::from_value(json!({
+            "metadata": {"name": name},
+            "roleRef": {
+                "apiGroup": "rbac.authorization.k8s.io",
+                "kind": "ClusterRole",
+                "name": "system:service-account-issuer-discovery",
+            },
+            "subjects": [{
+                "apiGroup": "rbac.authorization.k8s.io",
+                "kind": "Group",
+                "name": "system:unauthenticated",
+            }],
+        }))?;
+        if bindings.get_opt(name).await?.is_none() {
+            bindings.create(&PostParams::default(), &binding).await?;
+        }
+        Ok(())
     }
 
     /// Ends the validity of a token. The API server may accept it for some seconds more.

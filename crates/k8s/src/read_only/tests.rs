@@ -55,6 +55,45 @@ fn reading_gets_through() {
 }
 
 #[test]
+fn tokens_are_reviewed_for_the_server_itself_alone() {
+    let path = "/apis/authentication.k8s.io/v1/tokenreviews";
+    let check_marked = |method: &str, path: &str, header: Option<&str>| {
+        let mut request = Request::builder().method(method).uri(path);
+        if let Some(header) = header {
+            request = request.header(header, "ann");
+        }
+        let mut request = request.body(()).unwrap();
+        request.extensions_mut().insert(ForServer);
+        check(&DeniedKinds::default(), &request)
+    };
+    assert_eq!(check_marked("POST", path, None), Ok(()));
+    for (method, path, header) in [
+        ("POST", path, Some("Impersonate-User")),
+        ("PUT", path, None),
+        (
+            "POST",
+            "/apis/authentication.k8s.io/v1/tokenreviews/a",
+            None,
+        ),
+        (
+            "POST",
+            "/apis/authentication.k8s.io/v1/namespaces/a/tokenreviews",
+            None,
+        ),
+        ("POST", "/apis/eve.example/v1/tokenreviews", None),
+        ("POST", "/api/v1/namespaces/a/pods", None),
+        ("POST", "/api/v1/namespaces/a/serviceaccounts/b/token", None),
+    ] {
+        assert!(
+            check_marked(method, path, header).is_err(),
+            "{method} {path} {header:?}"
+        );
+    }
+    let unmarked = check_request(&[], "POST", path, "application/json");
+    assert!(unmarked.is_err(), "a request of a caller");
+}
+
+#[test]
 fn nothing_that_could_change_a_cluster_gets_through() {
     for (method, path) in [
         ("POST", "/api/v1/namespaces/a/pods"),

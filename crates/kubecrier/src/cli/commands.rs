@@ -236,8 +236,9 @@ pub struct DoctorArgs {
     #[arg(long, value_name = "URL")]
     pub url: Option<String>,
 
-    /// File with the bearer token for --url; or set KUBECRIER_TOKEN
-    #[arg(long, value_name = "FILE", requires = "url")]
+    /// File with the bearer token for --url; or set KUBECRIER_TOKEN. Without --url, an access token
+    /// to try: who would its caller be?
+    #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
 
     /// File with the certificate authorities to trust for an https --url [default: the system's]

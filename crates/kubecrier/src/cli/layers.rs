@@ -22,6 +22,31 @@ impl Settings {
             tls_cert: self.tls_cert.or(fallback.tls_cert),
             tls_key: self.tls_key.or(fallback.tls_key),
             admin_address: self.admin_address.or(fallback.admin_address),
+            public_url: self.public_url.or(fallback.public_url),
+            oauth_issuer: self.oauth_issuer.or(fallback.oauth_issuer),
+            oauth_audience: self.oauth_audience.or(fallback.oauth_audience),
+            oauth_required_scope: self.oauth_required_scope.or(fallback.oauth_required_scope),
+            oauth_content_scopes: self.oauth_content_scopes.or(fallback.oauth_content_scopes),
+            oauth_algorithms: self.oauth_algorithms.or(fallback.oauth_algorithms),
+            oauth_ca_file: self.oauth_ca_file.or(fallback.oauth_ca_file),
+            oauth_introspection_url: self
+                .oauth_introspection_url
+                .or(fallback.oauth_introspection_url),
+            oauth_introspection_client_id: self
+                .oauth_introspection_client_id
+                .or(fallback.oauth_introspection_client_id),
+            oauth_introspection_secret_file: self
+                .oauth_introspection_secret_file
+                .or(fallback.oauth_introspection_secret_file),
+            username_claim: self.username_claim.or(fallback.username_claim),
+            username_prefix: self.username_prefix.or(fallback.username_prefix),
+            groups_claim: self.groups_claim.or(fallback.groups_claim),
+            groups_prefix: self.groups_prefix.or(fallback.groups_prefix),
+            allowed_groups: self.allowed_groups.or(fallback.allowed_groups),
+            service_account_audience: self
+                .service_account_audience
+                .or(fallback.service_account_audience),
+            audit_log: self.audit_log.or(fallback.audit_log),
             caller_share: self.caller_share.or(fallback.caller_share),
             max_connections: self.max_connections.or(fallback.max_connections),
             max_concurrent_requests: self

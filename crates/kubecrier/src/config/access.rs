@@ -7,7 +7,7 @@ use std::{
 
 use ipnet::IpNet;
 use kubecrier_k8s::ClusterIdentity;
-use kubecrier_server::{ProxyMapping, TlsFiles, TrustedUserHeader};
+use kubecrier_server::{AuditTarget, ProxyMapping, TlsFiles, TrustedUserHeader};
 
 use super::ConfigError;
 use crate::cli::IdentityChoice;
@@ -158,6 +158,14 @@ impl ProxySettings {
             proxies: proxies.into_iter().map(network).collect::<Result<_, _>>()?,
             mapping,
         }))
+    }
+}
+
+/// Where calls are recorded.
+pub(super) fn audit_target(target: PathBuf) -> AuditTarget {
+    match target.to_str() {
+        Some("stderr") => AuditTarget::Stderr,
+        _ => AuditTarget::File(target),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The times of sessions and of their answers.
+//! The times of sessions, of their answers, and of what was read of a project.
 
 use std::{ops::RangeInclusive, time::Duration};
 
@@ -13,6 +13,7 @@ const HEARTBEAT: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::f
 /// A client that comes back later has given its request up.
 const PARK_FOR: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_hours(1);
 const POLL_AFTER: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_hours(1);
+const PROJECT_TTL: Duration = Duration::from_secs(5);
 
 pub(super) fn idle_timeout(text: String) -> Result<Duration, ConfigError> {
     let expected = "a time from 1s to 7d, such as 90s or 5m";
@@ -60,5 +61,21 @@ fn wrong(key: &'static str, value: String, expected: &str) -> ConfigError {
         key,
         value,
         expected: expected.to_owned(),
+    }
+}
+/// How long a scan of the project is valid.
+pub(super) fn ttl(key: &'static str, text: Option<String>) -> Result<Duration, ConfigError> {
+    let allowed = Duration::from_secs(1)..=Duration::from_hours(1);
+    let Some(text) = text else {
+        return Ok(PROJECT_TTL);
+    };
+    match duration::parse(&text) {
+        Ok(time) if allowed.contains(&time) => Ok(time),
+        _ => Err(ConfigError::Value {
+            origin: String::new(),
+            key,
+            value: text,
+            expected: "a time from 1s to 1h, such as 5s".to_owned(),
+        }),
     }
 }

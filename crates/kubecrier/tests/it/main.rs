@@ -41,6 +41,7 @@ mod loggers;
 mod mcp_bash;
 mod messages;
 mod names;
+mod oauth;
 mod other_users;
 mod packages;
 mod pod_status;

@@ -1,5 +1,5 @@
-//! Ends what a caller has under way when its token is revoked: requests that wait for
-//! their answer, and answers that are streams.
+//! Ends what a caller has under way when its token is revoked or expires: requests that wait
+//! for their answer, and answers that are streams.
 
 use std::{
     pin::Pin,
@@ -11,33 +11,80 @@ use axum::{
     response::Response,
 };
 use http_body::{Frame, SizeHint};
-use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
-/// Runs a request until its answer begins; `None` if the token was revoked before. If the
-/// answer is a stream, it ends with the token.
-pub(super) async fn until_revoked(
-    revoked: &CancellationToken,
+/// Until when a caller may have something open.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lifetime {
+    /// Cancelled when the token is revoked.
+    pub(super) revoked: Option<CancellationToken>,
+    /// When it has expired, leeway included.
+    pub(super) expires: Option<Instant>,
+}
+
+// === impl Lifetime ===
+
+impl Lifetime {
+    /// Whether nothing ends it.
+    pub(super) fn is_endless(&self) -> bool {
+        self.revoked.is_none() && self.expires.is_none()
+    }
+
+    /// Waits for the end. Cancel-safe.
+    fn end(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let Self { revoked, expires } = self.clone();
+        Box::pin(async move {
+            let revoked = async {
+                match revoked {
+                    Some(revoked) => revoked.cancelled().await,
+                    None => std::future::pending().await,
+                }
+            };
+            let expired = async {
+                match expires {
+                    Some(at) => tokio::time::sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = revoked => {}
+                () = expired => {}
+            }
+        })
+    }
+}
+
+/// Runs a request until its answer begins; `None` if the lifetime of its token ended before. If
+/// the answer is a stream, it ends with the token. The timer is the stream's own: no task waits.
+pub(super) async fn until_ended(
+    lifetime: &Lifetime,
     answering: impl Future<Output = Response>,
 ) -> Option<Response> {
-    let response = revoked.run_until_cancelled(answering).await?;
+    let mut end = lifetime.end();
+    let response = tokio::select! {
+        biased;
+        () = &mut end => return None,
+        response = answering => response,
+    };
     Some(response.map(|body| {
         if http_body::Body::size_hint(&body).exact().is_some() {
             return body;
         }
-        Body::new(RevocableBody {
+        Body::new(EndingBody {
             body: Some(body),
-            revoked: Box::pin(revoked.clone().cancelled_owned()),
+            end,
         })
     }))
 }
 
-/// A streamed body that ends when its reader's token is revoked.
-struct RevocableBody {
+/// A streamed body that ends when its reader's token is revoked or expires.
+struct EndingBody {
     body: Option<Body>,
-    revoked: Pin<Box<WaitForCancellationFutureOwned>>,
+    end: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
-impl http_body::Body for RevocableBody {
+impl http_body::Body for EndingBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -45,7 +92,7 @@ impl http_body::Body for RevocableBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        if self.revoked.as_mut().poll(cx).is_ready() {
+        if self.body.is_some() && self.end.as_mut().poll(cx).is_ready() {
             // Whatever feeds the stream notices that it is not read any more.
             self.body = None;
         }
@@ -70,13 +117,40 @@ impl http_body::Body for RevocableBody {
 
 #[cfg(test)]
 mod tests {
-    use std::convert::Infallible;
+    use std::{convert::Infallible, time::Duration};
 
     use axum::response::IntoResponse;
     use futures_util::{StreamExt, stream};
     use http_body_util::BodyExt;
 
     use super::*;
+
+    async fn until_revoked(
+        revoked: &CancellationToken,
+        answering: impl Future<Output = Response>,
+    ) -> Option<Response> {
+        let lifetime = Lifetime {
+            revoked: Some(revoked.clone()),
+            expires: None,
+        };
+        until_ended(&lifetime, answering).await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_ends_when_the_token_expires() {
+        let begun = Instant::now();
+        let lifetime = Lifetime {
+            revoked: Some(CancellationToken::new()),
+            expires: Some(begun + Duration::from_secs(90)),
+        };
+        let answer = until_ended(&lifetime, async { Response::new(endless()) }).await;
+        let mut body = answer.unwrap().into_body();
+        assert!(body.frame().await.unwrap().is_ok());
+        assert!(body.frame().await.is_none());
+        assert_eq!(begun.elapsed(), Duration::from_secs(90));
+        let late = until_ended(&lifetime, async { "late".into_response() }).await;
+        assert!(late.is_none(), "expired before the answer");
+    }
 
     fn endless() -> Body {
         let first = stream::iter([Ok::<_, Infallible>("first")]);

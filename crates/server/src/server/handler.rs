@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Server, instructions, lists, parameters};
 use crate::{
+    audit,
     caller::Caller,
     capabilities::{self, ServedFeatures},
     output::cleaned_contents,
@@ -217,7 +218,9 @@ impl ServerHandler for Handler {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        self.call(request, &context).await
+        let answer = self.call(request, &context).await;
+        audit::note_answer(&context, &answer);
+        answer
     }
 
     async fn list_prompts(

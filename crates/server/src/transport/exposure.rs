@@ -11,7 +11,7 @@ use crate::{
 /// Whose connections a listener serves. With tokens alone it does not matter whose they
 /// are; the header of a proxy can be written by everyone on this machine.
 pub(super) fn peers(config: &HttpConfig, listen: SocketAddr, identity: &Identity) -> PeerPolicy {
-    let only_tokens = identity.tokens.is_some() && identity.user_header.is_none();
+    let only_tokens = identity.takes_tokens() && identity.user_header.is_none();
     if config.allow_other_users || only_tokens || !is_loopback(listen) {
         PeerPolicy::Anyone
     } else {
@@ -26,7 +26,7 @@ pub(super) fn warnings(
     identity: &Identity,
 ) -> Vec<String> {
     let mut warnings = Vec::new();
-    if address.ip().is_unspecified() && config.allowed_hosts.is_empty() {
+    if address.ip().is_unspecified() && config.allowed_hosts.is_empty() && config.oauth.is_none() {
         warnings.push(
             "requests must name this host by its address; name others with --allowed-hosts"
                 .to_owned(),
@@ -79,6 +79,9 @@ mod tests {
             own_token: None,
             allow_other_users: false,
             user_header: None,
+            oauth: None,
+            service_account_audience: None,
+            audit: None,
             tls: None,
             admin: None,
             connections_max: 1,

@@ -1,0 +1,117 @@
+//! The API server as an issuer of tokens, for programs in the cluster.
+
+use std::{os::unix::fs::PermissionsExt, time::Duration};
+
+use serde_json::{Value, json};
+use testbed::{User, namespace};
+
+use super::provider::{Guarded, Provider};
+use crate::harness::{Http, TIMEOUT, command, one_context};
+
+#[tokio::test]
+async fn the_api_server_is_an_issuer_beside_another() {
+    let Some(bed) = testbed::shared() else { return };
+    let Some(provider) = Provider::start() else {
+        return;
+    };
+    let space = "issuer";
+    let cluster = bed.dev();
+    cluster
+        .create_cluster_wide(&namespace(space))
+        .await
+        .unwrap();
+    cluster.publish_issuer().await.unwrap();
+    let file = one_context(cluster, User::Reader);
+    let authority = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(authority.path(), cluster.authority_pem()).unwrap();
+    let issuers = format!("{},{}", provider.issuer, cluster.url());
+    let guarded = Guarded::start_with(&file.path, &issuers, |command| {
+        command
+            .arg("--oauth-ca-file")
+            .arg(authority.path())
+            .args(["--oauth-required-scope", "none"])
+    });
+    let resource = guarded.resource();
+    let token = cluster.token_for(space, "agent", &resource).await.unwrap();
+    // A moment passes until everybody may read where the keys are.
+    guarded.until(&token, 200).await;
+    // The token of every pod is for the API server alone.
+    let usual = cluster.bound_token(space, "agent").await.unwrap();
+    assert_eq!(guarded.status(&usual.token).await, 401);
+    let person = provider.token(&resource, "").await;
+    assert_eq!(guarded.status(&person).await, 200);
+    let session = guarded.session(&token).await;
+    let request = json!({"jsonrpc": "2.0", "id": 9, "method": "ping"});
+    let request = session.request(&request);
+    let request = request.header("authorization", format!("Bearer {person}"));
+    assert_eq!(
+        request.send().await.unwrap().status(),
+        404,
+        "the session of another"
+    );
+}
+
+#[tokio::test]
+async fn tokens_of_service_accounts_are_reviewed_by_the_cluster() {
+    let Some(bed) = testbed::shared() else { return };
+    let (cluster, space) = (bed.dev(), "reviewed");
+    cluster
+        .create_cluster_wide(&namespace(space))
+        .await
+        .unwrap();
+    let file = one_context(cluster, User::Admin);
+    let folder = tempfile::tempdir().unwrap();
+    let records = folder.path().join("audit.jsonl");
+    let (server, base) = Http::launch(
+        command()
+            .arg("--kubeconfig")
+            .arg(&file.path)
+            .args(["--service-account-audience", "crier"])
+            .arg("--audit-log")
+            .arg(&records),
+    );
+    let guarded = Guarded { server, base };
+    let token = cluster.token_for(space, "agent", "crier").await.unwrap();
+    assert_eq!(guarded.status(&token).await, 200);
+    let other = cluster.token_for(space, "agent", "other").await.unwrap();
+    let usual = cluster.bound_token(space, "agent").await.unwrap();
+    for wrong in [&*other, &usual.token, "x.y.z", "opaque"] {
+        assert_eq!(guarded.status(wrong).await, 401);
+    }
+    let stats = reqwest::Client::new().get(format!("{}/stats", guarded.base));
+    let stats = stats.header("authorization", format!("Bearer {token}"));
+    let stats: Value = stats.send().await.unwrap().json().await.unwrap();
+    let name = format!("system:serviceaccount:{space}:agent");
+    assert_eq!(stats["caller"], format!("kubernetes:{name}"));
+    // What was done is on record, with the user of Kubernetes and without tokens.
+    let arguments = json!({"namespace": space, "name": "no-such-pod"});
+    let answer = guarded.call(&token, "pods_get", arguments).await;
+    assert_eq!(answer.status(), 200);
+    let record = async {
+        loop {
+            let text = std::fs::read_to_string(&records).unwrap_or_default();
+            let mut lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
+            let found = lines.find(|record: &Value| record["tool"] == "pods_get");
+            if let Some(record) = found {
+                return record;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let record = tokio::time::timeout(TIMEOUT, record).await.unwrap();
+    assert_eq!(record["kubernetesUser"], name);
+    assert_eq!(record["namespaces"], json!([space]));
+    assert_eq!(record["name"], "no-such-pod");
+    assert_eq!(record["outcome"], "failed");
+    assert_eq!(record["reason"], "not_found");
+    let text = std::fs::read_to_string(&records).unwrap();
+    assert!(text.contains("\"reason\":\"not_reviewed\""), "{text}");
+    for token in [&token, &other, &usual.token] {
+        assert!(!text.contains(token.as_str()), "a token on record");
+    }
+    let rights = std::fs::metadata(&records).unwrap().permissions();
+    assert_eq!(rights.mode() & 0o777, 0o600);
+    // An account that is deleted may not call for longer than an answer is remembered.
+    cluster.delete_account(space, "agent").await.unwrap();
+    guarded.until(&token, 401).await;
+}

@@ -1,0 +1,193 @@
+//! Which way a token is verified, and what is remembered of it.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use jiff::{SignedDuration, Timestamp};
+use kubecrier_core::{
+    KubernetesUser,
+    ttl_cache::{CacheLimits, TtlCache},
+};
+use ring::digest;
+
+use crate::{
+    Algorithm, ClaimMapping, IntrospectionConfig, IssuerUrl, Scopes, TokenError,
+    claims::{self, Claims},
+    error::shown,
+    fetch::Fetcher,
+    introspection::Introspection,
+    jws,
+    keys::IssuerKeys,
+};
+
+/// What fits into the headers of a request. A token with all groups of a large company is a
+/// tenth of it.
+const TOKEN_BYTES_MAX: usize = 120 * 1024;
+
+/// A signature is not verified again for that long. A key that is withdrawn counts on for as
+/// long.
+const VERIFIED_FOR: Duration = Duration::from_mins(1);
+
+/// Tokens that are remembered.
+const VERIFIED_MAX: usize = 10_000;
+
+/// A token that does not say when it expires has to be presented again after that.
+const LIFETIME_MAX: SignedDuration = SignedDuration::from_hours(1);
+
+/// Whose tokens are accepted, and what they mean.
+#[derive(Clone, Debug)]
+pub struct OAuthConfig {
+    /// The issuers; the first one is that of tokens whose introspection names none.
+    pub issuers: Vec<IssuerUrl>,
+    /// A token has to be for one of these.
+    pub audiences: Vec<String>,
+    /// The algorithms of signatures.
+    pub algorithms: Vec<Algorithm>,
+    /// The authorities that sign the issuers' certificates, instead of the system's.
+    pub ca_file: Option<PathBuf>,
+    /// How to ask about opaque tokens.
+    pub introspection: Option<IntrospectionConfig>,
+    /// From claims to a user.
+    pub mapping: ClaimMapping,
+}
+
+/// A token that was accepted.
+#[derive(Clone, Debug)]
+pub struct AccessToken {
+    /// Issuer and subject in one: the identity of the caller, whatever the token is.
+    pub identity: Arc<str>,
+    /// Its issuer.
+    pub issuer: Arc<str>,
+    /// Whose it is, for the issuer.
+    pub subject: String,
+    /// As whom the caller acts in clusters.
+    pub user: Arc<KubernetesUser>,
+    /// What it permits.
+    pub scopes: Arc<Scopes>,
+    /// When it expires, without leeway.
+    pub expires: Timestamp,
+}
+
+/// Verifies tokens.
+#[derive(Debug)]
+pub struct Authenticator {
+    issuers: Vec<IssuerKeys>,
+    audiences: Vec<String>,
+    algorithms: Vec<Algorithm>,
+    mapping: ClaimMapping,
+    introspection: Option<Introspection>,
+    verified: TtlCache<[u8; 32], Arc<AccessToken>>,
+}
+
+// === impl Authenticator ===
+
+impl Authenticator {
+    /// Nothing is fetched until the first token comes.
+    pub fn new(config: OAuthConfig) -> Self {
+        jws::install_provider();
+        let OAuthConfig {
+            issuers,
+            audiences,
+            algorithms,
+            ca_file,
+            introspection,
+            mapping,
+        } = config;
+        let fetcher = Arc::new(Fetcher::new(ca_file));
+        let introspection = introspection
+            .zip(issuers.first().cloned())
+            .map(|(config, issuer)| Introspection::new(config, issuer, Arc::clone(&fetcher)));
+        let keys = |issuer| IssuerKeys::new(issuer, Arc::clone(&fetcher));
+        Self {
+            issuers: issuers.into_iter().map(keys).collect(),
+            audiences,
+            algorithms,
+            mapping,
+            introspection,
+            verified: TtlCache::new(CacheLimits::new(VERIFIED_MAX, VERIFIED_FOR)),
+        }
+    }
+
+    /// Verifies a token. Cancel-safe.
+    pub async fn authenticate(&self, token: &str) -> Result<Arc<AccessToken>, TokenError> {
+        if token.len() > TOKEN_BYTES_MAX {
+            let max = TOKEN_BYTES_MAX;
+            return Err(TokenError::TooLarge { max });
+        }
+        let digest = sha256(token);
+        if let Some(known) = self.verified.get(&digest) {
+            if claims::is_expired(known.expires, Timestamp::now()) {
+                return Err(TokenError::Expired);
+            }
+            return Ok(known);
+        }
+        match &self.introspection {
+            Some(introspection) if !jws::is_jwt(token) => {
+                let claims = introspection.claims(digest, token).await?;
+                let named = claims.get("iss").and_then(|issuer| issuer.as_str());
+                let issuer = self.issuer(named.unwrap_or_default())?;
+                self.accept(issuer, &claims).map(Arc::new)
+            }
+            None if !token.contains('.') => Err(TokenError::Opaque),
+            _ => {
+                let accepted = Arc::new(self.verify(token).await?);
+                self.verified.insert(digest, Arc::clone(&accepted));
+                Ok(accepted)
+            }
+        }
+    }
+
+    async fn verify(&self, token: &str) -> Result<AccessToken, TokenError> {
+        let unverified = jws::read(token, &self.algorithms)?;
+        let issuer = self.issuer(&unverified.issuer)?;
+        let (id, algorithm) = (unverified.key_id.as_deref(), unverified.algorithm);
+        let keys = issuer.with_key(id, algorithm).await?;
+        let key = keys.find(id, algorithm).map_err(|why| TokenError::Key {
+            issuer: issuer.issuer().to_string(),
+            why,
+        })?;
+        let claims = jws::verify(token, algorithm, key)?;
+        if !claims.contains_key("exp") {
+            return Err(TokenError::Claim("exp"));
+        }
+        self.accept(issuer, &claims)
+    }
+
+    /// An issuer, by its exact name.
+    fn issuer(&self, named: &str) -> Result<&IssuerKeys, TokenError> {
+        let found = self
+            .issuers
+            .iter()
+            .find(|one| one.issuer().as_str() == named);
+        found.ok_or_else(|| TokenError::Issuer {
+            given: shown(named),
+        })
+    }
+
+    /// What claims mean that somebody has vouched for.
+    fn accept(&self, issuer: &IssuerKeys, claims: &Claims) -> Result<AccessToken, TokenError> {
+        let now = Timestamp::now();
+        let checked = claims::check(claims, &self.audiences, now)?;
+        // An issuer has no fragment, so that no other pair is written in the same way.
+        let identity = format!("{}#{}", issuer.issuer(), checked.subject);
+        Ok(AccessToken {
+            identity: identity.into(),
+            issuer: Arc::clone(issuer.issuer().shared()),
+            subject: checked.subject,
+            user: Arc::new(self.mapping.user(claims)?),
+            scopes: Arc::new(Scopes::of_claims(claims)),
+            expires: checked
+                .expires
+                .unwrap_or_else(|| now.saturating_add(LIFETIME_MAX).unwrap_or(now)),
+        })
+    }
+}
+
+fn sha256(token: &str) -> [u8; 32] {
+    let digest = digest::digest(&digest::SHA256, token.as_bytes());
+    let mut bytes = [0; 32];
+    bytes.copy_from_slice(digest.as_ref());
+    bytes
+}
+
+#[cfg(test)]
+mod tests;

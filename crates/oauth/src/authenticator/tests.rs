@@ -1,0 +1,442 @@
+use std::io::Write;
+
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use kubecrier_core::filters::Glob;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{
+    ClaimPath, RefusalReason, TokenErrorKind,
+    testing::{Issuer, TestKey, unsigned},
+};
+
+const AUDIENCE: &str = "https://crier.example/mcp";
+
+fn mapping() -> ClaimMapping {
+    ClaimMapping {
+        username_claim: ClaimPath::parse("sub").unwrap(),
+        username_prefix: "oidc:".to_owned(),
+        groups_claim: ClaimPath::parse("groups"),
+        groups_prefix: "oidc:".to_owned(),
+        allowed_groups: vec![Glob::new("team-*")],
+    }
+}
+
+fn config(issuers: &[&str]) -> OAuthConfig {
+    let issuers = issuers.iter().map(|url| IssuerUrl::parse(url).unwrap());
+    OAuthConfig {
+        issuers: issuers.collect(),
+        audiences: vec![AUDIENCE.to_owned()],
+        algorithms: Algorithm::DEFAULT.to_vec(),
+        ca_file: None,
+        introspection: None,
+        mapping: mapping(),
+    }
+}
+
+fn now() -> i64 {
+    Timestamp::now().as_second()
+}
+
+fn claims(issuer: &str) -> Value {
+    json!({"iss": issuer, "sub": "ann", "aud": AUDIENCE, "exp": now() + 300, "iat": now(),
+           "scope": "kubecrier:read", "groups": ["team-a", "everyone"]})
+}
+
+fn with(issuer: &Issuer, name: &str, value: Value) -> Value {
+    let mut claims = claims(&issuer.url);
+    claims[name] = value;
+    claims
+}
+
+async fn refused(authenticator: &Authenticator, token: &str) -> RefusalReason {
+    let error = authenticator.authenticate(token).await.unwrap_err();
+    assert!(!error.to_string().contains(token), "{error}");
+    error.reason()
+}
+
+/// As if so much time had passed.
+async fn pass(seconds: u64) {
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(seconds)).await;
+    tokio::time::resume();
+}
+
+#[tokio::test]
+async fn a_token_is_the_caller_that_its_claims_name() {
+    for key in [
+        TestKey::es256("a"),
+        TestKey::es384("a"),
+        TestKey::ed25519("a"),
+    ] {
+        let issuer = Issuer::start(&[&key]).await;
+        let authenticator = Authenticator::new(config(&[&issuer.url]));
+        let token = key.sign(&claims(&issuer.url));
+        let accepted = authenticator.authenticate(&token).await.unwrap();
+        assert_eq!(&*accepted.issuer, issuer.url);
+        assert_eq!(accepted.subject, "ann");
+        assert_eq!(accepted.user.name(), "oidc:ann");
+        let groups: Vec<&str> = accepted.user.groups().iter().map(AsRef::as_ref).collect();
+        assert_eq!(groups, ["oidc:team-a", "system:authenticated"]);
+        assert!(accepted.scopes.contains("kubecrier:read"));
+        assert!(!accepted.scopes.contains("kubecrier:logs"));
+        assert!(accepted.expires.as_second() >= now() + 290);
+    }
+}
+
+#[tokio::test]
+async fn a_token_with_anything_wrong_is_refused() {
+    let (key, stranger) = (TestKey::es256("a"), TestKey::es256("a"));
+    let issuer = Issuer::start(&[&key, &TestKey::ed25519("b")]).await;
+    let authenticator = Authenticator::new(config(&[&issuer.url, "https://other.example"]));
+    let good = key.sign(&claims(&issuer.url));
+    authenticator.authenticate(&good).await.unwrap();
+    for (name, value, reason) in [
+        (
+            "aud",
+            json!("https://other.example/mcp"),
+            RefusalReason::Audience,
+        ),
+        ("aud", json!(null), RefusalReason::Claim),
+        ("iss", json!("https://eve.example"), RefusalReason::Issuer),
+        (
+            "iss",
+            json!(format!("{}/", issuer.url)),
+            RefusalReason::Issuer,
+        ),
+        ("iss", json!([issuer.url]), RefusalReason::Claim),
+        ("exp", json!(now() - 31), RefusalReason::Expired),
+        ("exp", json!(null), RefusalReason::Claim),
+        ("nbf", json!(now() + 60), RefusalReason::NotYetValid),
+        ("sub", json!(null), RefusalReason::Claim),
+        (
+            "sub",
+            json!("a\r\nImpersonate-Group: system:masters"),
+            RefusalReason::Claim,
+        ),
+    ] {
+        let mut wrong = with(&issuer, name, value.clone());
+        if value.is_null() {
+            wrong.as_object_mut().unwrap().remove(name);
+        }
+        let token = key.sign(&wrong);
+        assert_eq!(
+            refused(&authenticator, &token).await,
+            reason,
+            "{name} {value}"
+        );
+    }
+    // The key of somebody else, a token that was changed, and none at all.
+    let forged = stranger.sign(&claims(&issuer.url));
+    assert_eq!(
+        refused(&authenticator, &forged).await,
+        RefusalReason::Signature
+    );
+    let (_, signature) = good.rsplit_once('.').unwrap();
+    let changed = unsigned(&key.header(), &with(&issuer, "sub", json!("bob")));
+    for signature in [signature, ""] {
+        let changed = format!("{changed}.{signature}");
+        assert_eq!(
+            refused(&authenticator, &changed).await,
+            RefusalReason::Signature
+        );
+    }
+    // The key of another algorithm under the name of this one.
+    let mut header = key.header();
+    header["kid"] = json!("b");
+    let confused = key.sign_with(&header, &claims(&issuer.url));
+    assert_eq!(refused(&authenticator, &confused).await, RefusalReason::Key);
+    header["kid"] = json!(7);
+    let confused = key.sign_with(&header, &claims(&issuer.url));
+    assert_eq!(
+        refused(&authenticator, &confused).await,
+        RefusalReason::Malformed
+    );
+    // What the header asks for and is not supported.
+    let mut header = key.header();
+    header["crit"] = json!(["exp"]);
+    let critical = key.sign_with(&header, &claims(&issuer.url));
+    assert_eq!(
+        refused(&authenticator, &critical).await,
+        RefusalReason::Malformed
+    );
+}
+
+#[tokio::test]
+async fn a_token_cannot_choose_a_weak_algorithm() {
+    let key = TestKey::es256("a");
+    let issuer = Issuer::start(&[&key]).await;
+    let authenticator = Authenticator::new(config(&[&issuer.url]));
+    for name in ["none", "None", "NONE", ""] {
+        let header = json!({"alg": name, "kid": "a"});
+        let token = format!("{}.", unsigned(&header, &claims(&issuer.url)));
+        assert_eq!(
+            refused(&authenticator, &token).await,
+            RefusalReason::Algorithm
+        );
+    }
+    // The public key is known to everybody: it must not become a secret.
+    let message = unsigned(&json!({"alg": "HS256", "kid": "a"}), &claims(&issuer.url));
+    for secret in [key.public().to_vec(), key.jwk().to_string().into_bytes()] {
+        let secret = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &secret);
+        let tag = ring::hmac::sign(&secret, message.as_bytes());
+        let token = format!("{message}.{}", URL_SAFE_NO_PAD.encode(tag));
+        assert_eq!(
+            refused(&authenticator, &token).await,
+            RefusalReason::Algorithm
+        );
+    }
+    // One that is asymmetric, and was not chosen.
+    let only_edwards = OAuthConfig {
+        algorithms: vec![Algorithm::EdDSA],
+        ..config(&[&issuer.url])
+    };
+    let token = key.sign(&claims(&issuer.url));
+    let authenticator = Authenticator::new(only_edwards);
+    assert_eq!(
+        refused(&authenticator, &token).await,
+        RefusalReason::Algorithm
+    );
+}
+
+#[tokio::test]
+async fn a_valid_token_whose_claims_are_no_user_is_forbidden() {
+    let key = TestKey::es256("a");
+    let issuer = Issuer::start(&[&key]).await;
+    let authenticator = Authenticator::new(config(&[&issuer.url]));
+    let groups: Vec<_> = (0..10_000).map(|n| format!("team-{n}")).collect();
+    let groups = key.sign(&with(&issuer, "groups", json!(groups)));
+    let error = authenticator.authenticate(&groups).await.unwrap_err();
+    assert_eq!(error.reason(), RefusalReason::Malformed, "{error}");
+    let groups: Vec<_> = (0..1000).map(|n| format!("team-{n}")).collect();
+    let groups = key.sign(&with(&issuer, "groups", json!(groups)));
+    let error = authenticator.authenticate(&groups).await.unwrap_err();
+    assert_eq!(error.kind(), TokenErrorKind::Forbidden);
+    assert!(error.to_string().contains("1000 groups"), "{error}");
+    let bare = OAuthConfig {
+        mapping: ClaimMapping {
+            username_prefix: String::new(),
+            ..mapping()
+        },
+        ..config(&[&issuer.url])
+    };
+    let token = key.sign(&with(&issuer, "sub", json!("system:admin")));
+    let error = Authenticator::new(bare)
+        .authenticate(&token)
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), TokenErrorKind::Forbidden);
+}
+
+#[tokio::test]
+async fn keys_are_rotated_and_unknown_ones_are_looked_for_once_in_a_while() {
+    let (old, new) = (TestKey::es256("old"), TestKey::es256("new"));
+    let issuer = Issuer::start(&[&old]).await;
+    let authenticator = Authenticator::new(config(&[&issuer.url]));
+    let (a, b) = (
+        with(&issuer, "sub", json!("a")),
+        with(&issuer, "sub", json!("b")),
+    );
+    authenticator.authenticate(&old.sign(&a)).await.unwrap();
+    assert_eq!(issuer.key_requests(), 1);
+    // A flood of made-up keys is not passed on.
+    for n in 0..100 {
+        let unknown = TestKey::ed25519(&format!("x{n}")).sign(&a);
+        assert_eq!(refused(&authenticator, &unknown).await, RefusalReason::Key);
+    }
+    assert_eq!(issuer.key_requests(), 1);
+    issuer.publish(&[&new]);
+    pass(31).await;
+    let many = (0..20).map(|_| new.sign(&a)).collect::<Vec<_>>();
+    let many = many.iter().map(|token| authenticator.authenticate(token));
+    for accepted in futures_util::future::join_all(many).await {
+        accepted.unwrap();
+    }
+    assert_eq!(issuer.key_requests(), 2, "one request for all");
+    // The old key is gone with it.
+    assert_eq!(
+        refused(&authenticator, &old.sign(&b)).await,
+        RefusalReason::Key
+    );
+}
+
+#[tokio::test]
+async fn an_issuer_that_is_down_throws_nobody_out() {
+    let (key, new) = (TestKey::es256("a"), TestKey::es256("b"));
+    let issuer = Issuer::start(&[&key]).await;
+    issuer.set_down(true);
+    let authenticator = Authenticator::new(config(&[&issuer.url]));
+    let token = |n: i32| key.sign(&with(&issuer, "sub", json!(format!("ann{n}"))));
+    let error = authenticator.authenticate(&token(0)).await.unwrap_err();
+    assert_eq!(error.kind(), TokenErrorKind::Unavailable, "{error}");
+    issuer.set_down(false);
+    let error = authenticator.authenticate(&token(0)).await.unwrap_err();
+    assert_eq!(error.kind(), TokenErrorKind::Unavailable, "not at once");
+    pass(3).await;
+    authenticator.authenticate(&token(0)).await.unwrap();
+    // Known keys stay, for tokens that were not seen before as well.
+    issuer.set_down(true);
+    pass(3600).await;
+    for n in 1..4 {
+        authenticator.authenticate(&token(n)).await.unwrap();
+    }
+    let unknown = new.sign(&claims(&issuer.url));
+    assert_eq!(refused(&authenticator, &unknown).await, RefusalReason::Key);
+}
+
+#[tokio::test]
+async fn keys_that_are_withdrawn_do_not_count_for_long() {
+    let (old, new) = (TestKey::es256("old"), TestKey::es256("new"));
+    let issuer = Issuer::start(&[&old, &new]).await;
+    let authenticator = Authenticator::new(config(&[&issuer.url]));
+    let token = old.sign(&claims(&issuer.url));
+    authenticator.authenticate(&token).await.unwrap();
+    issuer.publish(&[&new]);
+    pass(601).await;
+    assert_eq!(refused(&authenticator, &token).await, RefusalReason::Key);
+}
+
+fn introspecting(issuer: &Issuer, secret: &tempfile::NamedTempFile) -> OAuthConfig {
+    let url = format!("{}/introspect", issuer.url);
+    let path = secret.path().to_owned();
+    let introspection = IntrospectionConfig::new(&url, "crier".to_owned(), path);
+    OAuthConfig {
+        introspection: Some(introspection.unwrap()),
+        ..config(&[&issuer.url])
+    }
+}
+
+#[tokio::test]
+async fn opaque_tokens_are_asked_about_once_a_minute() {
+    let key = TestKey::es256("a");
+    let issuer = Issuer::start(&[&key]).await;
+    let mut secret = tempfile::NamedTempFile::new().unwrap();
+    writeln!(secret, "s3cr@t").unwrap();
+    let authenticator = Authenticator::new(introspecting(&issuer, &secret));
+    let active = |name: &str, value: Value| {
+        let mut claims = json!({"active": true, "sub": "ann", "aud": AUDIENCE,
+                                "exp": now() + 300, "scope": "kubecrier:read"});
+        claims[name] = value;
+        claims
+    };
+    issuer.knows("t0ken", active("aud", json!([AUDIENCE])));
+    for _ in 0..10 {
+        let accepted = authenticator.authenticate("t0ken").await.unwrap();
+        assert_eq!(accepted.user.name(), "oidc:ann");
+        assert_eq!(&*accepted.issuer, issuer.url);
+    }
+    assert_eq!(issuer.introspections(), 1);
+    for (token, claims, reason) in [
+        ("unknown", None, RefusalReason::Inactive),
+        (
+            "late",
+            Some(active("exp", json!(now() - 60))),
+            RefusalReason::Expired,
+        ),
+        (
+            "foreign",
+            Some(active("aud", json!("other"))),
+            RefusalReason::Audience,
+        ),
+        (
+            "anyones",
+            Some(active("aud", json!(null))),
+            RefusalReason::Claim,
+        ),
+        (
+            "eves",
+            Some(active("iss", json!("https://eve.example"))),
+            RefusalReason::Issuer,
+        ),
+        (
+            "odd.but-opaque",
+            Some(active("active", json!("yes"))),
+            RefusalReason::Unavailable,
+        ),
+    ] {
+        if let Some(claims) = claims {
+            issuer.knows(token, claims);
+        }
+        assert_eq!(refused(&authenticator, token).await, reason, "{token}");
+    }
+    // A signed token is not sent anywhere.
+    let before = issuer.introspections();
+    let signed = key.sign(&claims("https://eve.example"));
+    assert_eq!(
+        refused(&authenticator, &signed).await,
+        RefusalReason::Issuer
+    );
+    assert_eq!(issuer.introspections(), before);
+    // Revoked, and away: the last answer counts until there is another.
+    issuer.knows("t0ken", json!({"active": false}));
+    issuer.set_down(true);
+    pass(61).await;
+    authenticator.authenticate("t0ken").await.unwrap();
+    issuer.set_down(false);
+    pass(61).await;
+    assert_eq!(
+        refused(&authenticator, "t0ken").await,
+        RefusalReason::Inactive
+    );
+    let without = Authenticator::new(config(&[&issuer.url]));
+    assert_eq!(refused(&without, "t0ken").await, RefusalReason::Malformed);
+}
+
+#[tokio::test]
+async fn metadata_is_never_another_hosts() {
+    let key = TestKey::es256("a");
+    let issuer = Issuer::start(&[&key]).await;
+    for path in ["/redirects", "/nothing"] {
+        let url = format!("{}{path}", issuer.url);
+        let authenticator = Authenticator::new(config(&[&url]));
+        let token = key.sign(&claims(&url));
+        let error = authenticator.authenticate(&token).await.unwrap_err();
+        assert_eq!(error.kind(), TokenErrorKind::Unavailable, "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_huge_token_is_refused_before_it_is_read() {
+    let authenticator = Authenticator::new(config(&["https://id.example"]));
+    let huge = "x".repeat(TOKEN_BYTES_MAX + 1);
+    assert_eq!(
+        refused(&authenticator, &huge).await,
+        RefusalReason::Malformed
+    );
+}
+
+proptest! {
+    /// Whatever is sent, it is refused with an error and without a request.
+    #[test]
+    fn fuzz_garbage_is_refused(token in prop_oneof![
+        ".{0,80}",
+        "[A-Za-z0-9_-]{0,20}(\\.[A-Za-z0-9_-]{0,20}){0,4}",
+        "(eyJhbGciOiJFUzI1NiJ9|eyJhbGciOiJub25lIn0|e30|W10)\\.(e30|W10|eyJpc3MiOjF9|[a-z]{0,9})\\.[a-z]{0,9}",
+    ]) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let authenticator = Authenticator::new(config(&["https://id.example"]));
+        let error = runtime.block_on(authenticator.authenticate(&token)).unwrap_err();
+        prop_assert_eq!(error.kind(), TokenErrorKind::Invalid);
+    }
+
+    /// A token of which any bit was changed is not accepted, unless it decodes to the same.
+    #[test]
+    fn fuzz_a_changed_token_is_refused(at in any::<prop::sample::Index>(), by in 1_u8..64) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let key = TestKey::es256("a");
+            let issuer = Issuer::start(&[&key]).await;
+            let authenticator = Authenticator::new(config(&[&issuer.url]));
+            let token = key.sign(&claims(&issuer.url));
+            let mut bytes = token.clone().into_bytes();
+            let at = at.index(bytes.len());
+            bytes[at] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+                [usize::from(bytes[at].wrapping_add(by) % 64)];
+            let changed = String::from_utf8(bytes).unwrap();
+            if changed != token {
+                assert!(authenticator.authenticate(&changed).await.is_err(), "{changed}");
+            }
+        });
+    }
+}

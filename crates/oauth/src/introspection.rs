@@ -1,0 +1,188 @@
+//! Opaque tokens: only their issuer knows what they are (RFC 7662).
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use form_urlencoded::Serializer;
+use http::{HeaderValue, Uri};
+use jiff::{SignedDuration, Timestamp};
+use kubecrier_core::ttl_cache::{CacheLimits, Lookup, TtlCache};
+use parking_lot::Mutex;
+use serde_json::Value;
+
+use crate::{FetchError, IssuerUrl, TokenError, UrlError, claims::Claims, fetch::Fetcher, url};
+
+/// An answer is good for that long, unless the token expires before.
+const ANSWER_TTL: Duration = Duration::from_mins(1);
+
+/// After a request that failed, the next one waits for that long.
+const RETRY_AFTER: Duration = Duration::from_secs(2);
+
+/// While the issuer is away, its last answer counts for that long.
+const KNOWN_FOR: SignedDuration = SignedDuration::from_mins(10);
+
+/// Tokens whose answers are kept.
+const ANSWERS_MAX: usize = 10_000;
+
+/// Where and as whom to ask about tokens.
+#[derive(Clone, Debug)]
+pub struct IntrospectionConfig {
+    url: Uri,
+    client_id: String,
+    secret_file: PathBuf,
+}
+
+/// Asks an issuer about tokens.
+#[derive(Debug)]
+pub(crate) struct Introspection {
+    asking: Arc<Asking>,
+    answers: TtlCache<[u8; 32], Arc<Answer>>,
+}
+
+#[derive(Debug)]
+struct Asking {
+    config: IntrospectionConfig,
+    /// Of tokens whose answer names none.
+    issuer: IssuerUrl,
+    fetcher: Arc<Fetcher>,
+    error: Mutex<Option<Arc<FetchError>>>,
+}
+
+#[derive(Debug)]
+struct Answer {
+    at: Timestamp,
+    /// `None` if the token is not active.
+    claims: Option<Claims>,
+}
+
+// === impl IntrospectionConfig ===
+
+impl IntrospectionConfig {
+    /// The endpoint, and the credentials of this server there.
+    pub fn new(url: &str, client_id: String, secret_file: PathBuf) -> Result<Self, UrlError> {
+        Ok(Self {
+            url: url::checked(url)?,
+            client_id,
+            secret_file,
+        })
+    }
+}
+
+// === impl Introspection ===
+
+impl Introspection {
+    pub(crate) fn new(
+        config: IntrospectionConfig,
+        issuer: IssuerUrl,
+        fetcher: Arc<Fetcher>,
+    ) -> Self {
+        let limits = CacheLimits::new(ANSWERS_MAX, ANSWER_TTL).negative_ttl(RETRY_AFTER);
+        Self {
+            asking: Arc::new(Asking {
+                config,
+                issuer,
+                fetcher,
+                error: Mutex::new(None),
+            }),
+            answers: TtlCache::new(limits),
+        }
+    }
+
+    /// The claims of a token. Concurrent requests for one token are one.
+    pub(crate) async fn claims(&self, digest: [u8; 32], token: &str) -> Result<Claims, TokenError> {
+        let asking = Arc::clone(&self.asking);
+        let text = token.to_owned();
+        let found = match self.answers.lookup(&digest, || asking.ask(text)) {
+            Lookup::Ready(answer) => answer,
+            Lookup::Pending(fetch, last) => fetch.await.or(last),
+        };
+        // An answer that could not be renewed counts for a while.
+        let is_known =
+            |answer: &Arc<Answer>| Timestamp::now().duration_since(answer.at) < KNOWN_FOR;
+        match found.filter(is_known) {
+            Some(answer) => answer.claims.clone().ok_or(TokenError::Inactive),
+            None => {
+                let error = self.asking.error.lock().clone();
+                let error = error.unwrap_or_else(|| {
+                    Arc::new(FetchError::File("the issuer gave no answer".to_owned()))
+                });
+                Err(TokenError::Unavailable(error))
+            }
+        }
+    }
+}
+
+// === impl Asking ===
+
+impl Asking {
+    async fn ask(self: Arc<Self>, token: String) -> Option<Arc<Answer>> {
+        match self.request(&token).await {
+            Ok(claims) => Some(Arc::new(Answer {
+                at: Timestamp::now(),
+                claims,
+            })),
+            Err(error) => {
+                tracing::warn!(%error, "cannot introspect a token");
+                *self.error.lock() = Some(Arc::new(error));
+                None
+            }
+        }
+    }
+
+    async fn request(&self, token: &str) -> Result<Option<Claims>, FetchError> {
+        let IntrospectionConfig { url, .. } = &self.config;
+        let form = Serializer::new(String::new())
+            .append_pair("token", token)
+            .append_pair("token_type_hint", "access_token")
+            .finish();
+        let text = self
+            .fetcher
+            .post_form(url, self.authorization().await?, form)
+            .await?;
+        let wrong = |why: &str| FetchError::Answer {
+            url: url.to_string(),
+            why: why.to_owned(),
+        };
+        let mut claims: Claims =
+            serde_json::from_slice(&text).map_err(|_| wrong("is not a JSON object"))?;
+        match claims.get("active") {
+            Some(Value::Bool(true)) => {}
+            Some(Value::Bool(false)) => return Ok(None),
+            _ => return Err(wrong("does not say whether the token is active")),
+        }
+        if !claims.contains_key("iss") {
+            let issuer = self.issuer.as_str().into();
+            claims.insert("iss".to_owned(), issuer);
+        }
+        // A program has a token for itself, and may have no subject.
+        if !claims.contains_key("sub")
+            && let Some(client) = claims.get("client_id").cloned()
+        {
+            claims.insert("sub".to_owned(), client);
+        }
+        Ok(Some(claims))
+    }
+
+    /// The credentials of this server, as RFC 6749 writes them in a header.
+    async fn authorization(&self) -> Result<HeaderValue, FetchError> {
+        let IntrospectionConfig {
+            client_id,
+            secret_file,
+            ..
+        } = &self.config;
+        let path = secret_file.display();
+        let secret = tokio::fs::read_to_string(secret_file).await;
+        let secret = secret.map_err(|error| {
+            FetchError::File(format!(
+                "cannot read --oauth-introspection-secret-file `{path}`: {error}"
+            ))
+        })?;
+        let encoded =
+            |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
+        let pair = format!("{}:{}", encoded(client_id), encoded(secret.trim_end()));
+        let mut value = HeaderValue::try_from(format!("Basic {}", STANDARD.encode(pair)))
+            .map_err(|_| FetchError::File(format!("`{path}` cannot stand in a header")))?;
+        value.set_sensitive(true);
+        Ok(value)
+    }
+}

@@ -1,0 +1,118 @@
+//! Writes records, many at a time. A queue that is full drops what comes, and that is counted.
+
+use std::{io, path::Path};
+
+use kubecrier_lifecycle::Lifecycle;
+use tokio::{
+    fs::{File, OpenOptions},
+    io::AsyncWriteExt,
+    sync::mpsc,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{Audit, AuditTarget};
+use crate::log_limit::LogLimit;
+use kubecrier_core::metrics::RefusalMetrics;
+
+/// Records that wait for the disk.
+const QUEUED_MAX: usize = 4096;
+
+/// Records of one write.
+const BATCH_MAX: usize = 256;
+
+/// The records that wait to be written.
+#[derive(Clone, Debug)]
+pub(super) struct RecordQueue(mpsc::Sender<Vec<u8>>);
+
+/// The file cannot be written to.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write to --audit-log `{path}`: {source}")]
+pub(crate) struct AuditFileError {
+    path: String,
+    source: io::Error,
+}
+
+// === impl RecordQueue ===
+
+impl RecordQueue {
+    /// Never waits; `false` if there is no room.
+    pub(super) fn push(&self, line: Vec<u8>) -> bool {
+        self.0.try_send(line).is_ok()
+    }
+}
+
+// === impl Audit ===
+
+impl Audit {
+    /// Starts the task that writes, which ends with `close`.
+    pub(crate) async fn start(
+        target: AuditTarget,
+        refusals: RefusalMetrics,
+        close: CancellationToken,
+        lifecycle: &Lifecycle,
+    ) -> Result<Self, AuditFileError> {
+        // A file that cannot be written to is noticed at the start.
+        if let AuditTarget::File(path) = &target {
+            open(path).await.map_err(|source| AuditFileError {
+                path: path.display().to_string(),
+                source,
+            })?;
+        }
+        let (sender, receiver) = mpsc::channel(QUEUED_MAX);
+        lifecycle.spawn("audit", run(target, receiver, close));
+        Ok(Self {
+            queue: RecordQueue(sender),
+            log_limit: std::sync::Arc::default(),
+            refusals,
+        })
+    }
+}
+
+async fn run(target: AuditTarget, mut records: mpsc::Receiver<Vec<u8>>, close: CancellationToken) {
+    let mut batch = Vec::with_capacity(BATCH_MAX);
+    let log_limit = LogLimit::default();
+    loop {
+        let count = tokio::select! {
+            biased;
+            count = records.recv_many(&mut batch, BATCH_MAX) => count,
+            () = close.cancelled() => return,
+        };
+        if count == 0 {
+            return;
+        }
+        let text = batch.concat();
+        batch.clear();
+        if let Err(error) = write(&target, &text).await
+            && log_limit.allows()
+        {
+            tracing::error!(%error, count, "records of the audit log are lost");
+        }
+    }
+}
+
+/// Opened for each write, so that a file that was moved away is not written to.
+async fn write(target: &AuditTarget, text: &[u8]) -> io::Result<()> {
+    match target {
+        AuditTarget::Stderr => {
+            let mut stderr = tokio::io::stderr();
+            stderr.write_all(text).await?;
+            stderr.flush().await
+        }
+        AuditTarget::File(path) => {
+            let mut file = open(path).await?;
+            file.write_all(text).await?;
+            file.flush().await
+        }
+    }
+}
+
+/// Others on the machine need not know who calls what.
+async fn open(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .open(path)
+        .await
+}

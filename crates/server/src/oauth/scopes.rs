@@ -1,0 +1,499 @@
+//! The scopes that a message needs: the base for all, and one more each for logs, for events
+//! and for the tools of a project.
+//!
+//! A client asks for more only if it is refused before its message is answered (403 with
+//! `insufficient_scope`), so the scopes follow from the message alone. A message that cannot be
+//! read with certainty needs all of them.
+
+use std::{borrow::Cow, collections::BTreeSet};
+
+use kubecrier_oauth::Scopes;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::{
+    jsonrpc::{Shape, first},
+    prompts,
+    resources::{ClusterUri, UriTarget},
+    tools,
+};
+
+/// A scope beyond the base.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Scope {
+    /// Events, what is wrong, and subscriptions to them.
+    Events,
+    /// Logs.
+    Logs,
+    /// Tools of a project, which run programs.
+    Tools,
+}
+
+/// What tokens have to permit.
+#[derive(Clone, Debug)]
+pub struct ScopePolicy {
+    base: Vec<String>,
+    /// Whether logs, events and tools of a project need a scope of their own.
+    by_content: bool,
+    /// Whether there are tools of a project.
+    has_project: bool,
+}
+
+/// The scopes that a token lacks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct MissingScopes {
+    /// What is missing.
+    pub(crate) missing: Vec<String>,
+    /// What to ask for: all that the message needs, and what the token has of ours already, so
+    /// that a new token does not permit less.
+    pub(crate) wanted: Vec<String>,
+}
+
+/// What is read of a message.
+#[derive(Deserialize)]
+struct Message<'a> {
+    #[serde(borrow, default)]
+    method: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    params: Option<Params<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Params<'a> {
+    #[serde(borrow, default)]
+    name: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    uri: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    arguments: Option<&'a RawValue>,
+    #[serde(default)]
+    notifications: Option<Notifications>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Notifications {
+    #[serde(default)]
+    resource_subscriptions: Option<Vec<String>>,
+}
+
+/// What is read of the arguments of a tool.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Arguments<'a> {
+    #[serde(borrow)]
+    kind: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    mode: Option<Cow<'a, str>>,
+}
+
+// === impl Scope ===
+
+impl Scope {
+    /// Every scope beyond the base.
+    pub(crate) const ALL: [Self; 3] = [Self::Events, Self::Logs, Self::Tools];
+
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Events => "kubecrier:events",
+            Self::Logs => "kubecrier:logs",
+            Self::Tools => "kubecrier:tools",
+        }
+    }
+}
+
+// === impl ScopePolicy ===
+
+impl ScopePolicy {
+    /// The scope of everything, unless others are chosen.
+    pub const READ: &'static str = "kubecrier:read";
+
+    /// Every request needs all of `base`.
+    pub fn new(base: Vec<String>, by_content: bool, has_project: bool) -> Self {
+        Self {
+            base,
+            by_content,
+            has_project,
+        }
+    }
+
+    /// The scopes of every request.
+    pub fn base(&self) -> &[String] {
+        &self.base
+    }
+
+    /// All scopes that there are.
+    pub fn supported(&self) -> Vec<String> {
+        let mut all = self.base.clone();
+        if self.by_content {
+            let more = Scope::ALL.into_iter();
+            let more = more.filter(|scope| self.has_project || *scope != Scope::Tools);
+            all.extend(more.map(|scope| scope.as_str().to_owned()));
+        }
+        all
+    }
+
+    /// Checks a request without a message.
+    pub(crate) fn check_base(&self, granted: &Scopes) -> Result<(), MissingScopes> {
+        self.check(granted, &BTreeSet::new())
+    }
+
+    /// Checks a message, or a batch of them.
+    pub(crate) fn check_body(
+        &self,
+        granted: &Scopes,
+        body: &[u8],
+        shape: Shape,
+    ) -> Result<(), MissingScopes> {
+        let needed = if self.by_content {
+            self.needed(body, shape)
+        } else {
+            BTreeSet::new()
+        };
+        self.check(granted, &needed)
+    }
+
+    fn check(&self, granted: &Scopes, needed: &BTreeSet<Scope>) -> Result<(), MissingScopes> {
+        let needed = needed.iter().map(|scope| scope.as_str());
+        let needed: Vec<&str> = self.base.iter().map(String::as_str).chain(needed).collect();
+        let missing = needed.iter().filter(|scope| !is_granted(granted, scope));
+        let missing: Vec<String> = missing.map(ToString::to_string).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let all = self.supported();
+        let wanted = all
+            .into_iter()
+            .filter(|scope| needed.contains(&&**scope) || is_granted(granted, scope));
+        Err(MissingScopes {
+            missing,
+            wanted: wanted.collect(),
+        })
+    }
+
+    fn needed(&self, body: &[u8], shape: Shape) -> BTreeSet<Scope> {
+        let messages = match shape {
+            // A struct is read from an array too, and an array is no message.
+            Shape::Message if first(body) == Some(b'{') => {
+                serde_json::from_slice::<Message<'_>>(body).map(|one| vec![one])
+            }
+            Shape::Message => Ok(Vec::new()),
+            Shape::Batch => serde_json::from_slice::<Vec<Message<'_>>>(body),
+        };
+        match messages {
+            Ok(messages) => messages
+                .iter()
+                .flat_map(|one| self.of_message(one))
+                .collect(),
+            Err(_) => Scope::ALL.into(),
+        }
+    }
+
+    fn of_message(&self, message: &Message<'_>) -> Vec<Scope> {
+        let (Some(method), Some(params)) = (message.method.as_deref(), &message.params) else {
+            return Vec::new();
+        };
+        match method {
+            "tools/call" => {
+                let name = params.name.as_deref().unwrap_or_default();
+                self.of_tool(name, params.arguments)
+            }
+            "resources/read" | "resources/subscribe" => {
+                params.uri.as_deref().map(of_uri).unwrap_or_default()
+            }
+            "subscriptions/listen" => {
+                let filter = params.notifications.as_ref();
+                let uris = filter.and_then(|filter| filter.resource_subscriptions.as_ref());
+                uris.into_iter()
+                    .flatten()
+                    .flat_map(|uri| of_uri(uri))
+                    .collect()
+            }
+            // They come with events and logs as their evidence.
+            "prompts/get" => {
+                let built_in = params.name.as_deref().and_then(prompts::find);
+                built_in.map_or_else(Vec::new, |_| vec![Scope::Events, Scope::Logs])
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn of_tool(&self, name: &str, arguments: Option<&RawValue>) -> Vec<Scope> {
+        match of_built_in(name) {
+            Some(ToolScopes::Always(scopes)) => scopes.to_vec(),
+            Some(ToolScopes::ByKind) => match read_arguments(arguments) {
+                Some(arguments) if arguments.kind.as_deref().is_some_and(is_event) => {
+                    vec![Scope::Events]
+                }
+                Some(_) => Vec::new(),
+                None => Scope::ALL.into(),
+            },
+            Some(ToolScopes::ByMode) => match read_arguments(arguments) {
+                Some(arguments) if arguments.mode.as_deref() == Some("faults") => {
+                    vec![Scope::Events, Scope::Logs]
+                }
+                Some(_) => vec![Scope::Events],
+                None => Scope::ALL.into(),
+            },
+            // A tool that does not exist has an answer of its own.
+            None if self.has_project => vec![Scope::Tools],
+            None => Vec::new(),
+        }
+    }
+}
+
+/// Whether a token has a scope. One that is a URL is asked for as a whole, and Entra writes only
+/// its last part into tokens.
+fn is_granted(granted: &Scopes, scope: &str) -> bool {
+    let last = scope
+        .contains("://")
+        .then(|| scope.rsplit_once('/'))
+        .flatten();
+    granted.contains(scope) || last.is_some_and(|(_, last)| granted.contains(last))
+}
+
+/// How the scopes of a built-in tool are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ToolScopes {
+    /// Always these.
+    Always(&'static [Scope]),
+    /// Objects of any kind, of which events are one.
+    ByKind,
+    /// Subscriptions: to events, or to faults with their logs.
+    ByMode,
+}
+
+/// The scopes of a built-in tool.
+fn of_built_in(name: &str) -> Option<ToolScopes> {
+    let entry = tools::find(name)?;
+    Some(match entry.name {
+        "pods_log" => ToolScopes::Always(&[Scope::Logs]),
+        "events_list" | "events_list_subscriptions" | "events_unsubscribe" | "faults_list" => {
+            ToolScopes::Always(&[Scope::Events])
+        }
+        "faults_get" | "faults_wait" => ToolScopes::Always(&[Scope::Events, Scope::Logs]),
+        "events_subscribe" | "events_poll" => ToolScopes::ByMode,
+        "resources_get" | "resources_list" => ToolScopes::ByKind,
+        "changes_list"
+        | "configuration_contexts_list"
+        | "namespaces_list"
+        | "nodes_list"
+        | "nodes_top"
+        | "pods_get"
+        | "pods_list"
+        | "pods_top"
+        | "resources_graph" => ToolScopes::Always(&[]),
+        // One that is not named here is not given away.
+        _ => ToolScopes::Always(&Scope::ALL),
+    })
+}
+
+/// The arguments; `None` if they cannot be read with certainty.
+fn read_arguments(arguments: Option<&RawValue>) -> Option<Arguments<'_>> {
+    match arguments {
+        None => Some(Arguments::default()),
+        Some(text) => serde_json::from_str(text.get()).ok(),
+    }
+}
+
+/// Whether a kind is that of events, under any of its names.
+fn is_event(kind: &str) -> bool {
+    let kind = kind.trim().to_lowercase();
+    let word = kind.split(['.', '/']).next().unwrap_or_default();
+    let last = kind.rsplit('/').next().unwrap_or_default();
+    [word, last]
+        .iter()
+        .any(|word| matches!(*word, "event" | "events" | "ev"))
+}
+
+fn of_uri(uri: &str) -> Vec<Scope> {
+    if uri.starts_with("kubecrier://subscriptions/") {
+        return vec![Scope::Events];
+    }
+    // What is no address has an answer of its own.
+    match uri.parse::<ClusterUri>().map(|uri| uri.target) {
+        Ok(UriTarget::Logs(_)) => vec![Scope::Logs],
+        Ok(UriTarget::Events(_) | UriTarget::Incidents) => vec![Scope::Events],
+        Ok(UriTarget::Graph(_)) | Err(_) => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn policy() -> ScopePolicy {
+        ScopePolicy::new(vec![ScopePolicy::READ.to_owned()], true, true)
+    }
+
+    fn granted(scopes: &[&str]) -> Scopes {
+        scopes.iter().copied().collect()
+    }
+
+    fn check(message: &Value, expected: &[Scope]) {
+        let needed = policy().needed(message.to_string().as_bytes(), Shape::Message);
+        assert_eq!(
+            needed.into_iter().collect::<Vec<_>>(),
+            expected,
+            "{message}"
+        );
+    }
+
+    fn call(name: &str, arguments: Value) -> Value {
+        json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+               "params": {"name": name, "arguments": arguments}})
+    }
+
+    fn request(method: &str, params: Value) -> Value {
+        json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+    }
+
+    #[test]
+    fn a_message_needs_what_its_answer_has() {
+        check(&request("initialize", json!({"protocolVersion": "x"})), &[]);
+        check(&request("tools/list", json!({})), &[]);
+        check(&call("pods_list", json!({})), &[]);
+        check(&call("pods_log", json!({"name": "a"})), &[Scope::Logs]);
+        check(&call("events_list", json!({})), &[Scope::Events]);
+        check(
+            &call("events_subscribe", json!({"mode": "events"})),
+            &[Scope::Events],
+        );
+        let both = [Scope::Events, Scope::Logs];
+        check(&call("events_subscribe", json!({"mode": "faults"})), &both);
+        check(&call("events_poll", json!({"mode": "faults"})), &both);
+        check(&call("faults_get", json!({})), &both);
+        check(&call("resources_list", json!({"kind": "Pod"})), &[]);
+        for kind in [
+            "Event",
+            "events",
+            "ev",
+            "events.events.k8s.io",
+            " EVENTS ",
+            "events.k8s.io/v1/events",
+        ] {
+            check(
+                &call("resources_list", json!({"kind": kind})),
+                &[Scope::Events],
+            );
+        }
+        check(&call("deploy", json!({})), &[Scope::Tools]);
+        check(
+            &request("prompts/get", json!({"name": "triage_fault"})),
+            &both,
+        );
+        let read = |uri: &str| request("resources/read", json!({"uri": uri}));
+        check(&read("k8s://dev/shop/events"), &[Scope::Events]);
+        check(&read("k8s://dev/shop/pods/web/logs/app"), &[Scope::Logs]);
+        check(&read("k8s://dev/shop/graph"), &[]);
+        check(&read("k8s://dev/incidents"), &[Scope::Events]);
+        check(&read("kubecrier://subscriptions/s-1"), &[Scope::Events]);
+        let uris = ["k8s://dev/shop/pods/web/logs/app", "k8s://dev/shop/events"];
+        let filter = json!({"notifications": {"resourceSubscriptions": uris}});
+        check(&request("subscriptions/listen", filter), &both);
+        let lists = json!({"notifications": {"toolsListChanged": true}});
+        check(&request("subscriptions/listen", lists), &[]);
+        check(&json!({"jsonrpc": "2.0", "id": 1, "result": {}}), &[]);
+    }
+
+    #[test]
+    fn a_prompt_that_is_built_in_is_known_here() {
+        for prompt in prompts::PROMPTS {
+            let message = request("prompts/get", json!({"name": prompt.name}));
+            check(&message, &[Scope::Events, Scope::Logs]);
+        }
+    }
+
+    #[test]
+    fn every_tool_has_its_scopes_here() {
+        for entry in &tools::TOOLS {
+            let scopes = of_built_in(entry.name).unwrap();
+            assert_ne!(scopes, ToolScopes::Always(&Scope::ALL), "{}", entry.name);
+        }
+    }
+
+    #[test]
+    fn a_message_that_can_be_read_in_two_ways_needs_everything() {
+        for text in [
+            r#"{"method":"tools/list","method":"tools/call","params":{"name":"pods_log"}}"#,
+            r#"{"method":"tools/call","params":{"name":"pods_list","name":"pods_log"}}"#,
+            r#"{"method":"tools/call","params":{"name":"resources_list","arguments":{"kind":"Pod","kind":"Event"}}}"#,
+            r#"{"method":"tools/call","params":{"name":"events_poll","arguments":{"mode":"events","mode":"faults"}}}"#,
+            r#"{"method":"tools/call","params":["pods_log"]"#,
+        ] {
+            let needed = policy().needed(text.as_bytes(), Shape::Message);
+            assert_eq!(needed, Scope::ALL.into(), "{text}");
+        }
+        // Escapes are no other name.
+        let text = r#"{"method":"tools\/call","params":{"name":"pods_\u006cog"}}"#;
+        let needed = policy().needed(text.as_bytes(), Shape::Message);
+        assert_eq!(needed, [Scope::Logs].into());
+    }
+
+    #[test]
+    fn a_batch_needs_what_all_of_it_needs() {
+        let batch = json!([call("pods_log", json!({})), call("events_list", json!({}))]);
+        let needed = policy().needed(batch.to_string().as_bytes(), Shape::Batch);
+        assert_eq!(needed, [Scope::Events, Scope::Logs].into());
+    }
+
+    #[test]
+    fn all_that_is_missing_is_named_at_once() {
+        let body = call("faults_get", json!({})).to_string();
+        let check = |scopes: &[&str]| {
+            policy().check_body(&granted(scopes), body.as_bytes(), Shape::Message)
+        };
+        let all = ["kubecrier:read", "kubecrier:events", "kubecrier:logs"];
+        assert_eq!(check(&all), Ok(()));
+        let refused = check(&[]).unwrap_err();
+        assert_eq!(refused.missing, all);
+        assert_eq!(refused.wanted, all);
+        let refused = check(&["kubecrier:read", "kubecrier:tools", "openid"]).unwrap_err();
+        assert_eq!(refused.missing, all[1..]);
+        let wanted = [
+            "kubecrier:read",
+            "kubecrier:events",
+            "kubecrier:logs",
+            "kubecrier:tools",
+        ];
+        assert_eq!(refused.wanted, wanted, "a new token does not permit less");
+        let coarse = ScopePolicy::new(vec!["use".to_owned()], false, true);
+        let granted = granted(&["use"]);
+        assert_eq!(
+            coarse.check_body(&granted, body.as_bytes(), Shape::Message),
+            Ok(())
+        );
+        assert!(
+            policy()
+                .check_body(&granted, body.as_bytes(), Shape::Message)
+                .is_err()
+        );
+        assert_eq!(coarse.supported(), ["use"]);
+        let entra = ScopePolicy::new(vec!["api://crier/access".to_owned()], false, false);
+        assert_eq!(entra.check_base(&["access"].into_iter().collect()), Ok(()));
+        let other = entra.check_base(&["acces", "api://other/access"].into_iter().collect());
+        assert_eq!(other.unwrap_err().wanted, ["api://crier/access"]);
+        let open = ScopePolicy::new(Vec::new(), false, true);
+        assert_eq!(open.check_base(&Scopes::default()), Ok(()));
+    }
+
+    proptest! {
+        /// A tool that gives logs is never called without their scope, however it is written.
+        #[test]
+        fn fuzz_logs_are_not_read_without_their_scope(
+            before in "[ \\t\\n]{0,3}",
+            extra in prop::collection::btree_map("[a-z]{1,6}", "[a-z]{0,4}", 0..4),
+        ) {
+            let mut params: serde_json::Map<_, _> = extra.into_iter().map(|(k, v)| (k, json!(v))).collect();
+            params.insert("name".to_owned(), json!("pods_log"));
+            params.remove("notifications");
+            let message = json!({"method": "tools/call", "params": params, "id": 1});
+            let text = format!("{before}{message}");
+            let needed = policy().needed(text.as_bytes(), Shape::Message);
+            prop_assert!(needed.contains(&Scope::Logs), "{}", text);
+        }
+    }
+}
