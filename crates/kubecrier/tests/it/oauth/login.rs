@@ -164,6 +164,7 @@ async fn doctor_says_who_the_caller_of_a_token_would_be() {
         command
             .args(["--port", "0", "--public-url", "https://crier.example"])
             .args(["--oauth-issuer", &provider.issuer])
+            .args(["--cluster-identity", "shared"])
             .args(arguments)
             .args(["doctor", "--kubeconfig"])
             .arg(&file.path)

@@ -122,7 +122,7 @@ impl Guarded {
         let mut command = command();
         let command = command.arg("--kubeconfig").arg(kubeconfig);
         let command = command.args(["--oauth-issuer", issuer, "--public-url", &base]);
-        let command = command.args(["--port", &port.to_string()]);
+        let command = command.args(["--port", &port.to_string(), "--cluster-identity", "shared"]);
         let server = Server::start(arguments(command).stdin(Stdio::null()));
         server.wait_for("serving MCP over HTTP");
         Self { server, base }
