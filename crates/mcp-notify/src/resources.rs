@@ -234,7 +234,7 @@ impl ResourceSubscriptions {
     /// the number of outboxes that took it. Pending updates of the same URI are merged
     /// there.
     pub fn publish<M: Serialize>(&self, update: &ResourceUpdated<'_, M>) -> usize {
-        self.publish_as(update, |update| update.to_notification())
+        self.publish_as(update, ResourceUpdated::to_notification)
     }
 
     /// As [`publish`](Self::publish), behind a gate that is asked when the update would be
