@@ -150,8 +150,8 @@ async fn a_caller_without_a_user_asks_no_cluster() {
         let demo = Some(Demo::new(&cluster));
         let config = Contexts::of_demo(&cluster).config.clone();
         Contexts::new(Config {
-            identity,
             demo,
+            identity,
             ..config
         })
     };
