@@ -197,7 +197,7 @@ impl Subscribers {
         let found = all
             .users
             .iter()
-            .find(|(one, _)| std::ptr::eq(&**one, group));
+            .find(|(one, _)| std::ptr::eq(Arc::as_ptr(one), group));
         found
             .map(|(_, members)| members.clone())
             .unwrap_or_default()

@@ -86,7 +86,11 @@ fn a_changed_user_ends_what_is_open_and_counts_for_what_comes() {
         assert!(old.is_revoked());
         let (now, user) = user_of(ANN);
         let user = user.unwrap();
-        assert!(now == before && !now.is_revoked(), "the name is the same");
+        assert_eq!(now.to_string(), before.to_string(), "the name is the same");
+        assert!(
+            now != old && !now.is_revoked(),
+            "another user is another caller"
+        );
         assert_eq!((user.name(), user.groups().len()), (name, groups));
     }
     // Written otherwise, it says the same.
