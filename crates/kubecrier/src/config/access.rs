@@ -212,8 +212,8 @@ pub(super) fn hosts(
         let expected = match host.as_str() {
             "*" if has_only_tokens => continue,
             "*" => {
-                "host names; `*` needs --auth-token-file, without --trusted-user-header: else any web \
-                 page could call the server under its own name"
+                "host names; `*` needs --auth-token-file or --oauth-issuer, without --trusted-user-header: \
+                 else any web page could call the server under its own name"
             }
             host if kubecrier_server::is_host(host) => continue,
             _ => "host names such as crier.example or crier.example:8080, or `*`",

@@ -241,6 +241,7 @@ fn value(key: &'static str, value: String, expected: &str) -> ConfigError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{cli::Settings, config::Config};
 
     fn flags() -> OAuthFlags {
         OAuthFlags {
@@ -250,6 +251,7 @@ mod tests {
         }
     }
 
+    #[expect(clippy::unnecessary_wraps, reason = "a setting that is there")]
     fn list(all: &[&str]) -> Option<Vec<String>> {
         Some(all.iter().map(ToString::to_string).collect())
     }
@@ -364,6 +366,39 @@ mod tests {
         };
         refused(at("http://id.example/introspect"), &[url, "https"]);
         assert!(at("https://id.example/introspect").read(false).is_ok());
+    }
+
+    #[test]
+    fn a_server_that_others_can_reach_starts_if_callers_have_tokens() {
+        let settings = |change: fn(&mut Settings)| {
+            let mut settings = Settings {
+                port: Some(0),
+                bind_address: Some("0.0.0.0".to_owned()),
+                allowed_hosts: list(&["*"]),
+                ..Settings::default()
+            };
+            change(&mut settings);
+            Config::try_from(settings).map_err(|error| error.to_string())
+        };
+        let error = settings(|_| {}).unwrap_err();
+        assert!(error.contains("--oauth-issuer"), "{error}");
+        let oauth = settings(|settings| {
+            settings.public_url = Some("https://crier.example".to_owned());
+            settings.oauth_issuer = list(&["https://id.example"]);
+        });
+        assert!(oauth.is_ok(), "{oauth:?}");
+        let accounts =
+            settings(|settings| settings.service_account_audience = Some("a".to_owned()));
+        assert!(accounts.is_ok(), "{accounts:?}");
+        let nothing = settings(|settings| settings.service_account_audience = Some(" ".to_owned()));
+        assert!(nothing.unwrap_err().contains("service-account-audience"));
+        // A page in a browser cannot add a token, but a proxy beside it adds its header.
+        let both = settings(|settings| {
+            settings.service_account_audience = Some("a".to_owned());
+            settings.trusted_user_header = Some("X-User".to_owned());
+            settings.trusted_proxies = list(&["10.0.0.0/8"]);
+        });
+        assert!(both.unwrap_err().contains("allowed-hosts"));
     }
 
     #[test]

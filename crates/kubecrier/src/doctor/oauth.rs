@@ -4,6 +4,7 @@ use std::path::Path;
 
 use futures_util::{StreamExt, stream};
 use jiff::Timestamp;
+use kubecrier_core::filters::Glob;
 use kubecrier_oauth::{Authenticator, IssuerUrl, OAuthConfig, TokenError, check_issuer};
 use kubecrier_server::{OAuthSettings, ScopePolicy, Transport};
 
@@ -76,11 +77,7 @@ fn describe(oauth: &OAuthSettings) -> Vec<Finding> {
     let groups = match &mapping.groups_claim {
         None => "without groups (--groups-claim)".to_owned(),
         Some(claim) => {
-            let kept: Vec<_> = mapping
-                .allowed_groups
-                .iter()
-                .map(|glob| glob.as_str())
-                .collect();
+            let kept: Vec<_> = mapping.allowed_groups.iter().map(Glob::as_str).collect();
             let kept = match kept.as_slice() {
                 [] => "all".to_owned(),
                 kept => kept.join(", "),

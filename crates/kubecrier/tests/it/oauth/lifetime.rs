@@ -1,9 +1,10 @@
 //! A token that expires ends its streams; a fresh one of the same caller goes on.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::json;
 use testbed::User;
+use tokio::time::Instant;
 
 use super::provider::{Guarded, Provider};
 use crate::harness::{Stream, one_context};
