@@ -9,7 +9,6 @@ mod color;
 mod commands;
 mod install;
 mod layers;
-mod log_format;
 mod ranges;
 mod sinks;
 
@@ -33,7 +32,6 @@ pub use self::{
         InitArgs, OutputFormat, TOKEN_VARIABLE, URL_VARIABLE, WatchArgs, WatchFormat,
     },
     install::{InstallArgs, InstallScope, Launcher},
-    log_format::LogFormat,
     sinks::{SinkEntry, SinkTable},
 };
 

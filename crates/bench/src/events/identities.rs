@@ -176,10 +176,10 @@ async fn measure(
         };
         let mut run = EventsRun::open_as(server, admin, tokens).await?;
         let caller = as_users.then(|| token(0));
-        let asked = async |server| reviews(server, caller.as_deref()).await;
-        let (before, began) = (asked(&run.server).await?, Instant::now());
+        let before = reviews(&run.server, caller.as_deref()).await?;
+        let began = Instant::now();
         measured.push(run.measure(RATE, seconds).await?);
-        let asked = asked(&run.server).await? - before;
+        let asked = reviews(&run.server, caller.as_deref()).await? - before;
         #[expect(clippy::cast_precision_loss, reason = "thousands")]
         let asked = asked as f64;
         reviews_per_minute = asked * 60.0 / began.elapsed().as_secs_f64();
