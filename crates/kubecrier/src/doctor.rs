@@ -163,9 +163,7 @@ async fn check_cluster(
     match checked.await {
         Ok((namespaces, checkup, impersonation)) => {
             let user = checkup.user.as_deref().unwrap_or(UNKNOWN_USER);
-            let acting = impersonation
-                .as_ref()
-                .map(|review| impersonation::describe(context, user, review));
+            let acting = impersonation.map(|review| impersonation::describe(context, user, review));
             let mut sections = vec![describe(about, &namespaces, &checkup)];
             sections.extend(acting);
             sections

@@ -37,7 +37,7 @@ const PLAIN_MEANS: &str = "by plain impersonation: with the credentials of this 
      user, also to write, even though this server only reads";
 
 /// The findings on a context in which callers are to act as themselves.
-pub(super) fn describe(context: &str, user: &str, review: &ImpersonationReview) -> Section {
+pub(super) fn describe(context: &str, user: &str, review: ImpersonationReview) -> Section {
     let mut findings = vec![match (review.constrained, review.is_plain) {
         (ConstrainedScope::All, false) => {
             Finding::ok("may act as callers, to read only (constrained impersonation)")
@@ -123,7 +123,7 @@ mod tests {
         }
     }
 
-    fn check(review: &ImpersonationReview, part: &str, manifest: Option<&str>) {
+    fn check(review: ImpersonationReview, part: &str, manifest: Option<&str>) {
         let section = describe("dev", "crier", review);
         let first = &section.findings[0];
         let text = format!("{:?}: {} {:?}", first.verdict, first.text, first.hint);
@@ -142,39 +142,39 @@ mod tests {
             ..review(ConstrainedScope::None, is_plain)
         };
         let (constrained, plain) = (Some("impersonate-on:user-info:list"), Some("[impersonate]"));
-        check(&review(ConstrainedScope::All, false), "Ok: may act", None);
+        check(review(ConstrainedScope::All, false), "Ok: may act", None);
         check(
-            &review(ConstrainedScope::Namespaces, false),
+            review(ConstrainedScope::Namespaces, false),
             "Ok: may act",
             None,
         );
         check(
-            &review(ConstrainedScope::Some, false),
+            review(ConstrainedScope::Some, false),
             "not all kinds",
             constrained,
         );
         check(
-            &review(ConstrainedScope::None, false),
+            review(ConstrainedScope::None, false),
             "Fail: may not act",
             constrained,
         );
         check(
-            &review(ConstrainedScope::None, true),
+            review(ConstrainedScope::None, true),
             "grant that instead",
             constrained,
         );
         check(
-            &review(ConstrainedScope::All, true),
+            review(ConstrainedScope::All, true),
             "take `impersonate` away",
             None,
         );
-        check(&old(true), "from Kubernetes 1.36 on", None);
-        check(&old(false), "Fail: may not act", plain);
+        check(old(true), "from Kubernetes 1.36 on", None);
+        check(old(false), "Fail: may not act", plain);
         let blind = ImpersonationReview {
             reviews: false,
             ..review(ConstrainedScope::All, false)
         };
-        check(&blind, "Ok: may act", Some("subjectaccessreviews"));
+        check(blind, "Ok: may act", Some("subjectaccessreviews"));
     }
 
     #[test]

@@ -68,9 +68,11 @@ async fn every_user_arrives_as_it_is() {
         assert_eq!(seen["uid"].as_str(), user.uid(), "{user:?}");
         let groups: Vec<_> = user.groups().iter().map(AsRef::as_ref).collect();
         assert_eq!(seen["groups"], json!(groups), "{user:?}");
-        let expected = (!extra.is_empty())
-            .then(|| json!(extra))
-            .unwrap_or_default();
+        let expected = if extra.is_empty() {
+            Value::Null
+        } else {
+            json!(extra)
+        };
         assert_eq!(seen["extra"], expected, "{user:?}");
     }
 }
