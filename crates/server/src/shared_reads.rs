@@ -20,6 +20,8 @@ pub enum SharedRead {
     EventUpdates,
     /// Updates of a log as a resource.
     LogUpdates,
+    /// Of a tool that is not known here.
+    Unknown,
 }
 
 // === impl SharedRead ===
@@ -27,13 +29,14 @@ pub enum SharedRead {
 impl SharedRead {
     /// Every kind.
     #[cfg(test)]
-    pub(super) const ALL: [Self; 6] = [
+    pub(super) const ALL: [Self; 7] = [
         Self::Subscriptions,
         Self::Faults,
         Self::Incidents,
         Self::Graph,
         Self::EventUpdates,
         Self::LogUpdates,
+        Self::Unknown,
     ];
 
     /// Whether a caller gets of it only what Kubernetes lets the caller read. One that is
@@ -42,7 +45,7 @@ impl SharedRead {
         match self {
             Self::Subscriptions | Self::Faults | Self::EventUpdates | Self::LogUpdates => true,
             // They join many objects into one text, of which a caller may read a part.
-            Self::Incidents | Self::Graph => false,
+            Self::Incidents | Self::Graph | Self::Unknown => false,
         }
     }
 
@@ -66,7 +69,7 @@ impl SharedRead {
             | "resources_get"
             | "resources_list" => None,
             // The tools of subscriptions; and a tool that is not known here is closed like them.
-            _ => Some(Self::Subscriptions),
+            _ => Some(Self::Unknown),
         }
     }
 
@@ -79,6 +82,7 @@ impl SharedRead {
             Self::Graph => "the graph is",
             Self::EventUpdates => "updates of events are",
             Self::LogUpdates => "updates of logs are",
+            Self::Unknown => "this is",
         }
     }
 }
@@ -119,7 +123,8 @@ mod tests {
                 "resources_graph",
             ]
         );
-        assert!(SharedRead::of_tool("a_new_tool").is_some());
+        let new = SharedRead::of_tool("a_new_tool");
+        assert!(new.is_some_and(|read| !read.is_open_to_callers()));
     }
 
     #[test]
