@@ -68,7 +68,10 @@ fn no_call_site_handles_what_fails_and_nothing_stands_in_between() {
     // Every update of a resource is published through the one registry of subscribers.
     assert_eq!(
         files_matching("crates/server/src", r"ResourceUpdated::new\("),
-        ["crates/server/src/resources.rs"]
+        [
+            "crates/server/src/resources.rs",
+            "crates/server/src/resources/updates.rs"
+        ]
     );
     // Every changed list is broadcast by the library's registry of observers.
     let lists = ["crates/server/src/list_changes.rs"];
