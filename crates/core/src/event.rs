@@ -135,6 +135,11 @@ impl Labels {
         self.raw.get(key).map(String::as_str)
     }
 
+    /// Whether a value is shown in another form than it has.
+    pub fn is_redacted(&self) -> bool {
+        !Arc::ptr_eq(&self.raw, &self.shown)
+    }
+
     /// The labels as they may be shown.
     pub fn shown(&self) -> &BTreeMap<String, String> {
         &self.shown

@@ -3,6 +3,7 @@
 mod answers;
 mod follow;
 mod graph;
+mod history;
 mod incidents;
 mod sinks;
 mod waits;
@@ -28,6 +29,7 @@ pub use self::{
     answers::{AnswerMetrics, ParkedGuard},
     follow::FollowMetrics,
     graph::GraphMetrics,
+    history::{HistoryMetrics, HistoryNumbers},
     incidents::IncidentMetrics,
     sinks::{SinkMetrics, SinkOutcome, SinksMetrics},
     waits::{WaitGuard, WaitMetrics},
@@ -50,6 +52,7 @@ pub struct Metrics {
     follows: FollowMetrics,
     captures: CaptureMetrics,
     graph: GraphMetrics,
+    history: HistoryMetrics,
     sinks: SinksMetrics,
     waits: WaitMetrics,
 }
@@ -125,6 +128,7 @@ impl Metrics {
         let follows = FollowMetrics::register(registry);
         let captures = CaptureMetrics::register(registry);
         let graph = GraphMetrics::register(registry);
+        let history = HistoryMetrics::register(registry);
         let sinks = SinksMetrics::register(registry);
         let waits = WaitMetrics::register(registry);
         let started = jiff::Timestamp::now().as_second();
@@ -144,6 +148,7 @@ impl Metrics {
             follows,
             captures,
             graph,
+            history,
             sinks,
             waits,
         }
@@ -157,6 +162,11 @@ impl Metrics {
     /// Metrics of graphs.
     pub fn graph(&self) -> &GraphMetrics {
         &self.graph
+    }
+
+    /// Metrics of the history.
+    pub fn history(&self) -> &HistoryMetrics {
+        &self.history
     }
 
     /// Metrics of waits for incidents.

@@ -92,9 +92,11 @@ impl OpenBlock {
 
     /// The value and its summary.
     pub(crate) fn encode(&mut self) -> (Vec<u8>, Summary) {
-        let mut value = vec![0; HEAD_BYTES + lz4_flex::block::get_maximum_output_size(self.raw.len())];
+        let mut value =
+            vec![0; HEAD_BYTES + lz4_flex::block::get_maximum_output_size(self.raw.len())];
         // The buffer has the size that it can need.
-        let len = lz4_flex::block::compress_into(&self.raw, &mut value[HEAD_BYTES..]).unwrap_or_default();
+        let len =
+            lz4_flex::block::compress_into(&self.raw, &mut value[HEAD_BYTES..]).unwrap_or_default();
         value.truncate(HEAD_BYTES + len);
         let raw_len = u32::try_from(self.raw.len()).unwrap_or(u32::MAX);
         value[8..HEAD_BYTES].copy_from_slice(&raw_len.to_le_bytes());
@@ -145,7 +147,9 @@ fn checksum(bytes: &[u8]) -> u64 {
     let sum = words.fold(bytes.len() as u64, |sum, word| {
         mix(sum, u64::from_le_bytes(word.try_into().unwrap_or_default()))
     });
-    let sum = rest.iter().fold(sum, |sum, byte| mix(sum, u64::from(*byte)));
+    let sum = rest
+        .iter()
+        .fold(sum, |sum, byte| mix(sum, u64::from(*byte)));
     mix(sum, sum >> 32)
 }
 

@@ -94,25 +94,35 @@ pub(crate) fn open(folder: &Path) -> Result<File, OpenError> {
     };
     if !folder.exists() {
         let mut builder = DirBuilder::new();
-        builder.recursive(true).mode(0o700).create(folder).map_err(failed)?;
+        builder
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)
+            .map_err(failed)?;
     }
     check_content(folder)?;
     let mode = fs::metadata(folder).map_err(failed)?.permissions().mode();
     if mode & 0o077 != 0 {
-        fs::set_permissions(folder, Permissions::from_mode(0o700)).map_err(|error| {
-            match error.kind() {
-                io::ErrorKind::PermissionDenied => OpenError::Open {
-                    folder: folder.to_owned(),
-                },
-                _ => failed(error),
-            }
+        fs::set_permissions(folder, Permissions::from_mode(0o700)).map_err(|error| match error
+            .kind()
+        {
+            io::ErrorKind::PermissionDenied => OpenError::Open {
+                folder: folder.to_owned(),
+            },
+            _ => failed(error),
         })?;
     }
     let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    options
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600);
     let file = options.open(folder.join(FILE)).map_err(failed)?;
     if file.metadata().map_err(failed)?.permissions().mode() & 0o077 != 0 {
-        file.set_permissions(Permissions::from_mode(0o600)).map_err(failed)?;
+        file.set_permissions(Permissions::from_mode(0o600))
+            .map_err(failed)?;
     }
     Ok(file)
 }

@@ -32,6 +32,19 @@ pub struct HistoryConfig {
     pub retention: Retention,
 }
 
+/// Where a reader stopped.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ResumeFrom {
+    /// After this position.
+    pub position: Position,
+    /// Only after this resourceVersion.
+    pub version: u64,
+    /// And also what happened after this time, in milliseconds since 1970.
+    pub since: Option<i64>,
+    /// Nothing that happened before this time: versions of another cluster mean nothing.
+    pub not_before: i64,
+}
+
 /// The history of all clusters. A clone is the same.
 #[derive(Clone)]
 pub struct History {
@@ -181,27 +194,39 @@ impl History {
         store.read_from(cluster, stream, after, limit)
     }
 
-    /// Passes on the records after a resourceVersion and after a position, the oldest first,
-    /// until `on_record` returns false; gaps among them. Returns how many records after the
-    /// position are not kept any more. Reads from the disk.
-    pub fn read_after(
+    /// Passes on the records after a reader stopped, the oldest first, until `on_record` returns
+    /// false; gaps among them. Returns how many records after the position are not kept any
+    /// more. Reads from the disk.
+    pub fn resume(
         &self,
         cluster: &str,
         stream: Stream,
-        after: Position,
-        version: u64,
+        from: ResumeFrom,
         mut on_record: impl FnMut(Position, Record) -> bool,
     ) -> Result<u64, LogError> {
+        let ResumeFrom {
+            position,
+            version,
+            since,
+            not_before,
+        } = from;
         let store = self.shared.store()?;
-        let is_after = |record: &RecordRef<'_>| record.version == 0 || record.version > version;
+        let is_late = |time: i64| since.is_some_and(|since| time >= since);
+        let is_after = |record: &RecordRef<'_>| {
+            record.time >= not_before
+                && (record.version == 0 || record.version > version || is_late(record.time))
+        };
         store.scan_from(
             cluster,
             stream,
-            after,
-            |summary| summary.version_max > version || summary.has_unversioned,
-            &mut |position, record| {
-                !is_after(record) || on_record(position, record.to_record())
+            position,
+            |summary| {
+                summary.time_max >= not_before
+                    && (summary.version_max > version
+                        || summary.has_unversioned
+                        || is_late(summary.time_max))
             },
+            &mut |position, record| !is_after(record) || on_record(position, record.to_record()),
         )
     }
 
@@ -250,7 +275,10 @@ impl History {
 impl Shared {
     pub(crate) fn store(&self) -> Result<Arc<Store>, LogError> {
         let store = self.store.read();
-        store.as_ref().map(Arc::clone).map_err(|error| LogError::Closed(error.clone()))
+        store
+            .as_ref()
+            .map(Arc::clone)
+            .map_err(|error| LogError::Closed(error.clone()))
     }
 
     pub(crate) fn drop_record(&self, cluster: &Arc<str>) {

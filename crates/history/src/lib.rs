@@ -30,7 +30,7 @@ mod writer;
 
 pub use self::{
     folder::OpenError,
-    history::{History, HistoryConfig, HistoryStats},
+    history::{History, HistoryConfig, HistoryStats, ResumeFrom},
     log::{Log, LogError, Page, Position},
     query::{Budget, Found, Query},
     record::{Record, Stream},

@@ -64,6 +64,20 @@ pub enum LogError {
     Closed(String),
 }
 
+impl From<u64> for Position {
+    /// The position that [`Position::to_number`] gave.
+    fn from(number: u64) -> Self {
+        Self(number)
+    }
+}
+
+impl Position {
+    /// The position as a number, to be kept in a cursor.
+    pub fn to_number(self) -> u64 {
+        self.0
+    }
+}
+
 impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)

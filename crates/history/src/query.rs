@@ -52,9 +52,8 @@ impl Query {
     pub(crate) fn may_match(&self, summary: &Summary) -> bool {
         let has = |term: Term<'_>| summary.terms.may_have(term);
         self.since.is_none_or(|since| summary.time_max >= since)
-            && (self.after_version).is_none_or(|version| {
-                summary.version_max > version || summary.has_unversioned
-            })
+            && (self.after_version)
+                .is_none_or(|version| summary.version_max > version || summary.has_unversioned)
             && (self.namespaces.is_empty()
                 || (self.namespaces.iter()).any(|name| has(Term::Namespace(name))))
             && (self.object_name.as_ref()).is_none_or(|name| has(Term::Object(name)))

@@ -182,7 +182,10 @@ impl Store {
             let mut summaries = txn.open_table(SUMMARIES).map_err(written)?;
             for batch in batches.iter().filter(|batch| !batch.records.is_empty()) {
                 let name = log_name(batch.cluster, batch.stream);
-                let known = logs.get(name.as_str()).map_err(written)?.map(|log| log.value());
+                let known = logs
+                    .get(name.as_str())
+                    .map_err(written)?
+                    .map(|log| log.value());
                 let (log, next) = match known {
                     Some(known) => known,
                     // Logs are never removed, so their number is new.
@@ -204,7 +207,8 @@ impl Store {
                     block.push(record);
                 }
                 put(&mut blocks, &mut summaries, log, &mut block)?;
-                logs.insert(name.as_str(), (log, block.next())).map_err(written)?;
+                logs.insert(name.as_str(), (log, block.next()))
+                    .map_err(written)?;
                 open.insert(log, block);
             }
         }
@@ -250,7 +254,10 @@ impl Store {
                 summaries.remove(key).map_err(written)?;
                 trimmed.records += counts.get(&key).copied().unwrap_or_default();
                 trimmed.bytes -= one.bytes;
-                if open.get(&one.log).is_some_and(|block| block.first == one.first) {
+                if open
+                    .get(&one.log)
+                    .is_some_and(|block| block.first == one.first)
+                {
                     open.remove(&one.log);
                 }
             }

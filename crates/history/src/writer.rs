@@ -175,8 +175,16 @@ impl Writer {
             }
             let now = Timestamp::now().as_millisecond();
             for (cluster, Dropped { count, since }) in dropped {
-                let gap = Record::gap(since, now, Some(count), "records came faster than the disk took them");
-                pending.entry((cluster, Stream::Events)).or_default().push(gap);
+                let gap = Record::gap(
+                    since,
+                    now,
+                    Some(count),
+                    "records came faster than the disk took them",
+                );
+                pending
+                    .entry((cluster, Stream::Events))
+                    .or_default()
+                    .push(gap);
             }
             pending
         };
@@ -262,7 +270,10 @@ impl Writer {
         });
         match trimming.await {
             Ok(Ok(Trimmed { records, bytes })) => {
-                shared.counters.removed.fetch_add(records, Ordering::Relaxed);
+                shared
+                    .counters
+                    .removed
+                    .fetch_add(records, Ordering::Relaxed);
                 shared.counters.block_bytes.store(bytes, Ordering::Relaxed);
             }
             Ok(Err(error)) => self.fail(&error, Pending::new()),
@@ -384,7 +395,8 @@ impl Record {
         let time = |time: i64| Timestamp::from_millisecond(time).unwrap_or_default();
         let count = count.map_or("null".to_owned(), |count| count.to_string());
         let (since_text, until_text) = (time(since), time(until));
-        // `why` is a text of ours, without anything to escape.
+        // A text of ours for people, in which nothing has to be escaped.
+        let why = why.replace(['"', '\\'], "'").replace(char::is_control, " ");
         let value = format!(
             r#"{{"since":"{since_text}","until":"{until_text}","count":{count},"why":"{why}"}}"#
         );

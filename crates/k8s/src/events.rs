@@ -9,6 +9,7 @@
 mod convert;
 mod page;
 mod pages;
+mod stored;
 mod wire;
 
 use std::{cmp::Reverse, collections::BinaryHeap, time::Duration};
@@ -17,6 +18,7 @@ use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
+pub use self::stored::{StoredEvent, StoredLabels};
 pub(super) use self::{
     convert::{labels, latest_believed, to_event},
     wire::WireEvent,

@@ -73,7 +73,7 @@ pub use self::{
     contexts::{Config, ContextInfo, Contexts, RequestError},
     demo::Demo,
     error::{ClusterError, ErrorKind, Operation},
-    events::{EventQuery, EventRow},
+    events::{EventQuery, EventRow, StoredEvent, StoredLabels},
     faults::{OpenFault, OpenFaults},
     follow::{LogClaim, LogFollows, LogKey, LogLease, LogListener, LogState, LogUpdate},
     graph::{GraphClaim, GraphRead, GraphView, Graphs},

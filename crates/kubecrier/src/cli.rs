@@ -17,9 +17,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use self::ranges::{
-    CAPTURES, CONNECTIONS, CONTAINERS, DRAIN_TIMEOUT_SECONDS, FEED_EVENTS, GRAPHS, LOG_BYTES,
-    MAX_OUTPUT_BYTES, PARKED_BYTES, PORT, PROCESSES, READS, REQUEST_TIMEOUT_SECONDS, REQUESTS,
-    SESSIONS, SHARE, SUBSCRIPTIONS, WATCH_RENEWAL_SECONDS, WATCHES, within,
+    CAPTURES, CONNECTIONS, CONTAINERS, DRAIN_TIMEOUT_SECONDS, FEED_EVENTS, GRAPHS, HISTORY_BYTES,
+    LOG_BYTES, MAX_OUTPUT_BYTES, PARKED_BYTES, PORT, PROCESSES, READS, REQUEST_TIMEOUT_SECONDS,
+    REQUESTS, SESSIONS, SHARE, SUBSCRIPTIONS, WATCH_RENEWAL_SECONDS, WATCHES, within,
 };
 pub use self::{
     color::ColorChoice,
@@ -379,6 +379,25 @@ pub struct Settings {
     #[arg(value_parser = within(WATCH_RENEWAL_SECONDS), help_heading = "Events")]
     #[arg(hide_short_help = true)]
     pub watch_renewal_seconds: Option<u64>,
+
+    /// Folder to keep events in, beyond the hour that clusters keep them [default: none is kept]
+    #[arg(
+        long,
+        env = "KUBECRIER_HISTORY",
+        value_name = "DIR",
+        help_heading = "History"
+    )]
+    pub history: Option<PathBuf>,
+
+    /// Age up to which events are kept [default: 7d]
+    #[arg(long, env = "KUBECRIER_HISTORY_MAX_AGE", value_name = "TIME")]
+    #[arg(help_heading = "History", hide_short_help = true)]
+    pub history_max_age: Option<String>,
+
+    /// Size up to which events are kept, in bytes [default: 1073741824]
+    #[arg(long, env = "KUBECRIER_HISTORY_MAX_BYTES", value_name = "BYTES")]
+    #[arg(value_parser = within(HISTORY_BYTES), help_heading = "History", hide_short_help = true)]
+    pub history_max_bytes: Option<u64>,
 
     /// Maximum number of concurrent captures of a fault's logs per cluster [default: 5]
     #[arg(long, env = "KUBECRIER_MAX_LOG_CAPTURES_PER_CLUSTER", value_name = "N")]

@@ -4,6 +4,7 @@ mod access;
 mod choices;
 mod commands;
 mod environment;
+mod history;
 mod limits;
 mod sinks;
 mod times;
@@ -58,6 +59,8 @@ pub struct Config {
     pub sinks: Vec<kubecrier_sinks::SinkConfig>,
     /// The folder of additional tools, resources and prompts.
     pub project: Option<kubecrier_project::Config>,
+    /// Where and how much of what happens is kept, if it is.
+    pub history: Option<kubecrier_history::HistoryConfig>,
     /// How long a shutdown waits for running calls.
     pub drain_timeout: Duration,
 }
@@ -226,6 +229,9 @@ impl TryFrom<Settings> for Config {
             max_watches,
             max_feed_events,
             watch_renewal_seconds,
+            history,
+            history_max_age,
+            history_max_bytes,
             max_log_captures_per_cluster,
             max_log_captures_global,
             max_log_bytes_per_container,
@@ -399,6 +405,7 @@ impl TryFrom<Settings> for Config {
                     passed: tool_env.unwrap_or_default(),
                 }),
             },
+            history: history::read(history, history_max_age, history_max_bytes)?,
             drain_timeout: drain_timeout_seconds.map_or(DRAIN_TIMEOUT, Duration::from_secs),
         })
     }

@@ -24,6 +24,7 @@
 //! - `resources` are read and subscribed to by URI, `prompts` are built in with their
 //!   evidence, `subscriptions` are the event subscriptions of all clients, `waits` those
 //!   who wait for an incident, `tasks` calls whose answer is fetched later;
+//! - `history` keeps what happens, and reads it again for lists and old cursors;
 //! - `known_clients` is what is known of clients by their names;
 //! - `sessions` are those over HTTP, from a request to the bytes of its stream.
 
@@ -41,6 +42,7 @@ mod file_poll;
 mod fixtures;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
+mod history;
 mod http;
 mod incidents;
 mod jsonrpc;

@@ -105,8 +105,10 @@ impl Store {
         };
         let Position(after) = after;
         let log = tables.log;
-        let mut before = (tables.summaries.range((log, 0)..=(log, after.saturating_add(1))))
-            .map_err(read)?;
+        let mut before = (tables
+            .summaries
+            .range((log, 0)..=(log, after.saturating_add(1))))
+        .map_err(read)?;
         let begin = match before.next_back() {
             Some(entry) => entry.map_err(read)?.0.value().1,
             None => 0,

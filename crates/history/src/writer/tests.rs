@@ -53,7 +53,11 @@ async fn a_disk_that_fails_is_said_and_used_again_when_it_has_room() {
         panic!("it fails");
     };
     assert!(error.contains("cannot be written"), "{error}");
-    assert!(history.read_from("dev", Stream::Events, Position(0), 1).is_err());
+    assert!(
+        history
+            .read_from("dev", Stream::Events, Position(0), 1)
+            .is_err()
+    );
     let began = Instant::now();
     for number in 2..50 {
         record(&history, number);

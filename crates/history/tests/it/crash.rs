@@ -18,7 +18,10 @@ fn record(number: u64) -> Record {
         version: number,
         id: format!("uid-{number}:1"),
         namespace: "shop".to_owned(),
-        value: Bytes::from(format!("{{\"number\":{number},\"pad\":\"{}\"}}", "x".repeat(400))),
+        value: Bytes::from(format!(
+            "{{\"number\":{number},\"pad\":\"{}\"}}",
+            "x".repeat(400)
+        )),
         ..Record::default()
     }
 }
@@ -31,7 +34,13 @@ fn process_that_writes() {
         return;
     };
     let store = Store::open(Path::new(&folder)).unwrap();
-    let mut next = store.tail("dev", Stream::Events).unwrap().to_string().parse::<u64>().unwrap() + 1;
+    let mut next = store
+        .tail("dev", Stream::Events)
+        .unwrap()
+        .to_string()
+        .parse::<u64>()
+        .unwrap()
+        + 1;
     let mut out = std::io::stderr();
     loop {
         let size = next % 37 + 1;
@@ -57,7 +66,10 @@ fn a_process_that_is_killed_loses_nothing_that_it_acknowledged() {
             .unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         // The child says how far it is; the rest of its lines is read after its end.
-        let first = lines.by_ref().map_while(Result::ok).find(|line| line.starts_with("ack"));
+        let first = lines
+            .by_ref()
+            .map_while(Result::ok)
+            .find(|line| line.starts_with("ack"));
         assert!(first.is_some(), "the process did not write");
         std::thread::sleep(Duration::from_millis(150 + 37 * round));
         child.kill().unwrap();
@@ -66,9 +78,15 @@ fn a_process_that_is_killed_loses_nothing_that_it_acknowledged() {
         let last = last.filter_map(|line| line.strip_prefix("acknowledged ")?.parse::<u64>().ok());
         acknowledged = last.max().unwrap().max(acknowledged);
         let store = Store::open(&path).unwrap();
-        let page = store.read_from("dev", Stream::Events, Position::default(), usize::MAX).unwrap();
+        let page = store
+            .read_from("dev", Stream::Events, Position::default(), usize::MAX)
+            .unwrap();
         let kept: Vec<_> = page.records.into_iter().map(|(_, record)| record).collect();
-        assert!(kept.len() as u64 >= acknowledged, "{} of {acknowledged}", kept.len());
+        assert!(
+            kept.len() as u64 >= acknowledged,
+            "{} of {acknowledged}",
+            kept.len()
+        );
         let expected: Vec<_> = (1..=kept.len() as u64).map(record).collect();
         assert!(kept == expected, "a record is not what was written");
     }

@@ -16,7 +16,10 @@ fn folder() -> (tempfile::TempDir, PathBuf) {
 
 fn refused(path: &Path) -> String {
     let error = Store::open(path).expect_err("it is refused").to_string();
-    assert!(error.contains("--history") && error.contains(path.to_str().unwrap()), "{error}");
+    assert!(
+        error.contains("--history") && error.contains(path.to_str().unwrap()),
+        "{error}"
+    );
     error
 }
 
@@ -29,7 +32,9 @@ fn only_the_user_of_the_server_can_read_it() {
     let (_held, path) = folder();
     for _ in 0..2 {
         let store = Store::open(&path).unwrap();
-        store.append("dev", Stream::Events, &[Record::default()]).unwrap();
+        store
+            .append("dev", Stream::Events, &[Record::default()])
+            .unwrap();
         drop(store);
         assert_eq!(mode(&path), 0o700);
         for file in fs::read_dir(&path).unwrap() {
@@ -82,9 +87,15 @@ fn another_format_is_named() {
     let meta: redb::TableDefinition<'_, &str, &[u8]> = redb::TableDefinition::new("meta");
     let db = redb::Database::open(path.join("history.redb")).unwrap();
     let txn = db.begin_write().unwrap();
-    txn.open_table(meta).unwrap().insert("format", b"2".as_slice()).unwrap();
+    txn.open_table(meta)
+        .unwrap()
+        .insert("format", b"2".as_slice())
+        .unwrap();
     txn.commit().unwrap();
     drop(db);
     let error = refused(&path);
-    assert!(error.contains("has format 2") && error.contains("reads format 1"), "{error}");
+    assert!(
+        error.contains("has format 2") && error.contains("reads format 1"),
+        "{error}"
+    );
 }

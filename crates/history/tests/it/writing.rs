@@ -40,18 +40,25 @@ impl Running {
     fn record(&self, id: &str) {
         let id = id.to_owned();
         let now = jiff::Timestamp::now().as_millisecond();
-        self.history.record(&Arc::from("dev"), Stream::Events, move || Record {
-            time: now,
-            version: 1,
-            id,
-            value: Bytes::from_static(b"{}"),
-            ..Record::default()
-        });
+        self.history
+            .record(&Arc::from("dev"), Stream::Events, move || Record {
+                time: now,
+                version: 1,
+                id,
+                value: Bytes::from_static(b"{}"),
+                ..Record::default()
+            });
     }
 
     fn ids(&self) -> Vec<String> {
-        let page = self.history.read_from("dev", Stream::Events, Position::default(), usize::MAX);
-        page.unwrap().records.into_iter().map(|(_, record)| record.id).collect()
+        let page = self
+            .history
+            .read_from("dev", Stream::Events, Position::default(), usize::MAX);
+        page.unwrap()
+            .records
+            .into_iter()
+            .map(|(_, record)| record.id)
+            .collect()
     }
 }
 
@@ -107,7 +114,9 @@ async fn what_does_not_fit_is_counted_and_kept_as_a_gap() {
         let _ended = stopped.await;
     }));
     assert!(history.flush().await);
-    let page = history.read_from("dev", Stream::Events, Position::default(), usize::MAX).unwrap();
+    let page = history
+        .read_from("dev", Stream::Events, Position::default(), usize::MAX)
+        .unwrap();
     let (gaps, events): (Vec<_>, Vec<_>) = page.records.iter().partition(|(_, one)| one.is_gap());
     assert_eq!((gaps.len(), events.len()), (1, 10_000));
     let gap: &str = std::str::from_utf8(&gaps[0].1.value).unwrap();
@@ -117,7 +126,15 @@ async fn what_does_not_fit_is_counted_and_kept_as_a_gap() {
         found += 1;
         Wanted::All
     };
-    history.search("dev", Stream::Events, &Query::default(), Budget::default(), count).unwrap();
+    history
+        .search(
+            "dev",
+            Stream::Events,
+            &Query::default(),
+            Budget::default(),
+            count,
+        )
+        .unwrap();
     assert_eq!(found, 10_000, "a gap is no event");
     drop(stop);
     writer.await.unwrap();

@@ -101,6 +101,10 @@ impl Settings {
         self.tls_key = None;
         self.admin_address = None;
         self.sink = None;
+        // Another server may have it open.
+        self.history = None;
+        self.history_max_age = None;
+        self.history_max_bytes = None;
     }
 
     /// Refuses what the server of the demo cannot honour; everything else holds for it.

@@ -24,6 +24,7 @@ mod frames;
 mod graph;
 mod guardrails;
 mod harness;
+mod history;
 #[cfg(feature = "conformance-fixtures")]
 mod in_cluster;
 mod incident_watch;

@@ -26,6 +26,7 @@ use kubecrier_core::{
     metrics::Metrics,
     subscriptions::Ledger,
 };
+use kubecrier_history::History;
 use kubecrier_k8s::{
     ClusterEvidence, Contexts, Graphs, IncidentSettings, IncidentWatches, LogFollows, Watches,
 };
@@ -65,6 +66,8 @@ pub struct Setup {
     pub incidents: IncidentSettings,
     /// The site's own tools, resources and prompts.
     pub project: Option<kubecrier_project::Config>,
+    /// What happened before, if it is kept.
+    pub history: Option<History>,
 }
 
 /// The providers of resources and tools.
@@ -106,6 +109,7 @@ impl Server {
             captures,
             incidents,
             project,
+            history,
         } = setup;
         let processes_max = project.map_or(usize::MAX, |project| project.processes_max);
         let graphs = Graphs::new(
@@ -200,6 +204,7 @@ impl Server {
             watches,
             incidents: incidents.clone(),
             faults,
+            history: history.clone(),
         };
         let subscriptions = Subscriptions::new(settings, ledger, updates, sources);
         let shared = Shared {
@@ -215,6 +220,7 @@ impl Server {
             list_changes: ListChanges::new(),
             resources,
             subscriptions,
+            history,
             graphs,
             incidents,
             waits,
