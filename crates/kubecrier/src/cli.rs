@@ -7,12 +7,13 @@ mod color;
 mod commands;
 mod install;
 mod layers;
+mod log_format;
 mod ranges;
 mod sinks;
 
 use std::path::PathBuf;
 
-use clap::{ArgAction, Parser, ValueEnum};
+use clap::{ArgAction, Parser};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -28,6 +29,7 @@ pub use self::{
         InitArgs, OutputFormat, TOKEN_VARIABLE, URL_VARIABLE, WatchArgs, WatchFormat,
     },
     install::{InstallArgs, InstallScope, Launcher},
+    log_format::LogFormat,
     sinks::{SinkEntry, SinkTable},
 };
 
@@ -83,12 +85,8 @@ pub struct Settings {
     pub port: Option<u64>,
 
     /// IP address to listen on [default: 127.0.0.1]
-    #[arg(
-        long,
-        env = "KUBECRIER_BIND_ADDRESS",
-        value_name = "IP",
-        help_heading = "Server"
-    )]
+    #[arg(long, env = "KUBECRIER_BIND_ADDRESS", value_name = "IP")]
+    #[arg(help_heading = "Server")]
     pub bind_address: Option<String>,
 
     /// File of accepted bearer tokens, one `name:token` per line
@@ -231,12 +229,8 @@ pub struct Settings {
     pub kubeconfig: Option<PathBuf>,
 
     /// Context for calls that name none [default: the current context]
-    #[arg(
-        long,
-        env = "KUBECRIER_CONTEXT",
-        value_name = "NAME",
-        help_heading = "Clusters"
-    )]
+    #[arg(long, env = "KUBECRIER_CONTEXT", value_name = "NAME")]
+    #[arg(help_heading = "Clusters")]
     pub context: Option<String>,
 
     /// Timeout of a request to an API server, in seconds [default: 4]
@@ -381,12 +375,8 @@ pub struct Settings {
     pub watch_renewal_seconds: Option<u64>,
 
     /// Folder to keep events in, beyond the hour that clusters keep them [default: none is kept]
-    #[arg(
-        long,
-        env = "KUBECRIER_HISTORY",
-        value_name = "DIR",
-        help_heading = "History"
-    )]
+    #[arg(long, env = "KUBECRIER_HISTORY", value_name = "DIR")]
+    #[arg(help_heading = "History", hide_short_help = true)]
     pub history: Option<PathBuf>,
 
     /// Age up to which events are kept [default: 7d]
@@ -487,31 +477,12 @@ pub struct Settings {
     pub tool_env: Option<Vec<String>>,
 
     /// Level: error, warn, info, debug, trace, or directives [default: info]
-    #[arg(
-        long,
-        env = "KUBECRIER_LOG_LEVEL",
-        value_name = "LEVEL",
-        help_heading = "Logs"
-    )]
+    #[arg(long, env = "KUBECRIER_LOG_LEVEL", value_name = "LEVEL")]
+    #[arg(help_heading = "Logs")]
     pub log_level: Option<String>,
 
     /// Format of the log on stderr [default: plain]
-    #[arg(
-        long,
-        env = "KUBECRIER_LOG_FORMAT",
-        value_name = "FORMAT",
-        help_heading = "Logs"
-    )]
+    #[arg(long, env = "KUBECRIER_LOG_FORMAT", value_name = "FORMAT")]
+    #[arg(help_heading = "Logs")]
     pub log_format: Option<LogFormat>,
-}
-
-/// The format of log records.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum LogFormat {
-    /// Text for people.
-    #[default]
-    Plain,
-    /// One JSON object per line.
-    Json,
 }

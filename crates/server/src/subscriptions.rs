@@ -6,6 +6,10 @@
 
 mod events;
 mod incidents;
+mod polls;
+
+pub(super) use self::polls::Polled;
+use self::polls::is_polled;
 
 use std::{any::Any, fmt, sync::Arc};
 
@@ -16,18 +20,18 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     caller::Caller,
-    history::resume::{self, Backlog, BacklogItem, Resumption},
+    history::resume,
     incidents::Incidents,
     output::ToolError,
     resources::{META, ProtocolEra, Requester, UpdatePublisher},
 };
 use kubecrier_core::{
-    Event, ResourceType, UpdateSummary,
+    ResourceType, UpdateSummary,
     faults::FaultQueue,
     filters::{Filters, Mode},
     subscriptions::{
-        Cursor, Feed, FeedLimits, Ledger, Owner, Subscription, SubscriptionDeps,
-        SubscriptionLimits, UnsubscribeOutcome, UpdateSink,
+        Feed, FeedLimits, Ledger, Owner, Subscription, SubscriptionDeps, SubscriptionLimits,
+        UnsubscribeOutcome, UpdateSink,
     },
 };
 use kubecrier_history::History;
@@ -36,9 +40,6 @@ use kubecrier_k8s::Watches;
 
 /// How often unused subscriptions are looked for.
 const SWEEP: Duration = Duration::from_secs(30);
-
-/// Faults of before a cursor that are delivered; older ones are told as a gap.
-const RESUMED_FAULTS_MAX: usize = 200;
 
 /// Limits and times of subscriptions.
 #[derive(Clone, Copy, Debug)]
@@ -88,20 +89,6 @@ pub(super) struct CreatedSubscription {
     pub(super) is_resumed: bool,
 }
 
-/// What a poll reads from.
-#[derive(Debug)]
-pub(super) enum Polled {
-    /// A subscription that delivers.
-    Live(CreatedSubscription),
-    /// The history: the client is behind.
-    Behind {
-        context: String,
-        filters: Filters,
-        cursor: Cursor,
-        backlog: Backlog,
-    },
-}
-
 /// What a subscription joined.
 struct JoinedSource {
     /// Dropping it ends the deliveries.
@@ -121,9 +108,6 @@ enum SubscriptionUse<'a> {
     /// happened before.
     Resumed,
 }
-
-/// Has a subscription deliver what it holds when it is dropped.
-struct Released<'a>(&'a Arc<Subscription>);
 
 /// Publishes updates of the resource of a subscription.
 struct FeedNotifier(UpdatePublisher);
@@ -187,122 +171,6 @@ impl Subscriptions {
         let session = requester.session.as_ref();
         self.create(requester, context, filters, SubscriptionUse::Named(session))
             .await
-    }
-
-    /// Returns the subscription that this client polls with these filters, and creates
-    /// it if there is none. A client that continues with a cursor must have the
-    /// cursor's, or goes on in the history, up to a number of events at a time.
-    pub(super) async fn find_or_create_polled(
-        &self,
-        requester: &Requester,
-        context: Option<&str>,
-        filters: Filters,
-        continues: Option<Cursor>,
-        limit: usize,
-    ) -> Result<Polled, ToolError> {
-        let context = self.watches().context(context)?;
-        let owned = self.inner.ledger.list(&owner(requester));
-        let same = owned.into_iter().find(|one| {
-            let is_same = |cursor: &Cursor| cursor.subscription == *one.id();
-            continues.as_ref().is_none_or(is_same) && is_polled(one, &context, &filters)
-        });
-        if same.is_none()
-            && let Some(cursor) = &continues
-            && let Some(resumed) = self
-                .resume(requester, &context, &filters, cursor, limit)
-                .await?
-        {
-            return Ok(resumed);
-        }
-        match same {
-            Some(subscription) => Ok(Polled::Live(CreatedSubscription {
-                subscription,
-                warnings: Vec::new(),
-                open: Vec::new(),
-                is_resumed: false,
-            })),
-            // Before anything is watched: a cursor that leads nowhere leaves nothing.
-            None if continues.is_some() => Err(ToolError::Arguments(
-                "the cursor is of another subscription than these filters have, or of one that was not \
-                 polled for so long that it has ended: call again without it to begin anew; \
-                 what happened in between is in events_list"
-                    .to_owned(),
-            )),
-            None => {
-                let created = self.create(requester, Some(&context), filters, SubscriptionUse::Polled);
-                created.await.map(Polled::Live)
-            }
-        }
-    }
-
-    /// Goes on after a cursor whose subscription is gone; `None` if it cannot.
-    async fn resume(
-        &self,
-        requester: &Requester,
-        context: &str,
-        filters: &Filters,
-        cursor: &Cursor,
-        limit: usize,
-    ) -> Result<Option<Polled>, ToolError> {
-        let (Some(history), Some(point)) = (&self.inner.sources.history, cursor.resume) else {
-            return Ok(None);
-        };
-        let is_own = resume::tag(history, &requester.caller, context, filters) == point.tag;
-        if !is_own || !resume::is_resumable(filters.mode()) {
-            return Ok(None);
-        }
-        let resumption = Resumption {
-            history,
-            contexts: self.inner.sources.incidents.shared_contexts(),
-            context,
-            filters,
-            point,
-        };
-        let limit = match filters.mode() {
-            Mode::Events => limit,
-            // Each is captured anew, as after a gap.
-            Mode::Faults | Mode::Incidents => RESUMED_FAULTS_MAX,
-        };
-        let mut backlog = (resumption.read(limit).await).map_err(|error| {
-            ToolError::Unsupported(format!("{error}: call again without the cursor"))
-        })?;
-        if !backlog.is_whole {
-            if filters.mode() == Mode::Events {
-                return Ok(Some(Polled::Behind {
-                    context: context.to_owned(),
-                    filters: filters.clone(),
-                    cursor: cursor.clone(),
-                    backlog,
-                }));
-            }
-            backlog.cut(point, limit);
-        }
-        let used = SubscriptionUse::Resumed;
-        let created = self
-            .create(requester, Some(context), filters.clone(), used)
-            .await?;
-        // Also if the caller goes away now.
-        let released = Released(&created.subscription);
-        let newest = resumption.list_newest(&backlog).await;
-        let items = backlog.items.into_iter().map(|(_, item)| item);
-        let (mut gaps, mut events) = (Vec::new(), Vec::<Arc<Event>>::new());
-        for item in items.chain(newest) {
-            match item {
-                BacklogItem::Gap(gap) => gaps.push(gap),
-                BacklogItem::Event(event) => {
-                    if !events.iter().rev().any(|other| other.id() == event.id()) {
-                        events.push(event);
-                    }
-                }
-            }
-        }
-        events.sort_by_key(|event| event.version);
-        created.subscription.resume(gaps, &events);
-        drop(released);
-        Ok(Some(Polled::Live(CreatedSubscription {
-            is_resumed: true,
-            ..created
-        })))
     }
 
     async fn create(
@@ -486,11 +354,6 @@ fn name(caller: &Caller) -> Arc<str> {
     caller.to_string().into()
 }
 
-/// Whether a poll with these filters is for this subscription.
-fn is_polled(one: &Subscription, context: &str, filters: &Filters) -> bool {
-    one.expires_idle() && one.cluster() == context && one.filters() == filters
-}
-
 /// The same text for an unknown subscription and for another owner's.
 fn not_found(id: &str) -> ToolError {
     let id: String = id.chars().take(80).collect();
@@ -508,12 +371,6 @@ pub(super) async fn wait(feed: &Feed, seq: u64, patience: Duration, stop: &Cance
         () = feed.wait_past(seq) => {}
         () = tokio::time::sleep(patience) => {}
         () = stop.cancelled() => {}
-    }
-}
-
-impl Drop for Released<'_> {
-    fn drop(&mut self) {
-        self.0.resume(Vec::new(), &[]);
     }
 }
 

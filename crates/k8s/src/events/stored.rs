@@ -174,7 +174,7 @@ mod tests {
         let event = read(&[], &[], &[]).unwrap();
         assert_eq!(event.id(), "uid-1:3");
         assert_eq!(
-            (event.version, &*event.labels.get("app").unwrap()),
+            (event.version, event.labels.get("app").unwrap()),
             (Some(12), "web")
         );
         let expected: serde_json::Value = serde_json::from_str(KEPT).unwrap();

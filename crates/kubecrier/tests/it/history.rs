@@ -11,7 +11,7 @@ use kube::{Api, api::DeleteParams};
 use serde_json::{Value, json};
 use testbed::{Cluster, User, event, namespace};
 
-use crate::harness::{Http, one_context};
+use crate::harness::{Http, Watch, command, one_context};
 
 async fn space(cluster: &Cluster, name: &str) {
     cluster.create_cluster_wide(&namespace(name)).await.unwrap();
@@ -114,6 +114,16 @@ async fn events_outlive_the_cluster_and_the_process() {
         let found = listed(&http, name, filter.clone()).await;
         assert_eq!(found.len(), count, "{filter}: {found:?}");
     }
+    let url = format!("{}/mcp", http.base);
+    let mut watch = Watch::start(command().args([
+        "watch", "--url", &url, "-n", name, "--since", "2d", "-o", "json",
+    ]));
+    let mut shown: Vec<_> = (0..3)
+        .map(|_| watch.json()["event"]["reason"].to_string())
+        .collect();
+    shown.sort();
+    assert_eq!(shown, ["\"BeforeTheStart\"", "\"Early\"", "\"Later\""]);
+    drop(watch);
     // Killed, not stopped.
     drop(http);
     happen(cluster, name, "Pod/web-2", "WhileAway").await;

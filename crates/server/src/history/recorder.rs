@@ -1,7 +1,7 @@
 //! Keeps the events of every context that is allowed, whether a client subscribes or not. The
 //! watches are those that clients share.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, future::Future, sync::Arc};
 
 use jiff::Timestamp;
 use tokio::time::{Duration, sleep};
@@ -86,37 +86,23 @@ impl Recorder {
         let (recorder, context) = (self.clone(), Arc::from(context));
         let until = stop.clone();
         self.lifecycle.spawn("history-events", async move {
-            until
-                .run_until_cancelled_owned(recorder.record(context))
-                .await;
+            let recording = Box::pin(recorder.record(context));
+            until.run_until_cancelled_owned(recording).await;
         });
         stop
     }
 
-    /// Keeps the events of a context for ever; a cluster that cannot be read is asked again.
+    /// Keeps the events of a context for ever. It watches first and lists then, so that nothing
+    /// falls between; what is in both is kept once.
     async fn record(self, context: Arc<str>) {
-        let mut failures = 0;
-        let _held = loop {
-            match self.begin(&context).await {
-                Ok(held) => break held,
-                Err(error) => {
-                    failures += 1;
-                    let hint = error.hint().unwrap_or_default();
-                    if failures == 1 {
-                        tracing::warn!(%context, %error, hint, "the history has no events of a context yet; it is tried again");
-                    } else {
-                        tracing::debug!(%context, %error, failures, "the history still has no events of a context");
-                    }
-                    sleep(BACKOFF.delay(failures)).await;
-                }
-            }
-        };
+        let _held = again_and_again(&context, || self.watch(&context)).await;
+        self.note_absence(&context);
+        again_and_again(&context, || self.list(&context)).await;
+        tracing::info!(%context, "the history has the events of a context from now on");
         std::future::pending::<()>().await;
     }
 
-    /// Watches first and lists then, so that nothing falls between; what is in both is kept
-    /// once.
-    async fn begin(&self, context: &Arc<str>) -> Result<(WatchLease, WatchClaim), ClusterError> {
+    async fn watch(&self, context: &Arc<str>) -> Result<(WatchLease, WatchClaim), ClusterError> {
         let filters = Filters::default();
         let claim = self.watches.claim(&ShareKey::Process, context, &filters);
         let claim = claim.map_err(|reached| {
@@ -127,9 +113,6 @@ impl Recorder {
             cluster: Arc::clone(context),
         });
         let joined = self.watches.join(context, &filters, listener).await?;
-        self.note_absence(context);
-        self.list(context).await?;
-        tracing::info!(%context, "the history has the events of a context from now on");
         Ok((joined.lease, claim))
     }
 
@@ -174,6 +157,29 @@ impl Recorder {
             events = rest;
         }
         Ok(())
+    }
+}
+
+/// Asks until it works: a cluster that cannot be read may be back later.
+async fn again_and_again<T, F>(context: &str, ask: impl Fn() -> F) -> T
+where
+    F: Future<Output = Result<T, ClusterError>>,
+{
+    let mut failures = 0;
+    loop {
+        match ask().await {
+            Ok(answer) => return answer,
+            Err(error) => {
+                failures += 1;
+                let hint = error.hint().unwrap_or_default();
+                if failures == 1 {
+                    tracing::warn!(%context, %error, hint, "the history has no events of a context yet; it is tried again");
+                } else {
+                    tracing::debug!(%context, %error, failures, "the history still has no events of a context");
+                }
+                sleep(BACKOFF.delay(failures)).await;
+            }
+        }
     }
 }
 

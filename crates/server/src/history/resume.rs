@@ -13,7 +13,7 @@ use crate::caller::Caller;
 use kubecrier_core::{
     Event,
     filters::{Filters, Mode},
-    subscriptions::{ResumePoint, ResumeTag, WatchStatus},
+    subscriptions::{FeedLimits, ResumePoint, ResumeTag, WatchStatus},
 };
 use kubecrier_history::{History, LogError, Position, Record, ResumeFrom, Stream};
 use kubecrier_k8s::{Cluster, Contexts, EventQuery, EventRow, Remaining};
@@ -114,8 +114,8 @@ impl Backlog {
 // === impl Resumption ===
 
 impl Resumption<'_> {
-    /// Reads what happened after the cursor, up to a number of items.
-    pub(crate) async fn read(self, limit: usize) -> Result<Backlog, LogError> {
+    /// Reads what happened after the cursor, as far as there is room for it.
+    pub(crate) async fn read(self, room: FeedLimits) -> Result<Backlog, LogError> {
         // A history that is not written to has what it has.
         let _is_written = timeout(FLUSH_TIMEOUT, self.history.flush()).await;
         let (history, contexts) = (self.history.clone(), Arc::clone(self.contexts));
@@ -126,7 +126,7 @@ impl Resumption<'_> {
                 .is_some_and(|names| names.len() > 1);
         let reading = tokio::task::spawn_blocking(move || {
             read(
-                &history, &contexts, &context, &filters, point, is_split, limit,
+                &history, &contexts, &context, &filters, point, is_split, room,
             )
         });
         reading.await.unwrap_or_else(|_cancelled| {
@@ -182,7 +182,7 @@ fn read(
     filters: &Filters,
     point: ResumePoint,
     is_split: bool,
-    limit: usize,
+    room: FeedLimits,
 ) -> Result<Backlog, LogError> {
     let overlap = (is_split && point.position == 0).then(|| point.time - OVERLAP_MILLISECONDS);
     let from = ResumeFrom {
@@ -196,10 +196,11 @@ fn read(
         is_whole: true,
         ..Backlog::default()
     };
-    let (mut looked_at, mut unlabelled) = (0, 0_u64);
+    let (mut looked_at, mut bytes, mut unlabelled) = (0, 0, 0_u64);
     let on_record = |position: Position, kept: Record| {
         looked_at += 1;
-        if looked_at > RECORDS_MAX || backlog.items.len() >= limit {
+        let is_full = backlog.items.len() >= room.entries_max || bytes >= room.bytes_max;
+        if looked_at > RECORDS_MAX || is_full {
             backlog.is_whole = false;
             return false;
         }
@@ -217,6 +218,7 @@ fn read(
             && filters.admits(&event)
         {
             if filters.admits_labels(&event) {
+                bytes += kept.value.len();
                 let event = BacklogItem::Event(Arc::new(event));
                 backlog.items.push((position, event));
             } else if event.labels_of != kubecrier_core::LabelsOf::Involved {

@@ -123,19 +123,14 @@ async fn call(context: ToolContext<'_>, given: JsonObject) -> Result<Output, Too
                     }
                     (created.subscription, created.warnings)
                 }
-                Polled::Behind {
-                    context: cluster,
-                    filters,
-                    cursor,
-                    backlog,
-                } => {
+                Polled::Behind(poll) => {
                     let feed = ShownFeed {
-                        id: &cursor.subscription,
-                        cluster: &cluster,
-                        filters: &filters,
+                        id: &poll.cursor.subscription,
+                        cluster: &poll.context,
+                        filters: &poll.filters,
                         degraded: None,
                     };
-                    let (entries, next) = behind(&cursor, &backlog);
+                    let (entries, next) = behind(&poll.cursor, &poll.backlog);
                     let page = ShownPage {
                         entries: &entries,
                         missed: 0,
