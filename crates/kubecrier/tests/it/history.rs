@@ -7,7 +7,10 @@ mod folders;
 use std::{path::Path, time::Duration};
 
 use k8s_openapi::api::core::v1::Event;
-use kube::{Api, api::DeleteParams};
+use kube::{
+    Api,
+    api::{DeleteParams, ListParams},
+};
 use serde_json::{Value, json};
 use testbed::{Cluster, User, event, namespace};
 
@@ -26,7 +29,7 @@ async fn happen(cluster: &Cluster, space: &str, object: &str, reason: &str) -> E
 async fn expire(cluster: &Cluster, space: &str) {
     let client = cluster.client(User::Admin).await.unwrap();
     let api: Api<Event> = Api::namespaced(client, space);
-    for event in api.list(&Default::default()).await.unwrap() {
+    for event in api.list(&ListParams::default()).await.unwrap() {
         let name = event.metadata.name.unwrap();
         api.delete(&name, &DeleteParams::default()).await.unwrap();
     }
