@@ -9,15 +9,13 @@
 #![expect(clippy::print_stdout, reason = "it is for people")]
 #![expect(clippy::unwrap_used, reason = "it is for people")]
 
-use std::{
-    path::{Path, PathBuf},
-    time::Instant,
-};
+use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use kubecrier_history::{
     Budget, History, HistoryConfig, Log, Query, Record, Retention, Store, Stream, Wanted,
 };
+use tokio::time::Instant;
 
 /// An event of a cluster with 200 namespaces and 20,000 pods.
 fn event(number: u64, time: i64) -> Record {

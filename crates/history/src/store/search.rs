@@ -28,6 +28,8 @@ type BlockTable = ReadOnlyTable<(u32, u64), &'static [u8]>;
 /// The tables of a search, at one moment.
 struct Tables {
     log: u32,
+    /// Position that the next record gets.
+    next: u64,
     blocks: BlockTable,
     summaries: BlockTable,
 }
@@ -141,7 +143,8 @@ impl Store {
             }
             expected = end;
         }
-        Ok(lost)
+        // Where no block is left, all of it is lost.
+        Ok(lost + tables.next.saturating_sub(expected))
     }
 
     /// The time of the oldest record that is kept.
@@ -159,9 +162,10 @@ impl Store {
         let Some(log) = logs.get(name.as_str()).map_err(read)? else {
             return Ok(None);
         };
-        let (log, _) = log.value();
+        let (log, next) = log.value();
         Ok(Some(Tables {
             log,
+            next,
             blocks: txn.open_table(BLOCKS).map_err(read)?,
             summaries: txn.open_table(SUMMARIES).map_err(read)?,
         }))

@@ -209,6 +209,8 @@ fn what_is_too_old_or_too_much_goes_and_positions_are_never_used_again() {
         .unwrap();
     assert_eq!(rest.bytes, 0);
     assert_eq!(store.tail("dev", Stream::Events).unwrap(), Position(50_000));
+    let none = store.read_from("dev", Stream::Events, Position(10), 10);
+    assert_eq!(none.unwrap().lost, 49_990, "all of it");
     assert_eq!(append(&store, 0, 1).unwrap(), Position(50_001));
     let page = store
         .read_from("dev", Stream::Events, Position(10), 10)

@@ -239,14 +239,17 @@ fn read(
                 "{lost} records are not kept any more (--history-max-age, --history-max-bytes)"
             ));
         }
-    } else if let Some(oldest) = history.oldest(context, Stream::Events)?
-        && oldest > point.time
-    {
-        let oldest = Timestamp::from_millisecond(oldest).unwrap_or_default();
-        tell(format!(
-            "what happened from {since} to {oldest} is not kept any more (--history-max-age, \
-             --history-max-bytes)"
-        ));
+    } else if lost > 0 {
+        // What was removed may all have been before the cursor.
+        let oldest = history.oldest(context, Stream::Events)?;
+        if oldest.is_none_or(|oldest| oldest > point.time) {
+            let oldest = oldest.and_then(|oldest| Timestamp::from_millisecond(oldest).ok());
+            let until = oldest.unwrap_or_else(Timestamp::now);
+            tell(format!(
+                "what happened from {since} to {until} is not kept any more (--history-max-age, \
+                 --history-max-bytes)"
+            ));
+        }
     }
     if unlabelled > 0 {
         tell(format!(
