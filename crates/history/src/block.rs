@@ -178,7 +178,9 @@ mod tests {
         fn a_block_is_read_as_it_was_written(sizes in prop::collection::vec(0..3000_usize, 1..40)) {
             let mut block = OpenBlock::new(7, 1);
             let records: Vec<_> = (0_u64..).zip(&sizes).map(|(n, size)| record(n, *size)).collect();
-            records.iter().for_each(|one| block.push(one));
+            for record in &records {
+                block.push(record);
+            }
             let (value, summary) = block.encode();
             prop_assert_eq!(summary.count as usize, records.len());
             let read = Records::decode(&value).unwrap();

@@ -1,4 +1,4 @@
-use tokio::{sync::oneshot, time::Instant};
+use tokio::{sync::oneshot, task::JoinSet, time::Instant};
 
 use super::*;
 use crate::{
@@ -41,7 +41,8 @@ async fn a_disk_that_fails_is_said_and_used_again_when_it_has_room() {
     };
     let (history, writer) = History::with(config, Box::new(open)).unwrap();
     let (stop, stopped) = oneshot::channel::<()>();
-    let running = tokio::spawn(writer.run(async {
+    let mut running = JoinSet::new();
+    running.spawn(writer.run(async {
         let _ended = stopped.await;
     }));
     record(&history, 0);
@@ -73,7 +74,7 @@ async fn a_disk_that_fails_is_said_and_used_again_when_it_has_room() {
     assert_eq!(kept(&history), expected);
     assert_eq!(history.stats().dropped, 0);
     drop(stop);
-    running.await.unwrap();
+    running.join_next().await.unwrap().unwrap();
 }
 
 #[test]
