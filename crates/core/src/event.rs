@@ -140,6 +140,11 @@ impl Labels {
         self.raw.is_empty()
     }
 
+    /// Whether a value is shown in another form than it has.
+    pub fn is_redacted(&self) -> bool {
+        !Arc::ptr_eq(&self.raw, &self.shown)
+    }
+
     /// The labels as they may be shown.
     pub fn shown(&self) -> &BTreeMap<String, String> {
         &self.shown

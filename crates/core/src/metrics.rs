@@ -4,6 +4,7 @@ mod access;
 mod answers;
 mod follow;
 mod graph;
+mod history;
 mod incidents;
 mod refusals;
 mod sinks;
@@ -31,6 +32,7 @@ pub use self::{
     answers::{AnswerMetrics, ParkedGuard},
     follow::FollowMetrics,
     graph::GraphMetrics,
+    history::{HistoryMetrics, HistoryNumbers},
     incidents::IncidentMetrics,
     refusals::{RefusalMetrics, RequestRefusal},
     sinks::{SinkMetrics, SinkOutcome, SinksMetrics},
@@ -54,6 +56,7 @@ pub struct Metrics {
     follows: FollowMetrics,
     captures: CaptureMetrics,
     graph: GraphMetrics,
+    history: HistoryMetrics,
     refusals: RefusalMetrics,
     sinks: SinksMetrics,
     waits: WaitMetrics,
@@ -131,6 +134,7 @@ impl Metrics {
         let follows = FollowMetrics::register(registry);
         let captures = CaptureMetrics::register(registry);
         let graph = GraphMetrics::register(registry);
+        let history = HistoryMetrics::register(registry);
         let refusals = RefusalMetrics::register(registry);
         let sinks = SinksMetrics::register(registry);
         let waits = WaitMetrics::register(registry);
@@ -152,6 +156,7 @@ impl Metrics {
             follows,
             captures,
             graph,
+            history,
             refusals,
             sinks,
             waits,
@@ -167,6 +172,11 @@ impl Metrics {
     /// Metrics of graphs.
     pub fn graph(&self) -> &GraphMetrics {
         &self.graph
+    }
+
+    /// Metrics of the history.
+    pub fn history(&self) -> &HistoryMetrics {
+        &self.history
     }
 
     /// Metrics of waits for incidents.

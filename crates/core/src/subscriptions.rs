@@ -11,6 +11,7 @@
 //!
 //! The [`Ledger`] has all subscriptions by owner, within limits.
 
+mod cursor;
 mod feed;
 mod ledger;
 mod listener;
@@ -19,7 +20,8 @@ mod sighted;
 mod subscription;
 
 pub use self::{
-    feed::{Cursor, CursorError, Feed, FeedEntry, FeedItem, FeedLimits, FeedPage},
+    cursor::{Cursor, CursorError, ResumePoint, ResumeTag},
+    feed::{Feed, FeedEntry, FeedItem, FeedLimits, FeedPage},
     ledger::{
         Ledger, LimitReached, Owner, Reservation, SubscriptionId, SubscriptionLimits,
         UnsubscribeOutcome,

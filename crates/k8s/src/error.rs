@@ -191,7 +191,7 @@ impl ClusterError {
     }
 
     /// The error of a limit of this server.
-    pub(super) fn limit(action: &str, reached: &LimitReached) -> Self {
+    pub fn limit(action: &str, reached: &LimitReached) -> Self {
         let hint = if reached.is_callers() {
             "end a subscription that is not needed any more"
         } else {

@@ -11,6 +11,7 @@ mod convert;
 mod kept;
 mod page;
 mod pages;
+mod stored;
 mod wire;
 
 use std::{cmp::Reverse, collections::BinaryHeap, sync::Arc, time::Duration};
@@ -19,10 +20,13 @@ use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-pub use self::kept::EventLists;
 pub(super) use self::{
     convert::{labels, latest_believed, to_event},
     wire::WireEvent,
+};
+pub use self::{
+    kept::EventLists,
+    stored::{StoredEvent, StoredLabels},
 };
 use self::{page::EventHead, pages::EventPages};
 use super::{

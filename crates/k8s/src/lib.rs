@@ -81,7 +81,7 @@ pub use self::{
     contexts::{Config, ContextInfo, Contexts, RequestError},
     demo::Demo,
     error::{ClusterError, ErrorKind, Operation},
-    events::{EventLists, EventQuery, EventRow},
+    events::{EventLists, EventQuery, EventRow, StoredEvent, StoredLabels},
     faults::{OpenFault, OpenFaults},
     follow::{LogClaim, LogFollows, LogKey, LogLease, LogListener, LogState, LogUpdate},
     graph::{GraphClaim, GraphRead, GraphView, Graphs},

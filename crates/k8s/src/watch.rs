@@ -110,6 +110,8 @@ pub struct JoinedWatch {
     pub warnings: Vec<String>,
     /// Events per minute in what is watched, before any filter.
     pub rate: Option<usize>,
+    /// The resourceVersion after which everything is delivered, if it is a number.
+    pub version: Option<u64>,
 }
 
 /// A share in one or more watches.
@@ -214,6 +216,8 @@ impl Watches {
         }
         let counts = starts.iter().map(|(_, start)| start.count);
         let events: Option<usize> = counts.sum();
+        let versions = starts.iter().map(|(_, start)| start.version.parse().ok());
+        let version = versions.min().flatten();
         let subscribed = self.subscribe(starts, &listener);
         let shares =
             subscribed.map_err(|reached| ClusterError::limit("cannot watch events", &reached))?;
@@ -232,6 +236,7 @@ impl Watches {
             watch.subscribers.replay_status(*key, &*listener);
         }
         Ok(JoinedWatch {
+            version,
             lease: WatchLease { shares },
             context: context.to_owned(),
             warnings,

@@ -1,7 +1,5 @@
-//! Flags, environment variables and the configuration file, parsed into optional settings.
-//!
-//! [`Settings`] is declared once and read three times: by clap from flags, by clap from the
-//! environment, by serde from the TOML file. [`crate::config`] validates it.
+//! Flags, environment variables and the configuration file, parsed into optional [`Settings`]: declared
+//! once, read by clap (flags, environment) and by serde (TOML), validated by [`crate::config`].
 
 mod args;
 mod choices;
@@ -27,10 +25,7 @@ pub use self::{
     args::Args,
     choices::{IdentityChoice, LogFormat},
     color::ColorChoice,
-    commands::{
-        Agent, Command, CompletionArgs, DemoArgs, DoctorArgs, EventType, GenerateArgs, HelpArgs,
-        InitArgs, OutputFormat, TOKEN_VARIABLE, URL_VARIABLE, WatchArgs, WatchFormat,
-    },
+    commands::*,
     install::{InstallArgs, InstallScope, Launcher},
     sinks::{SinkEntry, SinkTable},
 };
@@ -99,7 +94,7 @@ pub struct Settings {
     #[arg(help_heading = "Server", hide_short_help = true)]
     pub admin_address: Option<String>,
 
-    /// URL by which clients reach this server, e.g. https://crier.example; needed for OAuth
+    /// URL by which clients reach this server; needed for OAuth
     #[arg(long, env = "KUBECRIER_PUBLIC_URL", value_name = "URL")]
     #[arg(help_heading = "Identity", hide_short_help = true)]
     pub public_url: Option<String>,
@@ -119,8 +114,7 @@ pub struct Settings {
     /// Scopes that every token must have; none for no scope [default: kubecrier:read]
     #[arg(long, env = "KUBECRIER_OAUTH_REQUIRED_SCOPE")]
     #[arg(value_name = "SCOPE,...", value_delimiter = ',')]
-    #[arg(action = ArgAction::Append, help_heading = "Identity")]
-    #[arg(hide_short_help = true)]
+    #[arg(action = ArgAction::Append, help_heading = "Identity", hide_short_help = true)]
     pub oauth_required_scope: Option<Vec<String>>,
 
     /// Require kubecrier:logs, :events and :tools for logs, events and a project [default: true]
@@ -408,6 +402,21 @@ pub struct Settings {
     #[arg(value_name = "SECONDS", value_parser = within(WATCH_RENEWAL_SECONDS))]
     #[arg(help_heading = "Events", hide_short_help = true)]
     pub watch_renewal_seconds: Option<u64>,
+
+    /// Folder to keep events in, beyond the hour that clusters keep them [default: none is kept]
+    #[arg(long, env = "KUBECRIER_HISTORY", value_name = "DIR")]
+    #[arg(help_heading = "History", hide_short_help = true)]
+    pub history: Option<PathBuf>,
+
+    /// Age up to which events are kept [default: 7d]
+    #[arg(long, env = "KUBECRIER_HISTORY_MAX_AGE", value_name = "TIME")]
+    #[arg(help_heading = "History", hide_short_help = true)]
+    pub history_max_age: Option<String>,
+
+    /// Size up to which events are kept, in bytes [default: 1073741824]
+    #[arg(long, env = "KUBECRIER_HISTORY_MAX_BYTES", value_name = "BYTES")]
+    #[arg(value_parser = within(ranges::HISTORY_BYTES), help_heading = "History", hide_short_help = true)]
+    pub history_max_bytes: Option<u64>,
 
     /// Maximum number of concurrent captures of a fault's logs per cluster [default: 5]
     #[arg(long, env = "KUBECRIER_MAX_LOG_CAPTURES_PER_CLUSTER")]

@@ -5,6 +5,7 @@ mod choices;
 mod commands;
 mod environment;
 mod error;
+mod history;
 mod limits;
 mod oauth;
 mod sinks;
@@ -60,6 +61,8 @@ pub struct Config {
     pub sinks: Vec<kubecrier_sinks::SinkConfig>,
     /// The folder of additional tools, resources and prompts.
     pub project: Option<kubecrier_project::Config>,
+    /// Where and how much of what happens is kept, if it is.
+    pub history: Option<kubecrier_history::HistoryConfig>,
     /// How long a shutdown waits for running calls.
     pub drain_timeout: Duration,
 }
@@ -156,6 +159,9 @@ impl TryFrom<Settings> for Config {
             max_watches,
             max_feed_events,
             watch_renewal_seconds,
+            history,
+            history_max_age,
+            history_max_bytes,
             max_log_captures_per_cluster,
             max_log_captures_global,
             max_log_bytes_per_container,
@@ -255,6 +261,7 @@ impl TryFrom<Settings> for Config {
             has_port: port.is_some(),
             is_authenticated: takes_tokens || trusted_user_header.is_some(),
             has_project: project_root.is_some(),
+            has_history: history.is_some(),
             needed_by: oauth.is_some().then_some("oauth-issuer"),
         };
         let identity = identity.check()?;
@@ -368,6 +375,7 @@ impl TryFrom<Settings> for Config {
                     passed: tool_env.unwrap_or_default(),
                 }),
             },
+            history: history::read(history, history_max_age, history_max_bytes)?,
             drain_timeout: drain_timeout_seconds.map_or(DRAIN_TIMEOUT, Duration::from_secs),
         })
     }

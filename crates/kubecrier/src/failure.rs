@@ -16,6 +16,7 @@ pub fn exit_code(error: &anyhow::Error) -> u8 {
     let is_usage = error.is::<kubecrier_server::TokenFileError>()
         || error.is::<crate::watch::TokenFileError>()
         || (error.downcast_ref::<InstallError>()).is_some_and(InstallError::is_usage)
+        || error.is::<kubecrier_history::OpenError>()
         || error.is::<crate::init::UnfitUrl>()
         || matches!(error.downcast_ref(), Some(ClientError::InvalidUrl(_)))
         || matches!(

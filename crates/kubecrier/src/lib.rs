@@ -34,6 +34,7 @@ use tokio::time::{Duration, Instant};
 
 use crate::config::Config;
 use kubecrier_core::metrics::Metrics;
+use kubecrier_history::History;
 use kubecrier_k8s::Contexts;
 use kubecrier_lifecycle::{InFlight, Lifecycle};
 use kubecrier_server::Server;
@@ -70,9 +71,20 @@ pub async fn start(config: Config) -> Result<RunningServer> {
         incidents,
         sinks,
         project,
+        history,
         drain_timeout,
     } = config;
     let lifecycle = Lifecycle::default();
+    // Before anything else: a folder that cannot be used is a mistake in the settings.
+    let history = match history {
+        None => None,
+        Some(config) => {
+            let (history, writer) = History::open(config)?;
+            let draining = lifecycle.draining().clone();
+            lifecycle.spawn("history", writer.run(draining.cancelled_owned()));
+            Some(history)
+        }
+    };
     let metrics = Metrics::new();
     let names_context = cluster.context.is_some();
     let contexts = Arc::new(Contexts::new(cluster));
@@ -90,6 +102,7 @@ pub async fn start(config: Config) -> Result<RunningServer> {
         captures,
         incidents,
         project,
+        history,
     });
     lifecycle.spawn(
         "orphans",
@@ -106,6 +119,7 @@ pub async fn start(config: Config) -> Result<RunningServer> {
         started: Instant::now(),
     };
     let serving = kubecrier_server::start(transport, server.clone(), admin, &lifecycle).await?;
+    lifecycle.spawn("history-contexts", server.clone().keep_history());
     // Once there is a server: its address may be taken, and then another one is tried.
     sinks::start(
         sinks,

@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use std::{collections::BTreeSet, sync::Arc};
 
 use crate::{Caller, Server};
-use kubecrier_core::metrics::{Metrics, WatchState};
+use kubecrier_core::metrics::{HistoryNumbers, Metrics, WatchState};
+use kubecrier_history::{Health, History};
 use kubecrier_k8s::{Contexts, Reachability, Reached, WatchInfo};
 use kubecrier_lifecycle::{InFlight, Lifecycle};
 
@@ -90,7 +91,14 @@ async fn readyz(State(admin): State<Admin>) -> impl IntoResponse {
             let why = format!("no context can be reached: {kinds}; see `kubecrier doctor`\n");
             (StatusCode::SERVICE_UNAVAILABLE, why)
         }
-        _ => (StatusCode::OK, "ok\n".to_owned()),
+        // Nothing is taken from clients, so the server is ready.
+        _ => match admin.server.history().map(History::health) {
+            Some(Health::Failing(_)) => {
+                let why = "ok, but the history is not being kept: the log says why\n";
+                (StatusCode::OK, why.to_owned())
+            }
+            Some(Health::Ok) | None => (StatusCode::OK, "ok\n".to_owned()),
+        },
     }
 }
 
@@ -98,10 +106,45 @@ async fn metrics(State(admin): State<Admin>) -> impl IntoResponse {
     const TEXT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     let now = admin.server.watching();
     admin.metrics.watch().sizes(now.silence, now.subscriptions);
+    if let Some(history) = admin.server.history() {
+        admin.metrics.history().set(&numbers(history));
+    }
     match admin.metrics.encode(admin.server.sessions()) {
         Ok(text) => ([(CONTENT_TYPE, TEXT)], text).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
     }
+}
+
+/// The numbers of a history, as of now.
+fn numbers(history: &History) -> HistoryNumbers {
+    let stats = history.stats();
+    HistoryNumbers {
+        kept: stats.kept,
+        doubles: stats.doubles,
+        dropped: stats.dropped,
+        removed: stats.removed,
+        failures: stats.failures,
+        waiting: stats.waiting,
+        disk_bytes: stats.disk_bytes,
+        is_kept: history.health() == Health::Ok,
+    }
+}
+
+/// What operators see of a history.
+fn history_stats(history: &History) -> Value {
+    let numbers = numbers(history);
+    let error = match history.health() {
+        Health::Ok => None,
+        Health::Failing(error) => Some(error),
+    };
+    json!({
+        "kept": numbers.kept,
+        "dropped": numbers.dropped,
+        "removed": numbers.removed,
+        "waiting": numbers.waiting,
+        "diskBytes": numbers.disk_bytes,
+        "error": error,
+    })
 }
 
 async fn stats(State(admin): State<Admin>) -> Json<Value> {
@@ -129,6 +172,7 @@ async fn stats(State(admin): State<Admin>) -> Json<Value> {
         "contextsUnreachable": unreachable,
         "clientsConnected": admin.contexts.connected(),
         "project": admin.server.project_stats(),
+        "history": admin.server.history().map(history_stats),
     }))
 }
 

@@ -73,6 +73,11 @@ impl Incidents {
         &self.contexts
     }
 
+    /// The same, to be held.
+    pub(super) fn shared_contexts(&self) -> &Arc<Contexts> {
+        &self.contexts
+    }
+
     /// The notices of updates.
     pub(super) fn notices(&self) -> &Arc<NoticeCache> {
         &self.notices

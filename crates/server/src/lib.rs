@@ -27,6 +27,7 @@
 //! - `viewers` says through whose eyes a caller sees what is shared;
 //! - `shared_reads` is what is read once for all callers, and closed where each acts as itself;
 //! - `audit` records calls and subscriptions over HTTP;
+//! - `history` keeps what happens, and reads it again for lists and old cursors;
 //! - `known_clients` is what is known of clients by their names;
 //! - `sessions` are those over HTTP, from a request to the bytes of its stream.
 
@@ -45,6 +46,7 @@ mod file_poll;
 mod fixtures;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
+mod history;
 mod http;
 mod incidents;
 mod jsonrpc;

@@ -39,6 +39,7 @@ use std::sync::{Arc, OnceLock};
 use mcp_notify::{Delivery, LoggingService, Notification, NotificationSink, Session};
 
 use super::{
+    history::Recorder,
     incidents::Incidents,
     list_changes::ListChanges,
     resources::Resources,
@@ -51,6 +52,7 @@ use super::{
     waits::Waits,
 };
 use kubecrier_core::metrics::{AnswerMetrics, Metrics};
+use kubecrier_history::History;
 use kubecrier_k8s::{Contexts, EventLists, Graphs};
 use kubecrier_lifecycle::Lifecycle;
 use kubecrier_project::Project;
@@ -76,6 +78,8 @@ struct Shared {
     resources: Resources,
     subscriptions: Subscriptions,
     event_lists: EventLists,
+    /// What happened before, if it is kept.
+    history: Option<History>,
     graphs: Graphs,
     incidents: Incidents,
     waits: Waits,
@@ -130,6 +134,26 @@ impl Server {
     pub(super) fn parked_answer_bytes(&self) -> usize {
         let sessions = self.shared.sessions.get();
         sessions.map_or(0, |sessions| sessions.parked_bytes())
+    }
+
+    /// Keeps the events of every context, if there is a history. Never returns before the
+    /// server stops.
+    pub async fn keep_history(self) {
+        let Some(history) = &self.shared.history else {
+            return;
+        };
+        let recorder = Recorder {
+            contexts: Arc::clone(&self.shared.contexts),
+            watches: self.shared.subscriptions.watches().clone(),
+            history: history.clone(),
+            lifecycle: self.shared.lifecycle.clone(),
+        };
+        recorder.run().await;
+    }
+
+    /// The history, if there is one.
+    pub fn history(&self) -> Option<&History> {
+        self.shared.history.as_ref()
     }
 
     /// The number of sessions over HTTP.

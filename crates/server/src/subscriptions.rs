@@ -6,6 +6,10 @@
 
 mod events;
 mod incidents;
+mod polls;
+
+pub(super) use self::polls::Polled;
+use self::polls::is_polled;
 
 use std::{any::Any, fmt, sync::Arc};
 
@@ -16,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     caller::Caller,
+    history::resume,
     incidents::Incidents,
     output::ToolError,
     resources::{META, ProtocolEra, Requester, UpdatePublisher},
@@ -27,10 +32,11 @@ use kubecrier_core::{
     faults::FaultQueue,
     filters::{Filters, Mode},
     subscriptions::{
-        Feed, FeedLimits, Ledger, Owner, Subscription, SubscriptionDeps, SubscriptionId,
-        SubscriptionLimits, UnsubscribeOutcome, UpdateSink,
+        Feed, FeedLimits, Ledger, Owner, Subscription, SubscriptionDeps, SubscriptionLimits,
+        UnsubscribeOutcome, UpdateSink,
     },
 };
+use kubecrier_history::History;
 use kubecrier_incidents::Incident;
 use kubecrier_k8s::Watches;
 
@@ -62,6 +68,8 @@ pub(super) struct Sources {
     pub(super) watches: Watches,
     pub(super) incidents: Incidents,
     pub(super) faults: FaultQueue,
+    /// What happened before, if it is kept.
+    pub(super) history: Option<History>,
 }
 
 struct Inner {
@@ -80,6 +88,8 @@ pub(super) struct CreatedSubscription {
     pub(super) warnings: Vec<String>,
     /// The incidents that are open now, in that mode: what is open is not announced as new.
     pub(super) open: Vec<Arc<Incident>>,
+    /// Whether it goes on where another one has ended, so that its feed begins after the cursor.
+    pub(super) is_resumed: bool,
 }
 
 /// What a subscription joined.
@@ -97,6 +107,9 @@ enum SubscriptionUse<'a> {
     Named(Option<&'a Session>),
     /// By its filters: of those that are alike, one is enough.
     Polled,
+    /// By its filters, after a cursor of another one: it holds what comes until it has what
+    /// happened before.
+    Resumed,
 }
 
 /// Publishes updates of the resource of a subscription.
@@ -170,43 +183,6 @@ impl Subscriptions {
             .await
     }
 
-    /// Returns the subscription that this client polls with these filters, and creates
-    /// it if there is none. A client that continues with a cursor must have the
-    /// cursor's.
-    pub(super) async fn find_or_create_polled(
-        &self,
-        requester: &Requester,
-        context: Option<&str>,
-        filters: Filters,
-        continues: Option<SubscriptionId>,
-    ) -> Result<CreatedSubscription, ToolError> {
-        let context = self.watches().context(context)?;
-        let owned = self.inner.ledger.list(&owner(requester));
-        let viewer = self.inner.viewers.of(&requester.caller)?;
-        let same = owned
-            .into_iter()
-            .filter(|one| *one.viewer() == viewer)
-            .find(|one| {
-                continues.as_ref().is_none_or(|id| id == one.id())
-                    && is_polled(one, &context, &filters)
-            });
-        match same {
-            Some(subscription) => Ok(CreatedSubscription {
-                subscription,
-                warnings: Vec::new(),
-                open: Vec::new(),
-            }),
-            // Before anything is watched: a cursor that leads nowhere leaves nothing.
-            None if continues.is_some() => Err(ToolError::Arguments(
-                "the cursor is of another subscription than these filters have, or of one that was not \
-                 polled for so long that it has ended: call again without it to begin anew; \
-                 what happened in between is in events_list"
-                    .to_owned(),
-            )),
-            None => self.create(requester, Some(&context), filters, SubscriptionUse::Polled).await,
-        }
-    }
-
     async fn create(
         &self,
         requester: &Requester,
@@ -235,7 +211,7 @@ impl Subscriptions {
         let context = sources.watches.context(context)?;
         let push_to = match used {
             SubscriptionUse::Named(session) => session,
-            SubscriptionUse::Polled => None,
+            SubscriptionUse::Polled | SubscriptionUse::Resumed => None,
         };
         let deps = SubscriptionDeps {
             session: push_to.map(Session::downgrade),
@@ -243,7 +219,13 @@ impl Subscriptions {
             faults: sources.faults.clone(),
             viewer,
         };
-        let one = Subscription::new(filters.clone(), &context, deps, *feed);
+        let mut one = Subscription::new(filters.clone(), &context, deps, *feed);
+        if let Some(history) = &sources.history {
+            one = one.resumable(resume::tag(history, &requester.caller, &context, &filters));
+        }
+        if matches!(used, SubscriptionUse::Resumed) {
+            one = one.holding();
+        }
         let one = Arc::new(if push_to.is_some() {
             one
         } else {
@@ -276,6 +258,7 @@ impl Subscriptions {
             subscription: one,
             warnings: joined.warnings,
             open: joined.open,
+            is_resumed: false,
         })
     }
 
@@ -398,11 +381,6 @@ pub(super) fn owner(requester: &Requester) -> Owner {
 
 fn name(caller: &Caller) -> Arc<str> {
     caller.to_string().into()
-}
-
-/// Whether a poll with these filters is for this subscription.
-fn is_polled(one: &Subscription, context: &str, filters: &Filters) -> bool {
-    one.expires_idle() && one.cluster() == context && one.filters() == filters
 }
 
 /// The same text for an unknown subscription and for another owner's.

@@ -28,7 +28,10 @@ mod resources_list;
 use std::{
     future::Future,
     pin::Pin,
-    sync::atomic::{AtomicU32, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
 };
 
 use mcp_notify::Level;
@@ -56,6 +59,7 @@ use super::{
     tool_filter::ToolFilter,
     waits::Waits,
 };
+use kubecrier_history::History;
 use kubecrier_k8s::{Cluster, ClusterError, Contexts, EventLists, Graphs, Name};
 use kubecrier_redact::Redactor;
 
@@ -95,7 +99,9 @@ pub(super) struct ToolEntry {
 /// Everything that a call works with.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ToolContext<'a> {
-    pub(super) contexts: &'a Contexts,
+    pub(super) contexts: &'a Arc<Contexts>,
+    /// What happened before, if it is kept.
+    pub(super) history: Option<&'a History>,
     pub(super) tool_filter: &'a ToolFilter,
     pub(super) limits: ToolLimits,
     pub(super) subscriptions: &'a Subscriptions,

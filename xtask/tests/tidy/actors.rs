@@ -4,9 +4,12 @@ use crate::tree::files_named;
 
 /// The places above `k8s` that ask a cluster for the server itself, and not for a caller: what
 /// they get must reach no caller who may not read it.
-const FOR_THE_SERVER: [&str; 2] = [
+const FOR_THE_SERVER: [&str; 4] = [
     // The namespaces of incidents that all callers share, closed to callers who act as themselves.
     "crates/server/src/incidents.rs",
+    // What is kept of events, which is not offered to callers who act as themselves.
+    "crates/server/src/history/recorder.rs",
+    "crates/server/src/history/resume.rs",
     // A command for people, with their own kubeconfig.
     "crates/kubecrier/src/doctor.rs",
 ];

@@ -57,6 +57,7 @@ pub(super) async fn start() -> Result<(SocketAddr, Ours)> {
         captures: config.captures,
         incidents: config.incidents,
         project: None,
+        history: None,
     });
     let pages = admin::Admin {
         lifecycle: lifecycle.clone(),

@@ -3,16 +3,18 @@
 
 use std::{
     collections::{VecDeque, vec_deque},
-    fmt,
-    str::FromStr,
     sync::Arc,
 };
 
+use jiff::Timestamp;
 use parking_lot::Mutex;
-use thiserror::Error;
 use tokio::sync::Notify;
 
-use super::{ledger::SubscriptionId, listener::WatchStatus};
+use super::{
+    cursor::{Cursor, CursorError, ResumePoint, ResumeTag},
+    ledger::SubscriptionId,
+    listener::WatchStatus,
+};
 use crate::{Event, faults::Report, incident::IncidentNotice};
 
 /// Limits of a feed.
@@ -28,6 +30,8 @@ pub struct FeedLimits {
 #[derive(Debug)]
 pub struct Feed {
     limits: FeedLimits,
+    /// Set if there is a history to go on in without the feed.
+    tag: Option<ResumeTag>,
     // A lock because one task writes and others read; held while new entries are put into
     // an outbox, so that they are sent in this order.
     ring: Mutex<Ring>,
@@ -39,6 +43,10 @@ struct Ring {
     entries: VecDeque<FeedEntry>,
     bytes: usize,
     last: u64,
+    /// resourceVersion at which the subscription began.
+    first_version: u64,
+    /// resourceVersion that was delivered last.
+    version: u64,
 }
 
 /// Entry of a feed. Cheap to clone.
@@ -48,6 +56,8 @@ pub struct FeedEntry {
     pub seq: u64,
     /// Content of the entry.
     pub item: FeedItem,
+    /// Where to go on after it without the feed, if there is a history.
+    pub resume: Option<ResumePoint>,
 }
 
 /// Content of an entry.
@@ -78,29 +88,6 @@ pub struct FeedPage {
     pub more: bool,
 }
 
-/// Position in the feed of one subscription.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cursor {
-    /// Subscription of the feed.
-    pub subscription: SubscriptionId,
-    /// Sequence number of the last entry that was read.
-    pub seq: u64,
-}
-
-/// Why a text is not a cursor of this feed.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum CursorError {
-    /// Not a cursor.
-    #[error("`{0}` is no cursor: use one that an event or an earlier call gave you, or none")]
-    Malformed(String),
-    /// Cursor of another subscription.
-    #[error("the cursor `{0}` is of another subscription: use one of this one, or none")]
-    Foreign(Cursor),
-    /// Cursor after the last entry.
-    #[error("the cursor `{0}` is ahead of the last event, {1}: use one that was given, or none")]
-    Ahead(Cursor, u64),
-}
-
 // === impl FeedLimits ===
 
 impl Default for FeedLimits {
@@ -119,8 +106,54 @@ impl Feed {
     pub fn new(limits: FeedLimits) -> Self {
         Self {
             limits,
+            tag: None,
             ring: Mutex::default(),
             grown: Notify::new(),
+        }
+    }
+
+    /// The feed, whose cursors can be resumed without it.
+    #[must_use]
+    pub(super) fn resumable(mut self, tag: ResumeTag) -> Self {
+        self.tag = Some(tag);
+        self
+    }
+
+    /// Notes the resourceVersion after which everything is delivered.
+    pub fn begin_after(&self, version: u64) {
+        let mut ring = self.ring.lock();
+        ring.first_version = version;
+        ring.version = ring.version.max(version);
+    }
+
+    /// The cursor of a position in the feed.
+    pub fn cursor(&self, id: &SubscriptionId, seq: u64) -> Cursor {
+        let resume = self.tag.map(|tag| {
+            let ring = self.ring.lock();
+            let oldest = ring.entries.front().map_or(ring.last + 1, |one| one.seq);
+            let at = seq
+                .checked_sub(oldest)
+                .and_then(|at| usize::try_from(at).ok());
+            let entry = at.and_then(|at| ring.entries.get(at));
+            let version = match entry {
+                Some(_) => ring.version,
+                None if seq >= ring.last => ring.version,
+                // What was dropped from the feed is in the history.
+                None => ring.first_version,
+            };
+            entry
+                .and_then(|entry| entry.resume)
+                .unwrap_or_else(|| ResumePoint {
+                    version,
+                    time: Timestamp::now().as_millisecond(),
+                    position: 0,
+                    tag,
+                })
+        });
+        Cursor {
+            subscription: id.clone(),
+            seq,
+            resume,
         }
     }
 
@@ -136,12 +169,25 @@ impl Feed {
             return;
         }
         let bytes: usize = items.iter().map(FeedItem::bytes).sum();
+        let now = self.tag.map(|tag| (tag, Timestamp::now().as_millisecond()));
         let mut ring = self.ring.lock();
         let before = ring.entries.len();
         for item in items {
             ring.last += 1;
             let seq = ring.last;
-            ring.entries.push_back(FeedEntry { seq, item });
+            let resume = now.map(|(tag, time)| {
+                // Not the highest: a cluster that was made anew begins with low ones.
+                if let Some(version) = item.version() {
+                    ring.version = version;
+                }
+                ResumePoint {
+                    version: ring.version,
+                    time,
+                    position: 0,
+                    tag,
+                }
+            });
+            ring.entries.push_back(FeedEntry { seq, item, resume });
         }
         ring.bytes += bytes;
         then(ring.entries.range(before..));
@@ -230,29 +276,13 @@ impl FeedItem {
             Self::Notice(_) => 200,
         }
     }
-}
 
-// === impl Cursor ===
-
-impl fmt::Display for Cursor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.subscription, self.seq)
-    }
-}
-
-impl FromStr for Cursor {
-    type Err = CursorError;
-
-    fn from_str(text: &str) -> Result<Self, CursorError> {
-        let parse = || {
-            let (id, seq) = text.rsplit_once('.')?;
-            let digits = !seq.is_empty() && seq.bytes().all(|b| b.is_ascii_digit());
-            Some(Self {
-                subscription: SubscriptionId::parse(id)?,
-                seq: digits.then(|| seq.parse().ok())??,
-            })
-        };
-        parse().ok_or_else(|| CursorError::Malformed(text.chars().take(80).collect()))
+    /// resourceVersion of its event.
+    fn version(&self) -> Option<u64> {
+        match self {
+            Self::Event(event) | Self::Fault(event, _) => event.version,
+            Self::Incident(_) | Self::Notice(_) => None,
+        }
     }
 }
 
@@ -324,6 +354,34 @@ mod tests {
     }
 
     #[test]
+    fn a_cursor_says_up_to_where_everything_was_delivered() {
+        let id = SubscriptionId::random();
+        let feed = Feed::new(FeedLimits {
+            entries_max: 2,
+            bytes_max: usize::MAX,
+        });
+        assert_eq!(feed.cursor(&id, 0).resume, None, "there is no history");
+        let feed = feed.resumable([7; 8]);
+        let at = |seq| feed.cursor(&id, seq).resume.unwrap().version;
+        feed.begin_after(100);
+        assert_eq!(at(0), 100);
+        for version in [105, 103, 110] {
+            let event = Event {
+                version: Some(version),
+                ..event("shop", "Pod", "web-0")
+            };
+            feed.push([FeedItem::Event(Arc::new(event))], |_| {});
+        }
+        assert_eq!((at(2), at(3)), (103, 110));
+        assert_eq!(
+            at(1),
+            100,
+            "an entry that was dropped is read from the history again"
+        );
+        assert_eq!(feed.cursor(&id, 3).resume.unwrap().tag, [7; 8]);
+    }
+
+    #[test]
     fn a_cursor_is_of_one_feed() {
         let (ours, theirs) = (SubscriptionId::random(), SubscriptionId::random());
         let feed = Feed::new(FeedLimits::default());
@@ -331,6 +389,7 @@ mod tests {
         let cursor = |subscription: &SubscriptionId, seq| Cursor {
             subscription: subscription.clone(),
             seq,
+            resume: None,
         };
         assert_eq!(
             feed.resolve_cursor(&ours, &cursor(&ours, 5).to_string()),

@@ -167,6 +167,19 @@ impl SubscriptionId {
         (hex.len() == 32 && hex.bytes().all(lower)).then(|| Self(text.into()))
     }
 
+    /// The bytes of the id.
+    pub(super) fn to_bytes(&self) -> [u8; 16] {
+        let hex = self.0.strip_prefix("sub-").unwrap_or_default();
+        let id = uuid::Uuid::try_parse(hex).unwrap_or_default();
+        id.into_bytes()
+    }
+
+    /// The id with these bytes.
+    pub(super) fn from_bytes(bytes: [u8; 16]) -> Self {
+        let text = format!("sub-{}", uuid::Uuid::from_bytes(bytes).simple());
+        Self(text.into())
+    }
+
     /// The id as text.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -1,10 +1,13 @@
 //! Payload of a feed entry: the `data` of a log message and the row of a poll are the same.
 
+use std::fmt;
+
 use jiff::Timestamp;
 use mcp_notify::{Level, LogMessage, MessageTemplate, Notification, ResourceRef};
 use serde::{Serialize, Serializer};
 
 use super::{
+    cursor::{self, ResumePoint},
     feed::{FeedEntry, FeedItem},
     ledger::SubscriptionId,
     listener::WatchStatus,
@@ -58,9 +61,9 @@ pub(super) struct Own<'a> {
     report: Option<&'a Report>,
 }
 
-/// A [`Cursor`](super::feed::Cursor), serialised without an allocation for its id.
+/// A [`Cursor`](super::cursor::Cursor), serialised without an allocation for its id.
 #[derive(Debug)]
-struct CursorText<'a>(&'a SubscriptionId, u64);
+struct CursorText<'a>(&'a SubscriptionId, u64, Option<ResumePoint>);
 
 /// Time from which events may be missing.
 #[derive(Debug, Serialize)]
@@ -106,7 +109,7 @@ impl<'a> Payload<'a> {
                 subscription_id: id,
                 cluster,
             },
-            own: Own::new(id, entry.seq),
+            own: Own::new(id, entry),
             event_id: None,
             event: None,
             incident: None,
@@ -181,10 +184,10 @@ impl Templates {
 // === impl Own ===
 
 impl<'a> Own<'a> {
-    fn new(id: &'a SubscriptionId, seq: u64) -> Self {
+    fn new(id: &'a SubscriptionId, entry: &FeedEntry) -> Self {
         Self {
-            seq,
-            cursor: CursorText(id, seq),
+            seq: entry.seq,
+            cursor: CursorText(id, entry.seq, entry.resume),
             report: None,
         }
     }
@@ -192,8 +195,14 @@ impl<'a> Own<'a> {
 
 impl Serialize for CursorText<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self(id, seq) = self;
-        serializer.collect_str(&format_args!("{id}.{seq}"))
+        serializer.collect_str(self)
+    }
+}
+
+impl fmt::Display for CursorText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(id, seq, resume) = self;
+        cursor::write(f, id, *seq, resume.as_ref())
     }
 }
 
@@ -209,7 +218,7 @@ impl FeedEntry {
         templates: &Templates,
         resource: &ResourceRef,
     ) -> Notification {
-        let mut own = Own::new(first.subscription_id, self.seq);
+        let mut own = Own::new(first.subscription_id, self);
         let (level, logger) = self.item.template();
         let template = templates.at(level);
         match &self.item {

@@ -180,6 +180,7 @@ impl Sighted {
             seen.extend(item.map(|item| FeedEntry {
                 seq: entry.seq,
                 item,
+                resume: entry.resume,
             }));
         }
         (seen, withdrawn)

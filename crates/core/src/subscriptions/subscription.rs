@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::{
+    cursor::ResumeTag,
     feed::{Feed, FeedEntry, FeedItem, FeedLimits, FeedPage},
     ledger::SubscriptionId,
     listener::{LabelUse, Listener, WatchStatus},
@@ -32,6 +33,10 @@ use crate::{
 
 /// Kinds of which a subscription tells that their labels cannot be read.
 const UNLABELLED_MAX: usize = 32;
+
+/// Entries that are held while what happened before is read: more than a feed keeps, and the
+/// history has them too.
+const HELD_MAX: usize = 10_000;
 
 /// What a subscription delivers to, and gets its reports from.
 #[derive(Clone)]
@@ -81,6 +86,9 @@ pub struct Subscription {
     last_used: Mutex<Instant>,
     /// Whether the subscription has no session and ends when it is idle.
     expires_idle: bool,
+    /// What comes before the subscription has what happened earlier; only one that goes on
+    /// after a cursor has it.
+    held: Option<Mutex<Option<Vec<FeedItem>>>>,
 }
 
 // === impl Subscription ===
@@ -117,7 +125,58 @@ impl Subscription {
             dedup: Mutex::default(),
             last_used: Mutex::new(Instant::now()),
             expires_idle: false,
+            held: None,
         }
+    }
+
+    /// The subscription, whose cursors can be resumed in the history.
+    #[must_use]
+    pub fn resumable(mut self, tag: ResumeTag) -> Self {
+        self.feed = self.feed.resumable(tag);
+        self
+    }
+
+    /// The subscription, which holds what it receives until [`Subscription::resume`].
+    #[must_use]
+    pub fn holding(mut self) -> Self {
+        self.held = Some(Mutex::new(Some(Vec::new())));
+        self
+    }
+
+    /// Delivers what happened before, in order, then what was held meanwhile, each event once.
+    pub fn resume(self: &Arc<Self>, gaps: Vec<WatchStatus>, before: &[Arc<Event>]) {
+        let notices = gaps.into_iter();
+        self.record_now(notices.map(|status| FeedItem::Notice(Arc::new(status))));
+        let wanted = before.iter().filter(|event| self.wants(event));
+        let admitted = wanted.filter(|event| self.filters.admits_labels(event));
+        match self.filters.mode() {
+            Mode::Events => {
+                self.record_now(admitted.map(|event| FeedItem::Event(Arc::clone(event))));
+            }
+            // The report comes later, in order with what is held.
+            Mode::Faults => admitted.for_each(|event| self.enqueue_fault(event)),
+            Mode::Incidents => {}
+        }
+        let known: BTreeSet<&str> = before.iter().map(|event| event.id()).collect();
+        let Some(held) = &self.held else {
+            return;
+        };
+        // Held until all is delivered: what comes now follows it.
+        let mut held = held.lock();
+        let items = held.take().unwrap_or_default();
+        if items.len() >= HELD_MAX {
+            let gap = WatchStatus::Gap {
+                since: Timestamp::now(),
+                detail: "more events came than could be kept while earlier ones were read; see \
+                         events_list with since"
+                    .to_owned(),
+            };
+            self.record_now([FeedItem::Notice(Arc::new(gap))]);
+        }
+        self.record_now(items.into_iter().filter(|item| match item {
+            FeedItem::Event(event) => !known.contains(event.id()),
+            FeedItem::Fault(..) | FeedItem::Incident(_) | FeedItem::Notice(_) => true,
+        }));
     }
 
     /// The subscription, to be ended when it is idle: no client polls, reads or listens.
@@ -223,8 +282,21 @@ impl Subscription {
         self.record(admitted.map(|notice| FeedItem::Incident(Arc::clone(notice))));
     }
 
-    /// Adds to the feed and delivers, in the same order to every reader.
+    /// Adds to the feed and delivers, unless the subscription holds what it receives.
     fn record(&self, items: impl IntoIterator<Item = FeedItem>) {
+        if let Some(held) = &self.held
+            && let Some(held) = &mut *held.lock()
+        {
+            if held.len() < HELD_MAX {
+                held.extend(items);
+            }
+            return;
+        }
+        self.record_now(items);
+    }
+
+    /// Adds to the feed and delivers, in the same order to every reader.
+    fn record_now(&self, items: impl IntoIterator<Item = FeedItem>) {
         if self.ended.load(Ordering::Acquire) {
             return;
         }

@@ -101,6 +101,9 @@ impl Settings {
             watch_renewal_seconds: self
                 .watch_renewal_seconds
                 .or(fallback.watch_renewal_seconds),
+            history: self.history.or(fallback.history),
+            history_max_age: self.history_max_age.or(fallback.history_max_age),
+            history_max_bytes: self.history_max_bytes.or(fallback.history_max_bytes),
             max_log_captures_per_cluster: self
                 .max_log_captures_per_cluster
                 .or(fallback.max_log_captures_per_cluster),

@@ -32,6 +32,8 @@ pub(super) const SUBSCRIPTIONS: RangeInclusive<u64> = 1..=100_000;
 pub(super) const FEED_EVENTS: RangeInclusive<u64> = 1..=100_000;
 /// A watch that has gone silent is noticed when its renewal is due.
 pub(super) const WATCH_RENEWAL_SECONDS: RangeInclusive<u64> = 1..=3600;
+/// What is kept of events; some blocks of each cluster have to fit.
+pub(super) const HISTORY_BYTES: RangeInclusive<u64> = 16_777_216..=17_592_186_044_416;
 /// Concurrent captures of logs.
 pub(super) const CAPTURES: RangeInclusive<u64> = 1..=1000;
 /// A few lines at least; at most what a notification can hold several of.
@@ -46,7 +48,7 @@ pub(super) const MAX_OUTPUT_BYTES: RangeInclusive<u64> = 4096..=4_194_304;
 impl Settings {
     /// The numeric settings with their ranges. clap checks flags and environment variables
     /// itself; the configuration file is checked with these.
-    pub(crate) fn numbers(&self) -> [(&'static str, Option<u64>, RangeInclusive<u64>); 25] {
+    pub(crate) fn numbers(&self) -> [(&'static str, Option<u64>, RangeInclusive<u64>); 26] {
         [
             ("port", self.port, PORT),
             ("caller_share", self.caller_share, SHARE),
@@ -99,6 +101,7 @@ impl Settings {
                 self.watch_renewal_seconds,
                 WATCH_RENEWAL_SECONDS,
             ),
+            ("history_max_bytes", self.history_max_bytes, HISTORY_BYTES),
             (
                 "max_log_captures_per_cluster",
                 self.max_log_captures_per_cluster,

@@ -103,6 +103,10 @@ impl Settings {
         self.tls_key = None;
         self.admin_address = None;
         self.sink = None;
+        // Another server may have it open.
+        self.history = None;
+        self.history_max_age = None;
+        self.history_max_bytes = None;
         self.audit_log = None;
         self.forget_access_tokens();
     }

@@ -1,4 +1,4 @@
-//! The times of sessions, of their answers, and of what was read of a project.
+//! The times of sessions, of their answers, and of what is kept.
 
 use std::{ops::RangeInclusive, time::Duration};
 
@@ -14,6 +14,17 @@ const HEARTBEAT: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::f
 const PARK_FOR: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_hours(1);
 const POLL_AFTER: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_hours(1);
 const PROJECT_TTL: Duration = Duration::from_secs(5);
+
+/// An hour is what clusters keep themselves.
+const HISTORY_AGE: RangeInclusive<Duration> =
+    Duration::from_hours(1)..=Duration::from_hours(24 * 3650);
+
+pub(super) fn history_age(text: String) -> Result<Duration, ConfigError> {
+    let expected = "a time from 1h to 3650d, such as 12h or 7d";
+    let time = duration::parse(&text).ok();
+    (time.filter(|time| HISTORY_AGE.contains(time)))
+        .ok_or_else(|| wrong("history-max-age", text, expected))
+}
 
 pub(super) fn idle_timeout(text: String) -> Result<Duration, ConfigError> {
     let expected = "a time from 1s to 7d, such as 90s or 5m";

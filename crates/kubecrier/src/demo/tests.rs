@@ -33,6 +33,9 @@ const SETTINGS: &[(&str, &str, &[&str])] = &[
     ("disabled-tools", "pods_log", &[]),
     ("drain-timeout-seconds", "7", &[]),
     ("heartbeat-interval", "7s", &[]),
+    ("history", "a", &[]),
+    ("history-max-age", "3d", HISTORY),
+    ("history-max-bytes", "70000000", HISTORY),
     ("incidents.disable", "quota", &[]),
     ("incidents.hold", "quota=7m", &[]),
     ("kubeconfig", "a", &[]),
@@ -97,6 +100,7 @@ const SETTINGS: &[(&str, &str, &[&str])] = &[
 ];
 
 const SINK: &[&str] = &["--sink=cloudevents+https://a.example"];
+const HISTORY: &[&str] = &["--history=kept"];
 const PROJECT: &[&str] = &["--project-root=project"];
 
 /// The server of a demo with these flags: all that is known of it, or the error.

@@ -24,6 +24,7 @@ mod frames;
 mod graph;
 mod guardrails;
 mod harness;
+mod history;
 mod impersonation;
 #[cfg(feature = "conformance-fixtures")]
 mod in_cluster;

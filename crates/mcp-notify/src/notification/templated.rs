@@ -70,7 +70,8 @@ impl SharedMembers {
         self.as_slice().len()
     }
 
-    fn as_slice(&self) -> &[u8] {
+    /// The members as JSON, each after a comma.
+    pub fn as_slice(&self) -> &[u8] {
         self.text.as_deref().unwrap_or_default()
     }
 }

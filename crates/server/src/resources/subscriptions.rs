@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{FollowGuard, ReadFuture, Requester, ResourceError, ResourceProvider, UpdatePublisher};
 use crate::{shared_reads::SharedRead, subscriptions::owner};
-use kubecrier_core::subscriptions::{Cursor, Ledger, Payload, Subscription};
+use kubecrier_core::subscriptions::{Ledger, Payload, Subscription};
 
 const PREFIX: &str = "kubecrier://subscriptions/";
 
@@ -69,10 +69,7 @@ impl ResourceProvider for SubscriptionFeeds {
                 .map(|entry| Payload::new(one.id(), one.cluster(), entry))
                 .map(|payload| serde_json::to_value(payload).unwrap_or_default())
                 .collect();
-            let cursor = Cursor {
-                subscription: one.id().clone(),
-                seq: read.next,
-            };
+            let cursor = one.feed().cursor(one.id(), read.next);
             let mut content = json!({
                 "subscriptionId": one.id(),
                 "cluster": one.cluster(),

@@ -167,6 +167,7 @@ impl Server {
         let began = Instant::now();
         let tool_context = ToolContext {
             contexts: &shared.contexts,
+            history: shared.history.as_ref(),
             tool_filter: &shared.tool_filter,
             limits: shared.limits,
             subscriptions: &shared.subscriptions,

@@ -28,6 +28,7 @@ use kubecrier_core::{
     metrics::Metrics,
     subscriptions::Ledger,
 };
+use kubecrier_history::History;
 use kubecrier_k8s::{
     ClusterEvidence, ClusterReviewer, Contexts, EventLists, Graphs, IncidentSettings,
     IncidentWatches, LogFollows, Watches,
@@ -68,6 +69,8 @@ pub struct Setup {
     pub incidents: IncidentSettings,
     /// The site's own tools, resources and prompts.
     pub project: Option<kubecrier_project::Config>,
+    /// What happened before, if it is kept.
+    pub history: Option<History>,
 }
 
 /// The providers of resources and tools.
@@ -109,6 +112,7 @@ impl Server {
             captures,
             incidents,
             project,
+            history,
         } = setup;
         let processes_max = project.map_or(usize::MAX, |project| project.processes_max);
         let event_lists = EventLists::new(
@@ -217,6 +221,7 @@ impl Server {
             watches,
             incidents: incidents.clone(),
             faults,
+            history: history.clone(),
         };
         let subscriptions = Subscriptions::new(settings, ledger, updates, sources, viewers);
         let shared = Shared {
@@ -233,6 +238,7 @@ impl Server {
             resources,
             subscriptions,
             event_lists,
+            history,
             graphs,
             incidents,
             waits,

@@ -41,6 +41,7 @@ pub(crate) fn setup() -> Setup {
         captures: CaptureLimits::default(),
         incidents: cluster::IncidentSettings::default(),
         project: None,
+        history: None,
     }
 }
 

@@ -29,6 +29,9 @@ pub(super) async fn join(
     })?;
     let listener = Arc::clone(one) as _;
     let joined = watches.join(context, filters, listener).await?;
+    if let Some(version) = joined.version {
+        one.feed().begin_after(version);
+    }
     let mut warnings = joined.warnings;
     if let Some(rate) = joined.rate.filter(|rate| *rate > NOISY_EVENTS_PER_MINUTE) {
         warnings.push(format!(

@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     cell::Cell,
+    history::search,
     output::{Listing, age},
 };
 use kubecrier_core::{duration, filters::EventType};
@@ -91,8 +92,14 @@ async fn call(context: ToolContext<'_>, args: EventsListArgs) -> Result<Output, 
     };
     let lists = context.event_lists;
     let request = |cluster: Cluster| async move { lists.events(&cluster, query).await };
-    let page = context
-        .with_cluster(args.context.as_deref(), request)
-        .await?;
+    let listed = context.with_cluster(args.context.as_deref(), request).await;
+    let page = match context.history.filter(|_| query.since.is_some()) {
+        None => listed?,
+        Some(history) => {
+            let name = args.context.as_deref().filter(|name| !name.is_empty());
+            let name = context.contexts.resolve(name)?;
+            search::with_stored(history, context.contexts, &name, query, listed).await?
+        }
+    };
     Ok(LISTING.show(context.redactor, page, context.limits.output_bytes))
 }

@@ -1,7 +1,7 @@
 //! `events_poll`: the events of a subscription in the same order, for clients that do
 //! not show notifications.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use rmcp::{model::JsonObject, schemars};
 use serde::Deserialize;
@@ -13,8 +13,17 @@ use super::{
     events_subscribe::{FilterArgs, check_mode},
     limit, schema,
 };
-use crate::subscriptions;
-use kubecrier_core::subscriptions::{Cursor, CursorError, FeedPage, Payload, Subscription};
+use crate::{
+    history::resume::{Backlog, BacklogItem},
+    subscriptions::{self, Polled},
+};
+use kubecrier_core::{
+    filters::Filters,
+    subscriptions::{
+        Cursor, CursorError, FeedEntry, FeedItem, Payload, ResumePoint, SubscriptionId,
+    },
+};
+use kubecrier_history::Position;
 use kubecrier_k8s::identity;
 use kubecrier_redact::Redactor;
 
@@ -81,7 +90,7 @@ async fn call(context: ToolContext<'_>, given: JsonObject) -> Result<Output, Too
     };
     let limit = limit(args.limit, 50, 500)?;
     let requester = &context.client.requester;
-    let cursor = args.cursor.filter(|cursor| !cursor.is_empty());
+    let mut cursor = args.cursor.filter(|cursor| !cursor.is_empty());
     let id = args.subscription_id.filter(|id| !id.is_empty());
     let (one, warnings) = match id {
         Some(_) if has_filters => {
@@ -100,15 +109,39 @@ async fn call(context: ToolContext<'_>, given: JsonObject) -> Result<Output, Too
                 Some(cursor) => Some(cursor.parse().map_err(stale)?),
                 None => None,
             };
-            let after = after.map(|cursor| cursor.subscription);
             let polled = (context.subscriptions).find_or_create_polled(
                 requester,
                 name.as_deref(),
                 filters,
                 after,
+                limit,
             );
-            let created = polled.await?;
-            (created.subscription, created.warnings)
+            match polled.await? {
+                Polled::Live(created) => {
+                    if created.is_resumed {
+                        cursor = None;
+                    }
+                    (created.subscription, created.warnings)
+                }
+                Polled::Behind(poll) => {
+                    let feed = ShownFeed {
+                        id: &poll.cursor.subscription,
+                        cluster: &poll.context,
+                        filters: &poll.filters,
+                        degraded: None,
+                    };
+                    let (entries, next) = behind(&poll.cursor, &poll.backlog);
+                    let page = ShownPage {
+                        entries: &entries,
+                        missed: 0,
+                        withheld: 0,
+                        more: true,
+                        next,
+                    };
+                    let bytes_max = context.limits.output_bytes;
+                    return Ok(page.show(context.redactor, &feed, Vec::new(), bytes_max));
+                }
+            }
         }
     };
     one.touch();
@@ -122,96 +155,154 @@ async fn call(context: ToolContext<'_>, given: JsonObject) -> Result<Output, Too
     let warnings = warnings.iter();
     let warnings = warnings.map(|warning| identity::sentence(context.redactor, warning));
     let bytes_max = context.limits.output_bytes;
-    Ok(show(
-        context.redactor,
-        &one,
-        read,
-        warnings.collect(),
-        bytes_max,
-    ))
+    let degraded = one.degraded();
+    let feed = ShownFeed {
+        id: one.id(),
+        cluster: one.cluster(),
+        filters: one.filters(),
+        degraded: degraded.as_deref(),
+    };
+    let page = ShownPage {
+        next: one.feed().cursor(one.id(), read.next),
+        entries: &read.entries,
+        missed: read.missed,
+        withheld: read.withheld,
+        more: read.more,
+    };
+    Ok(page.show(context.redactor, &feed, warnings.collect(), bytes_max))
 }
 
 fn stale(error: CursorError) -> ToolError {
     ToolError::Arguments(error.to_string())
 }
 
-/// Renders as many events as fit; the cursor continues after them. Events are redacted when
-/// they are received.
-fn show(
-    redactor: &Redactor,
-    one: &Subscription,
-    read: FeedPage,
-    warnings: Vec<String>,
-    bytes_max: usize,
-) -> Output {
-    let mut events = Vec::new();
-    let mut text = String::new();
-    let mut bytes = 0;
-    let mut next = read.next;
-    let mut more = read.more;
-    if read.missed > 0 {
-        text.push_str(&format!(
-            "{} earlier events are not kept any more and were missed\n",
-            read.missed
-        ));
-    }
-    if read.withheld > 0 {
-        text.push_str(&format!(
-            "{} events are left out: you may not read them any more\n",
-            read.withheld
-        ));
-    }
-    for entry in &read.entries {
-        let payload = Payload::new(one.id(), one.cluster(), entry);
-        let payload = serde_json::to_value(payload).unwrap_or_default();
-        let line = format!("{} {}\n", entry.seq, entry.item.summary());
-        bytes += payload.to_string().len() + line.len();
-        // At least one event: an empty answer would repeat for ever.
-        if bytes > bytes_max && !events.is_empty() {
-            next = entry.seq - 1;
-            more = true;
-            break;
-        }
-        text.push_str(&line);
-        events.push(payload);
-    }
-    if events.is_empty() {
-        text.push_str("no events so far\n");
-    }
-    let cursor = Cursor {
-        subscription: one.id().clone(),
-        seq: next,
+/// The entries of a backlog, and the cursor after them. Each goes on in the history.
+fn behind(cursor: &Cursor, backlog: &Backlog) -> (Vec<FeedEntry>, Cursor) {
+    let at = |seq: u64, position: Position| Cursor {
+        subscription: cursor.subscription.clone(),
+        seq,
+        resume: (cursor.resume).map(|point| ResumePoint {
+            position: position.to_number(),
+            ..point
+        }),
     };
-    text.push_str(&format!("cursor: {cursor}\n"));
-    if more {
-        text.push_str("there are more: call again with this cursor\n");
+    let seqs = cursor.seq + 1..;
+    let entries = seqs
+        .zip(&backlog.items)
+        .map(|(seq, (position, item))| FeedEntry {
+            seq,
+            item: match item {
+                BacklogItem::Event(event) => FeedItem::Event(Arc::clone(event)),
+                BacklogItem::Gap(gap) => FeedItem::Notice(Arc::new(gap.clone())),
+            },
+            resume: at(seq, *position).resume,
+        });
+    let entries: Vec<_> = entries.collect();
+    let seq = entries.last().map_or(cursor.seq, |entry| entry.seq);
+    (entries, at(seq, backlog.position))
+}
+
+/// Whose events a page has.
+struct ShownFeed<'a> {
+    id: &'a SubscriptionId,
+    cluster: &'a str,
+    filters: &'a Filters,
+    degraded: Option<&'a str>,
+}
+
+/// What a poll shows.
+struct ShownPage<'a> {
+    entries: &'a [FeedEntry],
+    /// Number of earlier events that are not kept any more.
+    missed: u64,
+    /// Number of events that may not be read any more.
+    withheld: u64,
+    more: bool,
+    /// The cursor after all entries.
+    next: Cursor,
+}
+
+// === impl ShownPage ===
+
+impl ShownPage<'_> {
+    /// Renders as many events as fit; the cursor continues after them. Events are redacted when
+    /// they are received.
+    fn show(
+        self,
+        redactor: &Redactor,
+        feed: &ShownFeed<'_>,
+        warnings: Vec<String>,
+        bytes_max: usize,
+    ) -> Output {
+        let mut events = Vec::new();
+        let mut text = String::new();
+        let mut bytes = 0;
+        let (mut cursor, mut more) = (self.next, self.more);
+        if self.missed > 0 {
+            text.push_str(&format!(
+                "{} earlier events are not kept any more and were missed\n",
+                self.missed
+            ));
+        }
+        if self.withheld > 0 {
+            text.push_str(&format!(
+                "{} events are left out: you may not read them any more\n",
+                self.withheld
+            ));
+        }
+        let mut last: Option<&FeedEntry> = None;
+        for entry in self.entries {
+            let payload = Payload::new(feed.id, feed.cluster, entry);
+            let payload = serde_json::to_value(payload).unwrap_or_default();
+            let line = format!("{} {}\n", entry.seq, entry.item.summary());
+            bytes += payload.to_string().len() + line.len();
+            // At least one event: an empty answer would repeat for ever.
+            if bytes > bytes_max
+                && let Some(last) = last
+            {
+                cursor.seq = last.seq;
+                cursor.resume = last.resume;
+                more = true;
+                break;
+            }
+            text.push_str(&line);
+            events.push(payload);
+            last = Some(entry);
+        }
+        if events.is_empty() {
+            text.push_str("no events so far\n");
+        }
+        text.push_str(&format!("cursor: {cursor}\n"));
+        if more {
+            text.push_str("there are more: call again with this cursor\n");
+        }
+        if let Some(error) = feed.degraded {
+            text.push_str(&format!(
+                "NOTE: the watch does not work right now: {error}\n"
+            ));
+        }
+        for warning in &warnings {
+            text.push_str(&format!("NOTE: {warning}\n"));
+        }
+        let mut data = Map::new();
+        for (key, value) in [
+            ("subscriptionId", json!(feed.id)),
+            ("cluster", json!(feed.cluster)),
+            ("mode", json!(feed.filters.mode())),
+            ("filters", json!(feed.filters)),
+            ("events", json!(events)),
+            ("cursor", json!(cursor.to_string())),
+            ("more", json!(more)),
+            ("truncated", json!(self.missed > 0)),
+            ("missed", json!(self.missed)),
+            ("degraded", json!(feed.degraded.is_some())),
+            ("warnings", json!(warnings)),
+        ] {
+            data.insert(key.to_owned(), value);
+        }
+        if self.withheld > 0 {
+            data.insert("withheld".to_owned(), json!(self.withheld));
+        }
+        Output::new(redactor, text, data)
     }
-    if let Some(error) = one.degraded() {
-        text.push_str(&format!(
-            "NOTE: the watch does not work right now: {error}\n"
-        ));
-    }
-    for warning in &warnings {
-        text.push_str(&format!("NOTE: {warning}\n"));
-    }
-    let mut data = Map::new();
-    for (key, value) in [
-        ("subscriptionId", json!(one.id())),
-        ("cluster", json!(one.cluster())),
-        ("mode", json!(one.filters().mode())),
-        ("filters", json!(one.filters())),
-        ("events", json!(events)),
-        ("cursor", json!(cursor.to_string())),
-        ("more", json!(more)),
-        ("truncated", json!(read.missed > 0)),
-        ("missed", json!(read.missed)),
-        ("degraded", json!(one.degraded().is_some())),
-        ("warnings", json!(warnings)),
-    ] {
-        data.insert(key.to_owned(), value);
-    }
-    if read.withheld > 0 {
-        data.insert("withheld".to_owned(), json!(read.withheld));
-    }
-    Output::new(redactor, text, data)
 }

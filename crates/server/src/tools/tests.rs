@@ -179,6 +179,7 @@ pub(super) fn subscriptions(contexts: &Arc<Contexts>) -> Subscriptions {
         watches,
         incidents: incidents(contexts),
         faults,
+        history: None,
     };
     Subscriptions::new(settings, ledger, updates, sources, Viewers::Everything)
 }
@@ -226,6 +227,7 @@ proptest! {
         let redactor = &Redactor::default();
         let context = ToolContext {
             contexts: &contexts,
+            history: None,
             tool_filter: &ToolFilter::default(),
             limits: ToolLimits { output_bytes: 4096 },
             subscriptions: &subscriptions,

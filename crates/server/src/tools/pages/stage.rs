@@ -204,6 +204,7 @@ impl Stage {
         let draining = CancellationToken::new();
         let context = ToolContext {
             contexts: &self.contexts,
+            history: None,
             tool_filter: &ToolFilter::default(),
             limits: ToolLimits {
                 output_bytes: 64 * 1024,

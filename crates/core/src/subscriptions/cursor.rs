@@ -1,0 +1,178 @@
+//! Cursors: where a reader of a feed goes on. Their text is opaque to clients.
+
+use std::{fmt, str::FromStr};
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use thiserror::Error;
+
+use super::ledger::SubscriptionId;
+
+/// What the text of a cursor that can be resumed begins with.
+const PREFIX: &str = "c1.";
+
+/// Position in the feed of one subscription.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cursor {
+    /// Subscription of the feed.
+    pub subscription: SubscriptionId,
+    /// Sequence number of the last entry that was read.
+    pub seq: u64,
+    /// Where to go on without the feed, if there is a history.
+    pub resume: Option<ResumePoint>,
+}
+
+/// Where a reader goes on when the feed is gone: after a restart, or on another server. It means
+/// the same wherever the history of the cluster is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResumePoint {
+    /// resourceVersion up to which everything was delivered.
+    pub version: u64,
+    /// When that was, in milliseconds since 1970.
+    pub time: i64,
+    /// Position in the log of the cluster, for a reader that is still behind; else 0.
+    pub position: u64,
+    /// Whose it is: a keyed hash of the caller, the context and the filters.
+    pub tag: ResumeTag,
+}
+
+/// A keyed hash of the caller, the context and the filters of a subscription.
+pub type ResumeTag = [u8; 8];
+
+/// Why a text is not a cursor of this feed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum CursorError {
+    /// Not a cursor.
+    #[error("`{0}` is no cursor: use one that an event or an earlier call gave you, or none")]
+    Malformed(String),
+    /// Cursor of another subscription.
+    #[error("the cursor `{0}` is of another subscription: use one of this one, or none")]
+    Foreign(Cursor),
+    /// Cursor after the last entry.
+    #[error("the cursor `{0}` is ahead of the last event, {1}: use one that was given, or none")]
+    Ahead(Cursor, u64),
+}
+
+// === impl Cursor ===
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write(f, &self.subscription, self.seq, self.resume.as_ref())
+    }
+}
+
+/// Writes a cursor, without an allocation unless it can be resumed.
+pub(super) fn write(
+    f: &mut fmt::Formatter<'_>,
+    subscription: &SubscriptionId,
+    seq: u64,
+    resume: Option<&ResumePoint>,
+) -> fmt::Result {
+    let Some(point) = resume else {
+        return write!(f, "{subscription}.{seq}");
+    };
+    let mut bytes = Vec::with_capacity(64);
+    bytes.extend_from_slice(&subscription.to_bytes());
+    bytes.extend_from_slice(&point.tag);
+    let time = u64::try_from(point.time).unwrap_or_default();
+    for number in [seq, point.version, time, point.position] {
+        put(&mut bytes, number);
+    }
+    write!(f, "{PREFIX}{}", URL_SAFE_NO_PAD.encode(bytes))
+}
+
+/// Appends a number in as few bytes as it needs, seven bits in each.
+fn put(bytes: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        bytes.push(u8::try_from(number & 0x7f).unwrap_or_default() | 0x80);
+        number >>= 7;
+    }
+    bytes.push(u8::try_from(number).unwrap_or_default());
+}
+
+fn take(bytes: &mut &[u8]) -> Option<u64> {
+    let mut number = 0_u64;
+    for shift in (0..64).step_by(7) {
+        let (first, rest) = bytes.split_first()?;
+        *bytes = rest;
+        let part = u64::from(first & 0x7f);
+        if part.leading_zeros() < shift {
+            return None;
+        }
+        number |= part << shift;
+        if first & 0x80 == 0 {
+            return Some(number);
+        }
+    }
+    None
+}
+
+impl FromStr for Cursor {
+    type Err = CursorError;
+
+    fn from_str(text: &str) -> Result<Self, CursorError> {
+        let parsed = match text.strip_prefix(PREFIX) {
+            Some(encoded) => parse_resumable(encoded),
+            None => parse_plain(text),
+        };
+        parsed.ok_or_else(|| CursorError::Malformed(text.chars().take(80).collect()))
+    }
+}
+
+fn parse_plain(text: &str) -> Option<Cursor> {
+    let (id, seq) = text.rsplit_once('.')?;
+    let digits = !seq.is_empty() && seq.bytes().all(|b| b.is_ascii_digit());
+    Some(Cursor {
+        subscription: SubscriptionId::parse(id)?,
+        seq: digits.then(|| seq.parse().ok())??,
+        resume: None,
+    })
+}
+
+fn parse_resumable(encoded: &str) -> Option<Cursor> {
+    let bytes = URL_SAFE_NO_PAD.decode(encoded).ok()?;
+    let (id, rest) = bytes.split_first_chunk::<16>()?;
+    let (tag, mut rest) = rest.split_first_chunk::<8>()?;
+    let seq = take(&mut rest)?;
+    let version = take(&mut rest)?;
+    let time = i64::try_from(take(&mut rest)?).ok()?;
+    let position = take(&mut rest)?;
+    rest.is_empty().then(|| Cursor {
+        subscription: SubscriptionId::from_bytes(*id),
+        seq,
+        resume: Some(ResumePoint {
+            version,
+            time,
+            position,
+            tag: *tag,
+        }),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_cursor_is_read_as_it_was_written(
+            seq: u64, version: u64, time in 0..i64::MAX, position: u64, tag: [u8; 8], resumable: bool,
+        ) {
+            let point = ResumePoint { version, time, position, tag };
+            let cursor = Cursor {
+                subscription: SubscriptionId::random(),
+                seq,
+                resume: resumable.then_some(point),
+            };
+            prop_assert_eq!(cursor.to_string().parse::<Cursor>(), Ok(cursor));
+        }
+
+        #[test]
+        fn fuzz_cursors(text in "(c1\\.)?[0-9a-zA-Z_.+ -]{0,90}|.{0,100}") {
+            if let Ok(cursor) = text.parse::<Cursor>() {
+                prop_assert_eq!(cursor.to_string().parse::<Cursor>(), Ok(cursor));
+            }
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! What happened in clusters, kept in a folder by age and size.
+//!
+//! ```text
+//!  record (never waits) ──▶ queue ──▶ writer: one transaction for all that waits ──▶ Log
+//!                                        │ full: counted, told as a gap                │
+//!                                        │ fails: the store is opened again            │
+//!  search, read_from ◀───── blocks, newest or oldest first ◀──── summaries ◀───────────┘
+//! ```
+//!
+//! A log is the records of one cluster and one [`Stream`], numbered by [`Position`]. Records are
+//! kept in blocks, compressed together; beside each block is a summary that says which times,
+//! namespaces, names and reasons it has, so that a search opens few of them.
+//!
+//! - `log`: the seam, [`Log`], of which the [`Store`] in a folder is one implementation
+//! - `record`: what is kept; `query`: what is searched for
+//! - `block`, `summary`: records as a value of the store, and what is known without opening it
+//! - `folder`: whose folder it is; `store`: the tables, in redb; `retention`: what is removed
+//! - `writer`: the queue and its thread; `history`: the handle of the server
+
+mod block;
+mod folder;
+mod history;
+mod log;
+mod query;
+mod record;
+mod retention;
+mod store;
+mod summary;
+mod writer;
+
+pub use self::{
+    folder::OpenError,
+    history::{History, HistoryConfig, HistoryStats, ResumeFrom},
+    log::{Log, LogError, Page, Position},
+    query::{Budget, Found, Query},
+    record::{Record, Stream},
+    retention::Retention,
+    store::{Store, Wanted},
+    writer::{Health, Writer},
+};

@@ -1,0 +1,89 @@
+use tokio::{sync::oneshot, task::JoinSet, time::Instant};
+
+use super::*;
+use crate::{
+    folder::OpenError,
+    history::HistoryConfig,
+    retention::Retention,
+    store::{faulty::FaultyDisk, over_disk},
+};
+
+fn record(history: &History, number: u64) {
+    history.record(&Arc::from("dev"), Stream::Events, move || Record {
+        id: number.to_string(),
+        version: 1,
+        value: Bytes::from(vec![b'x'; 500]),
+        ..Record::default()
+    });
+}
+
+fn kept(history: &History) -> Vec<String> {
+    let page = history.read_from("dev", Stream::Events, Position(0), usize::MAX);
+    let records = page.unwrap().records.into_iter();
+    records.map(|(_, record)| record.id).collect()
+}
+
+/// A disk that is full is said, nothing is lost that fits into memory, and what was
+/// acknowledged before is still there.
+#[tokio::test(start_paused = true)]
+async fn a_disk_that_fails_is_said_and_used_again_when_it_has_room() {
+    let disk = FaultyDisk::default();
+    let config = HistoryConfig {
+        folder: "/nowhere".into(),
+        retention: Retention::default(),
+    };
+    let same = disk.clone();
+    let open = move || {
+        over_disk(&same).map_err(|why| OpenError::Damaged {
+            folder: "/nowhere".into(),
+            why,
+        })
+    };
+    let (history, writer) = History::with(config, Box::new(open)).unwrap();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let mut running = JoinSet::new();
+    running.spawn(writer.run(async {
+        let _ended = stopped.await;
+    }));
+    record(&history, 0);
+    assert!(history.flush().await);
+    disk.fill_after(0);
+    record(&history, 1);
+    assert!(!history.flush().await, "it is not on the disk");
+    let Health::Failing(error) = history.health() else {
+        panic!("it fails");
+    };
+    assert!(error.contains("cannot be written"), "{error}");
+    assert!(
+        history
+            .read_from("dev", Stream::Events, Position(0), 1)
+            .is_err()
+    );
+    let began = Instant::now();
+    for number in 2..50 {
+        record(&history, number);
+    }
+    assert_eq!(began.elapsed(), Duration::ZERO, "nobody waits for a disk");
+    sleep(RETRY * 3).await;
+    assert!(matches!(history.health(), Health::Failing(_)));
+    assert!(history.stats().failures >= 2);
+    disk.empty();
+    assert!(history.flush().await);
+    assert_eq!(history.health(), Health::Ok);
+    let expected: Vec<_> = (0..50).map(|number| number.to_string()).collect();
+    assert_eq!(kept(&history), expected);
+    assert_eq!(history.stats().dropped, 0);
+    drop(stop);
+    running.join_next().await.unwrap().unwrap();
+}
+
+#[test]
+fn ids_are_remembered_for_a_while() {
+    let mut known = RecentIds::default();
+    known.add([1, 2, 1], 0);
+    assert_eq!(known.order.len(), 2);
+    known.add([3], DOUBLES_WINDOW);
+    assert!(known.ids.contains(&1));
+    known.add([4], DOUBLES_WINDOW + 1);
+    assert!(!known.ids.contains(&1) && known.ids.contains(&3));
+}

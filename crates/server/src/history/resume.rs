@@ -1,0 +1,288 @@
+//! What happened after a cursor whose feed is gone: the server was restarted, or the
+//! subscription has ended.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+use tokio::time::{Duration, timeout};
+
+use super::record;
+use crate::caller::Caller;
+use kubecrier_core::{
+    Event,
+    filters::{Filters, Mode},
+    subscriptions::{FeedLimits, ResumePoint, ResumeTag, WatchStatus},
+};
+use kubecrier_history::{History, LogError, Position, Record, ResumeFrom, Stream};
+use kubecrier_k8s::{Actor, Cluster, Contexts, EventQuery, EventRow, Remaining};
+
+/// Records that one call looks at; the next one goes on.
+const RECORDS_MAX: usize = 300_000;
+
+/// How long what was just received may take to be on the disk.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Where several watches deliver, their events are not in the order of their versions: those of
+/// this long before the cursor are delivered again.
+const OVERLAP_MILLISECONDS: i64 = 10_000;
+
+/// How late an event can be delivered that happened before the cursor: a watch that was away
+/// lists what it missed.
+const LATE_MILLISECONDS: i64 = 2 * 60 * 60 * 1000;
+
+/// Events that the API server has and the history has not yet, at most.
+const LISTED_MAX: usize = 1000;
+
+/// What happened after a cursor, as far as one call reads.
+#[derive(Debug, Default)]
+pub(crate) struct Backlog {
+    /// What happened, in the order in which it was kept, with the position of each.
+    pub(crate) items: Vec<(Position, BacklogItem)>,
+    /// How far it was read.
+    pub(crate) position: Position,
+    /// Whether it was read to its end.
+    pub(crate) is_whole: bool,
+    /// Highest resourceVersion that was read.
+    version: u64,
+}
+
+/// One thing that happened.
+#[derive(Clone, Debug)]
+pub(crate) enum BacklogItem {
+    Event(Arc<Event>),
+    Gap(WatchStatus),
+}
+
+/// Reads the history after cursors.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Resumption<'a> {
+    pub(crate) history: &'a History,
+    pub(crate) contexts: &'a Arc<Contexts>,
+    pub(crate) context: &'a str,
+    pub(crate) filters: &'a Filters,
+    pub(crate) point: ResumePoint,
+}
+
+/// A gap as it is kept.
+#[derive(Deserialize)]
+struct KeptGap {
+    since: Timestamp,
+    until: Timestamp,
+    count: Option<u64>,
+    why: String,
+}
+
+/// Whose cursors are: a hash of who may use them, for what, with the secret of the history. It
+/// is the same after a restart, and wherever the history is the same.
+pub(crate) fn tag(
+    history: &History,
+    caller: &Caller,
+    context: &str,
+    filters: &Filters,
+) -> ResumeTag {
+    let mut hash = Sha256::new();
+    hash.update(history.secret());
+    let filters_text = serde_json::to_string(filters).unwrap_or_default();
+    let caller = caller.to_string();
+    for part in [&*caller, context, filters.mode().as_str(), &*filters_text] {
+        // With its length, so that no two lists of parts are one text.
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
+    let mut tag = ResumeTag::default();
+    tag.copy_from_slice(&hash.finalize()[..8]);
+    tag
+}
+
+// === impl Backlog ===
+
+impl Backlog {
+    /// Ends a backlog that goes on: what is not read is told as a gap.
+    pub(crate) fn cut(&mut self, point: ResumePoint, limit: usize) {
+        let since = Timestamp::from_millisecond(point.time).unwrap_or_default();
+        let detail = format!(
+            "more than {limit} faults happened meanwhile, and the later ones are left out: see \
+             events_list with since"
+        );
+        let gap = BacklogItem::Gap(WatchStatus::Gap { since, detail });
+        self.items.push((self.position, gap));
+    }
+}
+
+// === impl Resumption ===
+
+impl Resumption<'_> {
+    /// Reads what happened after the cursor, as far as there is room for it.
+    pub(crate) async fn read(self, room: FeedLimits) -> Result<Backlog, LogError> {
+        // A history that is not written to has what it has.
+        let _is_written = timeout(FLUSH_TIMEOUT, self.history.flush()).await;
+        let (history, contexts) = (self.history.clone(), Arc::clone(self.contexts));
+        let (context, filters, point) = (self.context.to_owned(), self.filters.clone(), self.point);
+        let is_split = contexts.is_confined()
+            || filters
+                .exact_namespaces()
+                .is_some_and(|names| names.len() > 1);
+        let reading = tokio::task::spawn_blocking(move || {
+            read(
+                &history, &contexts, &context, &filters, point, is_split, room,
+            )
+        });
+        reading.await.unwrap_or_else(|_cancelled| {
+            Err(LogError::Closed("reading it was cancelled".to_owned()))
+        })
+    }
+
+    /// What the API server has and the history has not yet: the last moments.
+    pub(crate) async fn list_newest(self, backlog: &Backlog) -> Vec<BacklogItem> {
+        let query = &EventQuery {
+            after: Some(backlog.version.max(self.point.version)),
+            limit: LISTED_MAX,
+            ..EventQuery::default()
+        };
+        let since = Timestamp::from_millisecond(self.point.time).unwrap_or_default();
+        let gap = |detail: String| vec![BacklogItem::Gap(WatchStatus::Gap { since, detail })];
+        let list = |cluster: Cluster| async move { cluster.events(query).await };
+        match self
+            .contexts
+            .with_cluster(&Actor::Server, Some(self.context), list)
+            .await
+        {
+            Err(error) => gap(format!(
+                "what happened right before this could not be listed: {error}"
+            )),
+            Ok(page) => {
+                let is_cut = page.caveat.is_some() || page.more != Remaining::Exactly(0);
+                let mut events: Vec<_> = page.items.into_iter().map(|EventRow(one)| one).collect();
+                events.retain(|event| self.filters.admits(event));
+                events.sort_by_key(|event| event.version);
+                // The list has no labels.
+                let unlabelled = self.filters.selects_labels() && !events.is_empty();
+                let mut items = Vec::new();
+                if is_cut || unlabelled {
+                    items = gap(
+                        "some of what happened right before this may be missing: see events_list"
+                            .to_owned(),
+                    );
+                }
+                if !unlabelled {
+                    items.extend(events.into_iter().map(BacklogItem::Event));
+                }
+                items
+            }
+        }
+    }
+}
+
+fn read(
+    history: &History,
+    contexts: &Contexts,
+    context: &str,
+    filters: &Filters,
+    point: ResumePoint,
+    is_split: bool,
+    room: FeedLimits,
+) -> Result<Backlog, LogError> {
+    let overlap = (is_split && point.position == 0).then(|| point.time - OVERLAP_MILLISECONDS);
+    let from = ResumeFrom {
+        position: Position::from(point.position),
+        version: point.version,
+        since: overlap,
+        not_before: point.time - LATE_MILLISECONDS,
+    };
+    let mut backlog = Backlog {
+        position: from.position,
+        is_whole: true,
+        ..Backlog::default()
+    };
+    let (mut looked_at, mut bytes, mut unlabelled) = (0, 0, 0_u64);
+    let on_record = |position: Position, kept: Record| {
+        looked_at += 1;
+        let is_full = backlog.items.len() >= room.entries_max || bytes >= room.bytes_max;
+        if looked_at > RECORDS_MAX || is_full {
+            backlog.is_whole = false;
+            return false;
+        }
+        backlog.position = position;
+        backlog.version = backlog.version.max(kept.version);
+        if kept.is_gap() {
+            // One that ended before the cursor was told then.
+            if kept.time > point.time
+                && let Some(gap) = gap(&kept)
+            {
+                backlog.items.push((position, BacklogItem::Gap(gap)));
+            }
+        } else if filters.admits(&record::head(&kept))
+            && let Some(event) = record::to_event(&kept, contexts)
+            && filters.admits(&event)
+        {
+            if filters.admits_labels(&event) {
+                bytes += kept.value.len();
+                let event = BacklogItem::Event(Arc::new(event));
+                backlog.items.push((position, event));
+            } else if event.labels_of != kubecrier_core::LabelsOf::Involved {
+                unlabelled += 1;
+            }
+        }
+        true
+    };
+    let lost = history.resume(context, Stream::Events, from, on_record)?;
+    let since = Timestamp::from_millisecond(point.time).unwrap_or_default();
+    let mut tell = |detail: String| {
+        let gap = BacklogItem::Gap(WatchStatus::Gap { since, detail });
+        backlog.items.insert(0, (from.position, gap));
+    };
+    if point.position > 0 {
+        if lost > 0 {
+            tell(format!(
+                "{lost} records are not kept any more (--history-max-age, --history-max-bytes)"
+            ));
+        }
+    } else if lost > 0 {
+        // What was removed may all have been before the cursor.
+        let oldest = history.oldest(context, Stream::Events)?;
+        if oldest.is_none_or(|oldest| oldest > point.time) {
+            let oldest = oldest.and_then(|oldest| Timestamp::from_millisecond(oldest).ok());
+            let until = oldest.unwrap_or_else(Timestamp::now);
+            tell(format!(
+                "what happened from {since} to {until} is not kept any more (--history-max-age, \
+                 --history-max-bytes)"
+            ));
+        }
+    }
+    if unlabelled > 0 {
+        tell(format!(
+            "{unlabelled} events were left out because the labels of their objects were not kept; \
+             events_list with since has them"
+        ));
+    }
+    Ok(backlog)
+}
+
+/// The status that a gap is told with.
+fn gap(kept: &Record) -> Option<WatchStatus> {
+    let KeptGap {
+        since,
+        until,
+        count,
+        why,
+    } = serde_json::from_slice(&kept.value).ok()?;
+    let what = match count {
+        Some(count) => format!("{count} events are missing"),
+        None => "events may be missing".to_owned(),
+    };
+    Some(WatchStatus::Gap {
+        since,
+        detail: format!("from {since} to {until} {what}: {why}"),
+    })
+}
+
+/// Whether an old cursor can be resumed in this mode: incidents are not kept, and what is open
+/// is told anew.
+pub(crate) fn is_resumable(mode: Mode) -> bool {
+    match mode {
+        Mode::Events | Mode::Faults => true,
+        Mode::Incidents => false,
+    }
+}

@@ -1,0 +1,186 @@
+//! Polls: the subscription that a client polls by its filters, or the history if the one of its
+//! cursor is gone.
+
+use std::sync::Arc;
+
+use super::{CreatedSubscription, SubscriptionUse, Subscriptions, owner};
+use crate::{
+    history::resume::{self, Backlog, BacklogItem, Resumption},
+    output::ToolError,
+    resources::Requester,
+};
+use kubecrier_core::{
+    Event,
+    filters::{Filters, Mode},
+    subscriptions::{Cursor, FeedLimits, Subscription},
+};
+
+/// Faults of before a cursor that are delivered; older ones are told as a gap.
+const RESUMED_FAULTS_MAX: usize = 200;
+
+/// What a poll reads from.
+#[derive(Debug)]
+pub(crate) enum Polled {
+    /// A subscription that delivers.
+    Live(CreatedSubscription),
+    /// The history: the client is behind.
+    Behind(Box<BehindPoll>),
+}
+
+/// What a client that is behind reads.
+#[derive(Debug)]
+pub(crate) struct BehindPoll {
+    pub(crate) context: String,
+    pub(crate) filters: Filters,
+    /// The cursor that it has.
+    pub(crate) cursor: Cursor,
+    pub(crate) backlog: Backlog,
+}
+
+/// Has a subscription deliver what it holds when it is dropped.
+struct Released<'a>(&'a Arc<Subscription>);
+
+// === impl Subscriptions ===
+
+impl Subscriptions {
+    /// Returns the subscription that this client polls with these filters, and creates
+    /// it if there is none. A client that continues with a cursor must have the
+    /// cursor's, or goes on in the history, up to a number of events at a time.
+    pub(crate) async fn find_or_create_polled(
+        &self,
+        requester: &Requester,
+        context: Option<&str>,
+        filters: Filters,
+        continues: Option<Cursor>,
+        limit: usize,
+    ) -> Result<Polled, ToolError> {
+        let context = self.watches().context(context)?;
+        let owned = self.inner.ledger.list(&owner(requester));
+        let viewer = self.inner.viewers.of(&requester.caller)?;
+        let same = owned
+            .into_iter()
+            .filter(|one| *one.viewer() == viewer)
+            .find(|one| {
+                let is_same = |cursor: &Cursor| cursor.subscription == *one.id();
+                continues.as_ref().is_none_or(is_same) && is_polled(one, &context, &filters)
+            });
+        if same.is_none()
+            && let Some(cursor) = &continues
+            && let Some(resumed) = self
+                .resume(requester, &context, &filters, cursor, limit)
+                .await?
+        {
+            return Ok(resumed);
+        }
+        match same {
+            Some(subscription) => Ok(Polled::Live(CreatedSubscription {
+                subscription,
+                warnings: Vec::new(),
+                open: Vec::new(),
+                is_resumed: false,
+            })),
+            // Before anything is watched: a cursor that leads nowhere leaves nothing.
+            None if continues.is_some() => Err(ToolError::Arguments(
+                "the cursor is of another subscription than these filters have, or of one that was not \
+                 polled for so long that it has ended: call again without it to begin anew; \
+                 what happened in between is in events_list"
+                    .to_owned(),
+            )),
+            None => {
+                let created = self.create(requester, Some(&context), filters, SubscriptionUse::Polled);
+                created.await.map(Polled::Live)
+            }
+        }
+    }
+
+    /// Goes on after a cursor whose subscription is gone; `None` if it cannot.
+    async fn resume(
+        &self,
+        requester: &Requester,
+        context: &str,
+        filters: &Filters,
+        cursor: &Cursor,
+        limit: usize,
+    ) -> Result<Option<Polled>, ToolError> {
+        let (Some(history), Some(point)) = (&self.inner.sources.history, cursor.resume) else {
+            return Ok(None);
+        };
+        let is_own = resume::tag(history, &requester.caller, context, filters) == point.tag;
+        if !is_own || !resume::is_resumable(filters.mode()) {
+            return Ok(None);
+        }
+        let resumption = Resumption {
+            history,
+            contexts: self.inner.sources.incidents.shared_contexts(),
+            context,
+            filters,
+            point,
+        };
+        let FeedLimits {
+            entries_max,
+            bytes_max,
+        } = self.inner.feed;
+        let limit = match filters.mode() {
+            // What is live meanwhile has to fit into the feed as well.
+            Mode::Events => limit.min(entries_max.div_ceil(2)),
+            // Each is captured anew, as after a gap.
+            Mode::Faults | Mode::Incidents => RESUMED_FAULTS_MAX,
+        };
+        let room = FeedLimits {
+            entries_max: limit,
+            bytes_max: bytes_max / 2,
+        };
+        let mut backlog = (resumption.read(room).await).map_err(|error| {
+            ToolError::Unsupported(format!("{error}: call again without the cursor"))
+        })?;
+        if !backlog.is_whole {
+            if filters.mode() == Mode::Events {
+                let behind = BehindPoll {
+                    context: context.to_owned(),
+                    filters: filters.clone(),
+                    cursor: cursor.clone(),
+                    backlog,
+                };
+                return Ok(Some(Polled::Behind(Box::new(behind))));
+            }
+            backlog.cut(point, limit);
+        }
+        let used = SubscriptionUse::Resumed;
+        let created = self
+            .create(requester, Some(context), filters.clone(), used)
+            .await?;
+        // Also if the caller goes away now.
+        let released = Released(&created.subscription);
+        let newest = resumption.list_newest(&backlog).await;
+        let items = backlog.items.into_iter().map(|(_, item)| item);
+        let (mut gaps, mut events) = (Vec::new(), Vec::<Arc<Event>>::new());
+        for item in items.chain(newest) {
+            match item {
+                BacklogItem::Gap(gap) => gaps.push(gap),
+                BacklogItem::Event(event) => {
+                    if !events.iter().rev().any(|other| other.id() == event.id()) {
+                        events.push(event);
+                    }
+                }
+            }
+        }
+        events.sort_by_key(|event| event.version);
+        created.subscription.resume(gaps, &events);
+        drop(released);
+        Ok(Some(Polled::Live(CreatedSubscription {
+            is_resumed: true,
+            ..created
+        })))
+    }
+}
+
+/// Whether a poll with these filters is for this subscription.
+pub(super) fn is_polled(one: &Subscription, context: &str, filters: &Filters) -> bool {
+    one.expires_idle() && one.cluster() == context && one.filters() == filters
+}
+
+impl Drop for Released<'_> {
+    fn drop(&mut self) {
+        self.0.resume(Vec::new(), &[]);
+    }
+}
