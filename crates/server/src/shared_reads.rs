@@ -52,6 +52,10 @@ impl SharedRead {
     /// What the answer of a built-in tool is made of, if it is read for all callers together.
     pub(super) fn of_tool(tool: &str) -> Option<Self> {
         match tool {
+            "events_subscribe"
+            | "events_poll"
+            | "events_list_subscriptions"
+            | "events_unsubscribe" => Some(Self::Subscriptions),
             "faults_get" => Some(Self::Faults),
             "faults_list" | "faults_wait" => Some(Self::Incidents),
             "resources_graph" => Some(Self::Graph),
@@ -68,7 +72,7 @@ impl SharedRead {
             | "pods_top"
             | "resources_get"
             | "resources_list" => None,
-            // The tools of subscriptions; and a tool that is not known here is closed like them.
+            // A tool that is not known here is read by nobody.
             _ => Some(Self::Unknown),
         }
     }

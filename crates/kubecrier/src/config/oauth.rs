@@ -241,7 +241,10 @@ fn value(key: &'static str, value: String, expected: &str) -> ConfigError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{cli::Settings, config::Config};
+    use crate::{
+        cli::{IdentityChoice, Settings},
+        config::Config,
+    };
 
     fn flags() -> OAuthFlags {
         OAuthFlags {
@@ -382,11 +385,24 @@ mod tests {
         };
         let error = settings(|_| {}).unwrap_err();
         assert!(error.contains("--oauth-issuer"), "{error}");
-        let oauth = settings(|settings| {
-            settings.public_url = Some("https://crier.example".to_owned());
-            settings.oauth_issuer = list(&["https://id.example"]);
-        });
-        assert!(oauth.is_ok(), "{oauth:?}");
+        let oauth = |identity| {
+            let mut settings = Settings {
+                port: Some(0),
+                bind_address: Some("0.0.0.0".to_owned()),
+                allowed_hosts: list(&["*"]),
+                public_url: Some("https://crier.example".to_owned()),
+                oauth_issuer: list(&["https://id.example"]),
+                ..Settings::default()
+            };
+            settings.cluster_identity = identity;
+            Config::try_from(settings).map_err(|error| error.to_string())
+        };
+        for identity in [IdentityChoice::Shared, IdentityChoice::Impersonate] {
+            let chosen = oauth(Some(identity));
+            assert!(chosen.is_ok(), "{chosen:?}");
+        }
+        let error = oauth(None).unwrap_err();
+        assert!(error.contains("--cluster-identity"), "{error}");
         let accounts =
             settings(|settings| settings.service_account_audience = Some("a".to_owned()));
         assert!(accounts.is_ok(), "{accounts:?}");

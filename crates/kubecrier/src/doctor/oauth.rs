@@ -19,13 +19,17 @@ const CONCURRENCY: usize = 8;
 pub(super) async fn check_oauth(settings: &Settings, token_file: Option<&Path>) -> Vec<Section> {
     let transport = Config::try_from(settings.clone()).map(|config| config.transport);
     let oauth = match transport {
-        Ok(Transport::Http(http)) => http.oauth,
-        Ok(Transport::Stdio) | Err(_) => None,
+        Ok(Transport::Http(http)) => Ok(http.oauth),
+        Ok(Transport::Stdio) => Ok(None),
+        Err(error) => Err(error),
     };
-    let Some(oauth) = oauth else {
-        let why = "there is no issuer whose tokens would be accepted";
-        let finding = Finding::fail(why)
-            .hint("name it with --oauth-issuer, the server with --public-url, and its --port");
+    let Ok(Some(oauth)) = oauth else {
+        let finding = match oauth {
+            // Other checks show it as well, but this is why no token can be tried.
+            Err(error) => Finding::fail(error.to_string()),
+            Ok(_) => Finding::fail("there is no issuer whose tokens would be accepted")
+                .hint("name it with --oauth-issuer, the server with --public-url, and its --port"),
+        };
         let tried = token_file.map(|_| Section::new("token", vec![finding]));
         return tried.into_iter().collect();
     };
@@ -190,6 +194,7 @@ fn hint(error: &TokenError) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::IdentityChoice;
 
     fn text(sections: &[Section]) -> String {
         let findings = sections.iter().flat_map(|section| &section.findings);
@@ -204,6 +209,7 @@ mod tests {
             public_url: Some("https://crier.example".to_owned()),
             // Nobody listens on the first port.
             oauth_issuer: Some(vec!["http://127.0.0.1:1".to_owned()]),
+            cluster_identity: Some(IdentityChoice::Shared),
             groups_claim: Some("realm_access.roles".to_owned()),
             allowed_groups: Some(vec!["team-*".to_owned()]),
             ..Settings::default()

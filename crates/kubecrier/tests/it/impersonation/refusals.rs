@@ -163,17 +163,20 @@ async fn a_proxy_names_users_and_groups() {
     );
     let pods = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
         "params": {"name": "pods_list", "arguments": {"namespace": space}}});
-    let ann = HttpSession::with_header(&base, "x-forwarded-user", "ann").await;
-    // What counts is what the proxy says with each request, in one session too.
-    let call = async |groups: Option<&str>| {
-        let mut request = ann.request(&pods);
+    let ann = async |groups: Option<&str>| {
+        let mut headers = reqwest::header::HeaderMap::new();
+        headers.insert("x-forwarded-user", "ann".parse().unwrap());
         if let Some(groups) = groups {
-            request = request.header("x-forwarded-groups", groups);
+            headers.insert("x-forwarded-groups", groups.parse().unwrap());
         }
-        let answer = request.send().await.unwrap();
-        let status = answer.status();
-        (status, answer.text().await.unwrap())
+        let client = reqwest::Client::builder().default_headers(headers).build();
+        HttpSession::begin_with(client.unwrap(), &base, "2025-11-25", None).await
     };
+    let answer = async |request: reqwest::RequestBuilder| {
+        let answer = request.send().await.unwrap();
+        (answer.status(), answer.text().await.unwrap())
+    };
+    let call = async |groups| answer(ann(groups).await.request(&pods)).await;
     let (_, text) = call(None).await;
     assert!(text.contains("forbidden") && text.contains("ann"), "{text}");
     let (_, text) = call(Some("idle, proxied")).await;
@@ -183,7 +186,15 @@ async fn a_proxy_names_users_and_groups() {
     );
     let (_, text) = call(Some("idle")).await;
     assert!(text.contains("forbidden"), "{text}");
-    let (status, text) = call(Some("proxied,system:masters")).await;
+    // Who comes with other groups is another caller: the session of before is not theirs.
+    let alone = ann(None).await;
+    let grouped = alone.request(&pods).header("x-forwarded-groups", "proxied");
+    let (status, text) = answer(grouped).await;
+    assert_eq!(status, StatusCode::NOT_FOUND, "{text}");
+    let system = alone
+        .request(&pods)
+        .header("x-forwarded-groups", "proxied,system:masters");
+    let (status, text) = answer(system).await;
     assert_eq!(status, StatusCode::FORBIDDEN, "{text}");
     assert!(text.contains("`system:`"), "{text}");
     let url = format!("{base}/mcp");
