@@ -99,7 +99,7 @@ pub struct Settings {
     #[arg(help_heading = "Server", hide_short_help = true)]
     pub admin_address: Option<String>,
 
-    /// URL by which clients reach this server, e.g. https://crier.example; needed for OAuth
+    /// URL by which clients reach this server; needed for OAuth
     #[arg(long, env = "KUBECRIER_PUBLIC_URL", value_name = "URL")]
     #[arg(help_heading = "Identity", hide_short_help = true)]
     pub public_url: Option<String>,
