@@ -49,18 +49,18 @@ pub(crate) struct Fetcher {
 #[non_exhaustive]
 pub enum FetchError {
     /// It cannot be connected to.
-    #[error("cannot reach {place}: {cause}")]
+    #[error("cannot reach {origin}: {cause}")]
     Unreachable {
         /// Scheme, host and port.
-        place: String,
+        origin: String,
         /// Why.
         cause: String,
     },
     /// It takes too long.
-    #[error("{place} did not answer within 5 s")]
+    #[error("{origin} did not answer within 5 s")]
     Timeout {
         /// Scheme, host and port.
-        place: String,
+        origin: String,
     },
     /// It answers with an error.
     #[error("{url} answers with {status}")]
@@ -124,7 +124,7 @@ impl Fetcher {
         let exchange = async {
             let client = self.client().await?;
             let unreachable = |cause: String| FetchError::Unreachable {
-                place: place(&url),
+                origin: origin(&url),
                 cause,
             };
             let answer = client.request(request).await.map_err(|error| {
@@ -156,7 +156,9 @@ impl Fetcher {
         };
         match tokio::time::timeout(DEADLINE, exchange).await {
             Ok(answer) => answer,
-            Err(_elapsed) => Err(FetchError::Timeout { place: place(&url) }),
+            Err(_elapsed) => Err(FetchError::Timeout {
+                origin: origin(&url),
+            }),
         }
     }
 
@@ -223,7 +225,7 @@ fn trusting(path: &Path, pem: &[u8]) -> Result<ClientConfig, FetchError> {
 }
 
 /// Scheme, host and port.
-pub(crate) fn place(url: &Uri) -> String {
+pub(crate) fn origin(url: &Uri) -> String {
     let host = url.authority().map_or("", |host| host.as_str());
     format!("{}://{host}", url.scheme_str().unwrap_or_default())
 }
