@@ -3,6 +3,7 @@
 mod conformance;
 mod dist;
 mod fuzz;
+mod interop;
 mod load;
 mod package;
 mod record;
@@ -42,6 +43,11 @@ enum Task {
     Agents {
         /// Only these: claude, codex, opencode, copilot, gemini
         only: Vec<OsString>,
+    },
+    /// Try the server with other people's software, which is downloaded: keycloak
+    Interop {
+        /// With what
+        with: interop::Party,
     },
     /// Measure the server: `cargo xtask bench fanout`, `events`, `faults`, `graph`, `incidents` or `ask`
     #[command(disable_help_flag = true)]
@@ -108,6 +114,7 @@ fn main() -> ExitCode {
         Task::Cluster => cluster(),
         Task::Conformance => conformance::run_suite(),
         Task::Agents { only } => load::agents(&only),
+        Task::Interop { with } => interop::run_with(with),
         Task::Bench { arguments } => load::bench(&arguments),
         Task::Eval { arguments } => load::eval(&arguments),
         Task::Soak { minutes } => load::soak(minutes),

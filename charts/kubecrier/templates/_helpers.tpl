@@ -51,6 +51,17 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if .Values.auth.tokens.existingSecret -}}{{- .Values.auth.tokens.key -}}{{- else -}}tokens{{- end -}}
 {{- end -}}
 
+{{- /* The claim of the history; none if it is in an emptyDir. */ -}}
+{{- define "kubecrier.historyClaim" -}}
+{{- if and .Values.history.enabled .Values.history.persistent -}}
+{{- default (printf "%s-history" (include "kubecrier.fullname" .)) .Values.history.existingClaim -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "kubecrier.actsAsCallers" -}}
+{{- if eq .Values.auth.clusterIdentity "impersonate" -}}true{{- end -}}
+{{- end -}}
+
 {{- define "kubecrier.scheme" -}}
 {{- if .Values.tls.secretName -}}https{{- else -}}http{{- end -}}
 {{- end -}}
@@ -100,28 +111,51 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
   verbs: [get, list]
 {{- end -}}
 
-{{- /* As whom the server may act, and whether it may ask what they may read, as `kubecrier doctor` prints it. */ -}}
+{{- /* As whom the server may act, and what it may ask about callers, as `kubecrier doctor` prints it. */ -}}
 {{- define "kubecrier.callerRules" -}}
-{{- if eq .Values.rbac.impersonation "plain" -}}
+{{- $accounts := .Values.auth.serviceAccounts.audience -}}
+{{- if include "kubecrier.actsAsCallers" . }}
+{{- if eq .Values.rbac.impersonation "plain" }}
 - apiGroups: [""]
   resources: [users, groups]
   verbs: [impersonate]
-{{- else -}}
+{{- if $accounts }}
+- apiGroups: [""]
+  resources: [serviceaccounts]
+  verbs: [impersonate]
+{{- end }}
+{{- else }}
 - apiGroups: [authentication.k8s.io]
   resources: [users, groups]
   verbs: ["impersonate:user-info"]
+{{- if $accounts }}
+- apiGroups: [authentication.k8s.io]
+  resources: [serviceaccounts]
+  verbs: ["impersonate:serviceaccount"]
+{{- end }}
 {{- end }}
 - apiGroups: [authorization.k8s.io]
   resources: [subjectaccessreviews]
   verbs: [create]
+{{- end }}
+{{- if $accounts }}
+- apiGroups: [authentication.k8s.io]
+  resources: [tokenreviews]
+  verbs: [create]
+{{- end }}
 {{- end -}}
 
 {{- /* For which requests the server may act as its callers; plain impersonation is for all. */ -}}
 {{- define "kubecrier.callerReads" -}}
-{{- if and (eq .Values.auth.clusterIdentity "impersonate") (eq .Values.rbac.impersonation "constrained") -}}
+{{- if and (include "kubecrier.actsAsCallers" .) (eq .Values.rbac.impersonation "constrained") -}}
 - apiGroups: ["*"]
   resources: ["*"]
   verbs: ["impersonate-on:user-info:get", "impersonate-on:user-info:list", "impersonate-on:user-info:watch"]
+{{- if .Values.auth.serviceAccounts.audience }}
+- apiGroups: ["*"]
+  resources: ["*"]
+  verbs: ["impersonate-on:serviceaccount:get", "impersonate-on:serviceaccount:list", "impersonate-on:serviceaccount:watch"]
+{{- end }}
 {{- end -}}
 {{- end -}}
 
@@ -146,15 +180,27 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- $_ := set $set "trusted_groups_header" . -}}
 {{- end -}}
 {{- end -}}
-{{- if eq .Values.auth.clusterIdentity "impersonate" -}}
-{{- $_ := set $set "cluster_identity" "impersonate" -}}
+{{- with .Values.auth.clusterIdentity -}}
+{{- $_ := set $set "cluster_identity" . -}}
 {{- end -}}
+{{- with .Values.auth.serviceAccounts.audience -}}
+{{- $_ := set $set "service_account_audience" . -}}
+{{- end -}}
+{{- $set = merge $set (include "kubecrier.oauthSettings" . | fromJson) -}}
 {{- if .Values.tls.secretName -}}
 {{- $_ := set $set "tls_cert" "/etc/kubecrier/tls/tls.crt" -}}
 {{- $_ := set $set "tls_key" "/etc/kubecrier/tls/tls.key" -}}
 {{- end -}}
 {{- if .Values.metrics.port -}}
 {{- $_ := set $set "admin_address" (printf "0.0.0.0:%d" (int .Values.metrics.port)) -}}
+{{- end -}}
+{{- with .Values.history -}}
+{{- if .enabled -}}
+{{- /* A folder below the volume: the volume itself belongs to root. */ -}}
+{{- $_ := set $set "history" "/var/lib/kubecrier/history" -}}
+{{- $_ := set $set "history_max_age" .maxAge -}}
+{{- $_ := set $set "history_max_bytes" .maxBytes -}}
+{{- end -}}
 {{- end -}}
 {{- with include "kubecrier.namespaces" . | fromJsonArray -}}
 {{- $_ := set $set "allowed_namespaces" . -}}
@@ -187,9 +233,10 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- fail "image.repository is empty: name the image of kubecrier, e.g. --set image.repository=registry.example/kubecrier" -}}
 {{- end -}}
 {{- with .Values.auth -}}
-{{- if not (or .tokens.existingSecret .tokens.values .proxy.userHeader) -}}
-{{- fail "nobody would have to say who they are: everyone in the cluster could read what the ServiceAccount may read. Set auth.tokens.existingSecret, auth.tokens.values or auth.proxy" -}}
+{{- if not (or .tokens.existingSecret .tokens.values .proxy.userHeader .oauth.issuers .serviceAccounts.audience) -}}
+{{- fail "nobody would have to say who they are: everyone in the cluster could read what the ServiceAccount may read. Set auth.tokens.existingSecret, auth.tokens.values, auth.proxy, auth.oauth.issuers or auth.serviceAccounts.audience" -}}
 {{- end -}}
+{{- include "kubecrier.oauthChecks" . -}}
 {{- if and .tokens.existingSecret .tokens.values -}}
 {{- fail "auth.tokens.existingSecret and auth.tokens.values exclude each other: put all tokens into the Secret" -}}
 {{- end -}}
@@ -204,6 +251,14 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 {{- if and .proxy.groupsHeader (ne .clusterIdentity "impersonate") -}}
 {{- fail "auth.proxy.groupsHeader needs auth.clusterIdentity=impersonate: groups say what a caller may read" -}}
+{{- end -}}
+{{- end -}}
+{{- if .Values.history.enabled -}}
+{{- if gt (int .Values.replicas) 1 -}}
+{{- fail "history.enabled needs replicas=1: one pod has the folder" -}}
+{{- end -}}
+{{- if and .Values.history.existingClaim (not .Values.history.persistent) -}}
+{{- fail "history.existingClaim needs history.persistent=true" -}}
 {{- end -}}
 {{- end -}}
 {{- if and (eq .Values.rbac.scope "namespaces") (not .Values.rbac.namespaces) -}}

@@ -2,6 +2,7 @@
 //! to clients that count them.
 
 mod filters;
+mod history;
 mod identities;
 mod picture;
 
@@ -58,6 +59,9 @@ pub(crate) struct EventsArgs {
     /// Callers with rights of their own in place of one identity: what that costs more
     #[arg(long)]
     identities: Option<usize>,
+    /// What `--history` costs more, at 500 events a second: the same run without and with it
+    #[arg(long, conflicts_with = "identities")]
+    history: bool,
     /// Only how fast filters decide, without a cluster
     #[arg(long)]
     filters_only: bool,
@@ -111,6 +115,9 @@ struct EventsRun {
 pub(crate) async fn run(args: EventsArgs) -> Result<()> {
     if let Some(count) = args.identities {
         return identities::run(count, args.seconds, args.json).await;
+    }
+    if args.history {
+        return history::run(args).await;
     }
     let filters = filters::measure()?;
     print_line(&format!(

@@ -13,7 +13,7 @@ use std::{collections::HashMap, path::PathBuf, process, sync::Arc};
 use anyhow::{Result, anyhow, ensure};
 use clap::Args;
 use demo_cluster::{DemoCluster, Options};
-use kubecrier_core::metrics::Metrics;
+use kubecrier_core::{access::Viewer, metrics::Metrics};
 use kubecrier_incidents::Transition;
 use kubecrier_k8s::{
     Allowed, Config, Contexts, Demo, DeniedKinds, IncidentFollower, IncidentSettings,
@@ -135,7 +135,9 @@ async fn measure(cluster: &DemoCluster, args: &IncidentsArgs) -> Result<Incident
     print_line("the first list ...");
     let began = Instant::now();
     let follower = Arc::clone(&openings) as Arc<dyn IncidentFollower>;
-    let view = watches.follow(None, None, follower).await;
+    let view = watches
+        .follow(&Viewer::Everything, None, None, follower)
+        .await;
     let view = view.map_err(|error| anyhow!("{error}"))?;
     let first_ms = began.elapsed().as_secs_f64() * 1000.0;
     ensure!(

@@ -1,7 +1,7 @@
 //! Follows a server for as long as it takes: a stream that breaks is resumed, a session
 //! that is gone is made again, and each is reported.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
@@ -202,7 +202,7 @@ impl Follower {
         self.session.clone()
     }
 
-    /// Lists the events before the subscription, oldest first, with the members of
+    /// Lists what happened before the subscription, oldest first, with the members of
     /// notifications; nothing unless the request asks for it.
     pub(crate) async fn history(
         &self,
@@ -214,16 +214,24 @@ impl Follower {
         };
         let mut rows = Vec::new();
         for context in contexts {
+            let (tool, key) = context.list_tool();
             for arguments in context.list_arguments(since) {
-                let mut page = session.call_tool("events_list", arguments).await?;
-                if let Value::Array(listed) = page["events"].take() {
+                let mut page = session.call_tool(tool, arguments).await?;
+                if let Value::Array(listed) = page[key].take() {
                     let matching = listed.into_iter().filter(|row| context.matches(row));
                     rows.extend(matching.map(|row| context.notification(&row)));
                 }
             }
         }
+        // A node can hurt two namespaces.
+        let mut seen = HashSet::new();
+        rows.retain(|row| {
+            let incident = (&row["cluster"], &row["incident"]["id"]);
+            incident.1.is_null() || seen.insert((incident.0.to_string(), incident.1.to_string()))
+        });
         rows.sort_by_cached_key(|row| {
-            let seen = row["event"]["timestamp"].as_str().unwrap_or_default();
+            let seen = (row["event"]["timestamp"].as_str()).or(row["incident"]["at"].as_str());
+            let seen = seen.unwrap_or_default();
             seen.parse::<jiff::Timestamp>().unwrap_or_default()
         });
         Ok(rows)

@@ -50,6 +50,8 @@ pub(crate) struct Incident {
     pub(crate) headline: String,
     pub(crate) at: Option<Timestamp>,
     pub(crate) duration_seconds: Option<i64>,
+    /// No server saw its end, which was then or before.
+    pub(crate) resolved_at_or_before: bool,
 }
 
 /// The involved object of an event, or an owner of a pod.
@@ -169,6 +171,15 @@ pub(crate) fn open_incident(context: &str, subscription: &Value, incident: &Valu
         "incident": incident,
         "history": true,
     })
+}
+
+/// A row of `faults_list` of an incident that is over, with the members of a notification.
+pub(crate) fn past_incident(context: &str, subscription: &Value, row: &Value) -> Value {
+    let mut data = open_incident(context, subscription, row);
+    let incident = &mut data["incident"];
+    incident["transition"] = json!("resolved");
+    incident["at"] = row["resolvedAt"].clone();
+    data
 }
 
 /// The identity of an occurrence, the same whether it is pushed or listed.

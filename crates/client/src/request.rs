@@ -192,14 +192,26 @@ impl ContextRequest {
         Value::Object(arguments)
     }
 
-    /// Arguments of `events_list`, one call per namespace. The tool takes no patterns:
-    /// with one of them, all namespaces are listed and [`ContextRequest::matches`] filters.
+    /// The tool that lists what happened before, and the key of its rows.
+    pub(crate) fn list_tool(&self) -> (&'static str, &'static str) {
+        match self.mode {
+            WatchMode::Events | WatchMode::Faults => ("events_list", "events"),
+            WatchMode::Incidents => ("faults_list", "incidents"),
+        }
+    }
+
+    /// Arguments of that tool, one call per namespace. The tool takes no patterns: with one of
+    /// them, all namespaces are listed and [`ContextRequest::matches`] filters.
     pub(crate) fn list_arguments(&self, since: &str) -> Vec<Value> {
         let list = |namespace: Option<&str>| {
-            let mut arguments = self.filters.clone();
+            let (mut arguments, limit) = match self.mode {
+                WatchMode::Events | WatchMode::Faults => (self.filters.clone(), 500),
+                // It has no such filters.
+                WatchMode::Incidents => (Map::new(), 200),
+            };
             arguments.insert("context".to_owned(), json!(self.context));
             arguments.insert("since".to_owned(), json!(since));
-            arguments.insert("limit".to_owned(), json!(500));
+            arguments.insert("limit".to_owned(), json!(limit));
             if self.mode == WatchMode::Faults {
                 arguments.insert("types".to_owned(), json!(["Warning"]));
             }
@@ -208,10 +220,6 @@ impl ContextRequest {
             }
             Value::Object(arguments)
         };
-        if self.mode == WatchMode::Incidents {
-            // They have a history of their own.
-            return Vec::new();
-        }
         if self.has_patterns() || self.namespaces.is_empty() {
             return vec![list(None)];
         }
@@ -221,14 +229,36 @@ impl ContextRequest {
             .collect()
     }
 
-    /// Whether a listed event is one that the subscription would push.
+    /// Whether what is listed is something that the subscription would push.
     pub(crate) fn matches(&self, row: &Value) -> bool {
+        if self.mode == WatchMode::Incidents {
+            return self.matches_incident(row);
+        }
         if self.mode == WatchMode::Faults && row["involvedObject"]["kind"] != "Pod" {
             return false;
         }
         let namespace = row["namespace"].as_str().unwrap_or_default();
         self.namespaces.is_empty()
             || (self.namespaces.iter()).any(|pattern| matches_pattern(pattern, namespace))
+    }
+
+    /// Whether a listed incident is over and one of those that are asked for. What is open is in
+    /// the answer of `events_subscribe`.
+    fn matches_incident(&self, row: &Value) -> bool {
+        let effects = row["effects"].as_array().into_iter().flatten();
+        let objects = std::iter::once(&row["object"]).chain(effects.map(|one| &one["object"]));
+        let mut objects = objects.filter_map(Value::as_str);
+        let is_asked_for = |object: &str| {
+            let (namespace, short) = match object.splitn(3, '/').collect::<Vec<_>>()[..] {
+                [namespace, kind, name] => (namespace, format!("{kind}/{name}")),
+                _ => ("", object.to_owned()),
+            };
+            let is_here = !self.has_patterns()
+                || (self.namespaces.iter()).any(|pattern| matches_pattern(pattern, namespace));
+            let asked = self.filters.get("for").and_then(Value::as_str);
+            is_here && asked.is_none_or(|asked| asked.eq_ignore_ascii_case(&short))
+        };
+        row["status"] == "resolved" && objects.any(is_asked_for)
     }
 
     /// The request, with the id of its subscription.
@@ -252,8 +282,11 @@ impl ContextRequest {
         })
     }
 
-    /// A listed event with the members of a notification of the subscription.
+    /// A listed event or incident with the members of a notification of the subscription.
     pub(crate) fn notification(&self, row: &Value) -> Value {
+        if self.mode == WatchMode::Incidents {
+            return notification::past_incident(&self.context, &self.subscription, row);
+        }
         notification::from_history(&self.context, &self.subscription, row)
     }
 
@@ -332,7 +365,41 @@ mod tests {
         assert!(!matches(&["a.b"], "axb"), "a dot is a dot");
         let mut faults = request(&[]);
         faults.mode = WatchMode::Faults;
+        assert_eq!(faults.list_tool().0, "events_list");
         assert!(!faults.matches(&json!({"involvedObject": {"kind": "Node"}})));
         assert!(faults.matches(&json!({"involvedObject": {"kind": "Pod"}})));
+    }
+
+    #[test]
+    fn listed_incidents_are_those_that_are_over_and_asked_for() {
+        let row = |object: &str, status: &str| {
+            json!({"object": object, "status": status,
+                   "effects": [{"object": "bank/deployment/teller", "what": "waits"}]})
+        };
+        let mut all = request(&[]);
+        all.mode = WatchMode::Incidents;
+        assert_eq!(all.list_tool(), ("faults_list", "incidents"));
+        assert_eq!(all.list_arguments("2d")[0]["limit"], 200);
+        assert!(all.matches(&row("node/worker-2", "resolved")));
+        assert!(
+            !all.matches(&row("node/worker-2", "open")),
+            "it is shown as open"
+        );
+        let mut some = request(&["shop-*", "ba?k"]);
+        some.mode = WatchMode::Incidents;
+        assert!(some.matches(&row("shop-1/pod/web", "resolved")));
+        assert!(
+            some.matches(&row("node/worker-2", "resolved")),
+            "it hurts one of them"
+        );
+        let mut one = request(&["shop"]);
+        one.mode = WatchMode::Incidents;
+        one.filters
+            .insert("for".to_owned(), json!("Deployment/web"));
+        assert!(one.matches(&row("shop/deployment/web", "resolved")));
+        assert!(!one.matches(&row("shop/deployment/cart", "resolved")));
+        assert!(one.list_arguments("2d")[0].get("for").is_none());
+        let data = one.notification(&row("shop/deployment/web", "resolved"));
+        assert_eq!(data["incident"]["transition"], "resolved");
     }
 }

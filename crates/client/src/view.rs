@@ -185,12 +185,11 @@ impl View {
                 } => {
                     self.subscribed(&url, &contexts, &warnings, reconnected)
                         .await;
-                    let next = self.open(&open).await?;
-                    if !reconnected && next == Next::Wait {
+                    if !reconnected {
                         let rows = follower.history(&contexts).await?;
                         self.history(rows).await?;
                     }
-                    next
+                    self.open(&open).await?
                 }
                 Update::Resumed => {
                     let text = "connected again, going on where the stream broke";
@@ -286,7 +285,12 @@ impl View {
 
     async fn history(&mut self, rows: Vec<Value>) -> Result<(), OutputError> {
         for data in rows {
-            self.listed.insert(notification::event_key(&data));
+            if data.get("event").is_some() {
+                self.listed.insert(notification::event_key(&data));
+            } else if self.tells_once() {
+                // It is over, and nobody is to be told of it.
+                continue;
+            }
             self.show(&data).await?;
         }
         Ok(())

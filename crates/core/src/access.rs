@@ -14,7 +14,9 @@
 //! - `decisions`: all answers, and the limits of asking; `pace`: how fast it is asked
 //! - `viewer`: through whose eyes something is seen; `sight`: what that needs in one cluster;
 //!   `gate`: the rights that a message needs when it is sent
+//! - `clearance`: what a user may read of several kinds, for what is derived from many objects
 
+mod clearance;
 mod decisions;
 mod gate;
 mod pace;
@@ -24,6 +26,7 @@ mod sight;
 mod viewer;
 
 pub use self::{
+    clearance::{Clearance, Extent, ScopedAction, Undecided, Within},
     decisions::{AccessDecisions, AccessReviewer, ReviewError},
     gate::Gate,
     question::{AccessQuestion, Action},

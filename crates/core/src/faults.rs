@@ -13,6 +13,7 @@
 //!     ▼ evidence  Evidence: pod context, log tails, crash signatures         evidence
 //!     │ report    Report: serialised once for all subscribers                report
 //!     ├ record    FaultStore: the latest report of each fault                store
+//!     ├ archive   ReportArchive: what is kept for longer                     queue
 //!     ▼ OnReport  each subscriber that was enqueued gets the report
 //! ```
 //!
@@ -53,7 +54,7 @@ pub use self::{
         Termination,
     },
     key::{Fault, FaultKey},
-    queue::{FaultQueue, OnReport},
+    queue::{FaultQueue, OnReport, ReportArchive},
     report::Report,
     signatures::{CrashKind, CrashSignature, Detector},
     source::{

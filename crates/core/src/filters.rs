@@ -8,14 +8,14 @@ use std::collections::BTreeSet;
 
 use kubecrier_incidents::objects::ObjectRef;
 use kubecrier_k8s_api::{InvalidSelector, LabelSelector, names::is_dns_label};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 pub use self::glob::Glob;
 use crate::{Event, event::LabelsOf};
 
 /// Mode of a subscription.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// Delivers every event that matches.
@@ -28,7 +28,7 @@ pub enum Mode {
 }
 
 /// Type of an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum EventType {
     /// Normal operation.
     Normal,
@@ -37,7 +37,8 @@ pub enum EventType {
 }
 
 /// Filters as a client writes them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct FilterRequest {
     /// Mode of the subscription.
     pub mode: Mode,

@@ -1,11 +1,13 @@
 //! Incidents as clients are notified of them: serialised once for all subscribers.
 
+use std::sync::Arc;
+
 use jiff::{SignedDuration, Timestamp};
 use kubecrier_incidents::{Change, Effect, Incident, Severity, Transition, objects::ObjectRef};
 use mcp_notify::{Level, SharedMembers};
 use serde::Serialize;
 
-use crate::duration;
+use crate::{access::Gate, duration};
 
 /// Objects that are named as hurt; the rest is a number.
 pub const EFFECTS_MAX: usize = 20;
@@ -34,6 +36,7 @@ pub struct IncidentNotice {
     duration: Option<SignedDuration>,
     summary: String,
     members: SharedMembers,
+    gate: Option<Arc<Gate>>,
 }
 
 /// The payload of a notice.
@@ -118,6 +121,7 @@ impl IncidentNotice {
             duration,
             summary: String::new(),
             members: SharedMembers::default(),
+            gate: None,
         };
         notice.summary = notice.summarise();
         let members = Members {
@@ -126,6 +130,18 @@ impl IncidentNotice {
         // Texts, numbers and times always serialise.
         notice.members = SharedMembers::new(&members).unwrap_or_default();
         notice
+    }
+
+    /// The same for a user, who has to have these rights when it is sent or read.
+    #[must_use]
+    pub fn gated(mut self, gate: Gate) -> Self {
+        self.gate = Some(Arc::new(gate));
+        self
+    }
+
+    /// What its reader has to be allowed; none if it was not made for a user.
+    pub fn gate(&self) -> Option<&Arc<Gate>> {
+        self.gate.as_ref()
     }
 
     /// What happened.

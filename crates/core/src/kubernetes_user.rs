@@ -1,6 +1,6 @@
 //! A user of Kubernetes, as authorizers of the API server see it.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use thiserror::Error;
 
@@ -18,10 +18,8 @@ const GROUPS_MAX: usize = 256;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct KubernetesUser {
     name: Arc<str>,
-    uid: Option<Arc<str>>,
     /// Sorted, each once.
     groups: Arc<[Arc<str>]>,
-    extra: Arc<BTreeMap<String, Vec<String>>>,
 }
 
 /// Why there is no such user.
@@ -70,18 +68,8 @@ impl KubernetesUser {
         }
         Ok(Self {
             name,
-            uid: None,
             groups: sorted.into(),
-            extra: Arc::default(),
         })
-    }
-
-    /// The same user with the identity that the API server gave it (TokenReview).
-    #[must_use]
-    pub fn reviewed(mut self, uid: Option<&str>, extra: BTreeMap<String, Vec<String>>) -> Self {
-        self.uid = uid.filter(|uid| !uid.is_empty()).map(Arc::from);
-        self.extra = Arc::new(extra);
-        self
     }
 
     /// Name of the user.
@@ -89,19 +77,9 @@ impl KubernetesUser {
         &self.name
     }
 
-    /// UID of the user, if it has one.
-    pub fn uid(&self) -> Option<&str> {
-        self.uid.as_deref()
-    }
-
     /// Groups of the user, sorted.
     pub fn groups(&self) -> &[Arc<str>] {
         &self.groups
-    }
-
-    /// What authenticators add for authorizers.
-    pub fn extra(&self) -> &BTreeMap<String, Vec<String>> {
-        &self.extra
     }
 }
 

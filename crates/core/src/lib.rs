@@ -9,6 +9,7 @@
 //! - `shares`: limits, and the part of each that one caller may take
 //! - `metrics`: everything on `/metrics`
 //! - `backoff`, `ttl_cache`, `duration`: time
+//! - `varint`: numbers in cursors and stream ids
 //! - `resource_type`, `update`: what notifications about resources have in common
 
 pub mod access;
@@ -25,6 +26,7 @@ pub mod shares;
 pub mod subscriptions;
 pub mod ttl_cache;
 mod update;
+pub mod varint;
 
 pub use self::{
     backoff::Backoff,

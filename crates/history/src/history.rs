@@ -11,13 +11,14 @@ use std::{
 };
 
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::{
     folder::OpenError,
     log::{Log as _, LogError, Page, Position},
     query::{Budget, Found, Query},
     record::{Record, RecordRef, Stream},
+    registry::FolderRegistry,
     retention::Retention,
     store::{Store, Wanted},
     writer::{Entry, Health, QUEUE_MAX, Writer},
@@ -61,8 +62,10 @@ pub(crate) struct Shared {
     // A lock because a store that failed is opened again; held to clone it.
     pub(crate) store: RwLock<Result<Arc<Store>, String>>,
     queue: mpsc::Sender<Entry>,
-    /// What did not fit into the queue, by cluster.
-    pub(crate) dropped: Mutex<HashMap<Arc<str>, Dropped>>,
+    /// What did not fit into the queue, by log.
+    pub(crate) dropped: Mutex<HashMap<(Arc<str>, Stream), Dropped>>,
+    /// Ends the pause of the writer: somebody waits for a commit.
+    pub(crate) hurry: Notify,
     pub(crate) counters: Counters,
     secret: [u8; 32],
     alive_until: Option<i64>,
@@ -78,7 +81,8 @@ pub(crate) struct Dropped {
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) waiting: AtomicUsize,
-    pub(crate) kept: AtomicU64,
+    /// By stream, in the order of [`Stream::ALL`].
+    pub(crate) kept: [AtomicU64; Stream::ALL.len()],
     pub(crate) doubles: AtomicU64,
     pub(crate) dropped: AtomicU64,
     pub(crate) failures: AtomicU64,
@@ -93,6 +97,8 @@ pub struct HistoryStats {
     pub waiting: usize,
     /// Records that were written.
     pub kept: u64,
+    /// The same by stream, in the order of [`Stream::ALL`].
+    pub kept_by_stream: [u64; Stream::ALL.len()],
     /// Records that were there already.
     pub doubles: u64,
     /// Records that were lost: the queue was full, or the disk failed for too long.
@@ -130,6 +136,7 @@ impl History {
             store: RwLock::new(Ok(Arc::new(store))),
             queue,
             dropped: Mutex::default(),
+            hurry: Notify::new(),
             counters: Counters::default(),
         };
         let history = Self {
@@ -155,7 +162,7 @@ impl History {
         self.shared.counters.waiting.fetch_add(1, Ordering::Relaxed);
         if self.shared.queue.try_send(entry).is_err() {
             self.shared.counters.waiting.fetch_sub(1, Ordering::Relaxed);
-            self.shared.drop_record(cluster);
+            self.shared.drop_record(cluster, stream);
         }
     }
 
@@ -165,6 +172,7 @@ impl History {
         if self.shared.queue.send(Entry::Flush(done)).await.is_err() {
             return false;
         }
+        self.shared.hurry.notify_one();
         is_done.await.is_ok()
     }
 
@@ -235,6 +243,11 @@ impl History {
         self.shared.store()?.oldest(cluster, stream)
     }
 
+    /// The registry in the same folder.
+    pub fn registry(&self) -> FolderRegistry {
+        FolderRegistry::new(self)
+    }
+
     /// A secret of the store, the same as long as the folder is.
     pub fn secret(&self) -> &[u8; 32] {
         &self.shared.secret
@@ -257,9 +270,11 @@ impl History {
     pub fn stats(&self) -> HistoryStats {
         let counters = &self.shared.counters;
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let kept_by_stream = counters.kept.each_ref().map(get);
         HistoryStats {
             waiting: counters.waiting.load(Ordering::Relaxed),
-            kept: get(&counters.kept),
+            kept: kept_by_stream.iter().sum(),
+            kept_by_stream,
             doubles: get(&counters.doubles),
             dropped: get(&counters.dropped),
             failures: get(&counters.failures),
@@ -281,14 +296,14 @@ impl Shared {
             .map_err(|error| LogError::Closed(error.clone()))
     }
 
-    pub(crate) fn drop_record(&self, cluster: &Arc<str>) {
+    pub(crate) fn drop_record(&self, cluster: &Arc<str>, stream: Stream) {
         self.counters.dropped.fetch_add(1, Ordering::Relaxed);
         let since = jiff::Timestamp::now().as_millisecond();
         let mut dropped = self.dropped.lock();
-        let of_cluster = dropped
-            .entry(Arc::clone(cluster))
+        let of_log = dropped
+            .entry((Arc::clone(cluster), stream))
             .or_insert(Dropped { count: 0, since });
-        of_cluster.count += 1;
+        of_log.count += 1;
     }
 }
 

@@ -16,13 +16,17 @@
 //! - `block`, `summary`: records as a value of the store, and what is known without opening it
 //! - `folder`: whose folder it is; `store`: the tables, in redb; `retention`: what is removed
 //! - `writer`: the queue and its thread; `history`: the handle of the server
+//! - `registry`: small records with a revision, such as those of sessions; `peers`: what servers
+//!   that share a store ask of each other
 
 mod block;
 mod folder;
 mod history;
 mod log;
+mod peers;
 mod query;
 mod record;
+mod registry;
 mod retention;
 mod store;
 mod summary;
@@ -32,8 +36,14 @@ pub use self::{
     folder::OpenError,
     history::{History, HistoryConfig, HistoryStats, ResumeFrom},
     log::{Log, LogError, Page, Position},
+    peers::{MemoryNetwork, MemoryPeers, PeerAnswer, PeerError, PeerFuture, PeerHandler, Peers},
     query::{Budget, Found, Query},
     record::{Record, Stream},
+    registry::{
+        Entry as RegistryEntry, FolderRegistry, KEY_BYTES_MAX, MemoryRegistry, Registry,
+        RegistryError, RegistryFuture, Revision, SetOutcome, VALUE_BYTES_MAX, check_key,
+        check_record,
+    },
     retention::Retention,
     store::{Store, Wanted},
     writer::{Health, Writer},

@@ -22,6 +22,8 @@ pub struct Query {
     pub since: Option<i64>,
     /// Only after this resourceVersion.
     pub after_version: Option<u64>,
+    /// Also the records of gaps, whatever the other conditions are but the time.
+    pub with_gaps: bool,
 }
 
 /// How much a search may read.
@@ -51,6 +53,10 @@ impl Query {
     /// Whether a block can have a record that matches.
     pub(crate) fn may_match(&self, summary: &Summary) -> bool {
         let has = |term: Term<'_>| summary.terms.may_have(term);
+        // A gap has no version, and few blocks of a log with versions have one.
+        if self.with_gaps && summary.has_unversioned {
+            return self.since.is_none_or(|since| summary.time_max >= since);
+        }
         self.since.is_none_or(|since| summary.time_max >= since)
             && (self.after_version)
                 .is_none_or(|version| summary.version_max > version || summary.has_unversioned)
@@ -68,8 +74,10 @@ impl Query {
         let any = |wanted: &[String], is: &str| {
             wanted.is_empty() || wanted.iter().any(|wanted| wanted == is)
         };
-        record.flags & Record::GAP == 0
-            && self.since.is_none_or(|since| record.time >= since)
+        if record.flags & Record::GAP != 0 {
+            return self.with_gaps && self.since.is_none_or(|since| record.time >= since);
+        }
+        self.since.is_none_or(|since| record.time >= since)
             && (self.after_version)
                 .is_none_or(|version| record.version == 0 || record.version > version)
             && same(&self.object_name, record.object_name)

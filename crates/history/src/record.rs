@@ -35,7 +35,7 @@ pub struct Record {
     pub reason: String,
     /// Kind of the object that it is about.
     pub object_kind: String,
-    /// Name of that object.
+    /// Name of that object; of an incident or a fault its id, by which it is found.
     pub object_name: String,
     /// The value.
     pub value: Bytes,

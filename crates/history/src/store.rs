@@ -6,12 +6,14 @@
 //! | `logs` | stream and cluster | number of the log, position of its next record |
 //! | `blocks` | log, position of the first record | records, compressed |
 //! | `summaries` | the same | what is known about the block |
+//! | `records` | a key | a record of the registry, with its revision and its end |
 //!
 //! A commit is on the disk when it returns: it survives the end of the process at any moment,
 //! and the loss of power as far as the disk keeps what it was told to.
 
 #[cfg(test)]
 pub(crate) mod faulty;
+pub(crate) mod records;
 mod search;
 
 pub use self::search::Wanted;

@@ -28,8 +28,9 @@ pub(crate) const QUEUE_MAX: usize = 10_000;
 /// Records of one transaction.
 const BATCH_MAX: usize = 2000;
 
-/// The pause after a transaction, in which records gather for the next one.
-const COMMIT_PAUSE: Duration = Duration::from_millis(200);
+/// The pause after a transaction, in which records gather for the next one: each writes the
+/// newest block anew, so that few large ones cost less. Who waits for a commit ends it.
+const COMMIT_PAUSE: Duration = Duration::from_millis(500);
 
 /// After this a store that failed is opened again.
 const RETRY: Duration = Duration::from_secs(5);
@@ -118,6 +119,9 @@ impl Writer {
             tokio::select! {
                 biased;
                 () = &mut stop => break,
+                () = self.history.shared.hurry.notified(), if self.is_paused && self.unwritten.is_none() => {
+                    self.is_paused = false;
+                }
                 () = sleep(pause), if self.is_paused => self.is_paused = false,
                 _tick = trims.tick(), if self.unwritten.is_none() => self.trim().await,
                 () = std::future::ready(()), if !self.is_paused && self.unwritten.is_some() => {
@@ -129,7 +133,8 @@ impl Writer {
                         break;
                     }
                     self.write(std::mem::take(&mut waiting)).await;
-                    self.is_paused = true;
+                    // Where as many came as one transaction takes, more wait.
+                    self.is_paused = count < BATCH_MAX || self.unwritten.is_some();
                 }
             }
         }
@@ -174,17 +179,14 @@ impl Writer {
                 pending.entry((cluster, stream)).or_default().push(make());
             }
             let now = Timestamp::now().as_millisecond();
-            for (cluster, Dropped { count, since }) in dropped {
+            for (log, Dropped { count, since }) in dropped {
                 let gap = Record::gap(
                     since,
                     now,
                     Some(count),
                     "records came faster than the disk took them",
                 );
-                pending
-                    .entry((cluster, Stream::Events))
-                    .or_default()
-                    .push(gap);
+                pending.entry(log).or_default().push(gap);
             }
             pending
         };
@@ -217,7 +219,9 @@ impl Writer {
         let counters = &self.history.shared.counters;
         match result {
             Ok(Committed { kept, doubles }) => {
-                counters.kept.fetch_add(kept, Ordering::Relaxed);
+                for (counter, kept) in counters.kept.iter().zip(kept) {
+                    counter.fetch_add(kept, Ordering::Relaxed);
+                }
                 counters.doubles.fetch_add(doubles, Ordering::Relaxed);
             }
             Err((error, pending)) => self.fail(&error, pending),
@@ -265,6 +269,7 @@ impl Writer {
         let trimming = spawn_blocking(move || {
             let now = Timestamp::now().as_millisecond();
             let trimmed = store.trim(&retention, now)?;
+            store.remove_expired_records(now)?;
             store.note_alive(now)?;
             Ok::<_, LogError>(trimmed)
         });
@@ -283,7 +288,8 @@ impl Writer {
 }
 
 struct Committed {
-    kept: u64,
+    /// By stream, in the order of [`Stream::ALL`].
+    kept: [u64; Stream::ALL.len()],
     doubles: u64,
 }
 
@@ -320,13 +326,17 @@ fn commit(
     {
         return (recent, Err((error, pending)));
     }
+    let mut kept_by_stream = [0; Stream::ALL.len()];
+    for ((_, stream), records) in &pending {
+        kept_by_stream[*stream as usize] += records.len() as u64;
+    }
     for ((cluster, stream), records) in pending {
         if let Some(known) = recent.0.get_mut(&(cluster, stream)) {
             known.add(records.iter().map(Record::id_hash), now);
         }
     }
     let committed = Committed {
-        kept: kept as u64,
+        kept: kept_by_stream,
         doubles: (before - kept) as u64,
     };
     (recent, Ok(committed))

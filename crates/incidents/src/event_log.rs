@@ -88,6 +88,29 @@ impl EventLog {
         self.retain(|seen| seen.is_some_and(|seen| seen >= before));
     }
 
+    /// The events of some namespaces. Those about objects without a namespace are in a namespace
+    /// all the same.
+    pub(crate) fn seen(&self, is_seen: impl Fn(&str) -> bool) -> Self {
+        let groups = self.namespaces.iter().filter_map(|(namespace, objects)| {
+            if !namespace.is_empty() {
+                return is_seen(namespace).then(|| (Arc::clone(namespace), Arc::clone(objects)));
+            }
+            let mut objects = HashMap::clone(objects);
+            objects.retain(|_, events| {
+                (events.all).retain(|event| is_seen(&event.metadata.namespace));
+                events.times = bounds(events.all.iter().flat_map(|event| event.times()));
+                !events.all.is_empty()
+            });
+            Some((Arc::clone(namespace), Arc::new(objects)))
+        });
+        let mut seen = Self {
+            namespaces: groups.collect(),
+            len: 0,
+        };
+        seen.len = seen.each().map(|events| events.all.len()).sum();
+        seen
+    }
+
     fn forget_older_half(&mut self) {
         let mut seen: Vec<_> = self.iter().map(|event| event.last_seen()).collect();
         let half = seen.len() / 2;

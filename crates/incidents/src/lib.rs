@@ -44,7 +44,7 @@ pub use self::{
     life::{Life, Transition},
     messages::telling_line,
     options::{DetectorName, HoldSetting, Options, OptionsError},
-    state::State,
+    state::{Eyes, State},
     store::Store,
     symptom::{Hold, Severity, Symptom},
 };

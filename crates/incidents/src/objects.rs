@@ -21,7 +21,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::IgnoredAny};
 pub use self::{
     admission::{ApiService, Webhook, WebhookConfiguration},
     batch::{CronJob, CronJobSpec, Job},
-    event::Event,
+    event::{Event, Involved},
     network::{Endpoint, EndpointSlice, HttpRoute, Ingress, IngressClass, Service, ServicePort},
     node::{Namespace, Node, Taint},
     pod::{

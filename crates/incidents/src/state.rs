@@ -1,6 +1,9 @@
 //! The objects of a cluster, as far as they were read.
 
 mod size;
+mod visible;
+
+pub use self::visible::Eyes;
 
 use std::{
     collections::{BTreeMap, HashMap},

@@ -153,6 +153,19 @@ impl<T: Object> Store<T> {
         self.namespaces.keys().map(|namespace| &**namespace)
     }
 
+    /// The objects of some namespaces; whether that is all there is of the kind says `is_known`.
+    pub(crate) fn seen(&self, is_seen: impl Fn(&str) -> bool, is_known: bool) -> Self {
+        let seen = self.namespaces.iter().filter(|(name, _)| is_seen(name));
+        let namespaces: BTreeMap<_, _> = seen
+            .map(|(name, objects)| (Arc::clone(name), Arc::clone(objects)))
+            .collect();
+        Self {
+            len: namespaces.values().map(|objects| objects.len()).sum(),
+            namespaces,
+            is_known,
+        }
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.len

@@ -16,7 +16,7 @@ use kubecrier_k8s_api::{BuiltinKind, kinds};
 use serde::Serialize;
 use tokio::time::Instant;
 
-pub use self::impersonation::{ConstrainedScope, ImpersonationReview};
+pub use self::impersonation::{ConstrainedScope, Impersonated, ImpersonationReview};
 use super::{
     client::Cluster,
     error::{ClusterError, Operation},

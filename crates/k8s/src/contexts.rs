@@ -187,6 +187,9 @@ impl Contexts {
         let user = self.user_of(actor)?;
         let source = self.source()?;
         let name = self.choose(&source, name)?;
+        if let Some(user) = &user {
+            self.check_account(user, &name)?;
+        }
         let setup = self.setup(&source, &name);
         let Ok(made) = tokio::time::timeout(self.config.request_timeout, setup).await else {
             return Err(connect::connect_timeout(&name, self.config.request_timeout));

@@ -9,10 +9,13 @@
 //! Nothing of a graph can be read before every kind has been listed. Config maps, secrets
 //! and volume claims are known by the names that pods give; they are never requested.
 //!
+//! - `eyes`: a graph as one user may see it
 //! - `watcher`: the watches of one graph (`kind_watch`) feed it, and it notifies its followers
 //! - `read`: as much of an object as a graph keeps
 //! - `status_line`: the state of an object in one line
 
+mod errors;
+mod eyes;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
 mod read;
@@ -20,6 +23,7 @@ mod status_line;
 mod watcher;
 
 use std::{
+    collections::BTreeSet,
     fmt,
     sync::{
         Arc,
@@ -29,18 +33,24 @@ use std::{
 
 use tokio::time::{Duration, timeout};
 
-use self::watcher::GraphWatcher;
+use self::{
+    errors::{confined, hidden, limit, slow, stopped},
+    eyes::GraphEyes,
+    watcher::GraphWatcher,
+};
 use super::{
     client::Cluster,
     contexts::Contexts,
     error::{ClusterError, ErrorKind},
     kind_watch::{ObjectName, Scope, WatchDeps},
     name::Name,
+    scope_rights::{Freshness, USERS_PER_SCOPE},
     shared_task::{Lease, SharedTasks, TaskEnd, TaskLimits},
 };
 use kubecrier_core::{
+    access::{Clearance, UserView, Viewer},
     metrics::{GraphMetrics, WatchMetrics},
-    shares::{Claim, Claims, LimitName, LimitReached, ShareKey},
+    shares::{Claim, Claims, LimitName, ShareKey},
 };
 use kubecrier_lifecycle::Lifecycle;
 use kubecrier_topology::{
@@ -69,6 +79,8 @@ struct Shared {
     keys: AtomicU64,
     claims: Claims<Scope>,
     tasks: SharedTasks<Scope, Arc<GraphWatcher>>,
+    /// What users may see of them.
+    views: SharedTasks<(Scope, Arc<UserView>), Arc<GraphWatcher>>,
 }
 
 /// A graph that a caller needs, counted until this is dropped.
@@ -84,6 +96,8 @@ pub struct GraphView {
     watcher: Lease<Arc<GraphWatcher>>,
     scope: Scope,
     key: u64,
+    /// What the user may see who reads it, asked for this read.
+    clearance: Option<Clearance>,
     /// Of the caller that reads it. Those who follow it have their own.
     _claim: Option<GraphClaim>,
 }
@@ -117,6 +131,8 @@ impl Graphs {
             watches,
             renewal,
         };
+        let views_max = limits.total_max.saturating_mul(USERS_PER_SCOPE);
+        let views = SharedTasks::new("graph", LINGER, (LIMIT, views_max), lifecycle.clone());
         Self {
             shared: Arc::new(Shared {
                 deps,
@@ -124,6 +140,7 @@ impl Graphs {
                 keys: AtomicU64::new(0),
                 claims: Claims::new(LIMIT, limits.per_caller_max),
                 tasks: SharedTasks::new("graph", LINGER, (LIMIT, limits.total_max), lifecycle),
+                views,
             }),
         }
     }
@@ -144,17 +161,22 @@ impl Graphs {
         })
     }
 
-    /// The graph of a namespace, or of a whole cluster, for a caller. When it returns, every
-    /// kind that may be read has been listed.
+    /// The graph of a namespace, or of a whole cluster, for a caller: what may be seen of it.
+    /// When it returns, every kind that may be read has been listed.
     pub async fn read(
         &self,
         caller: &ShareKey,
+        viewer: &Viewer,
         context: Option<&str>,
         namespace: Option<&Name>,
     ) -> Result<GraphView, ClusterError> {
         let claim = self.claim(caller, context, namespace)?;
         let scope = claim.scope.clone();
-        self.ready_view(scope, Some(claim)).await
+        let mut view = self.ready_view(scope, viewer, Some(claim)).await?;
+        if let Some(eyes) = view.watcher.eyes() {
+            view.clearance = Some(eyes.some(Freshness::Asked).await?);
+        }
+        Ok(view)
     }
 
     /// The graph of a namespace, or of a whole cluster, as [`Graphs::read`] gives it; the
@@ -162,12 +184,13 @@ impl Graphs {
     /// [claim](Graphs::claim) meanwhile.
     pub async fn follow(
         &self,
+        viewer: &Viewer,
         context: Option<&str>,
         namespace: Option<&Name>,
         follower: Arc<dyn GraphSubscriber>,
     ) -> Result<GraphView, ClusterError> {
         let scope = self.scope(context, namespace)?;
-        let view = self.ready_view(scope, None).await?;
+        let view = self.ready_view(scope, viewer, None).await?;
         view.watcher.add(view.key, follower);
         Ok(view)
     }
@@ -212,43 +235,93 @@ impl Graphs {
     async fn ready_view(
         &self,
         scope: Scope,
+        viewer: &Viewer,
         claim: Option<GraphClaim>,
     ) -> Result<GraphView, ClusterError> {
-        let view = self.view(scope, claim)?;
+        if let (Viewer::User(user), Some(_)) = (viewer, &scope.namespace) {
+            // Nothing is listed for who may not see any of it.
+            let rights = eyes::rights(user, &scope);
+            let decided = rights.decide(&BTreeSet::new(), Freshness::Remembered).await;
+            eyes::some(decided, &scope)?;
+        }
+        let view = self.view(scope, viewer, claim)?;
         let ready = timeout(ACQUIRE_TIMEOUT, view.watcher.ready()).await;
         ready.map_err(|_elapsed| slow(&view.scope))??;
         Ok(view)
     }
 
-    fn view(&self, scope: Scope, claim: Option<GraphClaim>) -> Result<GraphView, ClusterError> {
-        let key = self.shared.keys.fetch_add(1, Ordering::Relaxed);
-        let mut tasks = self.shared.tasks.lock();
-        let running = tasks.lease(&scope).filter(|one| !one.has_failed());
-        let watcher = match running {
-            Some(watcher) => watcher,
-            None => {
-                let caller = claim.as_ref().map(|claim| &claim.caller);
-                let room = tasks.make_room(&scope, caller);
-                room.map_err(|reached| limit(&scope, &reached))?;
-                let deps = &self.shared.deps;
-                let metrics = self.shared.metrics.clone();
-                let watcher = Arc::new(GraphWatcher::new(&scope, metrics));
-                let run = Arc::clone(&watcher).run(scope.clone(), deps.clone());
-                let stopped = stopped(&scope);
-                let on_end = |watcher: &Arc<GraphWatcher>, end| match end {
-                    TaskEnd::Failed(error) => watcher.fail_startup(error),
-                    TaskEnd::Draining => watcher.fail_startup(stopped),
-                    TaskEnd::Unused => {}
-                };
-                tasks.start(scope.clone(), watcher, caller, run, on_end)
-            }
+    fn view(
+        &self,
+        scope: Scope,
+        viewer: &Viewer,
+        claim: Option<GraphClaim>,
+    ) -> Result<GraphView, ClusterError> {
+        let caller = claim.as_ref().map(|claim| &claim.caller);
+        let whole = self.whole(&scope, caller)?;
+        let watcher = match viewer {
+            Viewer::Everything => whole,
+            Viewer::User(user) => self.seen(whole, &scope, user, caller)?,
         };
         Ok(GraphView {
             watcher,
             scope,
-            key,
+            key: self.next_key(),
+            clearance: None,
             _claim: claim,
         })
+    }
+
+    /// The graph of a scope, for all.
+    fn whole(
+        &self,
+        scope: &Scope,
+        caller: Option<&ShareKey>,
+    ) -> Result<Lease<Arc<GraphWatcher>>, ClusterError> {
+        let mut tasks = self.shared.tasks.lock();
+        if let Some(watcher) = tasks.lease(scope).filter(|one| !one.has_failed()) {
+            return Ok(watcher);
+        }
+        let room = tasks.make_room(scope, caller);
+        room.map_err(|reached| limit(scope, &reached))?;
+        let metrics = self.shared.metrics.clone();
+        let watcher = Arc::new(GraphWatcher::new(scope, metrics));
+        let run = Arc::clone(&watcher).run(scope.clone(), self.shared.deps.clone());
+        Ok(tasks.start(scope.clone(), watcher, caller, run, on_end(scope)))
+    }
+
+    /// What a user may see of it.
+    fn seen(
+        &self,
+        whole: Lease<Arc<GraphWatcher>>,
+        scope: &Scope,
+        user: &Arc<UserView>,
+        caller: Option<&ShareKey>,
+    ) -> Result<Lease<Arc<GraphWatcher>>, ClusterError> {
+        let key = (scope.clone(), Arc::clone(user));
+        let mut views = self.shared.views.lock();
+        if let Some(watcher) = views.lease(&key).filter(|one| !one.has_failed()) {
+            return Ok(watcher);
+        }
+        let room = views.make_room(&key, caller);
+        room.map_err(|reached| limit(scope, &reached))?;
+        let eyes = GraphEyes::new(&whole, scope, user);
+        let watcher = Arc::new(GraphWatcher::seen(scope, eyes));
+        let run = eyes::run(Arc::clone(&watcher), whole, self.next_key());
+        Ok(views.start(key, watcher, caller, run, on_end(scope)))
+    }
+
+    fn next_key(&self) -> u64 {
+        self.shared.keys.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+/// Tells those who wait for a graph that it has ended.
+fn on_end(scope: &Scope) -> impl FnOnce(&Arc<GraphWatcher>, TaskEnd) + Send + 'static {
+    let stopped = stopped(scope);
+    |watcher, end| match end {
+        TaskEnd::Failed(error) => watcher.fail_startup(error),
+        TaskEnd::Draining => watcher.fail_startup(stopped),
+        TaskEnd::Unused => {}
     }
 }
 
@@ -264,32 +337,6 @@ impl fmt::Debug for Graphs {
 /// The id of an object that was deleted.
 fn deleted(kind: Kind, name: &ObjectName) -> ObjectId {
     ObjectId::new(kind, &name.namespace, &name.name)
-}
-
-fn limit(scope: &Scope, reached: &LimitReached) -> ClusterError {
-    ClusterError::limit(&format!("cannot follow the graph of {scope}"), reached)
-}
-
-fn confined(scope: &Scope) -> ClusterError {
-    let doing = format!("cannot read the graph of {scope}");
-    let reason = "--allowed-namespaces excludes the graph of a whole cluster";
-    let hint = "name a namespace that is allowed".to_owned();
-    ClusterError::new(ErrorKind::Forbidden, doing, reason, Some(hint))
-}
-
-fn slow(scope: &Scope) -> ClusterError {
-    let seconds = ACQUIRE_TIMEOUT.as_secs();
-    ClusterError::new(
-        ErrorKind::Timeout,
-        format!("cannot read the graph of {scope}"),
-        format!("not everything could be listed within {seconds} s; it goes on"),
-        Some("ask again in a moment, or name a namespace".to_owned()),
-    )
-}
-
-fn stopped(scope: &Scope) -> ClusterError {
-    let doing = format!("cannot read the graph of {scope}");
-    ClusterError::new(ErrorKind::Other, doing, "the server stops", None)
 }
 
 // === impl GraphView ===
@@ -323,6 +370,11 @@ impl GraphView {
         depth: usize,
         nodes_max: usize,
     ) -> Result<GraphRead<Neighbourhood>, ClusterError> {
+        if let Some(clearance) = &self.clearance
+            && !eyes::visibility(clearance).shows(id)
+        {
+            return Err(hidden(id, &self.scope));
+        }
         let read = self.read(|graph| {
             let around = graph.neighbourhood(id, depth, nodes_max);
             around.ok_or_else(|| {
@@ -341,8 +393,11 @@ impl GraphView {
     }
 
     fn read<T>(&self, read: impl FnOnce(&Graph) -> T) -> GraphRead<T> {
-        let ((what, exists), mut notes, seq) =
-            (self.watcher).read(|graph| (read(graph), self.has_its_namespace(graph)));
+        let read = |graph: &Graph| (read(graph), self.has_its_namespace(graph));
+        let ((what, exists), mut notes, seq) = match &self.clearance {
+            Some(clearance) => self.watcher.read_as(clearance, read),
+            None => self.watcher.read(read),
+        };
         if let Some(namespace) = self.scope.namespace.as_ref().filter(|_| !exists)
             && self.watcher.left_out(Kind::Namespace).is_none()
         {
@@ -354,7 +409,9 @@ impl GraphView {
     fn has_its_namespace(&self, graph: &Graph) -> bool {
         let namespace = self.scope.namespace.as_deref().unwrap_or_default();
         let id = ObjectId::new(Kind::Namespace, "", namespace);
-        graph.node(&id).is_some()
+        // Who may not list namespaces is not told which there are.
+        let is_told = |clearance| eyes::visibility(clearance).shows_kind(Kind::Namespace);
+        graph.node(&id).is_some() || !self.clearance.as_ref().is_none_or(is_told)
     }
 
     /// Why an object is not in the graph, which may not have all of its kind.

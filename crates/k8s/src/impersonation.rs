@@ -16,9 +16,7 @@ use kubecrier_core::KubernetesUser;
 use super::read_only::RefusedRequest;
 
 const USER: HeaderName = HeaderName::from_static("impersonate-user");
-const UID: HeaderName = HeaderName::from_static("impersonate-uid");
 const GROUP: HeaderName = HeaderName::from_static("impersonate-group");
-const EXTRA_PREFIX: &str = "impersonate-extra-";
 
 /// All headers that name another user begin so.
 const PREFIX: &str = "impersonate-";
@@ -65,9 +63,8 @@ impl ClusterIdentity {
 
 /// The headers by which an API server takes a request for one of this user.
 ///
-/// The name of a header is compared in lower case and percent-decoded, so the key of an extra
-/// is encoded, upper-case letters too. Values are sent as they are: the API server takes any
-/// UTF-8 without control characters, but blanks at the ends do not arrive.
+/// Values are sent as they are: the API server takes any UTF-8 without control characters, but
+/// blanks at the ends do not arrive.
 ///
 /// # Errors
 /// A part of the user would arrive as something else.
@@ -79,21 +76,8 @@ pub fn impersonation_headers(user: &KubernetesUser) -> Result<HeaderMap, Unsenda
     if is_plain_service_account(user) {
         return Ok(headers);
     }
-    if let Some(uid) = user.uid() {
-        headers.insert(UID, value("the UID", uid)?);
-    }
     for group in user.groups() {
         headers.append(GROUP, value("a group", group)?);
-    }
-    for (key, values) in user.extra() {
-        let name = format!("{EXTRA_PREFIX}{}", encoded(key));
-        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| UnsendableUser {
-            what: "the key of an extra",
-            why: "it is too long",
-        })?;
-        for one in values {
-            headers.append(name.clone(), value("an extra", one)?);
-        }
     }
     Ok(headers)
 }
@@ -110,20 +94,7 @@ fn value(what: &'static str, text: &str) -> Result<HeaderValue, UnsendableUser> 
     HeaderValue::from_bytes(text.as_bytes()).map_err(|_| error("it has control characters"))
 }
 
-/// Percent-encodes what is not the same as a part of a header's name.
-fn encoded(key: &str) -> String {
-    let mut encoded = String::with_capacity(key.len());
-    for byte in key.bytes() {
-        match byte {
-            b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' => encoded.push(char::from(byte)),
-            other => encoded.push_str(&format!("%{other:02x}")),
-        }
-    }
-    encoded
-}
-
 /// Whether a user is a service account with the groups that every one of its namespace has.
-/// What a token adds beyond that (UID, pod, node) decides no access to what is read here.
 fn is_plain_service_account(user: &KubernetesUser) -> bool {
     let account = user.name().strip_prefix("system:serviceaccount:");
     let Some((namespace, _name)) = account.and_then(|account| account.split_once(':')) else {

@@ -13,25 +13,33 @@
 //! - `kinds`: the kinds that detectors read, and where they are kept
 //! - `object`: an object as it is decoded and redacted
 //! - `watcher`: the watches of one scope (`kind_watch`) feed its state
-//! - `evaluator`: what is open, and what is announced
+//! - `shared_events`: events from a watch that others have anyway
+//! - `evaluator`: what is open, and what is announced; `view`: what a caller reads of it
+//! - `eyes`: the incidents that one user may see
 //! - `crash_words`: why containers ended, as their logs tell
 //! - `journal`: what was announced lately
-//! - `shown`: what may be shown of an incident
+//! - `shown`: what may be shown of an incident; `stored`: one that was kept in a history
 //! - `notes`: kinds that are missing, and what is not seen without them
 
 mod crash_words;
+mod errors;
 mod evaluator;
+mod eyes;
 mod journal;
 mod kinds;
 mod notes;
 mod object;
+mod shared_events;
 mod shown;
+mod stored;
+mod view;
 mod watcher;
 
 use std::{
+    collections::BTreeSet,
     fmt,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -39,22 +47,31 @@ use std::{
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::{Duration, timeout};
 
-pub use self::journal::Announced;
 pub(crate) use self::kinds::{blind_without, incident_kinds};
 use self::{
-    journal::{Announcements, Journal},
+    errors::{confined, limit, slow, stopped},
+    eyes::IncidentEyes,
+    journal::{Announcements, Journal, UserAnnouncements},
     watcher::IncidentWatcher,
+};
+pub use self::{
+    journal::Announced,
+    stored::{StoredIncident, StoredWords, keep_incident},
+    view::IncidentView,
 };
 use crate::{
     contexts::Contexts,
-    error::{ClusterError, ErrorKind},
+    error::ClusterError,
     kind_watch::{Scope, WatchDeps},
     name::Name,
+    scope_rights::{Freshness, USERS_PER_SCOPE},
     shared_task::{Lease, SharedTasks, TaskEnd, TaskLimits},
+    watch::Watches,
 };
 use kubecrier_core::{
+    access::{Clearance, UserView, Viewer},
     metrics::WatchMetrics,
-    shares::{Claim, Claims, LimitName, LimitReached, ShareKey},
+    shares::{Claim, Claims, LimitName, ShareKey},
 };
 use kubecrier_incidents::{Incident, Options, Transition};
 use kubecrier_lifecycle::Lifecycle;
@@ -62,6 +79,9 @@ use kubecrier_lifecycle::Lifecycle;
 /// A watcher without views is kept this long: listing everything again is a lot of work for
 /// an API server, and what was announced would be forgotten.
 const LINGER: Duration = Duration::from_mins(5);
+
+/// The same for the view of a user, whose rights are asked for meanwhile.
+const VIEW_LINGER: Duration = Duration::from_mins(2);
 
 /// The words of the limit. Graphs and lists of incidents are watched alike.
 const LIMIT: LimitName = LimitName::new("lists of incidents", "--max-graphs");
@@ -87,12 +107,17 @@ pub struct IncidentWatches {
 
 struct Shared {
     deps: WatchDeps,
+    /// Watches of events that are there anyway.
+    events: OnceLock<Watches>,
     options: Arc<Options>,
     clock: Clock,
     keys: AtomicU64,
     announcements: Announcements,
+    user_announcements: UserAnnouncements,
     claims: Claims<Scope>,
     tasks: SharedTasks<Scope, Arc<IncidentWatcher>>,
+    /// What users may see of them.
+    views: SharedTasks<(Scope, Arc<UserView>), Arc<IncidentWatcher>>,
 }
 
 /// Incidents that a caller needs, counted until this is dropped.
@@ -101,14 +126,6 @@ pub struct IncidentClaim {
     _claim: Claim<Scope>,
     caller: ShareKey,
     scope: Scope,
-}
-
-/// The incidents of a namespace or a cluster, kept up to date while this is held.
-pub struct IncidentView {
-    watcher: Lease<Arc<IncidentWatcher>>,
-    key: u64,
-    /// Of the caller that reads it. Those who follow it have their own.
-    _claim: Option<IncidentClaim>,
 }
 
 /// The incidents of a moment. All text is redacted.
@@ -128,6 +145,8 @@ pub struct IncidentSnapshot {
     pub notes: Vec<String>,
     /// The number of the last update that followers were notified of.
     pub seq: u64,
+    /// What the user could read for whom it was derived; none if it shows everything.
+    pub clearance: Option<Arc<Clearance>>,
 }
 
 /// An incident that is over.
@@ -150,6 +169,8 @@ pub struct IncidentUpdate {
     pub seq: u64,
     /// When it was seen.
     pub at: Timestamp,
+    /// What the user could read for whom it was derived; none if it shows everything.
+    pub clearance: Option<Arc<Clearance>>,
     /// What was opened, changed and resolved; empty if only the list is another.
     pub transitions: Vec<Transition>,
 }
@@ -163,6 +184,14 @@ pub trait IncidentFollower: Send + Sync {
 // === impl IncidentWatches ===
 
 impl IncidentWatches {
+    /// The same, with events from the watches of others where those cover a scope. Nothing may be
+    /// watched yet.
+    #[must_use]
+    pub fn sharing_events(self, watches: Watches) -> Self {
+        let _has_some = self.shared.events.set(watches);
+        self
+    }
+
     /// Nothing is watched yet.
     pub fn new(
         contexts: Arc<Contexts>,
@@ -188,15 +217,21 @@ impl IncidentWatches {
         clock: Clock,
     ) -> Self {
         let limit = (LIMIT, limits.total_max);
+        let views_max = limits.total_max.saturating_mul(USERS_PER_SCOPE);
+        let views = (LIMIT, views_max);
+        let views = SharedTasks::new("incidents", VIEW_LINGER, views, lifecycle.clone());
         Self {
             shared: Arc::new(Shared {
                 deps,
+                events: OnceLock::new(),
                 options: Arc::new(settings.options),
                 clock,
                 keys: AtomicU64::new(0),
                 announcements: Announcements::default(),
+                user_announcements: UserAnnouncements::default(),
                 claims: Claims::new(LIMIT, limits.per_caller_max),
                 tasks: SharedTasks::new("incidents", LINGER, limit, lifecycle),
+                views,
             }),
         }
     }
@@ -217,29 +252,31 @@ impl IncidentWatches {
         })
     }
 
-    /// The incidents of a namespace, or of a whole cluster, for a caller. When it returns,
-    /// every kind that may be read has been listed.
+    /// The incidents of a namespace, or of a whole cluster, for a caller: those that may be
+    /// seen. When it returns, every kind that may be read has been listed.
     pub async fn read(
         &self,
         caller: &ShareKey,
+        viewer: &Viewer,
         context: Option<&str>,
         namespace: Option<&Name>,
     ) -> Result<IncidentView, ClusterError> {
         let claim = self.claim(caller, context, namespace)?;
         let scope = claim.scope.clone();
-        self.ready_view(scope, Some(claim)).await
+        self.ready_view(scope, viewer, Some(claim)).await
     }
 
     /// The same; the follower is notified of later changes. Whoever needs it holds a
     /// [claim](IncidentWatches::claim) meanwhile.
     pub async fn follow(
         &self,
+        viewer: &Viewer,
         context: Option<&str>,
         namespace: Option<&Name>,
         follower: Arc<dyn IncidentFollower>,
     ) -> Result<IncidentView, ClusterError> {
         let scope = self.scope(context, namespace)?;
-        let view = self.ready_view(scope, None).await?;
+        let view = self.ready_view(scope, viewer, None).await?;
         view.watcher.add(view.key, follower);
         Ok(view)
     }
@@ -253,9 +290,16 @@ impl IncidentWatches {
         self.scope(context, namespace).map(drop)
     }
 
-    /// The number of the last announcement, of all scopes together.
-    pub fn last_announced(&self) -> u64 {
-        self.shared.announcements.last()
+    /// The number of the last announcement that a viewer could see, of all scopes together.
+    pub fn last_announced(&self, viewer: &Viewer) -> u64 {
+        self.announcements(viewer).last()
+    }
+
+    fn announcements(&self, viewer: &Viewer) -> Announcements {
+        match viewer {
+            Viewer::Everything => self.shared.announcements.clone(),
+            Viewer::User(user) => self.shared.user_announcements.of(user),
+        }
     }
 
     /// The number of watchers.
@@ -289,9 +333,16 @@ impl IncidentWatches {
     async fn ready_view(
         &self,
         scope: Scope,
+        viewer: &Viewer,
         claim: Option<IncidentClaim>,
     ) -> Result<IncidentView, ClusterError> {
-        let view = self.view(scope, claim)?;
+        if let (Viewer::User(user), Some(_)) = (viewer, &scope.namespace) {
+            // Nothing is listed for who may not see any of it.
+            let rights = eyes::rights(user, &scope);
+            let decided = rights.decide(&BTreeSet::new(), Freshness::Remembered).await;
+            eyes::some(decided, &scope)?;
+        }
+        let view = self.view(scope, viewer, claim)?;
         let ready = timeout(ACQUIRE_TIMEOUT, view.watcher.ready()).await;
         ready.map_err(|_elapsed| slow(&view.watcher.scope))??;
         Ok(view)
@@ -300,40 +351,81 @@ impl IncidentWatches {
     fn view(
         &self,
         scope: Scope,
+        viewer: &Viewer,
         claim: Option<IncidentClaim>,
     ) -> Result<IncidentView, ClusterError> {
-        let key = self.shared.keys.fetch_add(1, Ordering::Relaxed);
-        let mut tasks = self.shared.tasks.lock();
-        let running = tasks.lease(&scope).filter(|one| !one.has_failed());
-        let watcher = match running {
-            Some(watcher) => watcher,
-            None => {
-                let caller = claim.as_ref().map(|claim| &claim.caller);
-                let room = tasks.make_room(&scope, caller);
-                room.map_err(|reached| limit(&scope, &reached))?;
-                let shared = &self.shared;
-                let watcher = Arc::new(IncidentWatcher::new(
-                    scope.clone(),
-                    Arc::clone(&shared.clock),
-                    Arc::clone(&shared.options),
-                    shared.deps.watches.incidents().clone(),
-                    shared.deps.contexts.scope(),
-                    Journal::new(shared.announcements.clone()),
-                ));
-                let run = Arc::clone(&watcher).run(shared.deps.clone());
-                let on_end = |watcher: &Arc<IncidentWatcher>, end| match end {
-                    TaskEnd::Failed(error) => watcher.fail_startup(error),
-                    TaskEnd::Draining => watcher.fail_startup(stopped(&watcher.scope)),
-                    TaskEnd::Unused => {}
-                };
-                tasks.start(scope, watcher, caller, run, on_end)
-            }
+        let caller = claim.as_ref().map(|claim| &claim.caller);
+        let whole = self.whole(&scope, caller)?;
+        let watcher = match viewer {
+            Viewer::Everything => whole,
+            Viewer::User(user) => self.seen(whole, scope, user, caller)?,
         };
         Ok(IncidentView {
             watcher,
-            key,
+            key: self.next_key(),
             _claim: claim,
         })
+    }
+
+    /// The incidents of a scope, for all.
+    fn whole(
+        &self,
+        scope: &Scope,
+        caller: Option<&ShareKey>,
+    ) -> Result<Lease<Arc<IncidentWatcher>>, ClusterError> {
+        let shared = &self.shared;
+        let mut tasks = shared.tasks.lock();
+        if let Some(watcher) = tasks.lease(scope).filter(|one| !one.has_failed()) {
+            return Ok(watcher);
+        }
+        let room = tasks.make_room(scope, caller);
+        room.map_err(|reached| limit(scope, &reached))?;
+        let watcher = Arc::new(IncidentWatcher::new(
+            scope.clone(),
+            Arc::clone(&shared.clock),
+            Arc::clone(&shared.options),
+            shared.deps.watches.incidents().clone(),
+            shared.deps.contexts.scope(),
+            Journal::new(shared.announcements.clone()),
+        ));
+        let events = shared.events.get().cloned();
+        let run = Arc::clone(&watcher).run(shared.deps.clone(), events);
+        Ok(tasks.start(scope.clone(), watcher, caller, run, on_end))
+    }
+
+    /// Those of them that a user may see.
+    fn seen(
+        &self,
+        whole: Lease<Arc<IncidentWatcher>>,
+        scope: Scope,
+        user: &Arc<UserView>,
+        caller: Option<&ShareKey>,
+    ) -> Result<Lease<Arc<IncidentWatcher>>, ClusterError> {
+        let key = (scope, Arc::clone(user));
+        let mut views = self.shared.views.lock();
+        if let Some(watcher) = views.lease(&key).filter(|one| !one.has_failed()) {
+            return Ok(watcher);
+        }
+        let room = views.make_room(&key, caller);
+        room.map_err(|reached| limit(&key.0, &reached))?;
+        let journal = Journal::new(self.shared.user_announcements.of(user));
+        let eyes = IncidentEyes::new(&whole, user);
+        let watcher = Arc::new(IncidentWatcher::seen(eyes, journal));
+        let run = eyes::run(Arc::clone(&watcher), whole, self.next_key());
+        Ok(views.start(key, watcher, caller, run, on_end))
+    }
+
+    fn next_key(&self) -> u64 {
+        self.shared.keys.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+/// Tells those who wait for a watcher that it has ended.
+fn on_end(watcher: &Arc<IncidentWatcher>, end: TaskEnd) {
+    match end {
+        TaskEnd::Failed(error) => watcher.fail_startup(error),
+        TaskEnd::Draining => watcher.fail_startup(stopped(&watcher.scope)),
+        TaskEnd::Unused => {}
     }
 }
 
@@ -342,74 +434,6 @@ impl fmt::Debug for IncidentWatches {
         let tasks = self.shared.tasks.lock();
         f.debug_set()
             .entries(tasks.iter().map(|(scope, _)| scope))
-            .finish()
-    }
-}
-
-fn reading(scope: &Scope) -> String {
-    format!("cannot read the incidents of {scope}")
-}
-
-fn limit(scope: &Scope, reached: &LimitReached) -> ClusterError {
-    ClusterError::limit(&reading(scope), reached)
-}
-
-fn confined(scope: &Scope) -> ClusterError {
-    let reason = "--allowed-namespaces excludes the incidents of a whole cluster";
-    let hint = "name a namespace that is allowed".to_owned();
-    ClusterError::new(ErrorKind::Forbidden, reading(scope), reason, Some(hint))
-}
-
-fn slow(scope: &Scope) -> ClusterError {
-    let seconds = ACQUIRE_TIMEOUT.as_secs();
-    ClusterError::new(
-        ErrorKind::Timeout,
-        reading(scope),
-        format!("not everything could be listed within {seconds} s; it goes on"),
-        Some("ask again in a moment, or name a namespace".to_owned()),
-    )
-}
-
-fn stopped(scope: &Scope) -> ClusterError {
-    ClusterError::new(ErrorKind::Other, reading(scope), "the server stops", None)
-}
-
-// === impl IncidentView ===
-
-impl IncidentView {
-    /// The name of the context.
-    pub fn context(&self) -> &str {
-        &self.watcher.scope.context
-    }
-
-    /// The incidents of now. Costs no request and no computation.
-    pub fn snapshot(&self) -> Arc<IncidentSnapshot> {
-        self.watcher.snapshot()
-    }
-
-    /// What was announced after the one with that number.
-    pub fn announced_after(&self, number: u64) -> Announced {
-        self.watcher.journal.after(number)
-    }
-
-    /// Why the incidents of now may be those of before, if watches do not work.
-    pub fn degraded(&self) -> Option<String> {
-        let snapshot = self.snapshot();
-        let mut notes = snapshot.notes.iter();
-        notes.find(|note| note.starts_with(notes::STALE)).cloned()
-    }
-}
-
-impl Drop for IncidentView {
-    fn drop(&mut self) {
-        self.watcher.remove(self.key);
-    }
-}
-
-impl fmt::Debug for IncidentView {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("IncidentView")
-            .field(&self.watcher.scope)
             .finish()
     }
 }

@@ -7,15 +7,17 @@
 //!     └── after a while ── left out: 403, 404 ─┴────── KindStatus ────────┘
 //! ```
 //!
-//! - `object`: an object as it is decoded, and what is kept of it
-//! - `source`: the objects of one kind in a cluster
+//! - `object`: an object as it is decoded, and what is kept of it; `decoder`: how, for one kind
+//! - `source`: the objects of one kind in a cluster; `watch_line`: a line of its watch
 //! - `handler`: feeds what a watch sees to the observer
 //! - `status`: whether a kind is watched, out of date or left out
 
+mod decoder;
 mod handler;
 mod object;
 mod source;
 mod status;
+mod watch_line;
 
 use std::{fmt, sync::Arc};
 
@@ -23,11 +25,12 @@ use tokio::time::{Duration, sleep};
 
 use self::handler::KindHandler;
 pub(crate) use self::{
+    decoder::Decoder,
     object::{ListedKind, ObjectName, WatchedObject},
     source::{KindSource, ObjectChange},
     status::{KindStatus, KindStatuses},
 };
-#[cfg(any(test, feature = "fuzzing"))]
+#[cfg(test)]
 pub(crate) use object::Lenient;
 
 use crate::{
@@ -63,24 +66,29 @@ pub(crate) struct WatchDeps {
 }
 
 /// Is told what the watches of several kinds see, on their tasks: nothing here may wait.
-pub(crate) trait KindObserver<T: WatchedObject>: Send + Sync + 'static {
+pub(crate) trait KindObserver: Send + Sync + 'static {
+    /// How kinds are told from each other.
+    type Kind: ListedKind;
+    /// What is kept of an object of any of them.
+    type Kept: Send + 'static;
+
     /// An object was added, modified or deleted.
-    fn on_change(&self, kind: T::Kind, change: ObjectChange<T::Kept>);
+    fn on_change(&self, kind: Self::Kind, change: ObjectChange<Self::Kept>);
 
     /// These are all objects of a kind.
-    fn on_relist(&self, kind: T::Kind, objects: Vec<T::Kept>);
+    fn on_relist(&self, kind: Self::Kind, objects: Vec<Self::Kept>);
 
     /// A watch of the kind begins.
-    fn on_start(&self, _kind: T::Kind, _health: &Arc<WatchHealth>) {}
+    fn on_start(&self, _kind: Self::Kind, _health: &Arc<WatchHealth>) {}
 
     /// A kind is watched, or is out of date.
-    fn on_status(&self, kind: T::Kind, status: KindStatus);
+    fn on_status(&self, kind: Self::Kind, status: KindStatus);
 
     /// A kind cannot be read: nothing is known of it any more. The reason is redacted.
-    fn on_left_out(&self, kind: T::Kind, error: ClusterError, reason: String);
+    fn on_left_out(&self, kind: Self::Kind, error: ClusterError, reason: String);
 
     /// Whether nothing can be made of the other kinds, because of this error.
-    fn is_fatal(&self, kind: T::Kind, error: &ClusterError) -> bool;
+    fn is_fatal(&self, kind: Self::Kind, error: &ClusterError) -> bool;
 }
 
 /// Whether a kind may not be read, or there is none.
@@ -90,20 +98,17 @@ pub(crate) fn is_denied(error: &ClusterError) -> bool {
 
 /// Lists and watches a kind until it is dropped. One that cannot be read is left out, and
 /// tried again from time to time. Returns only an error that the observer finds fatal.
-pub(crate) async fn follow<T, O>(
+pub(crate) async fn follow<O: KindObserver>(
     observer: Arc<O>,
-    kind: T::Kind,
+    kind: O::Kind,
+    decoder: Decoder<O::Kind, O::Kept>,
     scope: Scope,
     deps: WatchDeps,
-) -> ClusterError
-where
-    T: WatchedObject,
-    O: KindObserver<T>,
-{
+) -> ClusterError {
     let plural = kind.resource().plural;
     loop {
         let contexts = Arc::clone(&deps.contexts);
-        let source = KindSource::<T>::new(contexts, &scope, kind, deps.renewal);
+        let source = KindSource::new(contexts, &scope, kind, decoder, deps.renewal);
         let handler = KindHandler::new(&observer, kind);
         let health = Arc::new(WatchHealth::new(deps.watches.clone()));
         observer.on_start(kind, &health);

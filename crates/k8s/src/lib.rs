@@ -11,7 +11,8 @@
 //! - [`identity`]: names as they are, free text redacted: whatever leaves goes through it
 //! - `client`: [`Cluster`], one cluster with a deadline for each request
 //! - `demo`: a cluster in memory; `checkup`: latency, clock skew and permissions;
-//!   `reachability`: whether any cluster answers; `access`: what a user may do there
+//!   `reachability`: whether any cluster answers; `access`: what a user may do there;
+//!   `account_scope`: in which cluster a service account is known
 //!
 //! Queries
 //! - `pods`, `namespaces`, `nodes`, `events`, `logs`, `usage` (the metrics API), `objects`
@@ -21,10 +22,12 @@
 //!
 //! Background tasks, each shared by all its users (`shared_task`)
 //! - `watch`: events; `graph`: the graph of objects; `incidents`: what is wrong; `follow`: logs
-//! - `kind_watch`: the objects of a kind, listed and watched, for `graph` and `incidents`
+//! - `kind_watch`: the objects of a kind, listed and watched, for `graph` and `incidents`;
+//!   `scope_rights`: what a user may see of those
 //! - `capture`, `faults`: the evidence of faults
 
 mod access;
+mod account_scope;
 mod allowed;
 mod body_limit;
 mod capture;
@@ -61,6 +64,7 @@ mod quantity;
 mod raw;
 mod reachability;
 mod read_only;
+mod scope_rights;
 mod shared_task;
 mod startup;
 mod termination;
@@ -74,8 +78,8 @@ pub use self::{
     capture::ClusterEvidence,
     changes::{ChangeKind, ChangeQuery, ChangeRow},
     checkup::{
-        Checkup, ConstrainedScope, GrantedScope, ImpersonationReview, Permission, PermissionReview,
-        permissions,
+        Checkup, ConstrainedScope, GrantedScope, Impersonated, ImpersonationReview, Permission,
+        PermissionReview, permissions,
     },
     client::{Cluster, ObjectName},
     contexts::{Config, ContextInfo, Contexts, RequestError},
@@ -88,7 +92,8 @@ pub use self::{
     impersonation::{Actor, ClusterIdentity, UnsendableUser, impersonation_headers},
     incidents::{
         Announced, IncidentClaim, IncidentFollower, IncidentSettings, IncidentSnapshot,
-        IncidentUpdate, IncidentView, IncidentWatches, ResolvedIncident,
+        IncidentUpdate, IncidentView, IncidentWatches, ResolvedIncident, StoredIncident,
+        StoredWords, keep_incident,
     },
     list::{ListQuery, Page, Remaining},
     logs::{LogQuery, LogText},

@@ -426,6 +426,13 @@ impl std::fmt::Debug for Watches {
 
 // === impl WatchLease ===
 
+impl WatchLease {
+    /// How the watches do.
+    pub(super) fn healths(&self) -> impl Iterator<Item = &Arc<WatchHealth>> {
+        self.shares.iter().map(|share| &share.watch.health)
+    }
+}
+
 impl std::fmt::Debug for WatchLease {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("WatchLease")

@@ -403,17 +403,17 @@ pub struct Settings {
     #[arg(help_heading = "Events", hide_short_help = true)]
     pub watch_renewal_seconds: Option<u64>,
 
-    /// Folder to keep events in, beyond the hour that clusters keep them [default: none is kept]
+    /// Folder to keep events, incidents and evidence in, across restarts [default: none is kept]
     #[arg(long, env = "KUBECRIER_HISTORY", value_name = "DIR")]
     #[arg(help_heading = "History", hide_short_help = true)]
     pub history: Option<PathBuf>,
 
-    /// Age up to which events are kept [default: 7d]
+    /// Age up to which they are kept [default: 7d]
     #[arg(long, env = "KUBECRIER_HISTORY_MAX_AGE", value_name = "TIME")]
     #[arg(help_heading = "History", hide_short_help = true)]
     pub history_max_age: Option<String>,
 
-    /// Size up to which events are kept, in bytes [default: 1073741824]
+    /// Size up to which they are kept, in bytes [default: 1073741824]
     #[arg(long, env = "KUBECRIER_HISTORY_MAX_BYTES", value_name = "BYTES")]
     #[arg(value_parser = within(ranges::HISTORY_BYTES), help_heading = "History", hide_short_help = true)]
     pub history_max_bytes: Option<u64>,

@@ -93,7 +93,9 @@ impl Config {
 impl TryFrom<Settings> for Config {
     type Error = ConfigError;
 
-    fn try_from(settings: Settings) -> Result<Self, ConfigError> {
+    fn try_from(mut settings: Settings) -> Result<Self, ConfigError> {
+        let oauth = settings.take_oauth();
+        let service_account_audience = oauth.service_account_audience.clone();
         let Settings {
             port,
             bind_address,
@@ -106,22 +108,22 @@ impl TryFrom<Settings> for Config {
             tls_cert,
             tls_key,
             admin_address,
-            public_url,
-            oauth_issuer,
-            oauth_audience,
-            oauth_required_scope,
-            oauth_content_scopes,
-            oauth_algorithms,
-            oauth_ca_file,
-            oauth_introspection_url,
-            oauth_introspection_client_id,
-            oauth_introspection_secret_file,
-            username_claim,
-            username_prefix,
-            groups_claim,
-            groups_prefix,
-            allowed_groups,
-            service_account_audience,
+            public_url: _,
+            oauth_issuer: _,
+            oauth_audience: _,
+            oauth_required_scope: _,
+            oauth_content_scopes: _,
+            oauth_algorithms: _,
+            oauth_ca_file: _,
+            oauth_introspection_url: _,
+            oauth_introspection_client_id: _,
+            oauth_introspection_secret_file: _,
+            username_claim: _,
+            username_prefix: _,
+            groups_claim: _,
+            groups_prefix: _,
+            allowed_groups: _,
+            service_account_audience: _,
             audit_log,
             caller_share,
             max_connections,
@@ -235,23 +237,6 @@ impl TryFrom<Settings> for Config {
                 Some(text) => times::poll_after(text)?,
             },
         };
-        let oauth = oauth::OAuthFlags {
-            public_url,
-            oauth_issuer,
-            oauth_audience,
-            oauth_required_scope,
-            oauth_content_scopes,
-            oauth_algorithms,
-            oauth_ca_file,
-            oauth_introspection_url,
-            oauth_introspection_client_id,
-            oauth_introspection_secret_file,
-            username_claim,
-            username_prefix,
-            groups_claim,
-            groups_prefix,
-            allowed_groups,
-        };
         let oauth = oauth.read(project_root.is_some())?;
         oauth::check_service_account_audience(service_account_audience.as_deref())?;
         let takes_tokens =
@@ -261,7 +246,6 @@ impl TryFrom<Settings> for Config {
             has_port: port.is_some(),
             is_authenticated: takes_tokens || trusted_user_header.is_some(),
             has_project: project_root.is_some(),
-            has_history: history.is_some(),
             needed_by: oauth.is_some().then_some("oauth-issuer"),
         };
         let identity = identity.check()?;

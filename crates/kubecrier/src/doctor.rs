@@ -6,6 +6,7 @@ mod impersonation;
 mod manifest;
 mod oauth;
 mod report;
+mod service_accounts;
 mod settings;
 mod sinks;
 
@@ -16,6 +17,7 @@ use futures_util::{StreamExt, stream};
 
 use self::{
     report::{Finding, Report, Section},
+    service_accounts::AccountReview,
     settings::check_settings,
 };
 use crate::{
@@ -25,7 +27,9 @@ use crate::{
     watch::read_token,
 };
 use kubecrier_client::{ClientError, Endpoint, Probe, Screen};
-use kubecrier_k8s::{Actor, Checkup, Cluster, Contexts, GrantedScope, Name, PermissionReview};
+use kubecrier_k8s::{
+    Actor, Checkup, Cluster, Contexts, GrantedScope, Impersonated, Name, PermissionReview,
+};
 
 /// Contexts that are checked at once, so that unreachable clusters time out side by side.
 const CONTEXT_CONCURRENCY: usize = 64;
@@ -38,6 +42,26 @@ const SLOW_MILLIS: u128 = 1000;
 
 /// Stands in a manifest where the API server does not say who we are.
 const UNKNOWN_USER: &str = "REPLACE-WITH-YOUR-USER";
+
+/// Who calls the server, as far as the rights that it needs depend on it.
+#[derive(Clone, Copy, Debug)]
+struct Callers {
+    /// Whether they act in clusters as themselves.
+    act_as_themselves: bool,
+    /// Whether service accounts are among them.
+    are_service_accounts: bool,
+}
+
+// === impl Callers ===
+
+impl Callers {
+    fn of(settings: &Settings) -> Self {
+        Self {
+            act_as_themselves: settings.cluster_identity == Some(IdentityChoice::Impersonate),
+            are_service_accounts: settings.service_account_audience.is_some(),
+        }
+    }
+}
 
 /// Runs the checks and prints the report; `false` if a check failed. `settings` are those
 /// of the server to check, `config` is that of this process.
@@ -58,8 +82,7 @@ pub async fn run(args: &DoctorArgs, settings: &Settings, config: Config) -> Resu
         sections.extend(sinks::check_sinks(settings, &config.redactor).await);
         let paths = SearchPaths::of_this_process();
         sections.extend(clients::check_clients(&paths, &config.redactor).await);
-        let acts_as_callers = settings.cluster_identity == Some(IdentityChoice::Impersonate);
-        sections.extend(check_clusters(args, config, acts_as_callers).await);
+        sections.extend(check_clusters(args, config, Callers::of(settings)).await);
     }
     let report = Report::new(sections);
     let mut screen = Screen::new(args.color.on_stdout());
@@ -116,7 +139,7 @@ async fn check_connection(url: &str, endpoint: Result<Endpoint, ClientError>) ->
     Section::new(about, findings)
 }
 
-async fn check_clusters(args: &DoctorArgs, config: Config, acts_as_callers: bool) -> Vec<Section> {
+async fn check_clusters(args: &DoctorArgs, config: Config, callers: Callers) -> Vec<Section> {
     let contexts = Contexts::new(config.cluster);
     let listed = match contexts.list() {
         Ok(listed) => listed,
@@ -126,6 +149,8 @@ async fn check_clusters(args: &DoctorArgs, config: Config, acts_as_callers: bool
             return vec![Section::new("kubeconfig", vec![finding])];
         }
     };
+    let default = listed.iter().find(|context| context.default);
+    let default = default.map(|context| context.name.clone());
     let names: Vec<String> = if args.context.is_empty() {
         listed.into_iter().map(|context| context.name).collect()
     } else {
@@ -135,9 +160,10 @@ async fn check_clusters(args: &DoctorArgs, config: Config, acts_as_callers: bool
         let finding = Finding::fail("the kubeconfig has no contexts");
         return vec![Section::new("kubeconfig", vec![finding])];
     }
-    let checks = names
-        .iter()
-        .map(|name| check_cluster(&contexts, name, &args.namespace, acts_as_callers));
+    let checks = names.iter().map(|name| {
+        let is_default = default.as_ref() == Some(name);
+        check_cluster(&contexts, name, is_default, &args.namespace, callers)
+    });
     let sections: Vec<_> = stream::iter(checks)
         .buffered(CONTEXT_CONCURRENCY)
         .collect()
@@ -148,30 +174,41 @@ async fn check_clusters(args: &DoctorArgs, config: Config, acts_as_callers: bool
 async fn check_cluster(
     contexts: &Contexts,
     context: &str,
+    is_default: bool,
     namespaces: &[String],
-    acts_as_callers: bool,
+    callers: Callers,
 ) -> Vec<Section> {
     let about = format!("context {context}");
     let checked = async {
         let cluster = contexts.cluster(&Actor::Server, Some(context)).await?;
         let namespaces = namespaces_to_check(&cluster, namespaces)?;
         let checkup = cluster.check_up(&namespaces).await?;
-        let impersonation = if acts_as_callers {
-            let review = cluster.review_impersonation(&checkup.version, &namespaces);
-            Some(review.await?)
-        } else {
-            None
+        let user = checkup.user.as_deref().unwrap_or(UNKNOWN_USER);
+        let mut sections = vec![describe(about.clone(), &namespaces, &checkup)];
+        let acting = async |whom| {
+            let review = cluster.review_impersonation(whom, &checkup.version, &namespaces);
+            review.await
         };
-        Ok::<_, kubecrier_k8s::ClusterError>((namespaces, checkup, impersonation))
+        if callers.act_as_themselves {
+            let review = acting(Impersonated::Users).await?;
+            sections.push(impersonation::describe(context, user, review));
+        }
+        // They are known in the cluster of calls that name none, and nowhere else.
+        if callers.are_service_accounts && is_default {
+            let review = AccountReview {
+                reviews_tokens: cluster.may_review_tokens().await?,
+                acting: if callers.act_as_themselves {
+                    Some(acting(Impersonated::ServiceAccounts).await?)
+                } else {
+                    None
+                },
+            };
+            sections.push(service_accounts::describe(context, user, review));
+        }
+        Ok::<_, kubecrier_k8s::ClusterError>(sections)
     };
     match checked.await {
-        Ok((namespaces, checkup, impersonation)) => {
-            let user = checkup.user.as_deref().unwrap_or(UNKNOWN_USER);
-            let acting = impersonation.map(|review| impersonation::describe(context, user, review));
-            let mut sections = vec![describe(about, &namespaces, &checkup)];
-            sections.extend(acting);
-            sections
-        }
+        Ok(sections) => sections,
         Err(error) => {
             let mut finding = Finding::fail(error.to_string());
             finding.hint = error.hint().map(str::to_owned);

@@ -196,7 +196,7 @@ pub use metrics::{
     ErrorType, FAILURES_TOTAL, FailureCounter, Metrics, ResourceType, ResourceTypes,
 };
 pub use notification::{
-    CoalesceKey, EncodeError, Notification, NotificationBuilder, Priority, ResourceRef,
+    CoalesceKey, EncodeError, Mark, Notification, NotificationBuilder, Priority, ResourceRef,
     SharedMembers,
 };
 #[cfg(any(feature = "observers", test))]

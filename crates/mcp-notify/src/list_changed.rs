@@ -115,6 +115,19 @@ impl ListChangedTracker {
         self.state.lock().notified.get(&session.key())?[kind as usize].clone()
     }
 
+    /// Records what a session was last notified of before this process had it. False if the
+    /// session is closed.
+    pub fn restore(&self, session: &Session, kind: ListKind, hash: ContentHash) -> bool {
+        let key = session.key();
+        self.state.lock().notified.entry(key).or_default()[kind as usize] =
+            (!hash.is_empty()).then_some(hash);
+        let attached = session.attach(&self.registry, DetachOn::Close);
+        if !attached {
+            self.registry.detach(key);
+        }
+        attached
+    }
+
     /// The notification that is due for this session, if there is one and `emit`
     /// permits it. The state changes only if a notification is returned, so that
     /// exactly one of several concurrent callers gets it.

@@ -1,6 +1,7 @@
 //! A notification: serialised once, shared by every session it is sent to.
 
 mod body;
+mod mark;
 mod templated;
 
 use std::fmt;
@@ -12,6 +13,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 use self::body::Body;
+pub use self::mark::Mark;
 pub(crate) use self::templated::Prefix;
 pub use self::templated::SharedMembers;
 use self::templated::Templated;
@@ -46,6 +48,7 @@ struct Built {
     key: Option<CoalesceKey>,
     priority: Priority,
     resource: Option<ResourceRef>,
+    mark: Option<Box<Mark>>,
 }
 
 /// The priority of a notification in an outbox.
@@ -251,6 +254,7 @@ impl Notification {
                 key: None,
                 priority: Priority::default(),
                 resource: prefix.resource.clone(),
+                mark: None,
             }),
         };
         Self(Arc::new(inner))
@@ -315,6 +319,7 @@ impl NotificationBuilder {
             key,
             priority,
             resource,
+            mark: None,
         })))
     }
 }

@@ -8,13 +8,15 @@ use kubecrier_core::{
     ttl_cache::{CacheLimits, TtlCache},
 };
 use ring::digest;
+use serde_json::Value;
+use tokio::time::Instant;
 
 use crate::{
     Algorithm, ClaimMapping, IntrospectionConfig, IssuerUrl, Scopes, TokenError,
     claims::{self, Claims},
     error::shown,
     fetch::Fetcher,
-    introspection::Introspection,
+    introspection::{Introspected, Introspection},
     jws,
     keys::IssuerKeys,
 };
@@ -65,6 +67,9 @@ pub struct AccessToken {
     pub scopes: Arc<Scopes>,
     /// When it expires, without leeway.
     pub expires: Timestamp,
+    /// When its issuer is to be asked about it again, which alone knows whether it still counts;
+    /// `None` for a token whose signature vouches for it.
+    pub ask_again: Option<Instant>,
 }
 
 /// Verifies tokens.
@@ -122,10 +127,14 @@ impl Authenticator {
         }
         match &self.introspection {
             Some(introspection) if !jws::is_jwt(token) => {
-                let claims = introspection.claims(digest, token).await?;
+                let Introspected { claims, until } = introspection.claims(digest, token).await?;
                 let named = claims.get("iss").and_then(|issuer| issuer.as_str());
                 let issuer = self.issuer(named.unwrap_or_default())?;
-                self.accept(issuer, &claims).map(Arc::new)
+                let accepted = self.accept(issuer, &claims)?;
+                Ok(Arc::new(AccessToken {
+                    ask_again: Some(until),
+                    ..accepted
+                }))
             }
             None if !token.contains('.') => Err(TokenError::Opaque),
             _ => {
@@ -146,7 +155,7 @@ impl Authenticator {
             why,
         })?;
         let claims = jws::verify(token, algorithm, key)?;
-        if !claims.contains_key("exp") {
+        if claims.get("exp").is_none_or(Value::is_null) {
             return Err(TokenError::Claim("exp"));
         }
         self.accept(issuer, &claims)
@@ -178,6 +187,7 @@ impl Authenticator {
             expires: checked
                 .expires
                 .unwrap_or_else(|| now.saturating_add(LIFETIME_MAX).unwrap_or(now)),
+            ask_again: None,
         })
     }
 }

@@ -91,11 +91,11 @@ fn check_audience(claim: Option<&Value>, audiences: &[String]) -> Result<(), Tok
 
 #[cfg(test)]
 mod tests {
+    use kubecrier_core::metrics::RequestRefusal;
     use proptest::prelude::*;
     use serde_json::json;
 
     use super::*;
-    use crate::RefusalReason;
 
     const NOW: i64 = 1_800_000_000;
 
@@ -113,7 +113,7 @@ mod tests {
         claims
     }
 
-    fn refused(claims: Value) -> RefusalReason {
+    fn refused(claims: Value) -> RequestRefusal {
         run(claims).unwrap_err().reason()
     }
 
@@ -122,11 +122,11 @@ mod tests {
         for (claim, offset, expected) in [
             ("exp", 1, None),
             ("exp", -29, None),
-            ("exp", -30, Some(RefusalReason::Expired)),
+            ("exp", -30, Some(RequestRefusal::Expired)),
             ("nbf", 30, None),
-            ("nbf", 31, Some(RefusalReason::NotYetValid)),
+            ("nbf", 31, Some(RequestRefusal::NotYetValid)),
             ("iat", 30, None),
-            ("iat", 31, Some(RefusalReason::NotYetValid)),
+            ("iat", 31, Some(RequestRefusal::NotYetValid)),
         ] {
             let error = run(with(claim, json!(NOW + offset))).err();
             let reason = error.map(|error| error.reason());
@@ -137,7 +137,7 @@ mod tests {
         let expires = run(with("exp", fraction)).unwrap().expires;
         assert_eq!(expires.unwrap().as_second(), NOW);
         for wrong in [json!("tomorrow"), json!(1e300), json!([NOW]), json!({})] {
-            assert_eq!(refused(with("exp", wrong)), RefusalReason::Claim);
+            assert_eq!(refused(with("exp", wrong)), RequestRefusal::Claim);
         }
     }
 
@@ -155,11 +155,11 @@ mod tests {
             json!(["a", "b"]),
         ] {
             let error = run(with("aud", other)).unwrap_err();
-            assert_eq!(error.reason(), RefusalReason::Audience);
+            assert_eq!(error.reason(), RequestRefusal::Audience);
             assert!(error.to_string().contains("crier"), "{error}");
         }
         for none in [json!(null), json!([]), json!(7), json!([7]), json!({})] {
-            assert_eq!(refused(with("aud", none)), RefusalReason::Claim);
+            assert_eq!(refused(with("aud", none)), RequestRefusal::Claim);
         }
     }
 
@@ -172,7 +172,7 @@ mod tests {
             json!("a\nb"),
             json!("x".repeat(1025)),
         ] {
-            assert_eq!(refused(with("sub", wrong)), RefusalReason::Claim);
+            assert_eq!(refused(with("sub", wrong)), RequestRefusal::Claim);
         }
         assert_eq!(
             run(with("sub", json!("J\u{fc}rgen"))).unwrap().subject,

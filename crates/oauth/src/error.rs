@@ -1,7 +1,10 @@
 //! Why a token is not accepted.
 
-use crate::{Algorithm, FetchError, mapping::MappingError};
 use std::sync::Arc;
+
+use kubecrier_core::metrics::RequestRefusal;
+
+use crate::{Algorithm, FetchError, mapping::MappingError};
 
 /// Why a token is not accepted. Never shows a token.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -86,35 +89,6 @@ pub enum TokenErrorKind {
     Unavailable,
 }
 
-/// Why requests are refused, for metrics: a closed set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum RefusalReason {
-    /// The token cannot be read.
-    Malformed,
-    /// The algorithm is not accepted.
-    Algorithm,
-    /// The issuer is not trusted.
-    Issuer,
-    /// The key is not known.
-    Key,
-    /// The signature is wrong.
-    Signature,
-    /// It has expired.
-    Expired,
-    /// It is not valid yet.
-    NotYetValid,
-    /// It is for another server.
-    Audience,
-    /// A claim is missing.
-    Claim,
-    /// It is not active.
-    Inactive,
-    /// The issuer does not answer.
-    Unavailable,
-    /// Claims that are no user.
-    Mapping,
-}
-
 // === impl TokenError ===
 
 impl TokenError {
@@ -147,45 +121,23 @@ impl TokenError {
         }
     }
 
-    /// The reason without its details.
-    pub fn reason(&self) -> RefusalReason {
+    /// The reason without its details, as metrics and the audit log name it.
+    pub fn reason(&self) -> RequestRefusal {
         match self {
             Self::TooLarge { .. } | Self::Malformed(_) | Self::Opaque | Self::Critical => {
-                RefusalReason::Malformed
+                RequestRefusal::Malformed
             }
-            Self::Algorithm { .. } => RefusalReason::Algorithm,
-            Self::Issuer { .. } => RefusalReason::Issuer,
-            Self::Key { .. } => RefusalReason::Key,
-            Self::Signature => RefusalReason::Signature,
-            Self::Expired => RefusalReason::Expired,
-            Self::NotYetValid => RefusalReason::NotYetValid,
-            Self::Claim(_) => RefusalReason::Claim,
-            Self::Audience { .. } => RefusalReason::Audience,
-            Self::Inactive => RefusalReason::Inactive,
-            Self::Unavailable(_) => RefusalReason::Unavailable,
-            Self::Mapping(_) => RefusalReason::Mapping,
-        }
-    }
-}
-
-// === impl RefusalReason ===
-
-impl RefusalReason {
-    /// The label of metrics.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Malformed => "malformed",
-            Self::Algorithm => "algorithm",
-            Self::Issuer => "issuer",
-            Self::Key => "key",
-            Self::Signature => "signature",
-            Self::Expired => "expired",
-            Self::NotYetValid => "not_yet_valid",
-            Self::Audience => "audience",
-            Self::Claim => "claim",
-            Self::Inactive => "inactive",
-            Self::Unavailable => "unavailable",
-            Self::Mapping => "mapping",
+            Self::Algorithm { .. } => RequestRefusal::Algorithm,
+            Self::Issuer { .. } => RequestRefusal::Issuer,
+            Self::Key { .. } => RequestRefusal::Key,
+            Self::Signature => RequestRefusal::Signature,
+            Self::Expired => RequestRefusal::Expired,
+            Self::NotYetValid => RequestRefusal::NotYetValid,
+            Self::Claim(_) => RequestRefusal::Claim,
+            Self::Audience { .. } => RequestRefusal::Audience,
+            Self::Inactive => RequestRefusal::Inactive,
+            Self::Unavailable(_) => RequestRefusal::Unavailable,
+            Self::Mapping(_) => RequestRefusal::Mapping,
         }
     }
 }

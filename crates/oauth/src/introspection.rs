@@ -9,6 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use kubecrier_core::ttl_cache::{CacheLimits, Lookup, TtlCache};
 use parking_lot::Mutex;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use crate::{FetchError, IssuerUrl, TokenError, UrlError, claims::Claims, fetch::Fetcher, url};
 
@@ -51,8 +52,18 @@ struct Asking {
 #[derive(Debug)]
 struct Answer {
     at: Timestamp,
+    /// Until when nobody asks again.
+    until: Instant,
     /// `None` if the token is not active.
     claims: Option<Claims>,
+}
+
+/// What an issuer says of an active token.
+#[derive(Debug)]
+pub(crate) struct Introspected {
+    pub(crate) claims: Claims,
+    /// When it is to be asked again.
+    pub(crate) until: Instant,
 }
 
 // === impl IntrospectionConfig ===
@@ -89,7 +100,11 @@ impl Introspection {
     }
 
     /// The claims of a token. Concurrent requests for one token are one.
-    pub(crate) async fn claims(&self, digest: [u8; 32], token: &str) -> Result<Claims, TokenError> {
+    pub(crate) async fn claims(
+        &self,
+        digest: [u8; 32],
+        token: &str,
+    ) -> Result<Introspected, TokenError> {
         let asking = Arc::clone(&self.asking);
         let text = token.to_owned();
         let found = match self.answers.lookup(&digest, || asking.ask(text)) {
@@ -100,7 +115,12 @@ impl Introspection {
         let is_known =
             |answer: &Arc<Answer>| Timestamp::now().duration_since(answer.at) < KNOWN_FOR;
         match found.filter(is_known) {
-            Some(answer) => answer.claims.clone().ok_or(TokenError::Inactive),
+            Some(answer) => {
+                let claims = answer.claims.clone().ok_or(TokenError::Inactive)?;
+                // While the issuer is away, it is tried again in a while.
+                let until = answer.until.max(Instant::now() + RETRY_AFTER);
+                Ok(Introspected { claims, until })
+            }
             None => {
                 let error = self.asking.error.lock().clone();
                 let error = error.unwrap_or_else(|| {
@@ -119,6 +139,7 @@ impl Asking {
         match self.request(&token).await {
             Ok(claims) => Some(Arc::new(Answer {
                 at: Timestamp::now(),
+                until: Instant::now() + ANSWER_TTL,
                 claims,
             })),
             Err(error) => {

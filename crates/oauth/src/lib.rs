@@ -39,7 +39,7 @@ pub use self::{
     algorithm::{Algorithm, UnknownAlgorithm},
     authenticator::{AccessToken, Authenticator, OAuthConfig},
     check::{IssuerCheck, check_issuer},
-    error::{RefusalReason, TokenError, TokenErrorKind},
+    error::{TokenError, TokenErrorKind},
     fetch::FetchError,
     introspection::IntrospectionConfig,
     mapping::{ClaimMapping, ClaimPath, MappingError},

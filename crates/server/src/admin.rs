@@ -133,12 +133,14 @@ fn numbers(history: &History) -> HistoryNumbers {
 /// What operators see of a history.
 fn history_stats(history: &History) -> Value {
     let numbers = numbers(history);
+    let [events, incidents, faults] = history.stats().kept_by_stream;
     let error = match history.health() {
         Health::Ok => None,
         Health::Failing(error) => Some(error),
     };
     json!({
         "kept": numbers.kept,
+        "keptByStream": {"events": events, "incidents": incidents, "faults": faults},
         "dropped": numbers.dropped,
         "removed": numbers.removed,
         "waiting": numbers.waiting,

@@ -4,6 +4,7 @@
 //! - `trusted_user`: the callers that a proxy names in a header;
 //! - `kubernetes`: as whom a caller acts in clusters, by names from outside of Kubernetes;
 //! - `bearer`: the callers of access tokens, of OAuth and of service accounts (`cluster_reviewer`);
+//! - `opaque`: access tokens that only their issuer can vouch for, while something is open with them;
 //! - `challenge`: what a client is told that has to authenticate, or to ask for more;
 //! - `unidentified`: the answer to a request without a caller;
 //! - `revocation`: the end of what a caller has under way when its token is revoked or expires.
@@ -16,6 +17,7 @@ mod bearer;
 mod challenge;
 mod cluster_reviewer;
 mod kubernetes;
+mod opaque;
 mod revocation;
 mod tokens;
 mod trusted_user;
@@ -42,7 +44,10 @@ pub(super) use self::{
     cluster_reviewer::ClusterReviewer,
     tokens::Tokens,
 };
-use self::{revocation::Lifetime, unidentified::Unidentified};
+use self::{
+    revocation::{Lifetime, Recheck},
+    unidentified::Unidentified,
+};
 pub use self::{
     tokens::{TokenFileError, TokenFileSummary, check_token_file},
     trusted_user::{ProxyMapping, TrustedUserHeader},
@@ -80,6 +85,8 @@ struct Access {
     scopes: Option<Arc<Scopes>>,
     /// When what it has open ends.
     expires: Instant,
+    /// How its issuer is asked about it meanwhile, if only that one knows.
+    recheck: Option<Recheck>,
 }
 
 /// How callers are told apart. With neither, all callers are the same one.
@@ -123,11 +130,12 @@ impl Caller {
         }
     }
 
-    /// The caller of an access token, until it expires.
-    fn with_access_token(token: &AccessToken, expires: Instant) -> Self {
+    /// The caller of an access token, until it expires or is found to be revoked.
+    fn with_access_token(token: &AccessToken, expires: Instant, recheck: Option<Recheck>) -> Self {
         let access = Access {
             scopes: Some(Arc::clone(&token.scopes)),
             expires,
+            recheck,
         };
         let caller = Self {
             name: Some(Arc::clone(&token.identity)),
@@ -143,6 +151,7 @@ impl Caller {
         let access = Access {
             scopes: None,
             expires,
+            recheck: None,
         };
         Self {
             name: Some(name),
@@ -197,6 +206,10 @@ impl Caller {
         Lifetime {
             revoked: self.revoked.clone(),
             expires: self.access.as_ref().map(|access| access.expires),
+            recheck: self
+                .access
+                .as_ref()
+                .and_then(|access| access.recheck.clone()),
         }
     }
 
@@ -205,7 +218,6 @@ impl Caller {
     }
 
     /// Runs work as this caller.
-    #[cfg(test)]
     pub(crate) async fn scope<F: Future>(self, work: F) -> F::Output {
         CALLER.scope(self, work).await
     }

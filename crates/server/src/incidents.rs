@@ -6,14 +6,23 @@
 
 mod together;
 
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashSet},
+    sync::Arc,
+};
 
 use jiff::Timestamp;
 
-use kubecrier_core::{filters::Filters, incident::IncidentNotice, shares::ShareKey};
-use kubecrier_incidents::{Incident, Severity};
+use kubecrier_core::{
+    access::{Clearance, Viewer},
+    faults::{Fault, FaultKey},
+    filters::Filters,
+    incident::IncidentNotice,
+    shares::ShareKey,
+};
+use kubecrier_incidents::{Incident, Severity, Symptom};
 use kubecrier_k8s::{
-    Actor, Announced, Cluster, ClusterError, Contexts, IncidentClaim, IncidentFollower,
+    Actor, Announced, Cluster, ClusterError, Contexts, ErrorKind, IncidentClaim, IncidentFollower,
     IncidentSnapshot, IncidentUpdate, IncidentView, IncidentWatches, Name, ResolvedIncident,
 };
 use parking_lot::Mutex;
@@ -39,6 +48,8 @@ pub(super) struct IncidentRead {
     /// At least one.
     snapshots: Vec<Arc<IncidentSnapshot>>,
     views: Vec<IncidentView>,
+    /// What a user may not see at all.
+    left_out: Vec<String>,
     _claims: Vec<IncidentClaim>,
 }
 
@@ -87,6 +98,7 @@ impl Incidents {
     pub(super) async fn read(
         &self,
         caller: &ShareKey,
+        viewer: &Viewer,
         context: Option<&str>,
         namespace: Option<&Name>,
     ) -> Result<IncidentRead, ClusterError> {
@@ -95,12 +107,12 @@ impl Incidents {
             Some(name) => vec![Some(name.clone())],
             None => self.all_namespaces(&context, &Filters::default()).await?,
         };
-        let mut views = Vec::with_capacity(scopes.len());
-        for scope in scopes {
-            let reading = self.watches.read(caller, Some(&context), scope.as_ref());
-            views.push(reading.await?);
+        let mut views = SeenViews::new(&scopes);
+        for scope in &scopes {
+            let reading = (self.watches).read(caller, viewer, Some(&context), scope.as_ref());
+            views.add(scope.as_ref(), reading.await)?;
         }
-        Ok(IncidentRead::new(context, views, Vec::new()))
+        views.read(context, Vec::new()).await
     }
 
     /// The incidents that filters are about; the follower is notified of changes while the
@@ -108,7 +120,7 @@ impl Incidents {
     /// of the namespaces that a confined server may read.
     pub(super) async fn follow(
         &self,
-        caller: &ShareKey,
+        (caller, viewer): (&ShareKey, &Viewer),
         context: &str,
         filters: &Filters,
         follower: &Arc<dyn IncidentFollower>,
@@ -124,17 +136,17 @@ impl Incidents {
         let claim =
             |scope: &Option<Name>| self.watches.claim(caller, Some(context), scope.as_ref());
         let claims = scopes.iter().map(claim).collect::<Result<Vec<_>, _>>()?;
-        let mut views = Vec::with_capacity(scopes.len());
+        let mut views = SeenViews::new(&scopes);
         let together = (scopes.len() > 1).then(|| Together::new(follower));
         for (number, scope) in scopes.iter().enumerate() {
             let follower = match &together {
                 Some(together) => together.follower(number),
                 None => Arc::clone(follower),
             };
-            let following = self.watches.follow(Some(context), scope.as_ref(), follower);
-            views.push(following.await?);
+            let following = (self.watches).follow(viewer, Some(context), scope.as_ref(), follower);
+            views.add(scope.as_ref(), following.await)?;
         }
-        Ok(IncidentRead::new(context.to_owned(), views, claims))
+        views.read(context.to_owned(), claims).await
     }
 
     /// The cluster, or each namespace that a confined server may read and the filters admit.
@@ -170,18 +182,67 @@ impl Incidents {
     }
 }
 
-// === impl IncidentRead ===
+/// The views of several scopes. Of those, a user may see only some.
+struct SeenViews {
+    views: Vec<IncidentView>,
+    left_out: Vec<String>,
+    is_one: bool,
+    refused: Option<ClusterError>,
+}
 
-impl IncidentRead {
-    fn new(context: String, views: Vec<IncidentView>, claims: Vec<IncidentClaim>) -> Self {
+// === impl SeenViews ===
+
+impl SeenViews {
+    fn new(scopes: &[Option<Name>]) -> Self {
         Self {
-            context,
-            snapshots: views.iter().map(IncidentView::snapshot).collect(),
-            views,
-            _claims: claims,
+            views: Vec::with_capacity(scopes.len()),
+            left_out: Vec::new(),
+            is_one: scopes.len() == 1,
+            refused: None,
         }
     }
 
+    fn add(
+        &mut self,
+        scope: Option<&Name>,
+        view: Result<IncidentView, ClusterError>,
+    ) -> Result<(), ClusterError> {
+        match (view, scope) {
+            (Ok(view), _) => self.views.push(view),
+            (Err(error), Some(name)) if !self.is_one && error.kind() == ErrorKind::Forbidden => {
+                self.left_out
+                    .push(format!("left out: you may not list anything in `{name}`"));
+                self.refused = Some(error);
+            }
+            (Err(error), _) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// What may be seen of all of them; an error if that is nothing.
+    async fn read(
+        self,
+        context: String,
+        claims: Vec<IncidentClaim>,
+    ) -> Result<IncidentRead, ClusterError> {
+        if let (true, Some(error)) = (self.views.is_empty(), self.refused) {
+            return Err(error);
+        }
+        let mut read = IncidentRead {
+            context,
+            snapshots: Vec::new(),
+            views: self.views,
+            left_out: self.left_out,
+            _claims: claims,
+        };
+        read.refresh().await?;
+        Ok(read)
+    }
+}
+
+// === impl IncidentRead ===
+
+impl IncidentRead {
     /// What is open now, the worst first.
     pub(super) fn open(&self) -> Vec<&Arc<Incident>> {
         let mut open: Vec<&Arc<Incident>> = Vec::new();
@@ -197,17 +258,22 @@ impl IncidentRead {
         open
     }
 
-    /// The same incidents as they are now.
-    pub(super) fn refresh(&mut self) {
-        self.snapshots = self.views.iter().map(IncidentView::snapshot).collect();
+    /// The same incidents as they are now, and as they may be seen now.
+    pub(super) async fn refresh(&mut self) -> Result<(), ClusterError> {
+        let mut snapshots = Vec::with_capacity(self.views.len());
+        for view in &self.views {
+            snapshots.push(view.snapshot_for_answer().await?);
+        }
+        self.snapshots = snapshots;
+        Ok(())
     }
 
     /// What was announced after the announcement with that number, in all scopes, the oldest
-    /// first.
+    /// first: what may be seen since the last refresh.
     pub(super) fn announced_after(&self, number: u64) -> Announced {
         let mut all = Announced::default();
-        for view in &self.views {
-            let Announced { updates, gap } = view.announced_after(number);
+        for (view, snapshot) in self.views.iter().zip(&self.snapshots) {
+            let Announced { updates, gap } = view.announced_after(number, snapshot);
             all.updates.extend(updates);
             all.gap |= gap;
         }
@@ -238,9 +304,16 @@ impl IncidentRead {
         resolved
     }
 
+    /// What the user may read whose incidents these are, for each scope.
+    pub(super) fn clearances(&self) -> impl Iterator<Item = &Arc<Clearance>> {
+        self.snapshots
+            .iter()
+            .filter_map(|one| one.clearance.as_ref())
+    }
+
     /// What is not seen, and why.
     pub(super) fn notes(&self) -> Vec<&str> {
-        let mut notes: Vec<&str> = Vec::new();
+        let mut notes: Vec<&str> = self.left_out.iter().map(String::as_str).collect();
         for note in self.snapshots.iter().flat_map(|one| &one.notes) {
             if !notes.contains(&note.as_str()) {
                 notes.push(note);
@@ -274,10 +347,50 @@ impl NoticeCache {
         }
         let notices = update.transitions.iter();
         let notices: Notices = notices
-            .map(|transition| Arc::new(IncidentNotice::new(transition, update.at)))
+            .map(|transition| {
+                let notice = IncidentNotice::new(transition, update.at);
+                Arc::new(match &update.clearance {
+                    Some(clearance) => {
+                        let gate = clearance.gate(&namespaces(notice.incident()));
+                        notice.gated(gate)
+                    }
+                    None => notice,
+                })
+            })
             .collect();
         *last = Some((Arc::clone(update), Arc::clone(&notices)));
         notices
+    }
+}
+
+/// The namespaces of all objects that an incident was derived from.
+fn namespaces(incident: &Incident) -> BTreeSet<Arc<str>> {
+    let effects = incident.effects.iter().map(|effect| &effect.object);
+    let changes = incident.changes.iter().map(|change| &change.object);
+    let symptoms = incident.symptoms.iter();
+    let symptoms =
+        symptoms.flat_map(|one| [&one.object, &one.workload].into_iter().chain(&one.cause));
+    let objects = std::iter::once(&incident.object)
+        .chain(effects)
+        .chain(changes)
+        .chain(symptoms);
+    objects
+        .map(|object| Arc::clone(&object.namespace))
+        .collect()
+}
+
+/// The fault of the pod that shows an incident, for which evidence is captured.
+pub(super) fn fault_of(cluster: &str, pod: &Symptom) -> Fault {
+    Fault {
+        key: FaultKey {
+            cluster: cluster.to_owned(),
+            namespace: pod.object.namespace.to_string(),
+            pod: pod.object.name.to_string(),
+            reason: pod.detector.to_owned(),
+            count: 0,
+        },
+        uid: None,
+        container: pod.container.as_deref().map(str::to_owned),
     }
 }
 

@@ -25,7 +25,8 @@
 //!   evidence, `subscriptions` are the event subscriptions of all clients, `waits` those
 //!   who wait for an incident, `tasks` calls whose answer is fetched later;
 //! - `viewers` says through whose eyes a caller sees what is shared;
-//! - `shared_reads` is what is read once for all callers, and closed where each acts as itself;
+//! - `shared_reads` is what is read once for all callers, and whether it is decided for each that
+//!   acts as itself;
 //! - `audit` records calls and subscriptions over HTTP;
 //! - `history` keeps what happens, and reads it again for lists and old cursors;
 //! - `known_clients` is what is known of clients by their names;
@@ -91,7 +92,9 @@ pub use self::{
         CheckFuture, CompletionFuture, CompletionRequest, FollowGuard, ProtocolEra, ReadFuture,
         Requester, ResourceError, ResourceProvider, UpdatePublisher,
     },
-    server::{FollowedIncidents, Server, Setup, SubscriptionStats, ToolLimits, WorkLimits},
+    server::{
+        FollowedIncidents, Server, Setup, SharedSessions, SubscriptionStats, ToolLimits, WorkLimits,
+    },
     sessions::SessionLimits,
     shared_reads::SharedRead,
     subscriptions::SubscriptionSettings,

@@ -102,6 +102,25 @@ impl ListChanges {
         self.notify(session, &ListKind::ALL);
     }
 
+    /// The same for a session that is continued, which was notified of these contents before.
+    pub(super) fn continued(&self, session: &Session, notified: &[String; 3], now: &ListSnapshot) {
+        for (list, hash) in ListKind::ALL.into_iter().zip(notified) {
+            if !hash.is_empty() {
+                self.lists
+                    .restore(session, list, ContentHash::from(hash.as_str()));
+            }
+        }
+        self.initialized(session, now);
+    }
+
+    /// The content of each list that a session was last notified of; empty if it was not.
+    pub(super) fn notified(&self, session: &Session) -> [String; 3] {
+        ListKind::ALL.map(|list| {
+            let hash = self.lists.last_notified(session, list);
+            hash.map(|hash| hash.to_string()).unwrap_or_default()
+        })
+    }
+
     /// The same for a listen, which chooses its lists. Its client is notified only of those
     /// that it may have otherwise.
     pub(super) fn listen(

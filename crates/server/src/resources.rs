@@ -26,7 +26,7 @@ mod subscriptions;
 mod updates;
 mod uri;
 
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use mcp_notify::{ResourceUpdated, Session, SubscribeError, SubscriptionLimits};
 use rmcp::model::{Resource, ResourceContents, ResourceTemplate};
@@ -179,6 +179,11 @@ impl Resources {
             family.follow(uri, &updates)
         })?;
         Ok(begun && family.notifies_on_start())
+    }
+
+    /// The URIs that a session is subscribed to, sorted.
+    pub(super) fn uris(&self, session: &Session) -> Vec<Arc<str>> {
+        self.updates.uris(session)
     }
 
     pub(super) fn unsubscribe(&self, session: &Session, uri: &str) {

@@ -9,6 +9,7 @@
 //!   those of a request;
 //! - `work` limits what runs at a time; `incidents` are followed for the process's own sinks;
 //! - `lists` makes the lists that clients page through;
+//! - `revival` continues the sessions of another process;
 //! - `subscriptions` shows operators what is watched.
 
 mod calls;
@@ -21,6 +22,7 @@ mod lists;
 mod parameters;
 mod prompts;
 mod resources;
+mod revival;
 mod setup;
 mod subscriptions;
 mod tasks;
@@ -39,7 +41,8 @@ use std::sync::{Arc, OnceLock};
 use mcp_notify::{Delivery, LoggingService, Notification, NotificationSink, Session};
 
 use super::{
-    history::Recorder,
+    doors::Door,
+    history::{CaughtUp, Recorder},
     incidents::Incidents,
     list_changes::ListChanges,
     resources::Resources,
@@ -52,7 +55,7 @@ use super::{
     waits::Waits,
 };
 use kubecrier_core::metrics::{AnswerMetrics, Metrics};
-use kubecrier_history::History;
+use kubecrier_history::{History, Peers, Registry};
 use kubecrier_k8s::{Contexts, EventLists, Graphs};
 use kubecrier_lifecycle::Lifecycle;
 use kubecrier_project::Project;
@@ -62,6 +65,15 @@ use kubecrier_redact::Redactor;
 #[derive(Clone, Debug)]
 pub struct Server {
     shared: Arc<Shared>,
+}
+
+/// What servers that share their sessions have in common.
+#[derive(Clone, Debug)]
+pub struct SharedSessions {
+    /// Where the records of sessions are.
+    pub registry: Arc<dyn Registry>,
+    /// How the others are reached.
+    pub peers: Arc<dyn Peers>,
 }
 
 #[derive(Debug)]
@@ -80,6 +92,7 @@ struct Shared {
     event_lists: EventLists,
     /// What happened before, if it is kept.
     history: Option<History>,
+    caught_up: Arc<CaughtUp>,
     graphs: Graphs,
     incidents: Incidents,
     waits: Waits,
@@ -88,6 +101,8 @@ struct Shared {
     definitions: DefinitionCache<ContextChoice>,
     tool_providers: Vec<Box<dyn ToolProvider>>,
     project: Option<Project>,
+    /// The servers that share its sessions, and where; empty if none do.
+    replicas: OnceLock<SharedSessions>,
     /// The sessions over HTTP, to be counted; empty on stdio.
     sessions: OnceLock<Arc<Sessions>>,
 }
@@ -136,7 +151,7 @@ impl Server {
         sessions.map_or(0, |sessions| sessions.parked_bytes())
     }
 
-    /// Keeps the events of every context, if there is a history. Never returns before the
+    /// Keeps the events and incidents of every context, if there is a history. Never returns before the
     /// server stops.
     pub async fn keep_history(self) {
         let Some(history) = &self.shared.history else {
@@ -145,8 +160,12 @@ impl Server {
         let recorder = Recorder {
             contexts: Arc::clone(&self.shared.contexts),
             watches: self.shared.subscriptions.watches().clone(),
+            incidents: (self.shared.tool_filter.check(Door::IncidentMode).is_ok())
+                .then(|| self.shared.incidents.clone()),
+            faults: self.shared.subscriptions.faults().clone(),
             history: history.clone(),
             lifecycle: self.shared.lifecycle.clone(),
+            caught_up: Arc::clone(&self.shared.caught_up),
         };
         recorder.run().await;
     }
@@ -154,6 +173,26 @@ impl Server {
     /// The history, if there is one.
     pub fn history(&self) -> Option<&History> {
         self.shared.history.as_ref()
+    }
+
+    /// Shares the sessions with other servers. To be called before the transport is started.
+    pub fn share_sessions(&self, shared: SharedSessions) {
+        let _only_once = self.shared.replicas.set(shared);
+    }
+
+    /// The servers that share the sessions, if any do.
+    pub(super) fn session_peers(&self) -> Option<Arc<dyn Peers>> {
+        let shared = self.shared.replicas.get()?;
+        Some(Arc::clone(&shared.peers))
+    }
+
+    /// Where sessions are kept, if they are.
+    pub(super) fn session_registry(&self) -> Option<Arc<dyn Registry>> {
+        if let Some(shared) = self.shared.replicas.get() {
+            return Some(Arc::clone(&shared.registry));
+        }
+        let history = self.shared.history.as_ref()?;
+        Some(Arc::new(history.registry()))
     }
 
     /// The number of sessions over HTTP.

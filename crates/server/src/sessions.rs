@@ -25,27 +25,42 @@
 //!   `parking`: the limit of what is kept; `answer_stream`: the connections that read them;
 //! - `stream`: GET and DELETE, from the outbox to bytes; `replay`: what a client that
 //!   reconnects has missed;
+//! - `stream_id`: the ids of events, which are cursors where sessions are kept; `record`: what is
+//!   kept of a session; `store`, `keeper`: when that is written; `revival`: a session of another
+//!   process is continued; `home`: requests of a session that another server has;
 //! - `heartbeat`: when a client is pinged; `server_requests`: the pings themselves.
 
 mod answer_stream;
 mod answers;
 mod dispatch;
 mod heartbeat;
+mod home;
 mod http_session;
+mod keeper;
 mod limiter;
 mod manager;
 mod parking;
+mod record;
 mod replay;
+mod revival;
 mod running;
 mod server_requests;
+mod store;
 mod stream;
+mod stream_id;
 mod transport;
 
 pub use self::manager::SessionLimits;
 pub(super) use self::{
     answer_stream::IsAnswer,
     dispatch::Dispatcher,
+    home::{PeerRequests, forward},
+    http_session::HttpSession,
     limiter::{SessionPermit, admit},
     manager::Sessions,
+    record::SessionRecord,
+    revival::{Revival, revive},
+    store::SessionStore,
     stream::{close, open},
+    stream_id::StreamPosition,
 };

@@ -22,6 +22,11 @@ pub(super) async fn note_peer(request: Request, next: Next) -> Response {
     PEER.scope(peer, next.run(request)).await
 }
 
+/// Runs work as a request from that address.
+pub(super) async fn with_peer<F: Future>(peer: Option<IpAddr>, work: F) -> F::Output {
+    PEER.scope(peer, work).await
+}
+
 /// The address that the request under way comes from, over HTTP.
 pub(super) fn current_peer() -> Option<IpAddr> {
     PEER.try_with(|peer| *peer).ok().flatten()

@@ -43,9 +43,14 @@ impl SharedRead {
     /// decided so for each caller is opened here.
     pub(super) const fn is_open_to_callers(self) -> bool {
         match self {
-            Self::Subscriptions | Self::Faults | Self::EventUpdates | Self::LogUpdates => true,
-            // They join many objects into one text, of which a caller may read a part.
-            Self::Incidents | Self::Graph | Self::Unknown => false,
+            Self::Subscriptions
+            | Self::Faults
+            | Self::EventUpdates
+            | Self::LogUpdates
+            // Derived for each user again, from what that user may read.
+            | Self::Incidents
+            | Self::Graph => true,
+            Self::Unknown => false,
         }
     }
 

@@ -7,20 +7,25 @@
 mod events;
 mod incidents;
 mod polls;
+mod revived;
 
-pub(super) use self::polls::Polled;
-use self::polls::is_polled;
+pub(super) use self::{
+    polls::Polled,
+    revived::{SubscriptionRecord, WakeFrom},
+};
+use self::{polls::is_polled, revived::Asleep};
 
-use std::{any::Any, fmt, sync::Arc};
+use std::{any::Any, collections::HashMap, fmt, sync::Arc};
 
 use mcp_notify::Session;
+use parking_lot::Mutex;
 use serde_json::json;
 use tokio::time::{Duration, Instant, interval};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     caller::Caller,
-    history::resume,
+    history::{CaughtUp, resume},
     incidents::Incidents,
     output::ToolError,
     resources::{META, ProtocolEra, Requester, UpdatePublisher},
@@ -32,8 +37,8 @@ use kubecrier_core::{
     faults::FaultQueue,
     filters::{Filters, Mode},
     subscriptions::{
-        Feed, FeedLimits, Ledger, Owner, Subscription, SubscriptionDeps, SubscriptionLimits,
-        UnsubscribeOutcome, UpdateSink,
+        Feed, FeedLimits, Ledger, Owner, Subscription, SubscriptionDeps, SubscriptionId,
+        SubscriptionLimits, UnsubscribeOutcome, UpdateSink,
     },
 };
 use kubecrier_history::History;
@@ -70,6 +75,7 @@ pub(super) struct Sources {
     pub(super) faults: FaultQueue,
     /// What happened before, if it is kept.
     pub(super) history: Option<History>,
+    pub(super) caught_up: Arc<CaughtUp>,
 }
 
 struct Inner {
@@ -79,6 +85,9 @@ struct Inner {
     updates: UpdatePublisher,
     feed: FeedLimits,
     idle_timeout: Duration,
+    /// Those of sessions that are continued, before the client has said what it has.
+    // A lock for one map operation.
+    asleep: Mutex<HashMap<SubscriptionId, Asleep>>,
 }
 
 /// A subscription that was made, and what its maker should know.
@@ -145,6 +154,7 @@ impl Subscriptions {
             updates,
             feed: settings.feed,
             idle_timeout: settings.idle_timeout,
+            asleep: Mutex::default(),
         };
         Self {
             inner: Arc::new(inner),
@@ -356,6 +366,7 @@ impl Subscriptions {
         } = &*self.inner;
         sources.faults.remove_expired();
         viewers.remove_expired();
+        self.forget_asleep();
         let now = Instant::now();
         for (owner, one) in ledger.all() {
             if !one.expires_idle() {

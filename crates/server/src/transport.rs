@@ -36,7 +36,7 @@ use super::{
     },
     origin::{self, OriginPolicy},
     server::{Handler, Server},
-    sessions::{self, Dispatcher, SessionLimits, Sessions},
+    sessions::{self, Dispatcher, PeerRequests, Revival, SessionLimits, SessionStore, Sessions},
     share,
     stdio::StdioTransport,
     tls::{Certificate, TlsFiles},
@@ -196,11 +196,18 @@ async fn start_http(
         .local_addr()
         .context("cannot tell the listener's address")?;
     serving.address = Some(address);
-    let sessions = Arc::new(Sessions::new(
+    let peers = server.session_peers();
+    let store = server.session_registry().map(SessionStore::new);
+    let store = store.map(|store| match &peers {
+        Some(peers) => Arc::new(store.shared_as(peers.name())),
+        None => Arc::new(store),
+    });
+    let sessions = Sessions::new(
         config.sessions,
         server.notification_metrics(),
         server.answer_metrics(),
-    ));
+    );
+    let sessions = Arc::new(sessions.kept(store.clone()));
     let handler = server.handler_for_sessions(Arc::clone(&sessions));
     spawn_tasks(server, &serving.close, lifecycle);
     if let (Some(tokens), Some(poll)) = (identity.tokens.clone(), token_poll) {
@@ -285,8 +292,22 @@ async fn start_http(
     } else {
         StatsScope::Everyone
     };
-    let mut router = mcp_router(handler, &sessions, &serving.close, lifecycle)
-        .layer(middleware::from_fn_with_state(Arc::new(gate), body::check));
+    let mut router = mcp_router(handler, &sessions, &serving.close, lifecycle);
+    let revival = store.map(|store| {
+        let revival = Revival::new(server.clone(), Arc::clone(&sessions), store, peers.clone());
+        Arc::new(revival)
+    });
+    if let (Some(peers), Some(revival)) = (peers, &revival) {
+        let routes = router.clone();
+        let requests = PeerRequests::new(Arc::clone(&sessions), lifecycle.clone(), routes);
+        peers.serve(Arc::new(requests));
+        let revival = Arc::clone(revival);
+        router = router.layer(middleware::from_fn_with_state(revival, sessions::forward));
+    }
+    router = router.layer(middleware::from_fn_with_state(Arc::new(gate), body::check));
+    if let Some(revival) = revival {
+        router = router.layer(middleware::from_fn_with_state(revival, sessions::revive));
+    }
     if server.contexts().impersonates() {
         router = router.layer(middleware::from_fn(caller::require_user));
     }
@@ -311,9 +332,12 @@ async fn start_http(
         .layer(middleware::from_fn_with_state(origins, origin::check));
     let close = serving.close.clone();
     let heartbeats = Arc::clone(&sessions);
+    let described = server.clone();
     lifecycle.spawn("sessions", async move {
-        Arc::clone(&sessions).sweep(close).await;
-        sessions.end_all();
+        let describe = |entry: &_, record| described.describe_session(entry, record);
+        let keeping = Arc::clone(&sessions).keep_records(describe, close.clone());
+        tokio::join!(Arc::clone(&sessions).sweep(close), keeping);
+        sessions.close_all();
     });
     let close = serving.close.clone();
     lifecycle.spawn("heartbeat", async move {

@@ -25,8 +25,10 @@ use crate::{
     incidents::{IncidentRead, Incidents},
     output::ToolError,
     resources::Requester,
+    viewers::Viewers,
 };
 use kubecrier_core::{
+    access::Viewer,
     filters::Filters,
     incident::{IncidentNotice, IncidentTransition},
     metrics::WaitMetrics,
@@ -42,6 +44,7 @@ pub(super) const PROGRESS_INTERVAL: Duration = Duration::from_secs(20);
 #[derive(Clone, Debug)]
 pub(super) struct Waits {
     incidents: Incidents,
+    viewers: Viewers,
     metrics: WaitMetrics,
     process: ProcessId,
 }
@@ -101,9 +104,10 @@ struct Alarm {
 // === impl Waits ===
 
 impl Waits {
-    pub(super) fn new(incidents: Incidents, metrics: WaitMetrics) -> Self {
+    pub(super) fn new(incidents: Incidents, viewers: Viewers, metrics: WaitMetrics) -> Self {
         Self {
             incidents,
+            viewers,
             metrics,
             process: ProcessId::random(),
         }
@@ -137,14 +141,15 @@ impl Waits {
             rung: Notify::new(),
         });
         let follower = Arc::clone(&alarm) as Arc<dyn IncidentFollower>;
-        let caller = requester.share_key();
-        let following = (self.incidents).follow(&caller, &context, filters, &follower);
+        let (caller, viewer) = (requester.share_key(), self.viewers.of(&requester.caller)?);
+        let whose = (&caller, &viewer);
+        let following = (self.incidents).follow(whose, &context, filters, &follower);
         let mut read = following.await?;
-        let (from, restarted) = self.position(cursor)?;
+        let (from, restarted) = self.position(&viewer, cursor)?;
         let mut ticks = interval_at(began + PROGRESS_INTERVAL, PROGRESS_INTERVAL);
         let mut is_over = false;
         let draining = loop {
-            let announced = self.announced(&read, from, filters);
+            let announced = self.announced(&viewer, &read, from, filters);
             let is_due = |notice: &Arc<IncidentNotice>| until.admits(notice.transition());
             if restarted || announced.gap || announced.notices.iter().any(is_due) {
                 break false;
@@ -167,9 +172,10 @@ impl Waits {
                 }
                 break;
             }
+            read.refresh().await?;
         };
-        let announced = self.announced(&read, from, filters);
-        read.refresh();
+        read.refresh().await?;
+        let announced = self.announced(&viewer, &read, from, filters);
         Ok(WaitOutcome {
             read,
             notices: announced.notices,
@@ -185,11 +191,13 @@ impl Waits {
     }
 
     /// Where a wait begins, and whether its cursor is of another process.
-    fn position(&self, cursor: Option<Cursor>) -> Result<(u64, bool), ToolError> {
-        let last = self.incidents.watches().last_announced();
+    fn position(&self, viewer: &Viewer, cursor: Option<Cursor>) -> Result<(u64, bool), ToolError> {
+        let last = self.incidents.watches().last_announced(viewer);
         match cursor {
             None => Ok((last, false)),
             Some(cursor) if cursor.process != self.process => Ok((last, true)),
+            // It may have been counted anew for a user who was away for long.
+            Some(cursor) if cursor.number > last && viewer.user().is_some() => Ok((last, true)),
             Some(cursor) if cursor.number > last => Err(ToolError::Arguments(format!(
                 "the cursor `{cursor}` is ahead of everything that was announced: use one that \
                  faults_wait gave you, or none"
@@ -199,9 +207,15 @@ impl Waits {
     }
 
     /// What the filters admit of what was announced after a number.
-    fn announced(&self, read: &IncidentRead, from: u64, filters: &Filters) -> AdmittedNotices {
+    fn announced(
+        &self,
+        viewer: &Viewer,
+        read: &IncidentRead,
+        from: u64,
+        filters: &Filters,
+    ) -> AdmittedNotices {
         // First: an announcement that comes now is left for the next wait.
-        let last = self.incidents.watches().last_announced();
+        let last = self.incidents.watches().last_announced(viewer);
         let announced = read.announced_after(from);
         let mut last_of = HashMap::new();
         let mut notices = Vec::new();

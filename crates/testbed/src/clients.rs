@@ -1,5 +1,5 @@
-//! The official MCP clients, the libraries that check webhooks, and an identity provider, installed once per machine
-//! into the cache.
+//! The official MCP clients, the libraries that check webhooks and lists of components, and an identity provider,
+//! installed once per machine into the cache.
 
 use std::{
     fs, io,
@@ -26,18 +26,21 @@ pub enum Client {
     Webhooks,
     /// An identity provider that callers log in with, from npm: oidc-provider.
     Oidc,
+    /// What validates the list of what is in a program, from PyPI: the library of CycloneDX.
+    CycloneDx,
 }
 
 // === impl Client ===
 
 impl Client {
     /// All clients.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::TypeScript,
         Self::Python,
         Self::Inspector,
         Self::Webhooks,
         Self::Oidc,
+        Self::CycloneDx,
     ];
 
     /// Installs the client if it is not there yet.
@@ -53,14 +56,12 @@ impl Client {
             "installing the {} client (once per machine)",
             self.name()
         ));
-        cache::fill(&target, |staging| match self {
-            Self::TypeScript => install::from_npm(&Path::new(SOURCES).join("typescript"), staging),
-            Self::Inspector => install::from_npm(&Path::new(SOURCES).join("inspector"), staging),
-            Self::Webhooks => install::from_npm(&Path::new(SOURCES).join("webhooks"), staging),
-            Self::Oidc => install::from_npm(&Path::new(SOURCES).join("oidc"), staging),
-            Self::Python => {
-                install::from_pypi(&Path::new(SOURCES).join("python/requirements.txt"), staging)
+        let list = Path::new(SOURCES).join(self.list());
+        cache::fill(&target, |staging| {
+            if self.is_from_pypi() {
+                return install::from_pypi(&list, staging);
             }
+            install::from_npm(list.parent().unwrap_or(&list), staging)
         })
     }
 
@@ -88,25 +89,21 @@ impl Client {
             return Err(self.missing());
         }
         let build = || -> io::Result<Command> {
-            match self {
-                Self::Python => {
-                    let mut command = Command::new(installed.join("bin/python"));
-                    command.arg(script);
-                    Ok(command)
-                }
-                Self::TypeScript | Self::Inspector | Self::Webhooks | Self::Oidc => {
-                    // Node resolves packages only beside the script.
-                    let copy = workdir.join(script.file_name().unwrap_or_default());
-                    fs::copy(script, &copy)?;
-                    let modules = workdir.join("node_modules");
-                    if !modules.exists() {
-                        std::os::unix::fs::symlink(installed.join("node_modules"), &modules)?;
-                    }
-                    let mut command = Command::new("node");
-                    command.arg(copy);
-                    Ok(command)
-                }
+            if self.is_from_pypi() {
+                let mut command = Command::new(installed.join("bin/python"));
+                command.arg(script);
+                return Ok(command);
             }
+            // Node resolves packages only beside the script.
+            let copy = workdir.join(script.file_name().unwrap_or_default());
+            fs::copy(script, &copy)?;
+            let modules = workdir.join("node_modules");
+            if !modules.exists() {
+                std::os::unix::fs::symlink(installed.join("node_modules"), &modules)?;
+            }
+            let mut command = Command::new("node");
+            command.arg(copy);
+            Ok(command)
         };
         build().map_err(|error| Missing(format!("cannot set up the client: {error}")))
     }
@@ -118,15 +115,15 @@ impl Client {
             Self::Inspector => "Inspector",
             Self::Webhooks => "Webhooks",
             Self::Oidc => "OIDC",
+            Self::CycloneDx => "CycloneDX",
         }
     }
 
     fn missing(self) -> Missing {
-        let wanted = match self {
-            Self::TypeScript | Self::Inspector | Self::Webhooks | Self::Oidc => {
-                "Node 20 or newer with npm"
-            }
-            Self::Python => "Python 3.10 or newer with venv",
+        let wanted = if self.is_from_pypi() {
+            "Python 3.10 or newer with venv"
+        } else {
+            "Node 20 or newer with npm"
         };
         Missing(format!(
             "the official {} client is not installed; install {wanted}, then run `cargo xtask test`",
@@ -135,22 +132,33 @@ impl Client {
     }
 
     fn runtime_is_there(self) -> bool {
-        install::is_there(match self {
-            Self::TypeScript | Self::Inspector | Self::Webhooks | Self::Oidc => "npm",
-            Self::Python => "python3",
+        install::is_there(if self.is_from_pypi() {
+            "python3"
+        } else {
+            "npm"
         })
+    }
+
+    /// Whether it is run by Python; the others are by Node.
+    fn is_from_pypi(self) -> bool {
+        matches!(self, Self::Python | Self::CycloneDx)
     }
 
     /// The cache folder, keyed by the list of packages.
     fn folder(self) -> Result<PathBuf> {
-        let list = match self {
+        let name = format!("client-{}", self.name().to_lowercase());
+        install::folder(&name, &Path::new(SOURCES).join(self.list()))
+    }
+
+    /// The list of packages, each with its version.
+    fn list(self) -> &'static str {
+        match self {
             Self::TypeScript => "typescript/package-lock.json",
             Self::Inspector => "inspector/package-lock.json",
             Self::Webhooks => "webhooks/package-lock.json",
             Self::Oidc => "oidc/package-lock.json",
             Self::Python => "python/requirements.txt",
-        };
-        let name = format!("client-{}", self.name().to_lowercase());
-        install::folder(&name, &Path::new(SOURCES).join(list))
+            Self::CycloneDx => "cyclonedx/requirements.txt",
+        }
     }
 }

@@ -34,6 +34,10 @@ const NODE: &str = "node-1";
 /// A start takes about 5 s on two idle cores; a busy machine needs longer.
 const START_WITHIN: Duration = Duration::from_secs(90);
 
+/// A process that ends while it starts is started again: its port may have been taken by another
+/// process meanwhile.
+const START_ATTEMPTS: usize = 3;
+
 /// One line per request of [`User::Audited`] and [`User::ActsAsCallers`], and none for other
 /// users.
 const AUDIT_POLICY: &str = r#"{
@@ -79,13 +83,9 @@ impl Cluster {
         let authority = Authority::new(&format!("testbed {name}"))?;
         write_credentials(&dir, &authority)?;
         let node = NodeEndpoint::start(&authority.server("node", Validity::Current)?)?;
-        let ports = free_ports(3)?;
-        let etcd = Guard::start(&Spec {
-            program: &binaries.etcd,
-            args: etcd_args(&dir, "etcd", ports[0], ports[1]),
-            clear: Some(&dir),
-            log: dir.join("etcd.log"),
-        })?;
+        let mut etcds = Vec::new();
+        let etcd_port = start_etcd(binaries, &dir, &mut etcds).await?;
+        let api_port = free_ports(1)?[0];
         let cluster = Self {
             name: name.to_owned(),
             binaries: binaries.clone(),
@@ -93,10 +93,10 @@ impl Cluster {
             dir,
             authority,
             node,
-            api_port: ports[2],
-            etcd_port: AtomicU16::new(ports[0]),
+            api_port,
+            etcd_port: AtomicU16::new(etcd_port),
             api_server: Mutex::new(None),
-            etcds: Mutex::new(vec![etcd]),
+            etcds: Mutex::new(etcds),
         };
         cluster.start_api().await?;
         cluster.create_fixtures().await?;
@@ -107,16 +107,10 @@ impl Cluster {
     /// resourceVersions start from the beginning.
     pub async fn start_over(&self) -> Result<()> {
         self.kill_api()?;
-        let ports = free_ports(2)?;
-        let name = format!("etcd-{}", ports[0]);
-        let etcd = Guard::start(&Spec {
-            program: &self.binaries.etcd,
-            args: etcd_args(&self.dir, &name, ports[0], ports[1]),
-            clear: None,
-            log: self.dir.join(format!("{name}.log")),
-        })?;
-        self.etcds.lock().insert(0, etcd);
-        self.etcd_port.store(ports[0], Ordering::Relaxed);
+        let mut etcds = std::mem::take(&mut *self.etcds.lock());
+        let started = start_etcd(&self.binaries, &self.dir, &mut etcds).await;
+        *self.etcds.lock() = etcds;
+        self.etcd_port.store(started?, Ordering::Relaxed);
         self.start_api().await?;
         self.create_fixtures().await
     }
@@ -245,18 +239,8 @@ impl Cluster {
 
     /// Starts the API server with its previous port and data, and waits until it is ready.
     pub async fn start_api(&self) -> Result<()> {
-        {
-            let mut slot = self.api_server.lock();
-            if slot.as_ref().is_some_and(|running| !running.exited()) {
-                bail!("the API server of `{}` is already running", self.name);
-            }
-            *slot = Some(Guard::start(&Spec {
-                program: &self.binaries.kube_apiserver,
-                args: self.api_server_args(),
-                clear: None,
-                log: self.dir.join("kube-apiserver.log"),
-            })?);
-        }
+        self.launch_api()?;
+        let mut attempts_left = START_ATTEMPTS - 1;
         let deadline = Instant::now() + START_WITHIN;
         loop {
             let client = self.client(User::Admin).await?;
@@ -264,7 +248,11 @@ impl Cluster {
             match client.request_text(request).await {
                 Ok(_ready) => return Ok(()),
                 Err(_) if self.api_exited() => {
-                    bail!("kube-apiserver ended:\n{}", self.api_log_tail())
+                    if attempts_left == 0 {
+                        bail!("kube-apiserver ended:\n{}", self.api_log_tail());
+                    }
+                    attempts_left -= 1;
+                    self.launch_api()?;
                 }
                 Err(error) if Instant::now() > deadline => {
                     bail!(
@@ -275,6 +263,20 @@ impl Cluster {
                 Err(_) => sleep(Duration::from_millis(50)).await,
             }
         }
+    }
+
+    fn launch_api(&self) -> Result<()> {
+        let mut slot = self.api_server.lock();
+        if slot.as_ref().is_some_and(|running| !running.exited()) {
+            bail!("the API server of `{}` is already running", self.name);
+        }
+        *slot = Some(Guard::start(&Spec {
+            program: &self.binaries.kube_apiserver,
+            args: self.api_server_args(),
+            clear: None,
+            log: self.dir.join("kube-apiserver.log"),
+        })?);
+        Ok(())
     }
 
     /// Stops the API server with SIGTERM.
@@ -397,6 +399,43 @@ fn write_credentials(dir: &Path, authority: &Authority) -> Result<()> {
     fs::write(dir.join("audit-policy.json"), AUDIT_POLICY)?;
     fs::write(dir.join("tokens.csv"), tokens.join("\n") + "\n")?;
     Ok(())
+}
+
+/// Starts etcd on free ports and waits until it is healthy: an API server gives up after 20 s
+/// without its store, which a busy machine needs at times. Puts the process in front of `etcds`,
+/// whose last one clears the folder when it ends, and returns the port for clients.
+async fn start_etcd(binaries: &Binaries, dir: &Path, etcds: &mut Vec<Guard>) -> Result<u16> {
+    let deadline = Instant::now() + START_WITHIN;
+    let mut attempts_left = START_ATTEMPTS;
+    loop {
+        let ports = free_ports(2)?;
+        let name = format!("etcd-{}", ports[0]);
+        let etcd = Guard::start(&Spec {
+            program: &binaries.etcd,
+            args: etcd_args(dir, &name, ports[0], ports[1]),
+            clear: etcds.is_empty().then_some(dir),
+            log: dir.join(format!("{name}.log")),
+        })?;
+        attempts_left -= 1;
+        let health = format!("http://127.0.0.1:{}/health", ports[0]);
+        let healthy = loop {
+            match reqwest::get(&health).await {
+                Ok(answer) if answer.status().is_success() => break true,
+                _ if etcd.exited() => break false,
+                _ if Instant::now() > deadline => {
+                    bail!("etcd is not healthy:\n{}", etcd.log_tail())
+                }
+                _ => sleep(Duration::from_millis(20)).await,
+            }
+        };
+        if !healthy && attempts_left == 0 {
+            bail!("etcd ended:\n{}", etcd.log_tail());
+        }
+        etcds.insert(0, etcd);
+        if healthy {
+            return Ok(ports[0]);
+        }
+    }
 }
 
 fn etcd_args(dir: &Path, name: &str, client_port: u16, peer_port: u16) -> Vec<OsString> {

@@ -33,6 +33,7 @@ mod crds;
 mod go_tool;
 mod guard;
 mod install;
+mod keycloak;
 mod kubeconfig;
 mod kubelet;
 mod mcpb;
@@ -54,6 +55,7 @@ pub use crate::{
     controllers::Controllers,
     crds::Crds,
     go_tool::GoTool,
+    keycloak::Keycloak,
     kubeconfig::Kubeconfig,
     kubelet::{Kubelets, PLAYS},
     mcpb::Mcpb,

@@ -10,8 +10,8 @@ use std::{
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use testbed::{
-    Binaries, Client, Cluster, ControllerBinaries, Crds, GoTool, Kubeconfig, Mcpb, Options, Suite,
-    User, Uv,
+    Binaries, Client, Cluster, ControllerBinaries, Crds, GoTool, Keycloak, Kubeconfig, Mcpb,
+    Options, Suite, User, Uv,
 };
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -27,6 +27,11 @@ enum Command {
     /// Find or build the control plane, and install the MCP clients, the conformance suite, helm,
     /// promtool, Alertmanager and uv.
     Prepare,
+    /// Get what an interop run needs that is not needed for the tests: keycloak.
+    PrepareInterop {
+        /// With what.
+        with: InteropParty,
+    },
     /// Run two clusters until ctrl-c.
     Up {
         /// Where to write the kubeconfig.
@@ -45,6 +50,12 @@ enum Command {
         /// The server's binary; the suite's full words go beside it.
         server: PathBuf,
     },
+}
+
+/// With what the server is tried, outside of the usual tests.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum InteropParty {
+    Keycloak,
 }
 
 #[expect(clippy::print_stderr, reason = "a tool for people")]
@@ -69,6 +80,13 @@ async fn main() -> Result<()> {
             Crds::prepare(&mut print_line)?;
             Uv::prepare(&mut print_line)?;
             Mcpb::prepare(&mut print_line)?;
+        }
+        Command::PrepareInterop { with } => {
+            Binaries::prepare(&mut print_line)?;
+            Client::TypeScript.prepare(&mut print_line)?;
+            match with {
+                InteropParty::Keycloak => Keycloak::prepare(&mut print_line)?,
+            }
         }
         Command::Up { kubeconfig } => up(kubeconfig).await?,
         Command::Agents { server, only } => agents(&server, &only).await?,

@@ -12,6 +12,7 @@
 //! - `node`: nodes, edges and snapshots
 //! - `pending`: what changed since the last delta
 //! - `delta`: changes, and the update that a subscriber is sent
+//! - `visibility`: what a reader may see of a graph
 //! - `neighbourhood`: the objects around one object
 //! - `render`: a neighbourhood as a tree, as data and as a Mermaid flowchart
 //!
@@ -28,6 +29,7 @@ mod object;
 mod pending;
 mod render;
 mod store;
+mod visibility;
 
 pub use self::{
     delta::{Delta, GraphChange, GraphSubscriber, GraphUpdate},
@@ -37,4 +39,5 @@ pub use self::{
     node::{Edge, Node, Relation, Snapshot},
     object::{ObjectId, ObjectSummary, Reference},
     store::{Graph, GraphScope},
+    visibility::{KindExtent, Visibility},
 };

@@ -11,6 +11,7 @@ use super::{
     node::{Edge, Node, NodeState, Relation, Snapshot},
     object::{ObjectId, ObjectSummary, Reference},
     pending::PendingChanges,
+    visibility::Visibility,
 };
 
 /// Says which objects a graph shows.
@@ -37,6 +38,8 @@ pub struct Graph {
     synced: BTreeSet<Kind>,
     /// Recorded from the call of `track_changes` on.
     pending: Option<PendingChanges>,
+    /// What the reader of this graph may see: also of the targets of references.
+    visibility: Visibility,
 }
 
 /// Indexes the two ends of label selection in one namespace.
@@ -60,6 +63,7 @@ impl Graph {
             selectable: HashMap::new(),
             synced: BTreeSet::new(),
             pending: None,
+            visibility: Visibility::everything(),
         }
     }
 
@@ -75,12 +79,19 @@ impl Graph {
             selectable: self.selectable.clone(),
             synced: self.synced.clone(),
             pending: None,
+            visibility: self.visibility.clone(),
         }
     }
 
     /// The number of objects.
     pub fn len(&self) -> usize {
         self.objects.len()
+    }
+
+    /// The namespaces that objects are in.
+    pub fn namespaces(&self) -> BTreeSet<Arc<str>> {
+        let ids = self.objects.keys();
+        ids.map(|id| Arc::clone(&id.namespace)).collect()
     }
 
     /// Whether there are no objects.
@@ -129,9 +140,13 @@ impl Graph {
 
     /// Adds or replaces an object. False if it is unchanged, or if there is no room.
     pub fn apply(&mut self, object: ObjectSummary) -> bool {
+        self.apply_shared(Arc::new(object))
+    }
+
+    fn apply_shared(&mut self, object: Arc<ObjectSummary>) -> bool {
         let id = object.id.clone();
         match self.objects.get(&id) {
-            Some(known) if **known == object => return false,
+            Some(known) if *known == object => return false,
             None if self.objects.len() >= self.objects_max => {
                 *self.refused.entry(id.kind).or_default() += 1;
                 self.set_synced(id.kind, false);
@@ -142,7 +157,7 @@ impl Graph {
         self.record_before(&id, &object.references);
         self.unindex(&id);
         self.index(&object);
-        self.objects.insert(id.clone(), Arc::new(object));
+        self.objects.insert(id.clone(), object);
         self.record_after(&id);
         true
     }
@@ -175,6 +190,42 @@ impl Graph {
         self.refused.remove(&kind);
         self.set_synced(kind, false);
         self.delete_where(|id| id.kind == kind);
+    }
+
+    /// Becomes the part of another graph that a reader may see. What that changes is recorded
+    /// as any other change: a right that comes or goes adds or deletes nodes.
+    pub fn adopt(&mut self, whole: &Self, visibility: &Visibility) {
+        self.set_visibility(visibility);
+        let is_gone = |id: &ObjectId| !visibility.shows(id) || !whole.objects.contains_key(id);
+        self.delete_where(is_gone);
+        for kind in Kind::ALL {
+            self.set_synced(kind, whole.synced.contains(&kind));
+        }
+        self.refused.clone_from(&whole.refused);
+        for (id, object) in &whole.objects {
+            // An object that did not change is the same one in both.
+            let is_same = |known: &Arc<ObjectSummary>| Arc::ptr_eq(known, object);
+            if visibility.shows(id) && !self.objects.get(id).is_some_and(is_same) {
+                self.apply_shared(Arc::clone(object));
+            }
+        }
+    }
+
+    /// Changes what may be seen, and records all nodes and edges that this shows or hides.
+    fn set_visibility(&mut self, visibility: &Visibility) {
+        if self.visibility == *visibility {
+            return;
+        }
+        let is_other = |id: &&ObjectId| self.visibility.shows(id) != visibility.shows(id);
+        let ids = self.objects.keys().chain(self.referrers.keys());
+        let ids: BTreeSet<_> = ids.filter(is_other).cloned().collect();
+        for id in &ids {
+            self.record_before(id, &[]);
+        }
+        self.visibility = visibility.clone();
+        for id in &ids {
+            self.record_after(id);
+        }
     }
 
     fn delete_where(&mut self, is_gone: impl Fn(&ObjectId) -> bool) {
@@ -277,6 +328,9 @@ impl Graph {
 
     /// The node of an object, or of the target of a reference.
     pub fn node(&self, id: &ObjectId) -> Option<Node> {
+        if !self.visibility.shows(id) {
+            return None;
+        }
         let state = match self.objects.get(id) {
             Some(object) => {
                 let is_foreign = id.kind == Kind::Node && self.scope == GraphScope::Namespace;
@@ -319,6 +373,9 @@ impl Graph {
     /// The edge of a reference. A reference to an owner has one only if the UID is that
     /// of the owner.
     fn edge(&self, object: &ObjectSummary, reference: &Reference) -> Option<Edge> {
+        if !self.visibility.shows(&reference.target) || !self.visibility.shows(&object.id) {
+            return None;
+        }
         let (this, target) = (object.id.clone(), reference.target.clone());
         let relation = reference.relation;
         if relation != Relation::Owns {
@@ -415,7 +472,9 @@ impl Graph {
 
     /// The names of all nodes of a kind in a namespace, sorted.
     pub fn names(&self, kind: Kind, namespace: &str) -> Vec<Arc<str>> {
-        let here = |id: &&ObjectId| id.kind == kind && &*id.namespace == namespace;
+        let here = |id: &&ObjectId| {
+            id.kind == kind && &*id.namespace == namespace && self.visibility.shows(id)
+        };
         let ids = self.objects.keys().chain(self.referrers.keys());
         let names: BTreeSet<_> = ids.filter(here).map(|id| Arc::clone(&id.name)).collect();
         names.into_iter().collect()

@@ -33,6 +33,9 @@ impl Renderer {
             format!(", resolved after {}", length(time))
         });
         let mut text = format!("{}{}", incident.headline, took.unwrap_or_default());
+        if incident.resolved_at_or_before {
+            text.push_str(", over then or before");
+        }
         if incident.transition == "changed" {
             text.push_str(" (changed)");
         }

@@ -67,9 +67,10 @@ impl Viewer {
 /// Reviews of one user that run at a time; all users share a larger number.
 const TURNS: usize = 4;
 
-/// Reviews of one user a second, and at once. A namespace costs one or two in half a minute.
-const PER_SECOND: u32 = 20;
-const BURST: u32 = 60;
+/// Reviews of one user a second, and at once. The events of a namespace cost one or two in half a
+/// minute, its incidents and its graph about forty.
+const PER_SECOND: u32 = 50;
+const BURST: u32 = 300;
 
 impl UserView {
     /// The user.

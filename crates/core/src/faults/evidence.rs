@@ -1,7 +1,7 @@
 //! Evidence of a fault, as a client reads it.
 
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::time::error::Elapsed;
 
 use super::signatures::CrashSignature;
@@ -33,7 +33,7 @@ pub struct Evidence {
 }
 
 /// The end of one log, or the reason that there is none.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LogEntry {
     /// Name of the container; empty if a failure is about the whole pod.
@@ -63,7 +63,7 @@ pub struct LogEntry {
 }
 
 /// Why evidence could not be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CaptureError {
     /// RBAC forbids it, or the credentials are refused.
@@ -222,6 +222,16 @@ impl LogEntry {
 // === impl Evidence ===
 
 impl Evidence {
+    /// Evidence of logs alone.
+    pub fn of_logs(logs: Vec<LogEntry>) -> Self {
+        Self {
+            note: NOTE,
+            logs,
+            containers_omitted: Vec::new(),
+            context: None,
+        }
+    }
+
     /// Evidence that could not be captured; `container` is empty if the failure is about
     /// the whole pod.
     pub fn failed(container: &str, error: CaptureError) -> Self {

@@ -3,7 +3,7 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use parking_lot::Mutex;
@@ -25,6 +25,12 @@ const WAITING_MAX: usize = 2000;
 /// Called with the report of a fault.
 pub type OnReport = Box<dyn FnOnce(&Arc<Event>, &Arc<Report>) + Send>;
 
+/// Keeps reports for longer than memory does. Must not block.
+pub trait ReportArchive: Send + Sync {
+    /// The fault that an event reports was captured.
+    fn keep(&self, cluster: &str, event: &Arc<Event>, report: &Arc<Report>);
+}
+
 /// The queue of faults, from a warning to its report. Cheap to clone.
 #[derive(Clone)]
 pub struct FaultQueue {
@@ -35,6 +41,7 @@ struct Inner {
     evidence: Arc<dyn EvidenceProvider>,
     captures: CapturePool,
     store: FaultStore,
+    archive: OnceLock<Arc<dyn ReportArchive>>,
     lifecycle: Lifecycle,
     // A lock because faults come from many watches; held for queue operations.
     waiting: Mutex<Waiting>,
@@ -71,10 +78,16 @@ impl FaultQueue {
                 evidence,
                 captures: CapturePool::new(limits, metrics),
                 store: FaultStore::default(),
+                archive: OnceLock::new(),
                 lifecycle,
                 waiting: Mutex::default(),
             }),
         }
+    }
+
+    /// Keeps every report from now on. The first archive stays.
+    pub fn archive_to(&self, archive: Arc<dyn ReportArchive>) {
+        let _has_one = self.inner.archive.set(archive);
     }
 
     /// The faults that were reported so far.
@@ -184,6 +197,9 @@ impl Inner {
     async fn report(&self, fault: &Fault, event: &Arc<Event>) -> Arc<Report> {
         let report = Arc::new(Report::new(&self.capture(fault).await));
         self.store.record(&fault.key.cluster, event, &report);
+        if let Some(archive) = self.archive.get() {
+            archive.keep(&fault.key.cluster, event, &report);
+        }
         report
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
 use tokio::time::Instant;
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::{
     WINDOW,
     capture::Captured,
-    evidence::{CaptureError, LogEntry},
+    evidence::{CaptureError, LogEntry, NOTE},
 };
 
 /// Report of a fault.
@@ -36,6 +36,17 @@ pub struct Report {
     made: Instant,
 }
 
+/// A report as it was serialised.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct KeptReport {
+    fault_id: String,
+    logs: Box<RawValue>,
+    #[serde(default)]
+    containers_omitted: Vec<String>,
+    context: Option<Box<RawValue>>,
+}
+
 // === impl Report ===
 
 impl Report {
@@ -59,9 +70,32 @@ impl Report {
         }
     }
 
+    /// The report that was serialised before; `None` if it is none.
+    pub fn restore(serialised: &[u8]) -> Option<Self> {
+        let kept: KeptReport = serde_json::from_slice(serialised).ok()?;
+        let logs: Vec<LogEntry> = serde_json::from_str(kept.logs.get()).ok()?;
+        let mut crashes = logs.iter().filter_map(|log| log.signature.as_ref());
+        Some(Self {
+            fault_id: kept.fault_id,
+            note: NOTE,
+            headline: crashes.next().map(|signature| signature.line.clone()),
+            has_samples: logs.iter().any(|log| log.sample.is_some()),
+            shows_logs: !logs.is_empty(),
+            logs: kept.logs.into(),
+            containers_omitted: kept.containers_omitted,
+            context: kept.context.map(Into::into),
+            made: Instant::now(),
+        })
+    }
+
     /// The log line that shows the crash, if there is one.
     pub fn headline(&self) -> Option<&str> {
         self.headline.as_deref()
+    }
+
+    /// The ends of the logs, as they were captured.
+    pub fn logs(&self) -> Vec<LogEntry> {
+        serde_json::from_str(self.logs.get()).unwrap_or_default()
     }
 
     /// Whether the report has a sample of any log.
@@ -107,5 +141,37 @@ impl Report {
     /// Whether anything in it was read from logs.
     pub fn shows_logs(&self) -> bool {
         self.shows_logs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::faults::{Evidence, PodContext};
+
+    #[tokio::test]
+    async fn a_report_is_restored_as_it_was() {
+        let mut evidence = Evidence::failed("app", CaptureError::Timeout);
+        evidence.logs[0].sample = Some("panic: no more disk".to_owned());
+        evidence.containers_omitted = vec!["sidecar".to_owned()];
+        evidence.context = Some(PodContext {
+            phase: "Running".to_owned(),
+            ..PodContext::default()
+        });
+        let report = Report::new(&Captured {
+            fault_id: "f-1".to_owned(),
+            evidence: Arc::new(evidence),
+        });
+        let kept = serde_json::to_vec(&report).unwrap();
+        let again = Report::restore(&kept).unwrap();
+        assert_eq!(serde_json::to_vec(&again).unwrap(), kept);
+        assert!(again.has_samples() && again.shows_logs() && again.shows_pod());
+        assert!(Report::restore(b"{}").is_none());
+        let without = again.as_allowed(false, false);
+        let without = serde_json::to_string(&without).unwrap();
+        assert!(
+            !without.contains("panic") && !without.contains("Running"),
+            "{without}"
+        );
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use regex::bytes::Regex;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A longer line is searched only so far, and shown even less.
 const LOOK_BYTES: usize = 4096;
@@ -13,7 +13,7 @@ const SHOW_BYTES: usize = 300;
 const TRACEBACK_LINES: usize = 200;
 
 /// Runtime or cause of a crash.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum CrashKind {
@@ -40,7 +40,7 @@ pub enum CrashKind {
 }
 
 /// A crash and the log line that shows it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CrashSignature {
     /// Runtime or cause.
     pub kind: CrashKind,

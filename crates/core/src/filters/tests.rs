@@ -328,3 +328,37 @@ fn filters_that_only_events_have_something_for_are_refused_for_incidents() {
         assert!(error.to_string().contains("mode `events`"), "{error}");
     }
 }
+
+/// A subscription is kept by its filters, as they are echoed.
+#[test]
+fn filters_that_were_written_are_read_again_as_the_same() {
+    let text = |text: &str| Some(text.to_owned());
+    for request in [
+        FilterRequest::default(),
+        FilterRequest {
+            mode: Mode::Faults,
+            namespaces: vec!["shop".to_owned(), "prod-*".to_owned()],
+            label_selector: text("app=web,tier in (a,b),!old"),
+            involved_name: text("web-0"),
+            ..FilterRequest::default()
+        },
+        FilterRequest {
+            types: vec![EventType::Warning, EventType::Normal],
+            reason: text("Fail"),
+            exclude_reasons: vec!["Pulled".to_owned()],
+            involved_kind: text("Pod"),
+            involved_namespace: text("shop"),
+            ..FilterRequest::default()
+        },
+        FilterRequest {
+            namespace: text("shop"),
+            ..of_incidents()
+        },
+    ] {
+        let filters = Filters::try_from(request).unwrap();
+        let written = serde_json::to_value(&filters).unwrap();
+        let mut read: FilterRequest = serde_json::from_value(written).unwrap();
+        read.mode = filters.mode();
+        assert_eq!(Filters::try_from(read).unwrap(), filters);
+    }
+}

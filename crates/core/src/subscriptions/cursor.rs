@@ -3,9 +3,11 @@
 use std::{fmt, str::FromStr};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use mcp_notify::Mark;
 use thiserror::Error;
 
 use super::ledger::SubscriptionId;
+use crate::varint;
 
 /// What the text of a cursor that can be resumed begins with.
 const PREFIX: &str = "c1.";
@@ -52,6 +54,32 @@ pub enum CursorError {
     Ahead(Cursor, u64),
 }
 
+// === impl ResumePoint ===
+
+impl ResumePoint {
+    /// The position of an entry in the feed of a subscription, as its message carries it.
+    pub fn mark(&self, subscription: &SubscriptionId, seq: u64) -> Mark {
+        let time = u64::try_from(self.time).unwrap_or_default();
+        Mark {
+            feed: subscription.short(),
+            position: [seq, self.version, time, self.position],
+        }
+    }
+
+    /// The number of the entry and the point after it that a mark was made of, in a feed with
+    /// that tag.
+    pub fn from_mark(mark: &Mark, tag: ResumeTag) -> (u64, Self) {
+        let [seq, version, time, position] = mark.position;
+        let point = Self {
+            version,
+            time: i64::try_from(time).unwrap_or(i64::MAX),
+            position,
+            tag,
+        };
+        (seq, point)
+    }
+}
+
 // === impl Cursor ===
 
 impl fmt::Display for Cursor {
@@ -75,35 +103,9 @@ pub(super) fn write(
     bytes.extend_from_slice(&point.tag);
     let time = u64::try_from(point.time).unwrap_or_default();
     for number in [seq, point.version, time, point.position] {
-        put(&mut bytes, number);
+        varint::put(&mut bytes, number);
     }
     write!(f, "{PREFIX}{}", URL_SAFE_NO_PAD.encode(bytes))
-}
-
-/// Appends a number in as few bytes as it needs, seven bits in each.
-fn put(bytes: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        bytes.push(u8::try_from(number & 0x7f).unwrap_or_default() | 0x80);
-        number >>= 7;
-    }
-    bytes.push(u8::try_from(number).unwrap_or_default());
-}
-
-fn take(bytes: &mut &[u8]) -> Option<u64> {
-    let mut number = 0_u64;
-    for shift in (0..64).step_by(7) {
-        let (first, rest) = bytes.split_first()?;
-        *bytes = rest;
-        let part = u64::from(first & 0x7f);
-        if part.leading_zeros() < shift {
-            return None;
-        }
-        number |= part << shift;
-        if first & 0x80 == 0 {
-            return Some(number);
-        }
-    }
-    None
 }
 
 impl FromStr for Cursor {
@@ -132,10 +134,10 @@ fn parse_resumable(encoded: &str) -> Option<Cursor> {
     let bytes = URL_SAFE_NO_PAD.decode(encoded).ok()?;
     let (id, rest) = bytes.split_first_chunk::<16>()?;
     let (tag, mut rest) = rest.split_first_chunk::<8>()?;
-    let seq = take(&mut rest)?;
-    let version = take(&mut rest)?;
-    let time = i64::try_from(take(&mut rest)?).ok()?;
-    let position = take(&mut rest)?;
+    let seq = varint::take(&mut rest)?;
+    let version = varint::take(&mut rest)?;
+    let time = i64::try_from(varint::take(&mut rest)?).ok()?;
+    let position = varint::take(&mut rest)?;
     rest.is_empty().then(|| Cursor {
         subscription: SubscriptionId::from_bytes(*id),
         seq,

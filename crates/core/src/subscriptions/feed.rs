@@ -119,11 +119,32 @@ impl Feed {
         self
     }
 
-    /// Notes the resourceVersion after which everything is delivered.
+    /// Notes the resourceVersion after which everything is delivered. A feed that goes on where
+    /// another one has ended began where that one did.
     pub fn begin_after(&self, version: u64) {
         let mut ring = self.ring.lock();
-        ring.first_version = version;
+        if ring.first_version == 0 {
+            ring.first_version = version;
+        }
         ring.version = ring.version.max(version);
+    }
+
+    /// Goes on after an entry of a feed of which this one has nothing but the number.
+    pub fn continue_after(&self, seq: u64) {
+        let mut ring = self.ring.lock();
+        if ring.entries.is_empty() {
+            ring.last = ring.last.max(seq);
+        }
+    }
+
+    /// resourceVersion after which everything is delivered; 0 if that is not known.
+    pub fn first_version(&self) -> u64 {
+        self.ring.lock().first_version
+    }
+
+    /// Whose cursors they are that can be resumed without the feed, if any can.
+    pub fn tag(&self) -> Option<ResumeTag> {
+        self.tag
     }
 
     /// The cursor of a position in the feed.
@@ -164,18 +185,30 @@ impl Feed {
         items: impl IntoIterator<Item = FeedItem>,
         then: impl FnOnce(vec_deque::Iter<'_, FeedEntry>),
     ) {
+        self.push_at(items.into_iter().map(|item| (item, None)), then);
+    }
+
+    /// The same for entries of which some say themselves where to go on after them.
+    pub fn push_at(
+        &self,
+        items: impl IntoIterator<Item = (FeedItem, Option<ResumePoint>)>,
+        then: impl FnOnce(vec_deque::Iter<'_, FeedEntry>),
+    ) {
         let items: Vec<_> = items.into_iter().collect();
         if items.is_empty() {
             return;
         }
-        let bytes: usize = items.iter().map(FeedItem::bytes).sum();
+        let bytes: usize = items.iter().map(|(item, _)| item.bytes()).sum();
         let now = self.tag.map(|tag| (tag, Timestamp::now().as_millisecond()));
         let mut ring = self.ring.lock();
         let before = ring.entries.len();
-        for item in items {
+        for (item, point) in items {
             ring.last += 1;
             let seq = ring.last;
             let resume = now.map(|(tag, time)| {
+                if let Some(point) = point {
+                    return point;
+                }
                 // Not the highest: a cluster that was made anew begins with low ones.
                 if let Some(version) = item.version() {
                     ring.version = version;

@@ -180,6 +180,12 @@ impl SubscriptionId {
         Self(text.into())
     }
 
+    /// A number for the subscription among the few of a session.
+    pub fn short(&self) -> u32 {
+        let [a, b, c, d, ..] = self.to_bytes();
+        u32::from_be_bytes([a, b, c, d])
+    }
+
     /// The id as text.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -92,8 +92,8 @@ impl Sighted {
                 let rights = gate.rights().iter().cloned().chain(evidence);
                 Some(Arc::new(Gate::new(rights)))
             }
-            // Incidents are not recorded for a user.
-            FeedItem::Incident(_) | FeedItem::Notice(_) => None,
+            FeedItem::Incident(notice) => notice.gate().cloned(),
+            FeedItem::Notice(_) => None,
         }
     }
 
@@ -161,7 +161,13 @@ impl Sighted {
         for entry in entries {
             let item = match &entry.item {
                 FeedItem::Notice(_) => Some(entry.item.clone()),
-                FeedItem::Incident(_) => None,
+                FeedItem::Incident(notice) => {
+                    let is_seen = |gate: &Arc<Gate>| {
+                        let mut rights = gate.rights().iter();
+                        rights.all(|right| decided.allows(right))
+                    };
+                    (notice.gate().is_some_and(is_seen)).then(|| entry.item.clone())
+                }
                 FeedItem::Event(event) => {
                     (self.event(event, &decided, &mut withdrawn)).map(FeedItem::Event)
                 }
@@ -219,11 +225,17 @@ impl Sighted {
         let since = Instant::now();
         let mut needed: HashMap<AccessQuestion, Arc<Right>> = HashMap::new();
         for entry in entries {
-            let (FeedItem::Event(event) | FeedItem::Fault(event, _)) = &entry.item else {
-                continue;
+            let mut rights = match &entry.item {
+                FeedItem::Event(event) | FeedItem::Fault(event, _) => {
+                    self.sight.of_event(event).gate.rights().to_vec()
+                }
+                FeedItem::Incident(notice) => match notice.gate() {
+                    Some(gate) => gate.rights().to_vec(),
+                    None => continue,
+                },
+                FeedItem::Notice(_) => continue,
             };
-            let mut rights = self.sight.of_event(event).gate.rights().to_vec();
-            if let FeedItem::Fault(_, report) = &entry.item {
+            if let FeedItem::Fault(event, report) = &entry.item {
                 rights.extend(self.evidence_rights(event, report));
             }
             needed.extend(

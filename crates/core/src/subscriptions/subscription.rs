@@ -1,5 +1,7 @@
 //! A subscription: filters events, keeps those that match in its feed, and notifies.
 
+mod held;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
@@ -15,7 +17,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::{
-    cursor::ResumeTag,
+    cursor::{ResumePoint, ResumeTag},
     feed::{Feed, FeedEntry, FeedItem, FeedLimits, FeedPage},
     ledger::SubscriptionId,
     listener::{LabelUse, Listener, WatchStatus},
@@ -33,10 +35,6 @@ use crate::{
 
 /// Kinds of which a subscription tells that their labels cannot be read.
 const UNLABELLED_MAX: usize = 32;
-
-/// Entries that are held while what happened before is read: more than a feed keeps, and the
-/// history has them too.
-const HELD_MAX: usize = 10_000;
 
 /// What a subscription delivers to, and gets its reports from.
 #[derive(Clone)]
@@ -101,7 +99,25 @@ impl Subscription {
         deps: SubscriptionDeps,
         limits: FeedLimits,
     ) -> Self {
-        let id = SubscriptionId::random();
+        Self::with_id(
+            SubscriptionId::random(),
+            Timestamp::now(),
+            filters,
+            cluster,
+            deps,
+            limits,
+        )
+    }
+
+    /// The same subscription as one of another process, with an empty feed.
+    pub fn with_id(
+        id: SubscriptionId,
+        created_at: Timestamp,
+        filters: Filters,
+        cluster: &str,
+        deps: SubscriptionDeps,
+        limits: FeedLimits,
+    ) -> Self {
         let uri = format!("kubecrier://subscriptions/{id}");
         let resource = ResourceRef::new(ResourceType::Events, uri.as_str());
         let first = First {
@@ -115,7 +131,7 @@ impl Subscription {
             id,
             filters,
             cluster: cluster.to_owned(),
-            created_at: Timestamp::now(),
+            created_at,
             feed: Feed::new(limits),
             sighted: (deps.viewer.user()).map(|view| Box::new(Sighted::new(view, cluster))),
             deps,
@@ -134,49 +150,6 @@ impl Subscription {
     pub fn resumable(mut self, tag: ResumeTag) -> Self {
         self.feed = self.feed.resumable(tag);
         self
-    }
-
-    /// The subscription, which holds what it receives until [`Subscription::resume`].
-    #[must_use]
-    pub fn holding(mut self) -> Self {
-        self.held = Some(Mutex::new(Some(Vec::new())));
-        self
-    }
-
-    /// Delivers what happened before, in order, then what was held meanwhile, each event once.
-    pub fn resume(self: &Arc<Self>, gaps: Vec<WatchStatus>, before: &[Arc<Event>]) {
-        let notices = gaps.into_iter();
-        self.record_now(notices.map(|status| FeedItem::Notice(Arc::new(status))));
-        let wanted = before.iter().filter(|event| self.wants(event));
-        let admitted = wanted.filter(|event| self.filters.admits_labels(event));
-        match self.filters.mode() {
-            Mode::Events => {
-                self.record_now(admitted.map(|event| FeedItem::Event(Arc::clone(event))));
-            }
-            // The report comes later, in order with what is held.
-            Mode::Faults => admitted.for_each(|event| self.enqueue_fault(event)),
-            Mode::Incidents => {}
-        }
-        let known: BTreeSet<&str> = before.iter().map(|event| event.id()).collect();
-        let Some(held) = &self.held else {
-            return;
-        };
-        // Held until all is delivered: what comes now follows it.
-        let mut held = held.lock();
-        let items = held.take().unwrap_or_default();
-        if items.len() >= HELD_MAX {
-            let gap = WatchStatus::Gap {
-                since: Timestamp::now(),
-                detail: "more events came than could be kept while earlier ones were read; see \
-                         events_list with since"
-                    .to_owned(),
-            };
-            self.record_now([FeedItem::Notice(Arc::new(gap))]);
-        }
-        self.record_now(items.into_iter().filter(|item| match item {
-            FeedItem::Event(event) => !known.contains(event.id()),
-            FeedItem::Fault(..) | FeedItem::Incident(_) | FeedItem::Notice(_) => true,
-        }));
     }
 
     /// The subscription, to be ended when it is idle: no client polls, reads or listens.
@@ -250,6 +223,11 @@ impl Subscription {
         page
     }
 
+    /// Tells a status of the subscription itself, at once.
+    pub fn notice(&self, status: WatchStatus) {
+        self.record_now([FeedItem::Notice(Arc::new(status))]);
+    }
+
     /// Error of a degraded watch, if there is one.
     pub fn degraded(&self) -> Option<String> {
         self.degraded.lock().values().next().cloned()
@@ -272,13 +250,12 @@ impl Subscription {
 
     /// Delivers those of the incidents that match.
     pub fn on_incidents(&self, notices: &[Arc<IncidentNotice>]) {
-        if self.sighted.is_some() {
-            // Not before it is decided which parts of an incident a user may see.
-            return;
-        }
-        let admitted = notices
-            .iter()
-            .filter(|notice| self.filters.admits_incident(notice.objects()));
+        // A user is told of what was derived for users only.
+        let is_for_users = self.sighted.is_some();
+        let admitted = notices.iter().filter(|notice| {
+            notice.gate().is_some() == is_for_users
+                && self.filters.admits_incident(notice.objects())
+        });
         self.record(admitted.map(|notice| FeedItem::Incident(Arc::clone(notice))));
     }
 
@@ -287,7 +264,7 @@ impl Subscription {
         if let Some(held) = &self.held
             && let Some(held) = &mut *held.lock()
         {
-            if held.len() < HELD_MAX {
+            if held.len() < held::HELD_MAX {
                 held.extend(items);
             }
             return;
@@ -297,10 +274,14 @@ impl Subscription {
 
     /// Adds to the feed and delivers, in the same order to every reader.
     fn record_now(&self, items: impl IntoIterator<Item = FeedItem>) {
+        self.record_at(items.into_iter().map(|item| (item, None)));
+    }
+
+    fn record_at(&self, items: impl IntoIterator<Item = (FeedItem, Option<ResumePoint>)>) {
         if self.ended.load(Ordering::Acquire) {
             return;
         }
-        self.feed.push(items, |entries| {
+        self.feed.push_at(items, |entries| {
             let newest = entries.clone().next_back();
             if let Some(sighted) = &self.sighted {
                 entries
@@ -403,7 +384,10 @@ impl Subscription {
                     subscription_id: &self.id,
                     cluster: &self.cluster,
                 };
-                let message = entry.message(first, &self.templates, &self.resource);
+                let mut message = entry.message(first, &self.templates, &self.resource);
+                if let Some(point) = &entry.resume {
+                    message = message.marked(point.mark(&self.id, entry.seq));
+                }
                 match self.gate(&entry.item) {
                     Some(gate) => message.gated(gate),
                     None => message,

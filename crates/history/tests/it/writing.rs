@@ -109,6 +109,9 @@ async fn what_does_not_fit_is_counted_and_kept_as_a_gap() {
         });
     }
     assert_eq!(history.stats().dropped, 250);
+    // A gap is one of the log that lacks something.
+    history.record(&cluster, Stream::Incidents, Record::default);
+    assert_eq!(history.stats().dropped, 251);
     let (stop, stopped) = oneshot::channel::<()>();
     let writer = tokio::spawn(writer.run(async {
         let _ended = stopped.await;
@@ -136,6 +139,41 @@ async fn what_does_not_fit_is_counted_and_kept_as_a_gap() {
         )
         .unwrap();
     assert_eq!(found, 10_000, "a gap is no event");
+    let mut told = Vec::new();
+    let with_gaps = Query {
+        with_gaps: true,
+        object_name: Some("none".to_owned()),
+        ..Query::default()
+    };
+    let tell = |_, record: Record| {
+        told.push(String::from_utf8(record.value.to_vec()).unwrap());
+        Wanted::All
+    };
+    let of = Stream::Incidents;
+    history
+        .search("dev", of, &with_gaps, Budget::default(), tell)
+        .unwrap();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].contains("\"count\":1,"), "{told:?}");
+    // The gaps are records, too.
+    assert_eq!(history.stats().kept_by_stream, [10_001, 1, 0]);
     drop(stop);
     writer.await.unwrap();
+}
+
+/// Who waits for a commit does not wait for others to gather.
+#[tokio::test]
+async fn a_flush_ends_the_pause_between_two_commits() {
+    let held = tempfile::tempdir().unwrap();
+    let running = start(&held.path().join("history"));
+    running.record("a");
+    assert!(running.history.flush().await);
+    let began = tokio::time::Instant::now();
+    for number in 0..20 {
+        running.record(&number.to_string());
+        assert!(running.history.flush().await);
+    }
+    // Twenty pauses would be ten seconds.
+    assert!(began.elapsed() < std::time::Duration::from_secs(5));
+    running.end().await;
 }

@@ -2,8 +2,9 @@
 //! impersonate`.
 //!
 //! Kubernetes 1.36 has constrained impersonation: `impersonate:user-info` says as whom, and
-//! `impersonate-on:user-info:VERB` says for which requests. Plain `impersonate` says only as
-//! whom, and is then good for every request that the user may make, writes too.
+//! `impersonate-on:user-info:VERB` says for which requests. A service account has the word
+//! `serviceaccount` in place of `user-info`. Plain `impersonate` says only as whom, and is then
+//! good for every request that the user may make, writes too.
 
 use futures_util::future::try_join_all;
 use serde::Serialize;
@@ -19,34 +20,73 @@ const PURPOSE: &str = "--cluster-identity impersonate";
 const ALL: &str = "*";
 const AUTHENTICATION: &str = "authentication.k8s.io";
 
-/// As whom, under the constrained verbs.
-const CONSTRAINED_USERS: [Permission; 2] = [
-    right("impersonate:user-info", AUTHENTICATION, "users"),
-    right("impersonate:user-info", AUTHENTICATION, "groups"),
-];
+/// Which callers a server acts as. Kubernetes has verbs of their own for either.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Impersonated {
+    /// Users and their groups.
+    Users,
+    /// Service accounts (`--service-account-audience`).
+    ServiceAccounts,
+}
 
-/// For which requests, under the constrained verbs.
-const CONSTRAINED_READS: [Permission; 3] = [
-    right("impersonate-on:user-info:get", ALL, ALL),
-    right("impersonate-on:user-info:list", ALL, ALL),
-    right("impersonate-on:user-info:watch", ALL, ALL),
-];
+/// The permissions to act as callers of one sort.
+#[derive(Clone, Copy, Debug)]
+struct ActingPermissions {
+    /// As whom, under the constrained verbs.
+    constrained_as: &'static [Permission],
+    /// For which requests, under the constrained verbs.
+    constrained_reads: &'static [Permission],
+    /// The requests without which no tool answers, where not all resources are granted.
+    constrained_few: &'static [Permission],
+    /// As whom, for every request.
+    plain: &'static [Permission],
+}
 
-/// The requests without which no tool answers, where not all resources are granted.
-const CONSTRAINED_FEW: [Permission; 4] = [
-    right("impersonate-on:user-info:get", "", "pods"),
-    right("impersonate-on:user-info:list", "", "pods"),
-    right("impersonate-on:user-info:get", "", "pods/log"),
-    right("impersonate-on:user-info:list", "", "events"),
-];
+const USERS: ActingPermissions = ActingPermissions {
+    constrained_as: &[
+        right("impersonate:user-info", AUTHENTICATION, "users"),
+        right("impersonate:user-info", AUTHENTICATION, "groups"),
+    ],
+    constrained_reads: &[
+        right("impersonate-on:user-info:get", ALL, ALL),
+        right("impersonate-on:user-info:list", ALL, ALL),
+        right("impersonate-on:user-info:watch", ALL, ALL),
+    ],
+    constrained_few: &[
+        right("impersonate-on:user-info:get", "", "pods"),
+        right("impersonate-on:user-info:list", "", "pods"),
+        right("impersonate-on:user-info:get", "", "pods/log"),
+        right("impersonate-on:user-info:list", "", "events"),
+    ],
+    plain: &[
+        right("impersonate", "", "users"),
+        right("impersonate", "", "groups"),
+    ],
+};
 
-/// As whom, for every request.
-const PLAIN: [Permission; 2] = [
-    right("impersonate", "", "users"),
-    right("impersonate", "", "groups"),
-];
+const SERVICE_ACCOUNTS: ActingPermissions = ActingPermissions {
+    constrained_as: &[right(
+        "impersonate:serviceaccount",
+        AUTHENTICATION,
+        "serviceaccounts",
+    )],
+    constrained_reads: &[
+        right("impersonate-on:serviceaccount:get", ALL, ALL),
+        right("impersonate-on:serviceaccount:list", ALL, ALL),
+        right("impersonate-on:serviceaccount:watch", ALL, ALL),
+    ],
+    constrained_few: &[
+        right("impersonate-on:serviceaccount:get", "", "pods"),
+        right("impersonate-on:serviceaccount:list", "", "pods"),
+        right("impersonate-on:serviceaccount:get", "", "pods/log"),
+        right("impersonate-on:serviceaccount:list", "", "events"),
+    ],
+    plain: &[right("impersonate", "", "serviceaccounts")],
+};
 
 const REVIEW: Permission = right("create", "authorization.k8s.io", "subjectaccessreviews");
+
+const TOKEN_REVIEW: Permission = right("create", AUTHENTICATION, "tokenreviews");
 
 /// How a server may act as its callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -94,17 +134,35 @@ impl ImpersonationReview {
     }
 }
 
+// === impl Impersonated ===
+
+impl Impersonated {
+    fn permissions(self) -> ActingPermissions {
+        match self {
+            Self::Users => USERS,
+            Self::ServiceAccounts => SERVICE_ACCOUNTS,
+        }
+    }
+}
+
 // === impl Cluster ===
 
 impl Cluster {
-    /// Reviews whether the credentials may act as users, in a cluster of this version. What is
-    /// not granted in all namespaces is reviewed in these.
+    /// Reviews whether the credentials may act as callers of one sort, in a cluster of this
+    /// version. What is not granted in all namespaces is reviewed in these.
     pub async fn review_impersonation(
         &self,
+        whom: Impersonated,
         version: &str,
         namespaces: &[Name],
     ) -> Result<ImpersonationReview, ClusterError> {
         let has_constrained = has_constrained(version);
+        let ActingPermissions {
+            constrained_as,
+            constrained_reads,
+            constrained_few,
+            plain,
+        } = whom.permissions();
         let may_in = async |all: &[Permission], name: Option<&Name>| {
             let reviews = all.iter().map(|right| self.is_allowed(*right, name));
             let allowed = try_join_all(reviews).await?;
@@ -117,18 +175,23 @@ impl Cluster {
             Ok::<bool, ClusterError>(!allowed.is_empty() && allowed.into_iter().all(|is| is))
         };
         let constrained = match () {
-            () if !has_constrained || !may(&CONSTRAINED_USERS).await? => ConstrainedScope::None,
-            () if may(&CONSTRAINED_READS).await? => ConstrainedScope::All,
-            () if may(&CONSTRAINED_FEW).await? => ConstrainedScope::Some,
-            () if may_in_each(&CONSTRAINED_READS).await? => ConstrainedScope::Namespaces,
+            () if !has_constrained || !may(constrained_as).await? => ConstrainedScope::None,
+            () if may(constrained_reads).await? => ConstrainedScope::All,
+            () if may(constrained_few).await? => ConstrainedScope::Some,
+            () if may_in_each(constrained_reads).await? => ConstrainedScope::Namespaces,
             () => ConstrainedScope::None,
         };
         Ok(ImpersonationReview {
             has_constrained,
             constrained,
-            is_plain: may(&PLAIN).await?,
+            is_plain: may(plain).await?,
             reviews: may(&[REVIEW]).await?,
         })
+    }
+
+    /// Reviews whether the credentials may ask whose a token is.
+    pub async fn may_review_tokens(&self) -> Result<bool, ClusterError> {
+        self.is_allowed(TOKEN_REVIEW, None).await
     }
 }
 

@@ -27,7 +27,8 @@ use crate::{
     client::Cluster,
     error::{ClusterError, ErrorKind},
     kind_watch::{
-        KindObserver, KindStatus, ObjectChange, ObjectName, Scope, WatchDeps, WatchedObject, follow,
+        Decoder, KindObserver, KindStatus, ObjectChange, ObjectName, Scope, WatchDeps,
+        WatchedObject, follow,
     },
     list::{Page, Remaining},
     shared_task::{Lease, SharedTasks},
@@ -205,7 +206,13 @@ impl ScanSize {
 impl KeptEvents {
     async fn run(self: Arc<Self>, scope: Scope, deps: WatchDeps) -> ClusterError {
         let doing = format!("cannot keep the events of {scope}");
-        let watch = follow::<WatchedEvent, _>(Arc::clone(&self), &kinds::EVENT, scope, deps);
+        let watch = follow(
+            Arc::clone(&self),
+            &kinds::EVENT,
+            Decoder::of::<WatchedEvent>(),
+            scope,
+            deps,
+        );
         tokio::select! {
             error = watch => error,
             () = self.overflow.notified() => {
@@ -249,7 +256,10 @@ impl KeptEvents {
     }
 }
 
-impl KindObserver<WatchedEvent> for KeptEvents {
+impl KindObserver for KeptEvents {
+    type Kind = &'static BuiltinKind;
+    type Kept = KeptEvent;
+
     fn on_change(&self, _kind: &'static BuiltinKind, change: ObjectChange<KeptEvent>) {
         self.change(|state| match change {
             ObjectChange::Applied(kept) => state.apply(kept),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::StreamExt;
-use kubecrier_topology::{Graph, GraphScope, Kind, ObjectSummary};
+use kubecrier_topology::{Graph, GraphScope, Kind};
 
 use tokio::time::Duration;
 
@@ -11,45 +11,38 @@ use super::{deleted, read};
 use crate::{
     Contexts,
     client::Cluster,
-    kind_watch::{KindSource, Lenient, OBJECTS_MAX, ObjectChange, Scope, WatchedObject},
+    kind_watch::{Decoder, KindSource, OBJECTS_MAX, ObjectChange, Scope},
     watch::source::WatchFrame,
 };
 
 /// The graph after one watch of a kind, up to its end or its first error.
 pub(crate) async fn watch_graph(contexts: &Arc<Contexts>, cluster: &Cluster, kind: Kind) -> Graph {
-    match kind {
-        Kind::Namespace => watch::<read::Namespace>(contexts, cluster, kind).await,
-        Kind::Node => watch::<read::Node>(contexts, cluster, kind).await,
-        Kind::Ingress => watch::<read::Ingress>(contexts, cluster, kind).await,
-        Kind::Service => watch::<read::Service>(contexts, cluster, kind).await,
-        Kind::HorizontalPodAutoscaler => watch::<read::Autoscaler>(contexts, cluster, kind).await,
-        Kind::CronJob => watch::<read::CronJob>(contexts, cluster, kind).await,
+    let (kind, decoder) = match kind {
+        Kind::Namespace => (kind, Decoder::of::<read::Namespace>()),
+        Kind::Node => (kind, Decoder::of::<read::Node>()),
+        Kind::Ingress => (kind, Decoder::of::<read::Ingress>()),
+        Kind::Service => (kind, Decoder::of::<read::Service>()),
+        Kind::HorizontalPodAutoscaler => (kind, Decoder::of::<read::Autoscaler>()),
+        Kind::CronJob => (kind, Decoder::of::<read::CronJob>()),
         Kind::Deployment | Kind::StatefulSet | Kind::ReplicaSet => {
-            watch::<read::ReplicaWorkload>(contexts, cluster, kind).await
+            (kind, Decoder::of::<read::ReplicaWorkload>())
         }
-        Kind::DaemonSet => watch::<read::DaemonSet>(contexts, cluster, kind).await,
-        Kind::Job => watch::<read::Job>(contexts, cluster, kind).await,
+        Kind::DaemonSet => (kind, Decoder::of::<read::DaemonSet>()),
+        Kind::Job => (kind, Decoder::of::<read::Job>()),
         Kind::Pod | Kind::ConfigMap | Kind::Secret | Kind::PersistentVolumeClaim => {
-            watch::<read::Pod>(contexts, cluster, Kind::Pod).await
+            (Kind::Pod, Decoder::of::<read::Pod>())
         }
-    }
-}
-
-async fn watch<T: WatchedObject<Kind = Kind, Kept = ObjectSummary>>(
-    contexts: &Arc<Contexts>,
-    cluster: &Cluster,
-    kind: Kind,
-) -> Graph {
+    };
     let scope = Scope {
         context: cluster.context().to_owned(),
         namespace: None,
     };
     let renewal = Duration::from_mins(1);
-    let source = KindSource::<T>::new(Arc::clone(contexts), &scope, kind, renewal);
+    let source = KindSource::new(Arc::clone(contexts), &scope, kind, decoder, renewal);
     let mut graph = Graph::new(GraphScope::Cluster, OBJECTS_MAX);
     graph.track_changes();
-    let strict = source.watch::<T>(cluster.clone(), "0").await;
-    let lenient = source.watch::<Lenient<T>>(cluster.clone(), "0").await;
+    let strict = source.watch(cluster.clone(), "0", false).await;
+    let lenient = source.watch(cluster.clone(), "0", true).await;
     for frames in [strict, lenient] {
         let Ok(mut frames) = frames else { continue };
         while let Some(Ok(frame)) = frames.next().await {

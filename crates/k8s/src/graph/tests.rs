@@ -10,6 +10,7 @@ use super::*;
 use kubecrier_core::metrics::Metrics;
 use kubecrier_topology::{GraphChange, Relation};
 
+mod eyes;
 mod limits;
 
 const RENEWAL: Duration = Duration::from_mins(1);
@@ -115,7 +116,10 @@ impl Fixture {
     async fn join(&self) -> Result<GraphView, ClusterError> {
         let shop = Name::label("namespace", "shop").unwrap();
         let subscriber = Arc::clone(&self.subscriber) as _;
-        self.graphs.follow(None, Some(&shop), subscriber).await
+        let everything = &Viewer::Everything;
+        (self.graphs)
+            .follow(everything, None, Some(&shop), subscriber)
+            .await
     }
 
     fn label(&self, value: &str) {

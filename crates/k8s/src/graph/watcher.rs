@@ -1,7 +1,7 @@
 //! The watches of one graph: a list and a watch per kind, which all feed one graph.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     convert::Infallible,
     sync::{
         Arc,
@@ -10,7 +10,7 @@ use std::{
 };
 
 use futures_util::future::BoxFuture;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{
     sync::Notify,
     task::JoinSet,
@@ -19,6 +19,7 @@ use tokio::{
 
 use super::{
     deleted,
+    eyes::{self, GraphEyes},
     read::{
         Autoscaler, CronJob, DaemonSet, Ingress, Job, Namespace, Node, Pod, ReplicaWorkload,
         Service,
@@ -27,19 +28,22 @@ use super::{
 use crate::{
     error::ClusterError,
     kind_watch::{
-        KindObserver, KindStatus, KindStatuses, OBJECTS_MAX, ObjectChange, Scope, WatchDeps,
-        WatchedObject, follow, is_denied,
+        Decoder, KindObserver, KindStatus, KindStatuses, OBJECTS_MAX, ObjectChange, Scope,
+        WatchDeps, follow, is_denied,
     },
+    scope_rights,
     startup::Startup,
 };
-use kubecrier_core::metrics::GraphMetrics;
-use kubecrier_topology::{Graph, GraphChange, GraphScope, GraphSubscriber, Kind, ObjectSummary};
+use kubecrier_core::{access::Clearance, metrics::GraphMetrics};
+use kubecrier_topology::{
+    Graph, GraphChange, GraphScope, GraphSubscriber, Kind, ObjectSummary, Visibility,
+};
 
 /// Changes within this time are in one update: a rollout changes several kinds.
-const BATCH_DELAY: Duration = Duration::from_millis(50);
+pub(super) const BATCH_DELAY: Duration = Duration::from_millis(50);
 
 /// The shortest time between two updates.
-const MIN_INTERVAL: Duration = Duration::from_millis(500);
+pub(super) const MIN_INTERVAL: Duration = Duration::from_millis(500);
 
 /// One graph, its watches and its followers.
 pub(super) struct GraphWatcher {
@@ -51,7 +55,10 @@ pub(super) struct GraphWatcher {
     startup: Startup,
     seq: AtomicU64,
     changed: Notify,
-    metrics: GraphMetrics,
+    /// None for the view of one user, which counts as a part of the graph that it is made of.
+    metrics: Option<GraphMetrics>,
+    /// Set if this is what one user may see of another graph.
+    eyes: Option<GraphEyes>,
 }
 
 /// The state of each kind, and what followers were told of it.
@@ -62,6 +69,16 @@ struct NotedStatuses {
     notes: Vec<String>,
     /// A read has shown other notes since.
     shown: bool,
+    /// The state of which kinds a reader may know, and what it should know beside that.
+    eyes: KindNotes,
+}
+
+/// What the notes of a graph tell beside the state of its kinds.
+#[derive(Clone, Debug, Default)]
+pub(super) struct KindNotes {
+    /// What may be seen.
+    pub(super) visibility: Visibility,
+    pub(super) more: Vec<String>,
 }
 
 /// The kinds that are watched.
@@ -73,15 +90,25 @@ fn watched() -> impl Iterator<Item = Kind> {
 
 impl GraphWatcher {
     pub(super) fn new(scope: &Scope, metrics: GraphMetrics) -> Self {
+        metrics.began();
+        Self::empty(scope, Some(metrics), None)
+    }
+
+    /// What one user may see of another graph.
+    pub(super) fn seen(scope: &Scope, eyes: GraphEyes) -> Self {
+        Self::empty(scope, None, Some(eyes))
+    }
+
+    fn empty(scope: &Scope, metrics: Option<GraphMetrics>, eyes: Option<GraphEyes>) -> Self {
         let graph_scope = match scope.namespace {
             Some(_) => GraphScope::Namespace,
             None => GraphScope::Cluster,
         };
-        metrics.began();
         let kind_statuses = NotedStatuses {
             kinds: KindStatuses::new(watched()),
             notes: Vec::new(),
             shown: false,
+            eyes: KindNotes::default(),
         };
         Self {
             graph: Mutex::new(Graph::new(graph_scope, OBJECTS_MAX)),
@@ -91,6 +118,7 @@ impl GraphWatcher {
             seq: AtomicU64::new(1),
             changed: Notify::new(),
             metrics,
+            eyes,
         }
     }
 
@@ -122,25 +150,24 @@ impl GraphWatcher {
         deps: &WatchDeps,
     ) -> BoxFuture<'static, ClusterError> {
         let (scope, deps) = (scope.clone(), deps.clone());
-        match kind {
-            Kind::Namespace => Box::pin(follow::<Namespace, _>(self, kind, scope, deps)),
-            Kind::Node => Box::pin(follow::<Node, _>(self, kind, scope, deps)),
-            Kind::Ingress => Box::pin(follow::<Ingress, _>(self, kind, scope, deps)),
-            Kind::Service => Box::pin(follow::<Service, _>(self, kind, scope, deps)),
-            Kind::HorizontalPodAutoscaler => {
-                Box::pin(follow::<Autoscaler, _>(self, kind, scope, deps))
-            }
-            Kind::CronJob => Box::pin(follow::<CronJob, _>(self, kind, scope, deps)),
+        let decoder = match kind {
+            Kind::Namespace => Decoder::of::<Namespace>(),
+            Kind::Node => Decoder::of::<Node>(),
+            Kind::Ingress => Decoder::of::<Ingress>(),
+            Kind::Service => Decoder::of::<Service>(),
+            Kind::HorizontalPodAutoscaler => Decoder::of::<Autoscaler>(),
+            Kind::CronJob => Decoder::of::<CronJob>(),
             Kind::Deployment | Kind::StatefulSet | Kind::ReplicaSet => {
-                Box::pin(follow::<ReplicaWorkload, _>(self, kind, scope, deps))
+                Decoder::of::<ReplicaWorkload>()
             }
-            Kind::DaemonSet => Box::pin(follow::<DaemonSet, _>(self, kind, scope, deps)),
-            Kind::Job => Box::pin(follow::<Job, _>(self, kind, scope, deps)),
-            Kind::Pod => Box::pin(follow::<Pod, _>(self, kind, scope, deps)),
+            Kind::DaemonSet => Decoder::of::<DaemonSet>(),
+            Kind::Job => Decoder::of::<Job>(),
+            Kind::Pod => Decoder::of::<Pod>(),
             Kind::ConfigMap | Kind::Secret | Kind::PersistentVolumeClaim => {
-                Box::pin(std::future::pending())
+                return Box::pin(std::future::pending());
             }
-        }
+        };
+        Box::pin(follow(self, kind, decoder, scope, deps))
     }
 
     /// Applies a change to the graph.
@@ -148,7 +175,9 @@ impl GraphWatcher {
         let mut graph = self.graph.lock();
         let before = graph.len();
         let result = change(&mut graph);
-        self.metrics.objects(before, graph.len());
+        if let Some(metrics) = &self.metrics {
+            metrics.objects(before, graph.len());
+        }
         let has_changes = graph.has_changes();
         drop(graph);
         if has_changes {
@@ -213,7 +242,7 @@ impl GraphWatcher {
         }
     }
 
-    fn notify_once(&self) -> bool {
+    pub(super) fn notify_once(&self) -> bool {
         let update = {
             let mut graph = self.graph.lock();
             if !self.startup.is_ready() {
@@ -235,7 +264,9 @@ impl GraphWatcher {
             }
         };
         let followers: Vec<_> = self.followers.lock().values().cloned().collect();
-        self.metrics.notified();
+        if let Some(metrics) = &self.metrics {
+            metrics.notified();
+        }
         for follower in followers {
             follower.on_change(&update);
         }
@@ -244,7 +275,30 @@ impl GraphWatcher {
 
     /// Reads the graph, with its notes and the number of the last update.
     pub(super) fn read<T>(&self, read: impl FnOnce(&Graph) -> T) -> (T, Vec<String>, u64) {
-        let mut graph = self.graph.lock();
+        self.read_locked(&mut self.graph.lock(), read)
+    }
+
+    /// The same of the view of a user, as its rights are now.
+    pub(super) fn read_as<T>(
+        &self,
+        clearance: &Clearance,
+        read: impl FnOnce(&Graph) -> T,
+    ) -> (T, Vec<String>, u64) {
+        let mut graph = self.adopt(clearance);
+        let result = self.read_locked(&mut graph, read);
+        let has_changes = graph.has_changes();
+        drop(graph);
+        if has_changes {
+            self.changed.notify_one();
+        }
+        result
+    }
+
+    fn read_locked<T>(
+        &self,
+        graph: &mut Graph,
+        read: impl FnOnce(&Graph) -> T,
+    ) -> (T, Vec<String>, u64) {
         graph.mark_read();
         let mut notes = self.kind_statuses.lock().show();
         if graph.refused() > 0 {
@@ -252,7 +306,55 @@ impl GraphWatcher {
                 "there is room for {OBJECTS_MAX} objects and there are more: name a namespace"
             ));
         }
-        (read(&graph), notes, self.seq.load(Ordering::Relaxed))
+        (read(graph), notes, self.seq.load(Ordering::Relaxed))
+    }
+
+    /// Makes the view of a user what the shared graph has for it now.
+    pub(super) fn adopt(&self, clearance: &Clearance) -> MutexGuard<'_, Graph> {
+        let Some(eyes) = &self.eyes else {
+            return self.graph.lock();
+        };
+        let visibility = eyes::visibility(clearance);
+        let kinds = eyes.whole.kind_statuses.lock().kinds.clone();
+        // The shared one first, always.
+        let whole = eyes.whole.graph.lock();
+        let mut graph = self.graph.lock();
+        graph.adopt(&whole, &visibility);
+        drop(whole);
+        let mut kind_statuses = self.kind_statuses.lock();
+        kind_statuses.kinds = kinds;
+        kind_statuses.eyes = KindNotes {
+            visibility,
+            more: scope_rights::notes(clearance),
+        };
+        graph
+    }
+
+    /// Begins to tell of changes: what was adopted so far is where a follower begins.
+    pub(super) fn begin(&self) {
+        let mut graph = self.graph.lock();
+        let mut kind_statuses = self.kind_statuses.lock();
+        graph.track_changes();
+        kind_statuses.notes = kind_statuses.list();
+        self.startup.ready();
+    }
+
+    pub(super) fn eyes(&self) -> Option<&GraphEyes> {
+        self.eyes.as_ref()
+    }
+
+    /// The namespaces that objects are in.
+    pub(super) fn namespaces(&self) -> BTreeSet<Arc<str>> {
+        self.graph.lock().namespaces()
+    }
+
+    /// Waits until something has changed since it last returned. Cancel-safe.
+    pub(super) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    pub(super) fn wake(&self) {
+        self.changed.notify_one();
     }
 
     /// The error of a kind that is left out of the graph.
@@ -263,22 +365,26 @@ impl GraphWatcher {
 
 impl Drop for GraphWatcher {
     fn drop(&mut self) {
-        self.metrics.objects(self.graph.get_mut().len(), 0);
-        self.metrics.ended();
+        if let Some(metrics) = &self.metrics {
+            metrics.objects(self.graph.get_mut().len(), 0);
+            metrics.ended();
+        }
     }
 }
 
-impl<T> KindObserver<T> for GraphWatcher
-where
-    T: WatchedObject<Kind = Kind, Kept = ObjectSummary>,
-{
+impl KindObserver for GraphWatcher {
+    type Kind = Kind;
+    type Kept = ObjectSummary;
+
     fn on_change(&self, kind: Kind, change: ObjectChange<ObjectSummary>) {
         let began = Instant::now();
         self.change(|graph| match change {
             ObjectChange::Applied(object) => graph.apply(object),
             ObjectChange::Deleted(name) => graph.delete(&deleted(kind, &name)),
         });
-        self.metrics.changed(began.elapsed());
+        if let Some(metrics) = &self.metrics {
+            metrics.changed(began.elapsed());
+        }
     }
 
     fn on_relist(&self, kind: Kind, objects: Vec<ObjectSummary>) {
@@ -312,6 +418,9 @@ impl NotedStatuses {
     /// A note for each kind that is missing or out of date.
     fn list(&self) -> Vec<String> {
         let note = |(kind, status): (&Kind, &KindStatus)| {
+            if !self.eyes.visibility.shows_kind(*kind) {
+                return None;
+            }
             let plural = kind.plural();
             match status {
                 KindStatus::Pending | KindStatus::Watching => None,
@@ -319,6 +428,7 @@ impl NotedStatuses {
                 KindStatus::LeftOut(_, reason) => Some(format!("{plural} are left out: {reason}")),
             }
         };
-        self.kinds.iter().filter_map(note).collect()
+        let notes = self.kinds.iter().filter_map(note);
+        notes.chain(self.eyes.more.iter().cloned()).collect()
     }
 }

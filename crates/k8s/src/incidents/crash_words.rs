@@ -140,7 +140,7 @@ fn is_silent_error(ended: &Terminated) -> bool {
 
 /// Reads what is wanted, for ever.
 pub(super) async fn run(watcher: &IncidentWatcher, contexts: Arc<Contexts>) -> Infallible {
-    let words = &watcher.words;
+    let words = watcher.words();
     let evidence = ClusterEvidence::new(contexts);
     let mut reads = FuturesUnordered::new();
     loop {

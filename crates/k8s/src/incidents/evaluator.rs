@@ -12,9 +12,12 @@ use tokio::time::{Duration, Instant, sleep_until, timeout};
 
 use super::{
     IncidentSnapshot, IncidentUpdate, ResolvedIncident, crash_words,
-    shown::{concerns, hide_denied},
+    eyes::UserEyes,
+    shown::{concerns, hide_denied, hide_unreadable},
     watcher::{IncidentWatcher, Input},
 };
+use crate::scope_rights::{self, Freshness, RIGHTS_INTERVAL};
+use kubecrier_core::access::{Clearance, Undecided};
 
 /// Changes within this time are evaluated together: a rollout changes several kinds.
 const BATCH_DELAY: Duration = Duration::from_millis(50);
@@ -39,6 +42,9 @@ const WORDS_PATIENCE: Duration = Duration::from_secs(2);
 /// More objects than this are evaluated on a thread for such work.
 const OBJECTS_INLINE_MAX: usize = 500;
 
+/// What a user may read is asked for again after this time if there was no answer.
+const UNDECIDED_RETRY: Duration = Duration::from_secs(2);
+
 /// Resolved incidents that are kept, and for how long.
 const RESOLVED_MAX: usize = 50;
 const RESOLVED_KEPT: SignedDuration = SignedDuration::from_hours(1);
@@ -54,6 +60,10 @@ struct Evaluator {
     held_back: HashMap<String, Instant>,
     /// Kinds whose watches are broken, and since when just those.
     behind: (Vec<&'static BuiltinKind>, Instant),
+    /// How often a kind was left out until the last evaluation.
+    losses: u64,
+    /// What the user could read whose view it is.
+    clearance: Option<Arc<Clearance>>,
 }
 
 /// Evaluates for ever.
@@ -66,17 +76,25 @@ pub(super) async fn run(watcher: &IncidentWatcher) -> Infallible {
         seq: 1,
         held_back: HashMap::new(),
         behind: (Vec::new(), Instant::now()),
+        losses: 0,
+        clearance: None,
     };
     while !watcher.is_listed() {
         watcher.changed().await;
     }
-    read_first_words(watcher).await;
+    // The view of a user begins when its scope has its words already.
+    let max_interval = if watcher.eyes.is_some() {
+        RIGHTS_INTERVAL
+    } else {
+        read_first_words(watcher).await;
+        MAX_INTERVAL
+    };
     loop {
         let last = Instant::now();
         let next = evaluator.step(watcher).await;
         tokio::select! {
             () = watcher.changed() => {}
-            () = sleep_until(last + next.min(MAX_INTERVAL)) => {}
+            () = sleep_until(last + next.min(max_interval)) => {}
         }
         sleep_until((Instant::now() + BATCH_DELAY).max(last + MIN_INTERVAL)).await;
     }
@@ -89,9 +107,9 @@ async fn read_first_words(watcher: &IncidentWatcher) {
         evaluated(watcher, watcher.input().state, now).await;
     let worst = incidents.iter().take(FIRST_WORDS);
     let wanted = crash_words::wanted(&state, worst);
-    if watcher.words.enqueue(wanted, &state) {
+    if watcher.words().enqueue(wanted, &state) {
         // Whatever is read later is in a later list.
-        let _ = timeout(FIRST_WORDS_TIMEOUT, watcher.words.idle()).await;
+        let _ = timeout(FIRST_WORDS_TIMEOUT, watcher.words().idle()).await;
     }
 }
 
@@ -100,22 +118,27 @@ async fn read_first_words(watcher: &IncidentWatcher) {
 impl Evaluator {
     /// Evaluates once. Returns when the result may be another though nothing changes.
     async fn step(&mut self, watcher: &IncidentWatcher) -> Duration {
-        let Input { state, lost } = watcher.input();
+        let clearance = match &watcher.eyes {
+            None => None,
+            Some(eyes) => match eyes.decide(Freshness::Remembered).await {
+                Ok(clearance) => Some(Arc::new(clearance)),
+                // What is there was allowed; it is asked about when it is sent or read.
+                Err(Undecided) => return UNDECIDED_RETRY,
+            },
+        };
         let now = (watcher.clock)();
-        let notes = watcher.notes(&state);
-        let (state, evaluation) = evaluated(watcher, state, now).await;
-        let Evaluation {
-            mut incidents,
+        let Seen {
+            state,
+            incidents,
             next,
-        } = evaluation;
-        if let Some(namespace) = &watcher.scope.namespace {
-            incidents.retain(|incident| concerns(incident, namespace));
-        }
-        if watcher.shown.hides_some() {
-            incidents.retain_mut(|incident| hide_denied(incident, &watcher.shown));
-        }
+            notes,
+            losses,
+        } = seen(watcher, clearance.as_deref(), now).await;
+        let mut incidents = incidents;
+        let is_revoked = self.take_clearance(clearance);
+        let lost = std::mem::replace(&mut self.losses, losses) != losses || is_revoked;
         let wanted = crash_words::wanted(&state, &incidents);
-        watcher.words.enqueue(wanted, &state);
+        watcher.words().enqueue(wanted, &state);
         let is_settling = self.is_settling(watcher);
         self.keep_unseen(&mut incidents);
         if lost {
@@ -142,6 +165,7 @@ impl Evaluator {
                 context: watcher.scope.context.as_str().into(),
                 seq: self.seq,
                 at: now,
+                clearance: self.clearance.clone(),
                 transitions,
             }));
         }
@@ -155,7 +179,7 @@ impl Evaluator {
         let now = Instant::now();
         let waiting = incidents.iter().filter(|incident| {
             let ends = || crash_words::of_incident(state, incident);
-            incident.why.is_empty() && watcher.words.are_unread(&ends())
+            incident.why.is_empty() && watcher.words().are_unread(&ends())
         });
         let waiting = waiting.map(|incident| {
             let since = self.held_back.get(&incident.id).copied();
@@ -175,7 +199,24 @@ impl Evaluator {
             resolved: self.resolved.clone(),
             notes: self.notes.clone(),
             seq: self.seq,
+            clearance: self.clearance.clone(),
         }
+    }
+
+    /// Takes what the user may read now. If that is less than before, nothing is left of what
+    /// was derived from the rest: nobody can say to this user how it ended. Answers whether it
+    /// is less.
+    fn take_clearance(&mut self, clearance: Option<Arc<Clearance>>) -> bool {
+        let before = std::mem::replace(&mut self.clearance, clearance);
+        let is_revoked = match (&before, &self.clearance) {
+            (Some(before), Some(now)) => !now.covers(before),
+            _ => false,
+        };
+        if is_revoked {
+            self.open.clear();
+            self.resolved.clear();
+        }
+        is_revoked
     }
 
     /// Whether kinds do not fit together, because watches broke and came back just now.
@@ -236,6 +277,67 @@ impl Evaluator {
     }
 }
 
+/// What is wrong now, as far as a user may see it; with the rights of the moment, and without
+/// what was before.
+pub(super) async fn snapshot_as(
+    watcher: &IncidentWatcher,
+    clearance: Arc<Clearance>,
+) -> IncidentSnapshot {
+    let at = (watcher.clock)();
+    let seen = seen(watcher, Some(&clearance), at).await;
+    IncidentSnapshot {
+        context: watcher.scope.context.clone(),
+        namespace: watcher.scope.namespace.clone(),
+        at,
+        open: seen.incidents.into_iter().map(Arc::new).collect(),
+        resolved: Vec::new(),
+        notes: seen.notes,
+        seq: watcher.snapshot().seq,
+        clearance: Some(clearance),
+    }
+}
+
+/// What an evaluation shows.
+struct Seen {
+    state: State,
+    incidents: Vec<Incident>,
+    next: Option<Timestamp>,
+    notes: Vec<String>,
+    losses: u64,
+}
+
+/// Evaluates what may be read.
+async fn seen(watcher: &IncidentWatcher, clearance: Option<&Clearance>, now: Timestamp) -> Seen {
+    let Input { mut state, losses } = watcher.input();
+    let eyes = clearance.map(UserEyes);
+    if let Some(eyes) = &eyes {
+        state = state.seen_by(eyes);
+    }
+    let mut notes = watcher.notes(&state);
+    notes.extend(clearance.into_iter().flat_map(scope_rights::notes));
+    let (state, evaluation) = evaluated(watcher, state, now).await;
+    let Evaluation {
+        mut incidents,
+        next,
+    } = evaluation;
+    if let Some(namespace) = &watcher.scope.namespace {
+        incidents.retain(|incident| concerns(incident, namespace));
+    }
+    if watcher.shown.hides_some() {
+        incidents.retain_mut(|incident| hide_denied(incident, &watcher.shown));
+    }
+    if let Some(eyes) = &eyes {
+        incidents.retain_mut(|incident| hide_unreadable(incident, eyes));
+    }
+    Seen {
+        state,
+        incidents,
+        next,
+        notes,
+        losses,
+    }
+}
+
 /// Evaluates a state: a large one off the task, which the watches share.
 async fn evaluated(watcher: &IncidentWatcher, state: State, now: Timestamp) -> (State, Evaluation) {
     let is_small = state.objects_len() <= OBJECTS_INLINE_MAX;
@@ -243,7 +345,9 @@ async fn evaluated(watcher: &IncidentWatcher, state: State, now: Timestamp) -> (
     let work = move || {
         let began = Instant::now();
         let evaluation = evaluate(&state, now, &options);
-        metrics.evaluated(began.elapsed());
+        if let Some(metrics) = metrics {
+            metrics.evaluated(began.elapsed());
+        }
         (state, evaluation)
     };
     if is_small {

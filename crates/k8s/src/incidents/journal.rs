@@ -4,13 +4,14 @@
 //! stopped, however many scopes it follows.
 
 use std::{
-    collections::VecDeque,
+    collections::{HashMap, VecDeque},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
 };
 
+use kubecrier_core::access::UserView;
 use parking_lot::Mutex;
 
 use super::IncidentUpdate;
@@ -45,6 +46,27 @@ pub struct Announced {
     pub updates: Vec<(u64, Arc<IncidentUpdate>)>,
     /// There may have been more: nobody watched, or it is not kept any more.
     pub gap: bool,
+}
+
+/// Counts announcements for each user by itself, so that a position does not tell of what others
+/// were told.
+#[derive(Debug, Default)]
+pub(super) struct UserAnnouncements(Mutex<HashMap<Arc<UserView>, Announcements>>);
+
+/// Users whose positions are kept; beyond that, those that nobody watches for are dropped.
+const USERS_MAX: usize = 4096;
+
+// === impl UserAnnouncements ===
+
+impl UserAnnouncements {
+    /// The announcements to a user.
+    pub(super) fn of(&self, user: &Arc<UserView>) -> Announcements {
+        let mut users = self.0.lock();
+        if users.len() >= USERS_MAX {
+            users.retain(|_, all| Arc::strong_count(&all.0) > 1);
+        }
+        users.entry(Arc::clone(user)).or_default().clone()
+    }
 }
 
 // === impl Announcements ===
@@ -131,6 +153,7 @@ mod tests {
             context: "dev".into(),
             seq: 0,
             at: Timestamp::UNIX_EPOCH,
+            clearance: None,
             transitions: vec![Transition::Opened(incident); transitions],
         })
     }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use futures_util::future::BoxFuture;
 use kubecrier_incidents::{
     State, Store,
     detectors::DETECTORS,
@@ -17,18 +16,17 @@ use kubecrier_incidents::{
 use kubecrier_k8s_api::{BuiltinKind, kinds};
 use serde::de::DeserializeOwned;
 
-use super::{object::Watched, watcher::IncidentWatcher};
-use crate::{
-    error::ClusterError,
-    kind_watch::{ObjectName, Scope, WatchDeps, follow},
-};
+use super::object::{KeptObject, Watched};
+use crate::kind_watch::{Decoder, ListedKind, ObjectName};
 
-/// A kind that detectors read.
+/// A kind that detectors read, and what [`StoredObject`] says of its objects.
 pub(super) struct WatchedKind {
     pub(super) resource: &'static BuiltinKind,
-    /// Lists and watches it.
-    pub(super) follow:
-        fn(Arc<IncidentWatcher>, Scope, WatchDeps) -> BoxFuture<'static, ClusterError>,
+    pub(super) decoder: Decoder<&'static Self, KeptObject>,
+    pub(super) is_known: fn(&State, &'static BuiltinKind, &ObjectName) -> bool,
+    pub(super) delete: fn(&mut State, &'static BuiltinKind, &ObjectName) -> bool,
+    pub(super) clear: fn(&mut State, &'static BuiltinKind),
+    pub(super) set_known: fn(&mut State, bool),
 }
 
 /// An object that has a place in the state.
@@ -117,19 +115,9 @@ macro_rules! kinds {
         })+
 
         /// All kinds that detectors read, and events.
-        pub(super) const KINDS: &[WatchedKind] = &[
-            $(WatchedKind {
-                resource: &kinds::$resource,
-                follow: |watcher, scope, deps| {
-                    Box::pin(follow::<Watched<$object>, _>(watcher, &kinds::$resource, scope, deps))
-                },
-            },)+
-            $(WatchedKind {
-                resource: &kinds::$other,
-                follow: |watcher, scope, deps| {
-                    Box::pin(follow::<Watched<$special>, _>(watcher, &kinds::$other, scope, deps))
-                },
-            },)+
+        pub(super) static KINDS: &[WatchedKind] = &[
+            $(WatchedKind::of::<$object>(&kinds::$resource),)+
+            $(WatchedKind::of::<$special>(&kinds::$other),)+
         ];
     };
 }
@@ -223,6 +211,27 @@ fn apply<T: Object + PartialEq>(store: &mut Store<T>, object: T) -> bool {
         store.apply(object);
     }
     changed
+}
+
+// === impl WatchedKind ===
+
+impl WatchedKind {
+    const fn of<T: StoredObject>(resource: &'static BuiltinKind) -> Self {
+        Self {
+            resource,
+            decoder: Decoder::of::<Watched<T>>(),
+            is_known: T::is_known,
+            delete: T::delete,
+            clear: T::clear,
+            set_known: T::set_known,
+        }
+    }
+}
+
+impl ListedKind for &'static WatchedKind {
+    fn resource(self) -> &'static BuiltinKind {
+        self.resource
+    }
 }
 
 // === impl WebhookConfiguration ===

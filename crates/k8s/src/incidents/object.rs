@@ -2,12 +2,12 @@
 
 use std::{borrow::Cow, marker::PhantomData, sync::Arc};
 
-use kubecrier_incidents::objects::Meta;
+use kubecrier_incidents::{State, objects::Meta};
 use kubecrier_k8s_api::BuiltinKind;
 use kubecrier_redact::Redactor;
 use serde::Deserialize;
 
-use super::kinds::StoredObject;
+use super::kinds::{StoredObject, WatchedKind};
 use crate::{
     allowed::{ObjectRef, ReadScope},
     identity,
@@ -32,11 +32,18 @@ pub(super) struct NotUnderstood<T> {
 }
 
 /// What is kept of an object.
-#[derive(Debug)]
-pub(super) enum KeptObject<T> {
-    Read(T),
+pub(super) enum KeptObject {
+    Read(Box<dyn ReadObject>),
     /// No detector can make anything of it.
     Skipped(ObjectName),
+}
+
+/// An object of any kind that has a place in the state.
+pub(super) trait ReadObject: Send {
+    fn name(&self) -> ObjectName;
+
+    /// Adds or replaces it; answers whether anything is another.
+    fn apply(self: Box<Self>, state: &mut State, kind: &'static BuiltinKind) -> bool;
 }
 
 fn name(meta: &Meta) -> ObjectName {
@@ -69,11 +76,23 @@ fn clean_owners(meta: &mut Meta, redactor: &Redactor, scope: &ReadScope) {
     }
 }
 
+// === impl ReadObject ===
+
+impl<T: StoredObject> ReadObject for T {
+    fn name(&self) -> ObjectName {
+        name(self.meta())
+    }
+
+    fn apply(self: Box<Self>, state: &mut State, kind: &'static BuiltinKind) -> bool {
+        StoredObject::apply(*self, state, kind)
+    }
+}
+
 // === impl Watched ===
 
 impl<T: StoredObject> WatchedObject for Watched<T> {
-    type Kind = &'static BuiltinKind;
-    type Kept = KeptObject<T>;
+    type Kind = &'static WatchedKind;
+    type Kept = KeptObject;
     type Fallback = NotUnderstood<T>;
 
     fn name(&self) -> ObjectName {
@@ -86,10 +105,10 @@ impl<T: StoredObject> WatchedObject for Watched<T> {
 
     fn keep(
         self,
-        _kind: &'static BuiltinKind,
+        _kind: &'static WatchedKind,
         redactor: &Redactor,
         scope: &ReadScope,
-    ) -> KeptObject<T> {
+    ) -> KeptObject {
         let Self(mut object) = self;
         if !object.is_needed() {
             return KeptObject::Skipped(name(object.meta()));
@@ -111,15 +130,15 @@ impl<T: StoredObject> WatchedObject for Watched<T> {
                 *text = clean.into();
             }
         }
-        KeptObject::Read(object)
+        KeptObject::Read(Box::new(object))
     }
 }
 
 // === impl NotUnderstood ===
 
 impl<T: StoredObject> WatchedObject for NotUnderstood<T> {
-    type Kind = &'static BuiltinKind;
-    type Kept = KeptObject<T>;
+    type Kind = &'static WatchedKind;
+    type Kept = KeptObject;
     type Fallback = Self;
 
     fn name(&self) -> ObjectName {
@@ -132,10 +151,10 @@ impl<T: StoredObject> WatchedObject for NotUnderstood<T> {
 
     fn keep(
         self,
-        _kind: &'static BuiltinKind,
+        _kind: &'static WatchedKind,
         _redactor: &Redactor,
         _scope: &ReadScope,
-    ) -> KeptObject<T> {
+    ) -> KeptObject {
         KeptObject::Skipped(name(&self.metadata))
     }
 

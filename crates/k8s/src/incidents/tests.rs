@@ -6,13 +6,16 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, advance};
 
 use super::*;
+use crate::error::ErrorKind;
 use crate::{Allowed, AllowedNames, Config, Demo, DeniedKinds};
 use kubecrier_core::metrics::Metrics;
 use kubecrier_redact::Redactor;
 
 mod excluded;
+mod eyes;
 mod limits;
 mod outages;
+mod shared_events;
 mod words;
 
 const RENEWAL: Duration = Duration::from_mins(1);
@@ -202,13 +205,17 @@ impl Fixture {
 
     async fn follow(&self) -> Result<IncidentView, ClusterError> {
         let follower = Arc::clone(&self.follower) as _;
-        self.watches.follow(None, None, follower).await
+        let viewer = &Viewer::Everything;
+        self.watches.follow(viewer, None, None, follower).await
     }
 
     async fn read(&self, namespace: &str) -> Result<IncidentView, ClusterError> {
         let namespace = Name::label("namespace", namespace).unwrap();
         let reader = ShareKey::Process;
-        self.watches.read(&reader, None, Some(&namespace)).await
+        let viewer = &Viewer::Everything;
+        (self.watches)
+            .read(&reader, viewer, None, Some(&namespace))
+            .await
     }
 
     /// Advances the time in small steps, so that every due timer fires.

@@ -15,20 +15,22 @@ use super::{
     Clock, IncidentFollower, IncidentSnapshot, IncidentUpdate,
     crash_words::{self, ContainerEnd, CrashWords},
     evaluator,
+    eyes::IncidentEyes,
     journal::Journal,
-    kinds::{KINDS, StoredObject, is_optional},
+    kinds::{KINDS, WatchedKind, is_optional},
     notes,
-    object::{KeptObject, Watched},
+    object::{KeptObject, ReadObject},
+    shared_events,
 };
 use crate::{
     allowed::ReadScope,
     error::{ClusterError, ErrorKind},
     kind_watch::{
-        KindObserver, KindStatus, KindStatuses, OBJECTS_MAX, ObjectChange, ObjectName, Scope,
-        WatchDeps, is_denied,
+        KindObserver, KindStatus, KindStatuses, OBJECTS_MAX, ObjectChange, Scope, WatchDeps,
+        follow, is_denied,
     },
     startup::Startup,
-    watch::health::WatchHealth,
+    watch::{Watches, health::WatchHealth},
 };
 use kubecrier_core::metrics::{IncidentMetrics, WatchState};
 
@@ -44,7 +46,8 @@ pub(super) struct IncidentWatcher {
     pub(super) scope: Scope,
     pub(super) clock: Clock,
     pub(super) options: Arc<Options>,
-    pub(super) metrics: IncidentMetrics,
+    /// None for the view of one user, whose incidents are counted with those of its scope.
+    pub(super) metrics: Option<IncidentMetrics>,
     /// What may be shown.
     pub(super) shown: ReadScope,
     // Written by the watches; the evaluator copies it. Held for as long as a change takes.
@@ -55,9 +58,13 @@ pub(super) struct IncidentWatcher {
     pub(super) journal: Journal,
     /// The watches that run.
     health: Mutex<BTreeMap<&'static BuiltinKind, Weak<WatchHealth>>>,
-    pub(super) words: CrashWords,
+    words: CrashWords,
     startup: Startup,
     changed: Notify,
+    /// The views of users, which are evaluated when something changes.
+    views: Mutex<HashMap<u64, Weak<Self>>>,
+    /// Set if this is the view of a user: its objects are those of another watcher.
+    pub(super) eyes: Option<IncidentEyes>,
 }
 
 /// The objects of a scope.
@@ -66,8 +73,8 @@ struct Objects {
     state: State,
     /// Kinds of which there are more objects than there is room for.
     incomplete: BTreeSet<&'static BuiltinKind>,
-    /// Kinds that could be read before and were left out since the last evaluation.
-    lost: bool,
+    /// How often a kind was left out that could be read before.
+    losses: u64,
     /// Events since the last time that old ones were dropped.
     new_events: usize,
 }
@@ -75,8 +82,8 @@ struct Objects {
 /// What an evaluation works on.
 pub(super) struct Input {
     pub(super) state: State,
-    /// Kinds were left out since the last one.
-    pub(super) lost: bool,
+    /// How often a kind was left out that could be read before.
+    pub(super) losses: u64,
 }
 
 // === impl IncidentWatcher ===
@@ -91,6 +98,25 @@ impl IncidentWatcher {
         journal: Journal,
     ) -> Self {
         metrics.began();
+        Self::empty((scope, shown), clock, options, Some(metrics), journal, None)
+    }
+
+    /// The view of a user.
+    pub(super) fn seen(eyes: IncidentEyes, journal: Journal) -> Self {
+        let whole = &eyes.whole;
+        let place = (whole.scope.clone(), whole.shown.clone());
+        let (clock, options) = (Arc::clone(&whole.clock), Arc::clone(&whole.options));
+        Self::empty(place, clock, options, None, journal, Some(eyes))
+    }
+
+    fn empty(
+        (scope, shown): (Scope, ReadScope),
+        clock: Clock,
+        options: Arc<Options>,
+        metrics: Option<IncidentMetrics>,
+        journal: Journal,
+        eyes: Option<IncidentEyes>,
+    ) -> Self {
         let snapshot = IncidentSnapshot {
             context: scope.context.clone(),
             namespace: scope.namespace.clone(),
@@ -99,6 +125,7 @@ impl IncidentWatcher {
             resolved: Vec::new(),
             notes: Vec::new(),
             seq: 1,
+            clearance: None,
         };
         Self {
             scope,
@@ -115,17 +142,38 @@ impl IncidentWatcher {
             words: CrashWords::default(),
             startup: Startup::new(),
             changed: Notify::new(),
+            views: Mutex::default(),
+            eyes,
         }
     }
 
-    /// Watches every kind until it is dropped; returns only if nothing could be read.
-    pub(super) async fn run(self: Arc<Self>, deps: WatchDeps) -> ClusterError {
+    /// The watcher whose objects these are.
+    fn whole(&self) -> &Self {
+        self.eyes.as_ref().map_or(self, |eyes| &eyes.whole)
+    }
+
+    /// Watches every kind until it is dropped; returns only if nothing could be read. Events come
+    /// from the watches of others, if there are such.
+    pub(super) async fn run(
+        self: Arc<Self>,
+        deps: WatchDeps,
+        events: Option<Watches>,
+    ) -> ClusterError {
         // A task each: decoding a page of pods is work that the other kinds must not wait
         // for.
         let mut watches = JoinSet::new();
         for kind in KINDS {
-            let (scope, deps) = (self.scope.clone(), deps.clone());
-            watches.spawn((kind.follow)(Arc::clone(&self), scope, deps));
+            let (watcher, scope, deps) = (Arc::clone(&self), self.scope.clone(), deps.clone());
+            let shared = events.clone().filter(|_| *kind.resource == kinds::EVENT);
+            watches.spawn(async move {
+                if let Some(shared) = shared {
+                    let (watcher, contexts) = (Arc::clone(&watcher), &deps.contexts);
+                    let error =
+                        shared_events::follow(watcher, kind, &scope, contexts, &shared).await;
+                    tracing::debug!(%scope, %error, "events are watched for incidents alone");
+                }
+                Box::pin(follow(watcher, kind, kind.decoder, scope, deps)).await
+            });
         }
         tokio::select! {
             Some(ended) = watches.join_next() => match ended {
@@ -180,20 +228,44 @@ impl IncidentWatcher {
 
     /// Whether every kind has been listed, or is left out.
     pub(super) fn is_listed(&self) -> bool {
-        !self.statuses.lock().is_pending()
+        !self.whole().statuses.lock().is_pending()
     }
 
     pub(super) fn input(&self) -> Input {
-        let mut objects = self.objects.lock();
+        let objects = self.whole().objects.lock();
         Input {
             state: objects.state.clone(),
-            lost: std::mem::take(&mut objects.lost),
+            losses: objects.losses,
+        }
+    }
+
+    /// The reads of logs.
+    pub(super) fn words(&self) -> &CrashWords {
+        &self.whole().words
+    }
+
+    /// Evaluates a view of these objects when they change, until it is removed.
+    pub(super) fn add_view(&self, key: u64, view: Weak<Self>) {
+        self.views.lock().insert(key, view);
+    }
+
+    pub(super) fn remove_view(&self, key: u64) {
+        self.views.lock().remove(&key);
+    }
+
+    /// Evaluates again, here and in the views of users.
+    pub(super) fn wake(&self) {
+        self.changed.notify_one();
+        for view in self.views.lock().values() {
+            if let Some(view) = view.upgrade() {
+                view.changed.notify_one();
+            }
         }
     }
 
     /// Kinds whose watches broke and are not established again.
     pub(super) fn behind(&self) -> Vec<&'static BuiltinKind> {
-        let health = self.health.lock();
+        let health = self.whole().health.lock();
         let is_behind = |health: &Weak<WatchHealth>| {
             let state = health.upgrade().map(|health| health.state());
             matches!(state, Some(WatchState::Reconnecting | WatchState::Degraded))
@@ -204,7 +276,7 @@ impl IncidentWatcher {
 
     /// Ends the backoff of watches: the cluster answers again.
     pub(super) fn wake_watches(&self) {
-        for health in self.health.lock().values() {
+        for health in self.whole().health.lock().values() {
             if let Some(health) = health.upgrade() {
                 health.wake();
             }
@@ -228,8 +300,9 @@ impl IncidentWatcher {
 
     /// What a reader should know of the list.
     pub(super) fn notes(&self, state: &State) -> Vec<String> {
-        let mut notes = notes::of_kinds(&self.statuses.lock());
-        if !self.objects.lock().incomplete.is_empty() {
+        let whole = self.whole();
+        let mut notes = notes::of_kinds(&whole.statuses.lock());
+        if !whole.objects.lock().incomplete.is_empty() {
             notes.push(format!(
                 "there is room for {OBJECTS_MAX} objects and there are more: name a namespace"
             ));
@@ -247,8 +320,9 @@ impl IncidentWatcher {
     pub(super) fn publish(&self, snapshot: IncidentSnapshot) {
         let snapshot = Arc::new(snapshot);
         let before = std::mem::replace(&mut *self.snapshot.lock(), Arc::clone(&snapshot));
-        self.metrics
-            .opened(&severities(&before), &severities(&snapshot));
+        if let Some(metrics) = &self.metrics {
+            metrics.opened(&severities(&before), &severities(&snapshot));
+        }
         self.startup.ready();
     }
 
@@ -267,7 +341,7 @@ impl IncidentWatcher {
         let now = (self.clock)();
         let changed = change(&mut self.objects.lock(), now);
         if changed {
-            self.changed.notify_one();
+            self.wake();
         }
     }
 
@@ -281,12 +355,15 @@ impl IncidentWatcher {
             }
         }
         drop(statuses);
-        self.changed.notify_one();
+        self.wake();
     }
 }
 
-impl<T: StoredObject> KindObserver<Watched<T>> for IncidentWatcher {
-    fn on_change(&self, kind: &'static BuiltinKind, change: ObjectChange<KeptObject<T>>) {
+impl KindObserver for IncidentWatcher {
+    type Kind = &'static WatchedKind;
+    type Kept = KeptObject;
+
+    fn on_change(&self, kind: &'static WatchedKind, change: ObjectChange<KeptObject>) {
         self.change(|objects, now| match change {
             ObjectChange::Applied(KeptObject::Read(object)) => {
                 let changed = objects.apply(kind, object);
@@ -294,16 +371,16 @@ impl<T: StoredObject> KindObserver<Watched<T>> for IncidentWatcher {
                 changed
             }
             ObjectChange::Applied(KeptObject::Skipped(name)) | ObjectChange::Deleted(name) => {
-                T::delete(&mut objects.state, kind, &name)
+                (kind.delete)(&mut objects.state, kind.resource, &name)
             }
         });
     }
 
-    fn on_relist(&self, kind: &'static BuiltinKind, listed: Vec<KeptObject<T>>) {
+    fn on_relist(&self, kind: &'static WatchedKind, listed: Vec<KeptObject>) {
         self.change(|objects, now| {
-            T::clear(&mut objects.state, kind);
-            T::set_known(&mut objects.state, true);
-            objects.incomplete.remove(&kind);
+            (kind.clear)(&mut objects.state, kind.resource);
+            (kind.set_known)(&mut objects.state, true);
+            objects.incomplete.remove(kind.resource);
             for object in listed {
                 if let KeptObject::Read(object) = object {
                     objects.apply(kind, object);
@@ -314,39 +391,43 @@ impl<T: StoredObject> KindObserver<Watched<T>> for IncidentWatcher {
         });
     }
 
-    fn on_start(&self, kind: &'static BuiltinKind, health: &Arc<WatchHealth>) {
-        self.health.lock().insert(kind, Arc::downgrade(health));
+    fn on_start(&self, kind: &'static WatchedKind, health: &Arc<WatchHealth>) {
+        self.health
+            .lock()
+            .insert(kind.resource, Arc::downgrade(health));
     }
 
-    fn on_status(&self, kind: &'static BuiltinKind, status: KindStatus) {
-        self.set_status(kind, status);
+    fn on_status(&self, kind: &'static WatchedKind, status: KindStatus) {
+        self.set_status(kind.resource, status);
     }
 
-    fn on_left_out(&self, kind: &'static BuiltinKind, error: ClusterError, reason: String) {
-        let is_absent = is_optional(kind) && error.kind() == ErrorKind::NotFound;
-        let was_seen = !self.startup.is_pending() && self.statuses.lock().left_out(&kind).is_none();
+    fn on_left_out(&self, kind: &'static WatchedKind, error: ClusterError, reason: String) {
+        let is_absent = is_optional(kind.resource) && error.kind() == ErrorKind::NotFound;
+        let was_seen =
+            !self.startup.is_pending() && self.statuses.lock().left_out(&kind.resource).is_none();
         self.change(|objects, _now| {
-            T::clear(&mut objects.state, kind);
+            (kind.clear)(&mut objects.state, kind.resource);
             // Of a kind that the cluster does not have, there is nothing.
-            T::set_known(&mut objects.state, is_absent);
-            objects.incomplete.remove(&kind);
-            objects.lost |= was_seen;
+            (kind.set_known)(&mut objects.state, is_absent);
+            objects.incomplete.remove(kind.resource);
+            objects.losses += u64::from(was_seen);
             true
         });
-        self.set_status(kind, KindStatus::LeftOut(error, reason));
+        self.set_status(kind.resource, KindStatus::LeftOut(error, reason));
     }
 
     /// Without pods there is little to say; any other kind can be left out.
-    fn is_fatal(&self, kind: &'static BuiltinKind, error: &ClusterError) -> bool {
-        *kind == kinds::POD && !is_denied(error) && self.startup.is_pending()
+    fn is_fatal(&self, kind: &'static WatchedKind, error: &ClusterError) -> bool {
+        *kind.resource == kinds::POD && !is_denied(error) && self.startup.is_pending()
     }
 }
 
 impl Drop for IncidentWatcher {
     fn drop(&mut self) {
-        self.metrics
-            .opened(&severities(self.snapshot.get_mut()), &[]);
-        self.metrics.ended();
+        if let Some(metrics) = &self.metrics {
+            metrics.opened(&severities(self.snapshot.get_mut()), &[]);
+            metrics.ended();
+        }
     }
 }
 
@@ -364,21 +445,16 @@ fn severities(snapshot: &IncidentSnapshot) -> Vec<&'static str> {
 
 impl Objects {
     /// Adds or replaces an object if there is room; answers whether anything is another.
-    fn apply<T: StoredObject>(&mut self, kind: &'static BuiltinKind, object: T) -> bool {
-        if *kind == kinds::EVENT {
+    fn apply(&mut self, kind: &'static WatchedKind, object: Box<dyn ReadObject>) -> bool {
+        if *kind.resource == kinds::EVENT {
             self.new_events += 1;
-        } else if self.state.objects_len() >= OBJECTS_MAX {
-            let meta = object.meta();
-            let name = ObjectName {
-                namespace: (&*meta.namespace).into(),
-                name: (&*meta.name).into(),
-            };
-            if !T::is_known(&self.state, kind, &name) {
-                T::set_known(&mut self.state, false);
-                return self.incomplete.insert(kind);
-            }
+        } else if self.state.objects_len() >= OBJECTS_MAX
+            && !(kind.is_known)(&self.state, kind.resource, &object.name())
+        {
+            (kind.set_known)(&mut self.state, false);
+            return self.incomplete.insert(kind.resource);
         }
-        object.apply(&mut self.state, kind)
+        object.apply(&mut self.state, kind.resource)
     }
 
     /// Drops events that are too old, from time to time.

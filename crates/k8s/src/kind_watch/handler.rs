@@ -1,12 +1,12 @@
 //! Feeds what the watch of one kind sees to the observer of all kinds.
 
-use std::{marker::PhantomData, sync::Arc};
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 
 use super::{
-    KindObserver, KindSource, KindStatus, ObjectChange, WatchedObject, is_denied,
-    source::RelistedObjects, status::short,
+    KindObserver, KindSource, KindStatus, ObjectChange, is_denied, source::RelistedObjects,
+    status::short,
 };
 use crate::{
     error::ClusterError,
@@ -18,29 +18,27 @@ use crate::{
 use kubecrier_core::subscriptions::WatchStatus;
 
 /// Feeds what the watch of one kind sees to the observer. A clone is the same.
-pub(super) struct KindHandler<T: WatchedObject, O> {
+pub(super) struct KindHandler<O: KindObserver> {
     observer: Arc<O>,
-    kind: T::Kind,
-    pending: Arc<Mutex<PendingList<T::Kept>>>,
-    object_type: PhantomData<fn() -> T>,
+    kind: O::Kind,
+    pending: Arc<Mutex<PendingList<O::Kept>>>,
 }
 
 /// The first list of a kind, which counts once its watch is established: a kind that may be
 /// listed but not watched must not come and go with each attempt.
-enum PendingList<K> {
-    Collecting(Vec<K>),
+enum PendingList<P> {
+    Collecting(Vec<P>),
     Applied,
 }
 
 // === impl KindHandler ===
 
-impl<T: WatchedObject, O: KindObserver<T>> KindHandler<T, O> {
-    pub(super) fn new(observer: &Arc<O>, kind: T::Kind) -> Self {
+impl<O: KindObserver> KindHandler<O> {
+    pub(super) fn new(observer: &Arc<O>, kind: O::Kind) -> Self {
         Self {
             observer: Arc::clone(observer),
             kind,
             pending: Arc::new(Mutex::new(PendingList::Collecting(Vec::new()))),
-            object_type: PhantomData,
         }
     }
 
@@ -53,22 +51,21 @@ impl<T: WatchedObject, O: KindObserver<T>> KindHandler<T, O> {
     }
 }
 
-impl<T: WatchedObject, O> Clone for KindHandler<T, O> {
+impl<O: KindObserver> Clone for KindHandler<O> {
     fn clone(&self) -> Self {
         Self {
             observer: Arc::clone(&self.observer),
             kind: self.kind,
             pending: Arc::clone(&self.pending),
-            object_type: PhantomData,
         }
     }
 }
 
-impl<T: WatchedObject, O: KindObserver<T>> WatchHandler<KindSource<T>> for KindHandler<T, O> {
+impl<O: KindObserver> WatchHandler<KindSource<O::Kind, O::Kept>> for KindHandler<O> {
     fn on_item(
         &mut self,
-        change: ObjectChange<T::Kept>,
-        _source: &KindSource<T>,
+        change: ObjectChange<O::Kept>,
+        _source: &KindSource<O::Kind, O::Kept>,
         _health: &WatchHealth,
     ) {
         self.begin();
@@ -77,9 +74,9 @@ impl<T: WatchedObject, O: KindObserver<T>> WatchHandler<KindSource<T>> for KindH
 
     fn on_relist(
         &mut self,
-        listed: RelistedObjects<T::Kept>,
+        listed: RelistedObjects<O::Kept>,
         _relist: &RelistContext<'_>,
-        _source: &KindSource<T>,
+        _source: &KindSource<O::Kind, O::Kept>,
         _health: &WatchHealth,
     ) -> String {
         let mut pending = self.pending.lock();

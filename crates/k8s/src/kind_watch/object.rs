@@ -6,7 +6,7 @@ use serde::{
     Deserialize, Deserializer,
     de::{DeserializeOwned, Error as _},
 };
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::allowed::ReadScope;
 
@@ -74,11 +74,12 @@ impl ListedKind for &'static BuiltinKind {
 
 impl<'de, T: WatchedObject> Deserialize<'de> for Lenient<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let object = Value::deserialize(from)?;
-        if let Ok(full) = T::deserialize(&object) {
+        // As text: an object is compiled for one decoder only.
+        let object = Box::<RawValue>::deserialize(from)?;
+        if let Ok(full) = serde_json::from_str(object.get()) {
             return Ok(Self::Full(full));
         }
-        T::Fallback::deserialize(&object)
+        serde_json::from_str(object.get())
             .map(Self::Partial)
             .map_err(D::Error::custom)
     }

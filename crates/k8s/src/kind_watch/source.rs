@@ -1,7 +1,7 @@
 //! The objects of one kind, listed and watched.
 
 use std::{
-    marker::PhantomData,
+    future::ready,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -9,19 +9,23 @@ use std::{
 };
 
 use futures_util::{StreamExt, stream::BoxStream};
-use kube::api::{ListParams, WatchEvent, WatchParams};
-use serde::{Deserialize, de::IgnoredAny};
+use kube::{
+    api::{ListParams, WatchParams},
+    core::Status,
+};
 use tokio::time::Duration;
 
 use super::{
     OBJECTS_MAX, Scope,
-    object::{Lenient, ListedKind, ObjectName, WatchedObject},
+    decoder::{self, DecodeFns, DecodedEvent, DecodedPage, Decoder, Keep},
+    object::{ListedKind, ObjectName},
 };
 use crate::{
     Contexts,
     client::Cluster,
     error::{ClusterError, ErrorKind, Operation},
     list::PAGE_SIZE,
+    raw,
     watch::{
         bound_context::BoundContext,
         source::{WatchError, WatchFrame, WatchSource, watch_error},
@@ -38,34 +42,33 @@ const PAGE_SIZES: [u32; 3] = [PAGE_SIZE, PAGE_SIZE / 5, PAGE_SIZE / 25];
 /// Objects that are converted before other tasks get their turn.
 const CONVERTED_AT_ONCE: usize = 16;
 
-/// A change of one object, of which `K` is kept.
+/// A change of one object, of which `P` is kept.
 #[derive(Debug)]
-pub(crate) enum ObjectChange<K> {
+pub(crate) enum ObjectChange<P> {
     /// It was added or modified.
-    Applied(K),
+    Applied(P),
     Deleted(ObjectName),
 }
 
 /// What is kept of all objects of a kind, at one resourceVersion.
 #[derive(Debug)]
-pub(crate) struct RelistedObjects<K> {
+pub(crate) struct RelistedObjects<P> {
     pub(crate) version: String,
-    pub(crate) objects: Vec<K>,
+    pub(crate) objects: Vec<P>,
 }
 
-/// The objects of one kind in a cluster, with the fields of `T`.
-pub(crate) struct KindSource<T: WatchedObject> {
+/// The objects of one kind in a cluster, of which `P` is kept.
+pub(crate) struct KindSource<K, P> {
     bound: BoundContext,
-    kind: T::Kind,
+    kind: K,
+    decoder: Decoder<K, P>,
     namespace: Option<String>,
     /// The `timeoutSeconds` of a watch request.
     renewal: Duration,
     decoding: Arc<DecodeFallback>,
-    object_type: PhantomData<fn() -> T>,
 }
 
-type Frames<T> =
-    BoxStream<'static, Result<WatchFrame<ObjectChange<<T as WatchedObject>::Kept>>, WatchError>>;
+type Frames<P> = BoxStream<'static, Result<WatchFrame<ObjectChange<P>>, WatchError>>;
 
 /// Whether a kind has objects that cannot be decoded as they should be. Such a kind is
 /// decoded leniently, which is slower.
@@ -75,38 +78,23 @@ struct DecodeFallback {
     logged: AtomicBool,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(bound(deserialize = "T: Deserialize<'de>"))]
-struct ListResponse<T> {
-    metadata: ListMeta,
-    #[serde(default)]
-    items: Option<Vec<T>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct ListMeta {
-    resource_version: String,
-    #[serde(rename = "continue")]
-    next: Option<String>,
-}
-
 // === impl KindSource ===
 
-impl<T: WatchedObject> KindSource<T> {
+impl<K: ListedKind, P: Send + 'static> KindSource<K, P> {
     pub(crate) fn new(
         contexts: Arc<Contexts>,
         scope: &Scope,
-        kind: T::Kind,
+        kind: K,
+        decoder: Decoder<K, P>,
         renewal: Duration,
     ) -> Self {
         Self {
             bound: BoundContext::new(contexts, &scope.context),
             kind,
+            decoder,
             namespace: scope.namespace.clone(),
             renewal,
             decoding: Arc::default(),
-            object_type: PhantomData,
         }
     }
 
@@ -132,15 +120,18 @@ impl<T: WatchedObject> KindSource<T> {
         own.map(|name| format!("metadata.name={name}"))
     }
 
-    async fn list<I>(
+    async fn list(
         &self,
         cluster: &Cluster,
         size: u32,
-    ) -> Result<RelistedObjects<T::Kept>, ClusterError>
-    where
-        I: WatchedObject<Kind = T::Kind, Kept = T::Kept>,
-    {
+        lenient: bool,
+    ) -> Result<RelistedObjects<P>, ClusterError> {
         let operation = self.operation("list");
+        let keep = Keep {
+            kind: self.kind,
+            redactor: cluster.redactor(),
+            scope: cluster.scope(),
+        };
         let mut listed = RelistedObjects {
             version: String::new(),
             objects: Vec::new(),
@@ -155,22 +146,25 @@ impl<T: WatchedObject> KindSource<T> {
             };
             let request = self.request().list(&params);
             let request = request.map_err(|error| build_error(&operation, error))?;
-            let page: ListResponse<I> = cluster.raw(&operation, request, JSON).await?;
+            let bytes = cluster.raw_bytes(&operation, request, JSON).await?;
+            let page = (self.decoder.fns(lenient).page)(&bytes, keep);
+            let DecodedPage { metadata, objects } =
+                page.map_err(|error| raw::undecodable(&operation, &error))?;
+            drop(bytes);
             if listed.version.is_empty() {
-                listed.version = page.metadata.resource_version;
+                listed.version = metadata.resource_version;
             }
-            for (index, object) in page.items.into_iter().flatten().enumerate() {
-                self.decoding
-                    .inspect(&object, self.kind, self.bound.context());
-                listed
-                    .objects
-                    .push(object.keep(self.kind, cluster.redactor(), cluster.scope()));
+            for (index, object) in objects.enumerate() {
+                if let Some(name) = &object.partial {
+                    self.decoding.note(name, self.kind, self.bound.context());
+                }
+                listed.objects.push(object.kept);
                 // What is kept is redacted: a page of it would keep others waiting.
                 if index % CONVERTED_AT_ONCE == CONVERTED_AT_ONCE - 1 {
                     tokio::task::yield_now().await;
                 }
             }
-            next = page.metadata.next.filter(|token| !token.is_empty());
+            next = metadata.next.filter(|token| !token.is_empty());
             if next.is_none() || listed.objects.len() > OBJECTS_MAX {
                 return Ok(listed);
             }
@@ -186,23 +180,20 @@ impl<T: WatchedObject> KindSource<T> {
         };
         let request = self.request().list(&params);
         let request = request.map_err(|error| build_error(&operation, error))?;
-        let page: ListResponse<IgnoredAny> = cluster.raw(&operation, request, JSON).await?;
-        Ok(page.metadata.resource_version)
+        let page = cluster.raw_bytes(&operation, request, JSON).await?;
+        decoder::version(&page).map_err(|error| raw::undecodable(&operation, &error))
     }
 
     async fn list_with_smaller_pages(
         &self,
         cluster: Cluster,
-    ) -> Result<RelistedObjects<T::Kept>, ClusterError> {
-        let mut listed = if self.decoding.lenient() {
-            self.list::<Lenient<T>>(&cluster, PAGE_SIZES[0]).await
-        } else {
-            self.list::<T>(&cluster, PAGE_SIZES[0]).await
-        };
+    ) -> Result<RelistedObjects<P>, ClusterError> {
+        let lenient = self.decoding.lenient();
+        let mut listed = self.list(&cluster, PAGE_SIZES[0], lenient).await;
         for size in &PAGE_SIZES[1..] {
             match &listed {
                 Err(error) if matches!(error.kind(), ErrorKind::TooLarge | ErrorKind::Other) => {
-                    listed = self.list::<Lenient<T>>(&cluster, *size).await;
+                    listed = self.list(&cluster, *size, true).await;
                 }
                 _ => break,
             }
@@ -210,14 +201,12 @@ impl<T: WatchedObject> KindSource<T> {
         listed
     }
 
-    pub(crate) async fn watch<I>(
+    pub(crate) async fn watch(
         &self,
         cluster: Cluster,
         version: &str,
-    ) -> Result<Frames<T>, WatchError>
-    where
-        I: WatchedObject<Kind = T::Kind, Kept = T::Kept>,
-    {
+        lenient: bool,
+    ) -> Result<Frames<P>, WatchError> {
         let params = WatchParams {
             field_selector: self.selector(),
             timeout: Some(u32::try_from(self.renewal.as_secs()).unwrap_or(u32::MAX)),
@@ -228,10 +217,9 @@ impl<T: WatchedObject> KindSource<T> {
         let request = self.request().watch(&params, version);
         let request =
             request.map_err(|error| WatchError::Request(build_error(&operation, error)))?;
-        let client = cluster.client();
-        let opening = client.request_events::<I>(request);
-        let frames = match tokio::time::timeout(cluster.timeout(), opening).await {
-            Ok(Ok(frames)) => frames,
+        let opening = raw::lines(cluster.client(), request);
+        let lines = match tokio::time::timeout(cluster.timeout(), opening).await {
+            Ok(Ok(lines)) => lines,
             Ok(Err(error)) => return Err(watch_error(&operation, &error)),
             Err(_elapsed) => {
                 let seconds = cluster.timeout().as_secs_f64();
@@ -240,58 +228,31 @@ impl<T: WatchedObject> KindSource<T> {
                 )));
             }
         };
-        let (kind, context) = (self.kind, self.bound.context().to_owned());
-        let decoding = Arc::clone(&self.decoding);
-        let frames = frames.map(move |frame| {
-            let item = |change, version: &str| WatchFrame::Item(change, version.to_owned());
-            let failed = |error: &kube::Error| {
-                let operation = Operation {
-                    verb: "watch",
-                    resource: kind.resource().plural,
-                    name: None,
-                    namespace: None,
-                    context: &context,
-                };
-                Err(watch_error(&operation, error))
-            };
-            match frame {
-                Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)) => {
-                    decoding.inspect(&object, kind, &context);
-                    let version = object.version().to_owned();
-                    let kept = object.keep(kind, cluster.redactor(), cluster.scope());
-                    Ok(item(ObjectChange::Applied(kept), &version))
-                }
-                Ok(WatchEvent::Deleted(object)) => {
-                    Ok(item(ObjectChange::Deleted(object.name()), object.version()))
-                }
-                Ok(WatchEvent::Bookmark(mark)) => {
-                    Ok(WatchFrame::Bookmark(mark.metadata.resource_version))
-                }
-                Ok(WatchEvent::Error(status)) => failed(&kube::Error::Api(status)),
-                Err(error) => {
-                    // The next watch would fail at the same object.
-                    if is_decode_error(&error) {
-                        decoding.lenient.store(true, Ordering::Relaxed);
-                    }
-                    failed(&error)
-                }
-            }
+        let reader = LineReader {
+            cluster,
+            context: self.bound.context().to_owned(),
+            kind: self.kind,
+            fns: *self.decoder.fns(lenient),
+            decoding: Arc::clone(&self.decoding),
+        };
+        let frames = lines.filter_map(move |line| {
+            ready(match line {
+                Ok(line) => reader.read(&line),
+                Err(error) => Some(Err(reader.failed(&error))),
+            })
         });
         Ok(frames.boxed())
     }
 }
 
-impl<T: WatchedObject> WatchSource for KindSource<T> {
-    type Item = ObjectChange<T::Kept>;
-    type Relisted = RelistedObjects<T::Kept>;
-    type Frames = Frames<T>;
+impl<K: ListedKind, P: Send + 'static> WatchSource for KindSource<K, P> {
+    type Item = ObjectChange<P>;
+    type Relisted = RelistedObjects<P>;
+    type Frames = Frames<P>;
 
     async fn open(&self, version: &str) -> Result<Self::Frames, WatchError> {
-        if self.decoding.lenient() {
-            let watch = |cluster| self.watch::<Lenient<T>>(cluster, version);
-            return self.bound.open(watch).await;
-        }
-        let watch = |cluster| self.watch::<T>(cluster, version);
+        let lenient = self.decoding.lenient();
+        let watch = |cluster| self.watch(cluster, version, lenient);
         self.bound.open(watch).await
     }
 
@@ -323,6 +284,69 @@ impl<T: WatchedObject> WatchSource for KindSource<T> {
     }
 }
 
+/// Makes frames of the lines of one watch.
+struct LineReader<K, P> {
+    cluster: Cluster,
+    context: String,
+    kind: K,
+    fns: DecodeFns<K, P>,
+    decoding: Arc<DecodeFallback>,
+}
+
+// === impl LineReader ===
+
+impl<K: ListedKind, P> LineReader<K, P> {
+    /// None for what is left of a line when a watch is closed in the middle of it.
+    fn read(&self, line: &str) -> Option<Result<WatchFrame<ObjectChange<P>>, WatchError>> {
+        let keep = Keep {
+            kind: self.kind,
+            redactor: self.cluster.redactor(),
+            scope: self.cluster.scope(),
+        };
+        Some(match (self.fns.event)(line, keep) {
+            Ok(DecodedEvent::Applied(object, version)) => {
+                if let Some(name) = &object.partial {
+                    self.decoding.note(name, self.kind, &self.context);
+                }
+                Ok(WatchFrame::Item(
+                    ObjectChange::Applied(object.kept),
+                    version,
+                ))
+            }
+            Ok(DecodedEvent::Deleted(name, version)) => {
+                Ok(WatchFrame::Item(ObjectChange::Deleted(name), version))
+            }
+            Ok(DecodedEvent::Bookmark(version)) => Ok(WatchFrame::Bookmark(version)),
+            Ok(DecodedEvent::Error(status)) => Err(self.failed(&kube::Error::Api(status))),
+            Err(error) if error.is_eof() => return None,
+            Err(error) => Err(self.undecodable(line, error)),
+        })
+    }
+
+    /// A line that is no event may be a Status.
+    fn undecodable(&self, line: &str, error: serde_json::Error) -> WatchError {
+        if let Ok(status) = serde_json::from_str::<Status>(line)
+            && (status.code != 0 || !status.reason.is_empty())
+        {
+            return self.failed(&kube::Error::Api(Box::new(status)));
+        }
+        // The next watch would fail at the same object.
+        self.decoding.lenient.store(true, Ordering::Relaxed);
+        self.failed(&kube::Error::SerdeError(error))
+    }
+
+    fn failed(&self, error: &kube::Error) -> WatchError {
+        let operation = Operation {
+            verb: "watch",
+            resource: self.kind.resource().plural,
+            name: None,
+            namespace: None,
+            context: &self.context,
+        };
+        watch_error(&operation, error)
+    }
+}
+
 // === impl DecodeFallback ===
 
 impl DecodeFallback {
@@ -330,32 +354,18 @@ impl DecodeFallback {
         self.lenient.load(Ordering::Relaxed)
     }
 
-    /// Logs the first object that could not be decoded.
-    fn inspect<T: WatchedObject>(&self, object: &T, kind: T::Kind, context: &str) {
-        if object.is_complete() {
-            return;
-        }
+    /// There is an object that could not be decoded; logs the first one.
+    fn note(&self, name: &ObjectName, kind: impl ListedKind, context: &str) {
         self.lenient.store(true, Ordering::Relaxed);
         if !self.logged.swap(true, Ordering::Relaxed) {
-            let (kind, name) = (kind.resource().kind, object.name());
             tracing::warn!(
-                kind,
+                kind = kind.resource().kind,
                 namespace = &*name.namespace,
                 name = &*name.name,
                 context,
                 "not understood: as much of it is shown as can be"
             );
         }
-    }
-}
-
-/// Whether a line of a watch could not be decoded. The client library takes a line that is no
-/// event for a Status, which is then empty.
-fn is_decode_error(error: &kube::Error) -> bool {
-    match error {
-        kube::Error::SerdeError(_) => true,
-        kube::Error::Api(status) => status.code == 0 && status.reason.is_empty(),
-        _ => false,
     }
 }
 

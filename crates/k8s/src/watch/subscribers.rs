@@ -93,7 +93,9 @@ impl Subscribers {
                     None => {
                         let subscribers = Weak::clone(&self.this);
                         let group = UserGroup::new(&view, &self.context, subscribers);
-                        all.users.push((Arc::new(group), vec![subscriber]));
+                        let group = Arc::new(group);
+                        group.follow_rights();
+                        all.users.push((group, vec![subscriber]));
                     }
                 }
             }

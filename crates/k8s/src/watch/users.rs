@@ -12,16 +12,24 @@ use std::{
 use futures_util::future::join;
 use jiff::Timestamp;
 use parking_lot::Mutex;
+use tokio::time::{Duration, sleep};
 
 use super::subscribers::{Cohort, Subscriber, Subscribers};
 use kubecrier_core::{
     Event,
-    access::{Answer, EventRights, LabelRight, Right, Sight, UserView, Verdict},
+    access::{Action, Answer, EventRights, LabelRight, Right, Sight, UserView, Verdict},
     subscriptions::WatchStatus,
 };
 
 /// Events that wait for the decisions about one user. What comes then is not told, which is.
 const PARKED_MAX: usize = 1024;
+
+/// How often rights are looked at though nothing happens. What is remembered is asked for again at
+/// half of its age, and the answer is seen the next time.
+const CHECK_INTERVAL: Duration = Duration::from_secs(2);
+
+/// Namespaces whose rights are looked at though nothing happens there.
+const FOLLOWED_MAX: usize = 64;
 
 /// Namespaces whose last decision is remembered, to tell of its change.
 const NAMESPACES_MAX: usize = 4096;
@@ -94,6 +102,43 @@ impl UserGroup {
 
     pub(super) fn view(&self) -> &Arc<UserView> {
         self.sight.view()
+    }
+
+    /// Looks at the rights of the user from time to time, for as long as there is the group: who
+    /// loses one is told so, also if nothing happens any more.
+    pub(super) fn follow_rights(self: &Arc<Self>) {
+        let group = Arc::downgrade(self);
+        self.view().spawn(async move {
+            loop {
+                sleep(CHECK_INTERVAL).await;
+                match group.upgrade() {
+                    Some(group) => group.check_rights(),
+                    None => return,
+                }
+            }
+        });
+    }
+
+    /// Tells of rights that were there and are gone. What is not known any more is asked for.
+    fn check_rights(&self) {
+        let namespaces: Vec<_> = {
+            let state = self.state.lock();
+            let allowed = state.allowed.iter().filter(|(_, is_allowed)| **is_allowed);
+            allowed
+                .map(|(name, _)| name.clone())
+                .take(FOLLOWED_MAX)
+                .collect()
+        };
+        for namespace in namespaces {
+            let right = self.sight.right(Action::LIST_EVENTS, &namespace);
+            let is_denied = matches!(right.check(), Verdict::Denied);
+            if is_denied
+                && self.state.lock().note(&namespace, false)
+                && let Some(subscribers) = self.subscribers.upgrade()
+            {
+                withdraw(&subscribers.members(self), &namespace);
+            }
+        }
     }
 
     /// Delivers to each member the events that it wants and may see. Returns how many got any.

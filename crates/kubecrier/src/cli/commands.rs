@@ -145,7 +145,7 @@ pub struct WatchArgs {
     )]
     pub incidents: bool,
 
-    /// First list events newer than a relative duration, e.g. 15m, 2h
+    /// First list what happened within a relative duration, e.g. 15m, 2d
     #[arg(
         long,
         value_name = "TIME",

@@ -54,17 +54,12 @@ impl Access {
 
 /// As whom callers are to act in clusters, and what else is set.
 #[derive(Clone, Copy, Debug)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is whether another setting is there"
-)]
 pub(super) struct IdentityRequest {
     pub(super) choice: Option<IdentityChoice>,
     pub(super) has_port: bool,
     /// Whether callers have to present something.
     pub(super) is_authenticated: bool,
     pub(super) has_project: bool,
-    pub(super) has_history: bool,
     /// A setting with which the identity has to be chosen, because it promises that callers are
     /// told apart.
     pub(super) needed_by: Option<&'static str>,
@@ -91,10 +86,6 @@ impl IdentityRequest {
             (Some(IdentityChoice::Impersonate), _) if self.has_project => refused(
                 "the programs of `project-root` run with the rights of the server",
                 "serve the project with a second server whose cluster identity is shared",
-            ),
-            (Some(IdentityChoice::Impersonate), _) if self.has_history => refused(
-                "what `history` keeps was read with the rights of the server",
-                "leave --history out, or keep it with a second server whose cluster identity is shared",
             ),
             (Some(IdentityChoice::Impersonate), _) => Ok(ClusterIdentity::Impersonate),
         }
@@ -374,7 +365,6 @@ mod tests {
             has_port: true,
             is_authenticated: true,
             has_project: false,
-            has_history: false,
             needed_by: None,
         };
         assert_eq!(whole.check().unwrap(), ClusterIdentity::Impersonate);
@@ -402,13 +392,6 @@ mod tests {
                 ..whole
             },
             "`project-root`",
-        );
-        refused(
-            IdentityRequest {
-                has_history: true,
-                ..whole
-            },
-            "`history`",
         );
         let unset = IdentityRequest {
             choice: None,

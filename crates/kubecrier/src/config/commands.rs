@@ -108,61 +108,8 @@ impl Settings {
         self.history_max_age = None;
         self.history_max_bytes = None;
         self.audit_log = None;
-        self.forget_access_tokens();
-    }
-
-    /// Who may call another server is nothing to this one.
-    fn forget_access_tokens(&mut self) {
-        self.public_url = None;
-        self.oauth_issuer = None;
-        self.oauth_audience = None;
-        self.oauth_required_scope = None;
-        self.oauth_content_scopes = None;
-        self.oauth_algorithms = None;
-        self.oauth_ca_file = None;
-        self.oauth_introspection_url = None;
-        self.oauth_introspection_client_id = None;
-        self.oauth_introspection_secret_file = None;
-        self.username_claim = None;
-        self.username_prefix = None;
-        self.groups_claim = None;
-        self.groups_prefix = None;
-        self.allowed_groups = None;
-        self.service_account_audience = None;
-    }
-
-    /// The settings of access tokens, and whether each is there.
-    fn access_token_settings(&self) -> [(&'static str, bool); 16] {
-        [
-            ("public-url", self.public_url.is_some()),
-            ("oauth-issuer", self.oauth_issuer.is_some()),
-            ("oauth-audience", self.oauth_audience.is_some()),
-            ("oauth-required-scope", self.oauth_required_scope.is_some()),
-            ("oauth-content-scopes", self.oauth_content_scopes.is_some()),
-            ("oauth-algorithms", self.oauth_algorithms.is_some()),
-            ("oauth-ca-file", self.oauth_ca_file.is_some()),
-            (
-                "oauth-introspection-url",
-                self.oauth_introspection_url.is_some(),
-            ),
-            (
-                "oauth-introspection-client-id",
-                self.oauth_introspection_client_id.is_some(),
-            ),
-            (
-                "oauth-introspection-secret-file",
-                self.oauth_introspection_secret_file.is_some(),
-            ),
-            ("username-claim", self.username_claim.is_some()),
-            ("username-prefix", self.username_prefix.is_some()),
-            ("groups-claim", self.groups_claim.is_some()),
-            ("groups-prefix", self.groups_prefix.is_some()),
-            ("allowed-groups", self.allowed_groups.is_some()),
-            (
-                "service-account-audience",
-                self.service_account_audience.is_some(),
-            ),
-        ]
+        // Who may call another server is nothing to this one.
+        self.take_oauth();
     }
 
     /// Refuses what the server of the demo cannot honour; everything else holds for it.
@@ -204,8 +151,8 @@ impl Settings {
             ("tls-cert", self.tls_cert.is_some(), LOOPBACK_ONLY),
             ("tls-key", self.tls_key.is_some(), LOOPBACK_ONLY),
         ];
-        let tokens = self.access_token_settings().into_iter();
-        let tokens = tokens.map(|(key, is_set)| (key, is_set, LOOPBACK_ONLY));
+        let tokens = self.clone().take_oauth();
+        let tokens = tokens.given().map(|key| (key, true, LOOPBACK_ONLY));
         match unfit
             .into_iter()
             .chain(tokens)

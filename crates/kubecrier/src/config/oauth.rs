@@ -1,6 +1,6 @@
-//! Whose access tokens are accepted, and whom they name.
+//! Whose access tokens are accepted, and whom they name. `flags` are the settings of it.
 
-use std::path::PathBuf;
+mod flags;
 
 use kubecrier_core::filters::Glob;
 use kubecrier_oauth::{
@@ -8,6 +8,7 @@ use kubecrier_oauth::{
 };
 use kubecrier_server::{OAuthSettings, PublicUrl, ScopePolicy};
 
+use self::flags::OAuthFlags;
 use super::ConfigError;
 
 /// Before names of users and groups, unless another prefix is chosen.
@@ -16,26 +17,6 @@ const PREFIX: &str = "oidc:";
 /// In place of a prefix or a scope: none.
 const NO_PREFIX: &str = "-";
 const NO_SCOPE: &str = "none";
-
-/// The settings of OAuth, as they are given.
-#[derive(Clone, Debug, Default)]
-pub(super) struct OAuthFlags {
-    pub(super) public_url: Option<String>,
-    pub(super) oauth_issuer: Option<Vec<String>>,
-    pub(super) oauth_audience: Option<Vec<String>>,
-    pub(super) oauth_required_scope: Option<Vec<String>>,
-    pub(super) oauth_content_scopes: Option<bool>,
-    pub(super) oauth_algorithms: Option<Vec<String>>,
-    pub(super) oauth_ca_file: Option<PathBuf>,
-    pub(super) oauth_introspection_url: Option<String>,
-    pub(super) oauth_introspection_client_id: Option<String>,
-    pub(super) oauth_introspection_secret_file: Option<PathBuf>,
-    pub(super) username_claim: Option<String>,
-    pub(super) username_prefix: Option<String>,
-    pub(super) groups_claim: Option<String>,
-    pub(super) groups_prefix: Option<String>,
-    pub(super) allowed_groups: Option<Vec<String>>,
-}
 
 // === impl OAuthFlags ===
 
@@ -82,24 +63,9 @@ impl OAuthFlags {
 
     /// A setting that means nothing without an issuer. The public URL alone does no harm.
     fn useless(&self) -> Option<ConfigError> {
-        let given = [
-            ("oauth-audience", self.oauth_audience.is_some()),
-            ("oauth-required-scope", self.oauth_required_scope.is_some()),
-            ("oauth-content-scopes", self.oauth_content_scopes.is_some()),
-            ("oauth-algorithms", self.oauth_algorithms.is_some()),
-            ("oauth-ca-file", self.oauth_ca_file.is_some()),
-            (
-                "oauth-introspection-url",
-                self.oauth_introspection_url.is_some(),
-            ),
-            ("username-claim", self.username_claim.is_some()),
-            ("username-prefix", self.username_prefix.is_some()),
-            ("groups-claim", self.groups_claim.is_some()),
-            ("groups-prefix", self.groups_prefix.is_some()),
-            ("allowed-groups", self.allowed_groups.is_some()),
-        ];
-        let given = given.into_iter().find(|(_, is_given)| *is_given);
-        given.map(|(key, _)| incomplete(key, "oauth-issuer"))
+        let others = ["public-url", "service-account-audience"];
+        let useless = self.given().find(|key| !others.contains(key));
+        useless.map(|key| incomplete(key, "oauth-issuer"))
     }
 
     fn audiences(&self, url: &PublicUrl) -> Result<Vec<String>, ConfigError> {
@@ -303,6 +269,10 @@ mod tests {
         refused(
             only(|flags| flags.oauth_ca_file = Some("x".into())),
             &["`oauth-ca-file` needs"],
+        );
+        refused(
+            only(|flags| flags.oauth_introspection_client_id = Some("a".to_owned())),
+            &["`oauth-introspection-client-id` needs `oauth-issuer`"],
         );
         let with = |change: fn(&mut OAuthFlags)| {
             let mut flags = flags();

@@ -32,79 +32,88 @@ pub(crate) const REVIEW_RULES: &str = "\
   verbs: [create]
 ";
 
+/// The role that is printed.
+const NAME: &str = "kubecrier-acts-as-callers";
+
 /// What plain impersonation means.
 const PLAIN_MEANS: &str = "by plain impersonation: with the credentials of this server one can act as any \
      user, also to write, even though this server only reads";
 
 /// The findings on a context in which callers are to act as themselves.
 pub(super) fn describe(context: &str, user: &str, review: ImpersonationReview) -> Section {
-    let mut findings = vec![match (review.constrained, review.is_plain) {
-        (ConstrainedScope::All, false) => {
-            Finding::ok("may act as callers, to read only (constrained impersonation)")
-        }
-        (ConstrainedScope::Some, false) => Finding::note(
-            "may act as callers to read pods, logs and events, but not all kinds (constrained \
-             impersonation)",
-        )
-        .hint("callers cannot read the other kinds, whatever their own rights are"),
-        (ConstrainedScope::Namespaces, false) => Finding::ok(
-            "may act as callers, to read only, in the namespaces that were checked (constrained \
-             impersonation)",
-        ),
-        (ConstrainedScope::None, false) => {
-            Finding::fail("may not act as callers, so no call is answered")
-        }
-        (ConstrainedScope::None, true) if review.has_constrained => {
-            Finding::note(format!("may act as callers {PLAIN_MEANS}"))
-                .hint("this cluster has constrained impersonation: grant that instead")
-        }
-        (ConstrainedScope::None, true) => {
-            Finding::note(format!("may act as callers {PLAIN_MEANS}"))
-                .hint("from Kubernetes 1.36 on it can be limited to reads")
-        }
-        (ConstrainedScope::All | ConstrainedScope::Namespaces | ConstrainedScope::Some, true) => {
-            Finding::note(format!("may act as callers {PLAIN_MEANS}"))
-                .hint("constrained impersonation is granted as well: take `impersonate` away")
-        }
-    }];
+    let mut findings = vec![acting("callers", review)];
     findings.push(if review.reviews {
         Finding::ok("may ask what a caller may read (subjectaccessreviews)")
     } else {
         Finding::fail("may not ask what a caller may read (create subjectaccessreviews)")
     });
     let mut section = Section::new(format!("context {context}, acting as callers"), findings);
-    let is_complete = match review.constrained {
-        ConstrainedScope::All | ConstrainedScope::Namespaces => true,
-        ConstrainedScope::Some => review.is_plain,
-        ConstrainedScope::None => review.is_plain && !review.has_constrained,
-    };
-    if !is_complete || !review.reviews {
-        section.manifest = Some(manifest(user, review.has_constrained));
+    if !is_complete(review) || !review.reviews {
+        let rules = if review.has_constrained {
+            CONSTRAINED_RULES
+        } else {
+            PLAIN_RULES
+        };
+        section.manifest = Some(manifest(NAME, &format!("{rules}{REVIEW_RULES}"), user));
     }
     section
 }
 
-/// The manifest that lets a user act as callers.
-fn manifest(user: &str, is_constrained: bool) -> String {
-    const NAME: &str = "kubecrier-acts-as-callers";
+/// The finding on whether the server may act as callers, or as some of them.
+pub(super) fn acting(whom: &str, review: ImpersonationReview) -> Finding {
+    let plain = || Finding::note(format!("may act as {whom} {PLAIN_MEANS}"));
+    match (review.constrained, review.is_plain) {
+        (ConstrainedScope::All, false) => Finding::ok(format!(
+            "may act as {whom}, to read only (constrained impersonation)"
+        )),
+        (ConstrainedScope::Some, false) => Finding::note(format!(
+            "may act as {whom} to read pods, logs and events, but not all kinds (constrained \
+             impersonation)"
+        ))
+        .hint("they cannot read the other kinds, whatever their own rights are"),
+        (ConstrainedScope::Namespaces, false) => Finding::ok(format!(
+            "may act as {whom}, to read only, in the namespaces that were checked (constrained \
+             impersonation)"
+        )),
+        (ConstrainedScope::None, false) => Finding::fail(format!(
+            "may not act as {whom}, so no call of theirs is answered"
+        )),
+        (ConstrainedScope::None, true) if review.has_constrained => {
+            plain().hint("this cluster has constrained impersonation: grant that instead")
+        }
+        (ConstrainedScope::None, true) => {
+            plain().hint("from Kubernetes 1.36 on it can be limited to reads")
+        }
+        (ConstrainedScope::All | ConstrainedScope::Namespaces | ConstrainedScope::Some, true) => {
+            plain().hint("constrained impersonation is granted as well: take `impersonate` away")
+        }
+    }
+}
+
+/// Whether nothing is to be granted besides.
+pub(super) fn is_complete(review: ImpersonationReview) -> bool {
+    match review.constrained {
+        ConstrainedScope::All | ConstrainedScope::Namespaces => true,
+        ConstrainedScope::Some => review.is_plain,
+        ConstrainedScope::None => review.is_plain && !review.has_constrained,
+    }
+}
+
+/// The manifest that grants these rules to a user, everywhere.
+pub(super) fn manifest(name: &str, rules: &str, user: &str) -> String {
     const API: &str = "rbac.authorization.k8s.io";
-    let rules = if is_constrained {
-        CONSTRAINED_RULES
-    } else {
-        PLAIN_RULES
-    };
     let subject = subject(user);
     format!(
         "apiVersion: {API}/v1\n\
          kind: ClusterRole\n\
-         metadata: {{name: {NAME}}}\n\
+         metadata: {{name: {name}}}\n\
          rules:\n\
-         {rules}{REVIEW_RULES}\
+         {rules}\
          ---\n\
          apiVersion: {API}/v1\n\
          kind: ClusterRoleBinding\n\
-         metadata: {{name: {NAME}}}\n\
-         roleRef: {{apiGroup: {API}, kind: ClusterRole, name: {NAME}}}\n\
+         metadata: {{name: {name}}}\n\
+         roleRef: {{apiGroup: {API}, kind: ClusterRole, name: {name}}}\n\
          subjects:\n\
          - {subject}\n"
     )
@@ -180,7 +189,12 @@ mod tests {
     #[test]
     fn the_manifest_is_what_kubectl_takes() {
         let user = "system:serviceaccount:ops:crier";
-        insta::assert_snapshot!(manifest(user, true));
-        insta::assert_snapshot!(manifest("x509: \"a\"", false));
+        let printed = |review, user| describe("dev", user, review).manifest.unwrap();
+        insta::assert_snapshot!(printed(review(ConstrainedScope::None, false), user));
+        let old = ImpersonationReview {
+            has_constrained: false,
+            ..review(ConstrainedScope::None, false)
+        };
+        insta::assert_snapshot!(printed(old, "x509: \"a\""));
     }
 }

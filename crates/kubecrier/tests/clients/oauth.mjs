@@ -1,31 +1,37 @@
 // The official client logs in at the server's authorization server, calls tools, and asks for
-// more when it is refused. Arguments: the URL of the server, and calls of tools as JSON.
+// more when it is refused. Arguments: the URL of the server, calls of tools as JSON, and what to
+// fill into a form, such as username=ann&password=secret, where the provider has one.
 
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 import { UnauthorizedError } from "@modelcontextprotocol/sdk/client/auth.js";
 
-const [target, callsText] = process.argv.slice(2);
+const [target, callsText, credentials] = process.argv.slice(2);
 const CALLBACK = "http://127.0.0.1:1/callback";
 
-// What a browser would do: follow to the callback, with cookies.
+// What a browser would do: follow to the callback, with cookies, and fill in the form of a log-in.
 const cookies = new Map();
 async function browse(url) {
+  let form;
   for (let step = 0; step < 20; step++) {
     if (url.href.startsWith(CALLBACK)) {
       return url.searchParams;
     }
     const cookie = [...cookies].map(([name, value]) => `${name}=${value}`).join("; ");
-    const answer = await fetch(url, { redirect: "manual", headers: { cookie } });
+    const sent = form && { method: "POST", body: new URLSearchParams(form) };
+    const answer = await fetch(url, { redirect: "manual", headers: { cookie }, ...sent });
     for (const line of answer.headers.getSetCookie()) {
       const [name, value] = line.split(";")[0].split(/=(.*)/s);
       cookies.set(name, value);
     }
     const next = answer.headers.get("location");
-    if (!next) {
-      throw new Error(`${url}: ${answer.status} ${await answer.text()}`);
+    const page = next ? "" : await answer.text();
+    const action = page.match(/<form[^>]* action="([^"]+)"/)?.[1].replaceAll("&amp;", "&");
+    if (!next && (!action || !credentials || form)) {
+      throw new Error(`${url}: ${answer.status} ${page}`);
     }
-    url = new URL(next, url);
+    form = next ? undefined : credentials;
+    url = new URL(next ?? action, url);
   }
   throw new Error("too many redirects");
 }

@@ -3,7 +3,7 @@
 // Its first line is its issuer. What tests change is under /test.
 
 import http from "node:http";
-import { generateKeyPairSync } from "node:crypto";
+import { constants, createHmac, createPrivateKey, createPublicKey, generateKeyPairSync, sign } from "node:crypto";
 import { Provider } from "oidc-provider";
 
 const SCOPES = "kubecrier:read kubecrier:logs kubecrier:events kubecrier:tools";
@@ -16,12 +16,39 @@ const PERSON = {
   grant_types: ["authorization_code"],
   response_types: ["code"],
 };
-const state = { ttl: 3600, groups: ["team-a", "everyone"], subject: "ann", keyRequests: 0, keys: [] };
+const state = { ttl: 3600, alg: "RS256", groups: ["team-a", "everyone"], subject: "ann", keyRequests: 0, keys: [] };
 
-function newKey() {
-  const kid = `key-${Date.now()}-${Math.random().toString(36).slice(2)}`;
-  const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
-  return { ...privateKey.export({ format: "jwk" }), kid, use: "sig", alg: "RS256" };
+const KINDS = {
+  rsa: () => generateKeyPairSync("rsa", { modulusLength: 2048 }),
+  p256: () => generateKeyPairSync("ec", { namedCurve: "P-256" }),
+  p384: () => generateKeyPairSync("ec", { namedCurve: "P-384" }),
+  ed25519: () => generateKeyPairSync("ed25519"),
+};
+
+// A key of RSA for one algorithm, or keys of these kinds for all that they can.
+function newKeys(kinds) {
+  const key = (kind, more) => {
+    const kid = `${kind}-${Date.now()}-${Math.random().toString(36).slice(2)}`;
+    return { ...KINDS[kind]().privateKey.export({ format: "jwk" }), kid, use: "sig", ...more };
+  };
+  return kinds ? kinds.split(",").map((kind) => key(kind)) : [key("rsa", { alg: "RS256" })];
+}
+
+// A token with any header and claims, which a key of the provider has signed in any way.
+function forge({ header, claims, kind = "rsa", how = "RS256" }) {
+  const jwk = state.keys.find((key) => key.kid.startsWith(kind));
+  const encoded = (part) => Buffer.from(JSON.stringify(part)).toString("base64url");
+  const message = `${encoded({ kid: jwk.kid, ...header })}.${encoded(claims)}`;
+  const key = createPrivateKey({ key: jwk, format: "jwk" });
+  const ways = {
+    RS256: () => sign("sha256", message, key),
+    PS256: () => sign("sha256", message, { key, padding: constants.RSA_PKCS1_PSS_PADDING, saltLength: 32 }),
+    ES256: () => sign("sha256", message, { key, dsaEncoding: "ieee-p1363" }),
+    // With what everybody knows in place of a secret.
+    HS256: () => createHmac("sha256", createPublicKey(key).export({ type: "spki", format: "pem" })).update(message).digest(),
+    none: () => Buffer.alloc(0),
+  };
+  return `${message}.${ways[how]().toString("base64url")}`;
 }
 
 function newProvider(issuer) {
@@ -47,6 +74,7 @@ function newProvider(issuer) {
       devInteractions: { enabled: false },
       clientCredentials: { enabled: true },
       introspection: { enabled: true, allowedPolicy: () => true },
+      revocation: { enabled: true },
       registration: { enabled: true },
       resourceIndicators: {
         enabled: true,
@@ -57,7 +85,7 @@ function newProvider(issuer) {
           audience: resource.replace(/[?]opaque$/, ""),
           accessTokenTTL: state.ttl,
           accessTokenFormat: resource.endsWith("?opaque") ? "opaque" : "jwt",
-          jwt: { sign: { alg: "RS256" } },
+          jwt: { sign: { alg: state.alg } },
         }),
       },
     },
@@ -91,8 +119,12 @@ const server = http.createServer(async (request, response) => {
   const url = new URL(request.url, issuer);
   try {
     if (url.pathname === "/test/rotate") {
-      state.keys = [newKey()];
+      state.keys = newKeys(url.searchParams.get("kinds"));
       provider = newProvider(issuer);
+    } else if (url.pathname === "/test/forge") {
+      let body = "";
+      for await (const chunk of request) body += chunk;
+      return response.end(forge(JSON.parse(body)));
     } else if (url.pathname === "/test/set") {
       for (const [name, value] of url.searchParams) {
         state[name] = JSON.parse(value);
@@ -111,7 +143,7 @@ const server = http.createServer(async (request, response) => {
 });
 server.listen(Number(process.argv[2] ?? 0), "127.0.0.1", () => {
   issuer = `http://127.0.0.1:${server.address().port}`;
-  state.keys = [newKey()];
+  state.keys = newKeys();
   provider = newProvider(issuer);
   console.error(`issuer ${issuer}`);
 });

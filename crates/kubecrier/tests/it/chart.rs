@@ -2,7 +2,9 @@
 
 mod acting;
 mod applied;
+mod history;
 mod monitoring;
+mod oauth;
 mod rendered;
 
 use std::{collections::BTreeSet, fs, path::PathBuf, process::Command};
@@ -266,7 +268,7 @@ fn the_notes_say_how_to_connect_and_show_no_token() {
         "get secret crier-kubecrier-tokens",
         "{{ index .data \"tokens\" | base64decode }}",
         "claude mcp add",
-        "exec deployment/crier-kubecrier -- kubecrier doctor",
+        "exec deployment/crier-kubecrier -- kubecrier --config /etc/kubecrier/kubecrier.toml doctor",
     ] {
         assert!(notes.contains(part), "no {part} in {notes}");
     }

@@ -1,5 +1,5 @@
-//! `cargo xtask dist`: the image through a real registry and in a real container, and the bundle
-//! before the official validator. Of stand-ins for the program, because one for release takes
+//! `cargo xtask dist`: the image through a real registry and in a real container, the bundle and
+//! the list of components before the official validators. Of stand-ins for the program, because one for release takes
 //! minutes to build; `KUBECRIER_DIST` names a folder that was made of the program itself.
 
 use std::{
@@ -14,7 +14,7 @@ use std::{
 use rustix::process::geteuid;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use testbed::{GoTool, Mcpb, Missing};
+use testbed::{Client, GoTool, Mcpb, Missing};
 
 use crate::harness::StdioSession;
 
@@ -284,4 +284,50 @@ fn the_bundle_is_one_that_the_official_tool_accepts() {
     assert_eq!(command.unwrap(), format!("${{__dirname}}/{program}"));
     let program = fs::metadata(folder.path().join(program)).unwrap();
     assert_eq!(program.permissions().mode() & 0o111, 0o111);
+}
+
+/// Prints what is wrong by the strict schema of the version that the file says it has.
+const VALIDATE: &str = r#"
+import json, sys
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+text = sys.stdin.read()
+version = json.loads(text)["specVersion"]
+schema = SchemaVersion["V" + version.replace(".", "_")]
+problem = JsonStrictValidator(schema).validate_str(text)
+sys.exit(str(problem) if problem else 0)
+"#;
+
+#[test]
+fn the_list_of_components_is_valid() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("validate.py");
+    fs::write(&script, VALIDATE).unwrap();
+    let client = Client::CycloneDx.command(&script, folder.path());
+    let (Some(dist), Some(mut validate)) = (dist(), client.inspect_err(testbed::skip).ok()) else {
+        return;
+    };
+    let list = fs::read_dir(dist).unwrap().find_map(|entry| {
+        let path = entry.unwrap().path();
+        path.to_str()?.ends_with(".cdx.json").then_some(path)
+    });
+    let text = fs::read_to_string(list.unwrap()).unwrap();
+    let mut check = |text: &str| {
+        validate.stdin(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = validate.spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        stdin.write_all(text.as_bytes()).unwrap();
+        drop(stdin);
+        let done = child.wait_with_output().unwrap();
+        let words = String::from_utf8(done.stderr).unwrap();
+        (done.status.success(), words)
+    };
+    let (valid, words) = check(&text);
+    assert!(valid, "{words}");
+    let mut list: Value = serde_json::from_str(&text).unwrap();
+    let components = list["components"].as_array().unwrap();
+    assert!(components.len() > 100, "{} components", components.len());
+    list["components"][0]["type"] = json!("crate");
+    let (valid, words) = check(&list.to_string());
+    assert!(!valid && words.contains("crate"), "{words}");
 }

@@ -1,10 +1,12 @@
 //! What is switched off is off at every door: for each setting that excludes something, a walk
 //! through every exit of a server meets what was planted nowhere, and the same walk without
-//! the setting does.
+//! the setting does. All have a history in which everything is that was planted.
 
 mod notified;
 mod planted;
 mod walk;
+
+use std::{fs, path::Path};
 
 use futures_util::{StreamExt, stream};
 use serde_json::json;
@@ -19,6 +21,9 @@ use self::{
     walk::{PROMPTS, TEMPLATES, TOOLS, Transcript, Walk},
 };
 use crate::harness::{Http, one_context};
+
+/// The file of a history.
+const STORE: &str = "history.redb";
 
 /// Servers that are walked through at the same time.
 const CONCURRENT: usize = 3;
@@ -172,9 +177,11 @@ async fn walked(
     user: User,
     arguments: &[&str],
     own: &str,
+    history: &Path,
 ) -> Transcript {
     let file = planted::contexts(cluster, user);
-    let http = Http::start(&file.path, arguments).await;
+    let arguments = [arguments, &["--history", history.to_str().unwrap()]].concat();
+    let http = Http::start(&file.path, &arguments).await;
     let walk = Walk {
         http: &http,
         cluster,
@@ -190,13 +197,21 @@ async fn what_a_setting_excludes_leaves_by_no_exit() {
     let Some(bed) = testbed::shared() else { return };
     let cluster = bed.fresh("doors", Options::default());
     let ids = planted::plant(&cluster).await;
-    let plain = walked(&cluster, &ids, User::Admin, &[], "plain").await;
+    let held = tempfile::tempdir().unwrap();
+    let history = held.path().join("plain");
+    // What the first server keeps, the second one shows.
+    walked(&cluster, &ids, User::Admin, &[], "first", &history).await;
+    let plain = walked(&cluster, &ids, User::Admin, &[], "plain", &history).await;
     everything_is_met(&plain, &ids);
     let walks = exclusions(&ids)
         .into_iter()
         .enumerate()
         .map(|(at, exclusion)| {
             let (cluster, ids, plain) = (&cluster, &ids, &plain);
+            let own = format!("walk{at}");
+            let folder = held.path().join(&own);
+            fs::create_dir(&folder).unwrap();
+            fs::copy(history.join(STORE), folder.join(STORE)).unwrap();
             async move {
                 // What it asks of the API server is looked at below.
                 let user = match exclusion.arguments[0] {
@@ -204,7 +219,7 @@ async fn what_a_setting_excludes_leaves_by_no_exit() {
                     _ => User::Admin,
                 };
                 let arguments = exclusion.arguments.as_slice();
-                let seen = walked(cluster, ids, user, arguments, &format!("walk{at}")).await;
+                let seen = walked(cluster, ids, user, arguments, &own, &folder).await;
                 let mut wrong = offers_what_it_answers(&exclusion, &seen);
                 for word in &exclusion.words {
                     assert!(!plain.shows(word).is_empty(), "{word} is met nowhere");

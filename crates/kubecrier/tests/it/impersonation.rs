@@ -6,7 +6,9 @@
 mod names;
 mod refusals;
 mod rights;
+mod service_accounts;
 mod setup;
+mod shared;
 
 use std::{fs, path::PathBuf};
 
@@ -27,7 +29,7 @@ pub(crate) struct TokenFile {
 
 /// A server whose callers act as themselves.
 pub(crate) struct Acting {
-    _server: Server,
+    server: Server,
     pub(crate) base: String,
     pub(crate) tokens: TokenFile,
     _file: File,
@@ -69,11 +71,16 @@ impl Acting {
                 .arg(&tokens.path),
         );
         Self {
-            _server: server,
+            server,
             base,
             tokens,
             _file: file,
         }
+    }
+
+    /// What the server has logged.
+    pub(crate) fn log(&self) -> String {
+        self.server.log()
     }
 }
 

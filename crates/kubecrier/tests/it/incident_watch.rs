@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use kubecrier_core::{metrics::Metrics, shares::ShareKey};
+use kubecrier_core::{access::Viewer, metrics::Metrics, shares::ShareKey};
 use kubecrier_k8s::{
     Allowed, Config, Contexts, DeniedKinds, ErrorKind, IncidentFollower, IncidentSettings,
     IncidentUpdate, IncidentView, IncidentWatches, Name, TaskLimits,
@@ -130,7 +130,9 @@ async fn what_a_status_says_opens_and_resolves_and_its_secrets_are_never_seen() 
     let watches = watches(&file.path);
     let announcements = Arc::<Announcements>::default();
     let follower = Arc::clone(&announcements) as _;
-    let view = watches.follow(None, Some(&name(space)), follower).await;
+    let view = watches
+        .follow(&Viewer::Everything, None, Some(&name(space)), follower)
+        .await;
     let view = view.unwrap();
     assert_eq!(view.snapshot().notes, [""; 0], "every kind can be read");
     until(&view, &[]).await;
@@ -157,7 +159,9 @@ async fn a_role_in_a_namespace_gets_its_incidents_and_is_told_what_is_not_seen()
     let file = one_context(cluster, User::TeamA);
     let watches = watches(&file.path);
     let caller = ShareKey::Process;
-    let view = watches.read(&caller, None, Some(&name(space))).await;
+    let view = watches
+        .read(&caller, &Viewer::Everything, None, Some(&name(space)))
+        .await;
     let snapshot = view.unwrap().snapshot();
     let mut objects = snapshot.open.iter().map(|one| one.object.to_string());
     assert!(objects.any(|one| one == "team-a/pod/incident-of-team"));
@@ -173,7 +177,7 @@ async fn a_role_in_a_namespace_gets_its_incidents_and_is_told_what_is_not_seen()
         assert!(note.contains(expected), "{note}");
     }
     assert!(!note.contains("crash-loop"), "{note}");
-    let whole = watches.read(&caller, None, None).await;
+    let whole = watches.read(&caller, &Viewer::Everything, None, None).await;
     assert_eq!(whole.unwrap_err().kind(), ErrorKind::Forbidden);
 }
 
@@ -195,7 +199,9 @@ async fn an_outage_announces_nothing_of_what_is_still_there() {
     let watches = watches(&file.path);
     let announcements = Arc::<Announcements>::default();
     let follower = Arc::clone(&announcements) as _;
-    let view = watches.follow(None, Some(&name(space)), follower).await;
+    let view = watches
+        .follow(&Viewer::Everything, None, Some(&name(space)), follower)
+        .await;
     let view = view.unwrap();
     let both = ["shop/pod/mends image-name", "shop/pod/stays image-name"];
     assert_eq!(view.snapshot().open.len(), 2);

@@ -1,8 +1,12 @@
-//! Callers with access tokens: a real identity provider, the official client that logs in there, and the API server's
+//! Callers with access tokens: a real identity provider, the official clients that log in there, and the API server's
 //! own tokens.
 
+mod algorithms;
+mod bad_tokens;
 mod cluster_tokens;
+mod interop_keycloak;
 mod lifetime;
 mod login;
-mod provider;
+pub(crate) mod provider;
 mod refusals;
+mod rmcp_login;

@@ -4,8 +4,10 @@
 //! Every event that is made has a number in its message. Whatever a client receives, by whichever
 //! way, is searched for these numbers, and each is held against what the user may read then.
 
+mod derived;
 mod oracle;
 mod viewer;
+mod withdrawn;
 
 use std::time::Duration;
 
@@ -59,13 +61,7 @@ impl Random {
 }
 
 async fn furnish(cluster: &Cluster) {
-    let role = json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-        "metadata": {"name": "eyes-events"},
-        "rules": [{"apiGroups": [""], "resources": ["events"], "verbs": ["list", "watch"]}],
-    });
-    let path = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
-    cluster.send("POST", path, &role).await.unwrap();
+    make_role(cluster).await;
     for space in SPACES {
         let made = cluster.create_cluster_wide(&namespace(space)).await;
         made.unwrap();
@@ -75,13 +71,29 @@ async fn furnish(cluster: &Cluster) {
     }
 }
 
+/// The role that reads events.
+async fn make_role(cluster: &Cluster) {
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "eyes-events"},
+        "rules": [{"apiGroups": [""], "resources": ["events"], "verbs": ["list", "watch"]}],
+    });
+    let path = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+    cluster.send("POST", path, &role).await.unwrap();
+}
+
 /// Grants or withdraws the right of a user to read events of a namespace.
 async fn bind(cluster: &Cluster, user: &str, space: &str, is_granted: bool) {
+    bind_to(cluster, "eyes-events", user, space, is_granted).await;
+}
+
+/// The same for any role.
+async fn bind_to(cluster: &Cluster, role: &str, user: &str, space: &str, is_granted: bool) {
     let path = format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{space}/rolebindings");
     let binding = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
         "metadata": {"name": user, "namespace": space},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "eyes-events"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
     });
     let sent = if is_granted {
@@ -112,12 +124,15 @@ async fn a_shared_watch_tells_each_user_what_it_may_read() {
     let tokens = tempfile::NamedTempFile::new().unwrap();
     let lines = USERS.map(|user| format!("{user}:{} user={user}\n", token(user)));
     std::fs::write(tokens.path(), lines.concat()).unwrap();
+    let kept = tempfile::tempdir().unwrap();
     let (server, base) = Http::launch(
         command()
             .arg("--kubeconfig")
             .arg(&file.path)
             .args(["--cluster-identity", "impersonate", "--auth-token-file"])
-            .arg(tokens.path()),
+            .arg(tokens.path())
+            .arg("--history")
+            .arg(kept.path().join("history")),
     );
     let mut oracle = Oracle::new(&USERS, &SPACES);
     let mut viewers = Vec::new();
@@ -146,6 +161,10 @@ async fn a_shared_watch_tells_each_user_what_it_may_read() {
             42..=47 => viewers[at].poll_modern(&mut oracle).await,
             48..=50 => viewers[at].read(&mut oracle).await,
             51..=54 => viewers[at].reconnect(&mut oracle).await,
+            55 | 56 => {
+                let space = SPACES[random.below(SPACES.len() - 1)];
+                viewers[at].search(&mut oracle, space).await;
+            }
             _ => viewers[at].read_modern(&mut oracle).await,
         }
         for viewer in &mut viewers {

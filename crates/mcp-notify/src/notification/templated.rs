@@ -15,7 +15,7 @@ use serde::Serialize;
 use smallvec::SmallVec;
 
 use super::body::{Body, with_scratch, write_object};
-use super::{EncodeError, ResourceRef};
+use super::{EncodeError, Mark, ResourceRef};
 use crate::method::Method;
 
 /// Members of a JSON object, serialised once for any number of messages; see
@@ -43,6 +43,7 @@ pub(super) struct Templated {
     /// fits most messages.
     own: SmallVec<[u8; 96]>,
     shared: SharedMembers,
+    pub(super) mark: Option<Box<Mark>>,
     /// The whole frame, joined on demand.
     joined: OnceLock<Box<Bytes>>,
 }
@@ -118,6 +119,7 @@ impl Templated {
             prefix: Arc::clone(prefix),
             own,
             shared,
+            mark: None,
             joined: OnceLock::new(),
         })
     }

@@ -229,3 +229,22 @@ fn spaces_are_no_members() {
         }
     }
 }
+
+#[test]
+fn a_mark_goes_with_the_notification_and_not_into_it() {
+    let mark = Mark {
+        feed: 7,
+        position: [1, 2, 3, 4],
+    };
+    let method = CustomMethod::new("notifications/shop/order").unwrap();
+    let plain = Notification::custom(method, &serde_json::json!({"order": 1}));
+    let frame = plain.frame().unwrap().clone();
+    let shared = plain.clone();
+    assert_eq!(plain.marked(mark).mark(), None, "it is shared already");
+    drop(shared);
+    let method = CustomMethod::new("notifications/shop/order").unwrap();
+    let marked = Notification::custom(method, &serde_json::json!({"order": 1})).marked(mark);
+    assert_eq!(marked.mark(), Some(&mark));
+    assert_eq!(marked.clone().mark(), Some(&mark));
+    assert_eq!(marked.frame().unwrap(), &frame);
+}

@@ -1,13 +1,13 @@
 use std::io::Write;
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use kubecrier_core::filters::Glob;
+use kubecrier_core::{filters::Glob, metrics::RequestRefusal};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    ClaimPath, RefusalReason, TokenErrorKind,
+    ClaimPath, TokenErrorKind,
     testing::{Issuer, TestKey, unsigned},
 };
 
@@ -50,7 +50,7 @@ fn with(issuer: &Issuer, name: &str, value: Value) -> Value {
     claims
 }
 
-async fn refused(authenticator: &Authenticator, token: &str) -> RefusalReason {
+async fn refused(authenticator: &Authenticator, token: &str) -> RequestRefusal {
     let error = authenticator.authenticate(token).await.unwrap_err();
     assert!(!error.to_string().contains(token), "{error}");
     error.reason()
@@ -96,24 +96,24 @@ async fn a_token_with_anything_wrong_is_refused() {
         (
             "aud",
             json!("https://other.example/mcp"),
-            RefusalReason::Audience,
+            RequestRefusal::Audience,
         ),
-        ("aud", json!(null), RefusalReason::Claim),
-        ("iss", json!("https://eve.example"), RefusalReason::Issuer),
+        ("aud", json!(null), RequestRefusal::Claim),
+        ("iss", json!("https://eve.example"), RequestRefusal::Issuer),
         (
             "iss",
             json!(format!("{}/", issuer.url)),
-            RefusalReason::Issuer,
+            RequestRefusal::Issuer,
         ),
-        ("iss", json!([issuer.url]), RefusalReason::Claim),
-        ("exp", json!(now() - 31), RefusalReason::Expired),
-        ("exp", json!(null), RefusalReason::Claim),
-        ("nbf", json!(now() + 60), RefusalReason::NotYetValid),
-        ("sub", json!(null), RefusalReason::Claim),
+        ("iss", json!([issuer.url]), RequestRefusal::Claim),
+        ("exp", json!(now() - 31), RequestRefusal::Expired),
+        ("exp", json!(null), RequestRefusal::Claim),
+        ("nbf", json!(now() + 60), RequestRefusal::NotYetValid),
+        ("sub", json!(null), RequestRefusal::Claim),
         (
             "sub",
             json!("a\r\nImpersonate-Group: system:masters"),
-            RefusalReason::Claim,
+            RequestRefusal::Claim,
         ),
     ] {
         let mut wrong = with(&issuer, name, value.clone());
@@ -127,11 +127,17 @@ async fn a_token_with_anything_wrong_is_refused() {
             "{name} {value}"
         );
     }
+    // A time that is none must not mean that there is no end.
+    let endless = key.sign(&with(&issuer, "exp", json!(null)));
+    assert_eq!(
+        refused(&authenticator, &endless).await,
+        RequestRefusal::Claim
+    );
     // The key of somebody else, a token that was changed, and none at all.
     let forged = stranger.sign(&claims(&issuer.url));
     assert_eq!(
         refused(&authenticator, &forged).await,
-        RefusalReason::Signature
+        RequestRefusal::Signature
     );
     let (_, signature) = good.rsplit_once('.').unwrap();
     let changed = unsigned(&key.header(), &with(&issuer, "sub", json!("bob")));
@@ -139,19 +145,22 @@ async fn a_token_with_anything_wrong_is_refused() {
         let changed = format!("{changed}.{signature}");
         assert_eq!(
             refused(&authenticator, &changed).await,
-            RefusalReason::Signature
+            RequestRefusal::Signature
         );
     }
     // The key of another algorithm under the name of this one.
     let mut header = key.header();
     header["kid"] = json!("b");
     let confused = key.sign_with(&header, &claims(&issuer.url));
-    assert_eq!(refused(&authenticator, &confused).await, RefusalReason::Key);
+    assert_eq!(
+        refused(&authenticator, &confused).await,
+        RequestRefusal::Key
+    );
     header["kid"] = json!(7);
     let confused = key.sign_with(&header, &claims(&issuer.url));
     assert_eq!(
         refused(&authenticator, &confused).await,
-        RefusalReason::Malformed
+        RequestRefusal::Malformed
     );
     // What the header asks for and is not supported.
     let mut header = key.header();
@@ -159,7 +168,7 @@ async fn a_token_with_anything_wrong_is_refused() {
     let critical = key.sign_with(&header, &claims(&issuer.url));
     assert_eq!(
         refused(&authenticator, &critical).await,
-        RefusalReason::Malformed
+        RequestRefusal::Malformed
     );
 }
 
@@ -173,7 +182,7 @@ async fn a_token_cannot_choose_a_weak_algorithm() {
         let token = format!("{}.", unsigned(&header, &claims(&issuer.url)));
         assert_eq!(
             refused(&authenticator, &token).await,
-            RefusalReason::Algorithm
+            RequestRefusal::Algorithm
         );
     }
     // The public key is known to everybody: it must not become a secret.
@@ -184,7 +193,7 @@ async fn a_token_cannot_choose_a_weak_algorithm() {
         let token = format!("{message}.{}", URL_SAFE_NO_PAD.encode(tag));
         assert_eq!(
             refused(&authenticator, &token).await,
-            RefusalReason::Algorithm
+            RequestRefusal::Algorithm
         );
     }
     // One that is asymmetric, and was not chosen.
@@ -196,7 +205,7 @@ async fn a_token_cannot_choose_a_weak_algorithm() {
     let authenticator = Authenticator::new(only_edwards);
     assert_eq!(
         refused(&authenticator, &token).await,
-        RefusalReason::Algorithm
+        RequestRefusal::Algorithm
     );
 }
 
@@ -208,7 +217,7 @@ async fn a_valid_token_whose_claims_are_no_user_is_forbidden() {
     let groups: Vec<_> = (0..10_000).map(|n| format!("team-{n}")).collect();
     let groups = key.sign(&with(&issuer, "groups", json!(groups)));
     let error = authenticator.authenticate(&groups).await.unwrap_err();
-    assert_eq!(error.reason(), RefusalReason::Malformed, "{error}");
+    assert_eq!(error.reason(), RequestRefusal::Malformed, "{error}");
     let groups: Vec<_> = (0..1000).map(|n| format!("team-{n}")).collect();
     let groups = key.sign(&with(&issuer, "groups", json!(groups)));
     let error = authenticator.authenticate(&groups).await.unwrap_err();
@@ -243,7 +252,7 @@ async fn keys_are_rotated_and_unknown_ones_are_looked_for_once_in_a_while() {
     // A flood of made-up keys is not passed on.
     for n in 0..100 {
         let unknown = TestKey::ed25519(&format!("x{n}")).sign(&a);
-        assert_eq!(refused(&authenticator, &unknown).await, RefusalReason::Key);
+        assert_eq!(refused(&authenticator, &unknown).await, RequestRefusal::Key);
     }
     assert_eq!(issuer.key_requests(), 1);
     issuer.publish(&[&new]);
@@ -257,7 +266,7 @@ async fn keys_are_rotated_and_unknown_ones_are_looked_for_once_in_a_while() {
     // The old key is gone with it.
     assert_eq!(
         refused(&authenticator, &old.sign(&b)).await,
-        RefusalReason::Key
+        RequestRefusal::Key
     );
 }
 
@@ -282,7 +291,7 @@ async fn an_issuer_that_is_down_throws_nobody_out() {
         authenticator.authenticate(&token(n)).await.unwrap();
     }
     let unknown = new.sign(&claims(&issuer.url));
-    assert_eq!(refused(&authenticator, &unknown).await, RefusalReason::Key);
+    assert_eq!(refused(&authenticator, &unknown).await, RequestRefusal::Key);
 }
 
 #[tokio::test]
@@ -294,7 +303,7 @@ async fn keys_that_are_withdrawn_do_not_count_for_long() {
     authenticator.authenticate(&token).await.unwrap();
     issuer.publish(&[&new]);
     pass(601).await;
-    assert_eq!(refused(&authenticator, &token).await, RefusalReason::Key);
+    assert_eq!(refused(&authenticator, &token).await, RequestRefusal::Key);
 }
 
 fn introspecting(issuer: &Issuer, secret: &tempfile::NamedTempFile) -> OAuthConfig {
@@ -328,31 +337,31 @@ async fn opaque_tokens_are_asked_about_once_a_minute() {
     }
     assert_eq!(issuer.introspections(), 1);
     for (token, claims, reason) in [
-        ("unknown", None, RefusalReason::Inactive),
+        ("unknown", None, RequestRefusal::Inactive),
         (
             "late",
             Some(active("exp", json!(now() - 60))),
-            RefusalReason::Expired,
+            RequestRefusal::Expired,
         ),
         (
             "foreign",
             Some(active("aud", json!("other"))),
-            RefusalReason::Audience,
+            RequestRefusal::Audience,
         ),
         (
             "anyones",
             Some(active("aud", json!(null))),
-            RefusalReason::Claim,
+            RequestRefusal::Claim,
         ),
         (
             "eves",
             Some(active("iss", json!("https://eve.example"))),
-            RefusalReason::Issuer,
+            RequestRefusal::Issuer,
         ),
         (
             "odd.but-opaque",
             Some(active("active", json!("yes"))),
-            RefusalReason::Unavailable,
+            RequestRefusal::Unavailable,
         ),
     ] {
         if let Some(claims) = claims {
@@ -365,7 +374,7 @@ async fn opaque_tokens_are_asked_about_once_a_minute() {
     let signed = key.sign(&claims("https://eve.example"));
     assert_eq!(
         refused(&authenticator, &signed).await,
-        RefusalReason::Issuer
+        RequestRefusal::Issuer
     );
     assert_eq!(issuer.introspections(), before);
     // Revoked, and away: the last answer counts until there is another.
@@ -377,10 +386,10 @@ async fn opaque_tokens_are_asked_about_once_a_minute() {
     pass(61).await;
     assert_eq!(
         refused(&authenticator, "t0ken").await,
-        RefusalReason::Inactive
+        RequestRefusal::Inactive
     );
     let without = Authenticator::new(config(&[&issuer.url]));
-    assert_eq!(refused(&without, "t0ken").await, RefusalReason::Malformed);
+    assert_eq!(refused(&without, "t0ken").await, RequestRefusal::Malformed);
 }
 
 #[tokio::test]
@@ -402,7 +411,7 @@ async fn a_huge_token_is_refused_before_it_is_read() {
     let huge = "x".repeat(TOKEN_BYTES_MAX + 1);
     assert_eq!(
         refused(&authenticator, &huge).await,
-        RefusalReason::Malformed
+        RequestRefusal::Malformed
     );
 }
 

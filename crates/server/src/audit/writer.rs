@@ -116,3 +116,56 @@ async fn open(path: &Path) -> io::Result<File> {
         .open(path)
         .await
 }
+
+#[cfg(test)]
+mod tests {
+    use kubecrier_core::metrics::{Metrics, RequestRefusal};
+
+    use super::*;
+
+    /// What `/metrics` says of dropped records.
+    fn dropped(metrics: &Metrics) -> String {
+        let text = metrics.encode(0).unwrap();
+        let mut lines = text.lines();
+        let line = lines.find(|line| line.starts_with("kubecrier_audit_records_dropped_total "));
+        line.unwrap_or_else(|| panic!("{text}")).to_owned()
+    }
+
+    /// The writer has no turn until the test waits, as if the disk stood still.
+    #[tokio::test(start_paused = true)]
+    async fn a_full_queue_drops_counts_and_goes_on() {
+        const DROPPED: usize = 100;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("audit.jsonl");
+        let (metrics, lifecycle) = (Metrics::new(), Lifecycle::default());
+        let close = CancellationToken::new();
+        let target = AuditTarget::File(path.clone());
+        let audit = Audit::start(target, metrics.refusals(), close.clone(), &lifecycle);
+        let audit = audit.await.unwrap();
+        for number in 0..QUEUED_MAX + DROPPED {
+            let line = format!("{number}\n").into_bytes();
+            assert_eq!(audit.queue.push(line), number < QUEUED_MAX, "{number}");
+        }
+        // A record that finds no room is counted.
+        audit.unidentified("/mcp", RequestRefusal::NoCredentials, 401);
+        assert_eq!(dropped(&metrics), "kubecrier_audit_records_dropped_total 1");
+        let lines = async |count: usize| loop {
+            let text = tokio::fs::read_to_string(&path).await.unwrap();
+            if text.lines().count() >= count {
+                return text;
+            }
+            tokio::task::yield_now().await;
+        };
+        let text = lines(QUEUED_MAX).await;
+        let expected: String = (0..QUEUED_MAX)
+            .map(|number| format!("{number}\n"))
+            .collect();
+        assert!(text == expected, "in order, and each once");
+        // There is room again.
+        assert!(audit.queue.push(b"after\n".to_vec()));
+        let text = lines(QUEUED_MAX + 1).await;
+        assert!(text.ends_with("\nafter\n"));
+        assert_eq!(dropped(&metrics), "kubecrier_audit_records_dropped_total 1");
+        close.cancel();
+    }
+}

@@ -10,11 +10,11 @@ use kubecrier_core::{
     metrics::RequestRefusal,
     ttl_cache::{CacheLimits, TtlCache},
 };
-use kubecrier_oauth::{Authenticator, LEEWAY_SECONDS, RefusalReason, TokenError, TokenErrorKind};
+use kubecrier_oauth::{Authenticator, LEEWAY_SECONDS, TokenError, TokenErrorKind};
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
-use super::Caller;
+use super::{Caller, opaque};
 
 /// What a cluster says of a token is remembered for that long.
 const REVIEWED_FOR: Duration = Duration::from_secs(10);
@@ -48,7 +48,7 @@ pub(crate) struct ReviewError(pub(crate) String);
 /// The ways to verify an access token.
 #[derive(Debug)]
 pub(crate) struct BearerTokens {
-    oauth: Option<Authenticator>,
+    oauth: Option<Arc<Authenticator>>,
     reviewer: Option<Reviews>,
 }
 
@@ -83,7 +83,10 @@ impl BearerTokens {
             reviewer,
             users: TtlCache::new(CacheLimits::new(REVIEWED_MAX, REVIEWED_FOR)),
         });
-        Some(Self { oauth, reviewer })
+        Some(Self {
+            oauth: oauth.map(Arc::new),
+            reviewer,
+        })
     }
 
     /// The caller of a token. Cancel-safe.
@@ -93,17 +96,25 @@ impl BearerTokens {
             Some(oauth) => match oauth.authenticate(token).await {
                 Ok(accepted) => {
                     let expires = deadline(accepted.expires);
-                    return Ok(Caller::with_access_token(&accepted, expires));
+                    let recheck = opaque::recheck(oauth, token, &accepted);
+                    return Ok(Caller::with_access_token(&accepted, expires, recheck));
                 }
-                // Another cluster's issuer is not ours, but may be known to the cluster.
-                Err(error) if error.reason() == RefusalReason::Issuer => Some(error),
-                Err(error) => return Err(error.into()),
+                // The cluster may know it: as one of an issuer that is not ours, or as one for the
+                // audience of service accounts where its own issuer is among ours.
+                Err(error) => match error.reason() {
+                    RequestRefusal::Issuer | RequestRefusal::Audience => Some(error),
+                    _ => return Err(error.into()),
+                },
             },
         };
-        match (&self.reviewer, refused) {
-            (Some(reviews), _) => reviews.caller_of(token).await,
-            (None, Some(error)) => Err(error.into()),
-            (None, None) => Err(BearerError::NotReviewed),
+        let reviewed = match &self.reviewer {
+            Some(reviews) => reviews.caller_of(token).await,
+            None => Err(BearerError::NotReviewed),
+        };
+        match (reviewed, refused) {
+            // The issuer's reason says more.
+            (Err(BearerError::NotReviewed), Some(error)) => Err(error.into()),
+            (reviewed, _) => reviewed,
         }
     }
 }
@@ -152,24 +163,10 @@ impl BearerError {
     }
 
     pub(super) fn reason(&self) -> RequestRefusal {
-        let reason = match self {
+        match self {
             Self::Token(error) => error.reason(),
-            Self::Review(_) => return RequestRefusal::Unavailable,
-            Self::NotReviewed => return RequestRefusal::NotReviewed,
-        };
-        match reason {
-            RefusalReason::Malformed => RequestRefusal::Malformed,
-            RefusalReason::Algorithm => RequestRefusal::Algorithm,
-            RefusalReason::Issuer => RequestRefusal::Issuer,
-            RefusalReason::Key => RequestRefusal::Key,
-            RefusalReason::Signature => RequestRefusal::Signature,
-            RefusalReason::Expired => RequestRefusal::Expired,
-            RefusalReason::NotYetValid => RequestRefusal::NotYetValid,
-            RefusalReason::Audience => RequestRefusal::Audience,
-            RefusalReason::Claim => RequestRefusal::Claim,
-            RefusalReason::Inactive => RequestRefusal::Inactive,
-            RefusalReason::Unavailable => RequestRefusal::Unavailable,
-            RefusalReason::Mapping => RequestRefusal::Mapping,
+            Self::Review(_) => RequestRefusal::Unavailable,
+            Self::NotReviewed => RequestRefusal::NotReviewed,
         }
     }
 }

@@ -2,7 +2,9 @@
 //! for their answer, and answers that are streams.
 
 use std::{
+    fmt,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -21,6 +23,22 @@ pub(super) struct Lifetime {
     pub(super) revoked: Option<CancellationToken>,
     /// When it has expired, leeway included.
     pub(super) expires: Option<Instant>,
+    /// How its issuer is asked whether it still counts.
+    pub(super) recheck: Option<Recheck>,
+}
+
+/// A token of which only its issuer knows whether it still counts.
+#[derive(Clone, Debug)]
+pub(super) struct Recheck {
+    /// When to ask for the first time.
+    pub(super) at: Instant,
+    pub(super) asked: Arc<dyn AskAgain>,
+}
+
+/// Asks whether a token still counts. A trait so that tests need no issuer.
+pub(super) trait AskAgain: fmt::Debug + Send + Sync {
+    /// When to ask again; `None` if it does not count any more.
+    fn ask_again(&self) -> Pin<Box<dyn Future<Output = Option<Instant>> + Send + '_>>;
 }
 
 // === impl Lifetime ===
@@ -28,12 +46,16 @@ pub(super) struct Lifetime {
 impl Lifetime {
     /// Whether nothing ends it.
     pub(super) fn is_endless(&self) -> bool {
-        self.revoked.is_none() && self.expires.is_none()
+        self.revoked.is_none() && self.expires.is_none() && self.recheck.is_none()
     }
 
     /// Waits for the end. Cancel-safe.
     fn end(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        let Self { revoked, expires } = self.clone();
+        let Self {
+            revoked,
+            expires,
+            recheck,
+        } = self.clone();
         Box::pin(async move {
             let revoked = async {
                 match revoked {
@@ -47,11 +69,34 @@ impl Lifetime {
                     None => std::future::pending().await,
                 }
             };
+            let refused = async {
+                match recheck {
+                    Some(recheck) => recheck.refused().await,
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
                 () = revoked => {}
                 () = expired => {}
+                () = refused => {}
             }
         })
+    }
+}
+
+// === impl Recheck ===
+
+impl Recheck {
+    /// Waits until the token does not count any more. Cancel-safe.
+    async fn refused(self) {
+        let mut at = self.at;
+        loop {
+            tokio::time::sleep_until(at).await;
+            match self.asked.ask_again().await {
+                Some(next) => at = next,
+                None => return,
+            }
+        }
     }
 }
 
@@ -131,7 +176,7 @@ mod tests {
     ) -> Option<Response> {
         let lifetime = Lifetime {
             revoked: Some(revoked.clone()),
-            expires: None,
+            ..Lifetime::default()
         };
         until_ended(&lifetime, answering).await
     }
@@ -142,6 +187,7 @@ mod tests {
         let lifetime = Lifetime {
             revoked: Some(CancellationToken::new()),
             expires: Some(begun + Duration::from_secs(90)),
+            recheck: None,
         };
         let answer = until_ended(&lifetime, async { Response::new(endless()) }).await;
         let mut body = answer.unwrap().into_body();
@@ -150,6 +196,38 @@ mod tests {
         assert_eq!(begun.elapsed(), Duration::from_secs(90));
         let late = until_ended(&lifetime, async { "late".into_response() }).await;
         assert!(late.is_none(), "expired before the answer");
+    }
+
+    /// An issuer that knows a token until a time, and is asked once a minute.
+    #[derive(Debug)]
+    struct Knows(Instant);
+
+    impl AskAgain for Knows {
+        fn ask_again(&self) -> Pin<Box<dyn Future<Output = Option<Instant>> + Send + '_>> {
+            let now = Instant::now();
+            let next = (now < self.0).then(|| now + Duration::from_mins(1));
+            Box::pin(std::future::ready(next))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_ends_when_the_issuer_does_not_know_the_token_any_more() {
+        let begun = Instant::now();
+        let after = |seconds| begun + Duration::from_secs(seconds);
+        let lifetime = Lifetime {
+            expires: Some(after(3600)),
+            recheck: Some(Recheck {
+                at: after(20),
+                asked: Arc::new(Knows(after(100))),
+            }),
+            ..Lifetime::default()
+        };
+        let answer = until_ended(&lifetime, async { Response::new(endless()) }).await;
+        let mut body = answer.unwrap().into_body();
+        assert!(body.frame().await.unwrap().is_ok());
+        assert!(body.frame().await.is_none());
+        // Asked after 20 s and 80 s, when it was known, and once more.
+        assert_eq!(begun.elapsed(), Duration::from_secs(140));
     }
 
     fn endless() -> Body {

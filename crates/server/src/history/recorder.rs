@@ -1,4 +1,4 @@
-//! Keeps the events of every context that is allowed, whether a client subscribes or not. The
+//! Keeps what happens in every context that is allowed, whether a client subscribes or not. The
 //! watches are those that clients share.
 
 use std::{collections::HashMap, future::Future, sync::Arc};
@@ -7,9 +7,11 @@ use jiff::Timestamp;
 use tokio::time::{Duration, sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::record;
+use super::{caught_up::CaughtUp, incidents::record_incidents, record};
+use crate::incidents::Incidents;
 use kubecrier_core::{
     Backoff, Event,
+    faults::FaultQueue,
     filters::Filters,
     shares::ShareKey,
     subscriptions::{LabelUse, Listener, WatchStatus},
@@ -35,13 +37,17 @@ const CHUNK: usize = 2000;
 /// After this long without a server, events may have come and gone in the cluster.
 const EVENT_LIFETIME: Duration = Duration::from_mins(30);
 
-/// Keeps the events of all contexts.
+/// Keeps the events and incidents of all contexts.
 #[derive(Clone)]
 pub(crate) struct Recorder {
     pub(crate) contexts: Arc<Contexts>,
     pub(crate) watches: Watches,
+    /// None if the operator has switched incidents off.
+    pub(crate) incidents: Option<Incidents>,
+    pub(crate) faults: FaultQueue,
     pub(crate) history: History,
     pub(crate) lifecycle: Lifecycle,
+    pub(crate) caught_up: Arc<CaughtUp>,
 }
 
 /// Keeps the events of one context.
@@ -53,7 +59,7 @@ struct ContextRecorder {
 // === impl Recorder ===
 
 impl Recorder {
-    /// Keeps the events of all contexts, also of those that the kubeconfig gets later.
+    /// Keeps what happens in all contexts, also in those that the kubeconfig gets later.
     pub(crate) async fn run(self) {
         let mut running: HashMap<String, CancellationToken> = HashMap::new();
         loop {
@@ -83,21 +89,29 @@ impl Recorder {
 
     fn start(&self, context: &str) -> CancellationToken {
         let stop = self.lifecycle.draining().child_token();
-        let (recorder, context) = (self.clone(), Arc::from(context));
-        let until = stop.clone();
+        let context: Arc<str> = Arc::from(context);
+        let (recorder, of, until) = (self.clone(), Arc::clone(&context), stop.clone());
         self.lifecycle.spawn("history-events", async move {
-            let recording = Box::pin(recorder.record(context));
+            let recording = Box::pin(recorder.record(of));
             until.run_until_cancelled_owned(recording).await;
         });
+        if self.incidents.is_some() {
+            let (recorder, until) = (self.clone(), stop.clone());
+            self.lifecycle.spawn("history-incidents", async move {
+                let recording = Box::pin(record_incidents(recorder, context));
+                until.run_until_cancelled_owned(recording).await;
+            });
+        }
         stop
     }
 
     /// Keeps the events of a context for ever. It watches first and lists then, so that nothing
     /// falls between; what is in both is kept once.
     async fn record(self, context: Arc<str>) {
-        let _held = again_and_again(&context, || self.watch(&context)).await;
-        self.note_absence(&context);
-        again_and_again(&context, || self.list(&context)).await;
+        let _held = again_and_again(&context, "events", || self.watch(&context)).await;
+        self.note_absence(&context, Stream::Events, EVENT_LIFETIME);
+        again_and_again(&context, "events", || self.list(&context)).await;
+        self.caught_up.note(&context);
         tracing::info!(%context, "the history has the events of a context from now on");
         std::future::pending::<()>().await;
     }
@@ -116,16 +130,16 @@ impl Recorder {
         Ok((joined.lease, claim))
     }
 
-    /// Keeps as a gap that no server ran for so long that events may have been missed.
-    fn note_absence(&self, context: &Arc<str>) {
+    /// Keeps as a gap that no server ran for longer than what happens can be seen afterwards.
+    pub(super) fn note_absence(&self, context: &Arc<str>, stream: Stream, lifetime: Duration) {
         let now = Timestamp::now().as_millisecond();
-        let lifetime = i64::try_from(EVENT_LIFETIME.as_millis()).unwrap_or(i64::MAX);
-        let known = self.history.oldest(context, Stream::Events);
+        let lifetime = i64::try_from(lifetime.as_millis()).unwrap_or(i64::MAX);
+        let known = self.history.oldest(context, stream);
         if let (Some(until), Ok(Some(_))) = (self.history.alive_until(), known)
             && now - until > lifetime
         {
             let gap = Record::gap(until, now, None, "no server kept the history");
-            self.history.record(context, Stream::Events, move || gap);
+            self.history.record(context, stream, move || gap);
         }
     }
 
@@ -163,7 +177,7 @@ impl Recorder {
 }
 
 /// Asks until it works: a cluster that cannot be read may be back later.
-async fn again_and_again<T, F>(context: &str, ask: impl Fn() -> F) -> T
+pub(super) async fn again_and_again<T, F>(context: &str, what: &str, ask: impl Fn() -> F) -> T
 where
     F: Future<Output = Result<T, ClusterError>>,
 {
@@ -175,9 +189,9 @@ where
                 failures += 1;
                 let hint = error.hint().unwrap_or_default();
                 if failures == 1 {
-                    tracing::warn!(%context, %error, hint, "the history has no events of a context yet; it is tried again");
+                    tracing::warn!(%context, %error, hint, "the history has no {what} of a context yet; it is tried again");
                 } else {
-                    tracing::debug!(%context, %error, failures, "the history still has no events of a context");
+                    tracing::debug!(%context, %error, failures, "the history still has no {what} of a context");
                 }
                 sleep(BACKOFF.delay(failures)).await;
             }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use tokio::time::{Duration, timeout};
 
-use super::record;
+use super::{caught_up::CaughtUp, record};
 use crate::caller::Caller;
 use kubecrier_core::{
     Event,
@@ -24,9 +24,16 @@ const RECORDS_MAX: usize = 300_000;
 /// How long what was just received may take to be on the disk.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// How long the history may take after a start to list what happened before it.
+const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// Where several watches deliver, their events are not in the order of their versions: those of
 /// this long before the cursor are delivered again.
 const OVERLAP_MILLISECONDS: i64 = 10_000;
+
+/// Faults are delivered when their evidence is there, so one may be before another that happened
+/// earlier: those of this long before the cursor are delivered again.
+const EVIDENCE_MILLISECONDS: i64 = 60_000;
 
 /// How late an event can be delivered that happened before the cursor: a watch that was away
 /// lists what it missed.
@@ -59,6 +66,7 @@ pub(crate) enum BacklogItem {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Resumption<'a> {
     pub(crate) history: &'a History,
+    pub(crate) caught_up: &'a CaughtUp,
     pub(crate) contexts: &'a Arc<Contexts>,
     pub(crate) context: &'a str,
     pub(crate) filters: &'a Filters,
@@ -67,11 +75,11 @@ pub(crate) struct Resumption<'a> {
 
 /// A gap as it is kept.
 #[derive(Deserialize)]
-struct KeptGap {
-    since: Timestamp,
-    until: Timestamp,
-    count: Option<u64>,
-    why: String,
+pub(super) struct KeptGap {
+    pub(super) since: Timestamp,
+    pub(super) until: Timestamp,
+    pub(super) count: Option<u64>,
+    pub(super) why: String,
 }
 
 /// Whose cursors are: a hash of who may use them, for what, with the secret of the history. It
@@ -99,11 +107,20 @@ pub(crate) fn tag(
 // === impl Backlog ===
 
 impl Backlog {
+    /// One without anything.
+    pub(crate) fn whole() -> Self {
+        Self {
+            is_whole: true,
+            ..Self::default()
+        }
+    }
+
     /// Ends a backlog that goes on: what is not read is told as a gap.
-    pub(crate) fn cut(&mut self, point: ResumePoint, limit: usize) {
+    pub(crate) fn cut(&mut self, point: ResumePoint, limit: usize, mode: Mode) {
         let since = Timestamp::from_millisecond(point.time).unwrap_or_default();
+        let mode = mode.as_str();
         let detail = format!(
-            "more than {limit} faults happened meanwhile, and the later ones are left out: see \
+            "more than {limit} {mode} happened meanwhile, and the later ones are left out: see \
              events_list with since"
         );
         let gap = BacklogItem::Gap(WatchStatus::Gap { since, detail });
@@ -116,6 +133,9 @@ impl Backlog {
 impl Resumption<'_> {
     /// Reads what happened after the cursor, as far as there is room for it.
     pub(crate) async fn read(self, room: FeedLimits) -> Result<Backlog, LogError> {
+        let caught_up = self.caught_up.wait(self.context);
+        // If it takes longer, the API server is asked for everything since the cursor.
+        let _is_complete = timeout(CATCH_UP_TIMEOUT, caught_up).await;
         // A history that is not written to has what it has.
         let _is_written = timeout(FLUSH_TIMEOUT, self.history.flush()).await;
         let (history, contexts) = (self.history.clone(), Arc::clone(self.contexts));
@@ -136,8 +156,13 @@ impl Resumption<'_> {
 
     /// What the API server has and the history has not yet: the last moments.
     pub(crate) async fn list_newest(self, backlog: &Backlog) -> Vec<BacklogItem> {
+        let known = if self.caught_up.has(self.context) {
+            backlog.version.max(self.point.version)
+        } else {
+            self.point.version
+        };
         let query = &EventQuery {
-            after: Some(backlog.version.max(self.point.version)),
+            after: Some(known),
             limit: LISTED_MAX,
             ..EventQuery::default()
         };
@@ -184,7 +209,11 @@ fn read(
     is_split: bool,
     room: FeedLimits,
 ) -> Result<Backlog, LogError> {
-    let overlap = (is_split && point.position == 0).then(|| point.time - OVERLAP_MILLISECONDS);
+    let overlap = match filters.mode() {
+        _ if point.position > 0 => None,
+        Mode::Faults => Some(point.time - EVIDENCE_MILLISECONDS),
+        Mode::Events | Mode::Incidents => is_split.then(|| point.time - OVERLAP_MILLISECONDS),
+    };
     let from = ResumeFrom {
         position: Position::from(point.position),
         version: point.version,
@@ -278,8 +307,8 @@ fn gap(kept: &Record) -> Option<WatchStatus> {
     })
 }
 
-/// Whether an old cursor can be resumed in this mode: incidents are not kept, and what is open
-/// is told anew.
+/// Whether an old cursor can be resumed in this mode: of incidents, what is open is told anew, and
+/// `faults_list` with `since` has what was.
 pub(crate) fn is_resumable(mode: Mode) -> bool {
     match mode {
         Mode::Events | Mode::Faults => true,

@@ -8,9 +8,14 @@ use std::{
 
 use jiff::Timestamp;
 
-use super::{fields::FieldSelector, record};
+use super::{
+    eyes::{self, SeenEvents},
+    fields::FieldSelector,
+    record,
+    resume::KeptGap,
+};
 use crate::output::age;
-use kubecrier_core::Event;
+use kubecrier_core::{Event, access::Viewer};
 use kubecrier_history::{Budget, Found, History, LogError, Query, Record, Stream, Wanted};
 use kubecrier_k8s::{
     ClusterError, Contexts, ErrorKind, EventQuery, EventRow, ObjectName, Page, Remaining,
@@ -19,7 +24,7 @@ use kubecrier_k8s::{
 /// What was found in the history.
 #[derive(Debug, Default)]
 struct StoredPage {
-    events: Vec<Event>,
+    events: Vec<Arc<Event>>,
     /// Whether there are more than the limit.
     is_cut: bool,
     caveats: Vec<String>,
@@ -36,7 +41,7 @@ struct Newest {
 /// Adds what is kept to what the API server answered. A cluster that cannot be reached has a
 /// history, too; one that refuses has none for this server.
 pub(crate) async fn with_stored(
-    history: &History,
+    (history, viewer): (&History, &Viewer),
     contexts: &Arc<Contexts>,
     context: &str,
     query: &EventQuery,
@@ -44,13 +49,24 @@ pub(crate) async fn with_stored(
 ) -> Result<Page<EventRow>, ClusterError> {
     let (mut page, unreached) = match listed {
         Ok(page) => (page, None),
-        Err(error) if matches!(error.kind(), ErrorKind::Unreachable | ErrorKind::Timeout) => {
+        // Of a user, a cluster that does not answer says nothing either.
+        Err(error)
+            if matches!(error.kind(), ErrorKind::Unreachable | ErrorKind::Timeout)
+                && viewer.user().is_none() =>
+        {
             let page = Page::new(Vec::new(), Remaining::Exactly(0));
             (page, Some(error))
         }
         Err(error) => return Err(error),
     };
-    let stored = stored(history, contexts, context, query).await;
+    let mut stored = stored(history, contexts, context, query).await;
+    let SeenEvents { events, undecided } = eyes::seen(viewer, context, stored.events).await;
+    stored.events = events.into_iter().flatten().collect();
+    if undecided > 0 {
+        let caveat = "some of what was kept is left out: the cluster did not say in time whether you \
+                      may read it";
+        stored.caveats.push(caveat.to_owned());
+    }
     if let Some(error) = unreached {
         // Without anything to show, the error is the answer.
         if stored.events.is_empty() {
@@ -69,7 +85,7 @@ fn merge(page: Page<EventRow>, stored: StoredPage, limit: usize) -> Page<EventRo
     } = page;
     let mut by_uid: HashMap<String, Arc<Event>> = HashMap::with_capacity(items.len());
     let listed = items.into_iter().map(|EventRow(event)| event);
-    for event in listed.chain(stored.events.into_iter().map(Arc::new)) {
+    for event in listed.chain(stored.events) {
         match by_uid.get(&event.uid) {
             Some(other) if other.timestamp >= event.timestamp => {}
             _ => drop(by_uid.insert(event.uid.clone(), event)),
@@ -133,6 +149,7 @@ async fn stored(
         object_name: involved.as_ref().map(|object| object.name.clone()),
         since,
         after_version: query.after,
+        with_gaps: false,
     };
     let (history, contexts) = (history.clone(), Arc::clone(contexts));
     let (context, limit) = (context.to_owned(), query.limit);
@@ -208,7 +225,7 @@ impl Newest {
         // A search that has enough does not look further.
         let mut page = StoredPage {
             is_cut: self.is_cut || self.by_uid.len() >= self.limit,
-            events: self.by_uid.into_values().collect(),
+            events: self.by_uid.into_values().map(Arc::new).collect(),
             caveats: Vec::new(),
         };
         match found {
@@ -219,8 +236,23 @@ impl Newest {
     }
 }
 
+/// A gap in a sentence.
+pub(super) fn gap_text(gap: &Record) -> Option<String> {
+    let KeptGap {
+        since,
+        until,
+        count,
+        why,
+    } = serde_json::from_slice(&gap.value).ok()?;
+    let what = match count {
+        Some(count) => format!("{count} records are missing"),
+        None => "records may be missing".to_owned(),
+    };
+    Some(format!("from {since} to {until} {what}: {why}"))
+}
+
 /// What a reader should know about a search.
-fn caveats(found: &Found, since: Option<i64>) -> Vec<String> {
+pub(super) fn caveats(found: &Found, since: Option<i64>) -> Vec<String> {
     let ago = |time: i64| age(Timestamp::from_millisecond(time).ok());
     let mut caveats = Vec::new();
     if let Some(time) = found.stopped_at {

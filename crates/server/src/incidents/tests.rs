@@ -10,6 +10,7 @@ impl IncidentRead {
             context: "dev".to_owned(),
             snapshots: snapshots.into_iter().map(Arc::new).collect(),
             views: Vec::new(),
+            left_out: Vec::new(),
             _claims: Vec::new(),
         }
     }
@@ -64,6 +65,7 @@ pub(crate) fn snapshot(open: Vec<Incident>, resolved: Vec<Incident>) -> Incident
         resolved: resolved.map(Arc::new).collect(),
         notes: Vec::new(),
         seq: 3,
+        clearance: None,
     }
 }
 
@@ -73,6 +75,7 @@ pub(crate) fn update(seq: u64, opened: Vec<Incident>) -> Arc<IncidentUpdate> {
         context: "dev".into(),
         seq,
         at: Timestamp::now(),
+        clearance: None,
         transitions: opened.into_iter().map(Transition::Opened).collect(),
     })
 }

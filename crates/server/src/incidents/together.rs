@@ -154,6 +154,7 @@ mod tests {
                 context: "dev".into(),
                 seq: 2,
                 at: Timestamp::now(),
+                clearance: None,
                 transitions,
             }));
             std::mem::take(&mut *heard.0.lock())

@@ -1,28 +1,37 @@
 //! `k8s://{context}/{namespace}/graph`: what there is, what ties it together, and what
 //! changes of it.
 
-use std::{collections::HashSet, convert::Infallible, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    convert::Infallible,
+    sync::Arc,
+};
 
-use kubecrier_core::{ResourceType, UpdateSummary};
+use kubecrier_core::{
+    ResourceType, UpdateSummary,
+    access::{Action, Gate, Sight},
+};
 use parking_lot::Mutex;
 use rmcp::model::{Resource, ResourceContents, ResourceTemplate};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    CheckFuture, FollowGuard, ReadFuture, Requester, ResourceError, ResourceProvider,
+    CheckFuture, FollowGuard, META, ReadFuture, Requester, ResourceError, ResourceProvider,
     UpdatePublisher,
     completion::{self, CompletionFuture, CompletionRequest},
     of_cluster,
     uri::{self, ClusterUri, UriTarget},
 };
-use crate::{shared_reads::SharedRead, tool_filter::ToolFilter};
+use crate::{shared_reads::SharedRead, tool_filter::ToolFilter, viewers::Viewers};
 use kubecrier_k8s::{
     ClusterError, Contexts, GraphRead, GraphView, Graphs, Name, hold_lease, identity,
 };
 use kubecrier_lifecycle::Lifecycle;
 use kubecrier_redact::Redactor;
-use kubecrier_topology::{GraphChange, GraphSubscriber, GraphUpdate, Kind, KindFilter, Snapshot};
+use kubecrier_topology::{
+    Delta, GraphChange, GraphSubscriber, GraphUpdate, Kind, KindFilter, Node, Snapshot,
+};
 
 const NARROW: &str = "narrow by namespace or kinds, or ask resources_graph for the \
                       neighbourhood of one object";
@@ -35,6 +44,8 @@ pub(crate) struct GraphResources {
     pub(crate) redactor: Redactor,
     /// What the operator has switched off.
     pub(crate) tool_filter: ToolFilter,
+    /// How callers see what is shared.
+    pub(crate) viewers: Viewers,
     /// The most that a read answers.
     pub(crate) bytes_max: usize,
 }
@@ -51,6 +62,8 @@ struct GraphNotifier {
     uri: String,
     kinds: KindFilter,
     updates: UpdatePublisher,
+    /// What the subscribers have to be allowed, if they are a user.
+    sight: Option<Sight>,
     redactor: Redactor,
     /// The last published change; 0 before the first update. A lock, because a change
     /// that comes while following begins must not overtake the first update.
@@ -89,7 +102,8 @@ impl GraphResources {
     ) -> Result<GraphView, ResourceError> {
         let (context, namespace) = (Some(request.context.as_str()), request.namespace.as_ref());
         let caller = requester.share_key();
-        let view = self.graphs.read(&caller, context, namespace).await;
+        let viewer = self.viewers.of(&requester.caller)?;
+        let view = self.graphs.read(&caller, &viewer, context, namespace).await;
         view.map_err(|error| of_cluster(uri, &error))
     }
 }
@@ -189,6 +203,7 @@ impl ResourceProvider for GraphResources {
             uri: uri.to_owned(),
             kinds: request.kinds.clone(),
             updates: updates.clone(),
+            sight: (updates.viewer().user()).map(|view| Sight::new(view, &request.context)),
             redactor: self.redactor.clone(),
             last_seq: Mutex::default(),
         });
@@ -234,7 +249,10 @@ async fn follow(
 ) -> Infallible {
     let (context, namespace) = (Some(request.context.as_str()), request.namespace.as_ref());
     hold_lease(
-        || graphs.follow(context, namespace, Arc::clone(notifier) as _),
+        || {
+            let viewer = notifier.updates.viewer();
+            graphs.follow(viewer, context, namespace, Arc::clone(notifier) as _)
+        },
         |view: &GraphView| notifier.publish_start(&view.count()),
         |error| {
             notifier.publish_failure(error);
@@ -303,14 +321,15 @@ impl GraphNotifier {
         let mut last_seq = self.last_seq.lock();
         *last_seq = seen.seq;
         let count = seen.what;
-        self.publish(&GraphUpdate {
+        let update = GraphUpdate {
             seq: seen.seq,
             since: 0,
             count,
             summary: format!("followed from here on: {count} objects"),
             delta: None,
             reread: true,
-        });
+        };
+        self.publish(&update, None);
     }
 
     /// Publishes why the graph cannot be followed. A cluster's own text may contain secrets.
@@ -327,14 +346,34 @@ impl GraphNotifier {
             .publish_change(&self.uri, ResourceType::Graph, &changed);
     }
 
-    fn publish(&self, update: &GraphUpdate) {
+    fn publish(&self, update: &GraphUpdate, gate: Option<Arc<Gate>>) {
         let mut update = serde_json::to_value(update).unwrap_or_default();
         // The summary has names and statuses, which are redacted where they are read.
         if let Some(delta) = update.get_mut("delta") {
             identity::answer(&self.redactor, delta);
         }
-        self.updates
-            .publish_change(&self.uri, ResourceType::Graph, &update);
+        let meta = BTreeMap::from([(META, update)]);
+        let (counted, gate) = (Some(ResourceType::Graph), gate.map(|gate| gate as _));
+        (self.updates).publish_gated(&self.uri, counted, Some(&meta), gate);
+    }
+
+    /// What the subscribers have to be allowed when they are told of these changes: to list
+    /// each kind that they name.
+    fn gate(&self, delta: &Delta) -> Option<Arc<Gate>> {
+        let sight = self.sight.as_ref()?;
+        let nodes = delta.added.iter().chain(&delta.modified).map(Node::id);
+        let edges = delta.edges_added.iter().chain(&delta.edges_deleted);
+        let ends = edges.flat_map(|edge| [&edge.from, &edge.to]);
+        let rights: HashMap<_, _> = nodes
+            .chain(&delta.deleted)
+            .chain(ends)
+            .map(|id| ((id.kind, Arc::clone(&id.namespace)), id))
+            .map(|(place, id)| {
+                let action = Action::list(*id.kind.resource());
+                (place, sight.right(action, &id.namespace))
+            })
+            .collect();
+        Some(Arc::new(Gate::new(rights.into_values())))
     }
 }
 
@@ -347,7 +386,8 @@ impl GraphSubscriber for GraphNotifier {
         }
         if let Some(update) = GraphUpdate::new(change, *last_seq, &self.kinds) {
             *last_seq = change.seq;
-            self.publish(&update);
+            let gate = self.gate(&change.delta.filtered(&self.kinds));
+            self.publish(&update, gate);
         }
     }
 }

@@ -1,16 +1,16 @@
 //! `k8s://{context}/incidents` and `k8s://{context}/{namespace}/incidents`: what is wrong now,
 //! with an update when an incident is opened, changed or resolved.
 
-use std::{convert::Infallible, sync::Arc};
+use std::{collections::BTreeMap, convert::Infallible, sync::Arc};
 
-use kubecrier_core::{ResourceType, UpdateSummary, incident::IncidentSummary};
+use kubecrier_core::{ResourceType, UpdateSummary, access::Gate, incident::IncidentSummary};
 use parking_lot::Mutex;
 use rmcp::model::{Resource, ResourceContents, ResourceTemplate};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    CheckFuture, FollowGuard, ReadFuture, Requester, ResourceError, ResourceProvider,
+    CheckFuture, FollowGuard, META, ReadFuture, Requester, ResourceError, ResourceProvider,
     UpdatePublisher,
     completion::{self, CompletionFuture, CompletionRequest},
     of_cluster,
@@ -20,6 +20,7 @@ use crate::{
     incidents::{Incidents, NoticeCache},
     shared_reads::SharedRead,
     tool_filter::ToolFilter,
+    viewers::Viewers,
 };
 use kubecrier_k8s::{
     ClusterError, Contexts, IncidentFollower, IncidentSnapshot, IncidentUpdate, IncidentView, Name,
@@ -38,6 +39,8 @@ pub(crate) struct IncidentResources {
     pub(crate) redactor: Redactor,
     /// What the operator has switched off.
     pub(crate) tool_filter: ToolFilter,
+    /// How callers see what is shared.
+    pub(crate) viewers: Viewers,
     /// The most that a read answers.
     pub(crate) bytes_max: usize,
 }
@@ -98,7 +101,11 @@ impl IncidentResources {
     ) -> Result<IncidentView, ResourceError> {
         let (context, namespace) = request.scope();
         let caller = requester.share_key();
-        let view = self.incidents.watches().read(&caller, context, namespace);
+        let (viewer, watches) = (
+            self.viewers.of(&requester.caller)?,
+            self.incidents.watches(),
+        );
+        let view = watches.read(&caller, &viewer, context, namespace);
         view.await.map_err(|error| of_cluster(uri, &error))
     }
 }
@@ -177,7 +184,9 @@ impl ResourceProvider for IncidentResources {
         Box::pin(async move {
             let request = IncidentsRequest::read(uri)?;
             let view = self.view(uri, &request, requester).await?;
-            let content = content(&view.snapshot(), bytes_max);
+            let snapshot = view.snapshot_for_answer().await;
+            let snapshot = snapshot.map_err(|error| of_cluster(uri, &error))?;
+            let content = content(&snapshot, bytes_max);
             let text = ResourceContents::text(content.to_string(), uri);
             Ok(vec![text.with_mime_type("application/json")])
         })
@@ -251,7 +260,10 @@ async fn follow(
     let (context, namespace) = request.scope();
     let watches = incidents.watches();
     hold_lease(
-        || watches.follow(context, namespace, Arc::clone(notifier) as _),
+        || {
+            let viewer = notifier.updates.viewer();
+            watches.follow(viewer, context, namespace, Arc::clone(notifier) as _)
+        },
         |view: &IncidentView| notifier.publish_start(&view.snapshot()),
         |error| notifier.publish_failure(error),
     )
@@ -268,6 +280,7 @@ fn content(snapshot: &IncidentSnapshot, bytes_max: usize) -> Value {
         resolved,
         notes,
         seq,
+        clearance: _,
     } = snapshot;
     let mut content = json!({
         "context": context,
@@ -308,7 +321,7 @@ impl IncidentsNotifier {
         progress.seq = Some(snapshot.seq);
         let open = snapshot.open.len();
         let summary = format!("followed from here on: {open} incidents are open");
-        self.publish(&progress, summary);
+        self.publish(&progress, summary, None);
     }
 
     /// Publishes why the incidents cannot be followed. A cluster's own text may contain secrets.
@@ -316,17 +329,18 @@ impl IncidentsNotifier {
         let shown = error.redacted(&self.redactor);
         let hint = shown.hint().map(|hint| format!("; {hint}"));
         let summary = format!("{shown}{}", hint.unwrap_or_default());
-        self.publish(&self.progress.lock(), summary);
+        self.publish(&self.progress.lock(), summary, None);
     }
 
-    fn publish(&self, progress: &Progress, summary: String) {
+    fn publish(&self, progress: &Progress, summary: String, gate: Option<Arc<Gate>>) {
         let update = UpdateSummary {
             seq: progress.seq.unwrap_or_default(),
             count: progress.count,
             summary,
         };
-        self.updates
-            .publish_change(&self.uri, ResourceType::Events, &update);
+        let meta = BTreeMap::from([(META, update)]);
+        let (counted, gate) = (Some(ResourceType::Events), gate.map(|gate| gate as _));
+        (self.updates).publish_gated(&self.uri, counted, Some(&meta), gate);
     }
 }
 
@@ -347,7 +361,8 @@ impl IncidentFollower for IncidentsNotifier {
             1 => first.summary().to_owned(),
             count => format!("{} and {} more", first.summary(), count - 1),
         };
-        self.publish(&progress, summary);
+        // Only the first one is told of by name.
+        self.publish(&progress, summary, first.gate().cloned());
     }
 }
 

@@ -77,6 +77,16 @@ impl UpdatePublisher {
         &self.subscriptions
     }
 
+    /// The URIs that a session is subscribed to, through whichever eyes.
+    pub(super) fn uris(&self, session: &Session) -> Vec<Arc<str>> {
+        let mut uris = self.subscriptions.uris(session);
+        let users: Vec<_> = self.users.lock().by_user.values().cloned().collect();
+        for subscriptions in users {
+            uris.extend(subscriptions.uris(session));
+        }
+        uris
+    }
+
     /// Ends a subscription, through whichever eyes it was made.
     pub(super) fn unsubscribe(&self, session: &Session, uri: &str) {
         self.subscriptions.unsubscribe(session, uri);

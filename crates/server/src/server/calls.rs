@@ -28,6 +28,7 @@ use crate::{
     reporter::{LogTarget, RequestReporter},
     tools::{self, ToolClient, ToolContext, ToolEntry},
 };
+use kubecrier_k8s::ErrorKind;
 use kubecrier_lifecycle::InFlight;
 use kubecrier_project::TaskSupport;
 use kubecrier_redact::Redactor;
@@ -214,7 +215,14 @@ impl Server {
                 Ok(output.into_result())
             }
             Some(Err(error)) => {
-                log_failure(entry.name, seconds, &error, &shared.redactor);
+                let acts_as_callers = shared.contexts.impersonates();
+                log_failure(
+                    entry.name,
+                    seconds,
+                    &error,
+                    acts_as_callers,
+                    &shared.redactor,
+                );
                 Ok(error.into_result(&shared.redactor))
             }
         }
@@ -222,10 +230,20 @@ impl Server {
 }
 
 /// A call that makes no sense is its caller's affair; a cluster that fails is the
-/// operator's.
-fn log_failure(tool: &str, seconds: f64, error: &ToolError, redactor: &Redactor) {
+/// operator's. Where callers act as themselves, so is what one of them may not do; but not that
+/// the server may not act as them.
+fn log_failure(
+    tool: &str,
+    seconds: f64,
+    error: &ToolError,
+    acts_as_callers: bool,
+    redactor: &Redactor,
+) {
     let (kind, (message, _hint)) = (error.kind(), error.redacted(redactor));
-    if error.is_client_error() {
+    let is_denied = acts_as_callers
+        && kind == ErrorKind::Forbidden.as_str()
+        && !message.contains("cannot impersonate");
+    if error.is_client_error() || is_denied {
         tracing::debug!(tool, seconds, kind, error = message, "tool refused");
     } else {
         tracing::warn!(tool, seconds, kind, error = message, "tool failed");

@@ -116,6 +116,19 @@ impl Handler {
         }
     }
 
+    /// Waits until what a request has changed of its session is kept, if sessions are.
+    async fn settle_current(&self, context: &RequestContext<RoleServer>) {
+        if let Some(session) = self.session(&context.extensions) {
+            self.settle(&session).await;
+        }
+    }
+
+    async fn settle(&self, session: &Session) {
+        if let SessionLookup::ByHeader(sessions) = &self.sessions {
+            sessions.settle(session.id()).await;
+        }
+    }
+
     fn served_features(&self) -> ServedFeatures {
         ServedFeatures {
             subscribe: self.server.shared.resources.any(),
@@ -184,12 +197,13 @@ impl ServerHandler for Handler {
             }
         }
         if let SessionLookup::ByHeader(sessions) = &self.sessions {
-            sessions.start_heartbeat(session.id());
+            sessions.initialized(session.id());
         }
         self.server.rescan().await;
         let snapshot = self.server.list_snapshot();
         let lists = &self.server.shared.list_changes;
         lists.initialized(&session, &snapshot);
+        self.settle(&session).await;
         if let SessionLookup::Single { announced, .. } = &self.sessions {
             announced.cancel();
         }
@@ -218,8 +232,12 @@ impl ServerHandler for Handler {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
+        let changes_session = tools::changes_session(&request.name);
         let answer = self.call(request, &context).await;
         audit::note_answer(&context, &answer);
+        if changes_session && !is_modern(&context) {
+            self.settle_current(&context).await;
+        }
         answer
     }
 
@@ -290,7 +308,9 @@ impl ServerHandler for Handler {
         request: SubscribeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.subscribe_session(&request.uri, &context).await
+        self.subscribe_session(&request.uri, &context).await?;
+        self.settle_current(&context).await;
+        Ok(())
     }
 
     async fn unsubscribe(
@@ -298,7 +318,9 @@ impl ServerHandler for Handler {
         request: UnsubscribeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.unsubscribe_session(&request.uri, &context)
+        self.unsubscribe_session(&request.uri, &context)?;
+        self.settle_current(&context).await;
+        Ok(())
     }
 
     async fn get_prompt(
@@ -336,7 +358,9 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         let name = serde_json::to_value(request.level).unwrap_or_default();
-        self.change_level(name.as_str().unwrap_or_default(), &context)
+        self.change_level(name.as_str().unwrap_or_default(), &context)?;
+        self.settle_current(&context).await;
+        Ok(())
     }
 
     async fn on_custom_request(

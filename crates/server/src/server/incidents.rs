@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use super::Server;
 use crate::incidents::IncidentRead;
-use kubecrier_core::{filters::Filters, shares::ShareKey};
+use kubecrier_core::{access::Viewer, filters::Filters, shares::ShareKey};
 use kubecrier_incidents::Incident;
 use kubecrier_k8s::{ClusterError, IncidentFollower};
 
@@ -22,8 +22,13 @@ impl Server {
     ) -> Result<FollowedIncidents, ClusterError> {
         let context = self.contexts().resolve(context)?;
         let incidents = &self.shared.incidents;
-        let read = incidents.follow(&ShareKey::Process, &context, filters, follower);
-        Ok(FollowedIncidents(read.await?))
+        let read = incidents.follow(
+            (&ShareKey::Process, &Viewer::Everything),
+            &context,
+            filters,
+            follower,
+        );
+        Ok(FollowedIncidents(Box::pin(read).await?))
     }
 }
 

@@ -256,8 +256,12 @@ impl Handler {
         let Ok(context) = contexts.resolve(chosen("context").as_deref()) else {
             return Vec::new();
         };
-        let caller = Requester::anonymous().share_key();
-        let incidents = shared.incidents.read(&caller, Some(&context), None);
+        let requester = Requester::stateless(self.caller.clone(), None);
+        let Ok(viewer) = shared.subscriptions.viewer(&requester) else {
+            return Vec::new();
+        };
+        let caller = requester.share_key();
+        let incidents = (shared.incidents).read(&caller, &viewer, Some(&context), None);
         let incidents = tokio::time::timeout(COMPLETION_TIMEOUT, incidents).await;
         let open = match &incidents {
             Ok(Ok(read)) => read.open(),

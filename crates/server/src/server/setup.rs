@@ -7,6 +7,7 @@ use mcp_notify::{Delivery, LoggingService, OutboxSink};
 use super::{Server, Shared, Work, WorkLimits};
 use crate::{
     doors::Door,
+    history::{CaughtUp, FaultArchive},
     incidents::Incidents,
     list_changes::ListChanges,
     project,
@@ -115,6 +116,13 @@ impl Server {
             history,
         } = setup;
         let processes_max = project.map_or(usize::MAX, |project| project.processes_max);
+        let viewers = if contexts.impersonates() {
+            let reviewer = ClusterReviewer::new(Arc::clone(&contexts));
+            let decisions = AccessDecisions::new(reviewer, lifecycle.clone(), metrics.access());
+            Viewers::Users(decisions)
+        } else {
+            Viewers::Everything
+        };
         let event_lists = EventLists::new(
             Arc::clone(&contexts),
             lifecycle.clone(),
@@ -129,6 +137,13 @@ impl Server {
             settings.watch_renewal,
             work.graphs(),
         );
+        let watches = Watches::new(
+            Arc::clone(&contexts),
+            lifecycle.clone(),
+            metrics.watch().clone(),
+            settings.watch_renewal,
+            work.watches(),
+        );
         let watchers = IncidentWatches::new(
             Arc::clone(&contexts),
             lifecycle.clone(),
@@ -137,8 +152,13 @@ impl Server {
             work.incidents(),
             incidents,
         );
+        // With a history the events of each context are watched in any case.
+        let watchers = match &history {
+            Some(_) => watchers.sharing_events(watches.clone()),
+            None => watchers,
+        };
         let incidents = Incidents::new(Arc::clone(&contexts), watchers);
-        let waits = Waits::new(incidents.clone(), metrics.waits());
+        let waits = Waits::new(incidents.clone(), viewers.clone(), metrics.waits());
         let tasks = Tasks::new(lifecycle.clone());
         let ledger = Ledger::new(settings.caps);
         let door = |door: Door, provider: Box<dyn ResourceProvider>| match tool_filter.check(door) {
@@ -149,13 +169,6 @@ impl Server {
         providers
             .resources
             .push(door(Door::FeedResource, Box::new(feeds)));
-        let watches = Watches::new(
-            Arc::clone(&contexts),
-            lifecycle.clone(),
-            metrics.watch().clone(),
-            settings.watch_renewal,
-            work.watches(),
-        );
         let (bytes_max, own) = (limits.output_bytes, Arc::clone(&contexts));
         let logs = LogResources {
             contexts: Arc::clone(&contexts),
@@ -177,6 +190,7 @@ impl Server {
             lifecycle: lifecycle.clone(),
             redactor: redactor.clone(),
             tool_filter: tool_filter.clone(),
+            viewers: viewers.clone(),
             bytes_max,
         };
         providers
@@ -188,6 +202,7 @@ impl Server {
             lifecycle: lifecycle.clone(),
             redactor: redactor.clone(),
             tool_filter: tool_filter.clone(),
+            viewers: viewers.clone(),
             bytes_max,
         };
         providers
@@ -205,23 +220,24 @@ impl Server {
         providers
             .resources
             .push(door(Door::EventsResource, Box::new(events)));
-        let viewers = if contexts.impersonates() {
-            let reviewer = ClusterReviewer::new(Arc::clone(&contexts));
-            let decisions = AccessDecisions::new(reviewer, lifecycle.clone(), metrics.access());
-            Viewers::Users(decisions)
-        } else {
-            Viewers::Everything
-        };
         let resources = Resources::new(providers.resources, tool_filter.clone(), work.share)
             .seen_by(viewers.clone());
         let evidence = Arc::new(ClusterEvidence::new(Arc::clone(&contexts)));
         let faults = FaultQueue::new(evidence, captures, metrics.captures(), lifecycle.clone());
+        if let Some(history) = &history {
+            faults.archive_to(Arc::new(FaultArchive {
+                history: history.clone(),
+                contexts: Arc::clone(&contexts),
+            }));
+        }
         let updates = resources.updates().clone();
+        let caught_up = Arc::<CaughtUp>::default();
         let sources = Sources {
             watches,
             incidents: incidents.clone(),
             faults,
             history: history.clone(),
+            caught_up: Arc::clone(&caught_up),
         };
         let subscriptions = Subscriptions::new(settings, ledger, updates, sources, viewers);
         let shared = Shared {
@@ -239,6 +255,7 @@ impl Server {
             subscriptions,
             event_lists,
             history,
+            caught_up,
             graphs,
             incidents,
             waits,
@@ -246,6 +263,7 @@ impl Server {
             definitions: DefinitionCache::default(),
             tool_providers: providers.tools,
             project: providers.project,
+            replicas: OnceLock::new(),
             sessions: OnceLock::new(),
         };
         Self {

@@ -6,6 +6,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use kubecrier_history::Revision;
 use mcp_notify::{Liveness, OutboxBatch, ProtocolVersion, Session};
 use parking_lot::Mutex;
 use rmcp::model::{ClientJsonRpcMessage, InitializeRequestParams, RequestId, ServerJsonRpcMessage};
@@ -22,6 +23,7 @@ use super::{
     replay::Replay,
     running::RunningRequests,
     server_requests::ServerRequests,
+    stream_id::{StreamIds, StreamPosition},
 };
 use crate::caller::Caller;
 use kubecrier_core::shares::ShareKey;
@@ -55,6 +57,8 @@ pub(crate) struct HttpSession {
     activity: Mutex<Activity>,
     /// Set when the client is ready to be pinged.
     liveness: OnceLock<Liveness>,
+    /// What is known of its record, where sessions are kept.
+    pub(super) kept: Mutex<KeptState>,
 }
 
 /// What is on its way to the stream. It belongs to the session and not to a stream:
@@ -62,7 +66,21 @@ pub(crate) struct HttpSession {
 #[derive(Default)]
 pub(super) struct OutboundState {
     pub(super) replay: Replay,
+    pub(super) ids: StreamIds,
     pub(super) batch: Option<OutboxBatch>,
+}
+
+/// The record of a session, as far as it was written.
+#[derive(Debug, Default)]
+pub(super) struct KeptState {
+    /// Whether the client has said that it is ready.
+    pub(super) is_initialized: bool,
+    /// The contents of lists that it was notified of.
+    lists: [String; 3],
+    /// The revision of the record, where several servers share their sessions.
+    pub(super) revision: Option<Revision>,
+    /// The record that was written last, and when.
+    pub(super) written: Option<(Bytes, Instant)>,
 }
 
 struct Activity {
@@ -124,7 +142,43 @@ impl HttpSession {
                 stream_lost: false,
             }),
             liveness: OnceLock::new(),
+            kept: Mutex::default(),
         }
+    }
+
+    /// Makes the ids of its stream cursors.
+    pub(super) fn make_resumable(&self) {
+        // Events of another process have another number.
+        let [a, b, c, d, ..] = *uuid::Uuid::new_v4().as_bytes();
+        let stream = u32::from_be_bytes([a, b, c, d]);
+        let marks = Vec::new();
+        self.outbound.lock().ids = StreamIds::resumable(StreamPosition { stream, marks });
+    }
+
+    /// The contents of lists that the client was notified of, as of when nothing waited.
+    pub(crate) fn lists_when_sent(&self, notified: [String; 3]) -> [String; 3] {
+        let nothing_waits = self.session.outbox().stats().pending == 0;
+        let mut kept = self.kept.lock();
+        if nothing_waits {
+            kept.lists = notified;
+        }
+        kept.lists.clone()
+    }
+
+    /// Notes that the client has said that it is ready.
+    pub(super) fn set_initialized(&self) {
+        self.kept.lock().is_initialized = true;
+    }
+
+    /// Forgets the positions of its stream in feeds that have ended.
+    pub(crate) fn retain_feeds(&self, is_alive: impl Fn(u32) -> bool) {
+        self.outbound.lock().ids.retain(is_alive);
+    }
+
+    /// Whether its client takes an event that has an id and no message.
+    pub(super) fn knows_empty_events(&self) -> bool {
+        let version = self.session.protocol_version();
+        version.is_some_and(|version| version >= ProtocolVersion::V_2025_11_25)
     }
 
     /// Releases everything that belongs to the session: what runs for it, its answers, what
@@ -286,6 +340,16 @@ impl HttpSession {
             since: activity.seen,
             stream_lost: activity.stream_lost,
         })
+    }
+
+    /// The caller that opened it, or continued it.
+    pub(crate) fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
+    /// The address that it was opened from.
+    pub(crate) fn peer(&self) -> Option<IpAddr> {
+        self.peer
     }
 
     /// The session itself.

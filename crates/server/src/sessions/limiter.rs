@@ -81,6 +81,21 @@ impl SessionLimiter {
         })
     }
 
+    /// The same for a session that is continued: it is not a new one, and after a restart they
+    /// all come at once.
+    pub(super) fn acquire_again(
+        &self,
+        caller: &Caller,
+        peer: Option<IpAddr>,
+    ) -> Result<SessionPermit, SessionRefused> {
+        let key = share::key(caller, peer, None);
+        let permit = self.sessions.acquire(&key).map_err(SessionRefused)?;
+        Ok(SessionPermit {
+            caller: caller.clone(),
+            _permit: permit,
+        })
+    }
+
     pub(super) fn count(&self) -> usize {
         self.sessions.used()
     }

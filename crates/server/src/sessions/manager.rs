@@ -2,7 +2,9 @@
 
 use std::{collections::HashMap, fmt, net::IpAddr, sync::Arc};
 
-use mcp_notify::{CloseReason, HeartbeatConfig, Notification, OutboxConfig, Session};
+use mcp_notify::{
+    CloseReason, HeartbeatConfig, Notification, OutboxConfig, ProtocolVersion, Session,
+};
 use parking_lot::RwLock;
 use rmcp::transport::streamable_http_server::session::SessionId;
 use tokio::time::{Duration, Instant};
@@ -14,6 +16,8 @@ use super::{
     http_session::{HttpSession, Silence},
     limiter::{SessionLimiter, SessionPermit, SessionRefused},
     parking::Parking,
+    record::SessionRecord,
+    store::SessionStore,
 };
 use crate::{caller::Caller, share};
 use kubecrier_core::{metrics::AnswerMetrics, shares::CallerShare};
@@ -57,6 +61,8 @@ pub(crate) struct Sessions {
     limiter: SessionLimiter,
     heartbeats: HeartbeatQueue,
     parking: Arc<Parking>,
+    /// Where sessions are kept, if they are.
+    store: Option<Arc<SessionStore>>,
     // A lock for lookups by id; held for one map operation.
     entries: RwLock<HashMap<SessionId, Arc<HttpSession>>>,
 }
@@ -96,8 +102,20 @@ impl Sessions {
             limiter,
             heartbeats: HeartbeatQueue::default(),
             parking: Arc::new(Parking::new(&limits, answers)),
+            store: None,
             entries: RwLock::default(),
         }
+    }
+
+    /// The same, which are kept.
+    pub(crate) fn kept(mut self, store: Option<Arc<SessionStore>>) -> Self {
+        self.store = store;
+        self
+    }
+
+    /// Where sessions are kept, if they are.
+    pub(crate) fn store(&self) -> Option<&Arc<SessionStore>> {
+        self.store.as_ref()
     }
 
     /// Acquires a permit for something that lives as long as a session.
@@ -121,18 +139,46 @@ impl Sessions {
             None => self.acquire_current()?,
         };
         let id: SessionId = uuid::Uuid::new_v4().to_string().into();
+        self.insert(self.entry(id, permit))
+    }
+
+    /// Makes a session anew of which there is a record. It is not found before it is inserted.
+    pub(super) fn restore(
+        &self,
+        id: &str,
+        record: &SessionRecord,
+    ) -> Result<Arc<HttpSession>, SessionRefused> {
+        let permit = self
+            .limiter
+            .acquire_again(&Caller::current(), share::current_peer())?;
+        let entry = self.entry(id.into(), permit);
+        let version = record.client.protocol_version.as_str();
+        entry
+            .session
+            .set_protocol_version(ProtocolVersion::new(version));
+        entry.set_client(record.client.clone());
+        if record.is_initialized {
+            entry.set_initialized();
+        }
+        Ok(entry)
+    }
+
+    fn entry(&self, id: SessionId, permit: SessionPermit) -> Arc<HttpSession> {
         let session = Session::builder()
             .outbox(self.outbox.clone())
             .build(id.clone());
         let peer = share::current_peer();
         let share_key = share::key(permit.caller(), peer, Some(&id));
-        let entry = Arc::new(HttpSession::new(
-            session,
-            permit,
-            peer,
-            Arc::clone(&self.parking),
-            share_key,
-        ));
+        let entry = HttpSession::new(session, permit, peer, Arc::clone(&self.parking), share_key);
+        if self.store.is_some() {
+            entry.make_resumable();
+        }
+        Arc::new(entry)
+    }
+
+    /// Adds a session, which is found from now on.
+    pub(super) fn insert(&self, entry: Arc<HttpSession>) -> Result<Arc<HttpSession>, SessionError> {
+        let id = Arc::clone(entry.session.id());
         self.entries.write().insert(id.clone(), Arc::clone(&entry));
         // Revoked since the request was let in, and those that are ended may have been
         // looked up before.
@@ -192,6 +238,22 @@ impl Sessions {
             return;
         };
         tracing::debug!(session = id, why, "session ended");
+        // Before `initialize` is answered there is no record.
+        if let Some(store) = self.store.as_ref().filter(|_| entry.client().is_some()) {
+            store.end(entry.session.id());
+        }
+        Self::close(&entry);
+    }
+
+    /// Lets go of a session that goes on on another server.
+    pub(super) fn leave(&self, id: &str) {
+        if let Some(entry) = self.entries.write().remove(id) {
+            tracing::debug!(session = id, "session left: another server has it");
+            Self::close(&entry);
+        }
+    }
+
+    fn close(entry: &HttpSession) {
         entry.session.close(CloseReason::Requested);
         entry.release();
     }
@@ -222,11 +284,33 @@ impl Sessions {
         }
     }
 
-    /// Ends every session.
-    pub(crate) fn end_all(&self) {
-        let ids: Vec<_> = self.entries.read().keys().cloned().collect();
-        for id in ids {
-            self.end(&id, "the server stops");
+    /// Closes every session. Those that are kept have not ended: another process goes on with
+    /// them.
+    pub(crate) fn close_all(&self) {
+        let entries = std::mem::take(&mut *self.entries.write());
+        for entry in entries.values() {
+            tracing::debug!(session = %entry.session.id(), "session closed: the server stops");
+            Self::close(entry);
+        }
+    }
+
+    /// The ids of all sessions.
+    pub(super) fn ids(&self) -> Vec<SessionId> {
+        self.entries.read().keys().cloned().collect()
+    }
+
+    /// Notes that the client of a session is ready for notifications.
+    pub(crate) fn initialized(&self, id: &str) {
+        if let Some(entry) = self.get(id) {
+            entry.set_initialized();
+        }
+        self.start_heartbeat(id);
+    }
+
+    /// Waits until what a request has changed of its session is kept, if sessions are.
+    pub(crate) async fn settle(&self, id: &SessionId) {
+        if let Some(store) = &self.store {
+            store.settle(id).await;
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use mcp_notify::{Admission, Notification};
+use mcp_notify::{Admission, Mark, Notification};
 
 /// Enough for a moment without network; a client that was away for longer gets the
 /// number of messages it missed.
@@ -97,6 +97,11 @@ impl Replay {
         }
     }
 
+    /// The id that was used last; 0 if there was none.
+    pub(super) fn last_id(&self) -> u64 {
+        self.next_id - 1
+    }
+
     /// Everything after an id, which the client has. An id that was never given
     /// out has nothing after it.
     pub(super) fn after(&self, seen: u64) -> MissedMessages<'_> {
@@ -124,6 +129,14 @@ impl SentMessage {
                 notification.pieces().unwrap_or_default()
             }
             Self::Request(frame) => [frame, &[], &[], &[]],
+        }
+    }
+
+    /// Where it is in the feed that it comes from.
+    pub(super) fn mark(&self) -> Option<&Mark> {
+        match self {
+            Self::Notification(notification) => notification.mark(),
+            Self::Request(_) | Self::Gap { .. } => None,
         }
     }
 

@@ -17,7 +17,7 @@ use futures_util::future::join_all;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use http_body::Frame;
 use mcp_notify::{
-    Admission, CustomMethod, Notification, OutboxBatch, OutboxItem, OutboxReader, ReadEnd,
+    Admission, CustomMethod, Mark, Notification, OutboxBatch, OutboxItem, OutboxReader, ReadEnd,
     SendError, Session,
 };
 use rmcp::model::ProtocolVersion;
@@ -29,9 +29,10 @@ use tokio::{
 use super::{
     answer_stream,
     answers::EventId,
-    http_session::{ActivityGuard, ActivityKind, HttpSession},
+    http_session::{ActivityGuard, ActivityKind, HttpSession, OutboundState},
     manager::Sessions,
-    replay::{Replay, SentMessage},
+    replay::SentMessage,
+    stream_id::{StreamId, StreamIds},
 };
 
 /// Proxies cut connections that are silent for a minute.
@@ -71,7 +72,8 @@ pub(crate) async fn open(State(sessions): State<Arc<Sessions>>, headers: HeaderM
     match last_seen(&headers) {
         Ok(LastSeen::Answer(seen)) => answer_stream::resume(entry, seen),
         Ok(LastSeen::Stream(seen)) => {
-            settle_replay(&entry, seen).await;
+            let number = seen.number_in(entry.outbound.lock().ids.stream());
+            settle_replay(&entry, number).await;
             events_response(Body::new(SseStream::new(entry, Some(seen))))
         }
         Ok(LastSeen::Nothing) => events_response(Body::new(SseStream::new(entry, None))),
@@ -119,6 +121,8 @@ pub(crate) async fn close(State(sessions): State<Arc<Sessions>>, headers: Header
     match named(&sessions, &headers) {
         Ok(entry) => {
             sessions.end(entry.session.id(), "the client asked");
+            // What has ended has ended for every process.
+            sessions.settle(entry.session.id()).await;
             // Not 202: some clients take only 200 and 204 for an end.
             StatusCode::NO_CONTENT.into_response()
         }
@@ -147,7 +151,7 @@ enum LastSeen {
     /// It begins.
     Nothing,
     /// One of the session's stream.
-    Stream(u64),
+    Stream(StreamId),
     /// One of the answer to a request.
     Answer(EventId),
 }
@@ -161,10 +165,7 @@ fn last_seen(headers: &HeaderMap) -> Result<LastSeen, ()> {
     if let Ok(id) = given.parse() {
         return Ok(LastSeen::Answer(id));
     }
-    // Digits and nothing else: `parse` alone would take a sign.
-    let is_number = given.bytes().all(|byte| byte.is_ascii_digit());
-    let number = is_number.then(|| given.parse().ok()).flatten();
-    number.map(LastSeen::Stream).ok_or(())
+    StreamId::parse(given).map(LastSeen::Stream).ok_or(())
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
@@ -223,15 +224,24 @@ struct SseStream {
 // === impl SseStream ===
 
 impl SseStream {
-    fn new(entry: Arc<HttpSession>, last_seen: Option<u64>) -> Self {
+    fn new(entry: Arc<HttpSession>, last_seen: Option<StreamId>) -> Self {
         let mut first = BytesMut::new();
         first.extend_from_slice(format!("retry: {}\n\n", RETRY.as_millis()).as_bytes());
-        let outbound = entry.outbound.lock();
+        let mut outbound = entry.outbound.lock();
+        let OutboundState { replay, ids, .. } = &mut *outbound;
         // From here on the stream before this one writes nothing more: it checks under
         // this very lock whether it is still the newest.
         let reader = entry.session.outbox().reader();
+        let primes = ids.stream().is_some() && entry.knows_empty_events();
         if let Some(seen) = last_seen {
-            let missed = outbound.replay.after(seen);
+            let number = seen.number_in(ids.stream());
+            let missed = replay.after(number);
+            // As they were written first, after what the client has.
+            let mut ids = ids.after(&seen);
+            if primes {
+                // A client that loses the stream again before an event says this again.
+                write_event(&mut first, &mut ids, number, None, &[]);
+            }
             if missed.lost > 0 {
                 write_plain(&mut first, &gap(missed.lost));
             }
@@ -244,11 +254,14 @@ impl SseStream {
                 if withheld > 0 {
                     write_plain(&mut first, &gap(std::mem::take(&mut withheld)));
                 }
-                write_event(&mut first, id, &message.pieces());
+                write_event(&mut first, &mut ids, id, message.mark(), &message.pieces());
             }
             if withheld > 0 {
                 write_plain(&mut first, &gap(withheld));
             }
+        } else if primes {
+            // So that a client that loses the stream before its first event says that it had it.
+            write_event(&mut first, ids, replay.last_id(), None, &[]);
         }
         drop(outbound);
         Self {
@@ -299,7 +312,7 @@ impl SseStream {
         }
         while let Poll::Ready(frame) = self.entry.server_requests.poll_next(cx) {
             let id = outbound.replay.record(frame.clone());
-            write_event(&mut chunk, id, &[&frame]);
+            write_event(&mut chunk, &mut outbound.ids, id, None, &[&frame]);
         }
         while chunk.len() < CHUNK_BYTES {
             if let Some(answer) = &mut self.admission {
@@ -325,12 +338,8 @@ impl SseStream {
                     }
                 },
             };
-            self.admission = write_batch(
-                &mut chunk,
-                &mut batch,
-                &mut outbound.replay,
-                &self.entry.session,
-            );
+            self.admission =
+                write_batch(&mut chunk, &mut batch, &mut outbound, &self.entry.session);
             outbound.batch = Some(batch);
         }
         (!chunk.is_empty()).then(|| chunk.freeze())
@@ -345,9 +354,10 @@ impl SseStream {
 fn write_batch(
     chunk: &mut BytesMut,
     batch: &mut OutboxBatch,
-    replay: &mut Replay,
+    outbound: &mut OutboundState,
     session: &Session,
 ) -> Option<Pin<Box<dyn Future<Output = bool> + Send>>> {
+    let OutboundState { replay, ids, .. } = outbound;
     let room = CHUNK_BYTES.saturating_sub(chunk.len());
     chunk.reserve(size_of_front(batch, room));
     let mut written = 0;
@@ -361,7 +371,10 @@ fn write_batch(
         match item {
             OutboxItem::Notification(notification) => match notification.admit() {
                 Admission::Open => match notification.pieces() {
-                    Ok(pieces) => write_event(chunk, replay.record(notification.clone()), &pieces),
+                    Ok(pieces) => {
+                        let id = replay.record(notification.clone());
+                        write_event(chunk, ids, id, notification.mark(), &pieces);
+                    }
                     Err(error) => failed = Some(SendError::from(error)),
                 },
                 Admission::Pending(pending) => answer = Some(pending),
@@ -374,7 +387,7 @@ fn write_batch(
                     missing: missing.dropped,
                 };
                 let frame = gap.pieces().concat();
-                write_event(chunk, replay.record(gap), &[&frame]);
+                write_event(chunk, ids, replay.record(gap), None, &[&frame]);
             }
             _ => failed = Some(SendError::other("not a message of a stream")),
         }
@@ -431,12 +444,17 @@ impl http_body::Body for SseStream {
     }
 }
 
-fn write_event(chunk: &mut BytesMut, id: u64, pieces: &[&[u8]]) {
+fn write_event(
+    chunk: &mut BytesMut,
+    ids: &mut StreamIds,
+    id: u64,
+    mark: Option<&Mark>,
+    pieces: &[&[u8]],
+) {
     let bytes: usize = pieces.iter().map(|piece| piece.len()).sum();
     chunk.reserve(bytes + EVENT_BYTES);
     chunk.put_slice(b"id: ");
-    let mut digits = [0; 20];
-    chunk.put_slice(decimal(id, &mut digits));
+    ids.write(chunk, id, mark);
     chunk.put_slice(b"\ndata: ");
     for piece in pieces {
         chunk.put_slice(piece);
@@ -450,19 +468,6 @@ fn write_plain(chunk: &mut BytesMut, notification: &Notification) {
         chunk.put_slice(b"data: ");
         chunk.put_slice(frame);
         chunk.put_slice(b"\n\n");
-    }
-}
-
-/// A number's digits, without the formatting machinery: this runs per delivery.
-fn decimal(mut number: u64, digits: &mut [u8; 20]) -> &[u8] {
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + u8::try_from(number % 10).unwrap_or_default();
-        number /= 10;
-        if number == 0 {
-            return &digits[at..];
-        }
     }
 }
 

@@ -1,11 +1,17 @@
 //! Subscriptions of mode `incidents`: what is open when one begins, and the way of updates
 //! into its feed.
 
-use std::sync::{Arc, OnceLock, Weak};
+use std::{
+    collections::HashMap,
+    sync::{Arc, OnceLock, Weak},
+};
+
+use parking_lot::Mutex;
 
 use super::JoinedSource;
 use crate::incidents::{IncidentRead, Incidents, NoticeCache};
 use kubecrier_core::{
+    access::Clearance,
     filters::Filters,
     shares::ShareKey,
     subscriptions::{Listener as _, Subscription, WatchStatus},
@@ -19,6 +25,8 @@ struct IncidentDelivery {
     notices: Arc<NoticeCache>,
     /// What is followed; weak, because it holds the delivery.
     read: OnceLock<Weak<IncidentRead>>,
+    /// What the user could read last, by namespace.
+    clearances: Mutex<HashMap<Option<String>, Arc<Clearance>>>,
 }
 
 /// Follows the incidents that the filters of a subscription are about.
@@ -32,14 +40,16 @@ pub(super) async fn join(
         subscription: Arc::clone(subscription),
         notices: Arc::clone(incidents.notices()),
         read: OnceLock::new(),
+        clearances: Mutex::default(),
     });
     let follower = Arc::clone(&delivery) as Arc<dyn IncidentFollower>;
     let context = subscription.cluster();
     let read = incidents
-        .follow(caller, context, filters, &follower)
+        .follow((caller, subscription.viewer()), context, filters, &follower)
         .await?;
     let read = Arc::new(read);
     let _first = delivery.read.set(Arc::downgrade(&read));
+    read.clearances().for_each(|one| delivery.note_rights(one));
     delivery.note_health();
     Ok(JoinedSource {
         warnings: read.notes().into_iter().map(str::to_owned).collect(),
@@ -71,9 +81,32 @@ impl IncidentDelivery {
     }
 }
 
+impl IncidentDelivery {
+    /// Notes what the user may read; the subscription tells when that is less than before.
+    fn note_rights(&self, clearance: &Arc<Clearance>) {
+        let namespace = clearance.namespace().map(str::to_owned);
+        let mut clearances = self.clearances.lock();
+        let before = clearances.insert(namespace.clone(), Arc::clone(clearance));
+        drop(clearances);
+        if before.is_none_or(|before| clearance.covers(&before)) {
+            return;
+        }
+        let detail = "you may not read all any more that these incidents are made of: those that \
+                      waited are dropped, and what is told from here on is made of the rest";
+        let status = WatchStatus::Withdrawn {
+            namespace: namespace.unwrap_or_default(),
+            detail: detail.to_owned(),
+        };
+        self.subscription.on_status(0, &status);
+    }
+}
+
 impl IncidentFollower for IncidentDelivery {
     fn on_update(&self, update: &Arc<IncidentUpdate>) {
         self.note_health();
+        if let Some(clearance) = &update.clearance {
+            self.note_rights(clearance);
+        }
         if !update.transitions.is_empty() {
             self.subscription.on_incidents(&self.notices.get(update));
         }

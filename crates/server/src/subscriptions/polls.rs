@@ -1,22 +1,25 @@
 //! Polls: the subscription that a client polls by its filters, or the history if the one of its
 //! cursor is gone.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use super::{CreatedSubscription, SubscriptionUse, Subscriptions, owner};
 use crate::{
-    history::resume::{self, Backlog, BacklogItem, Resumption},
+    history::{
+        eyes,
+        resume::{self, Backlog, BacklogItem, Resumption},
+    },
     output::ToolError,
     resources::Requester,
 };
 use kubecrier_core::{
     Event,
     filters::{Filters, Mode},
-    subscriptions::{Cursor, FeedLimits, Subscription},
+    subscriptions::{Cursor, FeedLimits, Subscription, WatchStatus},
 };
 
 /// Faults of before a cursor that are delivered; older ones are told as a gap.
-const RESUMED_FAULTS_MAX: usize = 200;
+pub(super) const RESUMED_FAULTS_MAX: usize = 200;
 
 /// What a poll reads from.
 #[derive(Debug)]
@@ -38,7 +41,7 @@ pub(crate) struct BehindPoll {
 }
 
 /// Has a subscription deliver what it holds when it is dropped.
-struct Released<'a>(&'a Arc<Subscription>);
+pub(super) struct Released<'a>(pub(super) &'a Arc<Subscription>);
 
 // === impl Subscriptions ===
 
@@ -111,6 +114,7 @@ impl Subscriptions {
         }
         let resumption = Resumption {
             history,
+            caught_up: &self.inner.sources.caught_up,
             contexts: self.inner.sources.incidents.shared_contexts(),
             context,
             filters,
@@ -133,6 +137,8 @@ impl Subscriptions {
         let mut backlog = (resumption.read(room).await).map_err(|error| {
             ToolError::Unsupported(format!("{error}: call again without the cursor"))
         })?;
+        let viewer = self.inner.viewers.of(&requester.caller)?;
+        eyes::narrow(&viewer, context, filters, &mut backlog).await;
         if !backlog.is_whole {
             if filters.mode() == Mode::Events {
                 let behind = BehindPoll {
@@ -143,7 +149,7 @@ impl Subscriptions {
                 };
                 return Ok(Some(Polled::Behind(Box::new(behind))));
             }
-            backlog.cut(point, limit);
+            backlog.cut(point, limit, filters.mode());
         }
         let used = SubscriptionUse::Resumed;
         let created = self
@@ -152,19 +158,8 @@ impl Subscriptions {
         // Also if the caller goes away now.
         let released = Released(&created.subscription);
         let newest = resumption.list_newest(&backlog).await;
-        let items = backlog.items.into_iter().map(|(_, item)| item);
-        let (mut gaps, mut events) = (Vec::new(), Vec::<Arc<Event>>::new());
-        for item in items.chain(newest) {
-            match item {
-                BacklogItem::Gap(gap) => gaps.push(gap),
-                BacklogItem::Event(event) => {
-                    if !events.iter().rev().any(|other| other.id() == event.id()) {
-                        events.push(event);
-                    }
-                }
-            }
-        }
-        events.sort_by_key(|event| event.version);
+        let newest = eyes::narrow_items(&viewer, context, filters, newest).await;
+        let (gaps, events) = sorted(backlog, newest);
         created.subscription.resume(gaps, &events);
         drop(released);
         Ok(Some(Polled::Live(CreatedSubscription {
@@ -172,6 +167,28 @@ impl Subscriptions {
             ..created
         })))
     }
+}
+
+/// The gaps, and the events in the order of their versions, each once.
+pub(super) fn sorted(
+    backlog: Backlog,
+    newest: Vec<Option<BacklogItem>>,
+) -> (Vec<WatchStatus>, Vec<Arc<Event>>) {
+    let items = backlog.items.into_iter().map(|(_, item)| item);
+    let (mut gaps, mut events) = (Vec::new(), Vec::<Arc<Event>>::new());
+    let mut known = HashSet::new();
+    for item in items.chain(newest.into_iter().flatten()) {
+        match item {
+            BacklogItem::Gap(gap) => gaps.push(gap),
+            BacklogItem::Event(event) => {
+                if known.insert(event.id().to_owned()) {
+                    events.push(event);
+                }
+            }
+        }
+    }
+    events.sort_by_key(|event| event.version);
+    (gaps, events)
 }
 
 /// Whether a poll with these filters is for this subscription.

@@ -98,7 +98,9 @@ async fn call(context: ToolContext<'_>, args: EventsListArgs) -> Result<Output, 
         Some(history) => {
             let name = args.context.as_deref().filter(|name| !name.is_empty());
             let name = context.contexts.resolve(name)?;
-            search::with_stored(history, context.contexts, &name, query, listed).await?
+            let viewer = context.subscriptions.viewer(&context.client.requester)?;
+            let kept = (history, &viewer);
+            search::with_stored(kept, context.contexts, &name, query, listed).await?
         }
     };
     Ok(LISTING.show(context.redactor, page, context.limits.output_bytes))

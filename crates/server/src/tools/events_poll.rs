@@ -100,7 +100,12 @@ async fn call(context: ToolContext<'_>, given: JsonObject) -> Result<Output, Too
                     .to_owned(),
             ));
         }
-        Some(id) => (context.subscriptions.get(requester, &id)?, Vec::new()),
+        Some(id) => {
+            let one = context.subscriptions.get(requester, &id)?;
+            let woken = (context.subscriptions).wake_polled(requester, &one, cursor.as_deref());
+            woken.await?;
+            (one, Vec::new())
+        }
         None => {
             let name = filters.context().map(str::to_owned);
             let filters = filters.filters()?;

@@ -1,9 +1,13 @@
 //! `faults_get`: one incident, or the evidence of one fault.
 
+mod found;
 mod incident;
 mod next_calls;
 
-pub(super) use self::incident::{Found, IncidentEvidence};
+pub(super) use self::{
+    found::{Found, kept_incidents, may_be_kept},
+    incident::IncidentEvidence,
+};
 
 use std::sync::Arc;
 
@@ -14,12 +18,12 @@ use serde_json::{Map, Value, json};
 use tokio::time::{Duration, Instant};
 
 use super::{Output, ToolContext, ToolEntry, ToolError, arguments, namespace, schema};
-use crate::shared_reads::SharedRead;
+use crate::{history, shared_reads::SharedRead};
 use kubecrier_core::{
     access::{Action, LabelRight, Sight, Viewer},
     faults::StoredFault,
 };
-use kubecrier_k8s::Cluster;
+use kubecrier_k8s::{Cluster, Name};
 
 pub(super) const ENTRY: ToolEntry = ToolEntry {
     name: "faults_get",
@@ -56,8 +60,16 @@ async fn call(context: ToolContext<'_>, args: FaultsGetArgs) -> Result<Output, T
         return incident::call(context, &id, in_context, args.namespace).await;
     }
     let space = &namespace(args.namespace)?;
-    let known = desk.store().get(&id);
     let viewer = context.subscriptions.viewer(&context.client.requester)?;
+    let known = desk.store().get(&id);
+    if known.is_none()
+        && let Some(kept) = kept(&context, &id, args.context.as_deref(), space.as_ref()).await
+    {
+        // A new capture would show the pod of now, if there is one.
+        let seen = as_seen(&viewer, kept).await;
+        let seen = seen.ok_or_else(|| not_found(&id, ""))?;
+        return Ok(show(&context, &seen));
+    }
     let known = match known {
         // For who may not read its event, it does not exist.
         Some(known) if !sees_event(&viewer, &known).await => return Err(not_found(&id, "")),
@@ -94,6 +106,10 @@ async fn call(context: ToolContext<'_>, args: FaultsGetArgs) -> Result<Output, T
     let Some(known) = as_seen(&viewer, known).await else {
         return Err(not_found(&id, ""));
     };
+    Ok(show(&context, &known))
+}
+
+fn show(context: &ToolContext<'_>, known: &StoredFault) -> Output {
     let mut data = Map::new();
     for (key, value) in [
         ("cluster", json!(known.cluster)),
@@ -107,7 +123,29 @@ async fn call(context: ToolContext<'_>, args: FaultsGetArgs) -> Result<Output, T
     if let Ok(Value::Object(report)) = serde_json::to_value(&*known.report) {
         data.extend(report);
     }
-    Ok(Output::json(context.redactor, data))
+    Output::json(context.redactor, data)
+}
+
+/// The fault as the history has it, if there is one: in a context, or in all that are allowed.
+async fn kept(
+    context: &ToolContext<'_>,
+    id: &str,
+    in_context: Option<&str>,
+    in_namespace: Option<&Name>,
+) -> Option<StoredFault> {
+    let history = context.history?;
+    let named = in_context.filter(|name| !name.is_empty());
+    let among = match named {
+        Some(name) => vec![context.contexts.resolve(Some(name)).ok()?],
+        None => {
+            let all = context.contexts.list().ok()?;
+            all.into_iter().map(|one| one.name).collect()
+        }
+    };
+    let found = history::faults::find(history, context.contexts, among, id).await;
+    found.filter(|fault| {
+        in_namespace.is_none_or(|namespace| fault.event.namespace == namespace.as_str())
+    })
 }
 
 fn not_found(id: &str, hint: &str) -> ToolError {

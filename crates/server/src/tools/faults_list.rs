@@ -1,5 +1,7 @@
 //! `faults_list`: what is wrong now, one line for each incident.
 
+mod past;
+
 use rmcp::schemars;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -9,7 +11,10 @@ use crate::{
     incidents::{IncidentRead, is_at_least},
     output::age,
 };
-use kubecrier_core::incident::{self, IncidentSummary};
+use kubecrier_core::{
+    duration,
+    incident::{self, IncidentSummary},
+};
 use kubecrier_incidents::{Incident, Severity};
 use kubecrier_k8s::{Name, ResolvedIncident, identity};
 use kubecrier_redact::Redactor;
@@ -36,6 +41,8 @@ struct FaultsListArgs {
     severity: Option<SeverityArg>,
     /// Also those that were resolved lately
     include_resolved: Option<bool>,
+    /// What was wrong in this time, e.g. 2d
+    since: Option<String>,
     /// Maximum number of incidents (1-200, default 50)
     limit: Option<u32>,
 }
@@ -60,12 +67,27 @@ async fn call(context: ToolContext<'_>, args: FaultsListArgs) -> Result<Output, 
     let in_namespace = namespace(args.namespace)?;
     let limit = limit(args.limit, 50, 200)?;
     let least = args.severity.map(Severity::from);
-    let caller = context.client.requester.share_key();
+    let requester = &context.client.requester;
+    let (caller, viewer) = (
+        requester.share_key(),
+        context.subscriptions.viewer(requester)?,
+    );
     let in_context = args.context.as_deref().filter(|name| !name.is_empty());
-    let read = context
+    let since = args.since.as_deref().map(duration::parse).transpose()?;
+    let reading = context
         .incidents
-        .read(&caller, in_context, in_namespace.as_ref())
-        .await?;
+        .read(&caller, &viewer, in_context, in_namespace.as_ref());
+    if let Some(since) = since {
+        let asked = past::Asked {
+            in_context,
+            namespace: in_namespace.as_ref(),
+            least,
+            since,
+            limit,
+        };
+        return past::list(context, asked, reading.await).await;
+    }
+    let read = reading.await?;
     let list = IncidentList {
         read: &read,
         namespace: in_namespace.as_ref(),

@@ -74,14 +74,11 @@ async fn call(context: ToolContext<'_>, args: ResourcesGraphArgs) -> Result<Outp
         Kind::Namespace => Some(Name::label("namespace", name.as_str())?),
         kind => kind.is_namespaced().then_some(space.clone()),
     };
-    let view = context
-        .graphs
-        .read(
-            &context.client.requester.share_key(),
-            in_context,
-            scope.as_ref(),
-        )
-        .await?;
+    let requester = &context.client.requester;
+    let viewer = context.subscriptions.viewer(requester)?;
+    let (caller, graphs) = (requester.share_key(), context.graphs);
+    let view = graphs.read(&caller, &viewer, in_context, scope.as_ref());
+    let view = view.await?;
     let id = ObjectId::new(kind, space.as_str(), name.as_str());
     let form = args.output.unwrap_or_default();
     let bytes_max = context.limits.output_bytes;

@@ -180,6 +180,7 @@ pub(super) fn subscriptions(contexts: &Arc<Contexts>) -> Subscriptions {
         incidents: incidents(contexts),
         faults,
         history: None,
+        caught_up: Arc::default(),
     };
     Subscriptions::new(settings, ledger, updates, sources, Viewers::Everything)
 }
@@ -215,7 +216,7 @@ proptest! {
         }));
         let subscriptions = subscriptions(&contexts);
         let (graphs, incidents) = (graphs(&contexts), incidents(&contexts));
-        let waits = Waits::new(incidents.clone(), WaitMetrics::default());
+        let waits = Waits::new(incidents.clone(), Viewers::Everything, WaitMetrics::default());
         let work = Work::new(&WorkLimits::default(), 1);
         let client = ToolClient {
             requester: Requester::stateless(Caller::current(), None),

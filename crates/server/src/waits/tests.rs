@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
 use super::*;
-use crate::caller::Caller;
+use crate::{caller::Caller, viewers::Viewers};
 use kubecrier_core::{
     filters::{FilterRequest, Mode},
     metrics::Metrics,
@@ -53,7 +53,7 @@ impl Fixture {
         );
         let incidents = Incidents::new(contexts, watches);
         let fixture = Self {
-            waits: Waits::new(incidents, WaitMetrics::default()),
+            waits: Waits::new(incidents, Viewers::Everything, WaitMetrics::default()),
             cluster,
             stop: CancellationToken::new(),
         };

@@ -1,3 +1,5 @@
+mod adopt;
+
 use std::collections::BTreeMap;
 
 use proptest::{collection::vec, prelude::*, sample::select};

@@ -12,7 +12,12 @@ async fn more_graphs_than_there_may_be_are_refused_unless_one_is_unused() {
     let fixture = Fixture::new();
     let (greedy, modest) = (ShareKey::Process, ShareKey::Caller("modest".into()));
     let name = |n| Name::label("namespace", &format!("ns-{n}")).unwrap();
-    let read = async |who, n| fixture.graphs.read(who, None, Some(&name(n))).await;
+    let read = async |who, n| {
+        let everything = &Viewer::Everything;
+        (fixture.graphs)
+            .read(who, everything, None, Some(&name(n)))
+            .await
+    };
     let mut views = Vec::new();
     for n in 0..3 {
         views.push(read(&greedy, n).await.unwrap());

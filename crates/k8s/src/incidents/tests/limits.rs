@@ -31,7 +31,12 @@ async fn a_greedy_caller_leaves_room_for_others() {
     let fixture = Fixture::new();
     let (greedy, modest) = (ShareKey::Process, ShareKey::Caller("modest".into()));
     let name = |n: usize| Name::label("namespace", &format!("ns-{n}")).unwrap();
-    let read = async |who, n| fixture.watches.read(who, None, Some(&name(n))).await;
+    let read = async |who, n| {
+        let viewer = &Viewer::Everything;
+        (fixture.watches)
+            .read(who, viewer, None, Some(&name(n)))
+            .await
+    };
     let mut views = Vec::new();
     for n in 0..LIMITS.per_caller_max {
         views.push(read(&greedy, n).await.unwrap());

@@ -4,7 +4,7 @@ use std::{
 };
 
 use futures_util::future::BoxFuture;
-use tokio::time::{Duration, advance, sleep};
+use tokio::time::advance;
 
 use super::*;
 use kubecrier_core::{
@@ -302,7 +302,8 @@ async fn what_nobody_can_decide_is_a_gap_and_leaves_nothing_behind() {
     );
     fixture.authorizer.is_down.store(false, Ordering::Relaxed);
     fixture.deliver(&[("shop", "3")]);
-    fixture.pass(500).await;
+    // What was asked while it was down is tried again within a second.
+    fixture.pass(2000).await;
     assert_eq!(ann.take(), ["shop/3"]);
 }
 
@@ -320,4 +321,37 @@ async fn who_leaves_while_it_is_asked_gets_nothing() {
     let late = fixture.join(Some("ann"));
     fixture.deliver(&[("shop", "2")]);
     assert_eq!(late.take(), ["shop/2"]);
+}
+
+/// Who loses a right is told so once, though nothing happens there any more.
+#[tokio::test(start_paused = true)]
+async fn a_right_that_goes_while_nothing_happens_is_told() {
+    let mut fixture = Fixture::new();
+    let shop = "list events in `shop`";
+    fixture.authorizer.set("ann", shop, true);
+    let ann = fixture.join(Some("ann"));
+    fixture.deliver(&[("shop", "1")]);
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(ann.take(), ["shop/1"]);
+    sleep(Duration::from_mins(2)).await;
+    assert_eq!(ann.take(), [""; 0]);
+    fixture.authorizer.set("ann", shop, false);
+    sleep(Duration::from_secs(30)).await;
+    assert_eq!(ann.take(), ["withdrawn shop"]);
+    sleep(Duration::from_mins(2)).await;
+    fixture.deliver(&[("shop", "2")]);
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(ann.take(), [""; 0]);
+    fixture.authorizer.set("ann", shop, true);
+    sleep(Duration::from_secs(15)).await;
+    fixture.deliver(&[("shop", "3")]);
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(ann.take(), ["shop/3"]);
+    // Nobody is asked about who is gone.
+    fixture.subscribers.remove(1);
+    drop(ann);
+    sleep(Duration::from_secs(20)).await;
+    fixture.authorizer.asked.lock().clear();
+    sleep(Duration::from_mins(2)).await;
+    assert_eq!(*fixture.authorizer.asked.lock(), [""; 0]);
 }

@@ -237,7 +237,11 @@ impl Walk<'_> {
             "namespaces_list" | "nodes_list" | "nodes_top" => {
                 vec![json!({}), json!({"context": OTHER_CONTEXT})]
             }
-            "changes_list" | "events_list" | "faults_list" | "pods_list" | "pods_top" => places(),
+            "changes_list" | "pods_list" | "pods_top" => places(),
+            // With what is kept.
+            "events_list" | "faults_list" => {
+                [places(), with(json!({"since": "2d"}), places())].concat()
+            }
             "events_poll" => MODES
                 .iter()
                 .flat_map(|mode| with(json!({"mode": mode}), places()))

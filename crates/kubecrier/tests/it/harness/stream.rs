@@ -1,5 +1,7 @@
 //! Reads server-sent events.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
 use super::{TIMEOUT, validate};
@@ -60,8 +62,13 @@ impl Stream {
 
     /// Everything until the stream ends.
     pub(crate) async fn rest(&mut self) -> String {
+        self.rest_within(TIMEOUT).await
+    }
+
+    /// The same for a stream that lasts longer.
+    pub(crate) async fn rest_within(&mut self, limit: Duration) -> String {
         let all = async { while self.read().await {} };
-        tokio::time::timeout(TIMEOUT, all)
+        tokio::time::timeout(limit, all)
             .await
             .expect("the stream ends");
         self.buffer.clone()

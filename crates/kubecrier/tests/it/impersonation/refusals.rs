@@ -1,100 +1,11 @@
 //! What is refused where callers act as themselves.
 
 use reqwest::StatusCode;
-use serde_json::{Value, json};
+use serde_json::json;
 use testbed::User;
 
 use super::{ANN, Acting, BOB, TokenFile, furnish, grant};
-use crate::harness::{Http, HttpSession, command, initialize, message, one_context};
-
-const NOT_OFFERED: &str = "not offered with --cluster-identity impersonate";
-
-/// What is read once for all callers, by every way to it.
-#[tokio::test]
-async fn what_all_callers_would_share_is_refused() {
-    let Some(bed) = testbed::shared() else { return };
-    let cluster = bed.dev();
-    let space = "acting-shared";
-    furnish(cluster, space).await;
-    grant(cluster, space, "flo", "User", "flo").await;
-    let acting = Acting::start(cluster, &[&format!("flo:{ANN} user=flo")]);
-    let flo = HttpSession::signed(&acting.base, ANN).await;
-    for (tool, arguments) in [
-        ("faults_list", json!({"namespace": space})),
-        ("faults_wait", json!({"namespace": space})),
-        (
-            "resources_graph",
-            json!({"namespace": space, "kind": "pods", "name": "web"}),
-        ),
-    ] {
-        let call = json!({"name": tool, "arguments": arguments});
-        let legacy = flo.rpc("tools/call", call.clone()).await;
-        let modern = flo.modern("tools/call", Some(tool), call).await;
-        let modern = message(&modern.text().await.unwrap());
-        for answer in [legacy, modern] {
-            let text = answer["error"]["message"].as_str().unwrap_or_default();
-            assert!(
-                text.contains(NOT_OFFERED) && text.contains(tool),
-                "{tool}: {answer}"
-            );
-        }
-    }
-    let uri = |path: &str| json!({"uri": format!("k8s://dev/{space}/{path}")});
-    let error = |answer: Value| {
-        answer["error"]["message"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned()
-    };
-    for path in ["graph", "incidents"] {
-        let text = error(flo.rpc("resources/read", uri(path)).await);
-        assert!(text.contains(NOT_OFFERED), "{path}: {text}");
-    }
-    for path in ["graph", "incidents"] {
-        let text = error(flo.rpc("resources/subscribe", uri(path)).await);
-        assert!(text.contains(NOT_OFFERED), "{path}: {text}");
-    }
-    // A listen is acknowledged without them.
-    let uris = ["graph", "incidents"];
-    let uris = uris.map(|path| uri(path)["uri"].clone());
-    let wanted =
-        json!({"notifications": {"resourceSubscriptions": uris, "toolsListChanged": true}});
-    let mut listen =
-        crate::harness::Stream::new(flo.modern("subscriptions/listen", None, wanted).await);
-    let accepted = listen.next().await.to_string();
-    assert!(
-        accepted.contains("toolsListChanged") && !accepted.contains("k8s://"),
-        "{accepted}"
-    );
-    let prompt = json!({"name": "cluster_health_check", "arguments": {}});
-    let text = error(flo.rpc("prompts/get", prompt).await);
-    assert!(text.contains(NOT_OFFERED), "{text}");
-    for (tool, arguments) in [
-        (
-            "events_subscribe",
-            json!({"namespace": space, "mode": "incidents"}),
-        ),
-        ("faults_get", json!({"faultId": "i-0123456789abcdef"})),
-    ] {
-        let refused = flo.call(tool, arguments).await;
-        assert!(
-            refused.is_error && refused.text.contains(NOT_OFFERED),
-            "{}",
-            refused.text
-        );
-    }
-    let completing = json!({
-        "ref": {"type": "ref/prompt", "name": "triage_fault"},
-        "argument": {"name": "faultId", "value": ""},
-    });
-    let completed = flo.rpc("completion/complete", completing).await;
-    assert_eq!(completed["result"]["completion"]["values"], json!([]));
-    let watched = cluster.audit_of(User::ActsAsCallers).unwrap();
-    assert!(
-        watched.iter().all(|request| request["verb"] != "watch"),
-        "{watched:#?}"
-    );
-}
+use crate::harness::{Http, HttpSession, command, initialize, one_context};
 
 #[tokio::test]
 async fn a_caller_without_a_user_is_told_so() {

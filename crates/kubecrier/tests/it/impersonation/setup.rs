@@ -150,4 +150,6 @@ async fn a_server_that_may_not_impersonate_says_so() {
     let ann = crate::harness::HttpSession::signed(&acting.base, ANN).await;
     let answer = ann.call("pods_list", json!({"namespace": "default"})).await;
     answer.refused("forbidden", &["reader", "kubecrier doctor"]);
+    let log = acting.log();
+    assert!(log.contains("tool failed"), "{log}");
 }

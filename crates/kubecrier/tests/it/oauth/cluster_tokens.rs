@@ -3,10 +3,13 @@
 use std::{os::unix::fs::PermissionsExt, time::Duration};
 
 use serde_json::{Value, json};
-use testbed::{User, namespace};
+use testbed::{Kubeconfig, User, namespace};
 
 use super::provider::{Guarded, Provider};
-use crate::harness::{Http, TIMEOUT, command, one_context};
+use crate::{
+    harness::{Http, TIMEOUT, command, kubeconfig, one_context},
+    impersonation::{furnish, grant},
+};
 
 #[tokio::test]
 async fn the_api_server_is_an_issuer_beside_another() {
@@ -114,4 +117,55 @@ async fn tokens_of_service_accounts_are_reviewed_by_the_cluster() {
     // An account that is deleted may not call for longer than an answer is remembered.
     cluster.delete_account(space, "agent").await.unwrap();
     guarded.until(&token, 401).await;
+}
+
+/// Whoever can make service accounts in one cluster must not get the rights of those of another.
+#[tokio::test]
+async fn a_service_account_is_nobody_in_another_cluster() {
+    let Some(bed) = testbed::shared() else { return };
+    let (dev, prod, space) = (bed.dev(), bed.prod(), "namesakes");
+    let name = format!("system:serviceaccount:{space}:agent");
+    for cluster in [dev, prod] {
+        furnish(cluster, space).await;
+        grant(cluster, space, "agent", "User", &name).await;
+    }
+    let file = kubeconfig(|file: Kubeconfig| {
+        file.context("dev", dev, User::Admin)
+            .context("prod", prod, User::Admin)
+            .current("dev")
+    });
+    let (server, base) = Http::launch(
+        command()
+            .arg("--kubeconfig")
+            .arg(&file.path)
+            .args(["--service-account-audience", "crier"])
+            .args(["--cluster-identity", "impersonate"]),
+    );
+    let guarded = Guarded { server, base };
+    let token = dev.token_for(space, "agent", "crier").await.unwrap();
+    let session = guarded.session(&token).await;
+    let pods = session.call("pods_list", json!({"namespace": space})).await;
+    assert!(pods.ok().text.contains("web"));
+    for (tool, more) in [
+        ("pods_list", json!({})),
+        ("pods_log", json!({"name": "web"})),
+        ("events_list", json!({})),
+        ("events_subscribe", json!({})),
+    ] {
+        let mut arguments = json!({"context": "prod", "namespace": space});
+        for (key, value) in more.as_object().unwrap() {
+            arguments[key] = value.clone();
+        }
+        let refused = session.call(tool, arguments).await;
+        assert!(
+            !refused.text.contains(&format!("event of {space}")),
+            "{tool}"
+        );
+        // What is shared is decided by a review, which has no words of its own.
+        let words: &[&str] = match tool {
+            "events_subscribe" => &[&name],
+            _ => &["service account of another cluster"],
+        };
+        refused.refused("forbidden", words);
+    }
 }

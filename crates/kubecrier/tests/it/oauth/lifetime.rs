@@ -1,4 +1,4 @@
-//! A token that expires ends its streams; a fresh one of the same caller goes on.
+//! A token that expires or is revoked ends its streams; a fresh one of the same caller goes on.
 
 use std::time::Duration;
 
@@ -55,4 +55,46 @@ async fn streams_end_with_their_token_and_the_session_goes_on_with_a_fresh_one()
         .request(&list)
         .header("authorization", format!("Bearer {stranger}"));
     assert_ne!(request.send().await.unwrap().status(), 200);
+}
+
+#[tokio::test]
+async fn streams_of_a_revoked_token_end_within_about_a_minute() {
+    let Some(bed) = testbed::shared() else { return };
+    let Some(provider) = Provider::start() else {
+        return;
+    };
+    let file = one_context(bed.dev(), User::Reader);
+    let secret = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(secret.path(), "crier-secret").unwrap();
+    let endpoint = format!("{}/token/introspection", provider.issuer);
+    let guarded = Guarded::start_with(&file.path, &provider.issuer, |command| {
+        command
+            .args(["--oauth-introspection-url", &endpoint])
+            .args(["--oauth-introspection-client-id", "crier"])
+            .arg("--oauth-introspection-secret-file")
+            .arg(secret.path())
+    });
+    let resource = format!("{}?opaque", guarded.resource());
+    let revoked = provider.token(&resource, "kubecrier:read").await;
+    let kept = provider.token(&resource, "kubecrier:read").await;
+    let session = guarded.session(&revoked).await;
+    let mut stream = session.stream(None).await;
+    let wanted = json!({"notifications": {"toolsListChanged": true}});
+    let listen = session.modern("subscriptions/listen", None, wanted.clone());
+    let mut listen = Stream::new(listen.await);
+    let session = guarded.session(&kept).await;
+    let other = session.modern("subscriptions/listen", None, wanted);
+    let mut other = Stream::new(other.await);
+    provider.revoke(&revoked).await;
+    let at = Instant::now();
+    let limit = Duration::from_secs(90);
+    listen.rest_within(limit).await;
+    stream.rest_within(limit).await;
+    let lasted = at.elapsed();
+    assert!(lasted < Duration::from_secs(70), "{lasted:?}");
+    assert_eq!(guarded.status(&revoked).await, 401);
+    // Asked about as well, and still active.
+    let open = tokio::time::timeout(Duration::from_secs(5), other.rest());
+    assert!(open.await.is_err(), "it was not revoked");
+    assert_eq!(guarded.status(&kept).await, 200);
 }

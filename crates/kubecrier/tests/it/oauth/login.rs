@@ -8,6 +8,39 @@ use testbed::{Client, User};
 use super::provider::{Guarded, Provider, text};
 use crate::harness::{command, one_context};
 
+/// Lets the official client log in and call tools; `None` if it is not installed. What it
+/// returns is what it asked for, and whether the calls failed. The credentials are for the form
+/// of a provider that has one.
+pub(super) async fn log_in(
+    guarded: &Guarded,
+    calls: &Value,
+    credentials: Option<&str>,
+) -> Option<Value> {
+    let folder = tempfile::tempdir().unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/oauth.mjs");
+    let node = Client::TypeScript.command(&script, folder.path());
+    let node = node.inspect_err(testbed::skip).ok()?;
+    let mut bounded = Command::new("timeout");
+    bounded
+        .arg("60")
+        .arg(node.get_program())
+        .args(node.get_args());
+    bounded.args([&guarded.resource(), &calls.to_string()]);
+    bounded.args(credentials);
+    let done = tokio::task::spawn_blocking(move || bounded.output().unwrap());
+    let done = done.await.unwrap();
+    let (out, error) = (
+        String::from_utf8_lossy(&done.stdout),
+        String::from_utf8_lossy(&done.stderr),
+    );
+    assert!(
+        done.status.success(),
+        "{out}\n{error}\n{}",
+        guarded.server.log()
+    );
+    Some(serde_json::from_str(&out).unwrap())
+}
+
 #[tokio::test]
 async fn the_official_client_logs_in_and_asks_for_more_when_it_is_refused() {
     let Some(bed) = testbed::shared() else { return };
@@ -21,32 +54,9 @@ async fn the_official_client_logs_in_and_asks_for_more_when_it_is_refused() {
         {"name": "events_list", "arguments": {"namespace": "default"}},
         {"name": "namespaces_list", "arguments": {}},
     ]);
-    let folder = tempfile::tempdir().unwrap();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/oauth.mjs");
-    let Ok(node) = Client::TypeScript
-        .command(&script, folder.path())
-        .inspect_err(testbed::skip)
-    else {
+    let Some(found) = log_in(&guarded, &calls, None).await else {
         return;
     };
-    let mut bounded = Command::new("timeout");
-    bounded
-        .arg("60")
-        .arg(node.get_program())
-        .args(node.get_args());
-    bounded.args([&guarded.resource(), &calls.to_string()]);
-    let done = tokio::task::spawn_blocking(move || bounded.output().unwrap());
-    let done = done.await.unwrap();
-    let (out, error) = (
-        String::from_utf8_lossy(&done.stdout),
-        String::from_utf8_lossy(&done.stderr),
-    );
-    assert!(
-        done.status.success(),
-        "{out}\n{error}\n{}",
-        guarded.server.log()
-    );
-    let found: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(found["answers"], json!([false, false, false]));
     let resource = guarded.resource();
     assert_eq!(

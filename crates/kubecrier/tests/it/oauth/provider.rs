@@ -13,20 +13,20 @@ use testbed::Client;
 use crate::harness::{HttpSession, Server, command, message};
 
 /// A running identity provider.
-pub(super) struct Provider {
-    pub(super) issuer: String,
+pub(crate) struct Provider {
+    pub(crate) issuer: String,
     _server: Server,
     _folder: TempDir,
 }
 
 /// A server that accepts the tokens of a provider.
-pub(super) struct Guarded {
-    pub(super) server: Server,
-    pub(super) base: String,
+pub(crate) struct Guarded {
+    pub(crate) server: Server,
+    pub(crate) base: String,
 }
 
 /// A port that nobody has.
-pub(super) fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.local_addr().unwrap().port()
 }
@@ -35,11 +35,11 @@ pub(super) fn free_port() -> u16 {
 
 impl Provider {
     /// `None` if it is not installed.
-    pub(super) fn start() -> Option<Self> {
+    pub(crate) fn start() -> Option<Self> {
         Self::start_at(free_port())
     }
 
-    pub(super) fn start_at(port: u16) -> Option<Self> {
+    pub(crate) fn start_at(port: u16) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/oidc.mjs");
         let mut node = Client::Oidc
@@ -56,7 +56,7 @@ impl Provider {
     }
 
     /// Whether it can be had here, without starting it.
-    pub(super) fn is_installed() -> bool {
+    pub(crate) fn is_installed() -> bool {
         let folder = tempfile::tempdir().unwrap();
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/oidc.mjs");
         let found = Client::Oidc.command(&script, folder.path());
@@ -64,27 +64,58 @@ impl Provider {
     }
 
     /// Changes what it does, e.g. `ttl=5`.
-    pub(super) async fn set(&self, name: &str, value: Value) {
+    pub(crate) async fn set(&self, name: &str, value: Value) {
         let mut url = reqwest::Url::parse(&format!("{}/test/set", self.issuer)).unwrap();
         url.query_pairs_mut().append_pair(name, &value.to_string());
         assert_eq!(reqwest::get(url).await.unwrap().status(), 200);
     }
 
     /// Replaces its keys.
-    pub(super) async fn rotate(&self) {
+    pub(crate) async fn rotate(&self) {
         let url = format!("{}/test/rotate", self.issuer);
         assert_eq!(reqwest::get(url).await.unwrap().status(), 200);
     }
 
+    /// Replaces its keys by one of each of these kinds, such as `rsa,p256`.
+    pub(crate) async fn rotate_to(&self, kinds: &str) {
+        let url = format!("{}/test/rotate?kinds={kinds}", self.issuer);
+        assert_eq!(reqwest::get(url).await.unwrap().status(), 200);
+    }
+
+    /// A token with any header and claims that one of its keys has signed: `kind` says which
+    /// key, `how` in what way.
+    pub(crate) async fn forge(
+        &self,
+        kind: &str,
+        how: &str,
+        header: Value,
+        claims: Value,
+    ) -> String {
+        let wanted = json!({"kind": kind, "how": how, "header": header, "claims": claims});
+        let request = reqwest::Client::new().post(format!("{}/test/forge", self.issuer));
+        let answer = request.json(&wanted).send().await.unwrap();
+        assert_eq!(answer.status(), 200);
+        answer.text().await.unwrap()
+    }
+
+    /// Ends a token, as its holder does (RFC 7009).
+    pub(crate) async fn revoke(&self, token: &str) {
+        let request = reqwest::Client::new().post(format!("{}/token/revocation", self.issuer));
+        let request = request.basic_auth("robot", Some("robot-secret"));
+        let request = request.header("content-type", "application/x-www-form-urlencoded");
+        let answer = request.body(format!("token={token}")).send().await.unwrap();
+        assert_eq!(answer.status(), 200);
+    }
+
     /// How often its keys were asked for.
-    pub(super) async fn key_requests(&self) -> u64 {
+    pub(crate) async fn key_requests(&self) -> u64 {
         let url = format!("{}/test/set", self.issuer);
         let state: Value = reqwest::get(url).await.unwrap().json().await.unwrap();
         state["keyRequests"].as_u64().unwrap()
     }
 
     /// A token of a program.
-    pub(super) async fn token(&self, resource: &str, scope: &str) -> String {
+    pub(crate) async fn token(&self, resource: &str, scope: &str) -> String {
         let mut url = reqwest::Url::parse("http://x").unwrap();
         url.query_pairs_mut()
             .append_pair("grant_type", "client_credentials")
@@ -108,33 +139,53 @@ impl Provider {
 
 impl Guarded {
     /// Starts a server that is its own public URL.
-    pub(super) fn start(kubeconfig: &Path, issuer: &str, arguments: &[&str]) -> Self {
+    pub(crate) fn start(kubeconfig: &Path, issuer: &str, arguments: &[&str]) -> Self {
         Self::start_with(kubeconfig, issuer, |command| command.args(arguments))
     }
 
-    pub(super) fn start_with(
+    pub(crate) fn start_with(
         kubeconfig: &Path,
         issuer: &str,
         arguments: impl FnOnce(&mut Command) -> &mut Command,
     ) -> Self {
-        let port = free_port();
+        Self::start_as("shared", kubeconfig, issuer, arguments)
+    }
+
+    /// Starts one whose callers act in clusters as `identity` says.
+    pub(crate) fn start_as(
+        identity: &str,
+        kubeconfig: &Path,
+        issuer: &str,
+        arguments: impl FnOnce(&mut Command) -> &mut Command,
+    ) -> Self {
+        Self::start_at(free_port(), identity, kubeconfig, issuer, arguments)
+    }
+
+    /// The same on a port that is known before.
+    pub(crate) fn start_at(
+        port: u16,
+        identity: &str,
+        kubeconfig: &Path,
+        issuer: &str,
+        arguments: impl FnOnce(&mut Command) -> &mut Command,
+    ) -> Self {
         let base = format!("http://127.0.0.1:{port}");
         let mut command = command();
         let command = command.arg("--kubeconfig").arg(kubeconfig);
         let command = command.args(["--oauth-issuer", issuer, "--public-url", &base]);
-        let command = command.args(["--port", &port.to_string(), "--cluster-identity", "shared"]);
+        let command = command.args(["--port", &port.to_string(), "--cluster-identity", identity]);
         let server = Server::start(arguments(command).stdin(Stdio::null()));
         server.wait_for("serving MCP over HTTP");
         Self { server, base }
     }
 
     /// What tokens have to be for.
-    pub(super) fn resource(&self) -> String {
+    pub(crate) fn resource(&self) -> String {
         format!("{}/mcp", self.base)
     }
 
     /// Posts a call of a tool in the protocol without sessions.
-    pub(super) async fn call(
+    pub(crate) async fn call(
         &self,
         token: &str,
         tool: &str,
@@ -160,13 +211,13 @@ impl Guarded {
     }
 
     /// The status of a call that needs no more than the base.
-    pub(super) async fn status(&self, token: &str) -> u16 {
+    pub(crate) async fn status(&self, token: &str) -> u16 {
         let answer = self.call(token, "namespaces_list", json!({})).await;
         answer.status().as_u16()
     }
 
     /// Waits until a token has this answer.
-    pub(super) async fn until(&self, token: &str, expected: u16) {
+    pub(crate) async fn until(&self, token: &str, expected: u16) {
         let answered = async {
             while self.status(token).await != expected {
                 tokio::time::sleep(std::time::Duration::from_millis(200)).await;
@@ -176,20 +227,20 @@ impl Guarded {
         answered.unwrap_or_else(|_| panic!("never {expected}:\n{}", self.server.log()));
     }
 
-    pub(super) async fn session(&self, token: &str) -> HttpSession {
+    pub(crate) async fn session(&self, token: &str) -> HttpSession {
         HttpSession::begin_as(&self.base, token).await
     }
 }
 
 /// The value of a parameter of `WWW-Authenticate`.
-pub(super) fn challenge(answer: &reqwest::Response, name: &str) -> Option<String> {
+pub(crate) fn challenge(answer: &reqwest::Response, name: &str) -> Option<String> {
     let header = answer.headers().get("www-authenticate")?.to_str().unwrap();
     let (_, rest) = header.split_once(&format!("{name}=\""))?;
     Some(rest.split('"').next().unwrap().to_owned())
 }
 
 /// The text of a tool's answer.
-pub(super) async fn text(answer: reqwest::Response) -> String {
+pub(crate) async fn text(answer: reqwest::Response) -> String {
     let message = message(&answer.text().await.unwrap());
     message["result"]["content"][0]["text"]
         .as_str()

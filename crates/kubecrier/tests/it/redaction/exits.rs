@@ -292,7 +292,15 @@ async fn no_exit_lets_a_secret_of_the_corpus_out() {
         plant(cluster, pack, &secrets.alone).await;
     }
     let file = one_context(cluster, User::Admin);
-    let http = Http::start(&file.path, &["--log-level", "debug"]).await;
+    let held = tempfile::tempdir().unwrap();
+    let history = held.path().join("history");
+    let arguments = [
+        "--log-level",
+        "debug",
+        "--history",
+        history.to_str().unwrap(),
+    ];
+    let http = Http::start(&file.path, &arguments).await;
     pushes_are_clean(&http, cluster, &secrets).await;
     tools_are_clean(&http, &secrets).await;
     let faults = faults_are_clean(&http, &secrets).await;
@@ -305,6 +313,41 @@ async fn no_exit_lets_a_secret_of_the_corpus_out() {
         secrets.are_not_in(path, &page);
     }
     secrets.are_not_in("the log", &http.server.log());
+    // Stopped, so that all of it is on the disk.
+    let Http { mut server, .. } = http;
+    server.signal(rustix::process::Signal::TERM);
+    assert!(server.exit().await.success());
+    let http = Http::start(&file.path, &arguments).await;
+    what_was_kept_is_clean(&http, &secrets, &faults).await;
+}
+
+/// What the process before has kept: events, incidents, and the evidence of faults.
+async fn what_was_kept_is_clean(http: &Http, secrets: &Secrets, faults: &[String]) {
+    for (tool, shows) in [("events_list", "-met-"), ("faults_list", "leaky-met-")] {
+        let arguments = json!({"namespace": SPACE, "since": "2d", "limit": 200});
+        let asked = json!({"name": tool, "arguments": arguments});
+        let kept = http.rpc("tools/call", asked).await;
+        assert!(kept.to_string().contains(shows), "{kept}");
+        secrets.are_not_in_message(tool, &kept);
+    }
+    for id in faults {
+        let asked = json!({"faultId": id, "namespace": SPACE});
+        let asked = json!({"name": "faults_get", "arguments": asked});
+        let evidence = http.rpc("tools/call", asked).await;
+        assert!(evidence.to_string().contains("-met-"), "{evidence}");
+        secrets.are_not_in_message("faults_get of what was kept", &evidence);
+    }
+    let url = format!("{}/mcp", http.base);
+    for output in ["text", "json"] {
+        let mut watch = command();
+        watch.args(["watch", "--url", &url, "-n", SPACE]);
+        watch.args(["--incidents", "--since", "2d", "-o", output]);
+        let mut watch = Watch::start(&mut watch);
+        for _ in &secrets.packs {
+            let line = watch.line();
+            secrets.are_not_in(&format!("watch --incidents --since -o {output}"), &line);
+        }
+    }
 }
 
 #[tokio::test]

@@ -29,7 +29,11 @@ pub(super) fn calls(tool: &str, packs: &[Pack]) -> Vec<(Value, String)> {
         "configuration_contexts_list" => once(json!({}), "dev"),
         "events_list" => of_each(&|name| {
             let about = format!("pod/{name}");
-            vec![(json!({"namespace": SPACE, "for": about}), "event-{}")]
+            let kept = json!({"namespace": SPACE, "for": about, "since": "2d"});
+            vec![
+                (json!({"namespace": SPACE, "for": about}), "event-{}"),
+                (kept, "event-{}"),
+            ]
         }),
         "events_list_subscriptions" | "namespaces_list" => once(json!({}), SPACE),
         "events_poll" => once(json!({"namespace": SPACE, "limit": 500}), "event-met-00"),
@@ -37,10 +41,12 @@ pub(super) fn calls(tool: &str, packs: &[Pack]) -> Vec<(Value, String)> {
         "events_unsubscribe" => once(json!({"subscriptionId": "sub-0"}), "not found"),
         // Each fault is read by `faults_are_clean`.
         "faults_get" => once(json!({"faultId": "none"}), "not found"),
-        "faults_list" => once(
+        "faults_list" => [
             json!({"namespace": SPACE, "includeResolved": true}),
-            "leaky-met-",
-        ),
+            json!({"namespace": SPACE, "since": "2d"}),
+        ]
+        .map(|arguments| (arguments, "leaky-met-".to_owned()))
+        .into(),
         // With the cursor of another process, the answer has what is open.
         "faults_wait" => once(
             json!({"namespace": SPACE, "cursor": "w-00000000.1"}),

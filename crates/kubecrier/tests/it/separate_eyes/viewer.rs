@@ -142,6 +142,15 @@ impl Viewer {
         oracle.received(self.user, Way::Read, asked, &text);
     }
 
+    /// Searches what was kept of a namespace, and lists what it has in answer.
+    pub(super) async fn search(&mut self, oracle: &mut Oracle, space: &str) {
+        let asked = Instant::now();
+        let call = json!({"namespace": space, "since": "1h", "limit": 500});
+        let found = self.session.call("events_list", call).await;
+        let text = format!("{}{}", found.text, found.data);
+        oracle.received(self.user, Way::Read, asked, &text);
+    }
+
     /// Loses its stream, and continues from an earlier event.
     pub(super) async fn reconnect(&mut self, oracle: &mut Oracle) {
         let from = self.stream.ids.len().saturating_sub(20);

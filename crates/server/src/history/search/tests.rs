@@ -30,7 +30,9 @@ fn each_event_is_listed_once_with_its_newest_occurrence() {
         Remaining::Exactly(0),
     );
     let stored = StoredPage {
-        events: vec![event("a", 40, 4), event("b", 20, 2), event("c", 30, 1)],
+        events: [event("a", 40, 4), event("b", 20, 2), event("c", 30, 1)]
+            .map(Arc::new)
+            .into(),
         ..StoredPage::default()
     };
     let merged = merge(live, stored, 10);
@@ -45,7 +47,7 @@ fn what_is_left_out_is_counted() {
         Remaining::Exactly(3),
     );
     let stored = StoredPage {
-        events: vec![event("c", 60, 1), event("d", 1, 1)],
+        events: [event("c", 60, 1), event("d", 1, 1)].map(Arc::new).into(),
         is_cut: true,
         caveats: vec!["the history begins 3d ago".to_owned()],
     };

@@ -78,6 +78,7 @@ fn notifier(session: &Session) -> GraphNotifier {
         uri,
         kinds: KindFilter::parse(["pods"]).unwrap(),
         updates,
+        sight: None,
         redactor: Redactor::default(),
         last_seq: Mutex::default(),
     }

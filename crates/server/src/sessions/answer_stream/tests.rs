@@ -147,7 +147,7 @@ async fn what_a_silent_connection_took_is_kept_too() {
     drop(post);
     assert!(sessions.parked_bytes() >= 1000);
     assert_eq!(data(&resumed(&entry, "1-0").await.1)[0]["id"], 1);
-    sessions.end_all();
+    sessions.close_all();
     assert_eq!(sessions.parked_bytes(), 0);
 }
 

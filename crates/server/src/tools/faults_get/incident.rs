@@ -5,19 +5,28 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
+use tokio::time::Instant;
 
 use super::{
     super::{Output, ToolContext, ToolError, faults_list::note_lines, namespace},
+    found::{Found, events, kept_incidents, may_be_kept},
     next_calls::next_calls,
 };
-use crate::{incidents::IncidentRead, output::age};
+use crate::{
+    history::{
+        faults::find_evidence,
+        incidents::{self, PastState},
+    },
+    incidents::{IncidentRead, fault_of},
+    output::age,
+};
 use kubecrier_core::{
     Event,
-    faults::{CaptureError, Evidence, Fault, FaultKey, LogEntry},
+    access::{Action, Viewer},
+    faults::{CaptureError, Evidence, LogEntry},
     incident::{self, IncidentSummary},
 };
 use kubecrier_incidents::{Incident, Symptom, objects::ObjectRef};
-use kubecrier_k8s::{Cluster, EventQuery, EventRow, ObjectName, ResolvedIncident};
 
 /// Bytes of the text.
 const TEXT_BYTES_MAX: usize = 3000;
@@ -27,7 +36,7 @@ const SYMPTOMS_MAX: usize = 6;
 const OBJECTS_MAX: usize = 3;
 const EFFECTS_MAX: usize = 8;
 const CHANGES_MAX: usize = 4;
-const EVENTS_MAX: usize = 3;
+pub(super) const EVENTS_MAX: usize = 3;
 
 /// Lines of a log, and the bytes of each.
 const LOG_LINES_MAX: usize = 8;
@@ -36,12 +45,6 @@ const LINE_BYTES_MAX: usize = 160;
 /// Incidents have ids that no fault has.
 pub(super) fn is_id(id: &str) -> bool {
     id.starts_with("i-")
-}
-
-/// An incident that is open, or was.
-pub(in crate::tools) enum Found {
-    Open(Arc<Incident>),
-    Resolved(Arc<ResolvedIncident>),
 }
 
 /// Everything that is told of an incident.
@@ -72,29 +75,51 @@ pub(super) async fn call(
     in_namespace: Option<String>,
 ) -> Result<Output, ToolError> {
     let in_namespace = namespace(in_namespace)?;
-    let caller = context.client.requester.share_key();
-    let read = context
+    let requester = &context.client.requester;
+    let (caller, viewer) = (
+        requester.share_key(),
+        context.subscriptions.viewer(requester)?,
+    );
+    let reading = context
         .incidents
-        .read(&caller, in_context, in_namespace.as_ref())
-        .await?;
-    let open = read.open().into_iter().find(|one| one.id == id);
-    let resolved = || {
-        let mut resolved = read.resolved().into_iter();
-        resolved.find(|one| one.incident.id == id)
+        .read(&caller, &viewer, in_context, in_namespace.as_ref())
+        .await;
+    // What a cluster has that cannot be reached may be in the history.
+    let (read, unread) = match reading {
+        Ok(read) => (Some(read), None),
+        Err(error) if may_be_kept(&error) => (None, Some(error)),
+        Err(error) => return Err(error.into()),
     };
-    let found = match (open, resolved()) {
-        (Some(open), _) => Found::Open(Arc::clone(open)),
-        (None, Some(resolved)) => Found::Resolved(Arc::clone(resolved)),
+    let cluster = context.contexts.resolve(in_context)?;
+    let found = match read.as_ref().and_then(|read| Found::live(read, id)) {
+        Some(found) => Some(found),
+        None => match kept_incidents(&context) {
+            Some(history) => incidents::find(history, context.contexts, &cluster, id)
+                .await
+                .filter(|past| {
+                    (in_namespace.as_ref()).is_none_or(|one| past.concerns(one.as_str()))
+                })
+                .map(|past| match &read {
+                    Some(read) => past.gone_by(read.at()),
+                    None => past,
+                })
+                .map(|past| Found::Kept(Box::new(past))),
+            None => None,
+        },
+    };
+    let found = match (found, unread) {
+        (Some(found), _) => found,
+        (None, Some(error)) => return Err(error.into()),
         (None, None) => {
             return Err(ToolError::NotFound(format!(
-                "incident not found: `{id}` is neither open nor resolved lately in context `{}`; \
-                 faults_list with includeResolved shows those there are, and another context or \
-                 namespace has its own",
-                read.context
+                "incident not found: `{id}` is neither open nor resolved lately in context \
+                 `{cluster}`; faults_list with includeResolved or since shows those there are, and \
+                 another context or namespace has its own"
             )));
         }
     };
-    let evidence = IncidentEvidence::gather(&context, in_context, &read, &found).await;
+    let notes = read.as_ref().map(IncidentRead::notes).unwrap_or_default();
+    let evidence = IncidentEvidence::gather(&context, in_context, &cluster, notes, &found).await;
     let output = Output::new(context.redactor, evidence.text, evidence.data);
     Ok(output.with_composed("next", evidence.next))
 }
@@ -114,24 +139,39 @@ impl IncidentEvidence {
     pub(in crate::tools) async fn gather(
         context: &ToolContext<'_>,
         in_context: Option<&str>,
-        read: &IncidentRead,
+        cluster: &str,
+        notes: Vec<&str>,
         found: &Found,
     ) -> Self {
         let incident = found.incident();
         let pod = incident.symptoms.iter().find(|one| is_pod(&one.object));
-        let evidence = match pod.filter(|_| matches!(found, Found::Open(_))) {
-            Some(pod) => Some(capture(context, &read.context, pod).await),
-            None => None,
+        let evidence = match (pod, found) {
+            (None, _) => None,
+            (Some(pod), Found::Open(_)) if may_capture(context, cluster, pod).await => {
+                let fault = fault_of(cluster, pod);
+                Some(context.subscriptions.faults().evidence(&fault).await)
+            }
+            (Some(_), Found::Open(_)) => {
+                Some(Arc::new(Evidence::failed("", CaptureError::Forbidden)))
+            }
+            (Some(_), Found::Resolved(_) | Found::Kept(_)) => match kept_incidents(context) {
+                Some(history) => {
+                    let (contexts, redactor) = (context.contexts, context.redactor);
+                    let kept = find_evidence(history, contexts, redactor, cluster, &incident.id);
+                    kept.await.map(Arc::new)
+                }
+                None => None,
+            },
         };
         let object = pod.map_or(&incident.object, |pod| &pod.object);
         let story = Story {
-            context: &read.context,
-            events: events(context, in_context, object).await,
+            context: cluster,
+            events: events(context, in_context, cluster, object, found).await,
             next: next_calls(context, in_context, incident, pod),
             found,
             pod,
             evidence,
-            notes: read.notes(),
+            notes,
         };
         let mut text = story.text();
         if text.len() > TEXT_BYTES_MAX {
@@ -155,57 +195,19 @@ fn is_pod(object: &ObjectRef) -> bool {
     object.kind == "Pod"
 }
 
-/// The state and the logs of a pod, as a fault comes with them.
-async fn capture(context: &ToolContext<'_>, cluster: &str, pod: &Symptom) -> Arc<Evidence> {
-    let fault = Fault {
-        key: FaultKey {
-            cluster: cluster.to_owned(),
-            namespace: pod.object.namespace.to_string(),
-            pod: pod.object.name.to_string(),
-            reason: pod.detector.to_owned(),
-            count: 0,
-        },
-        uid: None,
-        container: pod.container.as_deref().map(str::to_owned),
+/// Whether a caller that acts as a user may read what is captured once for all callers.
+async fn may_capture(context: &ToolContext<'_>, cluster: &str, pod: &Symptom) -> bool {
+    let view = match context.subscriptions.viewer(&context.client.requester) {
+        Ok(Viewer::Everything) => return true,
+        Ok(Viewer::User(view)) => view,
+        Err(_) => return false,
     };
-    context.subscriptions.faults().evidence(&fault).await
-}
-
-/// The newest warnings about an object. There is a story without them too.
-async fn events(
-    context: &ToolContext<'_>,
-    in_context: Option<&str>,
-    object: &ObjectRef,
-) -> Vec<Arc<Event>> {
-    let Ok(in_namespace) = namespace(Some(object.namespace.to_string())) else {
-        return Vec::new();
+    let since = Instant::now();
+    let is_allowed = async |action| {
+        let right = view.right(cluster, action, &pod.object.namespace);
+        right.decide_since(since).await.is_allowed()
     };
-    let query = &EventQuery {
-        namespace: in_namespace,
-        involved: Some(ObjectName {
-            kind: object.kind.to_string(),
-            exact: true,
-            name: object.name.to_string(),
-        }),
-        types: vec!["Warning".to_owned()],
-        limit: EVENTS_MAX,
-        ..EventQuery::default()
-    };
-    let request = |cluster: Cluster| async move { cluster.events(query).await };
-    let page = context.with_cluster(in_context, request).await;
-    let rows = page.map(|page| page.items).unwrap_or_default();
-    rows.into_iter().map(|EventRow(event)| event).collect()
-}
-
-// === impl Found ===
-
-impl Found {
-    fn incident(&self) -> &Incident {
-        match self {
-            Self::Open(incident) => incident,
-            Self::Resolved(resolved) => &resolved.incident,
-        }
-    }
+    is_allowed(Action::GET_PODS).await && is_allowed(Action::GET_LOGS).await
 }
 
 // === impl Story ===
@@ -215,13 +217,18 @@ impl Story<'_> {
         let incident = self.found.incident();
         let severity = incident.severity.as_str();
         let Incident { id, since, .. } = incident;
-        let life = match self.found {
-            Found::Open(_) => format!("open for {}, since {since}", age(Some(*since))),
-            Found::Resolved(one) => format!(
-                "resolved at {} after {}, began {since}",
-                one.at,
-                incident::length(one.after)
+        let life = match (self.found, self.found.state()) {
+            (Found::Kept(_), PastState::Open) => {
+                format!("open when it was last seen, since {since}")
+            }
+            (_, PastState::Open) => format!("open for {}, since {since}", age(Some(*since))),
+            (_, PastState::Resolved { at, after }) => format!(
+                "resolved at {at} after {}, began {since}",
+                incident::length(after)
             ),
+            (_, PastState::GoneBy { at }) => {
+                format!("over at {at} or before (no server saw its end), began {since}")
+            }
         };
         let mut text = format!("{}\n{severity}, {life} [{id}]\n", incident.headline);
         if !incident.why.is_empty() {
@@ -348,14 +355,9 @@ impl Story<'_> {
     fn data(&self) -> Map<String, Value> {
         let incident = self.found.incident();
         let mut shown = json!(IncidentSummary::new(incident));
-        if let Found::Resolved(one) = self.found {
-            shown["resolvedAt"] = json!(one.at);
-            shown["durationSeconds"] = json!(one.after.as_secs());
-        }
-        let state = match self.found {
-            Found::Open(_) => "open",
-            Found::Resolved(_) => "resolved",
-        };
+        let state = self.found.state();
+        state.describe(&mut shown);
+        let state = state.as_str();
         let symptoms = self.groups().into_iter().take(SYMPTOMS_MAX).map(|group| {
             let objects = group.objects.iter().take(OBJECTS_MAX);
             json!({

@@ -141,7 +141,8 @@ async fn evidence(
     // Only now: a wait holds nothing that other calls need.
     let _read = context.work.read_permit(&context.client.requester).await;
     let in_context = request.context.as_deref();
-    IncidentEvidence::gather(context, in_context, &outcome.read, &found).await
+    let read = &outcome.read;
+    IncidentEvidence::gather(context, in_context, &read.context, read.notes(), &found).await
 }
 
 /// As a list shows it, where faults_get is off.

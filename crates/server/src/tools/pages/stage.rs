@@ -24,6 +24,7 @@ use crate::{
         ToolClient, ToolContext, ToolEntry, find,
         tests::{event_lists, graphs, incidents, subscriptions},
     },
+    viewers::Viewers,
     waits::Waits,
 };
 use kubecrier_core::metrics::WaitMetrics;
@@ -103,7 +104,11 @@ impl Stage {
             subscriptions: subscriptions(&contexts),
             event_lists: event_lists(&contexts),
             graphs: graphs(&contexts),
-            waits: Waits::new(incidents.clone(), WaitMetrics::default()),
+            waits: Waits::new(
+                incidents.clone(),
+                Viewers::Everything,
+                WaitMetrics::default(),
+            ),
             work: Work::new(&WorkLimits::default(), 1),
             incidents,
             contexts,

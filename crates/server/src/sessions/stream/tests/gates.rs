@@ -68,7 +68,10 @@ async fn what_may_not_be_read_any_more_is_not_written_and_not_replayed() {
     ] {
         *door.0.lock() = right;
         settle_replay(&entry, 0).await;
-        let (text, _) = drain(&mut SseStream::new(Arc::clone(&entry), Some(0)));
+        let (text, _) = drain(&mut SseStream::new(
+            Arc::clone(&entry),
+            StreamId::parse("0"),
+        ));
         assert_eq!(numbers(&text), seen, "{right:?}");
     }
 }

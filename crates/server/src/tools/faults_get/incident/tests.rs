@@ -1,3 +1,5 @@
+use kubecrier_k8s::ResolvedIncident;
+
 use super::*;
 use crate::incidents::tests::crashing;
 use kubecrier_core::faults::CrashSignature;

@@ -1,0 +1,170 @@
+//! How the objects of one kind are decoded. It is the only part of a watch that is compiled
+//! for every kind: everything that waits is compiled once for all kinds whose objects are kept
+//! as the same type.
+
+use kube::core::Status;
+use kubecrier_redact::Redactor;
+use serde::{Deserialize, de::Error as _};
+
+use super::{
+    object::{Lenient, ObjectName, WatchedObject},
+    watch_line::WatchLine,
+};
+use crate::allowed::ReadScope;
+
+/// Decodes the objects of one kind, of which a `P` is kept.
+pub(crate) struct Decoder<K, P> {
+    strict: DecodeFns<K, P>,
+    /// Slower, for kinds that have objects of an unexpected form.
+    lenient: DecodeFns<K, P>,
+}
+
+/// One way to decode.
+pub(super) struct DecodeFns<K, P> {
+    pub(super) page: PageFn<K, P>,
+    pub(super) event: EventFn<K, P>,
+}
+
+type PageFn<K, P> = for<'a> fn(&[u8], Keep<'a, K>) -> serde_json::Result<DecodedPage<'a, P>>;
+
+type EventFn<K, P> = fn(&str, Keep<'_, K>) -> serde_json::Result<DecodedEvent<P>>;
+
+/// What decides what is kept of an object.
+#[derive(Clone, Copy)]
+pub(super) struct Keep<'a, K> {
+    pub(super) kind: K,
+    pub(super) redactor: &'a Redactor,
+    pub(super) scope: &'a ReadScope,
+}
+
+/// A page of a list.
+pub(super) struct DecodedPage<'a, P> {
+    pub(super) metadata: ListMeta,
+    /// What is kept is made by the iterator: that takes longer than to decode the page.
+    pub(super) objects: Box<dyn Iterator<Item = DecodedObject<P>> + Send + 'a>,
+}
+
+/// What is kept of an object.
+pub(super) struct DecodedObject<P> {
+    pub(super) kept: P,
+    /// Its name, if not everything was understood.
+    pub(super) partial: Option<ObjectName>,
+}
+
+/// A line of a watch.
+pub(super) enum DecodedEvent<P> {
+    /// With its resourceVersion.
+    Applied(DecodedObject<P>, String),
+    Deleted(ObjectName, String),
+    Bookmark(String),
+    Error(Box<Status>),
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct ListMeta {
+    pub(super) resource_version: String,
+    #[serde(rename = "continue")]
+    pub(super) next: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(bound(deserialize = "T: Deserialize<'de>"))]
+struct ListResponse<T> {
+    metadata: ListMeta,
+    #[serde(default)]
+    items: Option<Vec<T>>,
+}
+
+// === impl Decoder ===
+
+impl<K, P> Decoder<K, P> {
+    /// Decodes objects as `T`.
+    pub(crate) const fn of<T: WatchedObject<Kind = K, Kept = P>>() -> Self {
+        Self {
+            strict: DecodeFns::of::<T>(),
+            lenient: DecodeFns::of::<Lenient<T>>(),
+        }
+    }
+
+    pub(super) const fn fns(&self, lenient: bool) -> &DecodeFns<K, P> {
+        if lenient { &self.lenient } else { &self.strict }
+    }
+}
+
+// By hand: a derived one would ask the same of what is decoded.
+impl<K, P> Clone for Decoder<K, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K, P> Copy for Decoder<K, P> {}
+
+// === impl DecodeFns ===
+
+impl<K, P> DecodeFns<K, P> {
+    const fn of<T: WatchedObject<Kind = K, Kept = P>>() -> Self {
+        Self {
+            page: page::<T>,
+            event: event::<T>,
+        }
+    }
+}
+
+impl<K, P> Clone for DecodeFns<K, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K, P> Copy for DecodeFns<K, P> {}
+
+/// The version of a list, whatever it is a list of.
+pub(super) fn version(bytes: &[u8]) -> serde_json::Result<String> {
+    #[derive(Deserialize)]
+    struct OnlyMeta {
+        metadata: ListMeta,
+    }
+    let list: OnlyMeta = serde_json::from_slice(bytes)?;
+    Ok(list.metadata.resource_version)
+}
+
+fn page<'a, T: WatchedObject>(
+    bytes: &[u8],
+    keep: Keep<'a, T::Kind>,
+) -> serde_json::Result<DecodedPage<'a, T::Kept>> {
+    // A text, as a line of a watch is: objects are compiled for one decoder only.
+    let text = std::str::from_utf8(bytes).map_err(serde_json::Error::custom)?;
+    let response: ListResponse<T> = serde_json::from_str(text)?;
+    let objects = response.items.into_iter().flatten();
+    Ok(DecodedPage {
+        metadata: response.metadata,
+        objects: Box::new(objects.map(move |object| kept(object, keep))),
+    })
+}
+
+fn event<T: WatchedObject>(
+    line: &str,
+    keep: Keep<'_, T::Kind>,
+) -> serde_json::Result<DecodedEvent<T::Kept>> {
+    Ok(match serde_json::from_str::<WatchLine<T>>(line)? {
+        WatchLine::Applied(object) => {
+            let version = object.version().to_owned();
+            DecodedEvent::Applied(kept(object, keep), version)
+        }
+        WatchLine::Deleted(object) => {
+            DecodedEvent::Deleted(object.name(), object.version().to_owned())
+        }
+        WatchLine::Bookmark(mark) => DecodedEvent::Bookmark(mark.metadata.resource_version),
+        WatchLine::Error(status) => DecodedEvent::Error(status),
+    })
+}
+
+fn kept<T: WatchedObject>(object: T, keep: Keep<'_, T::Kind>) -> DecodedObject<T::Kept> {
+    let partial = (!object.is_complete()).then(|| object.name());
+    DecodedObject {
+        kept: object.keep(keep.kind, keep.redactor, keep.scope),
+        partial,
+    }
+}

@@ -1,0 +1,61 @@
+//! Which contexts the history has everything of again, after a start.
+
+use std::{collections::HashSet, sync::Arc};
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+/// The contexts of which what happened before the start was listed. Until then the history may
+/// have what happens now, and lack what happened while no server ran.
+#[derive(Debug, Default)]
+pub(crate) struct CaughtUp {
+    // A lock for one operation on the set.
+    contexts: Mutex<HashSet<Arc<str>>>,
+    changed: Notify,
+}
+
+// === impl CaughtUp ===
+
+impl CaughtUp {
+    /// Notes that the history has everything of a context.
+    pub(super) fn note(&self, context: &Arc<str>) {
+        self.contexts.lock().insert(Arc::clone(context));
+        self.changed.notify_waiters();
+    }
+
+    /// Whether the history has everything of a context.
+    pub(super) fn has(&self, context: &str) -> bool {
+        self.contexts.lock().contains(context)
+    }
+
+    /// Waits until the history has everything of a context. Cancel-safe.
+    pub(super) async fn wait(&self, context: &str) {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            // What changes from here on wakes it.
+            changed.as_mut().enable();
+            if self.has(context) {
+                return;
+            }
+            changed.await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn who_waits_for_a_context_is_woken_by_that_one() {
+        let caught_up = CaughtUp::default();
+        let mut waiting = tokio_test::task::spawn(caught_up.wait("dev"));
+        assert!(waiting.poll().is_pending());
+        caught_up.note(&"prod".into());
+        assert!(waiting.poll().is_pending());
+        caught_up.note(&"dev".into());
+        assert!(waiting.is_woken() && waiting.poll().is_ready());
+        caught_up.wait("dev").await;
+    }
+}

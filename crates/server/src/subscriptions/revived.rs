@@ -1,0 +1,490 @@
+//! Subscriptions of a session that is continued: kept as records, made anew asleep, and woken when
+//! it is known what the client has.
+//!
+//! ```text
+//!  record ──▶ restore: in the ledger, watches nothing
+//!                │ the stream is opened, with Last-Event-ID or without
+//!                ▼
+//!  wake: the history after the position, page by page ──▶ watch ──▶ the last moments ──▶ live
+//! ```
+
+use std::{
+    any::Any,
+    sync::{Arc, OnceLock, Weak},
+};
+
+use jiff::Timestamp;
+use mcp_notify::{Mark, Session};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::time::{Duration, sleep};
+
+use super::{
+    JoinedSource, Subscriptions, events, incidents, owner,
+    polls::{RESUMED_FAULTS_MAX, Released, sorted},
+};
+use crate::{
+    history::{
+        eyes,
+        resume::{self, Backlog, BacklogItem, Resumption},
+    },
+    output::ToolError,
+    resources::Requester,
+};
+use kubecrier_core::{
+    Backoff,
+    filters::{FilterRequest, Filters, Mode},
+    subscriptions::{
+        Cursor, FeedItem, FeedLimits, Owner, ResumePoint, Subscription, SubscriptionDeps,
+        SubscriptionId, WatchStatus,
+    },
+};
+use kubecrier_k8s::ErrorKind;
+
+/// Entries of one page of what happened before, and their bytes: a part of an outbox.
+const PAGE: FeedLimits = FeedLimits {
+    entries_max: 200,
+    bytes_max: 512 * 1024,
+};
+
+/// The next page is delivered when fewer messages than this wait.
+const ROOM_BELOW: u64 = 200;
+
+/// How often it is looked whether there is room.
+const ROOM_CHECK: Duration = Duration::from_millis(20);
+
+/// A cluster that cannot be watched now is tried again.
+const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
+
+/// A subscription, as it is kept.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SubscriptionRecord {
+    pub(crate) id: String,
+    pub(crate) context: String,
+    mode: Mode,
+    filters: Value,
+    created_at: Timestamp,
+    /// resourceVersion after which everything is to be delivered; 0 if it is not known.
+    version: u64,
+}
+
+/// What its client has of a subscription.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WakeFrom {
+    /// Everything up to an entry.
+    Entry(Mark),
+    /// Nothing.
+    Beginning,
+    /// It did not say.
+    Unknown,
+}
+
+/// How much of the time before is delivered.
+#[derive(Clone, Copy)]
+enum Pages<'a> {
+    /// All of it, as fast as the stream of a session takes it.
+    All(&'a Session),
+    /// The first page, and what is left out is said.
+    First,
+}
+
+/// A subscription that watches nothing yet.
+#[derive(Clone, Debug)]
+pub(super) struct Asleep {
+    subscription: Weak<Subscription>,
+    lease: Lease,
+}
+
+/// What ends with the subscription, once there is something.
+type Lease = Arc<OnceLock<Box<dyn Any + Send + Sync>>>;
+
+/// Puts a subscription back that was not woken to the end.
+struct Waking<'a> {
+    subscriptions: &'a Subscriptions,
+    id: &'a SubscriptionId,
+    asleep: Option<Asleep>,
+}
+
+impl Subscriptions {
+    /// The records of what is pushed to a session.
+    pub(crate) fn records(&self, session: &Session) -> Vec<SubscriptionRecord> {
+        let all = self
+            .inner
+            .ledger
+            .list(&Owner::Session(Arc::clone(session.id())));
+        let pushed = all.iter().filter(|one| !one.expires_idle());
+        pushed.map(|one| SubscriptionRecord::new(one)).collect()
+    }
+
+    /// Makes a subscription anew, which delivers nothing before it is woken.
+    pub(crate) fn restore(
+        &self,
+        requester: &Requester,
+        session: &Session,
+        kept: &SubscriptionRecord,
+    ) -> Result<(), ToolError> {
+        let inner = &*self.inner;
+        let (id, filters) = kept.parse()?;
+        let viewer = inner.viewers.of(&requester.caller)?;
+        let (owner, caller) = (owner(requester), requester.share_key());
+        let reserved = inner.ledger.reserve(&owner, &caller);
+        let slot = reserved.map_err(|refused| ToolError::Limit(refused.to_string()))?;
+        let context = inner.sources.watches.context(Some(&kept.context))?;
+        let deps = SubscriptionDeps {
+            session: Some(session.downgrade()),
+            updates: Arc::new(super::FeedNotifier(inner.updates.seen_by(&viewer))),
+            faults: inner.sources.faults.clone(),
+            viewer,
+        };
+        let mut one = Subscription::with_id(
+            id.clone(),
+            kept.created_at,
+            filters.clone(),
+            &context,
+            deps,
+            inner.feed,
+        );
+        if let Some(history) = &inner.sources.history {
+            one = one.resumable(resume::tag(history, &requester.caller, &context, &filters));
+        }
+        let one = Arc::new(one.holding());
+        one.feed().begin_after(kept.version);
+        let lease = Lease::default();
+        let asleep = Asleep {
+            subscription: Arc::downgrade(&one),
+            lease: Arc::clone(&lease),
+        };
+        inner.asleep.lock().insert(id, asleep);
+        slot.insert_unless(|_| false, one, Box::new(lease));
+        self.end_with(session, &owner);
+        Ok(())
+    }
+
+    /// The subscriptions of a session that are asleep.
+    pub(crate) fn asleep(&self, session: &Session) -> Vec<Arc<Subscription>> {
+        if self.inner.asleep.lock().is_empty() {
+            return Vec::new();
+        }
+        let mut all = self
+            .inner
+            .ledger
+            .list(&Owner::Session(Arc::clone(session.id())));
+        let asleep = self.inner.asleep.lock();
+        all.retain(|one| asleep.contains_key(one.id()));
+        all
+    }
+
+    /// Forgets those whose sessions have ended before they were woken.
+    pub(super) fn forget_asleep(&self) {
+        let mut asleep = self.inner.asleep.lock();
+        asleep.retain(|_, one| one.subscription.strong_count() > 0);
+    }
+
+    /// Wakes a subscription for the stream of its session. A cluster that cannot be watched now
+    /// is tried again, until the session ends.
+    pub(crate) async fn wake(
+        &self,
+        requester: &Requester,
+        session: &Session,
+        one: &Arc<Subscription>,
+        from: WakeFrom,
+    ) {
+        let waking = async {
+            let Some(mut waking) = self.take_asleep(one.id()) else {
+                return;
+            };
+            let mut from = from;
+            let mut failures = 0;
+            loop {
+                let delivered =
+                    self.deliver_from(requester, one, &waking, from, Pages::All(session));
+                match delivered.await {
+                    Ok(()) => break,
+                    Err((at, error)) if is_passing(&error) => {
+                        from = at;
+                        if failures == 0 {
+                            one.notice(WatchStatus::Degraded {
+                                error: error.to_string(),
+                            });
+                        }
+                        failures += 1;
+                        sleep(BACKOFF.delay(failures)).await;
+                    }
+                    Err((_, error)) => {
+                        let error = format!("the subscription has ended, subscribe again: {error}");
+                        one.notice(WatchStatus::Degraded { error });
+                        self.inner.ledger.end(&owner(requester), one.id().as_str());
+                        break;
+                    }
+                }
+            }
+            if failures > 0 {
+                one.notice(WatchStatus::Recovered);
+            }
+            waking.asleep = None;
+        };
+        tokio::select! {
+            () = waking => {}
+            () = session.closed() => {}
+        }
+    }
+
+    /// Wakes a subscription for a client that polls it after a cursor.
+    pub(crate) async fn wake_polled(
+        &self,
+        requester: &Requester,
+        one: &Arc<Subscription>,
+        cursor: Option<&str>,
+    ) -> Result<(), ToolError> {
+        let Some(mut waking) = self.take_asleep(one.id()) else {
+            return Ok(());
+        };
+        let cursor: Option<Cursor> = cursor.and_then(|cursor| cursor.parse().ok());
+        let cursor = cursor.filter(|cursor| cursor.subscription == *one.id());
+        let mark = cursor.and_then(|cursor| Some(cursor.resume?.mark(one.id(), cursor.seq)));
+        let from = mark.map_or(WakeFrom::Unknown, WakeFrom::Entry);
+        let delivered = self.deliver_from(requester, one, &waking, from, Pages::First);
+        delivered.await.map_err(|(_, error)| error)?;
+        waking.asleep = None;
+        Ok(())
+    }
+
+    fn take_asleep<'a>(&'a self, id: &'a SubscriptionId) -> Option<Waking<'a>> {
+        let asleep = self.inner.asleep.lock().remove(id)?;
+        Some(Waking {
+            subscriptions: self,
+            id,
+            asleep: Some(asleep),
+        })
+    }
+
+    /// Delivers what happened after a position, and then what happens. An error comes with how
+    /// far it was.
+    async fn deliver_from(
+        &self,
+        requester: &Requester,
+        one: &Arc<Subscription>,
+        waking: &Waking<'_>,
+        from: WakeFrom,
+        pages: Pages<'_>,
+    ) -> Result<(), (WakeFrom, ToolError)> {
+        let sources = &self.inner.sources;
+        let filters = one.filters();
+        let viewer = self.inner.viewers.of(&requester.caller);
+        let viewer = viewer.map_err(|error| (from, ToolError::from(error)))?;
+        let point = point(one, from);
+        let mut gaps = gaps(one, from, point.is_some());
+        let mut behind = None;
+        if let (Some(history), Some(mut point)) = (&sources.history, point) {
+            loop {
+                let resumption = Resumption {
+                    history,
+                    caught_up: &sources.caught_up,
+                    contexts: sources.incidents.shared_contexts(),
+                    context: one.cluster(),
+                    filters,
+                    point,
+                };
+                let room = match filters.mode() {
+                    Mode::Events => PAGE,
+                    Mode::Faults | Mode::Incidents => FeedLimits {
+                        entries_max: RESUMED_FAULTS_MAX,
+                        ..PAGE
+                    },
+                };
+                let mut backlog = match resumption.read(room).await {
+                    Ok(backlog) => backlog,
+                    Err(error) => {
+                        gaps.push(gap(point.time, &error.to_string()));
+                        Backlog::whole()
+                    }
+                };
+                eyes::narrow(&viewer, one.cluster(), filters, &mut backlog).await;
+                if let Pages::All(session) = pages
+                    && !backlog.is_whole
+                    && filters.mode() == Mode::Events
+                {
+                    let last = backlog.position.to_number();
+                    one.deliver_before(backlog.items.into_iter().map(|(position, item)| {
+                        let position = position.to_number();
+                        (entry(item), ResumePoint { position, ..point })
+                    }));
+                    point.position = last;
+                    while session.outbox().stats().pending >= ROOM_BELOW {
+                        sleep(ROOM_CHECK).await;
+                    }
+                    continue;
+                }
+                if !backlog.is_whole {
+                    backlog.cut(point, room.entries_max, filters.mode());
+                }
+                behind = Some((resumption, backlog));
+                break;
+            }
+        }
+        let caller = requester.share_key();
+        let joined = match filters.mode() {
+            Mode::Events | Mode::Faults => events::join(sources, &caller, filters, one).await,
+            Mode::Incidents => incidents::join(&sources.incidents, &caller, filters, one)
+                .await
+                .map_err(ToolError::from),
+        };
+        let JoinedSource { lease, .. } = joined.map_err(|error| {
+            // What was delivered is not delivered again.
+            let at = behind.as_ref().map(|(resumption, _)| {
+                WakeFrom::Entry(resumption.point.mark(one.id(), one.feed().last()))
+            });
+            (at.unwrap_or(from), error)
+        })?;
+        if let Some(asleep) = &waking.asleep {
+            let _only_once = asleep.lease.set(lease);
+        }
+        // Also if this is cancelled.
+        let released = Released(one);
+        let mut events = Vec::new();
+        if let Some((resumption, backlog)) = behind {
+            let newest = resumption.list_newest(&backlog).await;
+            let newest = eyes::narrow_items(&viewer, one.cluster(), filters, newest).await;
+            let (before, found) = sorted(backlog, newest);
+            gaps.extend(before);
+            events = found;
+        }
+        one.resume(gaps, &events);
+        drop(released);
+        Ok(())
+    }
+}
+
+/// Where to go on in the history, if that is known.
+fn point(one: &Subscription, from: WakeFrom) -> Option<ResumePoint> {
+    let tag = one
+        .feed()
+        .tag()
+        .filter(|_| resume::is_resumable(one.filters().mode()))?;
+    match from {
+        WakeFrom::Entry(mark) => {
+            let (seq, point) = ResumePoint::from_mark(&mark, tag);
+            one.feed().continue_after(seq);
+            Some(point)
+        }
+        WakeFrom::Beginning => {
+            let version = one.feed().first_version();
+            (version > 0).then(|| ResumePoint {
+                version,
+                time: one.created_at().as_millisecond(),
+                position: 0,
+                tag,
+            })
+        }
+        WakeFrom::Unknown => None,
+    }
+}
+
+/// What is said where nothing can be delivered of the time before.
+fn gaps(one: &Subscription, from: WakeFrom, is_resumed: bool) -> Vec<WatchStatus> {
+    if is_resumed {
+        return Vec::new();
+    }
+    let since = match from {
+        WakeFrom::Entry(mark) => {
+            if let Some(tag) = one.feed().tag() {
+                let (seq, point) = ResumePoint::from_mark(&mark, tag);
+                one.feed().continue_after(seq);
+                point.time
+            } else {
+                one.created_at().as_millisecond()
+            }
+        }
+        WakeFrom::Beginning | WakeFrom::Unknown => one.created_at().as_millisecond(),
+    };
+    let detail = match one.filters().mode() {
+        Mode::Incidents => {
+            "the session goes on in another process: incidents that were opened or resolved meanwhile are not \
+             told; faults_list has what is open"
+        }
+        Mode::Events | Mode::Faults if from == WakeFrom::Unknown => {
+            "the session goes on in another process, and the client did not say which event it \
+             had last (Last-Event-ID): see events_list with since"
+        }
+        Mode::Events | Mode::Faults => {
+            "the session goes on in another process, and what happened in between is not kept: \
+             see events_list"
+        }
+    };
+    vec![gap(since, detail)]
+}
+
+fn gap(since: i64, detail: &str) -> WatchStatus {
+    WatchStatus::Gap {
+        since: Timestamp::from_millisecond(since).unwrap_or_default(),
+        detail: detail.to_owned(),
+    }
+}
+
+fn entry(item: BacklogItem) -> FeedItem {
+    match item {
+        BacklogItem::Event(event) => FeedItem::Event(event),
+        BacklogItem::Gap(gap) => FeedItem::Notice(Arc::new(gap)),
+    }
+}
+
+/// Whether it may be otherwise in a while.
+fn is_passing(error: &ToolError) -> bool {
+    match error {
+        ToolError::Cluster(error) => {
+            matches!(error.kind(), ErrorKind::Unreachable | ErrorKind::Timeout)
+        }
+        ToolError::Arguments(_)
+        | ToolError::NotFound(_)
+        | ToolError::Limit(_)
+        | ToolError::Unsupported(_)
+        | ToolError::SwitchedOff(_)
+        | ToolError::Bug => false,
+    }
+}
+
+// === impl SubscriptionRecord ===
+
+impl SubscriptionRecord {
+    fn new(one: &Subscription) -> Self {
+        Self {
+            id: one.id().to_string(),
+            context: one.cluster().to_owned(),
+            mode: one.filters().mode(),
+            filters: serde_json::to_value(one.filters()).unwrap_or_default(),
+            created_at: one.created_at(),
+            version: one.feed().first_version(),
+        }
+    }
+
+    /// The number of its feed in the ids of the stream.
+    pub(crate) fn short_id(&self) -> Option<u32> {
+        SubscriptionId::parse(&self.id).map(|id| id.short())
+    }
+
+    /// The mode, which may be switched off by now.
+    pub(crate) fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    fn parse(&self) -> Result<(SubscriptionId, Filters), ToolError> {
+        let wrong = |why: String| ToolError::Arguments(format!("it cannot be continued: {why}"));
+        let id = SubscriptionId::parse(&self.id);
+        let id = id.ok_or_else(|| wrong("it has no id".to_owned()))?;
+        let request = serde_json::from_value::<FilterRequest>(self.filters.clone());
+        let mut request = request.map_err(|error| wrong(error.to_string()))?;
+        request.mode = self.mode;
+        let filters = Filters::try_from(request).map_err(|error| wrong(error.to_string()))?;
+        Ok((id, filters))
+    }
+}
+
+impl Drop for Waking<'_> {
+    fn drop(&mut self) {
+        if let Some(asleep) = self.asleep.take().filter(|one| one.lease.get().is_none()) {
+            let mut all = self.subscriptions.inner.asleep.lock();
+            all.insert(self.id.clone(), asleep);
+        }
+    }
+}
