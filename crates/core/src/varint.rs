@@ -1,12 +1,22 @@
 //! Numbers in cursors and stream ids, in as few bytes as they need.
 
+/// Bytes of a number, at most.
+pub const BYTES_MAX: usize = 10;
+
 /// Appends a number in as few bytes as it needs, seven bits in each.
-pub fn put(bytes: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        bytes.push(u8::try_from(number & 0x7f).unwrap_or_default() | 0x80);
+pub fn put(bytes: &mut impl Extend<u8>, mut number: u64) {
+    let mut encoded = [0; BYTES_MAX];
+    let mut length = 0;
+    loop {
+        let seven = u8::try_from(number & 0x7f).unwrap_or_default();
         number >>= 7;
+        encoded[length] = if number == 0 { seven } else { seven | 0x80 };
+        length += 1;
+        if number == 0 {
+            break;
+        }
     }
-    bytes.push(u8::try_from(number).unwrap_or_default());
+    bytes.extend(encoded[..length].iter().copied());
 }
 
 /// Reads such a number, and moves on behind it; none if there is none that fits.

@@ -39,6 +39,7 @@ pub struct Notification(Arc<Inner>);
 enum Inner {
     Built(Built),
     Templated(Templated),
+    /// One that is shared, or has a gate already, behind another gate.
     Gated(Notification, Arc<dyn Gate>),
 }
 
@@ -49,6 +50,7 @@ struct Built {
     priority: Priority,
     resource: Option<ResourceRef>,
     mark: Option<Box<Mark>>,
+    gate: Option<Arc<dyn Gate>>,
 }
 
 /// The priority of a notification in an outbox.
@@ -202,14 +204,32 @@ impl Notification {
 
     /// The same notification behind a gate, which is asked when it would be sent.
     #[must_use]
-    pub fn gated(self, gate: Arc<dyn Gate>) -> Self {
-        Self(Arc::new(Inner::Gated(self, gate)))
+    pub fn gated(mut self, gate: Arc<dyn Gate>) -> Self {
+        // Most are new and not shared: thousands of them may be pending or replayable, so they
+        // take no allocation of their own for it.
+        let own = match Arc::get_mut(&mut self.0) {
+            Some(Inner::Built(built)) => Some(&mut built.gate),
+            Some(Inner::Templated(templated)) => Some(&mut templated.gate),
+            Some(Inner::Gated(..)) | None => None,
+        };
+        match own {
+            Some(own @ None) => {
+                *own = Some(gate);
+                self
+            }
+            Some(Some(_)) | None => Self(Arc::new(Inner::Gated(self, gate))),
+        }
     }
 
     /// Whether it may be sent now; one without a gate always may.
     pub fn admit(&self) -> Admission {
+        let own = |gate: &Option<Arc<dyn Gate>>| match gate {
+            Some(gate) => gate.admit(),
+            None => Admission::Open,
+        };
         match &*self.0 {
-            Inner::Built(_) | Inner::Templated(_) => Admission::Open,
+            Inner::Built(built) => own(&built.gate),
+            Inner::Templated(templated) => own(&templated.gate),
             Inner::Gated(inner, gate) => match gate.admit() {
                 Admission::Open => inner.admit(),
                 other => other,
@@ -255,6 +275,7 @@ impl Notification {
                 priority: Priority::default(),
                 resource: prefix.resource.clone(),
                 mark: None,
+                gate: None,
             }),
         };
         Self(Arc::new(inner))
@@ -320,6 +341,7 @@ impl NotificationBuilder {
             priority,
             resource,
             mark: None,
+            gate: None,
         })))
     }
 }

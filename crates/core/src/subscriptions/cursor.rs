@@ -4,6 +4,7 @@ use std::{fmt, str::FromStr};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use mcp_notify::Mark;
+use smallvec::SmallVec;
 use thiserror::Error;
 
 use super::ledger::SubscriptionId;
@@ -88,7 +89,11 @@ impl fmt::Display for Cursor {
     }
 }
 
-/// Writes a cursor, without an allocation unless it can be resumed.
+/// Bytes of a cursor that can be resumed, at most, and of their text.
+const BYTES_MAX: usize = 16 + 8 + 4 * varint::BYTES_MAX;
+const TEXT_MAX: usize = BYTES_MAX.div_ceil(3) * 4;
+
+/// Writes a cursor, without an allocation: this runs per delivery.
 pub(super) fn write(
     f: &mut fmt::Formatter<'_>,
     subscription: &SubscriptionId,
@@ -98,14 +103,20 @@ pub(super) fn write(
     let Some(point) = resume else {
         return write!(f, "{subscription}.{seq}");
     };
-    let mut bytes = Vec::with_capacity(64);
+    let mut bytes = SmallVec::<[u8; BYTES_MAX]>::new();
     bytes.extend_from_slice(&subscription.to_bytes());
     bytes.extend_from_slice(&point.tag);
     let time = u64::try_from(point.time).unwrap_or_default();
     for number in [seq, point.version, time, point.position] {
         varint::put(&mut bytes, number);
     }
-    write!(f, "{PREFIX}{}", URL_SAFE_NO_PAD.encode(bytes))
+    let mut text = [0; TEXT_MAX];
+    let length = URL_SAFE_NO_PAD.encode_slice(&bytes, &mut text);
+    let text = length
+        .ok()
+        .and_then(|length| str::from_utf8(&text[..length]).ok());
+    f.write_str(PREFIX)?;
+    f.write_str(text.ok_or(fmt::Error)?)
 }
 
 impl FromStr for Cursor {

@@ -16,6 +16,7 @@ use smallvec::SmallVec;
 
 use super::body::{Body, with_scratch, write_object};
 use super::{EncodeError, Mark, ResourceRef};
+use crate::gate::Gate;
 use crate::method::Method;
 
 /// Members of a JSON object, serialised once for any number of messages; see
@@ -36,7 +37,6 @@ pub(crate) struct Prefix {
     params: usize,
 }
 
-#[derive(Debug)]
 pub(super) struct Templated {
     pub(super) prefix: Arc<Prefix>,
     /// Each member follows a comma, except the first of the object. The inline size
@@ -44,6 +44,7 @@ pub(super) struct Templated {
     own: SmallVec<[u8; 96]>,
     shared: SharedMembers,
     pub(super) mark: Option<Box<Mark>>,
+    pub(super) gate: Option<Arc<dyn Gate>>,
     /// The whole frame, joined on demand.
     joined: OnceLock<Box<Bytes>>,
 }
@@ -120,6 +121,7 @@ impl Templated {
             own,
             shared,
             mark: None,
+            gate: None,
             joined: OnceLock::new(),
         })
     }

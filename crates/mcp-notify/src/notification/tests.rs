@@ -248,3 +248,39 @@ fn a_mark_goes_with_the_notification_and_not_into_it() {
     assert_eq!(marked.clone().mark(), Some(&mark));
     assert_eq!(marked.frame().unwrap(), &frame);
 }
+
+#[test]
+fn every_gate_has_to_be_open_whether_it_was_shared_before_or_not() {
+    struct Door(bool);
+    impl Gate for Door {
+        fn admit(&self) -> Admission {
+            if self.0 {
+                Admission::Open
+            } else {
+                Admission::Shut
+            }
+        }
+    }
+    let order = || {
+        let method = CustomMethod::new("notifications/shop/order").unwrap();
+        Notification::custom(method, &serde_json::json!({"order": 1}))
+    };
+    let is_open = |one: &Notification| matches!(one.admit(), Admission::Open);
+    assert!(is_open(&order()));
+    for (first, second) in [(true, true), (true, false), (false, true), (false, false)] {
+        let once = order().gated(Arc::new(Door(first)));
+        assert_eq!(is_open(&once), first);
+        // The clone keeps the gate that it had.
+        let twice = once.clone().gated(Arc::new(Door(second)));
+        assert_eq!(is_open(&twice), first && second);
+        assert_eq!(is_open(&once), first);
+        assert_eq!(twice.frame().unwrap(), once.frame().unwrap());
+        let unshared = order()
+            .gated(Arc::new(Door(first)))
+            .gated(Arc::new(Door(second)));
+        assert_eq!(is_open(&unshared), first && second);
+    }
+    let open = order();
+    let shut = open.clone().gated(Arc::new(Door(false)));
+    assert!(is_open(&open) && !is_open(&shut));
+}
