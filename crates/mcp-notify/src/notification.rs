@@ -204,10 +204,11 @@ impl Notification {
 
     /// The same notification behind a gate, which is asked when it would be sent.
     #[must_use]
-    pub fn gated(mut self, gate: Arc<dyn Gate>) -> Self {
+    pub fn gated(self, gate: Arc<dyn Gate>) -> Self {
+        let mut this = self;
         // Most are new and not shared: thousands of them may be pending or replayable, so they
         // take no allocation of their own for it.
-        let own = match Arc::get_mut(&mut self.0) {
+        let own = match Arc::get_mut(&mut this.0) {
             Some(Inner::Built(built)) => Some(&mut built.gate),
             Some(Inner::Templated(templated)) => Some(&mut templated.gate),
             Some(Inner::Gated(..)) | None => None,
@@ -215,9 +216,9 @@ impl Notification {
         match own {
             Some(own @ None) => {
                 *own = Some(gate);
-                self
+                this
             }
-            Some(Some(_)) | None => Self(Arc::new(Inner::Gated(self, gate))),
+            Some(Some(_)) | None => Self(Arc::new(Inner::Gated(this, gate))),
         }
     }
 

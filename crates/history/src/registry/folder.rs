@@ -3,7 +3,11 @@
 //! What is written at the same time is written in one transaction: the disk takes as long for
 //! one record as for a hundred.
 
-use std::{collections::VecDeque, fmt, sync::Arc};
+use std::{
+    collections::VecDeque,
+    fmt,
+    sync::{Arc, Weak},
+};
 
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -65,44 +69,14 @@ impl FolderRegistry {
             change,
         };
         if self.queue.lock().push(write, done) {
-            let this = self.clone();
-            drop(spawn_blocking(move || this.serve()));
+            let shared = Arc::downgrade(&self.shared);
+            let queue = Arc::clone(&self.queue);
+            drop(spawn_blocking(move || serve(&shared, &queue)));
         }
         match is_done.await {
             Ok(Ok(changed)) => Ok(changed),
             Ok(Err(error)) => Err(unavailable("written", &error)),
-            Err(_cancelled) => Err(RegistryError::Unavailable {
-                doing: "written",
-                why: "the server stops".to_owned(),
-            }),
-        }
-    }
-
-    /// Writes until nothing waits. Waits for the disk.
-    fn serve(&self) {
-        loop {
-            let mut queue = self.queue.lock();
-            let count = queue.waiting.len().min(BATCH_MAX);
-            if count == 0 {
-                queue.is_served = false;
-                return;
-            }
-            let (writes, waiting): (Vec<_>, Vec<_>) = queue.waiting.drain(..count).unzip();
-            drop(queue);
-            let now = Timestamp::now().as_millisecond();
-            let store = self.shared.store();
-            match store.and_then(|store| store.write_records(&writes, now)) {
-                Ok(changed) => {
-                    for (done, changed) in waiting.into_iter().zip(changed) {
-                        let _gone = done.send(Ok(changed));
-                    }
-                }
-                Err(error) => {
-                    for done in waiting {
-                        let _gone = done.send(Err(error.clone()));
-                    }
-                }
-            }
+            Err(_cancelled) => Err(unavailable("written", &stopping())),
         }
     }
 
@@ -116,10 +90,50 @@ impl FolderRegistry {
             let now = Timestamp::now().as_millisecond();
             shared.store().and_then(|store| read(&store, now))
         });
-        let closed = |_cancelled| Err(LogError::Closed("the server stops".to_owned()));
-        let found = reading.await.unwrap_or_else(closed);
+        let found = reading.await.unwrap_or_else(|_cancelled| Err(stopping()));
         found.map_err(|error| unavailable("read", &error))
     }
+}
+
+/// Writes until nothing waits. Waits for the disk.
+///
+/// The store is let go before an answer is given: who has the last answer and drops the registry
+/// can open the folder again.
+fn serve(shared: &Weak<Shared>, queue: &Mutex<Queue>) {
+    loop {
+        let mut locked = queue.lock();
+        let count = locked.waiting.len().min(BATCH_MAX);
+        if count == 0 {
+            locked.is_served = false;
+            return;
+        }
+        let (writes, waiting): (Vec<_>, Vec<_>) = locked.waiting.drain(..count).unzip();
+        drop(locked);
+        match write_now(shared, &writes) {
+            Ok(changed) => {
+                for (done, changed) in waiting.into_iter().zip(changed) {
+                    let _gone = done.send(Ok(changed));
+                }
+            }
+            Err(error) => {
+                for done in waiting {
+                    let _gone = done.send(Err(error.clone()));
+                }
+            }
+        }
+    }
+}
+
+fn write_now(shared: &Weak<Shared>, writes: &[Write]) -> Result<Vec<Changed>, LogError> {
+    let Some(shared) = shared.upgrade() else {
+        return Err(stopping());
+    };
+    let now = Timestamp::now().as_millisecond();
+    shared.store()?.write_records(writes, now)
+}
+
+fn stopping() -> LogError {
+    LogError::Closed("the server stops".to_owned())
 }
 
 fn unavailable(doing: &'static str, error: &LogError) -> RegistryError {

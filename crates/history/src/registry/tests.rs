@@ -81,6 +81,17 @@ async fn records_in_memory_have_revisions_and_an_end() {
     assert_eq!(late.await.unwrap(), SetOutcome::Conflict);
 }
 
+/// With an answer the folder is free: a thread that is still about to end does not hold it.
+#[tokio::test]
+async fn a_folder_can_be_opened_again_as_soon_as_the_last_answer_is_there() {
+    let folder = TempDir::new().unwrap();
+    for turn in 0..50 {
+        let (registry, _history) = open(&folder);
+        let text = turn.to_string();
+        registry.put("session.a", value(&text), LONG).await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn records_in_a_folder_survive_it_being_closed() {
     let folder = TempDir::new().unwrap();
