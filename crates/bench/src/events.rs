@@ -36,6 +36,10 @@ const PODS: u32 = 20;
 /// memory should not grow any more.
 const FILLING: u32 = 1200;
 
+/// Deliveries a second that fill many subscribers: as fast as events can be created, the readers
+/// would not keep up on two cores.
+const FILLING_DELIVERIES: usize = 20_000;
+
 /// The bars of time, at p99: for a subscriber alone at any rate, and for several at this one.
 const ALONE_P99_MS: f64 = 15.0;
 const BAR_RATE: u32 = 200;
@@ -198,8 +202,17 @@ impl EventsRun {
             seqs: Vec::new(),
         };
         let empty = run.server.rss_bytes()?;
+        // Until everybody has had one event: the rights of many users take the server seconds to
+        // ask for, in which the events of a filling would not fit into the outboxes.
         let pace = Pace {
             per_second: None,
+            at_once: 1,
+        };
+        let (_, verdict, _) = run.create(1, pace).await?;
+        ensure!(verdict.wrong(true) == 0, "the first event: {verdict:?}");
+        let per_second = u32::try_from(FILLING_DELIVERIES / count.max(1))?;
+        let pace = Pace {
+            per_second: (per_second < FILLING).then_some(per_second.max(1)),
             at_once: 1,
         };
         let (_, verdict, _) = run.create(FILLING, pace).await?;
