@@ -17,17 +17,20 @@
 //! - `folder`: whose folder it is; `store`: the tables, in redb; `retention`: what is removed
 //! - `writer`: the queue and its thread; `history`: the handle of the server
 //! - `registry`: small records with a revision, such as those of sessions; `peers`: what servers
-//!   that share a store ask of each other
+//!   that share a store ask of each other; `shared_log`: messages in order, of one writer at a time;
+//!   `lease`: which of them does a piece of work
 
 mod block;
 mod folder;
 mod history;
+mod lease;
 mod log;
 mod peers;
 mod query;
 mod record;
 mod registry;
 mod retention;
+mod shared_log;
 mod store;
 mod summary;
 mod writer;
@@ -35,6 +38,7 @@ mod writer;
 pub use self::{
     folder::OpenError,
     history::{History, HistoryConfig, HistoryStats, ResumeFrom},
+    lease::{Lease, RENEWAL as LEASE_RENEWAL, TIME_TO_LIVE as LEASE_TIME_TO_LIVE},
     log::{Log, LogError, Page, Position},
     peers::{MemoryNetwork, MemoryPeers, PeerAnswer, PeerError, PeerFuture, PeerHandler, Peers},
     query::{Budget, Found, Query},
@@ -45,6 +49,10 @@ pub use self::{
         check_record,
     },
     retention::Retention,
+    shared_log::{
+        Appended, MESSAGE_BYTES_MAX, MemorySharedLog, Message, Messages, ReadFrom, SharedLog,
+        SharedLogError, SharedLogFuture, check_message,
+    },
     store::{Store, Wanted},
     writer::{Health, Writer},
 };
