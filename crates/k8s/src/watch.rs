@@ -12,6 +12,7 @@
 //! - `dispatcher`: labels and orders events; `rounds`: when they are delivered; `subscribers`: who
 //!   gets which; `users`: what those get who may not read everything; `user_rights`: what they are told of it
 //! - `labels`: the labels of involved objects; `health`: how a watch does
+//! - `shared`: one watch for several servers
 //! - `claims`: which callers need which watches, within their shares
 //! - `partial`: which namespaces are watched where the whole cluster may not be; `rights`: what
 //!   a subscription will be refused later
@@ -25,6 +26,7 @@ mod partial;
 mod rights;
 mod rounds;
 mod scope;
+mod shared;
 pub(super) mod source;
 mod subscribers;
 mod user_rights;
@@ -34,15 +36,17 @@ pub(super) mod watch_loop;
 use std::{
     collections::HashSet,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
 };
 
-use futures_util::future::join_all;
+use futures_util::future::{BoxFuture, join_all};
+use jiff::Timestamp;
+use kubecrier_history::SharedLogError;
 use tokio::time::{Duration, Instant};
 
-pub use self::claims::WatchClaim;
+pub use self::{claims::WatchClaim, shared::SharedWatching};
 use self::{
     claims::WatchNeed,
     dispatcher::Dispatcher,
@@ -50,6 +54,7 @@ use self::{
     labels::LabelSource,
     rights::Rights,
     scope::Scope,
+    shared::{Publisher, ReadAt, SharedSource},
     source::{EventSource, WatchStart},
     subscribers::Subscribers,
     watch_loop::WatchLoop,
@@ -60,6 +65,7 @@ use super::{
     shared_task::{Entries, Lease, SharedTasks, TaskEnd, TaskLimits},
 };
 use kubecrier_core::{
+    Event,
     filters::Filters,
     metrics::{WatchMetrics, WatchState},
     shares::{Claims, LimitReached},
@@ -91,12 +97,36 @@ struct Shared {
     keys: AtomicU64,
     claims: Claims<WatchNeed>,
     tasks: SharedTasks<Scope, WatchTask>,
+    lifecycle: Lifecycle,
+    /// What other servers watch as well; empty if none do.
+    shared: OnceLock<SharedWatching>,
 }
 
 /// What the task of a watch shares with its subscribers.
 struct WatchTask {
     subscribers: Arc<Subscribers>,
     health: Arc<WatchHealth>,
+    /// If it is shared with other servers.
+    sharing: Option<Sharing>,
+}
+
+/// A watch that is shared with other servers.
+#[derive(Clone)]
+struct Sharing {
+    publisher: Arc<Publisher>,
+    read_at: Arc<ReadAt>,
+}
+
+/// Who watches, where servers share their watches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WatchRole {
+    /// This server, for all.
+    Holder,
+    /// Another server, for all.
+    Follower,
+    /// This server, for itself: what is shared is no help at the moment.
+    Alone,
 }
 
 /// The result of joining: a lease, and what the subscriber has to know.
@@ -138,6 +168,9 @@ pub struct WatchInfo {
     pub subscriptions: usize,
     /// Seconds since the API server last sent anything.
     pub silent_seconds: u64,
+    /// Who watches, where servers share their watches.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<WatchRole>,
 }
 
 // === impl Watches ===
@@ -165,10 +198,32 @@ impl Watches {
                     "watch",
                     LINGER,
                     (claims::LIMIT, limits.total_max),
-                    lifecycle,
+                    lifecycle.clone(),
                 ),
+                lifecycle,
+                shared: OnceLock::new(),
             }),
         }
+    }
+
+    /// Shares what is watched from now on with other servers.
+    pub fn share(&self, shared: SharedWatching) {
+        let _only_once = self.shared.shared.set(shared);
+    }
+
+    /// Passes on the events of a whole context that servers which share their watches have seen
+    /// since a time, the oldest first.
+    pub async fn shared_backlog(
+        &self,
+        context: &str,
+        since: Timestamp,
+        on_events: impl AsyncFnMut(Vec<Arc<Event>>),
+    ) -> Result<(), SharedLogError> {
+        let Some(shared) = self.shared.shared.get() else {
+            return Ok(());
+        };
+        let topic = shared::topic(&Scope::whole(context, &Filters::default()));
+        shared::backlog(shared, &topic, since, &self.shared.contexts, on_events).await
     }
 
     /// The name of a context; `None` is the default one.
@@ -252,6 +307,7 @@ impl Watches {
             state: task.health.state(),
             subscriptions: task.subscribers.len(),
             silent_seconds: task.health.last_activity().elapsed().as_secs(),
+            role: task.sharing.as_ref().map(Sharing::role),
         };
         let mut all: Vec<_> = tasks.iter().map(info).collect();
         drop(tasks);
@@ -327,6 +383,7 @@ impl Watches {
                 let task = WatchTask {
                     subscribers: Subscribers::new(&scope.context),
                     health: Arc::new(WatchHealth::new(self.shared.metrics.clone())),
+                    sharing: self.share_scope(&scope, &start.version),
                 };
                 // Before it runs: what it receives at once has to reach a subscriber.
                 subscribe(&task);
@@ -337,6 +394,33 @@ impl Watches {
         Ok(shares)
     }
 
+    fn source(&self, scope: &Scope) -> EventSource {
+        EventSource::new(
+            Arc::clone(&self.shared.contexts),
+            Arc::clone(&self.shared.labels),
+            scope.clone(),
+            self.shared.renewal,
+        )
+    }
+
+    /// Begins to compete for the watch of a scope, where servers share their watches.
+    fn share_scope(&self, scope: &Scope, version: &str) -> Option<Sharing> {
+        let shared = self.shared.shared.get()?;
+        let (this, of) = (self.clone(), scope.clone());
+        let publisher = shared::publish(
+            &self.shared.lifecycle,
+            shared.clone(),
+            shared::topic(scope).into(),
+            self.shared.renewal,
+            version.to_owned(),
+            move || this.source(&of),
+        );
+        Some(Sharing {
+            publisher: Arc::new(publisher),
+            read_at: Arc::default(),
+        })
+    }
+
     fn start(
         &self,
         tasks: &mut Entries<'_, Scope, WatchTask>,
@@ -344,25 +428,34 @@ impl Watches {
         task: WatchTask,
         version: String,
     ) -> Lease<WatchTask> {
-        let shared = &self.shared;
-        let source = EventSource::new(
-            Arc::clone(&shared.contexts),
-            Arc::clone(&shared.labels),
-            scope.clone(),
-            shared.renewal,
-        );
-        let watch_loop = WatchLoop::new(
-            source,
-            Dispatcher::new(Arc::clone(&task.subscribers)),
-            Arc::clone(&task.health),
-            shared.renewal,
-            version,
-            scope.to_string(),
-        );
-        let name = scope.to_string();
+        let dispatcher = Dispatcher::new(Arc::clone(&task.subscribers));
+        let health = Arc::clone(&task.health);
+        let (renewal, name) = (self.shared.renewal, scope.to_string());
+        let source = self.source(&scope);
+        let shared = task.sharing.clone().zip(self.shared.shared.get());
+        let run: BoxFuture<'static, ClusterError> = match shared {
+            None => {
+                let watch_loop =
+                    WatchLoop::new(source, dispatcher, health, renewal, version, name.clone());
+                Box::pin(watch_loop.run())
+            }
+            Some((Sharing { publisher, read_at }, shared)) => {
+                let source = SharedSource::new(
+                    source,
+                    Arc::clone(&shared.log),
+                    shared::topic(&scope).into(),
+                    Arc::clone(&self.shared.contexts),
+                    read_at,
+                    publisher,
+                );
+                let watch_loop =
+                    WatchLoop::new(source, dispatcher, health, renewal, version, name.clone());
+                Box::pin(watch_loop.run())
+            }
+        };
         let run = async move {
             tracing::debug!(watch = name, "a watch starts");
-            Box::pin(watch_loop.run()).await
+            run.await
         };
         tasks.start(scope, task, None, run, |task, end| match end {
             TaskEnd::Failed(error) => task.health.fail_startup(error),
@@ -373,6 +466,20 @@ impl Watches {
             }
             TaskEnd::Unused => {}
         })
+    }
+}
+
+// === impl Sharing ===
+
+impl Sharing {
+    fn role(&self) -> WatchRole {
+        if self.publisher.is_holder() {
+            WatchRole::Holder
+        } else if self.read_at.is_direct() {
+            WatchRole::Alone
+        } else {
+            WatchRole::Follower
+        }
     }
 }
 

@@ -94,7 +94,8 @@ impl BoundContext {
             .await
     }
 
-    fn record_generation(&self) -> Result<(), ClusterError> {
+    /// From here on a change of the kubeconfig counts as one.
+    pub(crate) fn record_generation(&self) -> Result<(), ClusterError> {
         // `resolve` notices a change that has happened already, so the generation read
         // after it is the one that the watch is opened with.
         let resolved = self.contexts.resolve(Some(&self.context));

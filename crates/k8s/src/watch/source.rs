@@ -57,6 +57,12 @@ pub(crate) trait WatchSource: Send + Sync + 'static {
     /// The version of a list.
     fn version(listed: &Self::Relisted) -> &str;
 
+    /// Notes that a watch is opened in another way than by [`Self::open`]: from here on a change
+    /// of the kubeconfig counts as one.
+    fn begin(&self) -> Result<(), ClusterError> {
+        Ok(())
+    }
+
     /// Waits until the kubeconfig has changed, so that a new watch might go to another
     /// cluster than the open one. Cancel-safe.
     fn changed(&self) -> impl Future<Output = ()> + Send {
@@ -251,6 +257,10 @@ impl WatchSource for EventSource {
 
     fn version(listed: &RelistedEvents) -> &str {
         &listed.version
+    }
+
+    fn begin(&self) -> Result<(), ClusterError> {
+        self.bound.record_generation()
     }
 
     async fn changed(&self) {

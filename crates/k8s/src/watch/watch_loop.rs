@@ -22,7 +22,8 @@ use futures_util::StreamExt;
 use jiff::Timestamp;
 use tokio::time::{Duration, Instant, sleep, sleep_until};
 
-use self::open::{is_older, open, open_after_silence};
+pub(super) use self::open::is_older;
+use self::open::{open, open_after_silence};
 use super::{
     health::WatchHealth,
     source::{WatchError, WatchFrame, WatchSource},
@@ -101,6 +102,9 @@ pub(crate) trait WatchHandler<S: WatchSource>: Send {
 
     /// The watch is degraded, or has recovered.
     fn on_status(&mut self, status: WatchStatus);
+
+    /// Everything up to this version was received.
+    fn on_version(&mut self, _version: &str) {}
 
     /// Whether a watch that was established ends if this error repeats.
     fn is_fatal(&self, _error: &ClusterError) -> bool {
@@ -366,6 +370,7 @@ impl<S: WatchSource, H: WatchHandler<S>> WatchLoop<S, H> {
                 }
                 Some(Ok(WatchFrame::Bookmark(version) | WatchFrame::Skipped(version))) => {
                     self.advance_to(version);
+                    self.handler.on_version(&self.version);
                 }
                 None => {
                     self.health.record_activity();

@@ -50,7 +50,7 @@ pub(super) async fn open_after_silence<S: WatchSource>(
 
 /// Whether a version is older than another. Versions that are no numbers cannot be
 /// compared.
-pub(super) fn is_older(version: &str, known: &str) -> bool {
+pub(in crate::watch) fn is_older(version: &str, known: &str) -> bool {
     let numbers = version.parse::<u64>().ok().zip(known.parse::<u64>().ok());
     numbers.is_some_and(|(version, known)| version < known)
 }

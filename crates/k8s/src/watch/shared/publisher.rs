@@ -1,0 +1,229 @@
+//! Takes the lease of a scope, and watches for all servers while it has it.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use kubecrier_history::{LEASE_RENEWAL, Lease, SharedLog, SharedLogError};
+use kubecrier_lifecycle::Lifecycle;
+use tokio::{
+    sync::Notify,
+    time::{Duration, Instant, sleep, timeout},
+};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::{SharedWatching, message::WatchMessage, publishing::Publishing};
+use crate::watch::{
+    health::WatchHealth,
+    source::{RelistedEvents, WatchSource},
+    watch_loop::WatchLoop,
+};
+use kubecrier_core::{Backoff, Event, metrics::WatchMetrics};
+
+/// A server whose watch failed lets others try first.
+const BACKOFF: Backoff = Backoff::new(Duration::from_secs(3), Duration::from_secs(30));
+
+/// A watch that held for so long has not failed.
+const HELD_WELL: Duration = Duration::from_mins(1);
+
+/// How long giving the lease back may take.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The publisher of a scope on this server; it ends when this is dropped.
+pub(in crate::watch) struct Publisher {
+    /// Whether this server has the lease.
+    is_holder: Arc<AtomicBool>,
+    _stop: DropGuard,
+}
+
+/// Why a watch for all servers ended.
+enum HoldEnd {
+    /// Another server has the lease, or has written.
+    Lost,
+    /// The cluster or the log cannot be reached.
+    Failed(String),
+    /// This server needs the scope no longer.
+    Stopped,
+}
+
+/// What one turn needs.
+struct Turn<'a> {
+    shared: &'a SharedWatching,
+    topic: &'a Arc<str>,
+    renewal: Duration,
+    /// Where to begin if the log has nothing.
+    version: &'a str,
+    stop: &'a CancellationToken,
+}
+
+// === impl Publisher ===
+
+impl Publisher {
+    /// Whether this server watches for the others now.
+    pub(in crate::watch) fn is_holder(&self) -> bool {
+        self.is_holder.load(Ordering::Relaxed)
+    }
+}
+
+/// Starts the publisher of a topic, which begins at a version; `source` makes what it reads.
+pub(in crate::watch) fn publish<S>(
+    lifecycle: &Lifecycle,
+    shared: SharedWatching,
+    topic: Arc<str>,
+    renewal: Duration,
+    version: String,
+    source: impl Fn() -> S + Send + Sync + 'static,
+) -> Publisher
+where
+    S: WatchSource<Item = Box<Event>, Relisted = RelistedEvents>,
+{
+    let stop = lifecycle.draining().child_token();
+    let is_holder = Arc::new(AtomicBool::new(false));
+    let publisher = Publisher {
+        is_holder: Arc::clone(&is_holder),
+        _stop: stop.clone().drop_guard(),
+    };
+    lifecycle.spawn("shared-watch", async move {
+        let mut lease = Lease::new(Arc::clone(&shared.registry), &topic, &shared.server);
+        let turn = Turn {
+            shared: &shared,
+            topic: &topic,
+            renewal,
+            version: &version,
+            stop: &stop,
+        };
+        let mut failures = 0;
+        while turn.has_lease(&mut lease).await {
+            is_holder.store(true, Ordering::Relaxed);
+            tracing::debug!(topic = &*topic, "this server watches for all");
+            let since = Instant::now();
+            let end = turn.hold(&mut lease, source()).await;
+            if since.elapsed() >= HELD_WELL {
+                failures = 0;
+            }
+            is_holder.store(false, Ordering::Relaxed);
+            tracing::debug!(topic = &*topic, %end, "this server no longer watches for all");
+            let released = timeout(RELEASE_TIMEOUT, lease.release()).await;
+            if !matches!(released, Ok(Ok(()))) {
+                tracing::debug!(topic = &*topic, "the lease is left to expire");
+            }
+            let pause = match end {
+                HoldEnd::Stopped => return,
+                HoldEnd::Lost => LEASE_RENEWAL,
+                HoldEnd::Failed(_) => {
+                    failures += 1;
+                    BACKOFF.delay(failures)
+                }
+            };
+            if turn.pause(pause).await.is_none() {
+                return;
+            }
+        }
+    });
+    publisher
+}
+
+// === impl Turn ===
+
+impl Turn<'_> {
+    /// Waits; `None` if this server needs the scope no longer.
+    async fn pause(&self, pause: Duration) -> Option<()> {
+        self.stop.run_until_cancelled(sleep(pause)).await
+    }
+
+    /// Waits for the lease. False if this server needs the scope no longer.
+    async fn has_lease(&self, lease: &mut Lease) -> bool {
+        loop {
+            let taken = self.stop.run_until_cancelled(lease.renew_or_take()).await;
+            match taken {
+                None => return false,
+                Some(Ok(true)) => return true,
+                Some(Ok(false)) => {}
+                Some(Err(error)) => {
+                    tracing::debug!(topic = &**self.topic, %error, "the lease cannot be asked for");
+                }
+            }
+            if self.pause(LEASE_RENEWAL).await.is_none() {
+                return false;
+            }
+        }
+    }
+
+    /// Watches and writes for as long as this server has the lease.
+    async fn hold<S>(&self, lease: &mut Lease, source: S) -> HoldEnd
+    where
+        S: WatchSource<Item = Box<Event>, Relisted = RelistedEvents>,
+    {
+        tokio::select! {
+            error = self.watch(source) => error,
+            () = keep(lease) => HoldEnd::Lost,
+            () = self.stop.cancelled() => HoldEnd::Stopped,
+        }
+    }
+
+    async fn watch<S>(&self, source: S) -> HoldEnd
+    where
+        S: WatchSource<Item = Box<Event>, Relisted = RelistedEvents>,
+    {
+        let (number, version) = match self.begin().await {
+            Ok(begin) => begin,
+            Err(error) => return HoldEnd::Failed(error.to_string()),
+        };
+        // It counts as a watch of this server's subscriptions already.
+        let health = Arc::new(WatchHealth::new(WatchMetrics::default()));
+        let fenced = Arc::new(Notify::new());
+        let log: Arc<dyn SharedLog> = Arc::clone(&self.shared.log);
+        let handler = Publishing::new(
+            log,
+            Arc::clone(self.topic),
+            number,
+            &version,
+            Arc::clone(&health),
+            Arc::clone(&fenced),
+        );
+        let name = format!("{} for all servers", self.topic);
+        let watch_loop = WatchLoop::new(source, handler, health, self.renewal, version, name);
+        tokio::select! {
+            error = Box::pin(watch_loop.run()) => HoldEnd::Failed(error.to_string()),
+            () = fenced.notified() => HoldEnd::Lost,
+        }
+    }
+
+    /// The number of the last message of the log, and the version to watch from.
+    async fn begin(&self) -> Result<(u64, String), SharedLogError> {
+        let last = self.shared.log.last(self.topic).await?;
+        let number = last.as_ref().map_or(0, |last| last.number);
+        let version = last.and_then(|last| Some(WatchMessage::parse(&last.bytes)?.until));
+        let version = version.filter(|version| !version.is_empty());
+        Ok((number, version.unwrap_or_else(|| self.version.to_owned())))
+    }
+}
+
+impl fmt::Display for HoldEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lost => f.write_str("another server has it"),
+            Self::Failed(error) => f.write_str(error),
+            Self::Stopped => f.write_str("it is needed no longer"),
+        }
+    }
+}
+
+/// Renews a lease; returns when it is lost.
+async fn keep(lease: &mut Lease) {
+    loop {
+        sleep(LEASE_RENEWAL).await;
+        match lease.renew_or_take().await {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(error) if lease.is_held() => {
+                tracing::debug!(%error, "a lease cannot be renewed; it is tried again");
+            }
+            Err(_) => return,
+        }
+    }
+}
