@@ -50,6 +50,7 @@ pub struct ResumeFrom {
 #[derive(Clone)]
 pub struct History {
     pub(crate) shared: Arc<Shared>,
+    secret: [u8; 32],
 }
 
 /// Opens the store; a seam, so that a test can open one over a disk that fails.
@@ -67,7 +68,6 @@ pub(crate) struct Shared {
     /// Ends the pause of the writer: somebody waits for a commit.
     pub(crate) hurry: Notify,
     pub(crate) counters: Counters,
-    secret: [u8; 32],
     alive_until: Option<i64>,
 }
 
@@ -127,11 +127,11 @@ impl History {
         open_store: Opener,
     ) -> Result<(Self, Writer), OpenError> {
         let store = open_store()?;
+        let secret = *store.secret();
         let (queue, entries) = mpsc::channel(QUEUE_MAX);
         let shared = Shared {
             config,
             open_store,
-            secret: *store.secret(),
             alive_until: store.alive_until(),
             store: RwLock::new(Ok(Arc::new(store))),
             queue,
@@ -141,6 +141,7 @@ impl History {
         };
         let history = Self {
             shared: Arc::new(shared),
+            secret,
         };
         let writer = Writer::new(history.clone(), entries);
         Ok((history, writer))
@@ -248,9 +249,17 @@ impl History {
         FolderRegistry::new(self)
     }
 
-    /// A secret of the store, the same as long as the folder is.
+    /// The history with another secret than that of its store: servers that share their work have
+    /// the same one, so that a cursor of one of them means the same to all.
+    #[must_use]
+    pub fn with_secret(mut self, secret: [u8; 32]) -> Self {
+        self.secret = secret;
+        self
+    }
+
+    /// A secret, the same as long as the folder is.
     pub fn secret(&self) -> &[u8; 32] {
-        &self.shared.secret
+        &self.secret
     }
 
     /// Until when a process wrote to this history before this one.
