@@ -54,7 +54,7 @@ pub use self::{
         Termination,
     },
     key::{Fault, FaultKey},
-    queue::{FaultQueue, OnReport, ReportArchive},
+    queue::{FaultQueue, OnReport, ReportArchive, SharedReports},
     report::Report,
     signatures::{CrashKind, CrashSignature, Detector},
     source::{

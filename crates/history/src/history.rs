@@ -3,7 +3,7 @@
 use std::{
     collections::HashMap,
     fmt,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering},
@@ -20,7 +20,7 @@ use crate::{
     record::{Record, RecordRef, Stream},
     registry::FolderRegistry,
     retention::Retention,
-    store::{Store, Wanted},
+    store::{IN_MEMORY, Store, Wanted},
     writer::{Entry, Health, QUEUE_MAX, Writer},
 };
 
@@ -120,6 +120,15 @@ impl History {
     pub fn open(config: HistoryConfig) -> Result<(Self, Writer), OpenError> {
         let folder = config.folder.clone();
         Self::with(config, Box::new(move || Store::open(&folder)))
+    }
+
+    /// A history in memory: it ends with the process, and needs no disk.
+    pub fn in_memory(retention: Retention) -> Result<(Self, Writer), OpenError> {
+        let config = HistoryConfig {
+            folder: PathBuf::from(IN_MEMORY),
+            retention,
+        };
+        Self::with(config, Box::new(Store::in_memory))
     }
 
     pub(crate) fn with(
@@ -265,6 +274,11 @@ impl History {
     /// Until when a process wrote to this history before this one.
     pub fn alive_until(&self) -> Option<i64> {
         self.shared.alive_until
+    }
+
+    /// Whether it ends with the process.
+    pub fn is_in_memory(&self) -> bool {
+        self.shared.config.folder == Path::new(IN_MEMORY)
     }
 
     /// Whether what happens is being kept.

@@ -14,7 +14,7 @@
 use std::{fmt, sync::Arc};
 
 use bytes::Bytes;
-use tokio::time::{Duration, Instant};
+use tokio::time::{Duration, Instant, sleep};
 
 use crate::registry::{Registry, RegistryError, Revision, SetOutcome};
 
@@ -103,6 +103,34 @@ impl Lease {
         }
     }
 
+    /// Waits until this server has the lease. Cancel-safe.
+    pub async fn acquire(&mut self) {
+        loop {
+            match self.renew_or_take().await {
+                Ok(true) => return,
+                Ok(false) => {}
+                Err(error) => {
+                    tracing::debug!(lease = self.key, %error, "a lease cannot be asked for");
+                }
+            }
+            sleep(RENEWAL).await;
+        }
+    }
+
+    /// Renews the lease; returns when it is lost. Cancel-safe.
+    pub async fn keep(&mut self) {
+        loop {
+            sleep(RENEWAL).await;
+            match self.renew_or_take().await {
+                Ok(true) => {}
+                Err(error) if self.is_held() => {
+                    tracing::debug!(lease = self.key, %error, "a lease cannot be renewed yet");
+                }
+                Ok(false) | Err(_) => return,
+            }
+        }
+    }
+
     /// Lets another server have it at once.
     pub async fn release(&mut self) -> Result<(), RegistryError> {
         let state = std::mem::replace(&mut self.state, State::Unknown);
@@ -156,7 +184,7 @@ impl fmt::Debug for Lease {
 
 #[cfg(test)]
 mod tests {
-    use tokio::time::{advance, sleep};
+    use tokio::time::advance;
 
     use super::*;
     use crate::registry::MemoryRegistry;

@@ -69,9 +69,9 @@ pub trait SharedLog: fmt::Debug + Send + Sync {
     /// The last message of a topic.
     fn last<'a>(&'a self, topic: &'a str) -> SharedLogFuture<'a, Option<Message>>;
 
-    /// Whether the store can be reached, as far as that is known without asking.
-    fn is_available(&self) -> bool {
-        true
+    /// Why the store cannot be reached now, as far as that is known without asking.
+    fn failure(&self) -> Option<String> {
+        None
     }
 
     /// The messages of a topic from a place on: those that are kept, then those to come.

@@ -45,6 +45,9 @@ const FORMAT: u32 = 1;
 /// What the store keeps in memory of its pages. The summaries of a busy day fit.
 const CACHE_BYTES: usize = 48 << 20;
 
+/// What stands in the place of a folder.
+pub(crate) const IN_MEMORY: &str = "(memory)";
+
 const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta");
 const LOGS: TableDefinition<'_, &str, (u32, u64)> = TableDefinition::new("logs");
 const BLOCKS: TableDefinition<'_, (u32, u64), &[u8]> = TableDefinition::new("blocks");
@@ -108,6 +111,24 @@ impl Store {
         })?;
         store.folder = Some(folder.to_owned());
         Ok(store)
+    }
+
+    /// An empty store in memory, which ends with its process.
+    pub(crate) fn in_memory() -> Result<Self, OpenError> {
+        let mut builder = Database::builder();
+        // The pages are in memory already.
+        builder.set_cache_size(1 << 20);
+        let backend = redb::backends::InMemoryBackend::new();
+        let memory = |why: String| OpenError::Damaged {
+            folder: PathBuf::from(IN_MEMORY),
+            why,
+        };
+        let db = builder.create_with_backend(backend);
+        let db = db.map_err(|error| memory(error.to_string()))?;
+        Self::over(db).map_err(|refused| match refused {
+            Refused::Format(found) => memory(found),
+            Refused::Error(error) => memory(error.to_string()),
+        })
     }
 
     fn over(db: Database) -> Result<Self, Refused> {

@@ -106,7 +106,10 @@ pub use self::{
     read_only::DeniedKinds,
     shared_task::{TaskLimits, hold_lease},
     usage::{NodeUsage, PodUsage, Usage, UsageOrder},
-    watch::{JoinedWatch, SharedWatching, WatchClaim, WatchInfo, WatchLease, WatchRole, Watches},
+    watch::{
+        JoinedWatch, SharedBacklog, SharedWatching, WatchClaim, WatchInfo, WatchLease, WatchRole,
+        Watches,
+    },
 };
 
 /// Log directive for the client library, which logs whole bodies that it cannot decode, and

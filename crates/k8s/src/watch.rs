@@ -46,7 +46,10 @@ use jiff::Timestamp;
 use kubecrier_history::SharedLogError;
 use tokio::time::{Duration, Instant};
 
-pub use self::{claims::WatchClaim, shared::SharedWatching};
+pub use self::{
+    claims::WatchClaim,
+    shared::{SharedBacklog, SharedWatching},
+};
 use self::{
     claims::WatchNeed,
     dispatcher::Dispatcher,
@@ -65,7 +68,6 @@ use super::{
     shared_task::{Entries, Lease, SharedTasks, TaskEnd, TaskLimits},
 };
 use kubecrier_core::{
-    Event,
     filters::Filters,
     metrics::{WatchMetrics, WatchState},
     shares::{Claims, LimitReached},
@@ -98,8 +100,8 @@ struct Shared {
     claims: Claims<WatchNeed>,
     tasks: SharedTasks<Scope, WatchTask>,
     lifecycle: Lifecycle,
-    /// What other servers watch as well; empty if none do.
-    shared: OnceLock<SharedWatching>,
+    /// What servers have in common that share their watches; empty if none do.
+    sharing: OnceLock<SharedWatching>,
 }
 
 /// What the task of a watch shares with its subscribers.
@@ -201,29 +203,28 @@ impl Watches {
                     lifecycle.clone(),
                 ),
                 lifecycle,
-                shared: OnceLock::new(),
+                sharing: OnceLock::new(),
             }),
         }
     }
 
     /// Shares what is watched from now on with other servers.
     pub fn share(&self, shared: SharedWatching) {
-        let _only_once = self.shared.shared.set(shared);
+        let _only_once = self.shared.sharing.set(shared);
     }
 
-    /// Passes on the events of a whole context that servers which share their watches have seen
-    /// since a time, the oldest first.
+    /// The events of a whole context that servers which share their watches have seen since a
+    /// time; none if they do not.
     pub async fn shared_backlog(
         &self,
         context: &str,
         since: Timestamp,
-        on_events: impl AsyncFnMut(Vec<Arc<Event>>),
-    ) -> Result<(), SharedLogError> {
-        let Some(shared) = self.shared.shared.get() else {
-            return Ok(());
+    ) -> Result<Option<SharedBacklog>, SharedLogError> {
+        let Some(shared) = self.shared.sharing.get() else {
+            return Ok(None);
         };
         let topic = shared::topic(&Scope::whole(context, &Filters::default()));
-        shared::backlog(shared, &topic, since, &self.shared.contexts, on_events).await
+        SharedBacklog::open(shared, &topic, since, &self.shared.contexts).await
     }
 
     /// The name of a context; `None` is the default one.
@@ -405,7 +406,7 @@ impl Watches {
 
     /// Begins to compete for the watch of a scope, where servers share their watches.
     fn share_scope(&self, scope: &Scope, version: &str) -> Option<Sharing> {
-        let shared = self.shared.shared.get()?;
+        let shared = self.shared.sharing.get()?;
         let (this, of) = (self.clone(), scope.clone());
         let publisher = shared::publish(
             &self.shared.lifecycle,
@@ -432,7 +433,7 @@ impl Watches {
         let health = Arc::clone(&task.health);
         let (renewal, name) = (self.shared.renewal, scope.to_string());
         let source = self.source(&scope);
-        let shared = task.sharing.clone().zip(self.shared.shared.get());
+        let shared = task.sharing.clone().zip(self.shared.sharing.get());
         let run: BoxFuture<'static, ClusterError> = match shared {
             None => {
                 let watch_loop =

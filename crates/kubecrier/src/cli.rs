@@ -52,15 +52,13 @@ pub struct Settings {
     /// Accept requests without a token on an address that is not loopback
     #[arg(long, env = "KUBECRIER_ALLOW_UNAUTHENTICATED")]
     #[arg(help_heading = "Server", num_args = 0..=1, require_equals = true)]
-    #[arg(default_missing_value = "true", value_name = "BOOL")]
-    #[arg(hide_short_help = true)]
+    #[arg(default_missing_value = "true", value_name = "BOOL", hide_short_help = true)]
     pub allow_unauthenticated: Option<bool>,
 
     /// Serve other users of this machine without a token on a loopback address
     #[arg(long, env = "KUBECRIER_ALLOW_OTHER_USERS", help_heading = "Server")]
     #[arg(num_args = 0..=1, require_equals = true)]
-    #[arg(default_missing_value = "true", value_name = "BOOL")]
-    #[arg(hide_short_help = true)]
+    #[arg(default_missing_value = "true", value_name = "BOOL", hide_short_help = true)]
     pub allow_other_users: Option<bool>,
 
     /// Header in which --trusted-proxies name the caller, e.g. X-Forwarded-User
@@ -120,8 +118,7 @@ pub struct Settings {
     /// Require kubecrier:logs, :events and :tools for logs, events and a project [default: true]
     #[arg(long, env = "KUBECRIER_OAUTH_CONTENT_SCOPES")]
     #[arg(help_heading = "Identity", num_args = 0..=1, require_equals = true)]
-    #[arg(default_missing_value = "true", value_name = "BOOL")]
-    #[arg(hide_short_help = true)]
+    #[arg(default_missing_value = "true", value_name = "BOOL", hide_short_help = true)]
     pub oauth_content_scopes: Option<bool>,
 
     /// Algorithms of signatures to accept [default: RS256,PS256,ES256,ES384,EdDSA]
@@ -147,8 +144,7 @@ pub struct Settings {
 
     /// File with the secret of that client
     #[arg(long, env = "KUBECRIER_OAUTH_INTROSPECTION_SECRET_FILE")]
-    #[arg(value_name = "FILE", help_heading = "Identity")]
-    #[arg(hide_short_help = true)]
+    #[arg(value_name = "FILE", help_heading = "Identity", hide_short_help = true)]
     pub oauth_introspection_secret_file: Option<PathBuf>,
 
     /// Claim with the name of the Kubernetes user, e.g. email, user.name [default: sub]
@@ -158,8 +154,7 @@ pub struct Settings {
 
     /// Text before that name; - for none [default: oidc:]
     #[arg(long, env = "KUBECRIER_USERNAME_PREFIX", value_name = "TEXT")]
-    #[arg(allow_hyphen_values = true, help_heading = "Identity")]
-    #[arg(hide_short_help = true)]
+    #[arg(allow_hyphen_values = true, help_heading = "Identity", hide_short_help = true)]
     pub username_prefix: Option<String>,
 
     /// Claim with the groups of the user, e.g. groups, realm_access.roles [default: no groups]
@@ -169,8 +164,7 @@ pub struct Settings {
 
     /// Text before each group; - for none [default: oidc:]
     #[arg(long, env = "KUBECRIER_GROUPS_PREFIX", value_name = "TEXT")]
-    #[arg(allow_hyphen_values = true, help_heading = "Identity")]
-    #[arg(hide_short_help = true)]
+    #[arg(allow_hyphen_values = true, help_heading = "Identity", hide_short_help = true)]
     pub groups_prefix: Option<String>,
 
     /// Groups to keep, by name or pattern, without the prefix, e.g. team-* [default: all]
@@ -181,8 +175,7 @@ pub struct Settings {
 
     /// Audience of tokens of service accounts to accept, e.g. kubecrier; the cluster reviews them
     #[arg(long, env = "KUBECRIER_SERVICE_ACCOUNT_AUDIENCE")]
-    #[arg(value_name = "NAME", help_heading = "Identity")]
-    #[arg(hide_short_help = true)]
+    #[arg(value_name = "NAME", help_heading = "Identity", hide_short_help = true)]
     pub service_account_audience: Option<String>,
 
     /// Where to record calls and subscriptions over HTTP, as JSON lines: stderr or a file
@@ -192,20 +185,17 @@ pub struct Settings {
 
     /// Part of every limit that one caller may take, in percent [default: 50; on stdio: 100]
     #[arg(long, env = "KUBECRIER_CALLER_SHARE", value_name = "PERCENT")]
-    #[arg(value_parser = within(SHARE), help_heading = "Server")]
-    #[arg(hide_short_help = true)]
+    #[arg(value_parser = within(SHARE), help_heading = "Server", hide_short_help = true)]
     pub caller_share: Option<u64>,
 
     /// Maximum number of connections [default: 20000, or what the limit of open files allows]
     #[arg(long, env = "KUBECRIER_MAX_CONNECTIONS", value_name = "N")]
-    #[arg(value_parser = within(CONNECTIONS), help_heading = "Server")]
-    #[arg(hide_short_help = true)]
+    #[arg(value_parser = within(CONNECTIONS), help_heading = "Server", hide_short_help = true)]
     pub max_connections: Option<u64>,
 
     /// Maximum number of requests that run at once [default: 512]
     #[arg(long, env = "KUBECRIER_MAX_CONCURRENT_REQUESTS", value_name = "N")]
-    #[arg(value_parser = within(REQUESTS), help_heading = "Server")]
-    #[arg(hide_short_help = true)]
+    #[arg(value_parser = within(REQUESTS), help_heading = "Server", hide_short_help = true)]
     pub max_concurrent_requests: Option<u64>,
 
     /// Host names that clients may use, besides loopback; * for any, if all callers have tokens
@@ -232,14 +222,12 @@ pub struct Settings {
 
     /// Maximum number of sessions [default: 10000]
     #[arg(long, env = "KUBECRIER_MAX_SESSIONS", value_name = "N")]
-    #[arg(value_parser = within(SESSIONS), help_heading = "Server")]
-    #[arg(hide_short_help = true)]
+    #[arg(value_parser = within(SESSIONS), help_heading = "Server", hide_short_help = true)]
     pub max_sessions: Option<u64>,
 
     /// Maximum number of sessions per caller [default: 1000, or its share of --max-sessions]
     #[arg(long, env = "KUBECRIER_MAX_SESSIONS_PER_CALLER", value_name = "N")]
-    #[arg(value_parser = within(SESSIONS), help_heading = "Server")]
-    #[arg(hide_short_help = true)]
+    #[arg(value_parser = within(SESSIONS), help_heading = "Server", hide_short_help = true)]
     pub max_sessions_per_caller: Option<u64>,
 
     /// Maximum number of new sessions per second [default: 200]
@@ -417,6 +405,11 @@ pub struct Settings {
     #[arg(long, env = "KUBECRIER_HISTORY_MAX_BYTES", value_name = "BYTES")]
     #[arg(value_parser = within(ranges::HISTORY_BYTES), help_heading = "History", hide_short_help = true)]
     pub history_max_bytes: Option<u64>,
+
+    /// Store to work together with other servers, e.g. nats://nats:4222 (docs/scaling.md)
+    #[arg(long, env = "KUBECRIER_CLUSTER_STORE", value_name = "URL")]
+    #[arg(help_heading = "History", hide_short_help = true)]
+    pub cluster_store: Option<String>,
 
     /// Maximum number of concurrent captures of a fault's logs per cluster [default: 5]
     #[arg(long, env = "KUBECRIER_MAX_LOG_CAPTURES_PER_CLUSTER")]

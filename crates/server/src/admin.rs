@@ -92,13 +92,19 @@ async fn readyz(State(admin): State<Admin>) -> impl IntoResponse {
             (StatusCode::SERVICE_UNAVAILABLE, why)
         }
         // Nothing is taken from clients, so the server is ready.
-        _ => match admin.server.history().map(History::health) {
-            Some(Health::Failing(_)) => {
-                let why = "ok, but the history is not being kept: the log says why\n";
-                (StatusCode::OK, why.to_owned())
-            }
-            Some(Health::Ok) | None => (StatusCode::OK, "ok\n".to_owned()),
-        },
+        _ => {
+            let history = admin.server.history().map(History::health);
+            let why = match (history, admin.server.cluster_store()) {
+                (Some(Health::Failing(_)), _) => {
+                    "ok, but the history is not being kept: the log says why\n"
+                }
+                (_, Some(Err(_))) => {
+                    "ok, but the store of --cluster-store cannot be reached: this server works alone\n"
+                }
+                (Some(Health::Ok) | None, Some(Ok(())) | None) => "ok\n",
+            };
+            (StatusCode::OK, why.to_owned())
+        }
     }
 }
 

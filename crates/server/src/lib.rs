@@ -29,6 +29,7 @@
 //!   acts as itself;
 //! - `audit` records calls and subscriptions over HTTP;
 //! - `history` keeps what happens, and reads it again for lists and old cursors;
+//! - `replicas` is what servers have in common that work together;
 //! - `known_clients` is what is known of clients by their names;
 //! - `sessions` are those over HTTP, from a request to the bytes of its stream.
 
@@ -60,6 +61,7 @@ mod output;
 mod peer;
 mod project;
 mod prompts;
+mod replicas;
 mod reporter;
 mod resources;
 mod schema;
@@ -88,6 +90,7 @@ pub use self::{
     origin::{is_host, is_origin},
     output::{Output, ToolError},
     peer::PEER_USERS_ARE_KNOWN,
+    replicas::{ClusterStore, shared_secret},
     resources::{
         CheckFuture, CompletionFuture, CompletionRequest, FollowGuard, ProtocolEra, ReadFuture,
         Requester, ResourceError, ResourceProvider, UpdatePublisher,

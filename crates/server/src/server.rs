@@ -45,6 +45,7 @@ use super::{
     history::{CaughtUp, Recorder},
     incidents::Incidents,
     list_changes::ListChanges,
+    replicas::{ClusterStore, SharedCaptures},
     resources::Resources,
     sessions::Sessions,
     subscriptions::Subscriptions,
@@ -56,7 +57,7 @@ use super::{
 };
 use kubecrier_core::metrics::{AnswerMetrics, Metrics};
 use kubecrier_history::{History, Peers, Registry};
-use kubecrier_k8s::{Contexts, EventLists, Graphs};
+use kubecrier_k8s::{Contexts, EventLists, Graphs, SharedWatching};
 use kubecrier_lifecycle::Lifecycle;
 use kubecrier_project::Project;
 use kubecrier_redact::Redactor;
@@ -103,6 +104,8 @@ struct Shared {
     project: Option<Project>,
     /// The servers that share its sessions, and where; empty if none do.
     replicas: OnceLock<SharedSessions>,
+    /// What else they share; empty if nothing.
+    cluster_store: OnceLock<ClusterStore>,
     /// The sessions over HTTP, to be counted; empty on stdio.
     sessions: OnceLock<Arc<Sessions>>,
 }
@@ -160,8 +163,10 @@ impl Server {
         let recorder = Recorder {
             contexts: Arc::clone(&self.shared.contexts),
             watches: self.shared.subscriptions.watches().clone(),
-            incidents: (self.shared.tool_filter.check(Door::IncidentMode).is_ok())
-                .then(|| self.shared.incidents.clone()),
+            // What is in memory is for cursors alone.
+            incidents: (!history.is_in_memory()
+                && self.shared.tool_filter.check(Door::IncidentMode).is_ok())
+            .then(|| self.shared.incidents.clone()),
             faults: self.shared.subscriptions.faults().clone(),
             history: history.clone(),
             lifecycle: self.shared.lifecycle.clone(),
@@ -178,6 +183,35 @@ impl Server {
     /// Shares the sessions with other servers. To be called before the transport is started.
     pub fn share_sessions(&self, shared: SharedSessions) {
         let _only_once = self.shared.replicas.set(shared);
+    }
+
+    /// Shares everything that can be shared with the servers that have this store. To be called
+    /// before anything is watched and before the transport is started.
+    pub fn join_cluster(&self, store: &ClusterStore) {
+        let ClusterStore {
+            registry,
+            peers,
+            log,
+        } = store;
+        self.share_sessions(SharedSessions {
+            registry: Arc::clone(registry),
+            peers: Arc::clone(peers),
+        });
+        let subscriptions = &self.shared.subscriptions;
+        subscriptions.watches().share(SharedWatching {
+            log: Arc::clone(log),
+            registry: Arc::clone(registry),
+            server: peers.name().to_owned(),
+        });
+        let captures = SharedCaptures::new(Arc::clone(registry));
+        subscriptions.faults().share_with(Arc::new(captures));
+        let _only_once = self.shared.cluster_store.set(store.clone());
+    }
+
+    /// Why the store that servers share cannot be reached now, if they share one.
+    pub(super) fn cluster_store(&self) -> Option<Result<(), String>> {
+        let store = self.shared.cluster_store.get()?;
+        Some(store.failure().map_or(Ok(()), Err))
     }
 
     /// The servers that share the sessions, if any do.

@@ -6,6 +6,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
+use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 
 use super::{
@@ -31,6 +32,17 @@ pub trait ReportArchive: Send + Sync {
     fn keep(&self, cluster: &str, event: &Arc<Event>, report: &Arc<Report>);
 }
 
+/// Has the evidence of a fault captured once by several servers.
+pub trait SharedReports: Send + Sync {
+    /// The report of a fault: that of another server, or the one that `capture` makes, which the
+    /// others get.
+    fn once<'a>(
+        &'a self,
+        fault: &'a Fault,
+        capture: BoxFuture<'a, Arc<Report>>,
+    ) -> BoxFuture<'a, Arc<Report>>;
+}
+
 /// The queue of faults, from a warning to its report. Cheap to clone.
 #[derive(Clone)]
 pub struct FaultQueue {
@@ -42,6 +54,7 @@ struct Inner {
     captures: CapturePool,
     store: FaultStore,
     archive: OnceLock<Arc<dyn ReportArchive>>,
+    shared: OnceLock<Arc<dyn SharedReports>>,
     lifecycle: Lifecycle,
     // A lock because faults come from many watches; held for queue operations.
     waiting: Mutex<Waiting>,
@@ -79,6 +92,7 @@ impl FaultQueue {
                 captures: CapturePool::new(limits, metrics),
                 store: FaultStore::default(),
                 archive: OnceLock::new(),
+                shared: OnceLock::new(),
                 lifecycle,
                 waiting: Mutex::default(),
             }),
@@ -88,6 +102,11 @@ impl FaultQueue {
     /// Keeps every report from now on. The first archive stays.
     pub fn archive_to(&self, archive: Arc<dyn ReportArchive>) {
         let _has_one = self.inner.archive.set(archive);
+    }
+
+    /// Shares captures with other servers from now on.
+    pub fn share_with(&self, shared: Arc<dyn SharedReports>) {
+        let _has_one = self.inner.shared.set(shared);
     }
 
     /// The faults that were reported so far.
@@ -195,7 +214,11 @@ impl Inner {
 
     /// Captures the evidence of a fault, makes the report of it and records it.
     async fn report(&self, fault: &Fault, event: &Arc<Event>) -> Arc<Report> {
-        let report = Arc::new(Report::new(&self.capture(fault).await));
+        let capture = async { Arc::new(Report::new(&self.capture(fault).await)) };
+        let report = match self.shared.get() {
+            Some(shared) => shared.once(fault, Box::pin(capture)).await,
+            None => capture.await,
+        };
         self.store.record(&fault.key.cluster, event, &report);
         if let Some(archive) = self.archive.get() {
             archive.keep(&fault.key.cluster, event, &report);

@@ -87,3 +87,21 @@ fn ids_are_remembered_for_a_while() {
     known.add([4], DOUBLES_WINDOW + 1);
     assert!(!known.ids.contains(&1) && known.ids.contains(&3));
 }
+
+/// The same without a disk, for servers that have a store in common and none of their own.
+#[tokio::test]
+async fn a_history_in_memory_keeps_what_was_recorded() {
+    let (history, writer) = History::in_memory(Retention::default()).unwrap();
+    let mut running = JoinSet::new();
+    running.spawn(writer.run(std::future::pending()));
+    for number in 0..10 {
+        record(&history, number);
+    }
+    assert!(history.flush().await);
+    assert_eq!(kept(&history).len(), 10);
+    assert_eq!(
+        (history.health(), history.stats().disk_bytes),
+        (Health::Ok, 0)
+    );
+    running.shutdown().await;
+}

@@ -27,8 +27,8 @@ mod publishing;
 mod source;
 mod topic;
 
+pub use self::backlog::SharedBacklog;
 pub(super) use self::{
-    backlog::read as backlog,
     publisher::{Publisher, publish},
     source::{ReadAt, SharedSource},
     topic::topic,

@@ -16,7 +16,7 @@ use kubecrier_core::{
     shares::ShareKey,
     subscriptions::{LabelUse, Listener, WatchStatus},
 };
-use kubecrier_history::{History, Record, Stream};
+use kubecrier_history::{History, Record, SharedLogError, Stream};
 use kubecrier_k8s::{
     Actor, Cluster, ClusterError, Contexts, EventQuery, EventRow, WatchClaim, WatchLease, Watches,
 };
@@ -110,6 +110,9 @@ impl Recorder {
     async fn record(self, context: Arc<str>) {
         let _held = again_and_again(&context, "events", || self.watch(&context)).await;
         self.note_absence(&context, Stream::Events, EVENT_LIFETIME);
+        if let Err(error) = self.read_shared(&context).await {
+            tracing::warn!(%context, %error, "the history may lack events of before its start");
+        }
         again_and_again(&context, "events", || self.list(&context)).await;
         self.caught_up.note(&context);
         tracing::info!(%context, "the history has the events of a context from now on");
@@ -141,6 +144,23 @@ impl Recorder {
             let gap = Record::gap(until, now, None, "no server kept the history");
             self.history.record(context, stream, move || gap);
         }
+    }
+
+    /// Keeps what happened before the watch began, as far as other servers have seen it: the API
+    /// server has only the newest occurrence of each event.
+    async fn read_shared(&self, context: &Arc<str>) -> Result<(), SharedLogError> {
+        let since = Timestamp::now() - LISTED_AGE;
+        let Some(mut backlog) = self.watches.shared_backlog(context, since).await? else {
+            return Ok(());
+        };
+        while let Some(events) = backlog.next().await? {
+            for event in events {
+                self.history
+                    .record(context, Stream::Events, move || record::of_event(&event));
+            }
+            self.history.flush().await;
+        }
+        Ok(())
     }
 
     /// Keeps what happened before the watch began, as far as the API server has it.

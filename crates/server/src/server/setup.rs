@@ -264,6 +264,7 @@ impl Server {
             tool_providers: providers.tools,
             project: providers.project,
             replicas: OnceLock::new(),
+            cluster_store: OnceLock::new(),
             sessions: OnceLock::new(),
         };
         Self {

@@ -97,7 +97,7 @@ where
             stop: &stop,
         };
         let mut failures = 0;
-        while turn.has_lease(&mut lease).await {
+        while stop.run_until_cancelled(lease.acquire()).await.is_some() {
             is_holder.store(true, Ordering::Relaxed);
             tracing::debug!(topic = &*topic, "this server watches for all");
             let since = Instant::now();
@@ -135,24 +135,6 @@ impl Turn<'_> {
         self.stop.run_until_cancelled(sleep(pause)).await
     }
 
-    /// Waits for the lease. False if this server needs the scope no longer.
-    async fn has_lease(&self, lease: &mut Lease) -> bool {
-        loop {
-            let taken = self.stop.run_until_cancelled(lease.renew_or_take()).await;
-            match taken {
-                None => return false,
-                Some(Ok(true)) => return true,
-                Some(Ok(false)) => {}
-                Some(Err(error)) => {
-                    tracing::debug!(topic = &**self.topic, %error, "the lease cannot be asked for");
-                }
-            }
-            if self.pause(LEASE_RENEWAL).await.is_none() {
-                return false;
-            }
-        }
-    }
-
     /// Watches and writes for as long as this server has the lease.
     async fn hold<S>(&self, lease: &mut Lease, source: S) -> HoldEnd
     where
@@ -160,7 +142,7 @@ impl Turn<'_> {
     {
         tokio::select! {
             error = self.watch(source) => error,
-            () = keep(lease) => HoldEnd::Lost,
+            () = lease.keep() => HoldEnd::Lost,
             () = self.stop.cancelled() => HoldEnd::Stopped,
         }
     }
@@ -209,21 +191,6 @@ impl fmt::Display for HoldEnd {
             Self::Lost => f.write_str("another server has it"),
             Self::Failed(error) => f.write_str(error),
             Self::Stopped => f.write_str("it is needed no longer"),
-        }
-    }
-}
-
-/// Renews a lease; returns when it is lost.
-async fn keep(lease: &mut Lease) {
-    loop {
-        sleep(LEASE_RENEWAL).await;
-        match lease.renew_or_take().await {
-            Ok(true) => {}
-            Ok(false) => return,
-            Err(error) if lease.is_held() => {
-                tracing::debug!(%error, "a lease cannot be renewed; it is tried again");
-            }
-            Err(_) => return,
         }
     }
 }

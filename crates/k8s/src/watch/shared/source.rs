@@ -104,11 +104,9 @@ impl<S: WatchSource<Item = Box<Event>>> SharedSource<S> {
             Some(number) => ReadFrom::After(number),
             None => ReadFrom::Since(Timestamp::now() - LOOK_BACK),
         };
-        if !self.log.is_available() {
+        if let Some(failure) = self.log.failure() {
             self.position.lock().number = number;
-            return Err(LogEnd::Silent(
-                "the shared log cannot be reached".to_owned(),
-            ));
+            return Err(LogEnd::Silent(failure));
         }
         let opening = async {
             let last = self.log.last(&self.topic).await?;

@@ -100,8 +100,8 @@ impl SharedLog for Link {
         })
     }
 
-    fn is_available(&self) -> bool {
-        self.check().is_ok()
+    fn failure(&self) -> Option<String> {
+        self.check().err()
     }
 
     /// One that is open when the server is cut off just falls silent.
@@ -111,7 +111,7 @@ impl SharedLog for Link {
             let mut messages = self.log.follow(topic, from).await?;
             let (sender, heard) = tokio::sync::mpsc::channel(16);
             let is_cut = Arc::clone(&self.is_cut);
-            tokio::spawn(async move {
+            let passing_on = async move {
                 while let Some(message) = messages.recv().await {
                     if is_cut.load(Ordering::Relaxed) {
                         sender.closed().await;
@@ -121,7 +121,9 @@ impl SharedLog for Link {
                         return;
                     }
                 }
-            });
+            };
+            #[expect(clippy::disallowed_methods, reason = "it ends with its reader")]
+            drop(tokio::spawn(passing_on));
             Ok(heard)
         })
     }
@@ -511,10 +513,15 @@ async fn a_server_that_starts_reads_what_was_seen_before() {
     let mut seen = Vec::new();
     let watches = fixture.servers[late].watches.clone();
     let context = watches.context(None).unwrap();
-    let backlog = watches.shared_backlog(&context, jiff::Timestamp::UNIX_EPOCH, async |events| {
+    let epoch = jiff::Timestamp::UNIX_EPOCH;
+    let mut backlog = watches
+        .shared_backlog(&context, epoch)
+        .await
+        .unwrap()
+        .unwrap();
+    while let Some(events) = backlog.next().await.unwrap() {
         seen.extend(events.iter().map(|event| event.reason.clone()));
-    });
-    backlog.await.unwrap();
+    }
     assert_eq!(seen, ["E1", "E2", "E3", "E4", "E5"]);
     fixture.happen();
     fixture.pass(SECOND).await;
