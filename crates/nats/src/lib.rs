@@ -10,7 +10,8 @@
 //!
 //! - `config`: what is set, and what of it may be shown; `error`: why there is no store
 //! - `link`: whether there is a connection; `streams`: the two streams and their format
-//! - `store`: the connection and what goes over it; `registry`, `shared_log`, `follow`: the seams
+//! - `store`: the connection and what goes over it; `registry`, `shared_log`, `follow`, `peers`: the
+//!   seams
 //!
 //! NATS writes to the disk when the kernel does (`sync_interval`): what was acknowledged survives
 //! the end of its process, and not the end of its machine, unless JetStream has `sync_always` or
@@ -20,6 +21,7 @@ mod config;
 mod error;
 mod follow;
 mod link;
+mod peers;
 mod registry;
 mod shared_log;
 mod store;
@@ -29,6 +31,7 @@ pub use self::{
     config::NatsConfig,
     error::ConnectError,
     link::Health,
+    peers::NatsPeers,
     registry::NatsRegistry,
     shared_log::NatsSharedLog,
     store::{NatsStats, NatsStore},

@@ -16,7 +16,7 @@ use kubecrier_lifecycle::Lifecycle;
 use tokio::time::{sleep, timeout};
 
 use crate::{
-    ConnectError, Health, NatsConfig, NatsRegistry, NatsSharedLog,
+    ConnectError, Health, NatsConfig, NatsPeers, NatsRegistry, NatsSharedLog,
     config::{Login, Servers},
     link::Link,
     streams::{self, Names},
@@ -151,6 +151,12 @@ impl NatsStore {
     /// The log that servers share.
     pub fn shared_log(&self) -> NatsSharedLog {
         NatsSharedLog::new(Arc::clone(&self.inner))
+    }
+
+    /// The other servers, of which this one has a name of letters, digits and `-` that no other
+    /// one has or had. From now on they hear that it is there.
+    pub async fn peers(&self, name: &str) -> Result<NatsPeers, ConnectError> {
+        NatsPeers::start(Arc::clone(&self.inner), name).await
     }
 
     /// Whether the store can be reached now.
