@@ -56,3 +56,5 @@ pub use self::{
     store::{Store, Wanted},
     writer::{Health, Writer},
 };
+#[cfg(any(test, feature = "testing"))]
+pub use self::{registry::check_registry, shared_log::check_shared_log};

@@ -6,9 +6,13 @@
 //!                   (elsewhere)      a store that several servers share
 //! ```
 
+#[cfg(any(test, feature = "testing"))]
+mod check;
 mod folder;
 mod memory;
 
+#[cfg(any(test, feature = "testing"))]
+pub use self::check::check_registry;
 pub use self::{folder::FolderRegistry, memory::MemoryRegistry};
 
 use std::{fmt, future::Future, pin::Pin, time::Duration};

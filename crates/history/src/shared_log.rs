@@ -4,8 +4,12 @@
 //! was only slow, and whose place another has taken meanwhile, is refused: what it wants to write
 //! comes after a message that is not the last one any more.
 
+#[cfg(any(test, feature = "testing"))]
+mod check;
 mod memory;
 
+#[cfg(any(test, feature = "testing"))]
+pub use self::check::check_shared_log;
 pub use self::memory::MemorySharedLog;
 
 use std::{fmt, future::Future, pin::Pin};

@@ -25,13 +25,21 @@ pub enum GoTool {
     Crane,
     /// Takes, groups and resolves alerts.
     Alertmanager,
+    /// The store that servers share.
+    NatsServer,
 }
 
 // === impl GoTool ===
 
 impl GoTool {
     /// All programs.
-    pub const ALL: [Self; 4] = [Self::Helm, Self::Promtool, Self::Crane, Self::Alertmanager];
+    pub const ALL: [Self; 5] = [
+        Self::Helm,
+        Self::Promtool,
+        Self::Crane,
+        Self::Alertmanager,
+        Self::NatsServer,
+    ];
 
     /// Builds the program if it is not there yet.
     pub fn prepare(self, progress: Progress<'_>) -> Result<()> {
@@ -50,7 +58,9 @@ impl GoTool {
             // Go's own cache would keep gigabytes for a single build.
             let go_cache = staging.path().join("go-cache");
             let sources = match self {
-                Self::Helm | Self::Promtool | Self::Crane => Path::new(SOURCES).join(self.name()),
+                Self::Helm | Self::Promtool | Self::Crane | Self::NatsServer => {
+                    Path::new(SOURCES).join(self.name())
+                }
                 Self::Alertmanager => alertmanager::sources(staging)?,
             };
             install::run(
@@ -74,9 +84,14 @@ impl GoTool {
 
     /// The program, to which arguments can be added.
     pub fn command(self) -> Result<Command, Missing> {
+        self.program().map(Command::new)
+    }
+
+    /// Where the program is.
+    pub(crate) fn program(self) -> Result<PathBuf, Missing> {
         let program = self.folder().map(|folder| folder.join(self.name()));
         match program {
-            Ok(program) if program.is_file() => Ok(Command::new(program)),
+            Ok(program) if program.is_file() => Ok(program),
             _ => Err(self.missing()),
         }
     }
@@ -97,6 +112,7 @@ impl GoTool {
             Self::Promtool => "promtool",
             Self::Crane => "crane",
             Self::Alertmanager => "alertmanager",
+            Self::NatsServer => "nats-server",
         }
     }
 
@@ -106,6 +122,7 @@ impl GoTool {
             Self::Promtool => "github.com/prometheus/prometheus/cmd/promtool",
             Self::Crane => "github.com/google/go-containerregistry/cmd/crane",
             Self::Alertmanager => "./cmd/alertmanager",
+            Self::NatsServer => "github.com/nats-io/nats-server/v2",
         }
     }
 

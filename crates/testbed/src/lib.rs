@@ -37,6 +37,7 @@ mod keycloak;
 mod kubeconfig;
 mod kubelet;
 mod mcpb;
+mod nats;
 mod node;
 mod objects;
 mod script;
@@ -59,6 +60,7 @@ pub use crate::{
     kubeconfig::Kubeconfig,
     kubelet::{Kubelets, PLAYS},
     mcpb::Mcpb,
+    nats::{NatsOptions, NatsServer},
     node::{LogRequest, NodeEndpoint},
     objects::{deployment, event, namespace, pod},
     script::{LogScript, Selection},

@@ -25,7 +25,7 @@ struct Args {
 #[derive(Subcommand)]
 enum Command {
     /// Find or build the control plane, and install the MCP clients, the conformance suite, helm,
-    /// promtool, Alertmanager and uv.
+    /// promtool, Alertmanager, nats-server and uv.
     Prepare,
     /// Get what an interop run needs that is not needed for the tests: keycloak.
     PrepareInterop {

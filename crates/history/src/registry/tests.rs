@@ -24,55 +24,10 @@ fn open(folder: &TempDir) -> (FolderRegistry, History) {
     (history.registry(), history)
 }
 
-/// What holds for every implementation.
-async fn check(registry: &dyn Registry) {
-    assert_eq!(text(registry, "session.a").await, None);
-    let first = registry.put("session.a", value("1"), LONG).await.unwrap();
-    let second = registry.put("session.a", value("2"), LONG).await.unwrap();
-    assert_ne!(first, second);
-    let set = async |expected, text| {
-        let set = registry.compare_and_set("session.a", expected, value(text), LONG);
-        set.await.unwrap()
-    };
-    assert_eq!(set(Some(first), "late").await, SetOutcome::Conflict);
-    assert_eq!(set(None, "late").await, SetOutcome::Conflict);
-    let SetOutcome::Set(third) = set(Some(second), "3").await else {
-        panic!("the revision was the expected one");
-    };
-    assert_eq!(text(registry, "session.a").await.as_deref(), Some("3"));
-    registry.delete("session.a").await.unwrap();
-    registry.delete("session.a").await.unwrap();
-    assert_eq!(text(registry, "session.a").await, None);
-    assert_eq!(set(Some(third), "late").await, SetOutcome::Conflict);
-    let SetOutcome::Set(fourth) = set(None, "4").await else {
-        panic!("there was no record");
-    };
-    assert!(
-        ![first, second, third].contains(&fourth),
-        "no revision is used twice"
-    );
-    for key in ["session.c", "session.b", "sessions.a", "other.a"] {
-        registry.put(key, value(key), LONG).await.unwrap();
-    }
-    let listed = registry.list("session.").await.unwrap();
-    let keys: Vec<_> = listed.iter().map(|(key, _)| key.as_str()).collect();
-    assert_eq!(keys, ["session.a", "session.b", "session.c"]);
-    let too_long = "x".repeat(KEY_BYTES_MAX + 1);
-    for key in ["", ".", "a.", "a b", "a/b", "a.*", "ä", &too_long] {
-        let refused = registry.put(key, value(""), LONG).await;
-        assert!(matches!(refused, Err(RegistryError::Key(_))), "{key}");
-        let refused = registry.get(key).await;
-        assert!(matches!(refused, Err(RegistryError::Key(_))), "{key}");
-    }
-    let large = Bytes::from(vec![0; VALUE_BYTES_MAX + 1]);
-    let refused = registry.put("session.large", large, LONG).await;
-    assert!(matches!(refused, Err(RegistryError::Rejected { .. })));
-}
-
 #[tokio::test(start_paused = true)]
 async fn records_in_memory_have_revisions_and_an_end() {
     let registry = MemoryRegistry::default();
-    check(&registry).await;
+    check_registry(&registry).await;
     let entry = registry.get("session.b").await.unwrap().unwrap();
     advance(LONG).await;
     assert_eq!(text(&registry, "session.b").await, None);
@@ -97,7 +52,7 @@ async fn records_in_a_folder_survive_it_being_closed() {
     let folder = TempDir::new().unwrap();
     let revision = {
         let (registry, _history) = open(&folder);
-        check(&registry).await;
+        check_registry(&registry).await;
         registry.get("session.b").await.unwrap().unwrap().revision
     };
     let (registry, _history) = open(&folder);

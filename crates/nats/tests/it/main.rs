@@ -1,0 +1,9 @@
+//! The store on a real nats-server.
+
+#![expect(clippy::unwrap_used, reason = "tests and what helps them")]
+
+mod connect;
+mod log;
+mod peers;
+mod records;
+mod support;
