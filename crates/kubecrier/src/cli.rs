@@ -52,13 +52,21 @@ pub struct Settings {
     /// Accept requests without a token on an address that is not loopback
     #[arg(long, env = "KUBECRIER_ALLOW_UNAUTHENTICATED")]
     #[arg(help_heading = "Server", num_args = 0..=1, require_equals = true)]
-    #[arg(default_missing_value = "true", value_name = "BOOL", hide_short_help = true)]
+    #[arg(
+        default_missing_value = "true",
+        value_name = "BOOL",
+        hide_short_help = true
+    )]
     pub allow_unauthenticated: Option<bool>,
 
     /// Serve other users of this machine without a token on a loopback address
     #[arg(long, env = "KUBECRIER_ALLOW_OTHER_USERS", help_heading = "Server")]
     #[arg(num_args = 0..=1, require_equals = true)]
-    #[arg(default_missing_value = "true", value_name = "BOOL", hide_short_help = true)]
+    #[arg(
+        default_missing_value = "true",
+        value_name = "BOOL",
+        hide_short_help = true
+    )]
     pub allow_other_users: Option<bool>,
 
     /// Header in which --trusted-proxies name the caller, e.g. X-Forwarded-User
@@ -118,7 +126,11 @@ pub struct Settings {
     /// Require kubecrier:logs, :events and :tools for logs, events and a project [default: true]
     #[arg(long, env = "KUBECRIER_OAUTH_CONTENT_SCOPES")]
     #[arg(help_heading = "Identity", num_args = 0..=1, require_equals = true)]
-    #[arg(default_missing_value = "true", value_name = "BOOL", hide_short_help = true)]
+    #[arg(
+        default_missing_value = "true",
+        value_name = "BOOL",
+        hide_short_help = true
+    )]
     pub oauth_content_scopes: Option<bool>,
 
     /// Algorithms of signatures to accept [default: RS256,PS256,ES256,ES384,EdDSA]
@@ -154,7 +166,11 @@ pub struct Settings {
 
     /// Text before that name; - for none [default: oidc:]
     #[arg(long, env = "KUBECRIER_USERNAME_PREFIX", value_name = "TEXT")]
-    #[arg(allow_hyphen_values = true, help_heading = "Identity", hide_short_help = true)]
+    #[arg(
+        allow_hyphen_values = true,
+        help_heading = "Identity",
+        hide_short_help = true
+    )]
     pub username_prefix: Option<String>,
 
     /// Claim with the groups of the user, e.g. groups, realm_access.roles [default: no groups]
@@ -164,7 +180,11 @@ pub struct Settings {
 
     /// Text before each group; - for none [default: oidc:]
     #[arg(long, env = "KUBECRIER_GROUPS_PREFIX", value_name = "TEXT")]
-    #[arg(allow_hyphen_values = true, help_heading = "Identity", hide_short_help = true)]
+    #[arg(
+        allow_hyphen_values = true,
+        help_heading = "Identity",
+        hide_short_help = true
+    )]
     pub groups_prefix: Option<String>,
 
     /// Groups to keep, by name or pattern, without the prefix, e.g. team-* [default: all]
@@ -232,8 +252,7 @@ pub struct Settings {
 
     /// Maximum number of new sessions per second [default: 200]
     #[arg(long, env = "KUBECRIER_MAX_SESSION_RATE", value_name = "N")]
-    #[arg(value_parser = within(SESSIONS), help_heading = "Server")]
-    #[arg(hide_short_help = true)]
+    #[arg(value_parser = within(SESSIONS), help_heading = "Server", hide_short_help = true)]
     pub max_session_rate: Option<u64>,
 
     /// Time for which an answer is kept for a lost connection; 0s for never [default: 2m]
@@ -282,26 +301,22 @@ pub struct Settings {
 
     /// Maximum number of requests that read from clusters at once; others wait [default: 32]
     #[arg(long, env = "KUBECRIER_MAX_CLUSTER_READS", value_name = "N")]
-    #[arg(value_parser = within(READS), help_heading = "Clusters")]
-    #[arg(hide_short_help = true)]
+    #[arg(value_parser = within(READS), help_heading = "Clusters", hide_short_help = true)]
     pub max_cluster_reads: Option<u64>,
 
     /// Maximum number of calls and tasks that wait for an incident [default: 2000]
     #[arg(long, env = "KUBECRIER_MAX_WAITS", value_name = "N")]
-    #[arg(value_parser = within(REQUESTS), help_heading = "Clusters")]
-    #[arg(hide_short_help = true)]
+    #[arg(value_parser = within(REQUESTS), help_heading = "Clusters", hide_short_help = true)]
     pub max_waits: Option<u64>,
 
     /// Maximum number of graphs that are kept up to date [default: 16]
     #[arg(long, env = "KUBECRIER_MAX_GRAPHS", value_name = "N")]
-    #[arg(value_parser = within(GRAPHS), help_heading = "Clusters")]
-    #[arg(hide_short_help = true)]
+    #[arg(value_parser = within(GRAPHS), help_heading = "Clusters", hide_short_help = true)]
     pub max_graphs: Option<u64>,
 
     /// Maximum number of logs that are followed [default: 100]
     #[arg(long, env = "KUBECRIER_MAX_FOLLOWED_LOGS", value_name = "N")]
-    #[arg(value_parser = within(WATCHES), help_heading = "Clusters")]
-    #[arg(hide_short_help = true)]
+    #[arg(value_parser = within(WATCHES), help_heading = "Clusters", hide_short_help = true)]
     pub max_followed_logs: Option<u64>,
 
     /// Kinds that cannot be read through this server, e.g. Secret,ingresses
@@ -325,16 +340,14 @@ pub struct Settings {
     /// Detectors of incidents that find nothing, e.g. autoscaler-limit,scaled-to-zero
     #[arg(long = "incidents.disable", env = "KUBECRIER_INCIDENTS_DISABLE")]
     #[arg(value_name = "NAME,...", value_delimiter = ',')]
-    #[arg(action = ArgAction::Append, help_heading = "Incidents")]
-    #[arg(hide_short_help = true)]
+    #[arg(action = ArgAction::Append, help_heading = "Incidents", hide_short_help = true)]
     pub incidents_disable: Option<Vec<String>>,
 
     /// How long a state has to be there before an incident opens, and gone before it is resolved,
     /// e.g. not-ready=5m/1m
     #[arg(long = "incidents.hold", env = "KUBECRIER_INCIDENTS_HOLD")]
     #[arg(value_name = "NAME=OPEN/CLOSE,...", value_delimiter = ',')]
-    #[arg(action = ArgAction::Append, help_heading = "Incidents")]
-    #[arg(hide_short_help = true)]
+    #[arg(action = ArgAction::Append, help_heading = "Incidents", hide_short_help = true)]
     pub incidents_hold: Option<Vec<String>>,
 
     /// Where incidents go without an agent, e.g. alertmanager+http://host:9093 (docs/sinks.md)
@@ -369,20 +382,17 @@ pub struct Settings {
 
     /// Maximum number of event subscriptions in total [default: 100]
     #[arg(long, env = "KUBECRIER_MAX_SUBSCRIPTIONS_GLOBAL", value_name = "N")]
-    #[arg(value_parser = within(SUBSCRIPTIONS), help_heading = "Events")]
-    #[arg(hide_short_help = true)]
+    #[arg(value_parser = within(SUBSCRIPTIONS), help_heading = "Events", hide_short_help = true)]
     pub max_subscriptions_global: Option<u64>,
 
     /// Maximum number of watches of events [default: 200]
     #[arg(long, env = "KUBECRIER_MAX_WATCHES", value_name = "N")]
-    #[arg(value_parser = within(WATCHES), help_heading = "Events")]
-    #[arg(hide_short_help = true)]
+    #[arg(value_parser = within(WATCHES), help_heading = "Events", hide_short_help = true)]
     pub max_watches: Option<u64>,
 
     /// Maximum number of events that a subscription keeps for events_poll [default: 1000]
     #[arg(long, env = "KUBECRIER_MAX_FEED_EVENTS", value_name = "N")]
-    #[arg(value_parser = within(FEED_EVENTS), help_heading = "Events")]
-    #[arg(hide_short_help = true)]
+    #[arg(value_parser = within(FEED_EVENTS), help_heading = "Events", hide_short_help = true)]
     pub max_feed_events: Option<u64>,
 
     /// How long a watch request lasts until it is renewed, in seconds [default: 20]
@@ -406,10 +416,30 @@ pub struct Settings {
     #[arg(value_parser = within(ranges::HISTORY_BYTES), help_heading = "History", hide_short_help = true)]
     pub history_max_bytes: Option<u64>,
 
-    /// Store to work together with other servers, e.g. nats://nats:4222 (docs/scaling.md)
-    #[arg(long, env = "KUBECRIER_CLUSTER_STORE", value_name = "URL")]
-    #[arg(help_heading = "History", hide_short_help = true)]
-    pub cluster_store: Option<String>,
+    /// NATS servers to work together with other servers over, e.g. nats://nats:4222 (docs/scaling.md)
+    #[arg(
+        long,
+        env = "KUBECRIER_CLUSTER_STORE",
+        value_name = "URL,...",
+        value_delimiter = ','
+    )]
+    #[arg(action = ArgAction::Append, help_heading = "Replicas", hide_short_help = true)]
+    pub cluster_store: Option<Vec<String>>,
+
+    /// Name that the servers have in common which work together [default: kubecrier]
+    #[arg(long, env = "KUBECRIER_CLUSTER_STORE_FLEET", value_name = "NAME")]
+    #[arg(help_heading = "Replicas", hide_short_help = true)]
+    pub cluster_store_fleet: Option<String>,
+
+    /// Credentials for --cluster-store, as NATS tools write them (.creds)
+    #[arg(long, env = "KUBECRIER_CLUSTER_STORE_CREDENTIALS", value_name = "FILE")]
+    #[arg(help_heading = "Replicas", hide_short_help = true)]
+    pub cluster_store_credentials: Option<PathBuf>,
+
+    /// Certificate authorities of --cluster-store (PEM) [default: the system's]
+    #[arg(long, env = "KUBECRIER_CLUSTER_STORE_CA_FILE", value_name = "FILE")]
+    #[arg(help_heading = "Replicas", hide_short_help = true)]
+    pub cluster_store_ca_file: Option<PathBuf>,
 
     /// Maximum number of concurrent captures of a fault's logs per cluster [default: 5]
     #[arg(long, env = "KUBECRIER_MAX_LOG_CAPTURES_PER_CLUSTER")]
@@ -419,8 +449,7 @@ pub struct Settings {
 
     /// Maximum number of concurrent captures of a fault's logs in total [default: 20]
     #[arg(long, env = "KUBECRIER_MAX_LOG_CAPTURES_GLOBAL", value_name = "N")]
-    #[arg(value_parser = within(CAPTURES), help_heading = "Faults")]
-    #[arg(hide_short_help = true)]
+    #[arg(value_parser = within(CAPTURES), help_heading = "Faults", hide_short_help = true)]
     pub max_log_captures_global: Option<u64>,
 
     /// Maximum size of each log in a fault, in bytes [default: 10240]
@@ -437,14 +466,12 @@ pub struct Settings {
 
     /// Maximum size of a tool's result, in bytes [default: 65536]
     #[arg(long, env = "KUBECRIER_MAX_OUTPUT_BYTES", value_name = "BYTES")]
-    #[arg(value_parser = within(MAX_OUTPUT_BYTES), help_heading = "Output")]
-    #[arg(hide_short_help = true)]
+    #[arg(value_parser = within(MAX_OUTPUT_BYTES), help_heading = "Output", hide_short_help = true)]
     pub max_output_bytes: Option<u64>,
 
     /// Regular expression of additional secrets to redact; may be repeated
     #[arg(long, env = "KUBECRIER_REDACT", value_name = "REGEX")]
-    #[arg(action = ArgAction::Append, help_heading = "Output")]
-    #[arg(hide_short_help = true)]
+    #[arg(action = ArgAction::Append, help_heading = "Output", hide_short_help = true)]
     pub redact: Option<Vec<String>>,
 
     /// Folder of additional tools, resources and prompts to serve
@@ -455,8 +482,11 @@ pub struct Settings {
     /// Run the project's server.d/register.sh, which prints what to serve
     #[arg(long, env = "KUBECRIER_ALLOW_REGISTER_HOOK")]
     #[arg(help_heading = "Project", num_args = 0..=1, require_equals = true)]
-    #[arg(default_missing_value = "true", value_name = "BOOL")]
-    #[arg(hide_short_help = true)]
+    #[arg(
+        default_missing_value = "true",
+        value_name = "BOOL",
+        hide_short_help = true
+    )]
     pub allow_register_hook: Option<bool>,
 
     /// How long a scan of the project is valid without file-system events [default: 5s]
@@ -471,8 +501,7 @@ pub struct Settings {
 
     /// Maximum number of concurrent executables of the project [default: 16]
     #[arg(long, env = "KUBECRIER_MAX_TOOL_PROCESSES", value_name = "N")]
-    #[arg(value_parser = within(PROCESSES), help_heading = "Project")]
-    #[arg(hide_short_help = true)]
+    #[arg(value_parser = within(PROCESSES), help_heading = "Project", hide_short_help = true)]
     pub max_tool_processes: Option<u64>,
 
     /// Environment variables to pass to executables of the project, in addition to PATH

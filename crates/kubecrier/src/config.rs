@@ -2,6 +2,7 @@
 
 mod access;
 mod choices;
+mod cluster_store;
 mod commands;
 mod environment;
 mod error;
@@ -63,6 +64,8 @@ pub struct Config {
     pub project: Option<kubecrier_project::Config>,
     /// Where and how much of what happens is kept, if it is.
     pub history: Option<kubecrier_history::HistoryConfig>,
+    /// The store of servers that work together, if there are others.
+    pub cluster_store: Option<kubecrier_nats::NatsConfig>,
     /// How long a shutdown waits for running calls.
     pub drain_timeout: Duration,
 }
@@ -164,6 +167,10 @@ impl TryFrom<Settings> for Config {
             history,
             history_max_age,
             history_max_bytes,
+            cluster_store,
+            cluster_store_fleet,
+            cluster_store_credentials,
+            cluster_store_ca_file,
             max_log_captures_per_cluster,
             max_log_captures_global,
             max_log_bytes_per_container,
@@ -360,6 +367,14 @@ impl TryFrom<Settings> for Config {
                 }),
             },
             history: history::read(history, history_max_age, history_max_bytes)?,
+            cluster_store: cluster_store::StoreSettings {
+                servers: cluster_store,
+                fleet: cluster_store_fleet,
+                credentials_file: cluster_store_credentials,
+                ca_file: cluster_store_ca_file,
+                has_port: port.is_some(),
+            }
+            .read()?,
             drain_timeout: drain_timeout_seconds.map_or(DRAIN_TIMEOUT, Duration::from_secs),
         })
     }

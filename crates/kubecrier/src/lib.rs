@@ -15,6 +15,7 @@
 
 pub mod cli;
 pub mod clients;
+mod cluster_store;
 pub mod config;
 pub mod demo;
 pub mod doctor;
@@ -72,6 +73,7 @@ pub async fn start(config: Config) -> Result<RunningServer> {
         sinks,
         project,
         history,
+        cluster_store,
         drain_timeout,
     } = config;
     let lifecycle = Lifecycle::default();
@@ -83,6 +85,13 @@ pub async fn start(config: Config) -> Result<RunningServer> {
             let draining = lifecycle.draining().clone();
             lifecycle.spawn("history", writer.run(draining.cancelled_owned()));
             Some(history)
+        }
+    };
+    let (cluster_store, history) = match cluster_store {
+        None => (None, history),
+        Some(config) => {
+            let (store, history) = cluster_store::join(config, history, &lifecycle).await?;
+            (Some(store), Some(history))
         }
     };
     let metrics = Metrics::new();
@@ -104,6 +113,9 @@ pub async fn start(config: Config) -> Result<RunningServer> {
         project,
         history,
     });
+    if let Some(store) = &cluster_store {
+        server.join_cluster(store);
+    }
     lifecycle.spawn(
         "orphans",
         kubecrier_lifecycle::reap_orphans(lifecycle.draining().clone()),
@@ -128,6 +140,7 @@ pub async fn start(config: Config) -> Result<RunningServer> {
         metrics.sinks(),
         &redactor,
         &lifecycle,
+        cluster_store.as_ref(),
     );
     Ok(RunningServer {
         lifecycle,

@@ -6,11 +6,12 @@ use std::{
 };
 
 use kubecrier_core::{Backoff, metrics::SinksMetrics};
+use kubecrier_history::Lease;
 use kubecrier_incidents::{Options, Transition};
 use kubecrier_k8s::{IncidentFollower, IncidentUpdate};
 use kubecrier_lifecycle::Lifecycle;
 use kubecrier_redact::Redactor;
-use kubecrier_server::{FollowedIncidents, Server};
+use kubecrier_server::{ClusterStore, FollowedIncidents, Server};
 use kubecrier_sinks::{Sink, SinkConfig};
 
 /// A cluster that cannot be read is asked again after two seconds, and each minute in the end.
@@ -31,6 +32,7 @@ pub(crate) fn start(
     metrics: &SinksMetrics,
     redactor: &Redactor,
     lifecycle: &Lifecycle,
+    store: Option<&ClusterStore>,
 ) {
     for config in configs {
         let sink = Sink::new(config, options, metrics, redactor.clone());
@@ -42,7 +44,8 @@ pub(crate) fn start(
             contexts.into_iter().map(Some).collect()
         };
         for context in contexts {
-            let following = follow(sink.clone(), context, server.clone());
+            let lease = store.map(|store| lease(store, &sink, context.as_deref()));
+            let following = follow(sink.clone(), context, server.clone(), lease);
             let draining = lifecycle.draining().clone();
             lifecycle.spawn("sink-incidents", async move {
                 draining.run_until_cancelled_owned(following).await;
@@ -51,11 +54,44 @@ pub(crate) fn start(
     }
 }
 
-/// Follows a context for ever; a cluster that cannot be read is asked again.
-async fn follow(sink: Sink, context: Option<String>, server: Server) {
+/// The lease of a sink's context: of servers that work together one delivers.
+fn lease(store: &ClusterStore, sink: &Sink, context: Option<&str>) -> Lease {
+    let letter = |letter: char| {
+        if letter.is_ascii_alphanumeric() {
+            letter
+        } else {
+            '_'
+        }
+    };
+    let of = [sink.config().name.as_str(), context.unwrap_or_default()];
+    let of = of.map(|name| name.chars().map(letter).take(60).collect::<String>());
+    let of = format!("sink.{}-{}", of[0], of[1]);
+    Lease::new(Arc::clone(&store.registry), &of, store.peers.name())
+}
+
+/// Follows a context for ever, or whenever this server has the lease.
+async fn follow(sink: Sink, context: Option<String>, server: Server, lease: Option<Lease>) {
+    let Some(mut lease) = lease else {
+        follow_now(&sink, context.as_deref(), &server).await;
+        return;
+    };
+    loop {
+        lease.acquire().await;
+        let (name, context) = (&sink.config().name, context.as_deref());
+        tracing::info!(sink = name, context, "this server delivers for all");
+        tokio::select! {
+            () = follow_now(&sink, context, &server) => {}
+            () = lease.keep() => {}
+        }
+        tracing::info!(sink = name, context, "another server delivers");
+    }
+}
+
+/// Follows a context for as long as it is polled; a cluster that cannot be read is asked again.
+async fn follow_now(sink: &Sink, context: Option<&str>, server: &Server) {
     let mut failures = 0;
     let _held = loop {
-        match follow_once(&sink, context.as_deref(), &server).await {
+        match follow_once(sink, context, server).await {
             Ok(followed) => break followed,
             Err(error) => {
                 failures += 1;

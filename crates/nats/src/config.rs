@@ -62,7 +62,7 @@ impl Default for NatsConfig {
 
 impl NatsConfig {
     /// Checks what can be checked without a server.
-    pub(crate) fn check(&self) -> Result<(), ConnectError> {
+    pub fn check(&self) -> Result<(), ConnectError> {
         let invalid = |what: &str| Err(ConnectError::Settings(what.to_owned()));
         let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         if self.fleet.is_empty() || self.fleet.len() > 40 || !self.fleet.bytes().all(is_letter) {

@@ -10,6 +10,7 @@ use kubecrier_history::{
 };
 
 use crate::{
+    Health,
     follow::Reader,
     store::{Inner, Written},
 };
@@ -62,6 +63,18 @@ impl SharedLog for NatsSharedLog {
                 Err(why) => Err(unavailable("read", why)),
             }
         })
+    }
+
+    fn failure(&self) -> Option<String> {
+        match self.inner.link.health() {
+            Health::Connected => None,
+            Health::Lost { since, why } => {
+                let url = &self.inner.url;
+                Some(format!(
+                    "NATS at {url} cannot be reached since {since}: {why}"
+                ))
+            }
+        }
     }
 
     fn follow<'a>(&'a self, topic: &'a str, from: ReadFrom) -> SharedLogFuture<'a, Messages> {

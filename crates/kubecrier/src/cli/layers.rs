@@ -104,6 +104,14 @@ impl Settings {
             history: self.history.or(fallback.history),
             history_max_age: self.history_max_age.or(fallback.history_max_age),
             history_max_bytes: self.history_max_bytes.or(fallback.history_max_bytes),
+            cluster_store: self.cluster_store.or(fallback.cluster_store),
+            cluster_store_fleet: self.cluster_store_fleet.or(fallback.cluster_store_fleet),
+            cluster_store_credentials: self
+                .cluster_store_credentials
+                .or(fallback.cluster_store_credentials),
+            cluster_store_ca_file: self
+                .cluster_store_ca_file
+                .or(fallback.cluster_store_ca_file),
             max_log_captures_per_cluster: self
                 .max_log_captures_per_cluster
                 .or(fallback.max_log_captures_per_cluster),

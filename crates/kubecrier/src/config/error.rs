@@ -90,6 +90,12 @@ pub enum ConfigError {
         /// The setting that is not.
         missing: &'static str,
     },
+    /// The store of servers that work together cannot be what the settings say.
+    #[error("{why}")]
+    ClusterStore {
+        /// What is wrong, and what to do.
+        why: String,
+    },
     /// A sink cannot be what the settings say.
     #[error("sink `{sink}`: {reason}")]
     Sink {

@@ -221,6 +221,7 @@ fn rejected(name: &str, error: &ConfigError) -> Finding {
         }
         ConfigError::Incomplete { given, missing } => format!("--{given} needs --{missing}"),
         ConfigError::Sink { sink, reason } => format!("sink {sink}: {reason}"),
+        ConfigError::ClusterStore { why } => why.clone(),
         ConfigError::Value { key, expected, .. } => format!("--{key} must be {expected}"),
     };
     Finding::fail(format!("`{name}` ends at once: {what}"))
