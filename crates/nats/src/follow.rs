@@ -160,6 +160,10 @@ impl Reader {
     /// Passes on what comes, until the consumer is lost or nobody reads.
     async fn pass_on(&mut self, consumer: &mut Consumer) -> Ended {
         let mut link = self.inner.link.watch();
+        // A change before this would not be told.
+        if !self.inner.link.is_current(consumer.connection) {
+            return Ended::Lost;
+        }
         let mut deadline = Instant::now() + SILENCE_MAX;
         loop {
             let delivery = tokio::select! {
