@@ -90,6 +90,16 @@ enum Next {
     Alive(Option<String>),
     /// Something is missing.
     Hole,
+    /// NATS uses a number again: its machine ended before the last messages were on the disk.
+    Again,
+}
+
+/// Why a consumer is not read any more.
+enum Ended {
+    /// There may be another one.
+    Lost,
+    /// NATS does not have what was read.
+    Again,
 }
 
 // === impl Reader ===
@@ -126,11 +136,14 @@ impl Reader {
             };
             let lost = tokio::select! {
                 () = stop => None,
-                () = self.pass_on(&mut consumer) => Some(()),
+                ended = self.pass_on(&mut consumer) => Some(ended),
             };
             let recovered = match lost {
-                Some(()) if !self.messages.is_closed() => self.recover(&mut consumer).await,
-                _ => Ok(false),
+                None => Ok(false),
+                Some(Ended::Lost) => self.recover(&mut consumer).await,
+                Some(Ended::Again) => {
+                    Err("NATS has lost the last messages, which were read before".to_owned())
+                }
             };
             match recovered {
                 Ok(true) => {}
@@ -145,8 +158,12 @@ impl Reader {
     }
 
     /// Passes on what comes, until the consumer is lost or nobody reads.
-    async fn pass_on(&mut self, consumer: &mut Consumer) {
+    async fn pass_on(&mut self, consumer: &mut Consumer) -> Ended {
         let mut link = self.inner.link.watch();
+        // A change before this would not be told.
+        if !self.inner.link.is_current(consumer.connection) {
+            return Ended::Lost;
+        }
         let mut deadline = Instant::now() + SILENCE_MAX;
         loop {
             let delivery = tokio::select! {
@@ -157,19 +174,21 @@ impl Reader {
                     if self.inner.link.is_current(consumer.connection) {
                         continue;
                     }
-                    return;
+                    return Ended::Lost;
                 }
                 () = tokio::time::sleep_until(deadline) => {
                     tracing::debug!(subject = self.subject, "a consumer is silent");
-                    return;
+                    return Ended::Lost;
                 }
             };
-            let Some(delivery) = delivery else { return };
+            let Some(delivery) = delivery else {
+                return Ended::Lost;
+            };
             match self.read(consumer, delivery) {
                 Next::Message(message) => {
                     let number = message.number;
                     if self.messages.send(Ok(message)).await.is_err() {
-                        return;
+                        return Ended::Lost;
                     }
                     self.place = Place::After(number);
                 }
@@ -177,13 +196,14 @@ impl Reader {
                 Next::Alive(Some(subject)) => {
                     let answer = self.inner.client.publish(subject, Bytes::new());
                     if answer.await.is_err() {
-                        return;
+                        return Ended::Lost;
                     }
                 }
                 Next::Hole => {
                     tracing::debug!(subject = self.subject, "a delivery is missing");
-                    return;
+                    return Ended::Lost;
                 }
+                Next::Again => return Ended::Again,
             }
             // From when this side was ready again.
             deadline = Instant::now() + SILENCE_MAX;
@@ -217,6 +237,9 @@ impl Reader {
         };
         if place != consumer.delivered + 1 {
             return Next::Hole;
+        }
+        if matches!(self.place, Place::After(last) if number <= last) {
+            return Next::Again;
         }
         consumer.delivered = place;
         Next::Message(Message {

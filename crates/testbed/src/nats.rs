@@ -84,7 +84,15 @@ impl NatsServer {
                 .write(folder, "server")?;
             fs::write(server.ca_file(), authority.pem())?;
         }
-        server.start_again()?;
+        // Another process may take the port before this one does.
+        let mut attempts = 3;
+        while let Err(error) = server.start_again() {
+            attempts -= 1;
+            if attempts == 0 {
+                return Err(error);
+            }
+            server.port = free_port()?;
+        }
         Ok(server)
     }
 

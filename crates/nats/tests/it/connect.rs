@@ -87,6 +87,15 @@ async fn a_server_that_asks_for_credentials() {
         .await
         .unwrap();
     assert!(!format!("{store:?}").contains("secret"));
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "secret, and no credentials").unwrap();
+    let broken = NatsConfig {
+        credentials_file: Some(file.path().to_owned()),
+        ..config(bare.clone())
+    };
+    let error = refused(broken).await;
+    assert!(matches!(error, ConnectError::File { .. }), "{error:?}");
+    says(&error, &["credentials file"]);
     let missing = NatsConfig {
         credentials_file: Some(PathBuf::from("/nowhere/kubecrier.creds")),
         ..config(bare)

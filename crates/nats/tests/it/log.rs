@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::StreamExt;
 use jiff::Timestamp;
 use kubecrier_history::{
     Appended, Message, Messages, ReadFrom, SharedLog, SharedLogError, check_shared_log,
@@ -176,6 +177,32 @@ async fn a_reader_without_messages_survives_a_crash_of_the_server() {
     for messages in [&mut behind, &mut since] {
         assert_eq!(next(messages).await.number, second, "and not the first");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_survives_a_freeze_and_a_consumer_that_is_taken_away() {
+    let Some(nats) = Nats::start() else { return };
+    let (store, _lifecycle) = nats.store().await;
+    let log = store.shared_log();
+    let mut messages = log.follow(TOPIC, ReadFrom::After(0)).await.unwrap();
+    let first = append(&log, 0, "1").await;
+    assert_eq!(next(&mut messages).await.number, first);
+    nats.server.freeze().unwrap();
+    // Longer than a consumer may be silent, and less than it takes to give up.
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    nats.server.thaw().unwrap();
+    until(async || log.last(TOPIC).await.is_ok()).await;
+    let second = append(&log, first, "2").await;
+    assert_eq!(next(&mut messages).await.number, second);
+    let client = async_nats::connect(nats.server.url()).await.unwrap();
+    let stream = async_nats::jetstream::new(client);
+    let stream = stream.get_stream("kubecrier-log").await.unwrap();
+    let mut names = stream.consumer_names();
+    while let Some(name) = names.next().await {
+        stream.delete_consumer(&name.unwrap()).await.unwrap();
+    }
+    let third = append(&log, second, "3").await;
+    assert_eq!(next(&mut messages).await.number, third);
 }
 
 #[tokio::test(flavor = "multi_thread")]

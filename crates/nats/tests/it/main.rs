@@ -6,4 +6,5 @@ mod connect;
 mod log;
 mod peers;
 mod records;
+mod strangers;
 mod support;

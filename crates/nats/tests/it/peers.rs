@@ -27,9 +27,9 @@ const CHILD: &str = "KUBECRIER_NATS_TEST_CHILD";
 
 /// Answers by what is asked.
 #[derive(Clone, Default)]
-struct Echo {
+pub(crate) struct Echo {
     /// Answers that somebody still waits for.
-    open: Arc<AtomicUsize>,
+    pub(crate) open: Arc<AtomicUsize>,
     /// Requests that came too late to be done.
     late: Arc<AtomicUsize>,
     sent: Arc<AtomicUsize>,
@@ -97,14 +97,14 @@ impl PeerHandler for Echo {
 }
 
 /// Two servers; the second answers.
-struct Two {
-    a: NatsPeers,
-    echo: Echo,
+pub(crate) struct Two {
+    pub(crate) a: NatsPeers,
+    pub(crate) echo: Echo,
     a_lifecycle: Lifecycle,
     b_lifecycle: Lifecycle,
 }
 
-async fn two(nats: &Nats) -> Two {
+pub(crate) async fn two(nats: &Nats) -> Two {
     let (a, a_lifecycle) = nats.store().await;
     let (b, b_lifecycle) = nats.store().await;
     let a = a.peers("a").await.unwrap();
@@ -120,7 +120,7 @@ async fn two(nats: &Nats) -> Two {
     }
 }
 
-async fn whole(mut answer: PeerAnswer) -> Result<Vec<Bytes>, PeerError> {
+pub(crate) async fn whole(mut answer: PeerAnswer) -> Result<Vec<Bytes>, PeerError> {
     let mut parts = Vec::new();
     while let Some(part) = soon(answer.recv()).await {
         parts.push(part?);

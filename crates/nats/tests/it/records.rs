@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use kubecrier_history::{Registry, RegistryError, SetOutcome, check_registry};
-use kubecrier_nats::Health;
+use kubecrier_lifecycle::Lifecycle;
+use kubecrier_nats::{Health, NatsConfig, NatsStore};
+use testbed::NatsOptions;
 use tokio::task::JoinSet;
 
 use crate::support::{Nats, soon, text, until};
@@ -163,6 +166,47 @@ async fn a_server_that_lost_everything_gets_its_streams_again_and_no_number_twic
     assert!(after.to_number() > before.to_number());
     let late = registry.compare_and_set("session.a", Some(before), text("late"), LONG);
     assert_eq!(late.await.unwrap(), SetOutcome::Conflict);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_server_says_so_and_keeps_what_it_has() {
+    let Some(nats) = Nats::with(NatsOptions {
+        store_bytes_max: 16 * 1024 * 1024,
+        ..NatsOptions::default()
+    }) else {
+        return;
+    };
+    let config = NatsConfig {
+        log_max_bytes: 8 * 1024 * 1024,
+        ..nats.config()
+    };
+    let store = NatsStore::connect(&config, &Lifecycle::default()).await;
+    let store = store.unwrap();
+    let registry = store.registry();
+    let value = Bytes::from(vec![1; 250_000]);
+    let mut written = 0;
+    let why = loop {
+        let key = format!("session.{written}");
+        match registry.put(&key, value.clone(), LONG).await {
+            Ok(_) => written += 1,
+            Err(RegistryError::Unavailable { why, .. }) => break why,
+            Err(other) => panic!("{other}"),
+        }
+        assert!(written < 100, "it is full at some time");
+    };
+    assert!(why.contains("resource") || why.contains("bytes"), "{why}");
+    assert_eq!(registry.list("session.").await.unwrap().len(), written);
+    // What ends makes room.
+    for number in 0..written {
+        registry.delete(&format!("session.{number}")).await.unwrap();
+    }
+    until(async || {
+        registry
+            .put("session.new", value.clone(), LONG)
+            .await
+            .is_ok()
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
