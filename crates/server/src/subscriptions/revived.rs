@@ -297,7 +297,7 @@ impl Subscriptions {
         });
         let order = match (from, pages) {
             (WakeFrom::Newest, _) => ReadOrder::Newest,
-            (_, Pages::First) if is_shared => ReadOrder::Oldest,
+            _ if is_shared => ReadOrder::Oldest,
             _ => ReadOrder::Log,
         };
         let mut gaps = gaps(one, from, point.is_some());
@@ -332,12 +332,23 @@ impl Subscriptions {
                     && !backlog.is_whole
                     && filters.mode() == Mode::Events
                 {
-                    let last = backlog.position.to_number();
+                    let position = backlog.position.to_number();
+                    // In the order of versions the next page is after one of them.
+                    let next = backlog.next.filter(|_| is_shared);
                     one.deliver_before(backlog.items.into_iter().map(|(position, item)| {
-                        let position = position.to_number();
-                        (entry(item), ResumePoint { position, ..point })
+                        let at = match next {
+                            Some(next) => ResumePoint {
+                                version: item.version().unwrap_or(point.version),
+                                ..next
+                            },
+                            None => ResumePoint {
+                                position: position.to_number(),
+                                ..point
+                            },
+                        };
+                        (entry(item), at)
                     }));
-                    point.position = last;
+                    point = next.unwrap_or(ResumePoint { position, ..point });
                     while session.outbox().stats().pending >= ROOM_BELOW {
                         sleep(ROOM_CHECK).await;
                     }
