@@ -287,14 +287,11 @@ impl Subscriptions {
         let viewer = self.inner.viewers.of(&requester.caller);
         let viewer = viewer.map_err(|error| (from, ToolError::from(error)))?;
         let is_shared = self.inner.sharing.get().is_some();
-        let point = point(one, from).map(|point| match is_shared {
+        let mut point = point(one, from);
+        if let Some(point) = point.as_mut().filter(|_| is_shared) {
             // It may be one in the history of another server.
-            true => ResumePoint {
-                position: 0,
-                ..point
-            },
-            false => point,
-        });
+            point.position = 0;
+        }
         let order = match (from, pages) {
             (WakeFrom::Newest, _) => ReadOrder::Newest,
             _ if is_shared => ReadOrder::Oldest,
