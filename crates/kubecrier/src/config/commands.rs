@@ -107,6 +107,11 @@ impl Settings {
         self.history = None;
         self.history_max_age = None;
         self.history_max_bytes = None;
+        // It is none of the servers that work together.
+        self.cluster_store = None;
+        self.cluster_store_fleet = None;
+        self.cluster_store_credentials = None;
+        self.cluster_store_ca_file = None;
         self.audit_log = None;
         // Who may call another server is nothing to this one.
         self.take_oauth();
@@ -117,6 +122,22 @@ impl Settings {
         let unfit = [
             ("kubeconfig", self.kubeconfig.is_some(), OWN_CLUSTER),
             ("context", self.context.is_some(), OWN_CLUSTER),
+            ("cluster-store", self.cluster_store.is_some(), OWN_CLUSTER),
+            (
+                "cluster-store-fleet",
+                self.cluster_store_fleet.is_some(),
+                OWN_CLUSTER,
+            ),
+            (
+                "cluster-store-credentials",
+                self.cluster_store_credentials.is_some(),
+                OWN_CLUSTER,
+            ),
+            (
+                "cluster-store-ca-file",
+                self.cluster_store_ca_file.is_some(),
+                OWN_CLUSTER,
+            ),
             ("bind-address", self.bind_address.is_some(), LOOPBACK_ONLY),
             (
                 "allow-unauthenticated",
