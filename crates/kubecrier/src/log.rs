@@ -40,7 +40,12 @@ impl LogConfig {
                        `info,kubecrier_k8s=debug`"
                 .to_owned(),
         };
-        let quiet = format!("{},{}", kubecrier_server::QUIET, kubecrier_k8s::QUIET);
+        let quiet = [
+            kubecrier_server::QUIET,
+            kubecrier_k8s::QUIET,
+            kubecrier_nats::QUIET,
+        ]
+        .join(",");
         let directives = match level.parse::<tracing::Level>() {
             // Libraries log warnings only. A directive matches every target that begins
             // with its own, so `kubecrier` covers `kubecrier_k8s`, `kubecrier_server` and

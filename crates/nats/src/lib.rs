@@ -27,6 +27,10 @@ mod shared_log;
 mod store;
 mod streams;
 
+/// A log directive that silences the client library: what it reports is reported here, with what
+/// to do.
+pub const QUIET: &str = "async_nats=off";
+
 pub use self::{
     config::NatsConfig,
     error::ConnectError,
