@@ -1,7 +1,8 @@
-//! `kubecrier doctor`: checks a connection, the settings, the issuers of tokens, the sinks, the configuration of MCP
-//! clients and each cluster, and reports findings with hints.
+//! `kubecrier doctor`: checks a connection, the settings, the issuers of tokens, the sinks, the store of servers that
+//! work together, the configuration of MCP clients and each cluster, and reports findings with hints.
 
 mod clients;
+mod cluster_store;
 mod impersonation;
 mod manifest;
 mod oauth;
@@ -80,6 +81,7 @@ pub async fn run(args: &DoctorArgs, settings: &Settings, config: Config) -> Resu
         let token_file = args.token_file.as_deref().filter(|_| args.url.is_none());
         sections.extend(oauth::check_oauth(settings, token_file).await);
         sections.extend(sinks::check_sinks(settings, &config.redactor).await);
+        sections.extend(cluster_store::check_store(settings).await);
         let paths = SearchPaths::of_this_process();
         sections.extend(clients::check_clients(&paths, &config.redactor).await);
         sections.extend(check_clusters(args, config, Callers::of(settings)).await);

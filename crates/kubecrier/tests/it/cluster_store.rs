@@ -229,6 +229,16 @@ async fn a_store_that_cannot_be_used_is_an_error_that_names_the_setting() {
         assert!(!log.contains("hunter2"), "{log}");
     };
     let port = ["--port", "0"];
+    for (url, words) in [
+        (fleet.nats.url(), "for the fleet `kubecrier`"),
+        (fleet.nats.url_without_login(), "asks for credentials"),
+    ] {
+        let mut doctor = fleet.command(&url);
+        let report = doctor.args(port).arg("doctor").output().unwrap();
+        let report = String::from_utf8_lossy(&report.stdout).into_owned();
+        assert!(report.contains("cluster store"), "{report}");
+        assert!(report.contains(words), "{words}: {report}");
+    }
     let without_login = fleet.nats.url_without_login();
     let mut asked = fleet.command(&without_login);
     fails(asked.args(port), 1, &["credentials", "--cluster-store"]).await;
