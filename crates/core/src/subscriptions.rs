@@ -16,6 +16,7 @@ mod feed;
 mod ledger;
 mod listener;
 mod payload;
+mod place;
 mod sighted;
 mod subscription;
 
@@ -28,5 +29,6 @@ pub use self::{
     },
     listener::{LabelUse, Listener, WatchStatus},
     payload::Payload,
+    place::{Disorder, Place},
     subscription::{Subscription, SubscriptionDeps, UpdateSink},
 };

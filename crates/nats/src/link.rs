@@ -2,7 +2,14 @@
 
 use async_nats::{ClientError, Event};
 use jiff::Timestamp;
-use tokio::sync::watch;
+use tokio::{
+    sync::watch,
+    time::{Duration, Instant},
+};
+
+/// How long other servers may take to come back after NATS was away: several times the longest
+/// pause between two of their attempts.
+const SETTLING: Duration = Duration::from_secs(5);
 
 /// Whether the store can be reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +37,8 @@ pub(crate) struct State {
     pub(crate) health: Health,
     /// How often there was another one after the first.
     pub(crate) reconnects: u64,
+    /// When that was the last time.
+    reconnected: Option<Instant>,
 }
 
 // === impl Link ===
@@ -40,6 +49,7 @@ impl Link {
         let state = State {
             health: Health::Connected,
             reconnects: 0,
+            reconnected: None,
         };
         Self {
             state: watch::Sender::new(state),
@@ -63,6 +73,13 @@ impl Link {
     pub(crate) fn is_current(&self, reconnects: u64) -> bool {
         let state = self.state.borrow();
         state.health == Health::Connected && state.reconnects == reconnects
+    }
+
+    /// Whether other servers, which lost their connections too, have had the time to come back.
+    pub(crate) fn is_settled(&self) -> bool {
+        let state = self.state.borrow();
+        let is_settled = |since: Instant| since.elapsed() >= SETTLING;
+        state.health == Health::Connected && state.reconnected.is_none_or(is_settled)
     }
 
     /// Tells of changes.
@@ -98,6 +115,7 @@ fn step(state: &mut State, event: &Event) -> bool {
         (Event::Connected, Health::Lost { .. }) => {
             state.health = Health::Connected;
             state.reconnects += 1;
+            state.reconnected = Some(Instant::now());
             true
         }
         (Event::ClientError(ClientError::Other(said)), Health::Lost { why, .. }) => {
@@ -112,7 +130,7 @@ fn step(state: &mut State, event: &Event) -> bool {
 mod tests {
     use super::*;
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_lost_connection_says_why_and_comes_back_as_another() {
         let link = Link::new();
         link.on_event(&Event::Connected);
@@ -121,7 +139,9 @@ mod tests {
             0,
             "the first one is no reconnection"
         );
+        assert!(link.is_settled());
         link.on_event(&Event::Disconnected);
+        assert!(!link.is_settled());
         link.on_event(&Event::ClientError(ClientError::Other("IO error".into())));
         assert!(matches!(link.health(), Health::Lost { why, .. } if why == "IO error"));
         let waiting = link.clone();
@@ -131,5 +151,8 @@ mod tests {
         link.on_event(&Event::Connected);
         assert_eq!(waiting.await, 1);
         assert_eq!(link.health(), Health::Connected);
+        assert!(!link.is_settled(), "others may be on their way");
+        tokio::time::advance(SETTLING).await;
+        assert!(link.is_settled());
     }
 }

@@ -33,7 +33,7 @@ use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt};
 use kubecrier_history::{PeerAnswer, PeerError, PeerFuture, PeerHandler, Peers};
 use parking_lot::Mutex;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
 use self::{alive::Alive, frame::Frame};
 use crate::{ConnectError, store::Inner};
@@ -264,9 +264,9 @@ impl Heard {
     }
 }
 
-/// Ticks for what is looked at while a request is under way.
-fn ticks(period: Duration) -> tokio::time::Interval {
-    let mut ticks = interval(period);
+/// Ticks for what is looked at while a request is under way, the first after a period.
+fn ticks(period: Duration) -> Interval {
+    let mut ticks = interval_at(Instant::now() + period, period);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks
 }

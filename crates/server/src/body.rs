@@ -8,6 +8,7 @@
 //! of the protocol without sessions is cancelled by rmcp.
 
 mod batch;
+mod listened;
 
 #[cfg(feature = "fuzzing")]
 pub(super) mod fuzzing;
@@ -42,6 +43,7 @@ use crate::{
     server::Work,
     sessions::Sessions,
     share,
+    subscriptions::Subscriptions,
     tools::FAULTS_WAIT,
 };
 use kubecrier_core::shares::{CallerShare, LimitName, LimitReached, Permit, ShareKey, SharedLimit};
@@ -71,6 +73,7 @@ pub(super) struct RequestGate {
     waits: SharedLimit,
     bodies: SharedLimit,
     sessions: Arc<Sessions>,
+    subscriptions: Subscriptions,
     /// What access tokens have to permit.
     scopes: Option<ScopeGate>,
     audit: Option<Audit>,
@@ -131,6 +134,7 @@ impl RequestGate {
         work: &Work,
         share: CallerShare,
         sessions: Arc<Sessions>,
+        subscriptions: Subscriptions,
         scopes: Option<ScopeGate>,
         audit: Option<Audit>,
     ) -> Self {
@@ -140,6 +144,7 @@ impl RequestGate {
             waits: work.waits().clone(),
             bodies: SharedLimit::new(name, BODIES_BYTES_MAX, share),
             sessions,
+            subscriptions,
             scopes,
             audit,
         }
@@ -279,6 +284,11 @@ async fn forward_recorded(
         Some(Err(reached)) => return busy(&reached),
     }
     let permit = RequestPermit { _held: held.into() };
+    if kind == MessageKind::Listen
+        && let Err(refused) = listened::bring(&gate.subscriptions, &text).await
+    {
+        return refused;
+    }
     let mut request = Request::from_parts(parts, Body::from(text.clone()));
     let extensions = request.extensions_mut();
     extensions.insert(IsInitialize(kind == MessageKind::Initialize));

@@ -11,11 +11,12 @@
 //! - `recorder`: watches every context that is allowed, and lists what happened before
 //! - `search`: what the API server has and what is kept, as one list
 //! - `resume`: what happened after a cursor whose feed is gone; `caught_up`: since when it is all
-//!   there
+//!   there; `by_version`: in the order of versions, where servers share subscriptions
 //! - `eyes`: what a user may see of it, where callers act as users
 //! - `incidents`: what happened to each incident, and what was wrong in a time
 //! - `faults`: the evidence of faults, found by their id
 
+mod by_version;
 mod caught_up;
 pub(crate) mod eyes;
 pub(crate) mod faults;

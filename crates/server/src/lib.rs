@@ -78,6 +78,7 @@ mod tool_filter;
 mod tool_provider;
 mod tools;
 mod transport;
+mod turns;
 mod viewers;
 mod waits;
 

@@ -39,6 +39,9 @@ pub enum ToolError {
     /// The operator has switched it off.
     #[error("{0}")]
     SwitchedOff(String),
+    /// The store that servers share cannot be reached.
+    #[error("{0}")]
+    Unavailable(String),
     /// A bug of the server.
     #[error("the tool failed on a bug of the server, which ends now; its log says more")]
     Bug,
@@ -132,6 +135,7 @@ impl ToolError {
             Self::Limit(_) => "limit",
             Self::Unsupported(_) => "unsupported",
             Self::SwitchedOff(_) => "switched_off",
+            Self::Unavailable(_) => "unavailable",
             Self::Bug => "bug",
             Self::Cluster(error) => error.kind().as_str(),
         }
@@ -145,8 +149,18 @@ impl ToolError {
             | Self::Limit(_)
             | Self::Unsupported(_)
             | Self::SwitchedOff(_)
+            | Self::Unavailable(_)
             | Self::Bug => None,
             Self::Cluster(error) => error.hint(),
+        }
+    }
+
+    /// The error only if it is that of a store that cannot be reached; of others the next step
+    /// tells.
+    pub(super) fn unless_unavailable(self) -> Result<(), Self> {
+        match self {
+            Self::Unavailable(_) => Err(self),
+            _ => Ok(()),
         }
     }
 
@@ -159,7 +173,7 @@ impl ToolError {
             | Self::Limit(_)
             | Self::Unsupported(_)
             | Self::SwitchedOff(_) => true,
-            Self::Bug => false,
+            Self::Unavailable(_) | Self::Bug => false,
             Self::Cluster(error) => {
                 matches!(
                     error.kind(),

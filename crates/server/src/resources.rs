@@ -40,7 +40,7 @@ pub(super) use self::{
     graph::GraphResources,
     incidents::IncidentResources,
     podlogs::LogResources,
-    subscriptions::SubscriptionFeeds,
+    subscriptions::{SubscriptionFeeds, subscription_id},
     uri::{ClusterUri, UriTarget},
 };
 pub use self::{
@@ -60,7 +60,7 @@ use kubecrier_k8s::{ClusterError, ErrorKind};
 
 /// The most URIs of one listen. The SDK's client gives a subscription up when 64
 /// notifications wait in it, and three of those may be changed lists.
-const LISTEN_URIS_MAX: usize = 60;
+pub(super) const LISTEN_URIS_MAX: usize = 60;
 
 /// The key of an update's summary.
 pub(super) const META: &str = "kubecrier/update";

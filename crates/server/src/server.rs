@@ -180,8 +180,11 @@ impl Server {
         self.shared.history.as_ref()
     }
 
-    /// Shares the sessions with other servers. To be called before the transport is started.
+    /// Shares the sessions with other servers, and the subscriptions of callers that have none. To
+    /// be called before the transport is started.
     pub fn share_sessions(&self, shared: SharedSessions) {
+        let (registry, tool_filter) = (&shared.registry, &self.shared.tool_filter);
+        (self.shared.subscriptions).share(Arc::clone(registry), tool_filter.clone());
         let _only_once = self.shared.replicas.set(shared);
     }
 

@@ -58,7 +58,7 @@ pub(super) use self::{
     http_session::HttpSession,
     limiter::{SessionPermit, admit},
     manager::Sessions,
-    record::SessionRecord,
+    record::{SessionRecord, digest},
     revival::{Revival, revive},
     store::SessionStore,
     stream::{close, open},

@@ -6,16 +6,27 @@
 
 mod events;
 mod incidents;
+mod kept;
 mod polls;
+mod reading;
+mod record;
 mod revived;
+mod shared;
 
+use self::{polls::is_polled, revived::Asleep, shared::Sharing};
 pub(super) use self::{
-    polls::Polled,
-    revived::{SubscriptionRecord, WakeFrom},
+    polls::{BehindPoll, Polled},
+    reading::Reading,
+    record::SubscriptionRecord,
+    revived::WakeFrom,
 };
-use self::{polls::is_polled, revived::Asleep};
 
-use std::{any::Any, collections::HashMap, fmt, sync::Arc};
+use std::{
+    any::Any,
+    collections::HashMap,
+    fmt,
+    sync::{Arc, OnceLock},
+};
 
 use mcp_notify::Session;
 use parking_lot::Mutex;
@@ -37,7 +48,7 @@ use kubecrier_core::{
     faults::FaultQueue,
     filters::{Filters, Mode},
     subscriptions::{
-        Feed, FeedLimits, Ledger, Owner, Subscription, SubscriptionDeps, SubscriptionId,
+        FeedLimits, Ledger, Owner, Subscription, SubscriptionDeps, SubscriptionId,
         SubscriptionLimits, UnsubscribeOutcome, UpdateSink,
     },
 };
@@ -88,6 +99,8 @@ struct Inner {
     /// Those of sessions that are continued, before the client has said what it has.
     // A lock for one map operation.
     asleep: Mutex<HashMap<SubscriptionId, Asleep>>,
+    /// The servers that share those of callers without a session; empty if none do.
+    sharing: OnceLock<Sharing>,
 }
 
 /// A subscription that was made, and what its maker should know.
@@ -97,8 +110,8 @@ pub(super) struct CreatedSubscription {
     pub(super) warnings: Vec<String>,
     /// The incidents that are open now, in that mode: what is open is not announced as new.
     pub(super) open: Vec<Arc<Incident>>,
-    /// Whether it goes on where another one has ended, so that its feed begins after the cursor.
-    pub(super) is_resumed: bool,
+    /// Where its client goes on.
+    pub(super) reading: Reading,
 }
 
 /// What a subscription joined.
@@ -155,6 +168,7 @@ impl Subscriptions {
             feed: settings.feed,
             idle_timeout: settings.idle_timeout,
             asleep: Mutex::default(),
+            sharing: OnceLock::new(),
         };
         Self {
             inner: Arc::new(inner),
@@ -189,8 +203,17 @@ impl Subscriptions {
         filters: Filters,
     ) -> Result<CreatedSubscription, ToolError> {
         let session = requester.session.as_ref();
-        self.create(requester, context, filters, SubscriptionUse::Named(session))
-            .await
+        let created = self
+            .create(requester, context, filters, SubscriptionUse::Named(session))
+            .await?;
+        if let Some(shared) = self.shared(requester)
+            && let Err(error) = shared.keep(&created.subscription).await
+        {
+            let id = created.subscription.id();
+            self.inner.ledger.end(&owner(requester), id.as_str());
+            return Err(error);
+        }
+        Ok(created)
     }
 
     async fn create(
@@ -268,7 +291,7 @@ impl Subscriptions {
             subscription: one,
             warnings: joined.warnings,
             open: joined.open,
-            is_resumed: false,
+            reading: Reading::Cursor,
         })
     }
 
@@ -303,6 +326,7 @@ impl Subscriptions {
     /// Ends what a caller has subscribed to without a session.
     pub(super) fn end_caller(&self, caller: &Caller) {
         self.inner.ledger.end_owner(&Owner::Caller(name(caller)));
+        self.forget_caller(caller);
     }
 
     /// One of the requester's own subscriptions.
@@ -350,7 +374,10 @@ impl Subscriptions {
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
-                _tick = ticks.tick() => self.sweep_once(),
+                _tick = ticks.tick() => {
+                    self.sweep_once();
+                    self.sweep_shared().await;
+                }
             }
         }
     }
@@ -382,6 +409,20 @@ impl Subscriptions {
     }
 }
 
+// === impl CreatedSubscription ===
+
+impl CreatedSubscription {
+    /// One that was there.
+    fn there(subscription: Arc<Subscription>) -> Self {
+        Self {
+            subscription,
+            warnings: Vec::new(),
+            open: Vec::new(),
+            reading: Reading::Cursor,
+        }
+    }
+}
+
 /// The owner of a requester's subscriptions: its session, or its caller if it has none.
 pub(super) fn owner(requester: &Requester) -> Owner {
     match (&requester.session, requester.era) {
@@ -400,18 +441,6 @@ fn not_found(id: &str) -> ToolError {
     ToolError::NotFound(format!(
         "subscription not found: `{id}`; events_list_subscriptions shows yours"
     ))
-}
-
-/// Waits for something after `seq`, for as long as it is worth it.
-pub(super) async fn wait(feed: &Feed, seq: u64, patience: Duration, stop: &CancellationToken) {
-    if patience.is_zero() {
-        return;
-    }
-    tokio::select! {
-        () = feed.wait_past(seq) => {}
-        () = tokio::time::sleep(patience) => {}
-        () = stop.cancelled() => {}
-    }
 }
 
 impl UpdateSink for FeedNotifier {
@@ -436,52 +465,4 @@ impl fmt::Debug for Inner {
 }
 
 #[cfg(test)]
-mod tests {
-    use mcp_notify::{Metrics, OutboxConfig, OutboxLimits};
-    use prometheus_client::{encoding::text::encode, registry::Registry};
-
-    use super::*;
-    use crate::{
-        resources::{Resources, tests::Notes},
-        tool_filter::ToolFilter,
-    };
-    use kubecrier_core::shares::CallerShare;
-
-    #[test]
-    fn an_update_of_a_feed_that_is_lost_counts_as_events() {
-        let mut registry = Registry::default();
-        let metrics = Metrics::register::<ResourceType>(&mut registry);
-        let limits = OutboxLimits {
-            messages_max: 1,
-            ..OutboxLimits::default()
-        };
-        let outbox = OutboxConfig::default().limits(limits).metrics(metrics);
-        let session = Session::builder().outbox(outbox).build("slow");
-        let notes = vec![Box::new(Notes::default()) as _];
-        let resources = Resources::new(notes, ToolFilter::default(), CallerShare::default());
-        let requester = Requester {
-            session: Some(session.clone()),
-            caller: Caller::current(),
-            peer: None,
-            era: ProtocolEra::Legacy,
-        };
-        let notifier = FeedNotifier(resources.updates().clone());
-        for uri in ["note:///a", "note:///b"] {
-            resources.subscribe(&session, uri, &requester).unwrap();
-            let (seq, count, summary) = (1, 1, String::new());
-            notifier.notify_updated(
-                uri,
-                &UpdateSummary {
-                    seq,
-                    count,
-                    summary,
-                },
-                None,
-            );
-        }
-        let mut text = String::new();
-        encode(&mut text, &registry).unwrap();
-        let lost = r#"failures_total{resource_type="events",error_type="other"} 1"#;
-        assert!(text.contains(lost), "{text}");
-    }
-}
+mod tests;

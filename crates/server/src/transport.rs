@@ -284,6 +284,7 @@ async fn start_http(
         server.work(),
         share,
         Arc::clone(&sessions),
+        server.subscriptions().clone(),
         scopes.clone(),
         identity.audit.clone(),
     );

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use thiserror::Error;
 
 use super::ledger::SubscriptionId;
-use crate::varint;
+use crate::{Event, varint};
 
 /// What the text of a cursor that can be resumed begins with.
 const PREFIX: &str = "c1.";
@@ -64,6 +64,21 @@ impl ResumePoint {
         Mark {
             feed: subscription.short(),
             position: [seq, self.version, time, self.position],
+        }
+    }
+
+    /// The point after an event that follows, for a reader by versions.
+    #[must_use]
+    pub fn after(self, event: &Event) -> Self {
+        let version = event.version.unwrap_or_default();
+        if version <= self.version {
+            return self;
+        }
+        Self {
+            version,
+            time: event.timestamp.as_millisecond(),
+            position: 0,
+            ..self
         }
     }
 

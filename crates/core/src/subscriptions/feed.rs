@@ -14,6 +14,7 @@ use super::{
     cursor::{Cursor, CursorError, ResumePoint, ResumeTag},
     ledger::SubscriptionId,
     listener::WatchStatus,
+    place::{self, Disorder, Floor, Known, Place},
 };
 use crate::{Event, faults::Report, incident::IncidentNotice};
 
@@ -47,6 +48,9 @@ struct Ring {
     first_version: u64,
     /// resourceVersion that was delivered last.
     version: u64,
+    /// From where on everything is here, if that is known.
+    floor: Option<Floor>,
+    has_dropped: bool,
 }
 
 /// Entry of a feed. Cheap to clone.
@@ -127,6 +131,46 @@ impl Feed {
             ring.first_version = version;
         }
         ring.version = ring.version.max(version);
+        if version > 0 && ring.floor.is_none() && !ring.has_dropped {
+            let time = Timestamp::now().as_millisecond();
+            ring.floor = Some(Floor { version, time });
+        }
+    }
+
+    /// Notes that everything after a resourceVersion is or will be delivered here, also what
+    /// happened before the subscription was made here. The time, in milliseconds since 1970, is
+    /// that since when also what came late is delivered.
+    pub fn cover_from(&self, version: u64, time: i64) {
+        self.ring.lock().floor = Some(Floor { version, time });
+    }
+
+    /// Where a reader goes on that has the cursor of this feed, or of one of another server that
+    /// is for the same: `None` if it is of neither. A feed that is all there is (`is_alone`) is
+    /// not asked whether it goes back so far.
+    pub fn find(&self, cursor: &Cursor, disorder: Disorder, is_alone: bool) -> Option<Place> {
+        let tag = self.tag?;
+        let point = cursor.resume.filter(|point| point.tag == tag)?;
+        let ring = self.ring.lock();
+        let known = ring.entries.iter().filter_map(|entry| {
+            Some(Known {
+                seq: entry.seq,
+                point: entry.resume?,
+                is_notice: matches!(entry.item, FeedItem::Notice(_)),
+            })
+        });
+        // Where it began is not known: it may have begun after the cursor.
+        let nowhere = Floor {
+            version: u64::MAX,
+            time: i64::MAX,
+        };
+        let floor = (!is_alone).then(|| ring.floor.unwrap_or(nowhere));
+        Some(place::find(
+            (cursor.seq, point),
+            known,
+            ring.last,
+            floor,
+            disorder,
+        ))
     }
 
     /// Goes on after an entry of a feed of which this one has nothing but the number.
@@ -231,6 +275,7 @@ impl Feed {
                 break;
             };
             ring.bytes -= oldest.item.bytes();
+            ring.drop_below(&oldest);
         }
         drop(ring);
         self.grown.notify_waiters();
@@ -298,6 +343,19 @@ impl Feed {
     }
 }
 
+// === impl Ring ===
+
+impl Ring {
+    /// Notes that an entry is not here any more.
+    fn drop_below(&mut self, oldest: &FeedEntry) {
+        self.has_dropped = true;
+        if let (Some(floor), Some(point)) = (&mut self.floor, oldest.resume) {
+            floor.version = floor.version.max(point.version);
+            floor.time = floor.time.max(point.time);
+        }
+    }
+}
+
 // === impl Item ===
 
 impl FeedItem {
@@ -320,129 +378,4 @@ impl FeedItem {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::event::tests::event;
-
-    fn item() -> FeedItem {
-        FeedItem::Event(Arc::new(event("shop", "Pod", "web-0")))
-    }
-
-    fn push(feed: &Feed) {
-        feed.push([item()], |_| {});
-    }
-
-    proptest! {
-        /// A reader that continues sees every number once, or learns how many it missed.
-        #[test]
-        fn nothing_is_missed_in_silence(
-            steps in prop::collection::vec((0..8_usize, 1..6_usize), 1..40), kept in 1..12_usize,
-        ) {
-            let feed = Feed::new(FeedLimits { entries_max: kept, bytes_max: usize::MAX });
-            let (mut at, mut seen) = (0, 0);
-            for (pushed, limit) in steps {
-                (0..pushed).for_each(|_| push(&feed));
-                let read = feed.after(at, limit);
-                for (expected, entry) in (at + read.missed + 1..).zip(&read.entries) {
-                    prop_assert_eq!(entry.seq, expected);
-                }
-                prop_assert!(read.entries.len() <= limit);
-                seen += read.missed + read.entries.len() as u64;
-                at = read.next;
-                prop_assert_eq!(at, seen);
-                prop_assert_eq!(read.more, at < feed.last());
-            }
-        }
-    }
-
-    #[test]
-    fn bytes_are_bounded_but_the_newest_stays() {
-        let one = item().bytes();
-        let feed = Feed::new(FeedLimits {
-            entries_max: 100,
-            bytes_max: one * 3,
-        });
-        (0..10).for_each(|_| push(&feed));
-        let read = feed.after(0, 100);
-        assert_eq!((read.missed, read.entries.len()), (7, 3));
-        let tiny = Feed::new(FeedLimits {
-            entries_max: 100,
-            bytes_max: 1,
-        });
-        (0..3).for_each(|_| push(&tiny));
-        assert_eq!(tiny.after(0, 10).entries[0].seq, 3);
-    }
-
-    #[tokio::test]
-    async fn a_waiting_reader_is_woken_by_the_next_entry() {
-        let feed = Feed::new(FeedLimits::default());
-        push(&feed);
-        feed.wait_past(0).await;
-        let mut waiting = tokio_test::task::spawn(feed.wait_past(1));
-        assert!(waiting.poll().is_pending());
-        push(&feed);
-        assert!(waiting.is_woken() && waiting.poll().is_ready());
-    }
-
-    #[test]
-    fn a_cursor_says_up_to_where_everything_was_delivered() {
-        let id = SubscriptionId::random();
-        let feed = Feed::new(FeedLimits {
-            entries_max: 2,
-            bytes_max: usize::MAX,
-        });
-        assert_eq!(feed.cursor(&id, 0).resume, None, "there is no history");
-        let feed = feed.resumable([7; 8]);
-        let at = |seq| feed.cursor(&id, seq).resume.unwrap().version;
-        feed.begin_after(100);
-        assert_eq!(at(0), 100);
-        for version in [105, 103, 110] {
-            let event = Event {
-                version: Some(version),
-                ..event("shop", "Pod", "web-0")
-            };
-            feed.push([FeedItem::Event(Arc::new(event))], |_| {});
-        }
-        assert_eq!((at(2), at(3)), (103, 110));
-        assert_eq!(
-            at(1),
-            100,
-            "an entry that was dropped is read from the history again"
-        );
-        assert_eq!(feed.cursor(&id, 3).resume.unwrap().tag, [7; 8]);
-    }
-
-    #[test]
-    fn a_cursor_is_of_one_feed() {
-        let (ours, theirs) = (SubscriptionId::random(), SubscriptionId::random());
-        let feed = Feed::new(FeedLimits::default());
-        (0..5).for_each(|_| push(&feed));
-        let cursor = |subscription: &SubscriptionId, seq| Cursor {
-            subscription: subscription.clone(),
-            seq,
-            resume: None,
-        };
-        assert_eq!(
-            feed.resolve_cursor(&ours, &cursor(&ours, 5).to_string()),
-            Ok(5)
-        );
-        let foreign = feed.resolve_cursor(&ours, &cursor(&theirs, 1).to_string());
-        assert!(matches!(foreign, Err(CursorError::Foreign(_))));
-        let ahead = feed.resolve_cursor(&ours, &cursor(&ours, 6).to_string());
-        assert!(matches!(ahead, Err(CursorError::Ahead(_, 5))));
-        for text in [
-            "",
-            "x",
-            "5",
-            "sub-1.",
-            ".5",
-            "sub-zz.1",
-            &format!("{ours}.+5"),
-        ] {
-            let error = feed.resolve_cursor(&ours, text).unwrap_err();
-            assert!(matches!(error, CursorError::Malformed(_)), "{text}");
-        }
-    }
-}
+mod tests;

@@ -1,10 +1,15 @@
 //! Servers that share their sessions, in one process: any of them answers any request, and a
 //! stream can be opened on any.
 
+mod outages;
+mod stateless;
+
 use std::{path::Path, sync::Arc, time::Duration};
 
-use kubecrier_core::{faults::CaptureLimits, metrics::Metrics};
-use kubecrier_history::{MemoryNetwork, MemoryRegistry, Registry};
+use kubecrier_core::{faults::CaptureLimits, metrics::Metrics, subscriptions::FeedLimits};
+use kubecrier_history::{
+    History, HistoryConfig, MemoryNetwork, MemoryRegistry, Registry, Retention,
+};
 use kubecrier_k8s::{
     Allowed, ClusterIdentity, Config, Contexts, DeniedKinds, IncidentSettings, Reachability,
 };
@@ -32,6 +37,27 @@ async fn replica(
     registry: &Arc<dyn Registry>,
     network: &MemoryNetwork,
 ) -> Replica {
+    start(kubeconfig, name, registry, network, Extras::default()).await
+}
+
+/// What some tests give a replica.
+#[derive(Default)]
+struct Extras<'a> {
+    history: Option<&'a Path>,
+    tokens: Option<&'a Path>,
+    feed: Option<FeedLimits>,
+}
+
+/// The secret that the histories of all replicas have.
+const SECRET: [u8; 32] = [7; 32];
+
+async fn start(
+    kubeconfig: &Path,
+    name: &str,
+    registry: &Arc<dyn Registry>,
+    network: &MemoryNetwork,
+    extras: Extras<'_>,
+) -> Replica {
     let redactor = Redactor::new(&[]).unwrap();
     let contexts = Arc::new(Contexts::new(Config {
         kubeconfig: Some(kubeconfig.to_owned()),
@@ -44,6 +70,18 @@ async fn replica(
         identity: ClusterIdentity::default(),
     }));
     let (lifecycle, metrics) = (Lifecycle::default(), Metrics::new());
+    let history = extras.history.map(|folder| {
+        let config = HistoryConfig {
+            folder: folder.join(name),
+            retention: Retention::default(),
+        };
+        let (history, writer) = History::open(config).unwrap();
+        let draining = lifecycle.draining().clone();
+        lifecycle.spawn("history", writer.run(draining.cancelled_owned()));
+        history.with_secret(SECRET)
+    });
+    let mut subscriptions = SubscriptionSettings::default();
+    subscriptions.feed = extras.feed.unwrap_or(subscriptions.feed);
     let server = Server::new(Setup {
         contexts: Arc::clone(&contexts),
         metrics: metrics.clone(),
@@ -53,17 +91,18 @@ async fn replica(
         },
         work: WorkLimits::default(),
         tool_filter: ToolFilter::default(),
-        subscriptions: SubscriptionSettings::default(),
+        subscriptions,
         redactor,
         captures: CaptureLimits::default(),
         incidents: IncidentSettings::default(),
         project: None,
-        history: None,
+        history,
     });
     server.share_sessions(SharedSessions {
         registry: Arc::clone(registry),
         peers: Arc::new(network.peer(name)),
     });
+    lifecycle.spawn("history-contexts", server.clone().keep_history());
     let admin = Admin {
         lifecycle: lifecycle.clone(),
         metrics,
@@ -77,7 +116,7 @@ async fn replica(
         allowed_hosts: Vec::new(),
         allowed_origins: Vec::new(),
         sessions: SessionLimits::default(),
-        auth_token_file: None,
+        auth_token_file: extras.tokens.map(Path::to_owned),
         own_token: None,
         allow_other_users: true,
         user_header: None,

@@ -70,14 +70,9 @@ pub(super) async fn send(
     }
     let client = &shared.inner.client;
     let inbox = client.new_inbox();
-    let unavailable = |why: String| PeerError::Unavailable(why);
     let heard = client.subscribe(inbox.clone()).await;
-    let mut heard = heard.map_err(|error| unavailable(error.to_string()))?;
-    let connection = shared.inner.link.connected().await;
-    let subject = shared.subject_of(peer);
-    let opened = shared.say_from(&subject, &inbox, &Frame::Open);
-    opened.await.map_err(unavailable)?;
-    let accepting = accepted(shared, peer, &mut heard, connection);
+    let mut heard = heard.map_err(|error| PeerError::Unavailable(error.to_string()))?;
+    let accepting = accepted(shared, peer, &inbox, &mut heard);
     let to = match timeout(ACCEPT_TIMEOUT_MAX, accepting).await {
         Ok(accepted) => accepted?,
         Err(_) => {
@@ -103,15 +98,21 @@ pub(super) async fn send(
     Ok(answer)
 }
 
-/// Waits until a request is accepted; gives the subject for the rest.
+/// Has a request accepted; gives the subject for the rest.
 async fn accepted(
     shared: &Shared,
     peer: &str,
+    inbox: &str,
     heard: &mut Subscriber,
-    connection: u64,
 ) -> Result<String, PeerError> {
+    let subject = shared.subject_of(peer);
+    let connection = shared.inner.link.connected().await;
+    let opened = shared.say_from(&subject, inbox, &Frame::Open);
+    opened.await.map_err(PeerError::Unavailable)?;
     let since = Instant::now();
     let mut looks = ticks(LOOK);
+    // Whether the request has reached nobody.
+    let mut is_unheard = false;
     loop {
         let delivery = tokio::select! {
             delivery = heard.next() => delivery,
@@ -123,6 +124,10 @@ async fn accepted(
                 if since.elapsed() > ACCEPT_TIMEOUT && shared.alive.is_gone(peer) {
                     return Err(PeerError::Gone(peer.to_owned()));
                 }
+                if std::mem::take(&mut is_unheard) {
+                    let opened = shared.say_from(&subject, inbox, &Frame::Open);
+                    opened.await.map_err(PeerError::Unavailable)?;
+                }
                 continue;
             }
         };
@@ -131,7 +136,11 @@ async fn accepted(
             return Err(PeerError::Unavailable(ended));
         };
         match Heard::new(delivery) {
-            (Heard::NobodyListens, _) => return Err(PeerError::Gone(peer.to_owned())),
+            (Heard::NobodyListens, _) if shared.inner.link.is_settled() => {
+                return Err(PeerError::Gone(peer.to_owned()));
+            }
+            // It may be on its way back to NATS.
+            (Heard::NobodyListens, _) => is_unheard = true,
             (Heard::Frame(Frame::Accepted), Some(to)) => return Ok(to),
             (Heard::Frame(Frame::Failed(why)), _) => return Err(PeerError::Unavailable(why)),
             (Heard::Frame(_) | Heard::Unknown, _) => {}

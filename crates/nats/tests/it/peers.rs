@@ -260,6 +260,9 @@ async fn without_nats_servers_cannot_be_reached_and_are_not_gone() {
         Err(_) => false,
     })
     .await;
+    // For others it is waited a moment, and then they are gone.
+    let gone = soon(two.a.send("nobody", text("nothing"))).await;
+    assert_eq!(gone.unwrap_err(), PeerError::Gone("nobody".to_owned()));
     // What was done for the answer that was given up ends, too.
     until(async || two.echo.open.load(Ordering::SeqCst) == 0).await;
 }

@@ -89,8 +89,8 @@ async fn what_is_no_message_of_a_server_changes_nothing() {
     piece.put_u64(7);
     piece.put_u8(1);
     client.publish(to, piece.freeze()).await.unwrap();
-    let failed = soon(heard.next()).await.unwrap();
-    assert_eq!(failed.payload[0], 5, "it is told that a piece is missing");
+    // It is told that a piece is missing, maybe after a sign of life.
+    while soon(heard.next()).await.unwrap().payload[0] != 5 {}
     let answer = two.a.send("b", text("still there")).await.unwrap();
     assert_eq!(whole(answer).await.unwrap()[1], text("still there"));
 }

@@ -8,12 +8,13 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use tokio::time::{Duration, timeout};
 
-use super::{caught_up::CaughtUp, record};
+pub(crate) use super::by_version::ReadOrder;
+use super::{by_version::VersionPage, caught_up::CaughtUp, record};
 use crate::caller::Caller;
 use kubecrier_core::{
     Event,
     filters::{Filters, Mode},
-    subscriptions::{FeedLimits, ResumePoint, ResumeTag, WatchStatus},
+    subscriptions::{Disorder, FeedLimits, ResumePoint, ResumeTag, WatchStatus},
 };
 use kubecrier_history::{History, LogError, Position, Record, ResumeFrom, Stream};
 use kubecrier_k8s::{Actor, Cluster, Contexts, EventQuery, EventRow, Remaining};
@@ -53,6 +54,8 @@ pub(crate) struct Backlog {
     pub(crate) is_whole: bool,
     /// Highest resourceVersion that was read.
     version: u64,
+    /// Where to go on after it on any server, if it was read by versions.
+    pub(crate) next: Option<ResumePoint>,
 }
 
 /// One thing that happened.
@@ -71,6 +74,8 @@ pub(crate) struct Resumption<'a> {
     pub(crate) context: &'a str,
     pub(crate) filters: &'a Filters,
     pub(crate) point: ResumePoint,
+    /// Which part is read, if it does not all fit.
+    pub(crate) order: ReadOrder,
 }
 
 /// A gap as it is kept.
@@ -139,15 +144,14 @@ impl Resumption<'_> {
         // A history that is not written to has what it has.
         let _is_written = timeout(FLUSH_TIMEOUT, self.history.flush()).await;
         let (history, contexts) = (self.history.clone(), Arc::clone(self.contexts));
-        let (context, filters, point) = (self.context.to_owned(), self.filters.clone(), self.point);
-        let is_split = contexts.is_confined()
-            || filters
-                .exact_namespaces()
-                .is_some_and(|names| names.len() > 1);
+        let (context, filters) = (self.context.to_owned(), self.filters.clone());
+        let (mut point, order) = (self.point, self.order);
+        if order != ReadOrder::Log {
+            // It may be another server's.
+            point.position = 0;
+        }
         let reading = tokio::task::spawn_blocking(move || {
-            read(
-                &history, &contexts, &context, &filters, point, is_split, room,
-            )
+            read(&history, &contexts, &context, &filters, point, order, room)
         });
         reading.await.unwrap_or_else(|_cancelled| {
             Err(LogError::Closed("reading it was cancelled".to_owned()))
@@ -206,9 +210,10 @@ fn read(
     context: &str,
     filters: &Filters,
     point: ResumePoint,
-    is_split: bool,
+    order: ReadOrder,
     room: FeedLimits,
 ) -> Result<Backlog, LogError> {
+    let is_split = is_split(contexts, filters);
     let overlap = match filters.mode() {
         _ if point.position > 0 => None,
         Mode::Faults => Some(point.time - EVIDENCE_MILLISECONDS),
@@ -225,6 +230,7 @@ fn read(
         is_whole: true,
         ..Backlog::default()
     };
+    let mut page = VersionPage::new(order, point, room);
     let (mut looked_at, mut bytes, mut unlabelled) = (0, 0, 0_u64);
     let on_record = |position: Position, kept: Record| {
         looked_at += 1;
@@ -240,16 +246,29 @@ fn read(
             if kept.time > point.time
                 && let Some(gap) = gap(&kept)
             {
-                backlog.items.push((position, BacklogItem::Gap(gap)));
+                let gap = BacklogItem::Gap(gap);
+                match &mut page {
+                    None => backlog.items.push((position, gap)),
+                    Some(page) => page.add(position, (0, kept.time), 0, gap),
+                }
             }
         } else if filters.admits(&record::head(&kept))
+            && (page.as_mut()).is_none_or(|page| page.has_room_for(kept.version))
             && let Some(event) = record::to_event(&kept, contexts)
             && filters.admits(&event)
         {
             if filters.admits_labels(&event) {
-                bytes += kept.value.len();
                 let event = BacklogItem::Event(Arc::new(event));
-                backlog.items.push((position, event));
+                match &mut page {
+                    None => {
+                        bytes += kept.value.len();
+                        backlog.items.push((position, event));
+                    }
+                    Some(page) => {
+                        let at = (kept.version, kept.time);
+                        page.add(position, at, kept.value.len(), event);
+                    }
+                }
             } else if event.labels_of != kubecrier_core::LabelsOf::Involved {
                 unlabelled += 1;
             }
@@ -257,6 +276,10 @@ fn read(
         true
     };
     let lost = history.resume(context, Stream::Events, from, on_record)?;
+    if let Some(page) = page {
+        let (items, is_whole, next) = page.end(point, backlog.is_whole);
+        (backlog.items, backlog.is_whole, backlog.next) = (items, is_whole, Some(next));
+    }
     let since = Timestamp::from_millisecond(point.time).unwrap_or_default();
     let mut tell = |detail: String| {
         let gap = BacklogItem::Gap(WatchStatus::Gap { since, detail });
@@ -287,6 +310,26 @@ fn read(
         ));
     }
     Ok(backlog)
+}
+
+/// Whether several watches deliver to a subscription.
+fn is_split(contexts: &Contexts, filters: &Filters) -> bool {
+    let names = || filters.exact_namespaces();
+    contexts.is_confined() || names().is_some_and(|names| names.len() > 1)
+}
+
+/// How the feeds of a subscription on several servers may differ.
+pub(crate) fn disorder(contexts: &Contexts, filters: &Filters) -> Disorder {
+    let milliseconds = match filters.mode() {
+        Mode::Events if is_split(contexts, filters) => OVERLAP_MILLISECONDS,
+        Mode::Events => 0,
+        Mode::Faults => EVIDENCE_MILLISECONDS,
+        Mode::Incidents => OVERLAP_MILLISECONDS,
+    };
+    Disorder {
+        has_versions: is_resumable(filters.mode()),
+        milliseconds,
+    }
 }
 
 /// The status that a gap is told with.

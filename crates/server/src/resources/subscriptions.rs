@@ -18,6 +18,11 @@ const NEWEST: usize = 50;
 /// The feeds of subscriptions.
 pub(crate) struct SubscriptionFeeds(pub(crate) Arc<Ledger>);
 
+/// The id of the subscription whose feed a URI is.
+pub(crate) fn subscription_id(uri: &str) -> Option<&str> {
+    uri.strip_prefix(PREFIX)
+}
+
 // === impl SubscriptionFeeds ===
 
 impl SubscriptionFeeds {

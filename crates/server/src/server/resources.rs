@@ -9,7 +9,8 @@ use rmcp::{
 
 use super::handler::{Handler, SessionLookup, is_modern};
 use crate::{
-    resources::{ProtocolEra, Requester, ResourceError},
+    output::ToolError,
+    resources::{ProtocolEra, Requester, ResourceError, subscription_id},
     tools::ToolClient,
 };
 use kubecrier_k8s::identity;
@@ -70,6 +71,12 @@ impl Handler {
         } else {
             work.read_permit(requester).await
         };
+        if let Some(id) = subscription_id(uri) {
+            let brought = self.server.subscriptions().bring(requester, id).await;
+            if let Err(error) = brought.or_else(ToolError::unless_unavailable) {
+                return Err(self.refusal(ResourceError::Unavailable(error.to_string())));
+            }
+        }
         let contents = resources.read(uri, requester).await;
         contents.map_err(|error| self.refusal(error))
     }

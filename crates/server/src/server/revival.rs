@@ -78,7 +78,7 @@ impl Server {
             Mode::Faults => tool_filter.check(Door::FaultMode)?,
             Mode::Incidents => tool_filter.check(Door::IncidentMode)?,
         }
-        self.subscriptions().restore(requester, session, kept)
+        self.subscriptions().restore(requester, Some(session), kept)
     }
 
     /// Has what is pushed to a session that is continued delivered, now that its stream is

@@ -77,7 +77,7 @@ impl SessionRecord {
 }
 
 /// What a caller is recognised by: the same for all requests that are the same caller's.
-pub(super) fn digest(caller: &Caller) -> String {
+pub(crate) fn digest(caller: &Caller) -> String {
     let mut hash = Sha256::new();
     hash.update(b"the caller of a session\n");
     let name = caller.to_string();

@@ -5,18 +5,16 @@
 //! names. Its stream is there, and requests that come elsewhere are sent there (`home`). A stream
 //! that is opened elsewhere moves the session, and so does a request if the home is gone.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{fmt, sync::Arc};
 
 use axum::{
     extract::{Request, State},
     middleware::Next,
     response::{IntoResponse, Response},
 };
-use http::{HeaderMap, Method};
+use http::{HeaderMap, Method, StatusCode, header::RETRY_AFTER};
 use kubecrier_history::{Peers, RegistryError, Revision};
-use parking_lot::Mutex;
 use tokio::time::{Duration, timeout};
-use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     answers::EventId,
@@ -27,13 +25,16 @@ use super::{
     store::SessionStore,
     stream_id::StreamId,
 };
-use crate::{caller::Caller, server::Server};
+use crate::{caller::Caller, server::Server, turns::Turns};
 
 /// How often a record is read again that another server writes at the same time.
 const TRIES_MAX: usize = 5;
 
 /// How long another server may take to let go of a session.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How long a record is waited for.
+const FIND_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Makes sessions anew.
 pub(crate) struct Revival {
@@ -43,7 +44,7 @@ pub(crate) struct Revival {
     /// The servers that share the sessions, if any do.
     peers: Option<Arc<dyn Peers>>,
     /// Those that are being made: of several requests one makes it, and the others wait.
-    under_way: Mutex<HashMap<String, CancellationToken>>,
+    turns: Turns,
 }
 
 /// Where a session is.
@@ -70,11 +71,13 @@ struct OpenedStream {
     seen: Option<StreamId>,
 }
 
-/// Held by the request that makes a session.
-struct Turn<'a> {
-    revival: &'a Revival,
-    id: &'a str,
-    _others_go_on: DropGuard,
+/// Why it is not known where a session is.
+#[derive(Debug)]
+pub(super) enum NotLocated {
+    /// There is no room for it.
+    Refused(SessionRefused),
+    /// Where the servers keep their sessions cannot be reached.
+    Unavailable,
 }
 
 // === impl Revival ===
@@ -91,7 +94,7 @@ impl Revival {
             sessions,
             store,
             peers,
-            under_way: Mutex::default(),
+            turns: Turns::default(),
         }
     }
 
@@ -106,7 +109,7 @@ impl Revival {
         &self,
         id: &str,
         gone: Option<&str>,
-    ) -> Result<Option<String>, SessionRefused> {
+    ) -> Result<Option<String>, NotLocated> {
         let search = Search {
             id,
             moves: false,
@@ -120,7 +123,7 @@ impl Revival {
 
     /// Finds a session. One that is on no other server is made anew here if there is a record of
     /// it and it is the caller's; otherwise the request finds no session.
-    async fn locate(&self, search: Search<'_>) -> Result<Place, SessionRefused> {
+    async fn locate(&self, search: Search<'_>) -> Result<Place, NotLocated> {
         let id = search.id;
         // Ids are ours, so that no other text has a record.
         let is_id = uuid::Uuid::try_parse(id).is_ok_and(|uuid| uuid.to_string() == id);
@@ -128,7 +131,7 @@ impl Revival {
             return Ok(Place::Here);
         }
         while self.sessions.get(id).is_none() {
-            match self.begin(id) {
+            match self.turns.begin(id) {
                 Ok(_turn) => return self.look(search).await,
                 Err(other) => other.cancelled().await,
             }
@@ -136,30 +139,13 @@ impl Revival {
         Ok(Place::Here)
     }
 
-    /// The turn to make a session, or what another request ends when it has made it.
-    fn begin<'a>(&'a self, id: &'a str) -> Result<Turn<'a>, CancellationToken> {
-        let mut under_way = self.under_way.lock();
-        if let Some(other) = under_way.get(id) {
-            return Err(other.clone());
-        }
-        let token = CancellationToken::new();
-        under_way.insert(id.to_owned(), token.clone());
-        Ok(Turn {
-            revival: self,
-            id,
-            _others_go_on: token.drop_guard(),
-        })
-    }
-
-    async fn look(&self, search: Search<'_>) -> Result<Place, SessionRefused> {
+    async fn look(&self, search: Search<'_>) -> Result<Place, NotLocated> {
         for _ in 0..TRIES_MAX {
-            let (record, revision) = match self.store.find(search.id).await {
-                Ok(Some(found)) => found,
-                Ok(None) => return Ok(Place::Here),
-                Err(error) => {
-                    tracing::warn!(%error, "the record of a session cannot be read");
-                    return Ok(Place::Here);
-                }
+            let (record, revision) = match timeout(FIND_TIMEOUT, self.store.find(search.id)).await {
+                Ok(Ok(Some(found))) => found,
+                Ok(Ok(None)) => return Ok(Place::Here),
+                Ok(Err(error)) => return self.unknown(&error),
+                Err(elapsed) => return self.unknown(&elapsed),
             };
             if !record.is_of(&Caller::current()) {
                 return Ok(Place::Here);
@@ -172,11 +158,18 @@ impl Revival {
                 Ok(true) => return Ok(Place::Here),
                 // Another server was faster.
                 Ok(false) => {}
-                Err(error) => {
-                    tracing::warn!(%error, "a session cannot be continued");
-                    return Ok(Place::Here);
-                }
+                Err(error) => return self.unknown(&error),
             }
+        }
+        Ok(Place::Here)
+    }
+
+    /// What is answered if a record cannot be read or written. A session that is not found is
+    /// given up by its client, so one that another server may have is not said to be missing.
+    fn unknown(&self, error: &dyn fmt::Display) -> Result<Place, NotLocated> {
+        tracing::warn!(%error, "a session that is not here cannot be looked for");
+        if self.peers.is_some() {
+            return Err(NotLocated::Unavailable);
         }
         Ok(Place::Here)
     }
@@ -220,9 +213,25 @@ impl Revival {
     }
 }
 
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        self.revival.under_way.lock().remove(self.id);
+// === impl NotLocated ===
+
+impl From<SessionRefused> for NotLocated {
+    fn from(refused: SessionRefused) -> Self {
+        Self::Refused(refused)
+    }
+}
+
+impl IntoResponse for NotLocated {
+    fn into_response(self) -> Response {
+        match self {
+            Self::Refused(refused) => refused.into_response(),
+            Self::Unavailable => {
+                let wait = [(RETRY_AFTER, "2")];
+                let text = "the store that the servers share cannot be reached, so it is not known where \
+                            this session is; it goes on when the store is back: try again\n";
+                (StatusCode::SERVICE_UNAVAILABLE, wait, text).into_response()
+            }
+        }
     }
 }
 

@@ -3,11 +3,13 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use super::{CreatedSubscription, SubscriptionUse, Subscriptions, owner};
+use jiff::Timestamp;
+
+use super::{CreatedSubscription, Reading, SubscriptionUse, Subscriptions, owner, shared::Shared};
 use crate::{
     history::{
         eyes,
-        resume::{self, Backlog, BacklogItem, Resumption},
+        resume::{self, Backlog, BacklogItem, ReadOrder, Resumption},
     },
     output::ToolError,
     resources::Requester,
@@ -58,6 +60,11 @@ impl Subscriptions {
         limit: usize,
     ) -> Result<Polled, ToolError> {
         let context = self.watches().context(context)?;
+        if let Some(shared) = self.shared(requester) {
+            return self
+                .poll_filters_shared(shared, requester, &context, filters, continues, limit)
+                .await;
+        }
         let owned = self.inner.ledger.list(&owner(requester));
         let viewer = self.inner.viewers.of(&requester.caller)?;
         let same = owned
@@ -76,24 +83,78 @@ impl Subscriptions {
             return Ok(resumed);
         }
         match same {
-            Some(subscription) => Ok(Polled::Live(CreatedSubscription {
-                subscription,
-                warnings: Vec::new(),
-                open: Vec::new(),
-                is_resumed: false,
-            })),
+            Some(subscription) => Ok(Polled::Live(CreatedSubscription::there(subscription))),
             // Before anything is watched: a cursor that leads nowhere leaves nothing.
-            None if continues.is_some() => Err(ToolError::Arguments(
-                "the cursor is of another subscription than these filters have, or of one that was not \
-                 polled for so long that it has ended: call again without it to begin anew; \
-                 what happened in between is in events_list"
-                    .to_owned(),
-            )),
+            None if continues.is_some() => Err(leads_nowhere()),
             None => {
-                let created = self.create(requester, Some(&context), filters, SubscriptionUse::Polled);
+                let created =
+                    self.create(requester, Some(&context), filters, SubscriptionUse::Polled);
                 created.await.map(Polled::Live)
             }
         }
+    }
+
+    /// The same where servers share subscriptions: the cursor may be of another server's, which
+    /// means the same in the feed of this one.
+    async fn poll_filters_shared(
+        &self,
+        shared: Shared<'_>,
+        requester: &Requester,
+        context: &str,
+        filters: Filters,
+        continues: Option<Cursor>,
+        limit: usize,
+    ) -> Result<Polled, ToolError> {
+        let history = self.inner.sources.history.as_ref();
+        let tag = history.map(|it| resume::tag(it, &requester.caller, context, &filters));
+        let point = continues.as_ref().and_then(|cursor| cursor.resume);
+        let is_own = point.is_some_and(|point| Some(point.tag) == tag);
+        // Of requests that come at once, one makes what is not there.
+        let name = format!("{}.{context}.{tag:?}", requester.caller);
+        let turn = shared.sharing.turns.take(&name).await;
+        let viewer = self.inner.viewers.of(&requester.caller)?;
+        for one in self.inner.ledger.list(&owner(requester)) {
+            let is_same = |cursor: &Cursor| cursor.subscription == *one.id() || is_own;
+            let fits = *one.viewer() == viewer
+                && continues.as_ref().is_none_or(is_same)
+                && is_polled(&one, context, &filters);
+            if fits && !self.has_ended(shared, &one).await {
+                return self
+                    .poll_shared(&turn, requester, one, continues, limit)
+                    .await;
+            }
+        }
+        let created = match &continues {
+            Some(cursor) => {
+                let resumed = self.resume(requester, context, &filters, cursor, limit);
+                match resumed.await? {
+                    Some(Polled::Live(created)) => created,
+                    Some(behind) => return Ok(behind),
+                    None if is_own => {
+                        let created = self.create_polled(requester, context, filters).await?;
+                        let since = point.map_or(0, |point| point.time);
+                        created.subscription.notice(unseen(since));
+                        let reading = Reading::Start;
+                        CreatedSubscription { reading, ..created }
+                    }
+                    None => return Err(leads_nowhere()),
+                }
+            }
+            None => self.create_polled(requester, context, filters).await?,
+        };
+        // Without a record it is found by its filters all the same.
+        let _is_kept = shared.keep(&created.subscription).await;
+        Ok(Polled::Live(created))
+    }
+
+    async fn create_polled(
+        &self,
+        requester: &Requester,
+        context: &str,
+        filters: Filters,
+    ) -> Result<CreatedSubscription, ToolError> {
+        let used = SubscriptionUse::Polled;
+        self.create(requester, Some(context), filters, used).await
     }
 
     /// Goes on after a cursor whose subscription is gone; `None` if it cannot.
@@ -119,6 +180,10 @@ impl Subscriptions {
             context,
             filters,
             point,
+            order: match self.shared(requester) {
+                Some(_) => ReadOrder::Oldest,
+                None => ReadOrder::Log,
+            },
         };
         let FeedLimits {
             entries_max,
@@ -157,15 +222,37 @@ impl Subscriptions {
             .await?;
         // Also if the caller goes away now.
         let released = Released(&created.subscription);
+        let late = self.disorder(filters).milliseconds;
+        let feed = created.subscription.feed();
+        feed.cover_from(point.version, point.time - late);
         let newest = resumption.list_newest(&backlog).await;
         let newest = eyes::narrow_items(&viewer, context, filters, newest).await;
         let (gaps, events) = sorted(backlog, newest);
         created.subscription.resume(gaps, &events);
         drop(released);
         Ok(Some(Polled::Live(CreatedSubscription {
-            is_resumed: true,
+            reading: Reading::Start,
             ..created
         })))
+    }
+}
+
+fn leads_nowhere() -> ToolError {
+    ToolError::Arguments(
+        "the cursor is of another subscription than these filters have, or of one that was not \
+         polled for so long that it has ended: call again without it to begin anew; \
+         what happened in between is in events_list"
+            .to_owned(),
+    )
+}
+
+/// What is said of incidents where they are followed anew.
+fn unseen(since: i64) -> WatchStatus {
+    WatchStatus::Gap {
+        since: Timestamp::from_millisecond(since).unwrap_or_default(),
+        detail: "another server goes on with this: incidents that were opened or resolved meanwhile are \
+                 not told; faults_list has what is open"
+            .to_owned(),
     }
 }
 

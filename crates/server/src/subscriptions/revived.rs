@@ -15,25 +15,23 @@ use std::{
 
 use jiff::Timestamp;
 use mcp_notify::{Mark, Session};
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use tokio::time::{Duration, sleep};
 
 use super::{
-    JoinedSource, Subscriptions, events, incidents, owner,
+    JoinedSource, SubscriptionRecord, Subscriptions, events, incidents, owner,
     polls::{RESUMED_FAULTS_MAX, Released, sorted},
 };
 use crate::{
     history::{
         eyes,
-        resume::{self, Backlog, BacklogItem, Resumption},
+        resume::{self, Backlog, BacklogItem, ReadOrder, Resumption},
     },
     output::ToolError,
     resources::Requester,
 };
 use kubecrier_core::{
     Backoff,
-    filters::{FilterRequest, Filters, Mode},
+    filters::Mode,
     subscriptions::{
         Cursor, FeedItem, FeedLimits, Owner, ResumePoint, Subscription, SubscriptionDeps,
         SubscriptionId, WatchStatus,
@@ -56,19 +54,6 @@ const ROOM_CHECK: Duration = Duration::from_millis(20);
 /// A cluster that cannot be watched now is tried again.
 const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
 
-/// A subscription, as it is kept.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct SubscriptionRecord {
-    pub(crate) id: String,
-    pub(crate) context: String,
-    mode: Mode,
-    filters: Value,
-    created_at: Timestamp,
-    /// resourceVersion after which everything is to be delivered; 0 if it is not known.
-    version: u64,
-}
-
 /// What its client has of a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WakeFrom {
@@ -76,6 +61,8 @@ pub(crate) enum WakeFrom {
     Entry(Mark),
     /// Nothing.
     Beginning,
+    /// Nothing, and it reads what happened last.
+    Newest,
     /// It did not say.
     Unknown,
 }
@@ -121,7 +108,7 @@ impl Subscriptions {
     pub(crate) fn restore(
         &self,
         requester: &Requester,
-        session: &Session,
+        session: Option<&Session>,
         kept: &SubscriptionRecord,
     ) -> Result<(), ToolError> {
         let inner = &*self.inner;
@@ -132,7 +119,7 @@ impl Subscriptions {
         let slot = reserved.map_err(|refused| ToolError::Limit(refused.to_string()))?;
         let context = inner.sources.watches.context(Some(&kept.context))?;
         let deps = SubscriptionDeps {
-            session: Some(session.downgrade()),
+            session: session.map(Session::downgrade),
             updates: Arc::new(super::FeedNotifier(inner.updates.seen_by(&viewer))),
             faults: inner.sources.faults.clone(),
             viewer,
@@ -148,7 +135,10 @@ impl Subscriptions {
         if let Some(history) = &inner.sources.history {
             one = one.resumable(resume::tag(history, &requester.caller, &context, &filters));
         }
-        let one = Arc::new(one.holding());
+        let one = Arc::new(match session {
+            Some(_) => one.holding(),
+            None => one.holding().expiring_idle(),
+        });
         one.feed().begin_after(kept.version);
         let lease = Lease::default();
         let asleep = Asleep {
@@ -157,8 +147,15 @@ impl Subscriptions {
         };
         inner.asleep.lock().insert(id, asleep);
         slot.insert_unless(|_| false, one, Box::new(lease));
-        self.end_with(session, &owner);
+        if let Some(session) = session {
+            self.end_with(session, &owner);
+        }
         Ok(())
+    }
+
+    /// Whether a subscription that is here is to be woken.
+    pub(super) fn is_asleep(&self, id: &SubscriptionId) -> bool {
+        self.inner.asleep.lock().contains_key(id)
     }
 
     /// The subscriptions of a session that are asleep.
@@ -250,6 +247,22 @@ impl Subscriptions {
         Ok(())
     }
 
+    /// Wakes a subscription of a caller without a session, if it is asleep.
+    pub(super) async fn wake_shared(
+        &self,
+        requester: &Requester,
+        one: &Arc<Subscription>,
+        from: WakeFrom,
+    ) -> Result<(), ToolError> {
+        let Some(mut waking) = self.take_asleep(one.id()) else {
+            return Ok(());
+        };
+        let delivered = self.deliver_from(requester, one, &waking, from, Pages::First);
+        delivered.await.map_err(|(_, error)| error)?;
+        waking.asleep = None;
+        Ok(())
+    }
+
     fn take_asleep<'a>(&'a self, id: &'a SubscriptionId) -> Option<Waking<'a>> {
         let asleep = self.inner.asleep.lock().remove(id)?;
         Some(Waking {
@@ -273,7 +286,20 @@ impl Subscriptions {
         let filters = one.filters();
         let viewer = self.inner.viewers.of(&requester.caller);
         let viewer = viewer.map_err(|error| (from, ToolError::from(error)))?;
-        let point = point(one, from);
+        let is_shared = self.inner.sharing.get().is_some();
+        let point = point(one, from).map(|point| match is_shared {
+            // It may be one in the history of another server.
+            true => ResumePoint {
+                position: 0,
+                ..point
+            },
+            false => point,
+        });
+        let order = match (from, pages) {
+            (WakeFrom::Newest, _) => ReadOrder::Newest,
+            (_, Pages::First) if is_shared => ReadOrder::Oldest,
+            _ => ReadOrder::Log,
+        };
         let mut gaps = gaps(one, from, point.is_some());
         let mut behind = None;
         if let (Some(history), Some(mut point)) = (&sources.history, point) {
@@ -285,6 +311,7 @@ impl Subscriptions {
                     context: one.cluster(),
                     filters,
                     point,
+                    order,
                 };
                 let room = match filters.mode() {
                     Mode::Events => PAGE,
@@ -316,9 +343,15 @@ impl Subscriptions {
                     }
                     continue;
                 }
-                if !backlog.is_whole {
+                let covered = match backlog.next {
+                    Some(next) if order == ReadOrder::Newest && !backlog.is_whole => next.version,
+                    _ => point.version,
+                };
+                if !backlog.is_whole && order != ReadOrder::Newest {
                     backlog.cut(point, room.entries_max, filters.mode());
                 }
+                let late = self.disorder(filters).milliseconds;
+                one.feed().cover_from(covered, point.time - late);
                 behind = Some((resumption, backlog));
                 break;
             }
@@ -368,17 +401,20 @@ fn point(one: &Subscription, from: WakeFrom) -> Option<ResumePoint> {
             one.feed().continue_after(seq);
             Some(point)
         }
-        WakeFrom::Beginning => {
-            let version = one.feed().first_version();
-            (version > 0).then(|| ResumePoint {
-                version,
-                time: one.created_at().as_millisecond(),
-                position: 0,
-                tag,
-            })
-        }
+        WakeFrom::Beginning | WakeFrom::Newest => beginning(one),
         WakeFrom::Unknown => None,
     }
+}
+
+/// The point before everything of a subscription, if it is known.
+pub(super) fn beginning(one: &Subscription) -> Option<ResumePoint> {
+    let (tag, version) = (one.feed().tag()?, one.feed().first_version());
+    (version > 0).then(|| ResumePoint {
+        version,
+        time: one.created_at().as_millisecond(),
+        position: 0,
+        tag,
+    })
 }
 
 /// What is said where nothing can be delivered of the time before.
@@ -396,7 +432,9 @@ fn gaps(one: &Subscription, from: WakeFrom, is_resumed: bool) -> Vec<WatchStatus
                 one.created_at().as_millisecond()
             }
         }
-        WakeFrom::Beginning | WakeFrom::Unknown => one.created_at().as_millisecond(),
+        WakeFrom::Beginning | WakeFrom::Newest | WakeFrom::Unknown => {
+            one.created_at().as_millisecond()
+        }
     };
     let detail = match one.filters().mode() {
         Mode::Incidents => {
@@ -440,43 +478,8 @@ fn is_passing(error: &ToolError) -> bool {
         | ToolError::Limit(_)
         | ToolError::Unsupported(_)
         | ToolError::SwitchedOff(_)
+        | ToolError::Unavailable(_)
         | ToolError::Bug => false,
-    }
-}
-
-// === impl SubscriptionRecord ===
-
-impl SubscriptionRecord {
-    fn new(one: &Subscription) -> Self {
-        Self {
-            id: one.id().to_string(),
-            context: one.cluster().to_owned(),
-            mode: one.filters().mode(),
-            filters: serde_json::to_value(one.filters()).unwrap_or_default(),
-            created_at: one.created_at(),
-            version: one.feed().first_version(),
-        }
-    }
-
-    /// The number of its feed in the ids of the stream.
-    pub(crate) fn short_id(&self) -> Option<u32> {
-        SubscriptionId::parse(&self.id).map(|id| id.short())
-    }
-
-    /// The mode, which may be switched off by now.
-    pub(crate) fn mode(&self) -> Mode {
-        self.mode
-    }
-
-    fn parse(&self) -> Result<(SubscriptionId, Filters), ToolError> {
-        let wrong = |why: String| ToolError::Arguments(format!("it cannot be continued: {why}"));
-        let id = SubscriptionId::parse(&self.id);
-        let id = id.ok_or_else(|| wrong("it has no id".to_owned()))?;
-        let request = serde_json::from_value::<FilterRequest>(self.filters.clone());
-        let mut request = request.map_err(|error| wrong(error.to_string()))?;
-        request.mode = self.mode;
-        let filters = Filters::try_from(request).map_err(|error| wrong(error.to_string()))?;
-        Ok((id, filters))
     }
 }
 

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     history::resume::{Backlog, BacklogItem},
-    subscriptions::{self, Polled},
+    subscriptions::{BehindPoll, Polled},
 };
 use kubecrier_core::{
     filters::Filters,
@@ -23,7 +23,6 @@ use kubecrier_core::{
         Cursor, CursorError, FeedEntry, FeedItem, Payload, ResumePoint, SubscriptionId,
     },
 };
-use kubecrier_history::Position;
 use kubecrier_k8s::identity;
 use kubecrier_redact::Redactor;
 
@@ -90,9 +89,9 @@ async fn call(context: ToolContext<'_>, given: JsonObject) -> Result<Output, Too
     };
     let limit = limit(args.limit, 50, 500)?;
     let requester = &context.client.requester;
-    let mut cursor = args.cursor.filter(|cursor| !cursor.is_empty());
+    let cursor = args.cursor.filter(|cursor| !cursor.is_empty());
     let id = args.subscription_id.filter(|id| !id.is_empty());
-    let (one, warnings) = match id {
+    let polled = match id {
         Some(_) if has_filters => {
             return Err(ToolError::Arguments(
                 "`subscriptionId` and filters were both given: a subscription has its own filters, so \
@@ -101,10 +100,10 @@ async fn call(context: ToolContext<'_>, given: JsonObject) -> Result<Output, Too
             ));
         }
         Some(id) => {
-            let one = context.subscriptions.get(requester, &id)?;
-            let woken = (context.subscriptions).wake_polled(requester, &one, cursor.as_deref());
-            woken.await?;
-            (one, Vec::new())
+            let found = context
+                .subscriptions
+                .find_polled(requester, &id, cursor.as_deref(), limit);
+            found.await?
         }
         None => {
             let name = filters.context().map(str::to_owned);
@@ -121,41 +120,21 @@ async fn call(context: ToolContext<'_>, given: JsonObject) -> Result<Output, Too
                 after,
                 limit,
             );
-            match polled.await? {
-                Polled::Live(created) => {
-                    if created.is_resumed {
-                        cursor = None;
-                    }
-                    (created.subscription, created.warnings)
-                }
-                Polled::Behind(poll) => {
-                    let feed = ShownFeed {
-                        id: &poll.cursor.subscription,
-                        cluster: &poll.context,
-                        filters: &poll.filters,
-                        degraded: None,
-                    };
-                    let (entries, next) = behind(&poll.cursor, &poll.backlog);
-                    let page = ShownPage {
-                        entries: &entries,
-                        missed: 0,
-                        withheld: 0,
-                        more: true,
-                        next,
-                    };
-                    let bytes_max = context.limits.output_bytes;
-                    return Ok(page.show(context.redactor, &feed, Vec::new(), bytes_max));
-                }
-            }
+            polled.await?
         }
     };
-    one.touch();
-    let after = match cursor {
-        Some(cursor) => (one.feed().resolve_cursor(one.id(), &cursor)).map_err(stale)?,
-        None => 0,
+    let created = match polled {
+        Polled::Live(created) => created,
+        Polled::Behind(poll) => return Ok(show_behind(&context, &poll)),
     };
-    subscriptions::wait(one.feed(), after, wait, context.draining).await;
+    let (one, warnings) = (created.subscription, created.warnings);
+    let from = (context.subscriptions)
+        .read_from(requester, &one, cursor.as_deref(), created.reading)
+        .map_err(stale)?;
     one.touch();
+    from.wait(one.feed(), wait, context.draining).await;
+    one.touch();
+    let after = from.after(one.feed()).unwrap_or_else(|| one.feed().last());
     let read = one.read_after(after, limit).await;
     let warnings = warnings.iter();
     let warnings = warnings.map(|warning| identity::sentence(context.redactor, warning));
@@ -168,7 +147,11 @@ async fn call(context: ToolContext<'_>, given: JsonObject) -> Result<Output, Too
         degraded: degraded.as_deref(),
     };
     let page = ShownPage {
-        next: one.feed().cursor(one.id(), read.next),
+        next: match from.unread() {
+            // It may be ahead of this feed.
+            Some(cursor) if read.next == after => cursor.clone(),
+            _ => one.feed().cursor(one.id(), read.next),
+        },
         entries: &read.entries,
         missed: read.missed,
         withheld: read.withheld,
@@ -177,34 +160,61 @@ async fn call(context: ToolContext<'_>, given: JsonObject) -> Result<Output, Too
     Ok(page.show(context.redactor, &feed, warnings.collect(), bytes_max))
 }
 
+/// Shows what a client that is behind reads.
+fn show_behind(context: &ToolContext<'_>, poll: &BehindPoll) -> Output {
+    let feed = ShownFeed {
+        id: &poll.cursor.subscription,
+        cluster: &poll.context,
+        filters: &poll.filters,
+        degraded: None,
+    };
+    let (entries, next) = behind(&poll.cursor, &poll.backlog);
+    let page = ShownPage {
+        entries: &entries,
+        missed: 0,
+        withheld: 0,
+        more: !poll.backlog.is_whole,
+        next,
+    };
+    let bytes_max = context.limits.output_bytes;
+    page.show(context.redactor, &feed, Vec::new(), bytes_max)
+}
+
 fn stale(error: CursorError) -> ToolError {
     ToolError::Arguments(error.to_string())
 }
 
-/// The entries of a backlog, and the cursor after them. Each goes on in the history.
+/// The entries of a backlog, and the cursor after them. Each goes on in the history: after a
+/// position in it or, where it was read by versions, after the version.
 fn behind(cursor: &Cursor, backlog: &Backlog) -> (Vec<FeedEntry>, Cursor) {
-    let at = |seq: u64, position: Position| Cursor {
-        subscription: cursor.subscription.clone(),
-        seq,
-        resume: (cursor.resume).map(|point| ResumePoint {
-            position: position.to_number(),
-            ..point
-        }),
-    };
+    let by_version = backlog.next;
+    let mut at = cursor.resume;
     let seqs = cursor.seq + 1..;
-    let entries = seqs
-        .zip(&backlog.items)
-        .map(|(seq, (position, item))| FeedEntry {
-            seq,
-            item: match item {
-                BacklogItem::Event(event) => FeedItem::Event(Arc::clone(event)),
-                BacklogItem::Gap(gap) => FeedItem::Notice(Arc::new(gap.clone())),
-            },
-            resume: at(seq, *position).resume,
-        });
+    let entries = seqs.zip(&backlog.items).map(|(seq, (position, item))| {
+        if by_version.is_none() {
+            let position = position.to_number();
+            at = at.map(|point| ResumePoint { position, ..point });
+        } else if let BacklogItem::Event(event) = item {
+            at = at.map(|point| point.after(event));
+        }
+        let item = match item {
+            BacklogItem::Event(event) => FeedItem::Event(Arc::clone(event)),
+            BacklogItem::Gap(gap) => FeedItem::Notice(Arc::new(gap.clone())),
+        };
+        let resume = at;
+        FeedEntry { seq, item, resume }
+    });
     let entries: Vec<_> = entries.collect();
-    let seq = entries.last().map_or(cursor.seq, |entry| entry.seq);
-    (entries, at(seq, backlog.position))
+    let end = by_version.or_else(|| {
+        let position = backlog.position.to_number();
+        (cursor.resume).map(|point| ResumePoint { position, ..point })
+    });
+    let next = Cursor {
+        subscription: cursor.subscription.clone(),
+        seq: entries.last().map_or(cursor.seq, |entry| entry.seq),
+        resume: end,
+    };
+    (entries, next)
 }
 
 /// Whose events a page has.

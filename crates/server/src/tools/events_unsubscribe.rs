@@ -12,7 +12,7 @@ pub(super) const ENTRY: ToolEntry = ToolEntry {
     title: "Events: unsubscribe",
     description: "End a subscription made with events_subscribe. Repeating it does no harm.",
     schema: schema::of::<EventsUnsubscribeArgs>,
-    call: |context, given| Box::pin(async move { call(context, arguments(given)?) }),
+    call: |context, given| Box::pin(async move { call(context, arguments(given)?).await }),
 };
 
 #[derive(Deserialize, schemars::JsonSchema)]
@@ -23,11 +23,12 @@ struct EventsUnsubscribeArgs {
     subscription_id: String,
 }
 
-fn call(context: ToolContext<'_>, args: EventsUnsubscribeArgs) -> Result<Output, ToolError> {
+async fn call(context: ToolContext<'_>, args: EventsUnsubscribeArgs) -> Result<Output, ToolError> {
     let requester = &context.client.requester;
     let outcome = context
         .subscriptions
-        .unsubscribe(requester, &args.subscription_id)?;
+        .unsubscribe_all(requester, &args.subscription_id)
+        .await?;
     let mut data = serde_json::Map::new();
     data.insert("subscriptionId".to_owned(), json!(args.subscription_id));
     data.insert("status".to_owned(), json!("unsubscribed"));
