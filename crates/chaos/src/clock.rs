@@ -1,7 +1,7 @@
 //! The time of a run.
 
 use jiff::Timestamp;
-use tokio::time::{Duration, Instant};
+use tokio::time::Instant;
 
 /// Counts from the beginning of a run. A copy is the same.
 #[derive(Clone, Copy, Debug)]
@@ -23,10 +23,6 @@ impl Clock {
     /// Milliseconds since the beginning.
     pub(crate) fn now(self) -> u32 {
         u32::try_from(self.began.elapsed().as_millis()).unwrap_or(u32::MAX)
-    }
-
-    pub(crate) fn instant(self, after: Duration) -> Instant {
-        self.began + after
     }
 
     /// The milliseconds of a time of day; 0 if it is before the beginning.
