@@ -202,6 +202,19 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- $_ := set $set "history_max_bytes" .maxBytes -}}
 {{- end -}}
 {{- end -}}
+{{- with .Values.clusterStore -}}
+{{- if .servers -}}
+{{- $fleet := printf "%s-%s" $.Release.Namespace $.Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- $_ := set $set "cluster_store" .servers -}}
+{{- $_ := set $set "cluster_store_fleet" (default $fleet .fleet) -}}
+{{- if .credentials.existingSecret -}}
+{{- $_ := set $set "cluster_store_credentials" "/etc/kubecrier/nats/nats.creds" -}}
+{{- end -}}
+{{- if or .ca.secret .ca.configMap -}}
+{{- $_ := set $set "cluster_store_ca_file" "/etc/kubecrier/nats/ca.crt" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- with include "kubecrier.namespaces" . | fromJsonArray -}}
 {{- $_ := set $set "allowed_namespaces" . -}}
 {{- end -}}
@@ -251,6 +264,14 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 {{- if and .proxy.groupsHeader (ne .clusterIdentity "impersonate") -}}
 {{- fail "auth.proxy.groupsHeader needs auth.clusterIdentity=impersonate: groups say what a caller may read" -}}
+{{- end -}}
+{{- end -}}
+{{- with .Values.clusterStore -}}
+{{- if and (not .servers) (or .fleet .credentials.existingSecret .ca.secret .ca.configMap) -}}
+{{- fail "clusterStore needs clusterStore.servers, the addresses of NATS" -}}
+{{- end -}}
+{{- if and .ca.secret .ca.configMap -}}
+{{- fail "clusterStore.ca.secret and clusterStore.ca.configMap exclude each other" -}}
 {{- end -}}
 {{- end -}}
 {{- if .Values.history.enabled -}}

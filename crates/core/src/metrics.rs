@@ -2,6 +2,7 @@
 
 mod access;
 mod answers;
+mod cluster_store;
 mod follow;
 mod graph;
 mod history;
@@ -30,6 +31,7 @@ use crate::resource_type::ResourceType;
 pub use self::{
     access::{AccessMetrics, ReviewOutcome},
     answers::{AnswerMetrics, ParkedGuard},
+    cluster_store::{ClusterStoreMetrics, SharedWatchNumbers},
     follow::FollowMetrics,
     graph::GraphMetrics,
     history::{HistoryMetrics, HistoryNumbers},
@@ -57,6 +59,7 @@ pub struct Metrics {
     captures: CaptureMetrics,
     graph: GraphMetrics,
     history: HistoryMetrics,
+    cluster_store: ClusterStoreMetrics,
     refusals: RefusalMetrics,
     sinks: SinksMetrics,
     waits: WaitMetrics,
@@ -135,6 +138,7 @@ impl Metrics {
         let captures = CaptureMetrics::register(registry);
         let graph = GraphMetrics::register(registry);
         let history = HistoryMetrics::register(registry);
+        let cluster_store = ClusterStoreMetrics::register(registry);
         let refusals = RefusalMetrics::register(registry);
         let sinks = SinksMetrics::register(registry);
         let waits = WaitMetrics::register(registry);
@@ -157,6 +161,7 @@ impl Metrics {
             captures,
             graph,
             history,
+            cluster_store,
             refusals,
             sinks,
             waits,
@@ -172,6 +177,11 @@ impl Metrics {
     /// Metrics of graphs.
     pub fn graph(&self) -> &GraphMetrics {
         &self.graph
+    }
+
+    /// Metrics of the store that servers share.
+    pub fn cluster_store(&self) -> &ClusterStoreMetrics {
+        &self.cluster_store
     }
 
     /// Metrics of the history.

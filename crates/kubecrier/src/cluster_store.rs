@@ -10,7 +10,7 @@ use kubecrier_server::{ClusterStore, shared_secret};
 use tokio::time::{Duration, Instant, sleep};
 
 /// How long a store that is down may take to come at the start: it may be starting as well.
-const START_TIMEOUT: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The pause between two attempts.
 const RETRY: Duration = Duration::from_secs(2);

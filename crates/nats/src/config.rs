@@ -63,6 +63,9 @@ impl Default for NatsConfig {
 impl NatsConfig {
     /// Checks what can be checked without a server.
     pub fn check(&self) -> Result<(), ConnectError> {
+        if !self.servers.is_empty() {
+            Servers::parse(&self.servers)?;
+        }
         let invalid = |what: &str| Err(ConnectError::Settings(what.to_owned()));
         let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         if self.fleet.is_empty() || self.fleet.len() > 40 || !self.fleet.bytes().all(is_letter) {

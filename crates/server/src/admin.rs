@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use std::{collections::BTreeSet, sync::Arc};
 
 use crate::{Caller, Server};
-use kubecrier_core::metrics::{HistoryNumbers, Metrics, WatchState};
+use kubecrier_core::metrics::{HistoryNumbers, Metrics, SharedWatchNumbers, WatchState};
 use kubecrier_history::{Health, History};
-use kubecrier_k8s::{Contexts, Reachability, Reached, WatchInfo};
+use kubecrier_k8s::{Contexts, Reachability, Reached, WatchInfo, WatchRole};
 use kubecrier_lifecycle::{InFlight, Lifecycle};
 
 /// What `/` answers.
@@ -115,9 +115,23 @@ async fn metrics(State(admin): State<Admin>) -> impl IntoResponse {
     if let Some(history) = admin.server.history() {
         admin.metrics.history().set(&numbers(history));
     }
+    if let Some(store) = admin.server.cluster_store() {
+        let watches = shared_watches(&now.watches);
+        admin.metrics.cluster_store().set(store.is_ok(), watches);
+    }
     match admin.metrics.encode(admin.server.sessions()) {
         Ok(text) => ([(CONTENT_TYPE, TEXT)], text).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
+}
+
+/// How many of these watches are shared, by who watches.
+fn shared_watches(watches: &[WatchInfo]) -> SharedWatchNumbers {
+    let count = |role| watches.iter().filter(|one| one.role == Some(role)).count();
+    SharedWatchNumbers {
+        holder: count(WatchRole::Holder),
+        follower: count(WatchRole::Follower),
+        alone: count(WatchRole::Alone),
     }
 }
 
@@ -171,6 +185,7 @@ async fn stats(State(admin): State<Admin>) -> Json<Value> {
         "uptimeSeconds": admin.started.elapsed().as_secs(),
         "ready": admin.lifecycle.is_ready(),
         "sessions": admin.server.sessions(),
+        "clusterStore": admin.server.cluster_store().map(|store| json!({"error": store.err()})),
         "parkedAnswerBytes": admin.server.parked_answer_bytes(),
         "subscriptions": now.subscriptions,
         "watches": now.watches,

@@ -202,7 +202,9 @@ mod tests {
             let end = (0..200).flat_map(|_| [(true, 30_000, 50), (false, 30_000, 50)]);
             for (which, pause, limit) in polls.into_iter().chain(end) {
                 now += pause;
-                feeds.iter_mut().for_each(|feed| feed.run_until(now));
+                for feed in &mut feeds {
+                    feed.run_until(now);
+                }
                 let feed = &feeds[usize::from(which)];
                 let known = || feed.entries.iter().copied();
                 let mut found = find(cursor, known(), feed.last, Some(feed.floor), disorder);

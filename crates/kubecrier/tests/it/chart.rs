@@ -2,6 +2,7 @@
 
 mod acting;
 mod applied;
+mod cluster_store;
 mod history;
 mod monitoring;
 mod oauth;

@@ -11,6 +11,7 @@ mod captures;
 mod chart;
 mod clients;
 mod closer;
+mod cluster_store;
 mod configuration;
 mod continued;
 mod demo;

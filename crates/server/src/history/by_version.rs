@@ -146,6 +146,14 @@ impl VersionPage {
 // === impl BacklogItem ===
 
 impl BacklogItem {
+    /// resourceVersion of the event, if it is one.
+    pub(crate) fn version(&self) -> Option<u64> {
+        match self {
+            Self::Event(event) => event.version,
+            Self::Gap(_) => None,
+        }
+    }
+
     /// When it happened, if it is an event.
     fn time(&self) -> Option<i64> {
         match self {

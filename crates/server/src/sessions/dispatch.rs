@@ -81,7 +81,9 @@ impl SessionManager for Dispatcher {
 
     async fn create_session(&self) -> Result<(SessionId, HandshakeTransport), SessionError> {
         let entry = self.sessions.create()?;
-        let transport = HandshakeTransport::new(Arc::clone(&entry), entry.begin_handshake());
+        let shared = (self.sessions.store()).filter(|store| store.home().is_some());
+        let transport =
+            HandshakeTransport::new(Arc::clone(&entry), entry.begin_handshake(), shared.cloned());
         Ok((Arc::clone(entry.session.id()), transport))
     }
 

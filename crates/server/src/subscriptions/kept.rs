@@ -234,7 +234,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_was_ended_stays_ended_and_is_nobody_elses() {
         let registry = Arc::new(MemoryRegistry::default());
-        let kept = KeptSubscriptions::new(registry, Duration::from_secs(60));
+        let kept = KeptSubscriptions::new(registry, Duration::from_mins(1));
         let id = SubscriptionId::random();
         kept.keep("ann", record(&id)).await.unwrap();
         let Found::Kept(found) = kept.find("ann", id.as_str()).await.unwrap() else {
@@ -265,7 +265,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_record_lasts_while_it_is_used() {
         let registry = Arc::new(MemoryRegistry::default());
-        let kept = KeptSubscriptions::new(registry, Duration::from_secs(60));
+        let kept = KeptSubscriptions::new(registry, Duration::from_mins(1));
         let id = SubscriptionId::random();
         kept.keep("ann", record(&id)).await.unwrap();
         for _ in 0..5 {

@@ -287,17 +287,14 @@ impl Subscriptions {
         let viewer = self.inner.viewers.of(&requester.caller);
         let viewer = viewer.map_err(|error| (from, ToolError::from(error)))?;
         let is_shared = self.inner.sharing.get().is_some();
-        let point = point(one, from).map(|point| match is_shared {
+        let mut point = point(one, from);
+        if let Some(point) = point.as_mut().filter(|_| is_shared) {
             // It may be one in the history of another server.
-            true => ResumePoint {
-                position: 0,
-                ..point
-            },
-            false => point,
-        });
+            point.position = 0;
+        }
         let order = match (from, pages) {
             (WakeFrom::Newest, _) => ReadOrder::Newest,
-            (_, Pages::First) if is_shared => ReadOrder::Oldest,
+            _ if is_shared => ReadOrder::Oldest,
             _ => ReadOrder::Log,
         };
         let mut gaps = gaps(one, from, point.is_some());
@@ -332,12 +329,23 @@ impl Subscriptions {
                     && !backlog.is_whole
                     && filters.mode() == Mode::Events
                 {
-                    let last = backlog.position.to_number();
+                    let position = backlog.position.to_number();
+                    // In the order of versions the next page is after one of them.
+                    let next = backlog.next.filter(|_| is_shared);
                     one.deliver_before(backlog.items.into_iter().map(|(position, item)| {
-                        let position = position.to_number();
-                        (entry(item), ResumePoint { position, ..point })
+                        let at = match next {
+                            Some(next) => ResumePoint {
+                                version: item.version().unwrap_or(point.version),
+                                ..next
+                            },
+                            None => ResumePoint {
+                                position: position.to_number(),
+                                ..point
+                            },
+                        };
+                        (entry(item), at)
                     }));
-                    point.position = last;
+                    point = next.unwrap_or(ResumePoint { position, ..point });
                     while session.outbox().stats().pending >= ROOM_BELOW {
                         sleep(ROOM_CHECK).await;
                     }
