@@ -197,7 +197,8 @@ impl SessionSubscriber {
 
     fn note(&mut self, failure: Failure) {
         match failure {
-            Failure::NotFound => self.heard.error("404"),
+            // A session that was just begun.
+            Failure::NotFound => self.heard.not_found(),
             Failure::Silent => self.heard.trouble.silent += 1,
             Failure::Said(text) => self.heard.error(&text),
         }
