@@ -101,7 +101,8 @@ impl Caller {
         }
         if let Some(id) = subscription {
             let end = json!({"subscriptionId": id});
-            let end = wire::call_without_session(&self.client, &self.url, "events_unsubscribe", &end);
+            let end =
+                wire::call_without_session(&self.client, &self.url, "events_unsubscribe", &end);
             if let Err(failure) = wire::ask(end, ANSWER_WITHIN).await {
                 self.note(failure);
             }
@@ -144,7 +145,9 @@ impl Caller {
         for entry in &polled.events {
             match serde_json::from_str::<Entry<'_>>(entry.get()) {
                 Ok(entry) => self.heard.entry(&entry),
-                Err(error) => self.heard.error(&format!("an entry that cannot be read: {error}")),
+                Err(error) => self
+                    .heard
+                    .error(&format!("an entry that cannot be read: {error}")),
             }
         }
         Ok((polled.cursor, polled.more))

@@ -137,7 +137,8 @@ fn content_length(head: &[u8]) -> Result<usize> {
     let head = std::str::from_utf8(head)?;
     let found = head.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;
-        name.eq_ignore_ascii_case("content-length").then(|| value.trim())
+        name.eq_ignore_ascii_case("content-length")
+            .then(|| value.trim())
     });
     found.map_or(Ok(0), |value| value.parse().context("no length"))
 }
@@ -171,7 +172,7 @@ mod tests {
         }
         let front = Front::start(ports).await.unwrap();
         let client = reqwest::Client::new();
-        let mut ask = async || {
+        let ask = async || {
             let answer = client.post(front.url()).body("hello").send().await.unwrap();
             answer.text().await.unwrap()
         };

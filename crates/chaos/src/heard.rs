@@ -100,7 +100,9 @@ impl Heard {
     /// Takes what came.
     pub(crate) fn entry(&mut self, entry: &Entry<'_>) {
         if let Some(gap) = &entry.gap {
-            let since = gap.since.map(|since: Timestamp| self.clock.millis_of(since));
+            let since = gap
+                .since
+                .map(|since: Timestamp| self.clock.millis_of(since));
             let detail = gap.detail.as_deref().unwrap_or_default();
             self.gap(since, detail);
         }

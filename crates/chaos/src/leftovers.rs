@@ -73,7 +73,9 @@ impl Leftovers {
             }
             if Instant::now() > noticed {
                 let failed = [watches.err(), consumers.err()].into_iter().flatten();
-                found.unknown.extend(failed.map(|error| format!("{error:#}")));
+                found
+                    .unknown
+                    .extend(failed.map(|error| format!("{error:#}")));
                 break;
             }
             sleep(LOOK).await;

@@ -109,7 +109,9 @@ mod tests {
     #[tokio::test]
     async fn what_is_sent_over_a_cut_link_arrives_when_it_is_healed() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let link = Link::start(listener.local_addr().unwrap().port()).await.unwrap();
+        let link = Link::start(listener.local_addr().unwrap().port())
+            .await
+            .unwrap();
         let mut near = TcpStream::connect(link.address).await.unwrap();
         let (mut far, _) = listener.accept().await.unwrap();
         let mut byte = [0];

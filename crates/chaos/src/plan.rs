@@ -48,7 +48,11 @@ pub(crate) fn plan(seed: u64, duration: Duration, every: Duration, replicas: usi
     let mut actions = Vec::with_capacity(count);
     for (nth, at) in (0..count).zip((0..).step_by(every as usize)) {
         // The same numbers are used up whatever they are used for.
-        let (kind, replica, part) = (numbers.below(3), numbers.below(replicas), numbers.below(100));
+        let (kind, replica, part) = (
+            numbers.below(3),
+            numbers.below(replicas),
+            numbers.below(100),
+        );
         let kind = match kind {
             _ if of_nats.contains(&nth) => ActionKind::RestartNats,
             0 => ActionKind::Kill(replica),
@@ -113,7 +117,9 @@ mod tests {
         assert_eq!(of_a_run(7), of_a_run(7));
         assert_ne!(of_a_run(7), of_a_run(8));
         let restarts = of_a_run(7);
-        let restarts = restarts.iter().filter(|action| action.kind == ActionKind::RestartNats);
+        let restarts = restarts
+            .iter()
+            .filter(|action| action.kind == ActionKind::RestartNats);
         assert_eq!(restarts.count(), 2);
     }
 

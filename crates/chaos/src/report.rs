@@ -19,6 +19,9 @@ use crate::{
 /// Subscribers with something to say that are printed.
 const SHOWN_MAX: usize = 12;
 
+/// Ranges of numbers that are printed.
+const RANGES_SHOWN_MAX: usize = 5;
+
 /// The report of a run.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -161,21 +164,31 @@ impl Report {
         let failed = self.subscribers.iter().filter(|one| !one.holds()).count();
         let total = self.subscribers.len();
         if failed > 0 {
-            broken.push(format!("{failed} of {total} subscribers did not get what was promised"));
+            broken.push(format!(
+                "{failed} of {total} subscribers did not get what was promised"
+            ));
         }
         if total != config.subscribers {
-            broken.push(format!("{total} subscribers came to an end of {}", config.subscribers));
+            broken.push(format!(
+                "{total} subscribers came to an end of {}",
+                config.subscribers
+            ));
         }
         if self.quiet_watches != (1, 1) {
             let (most, fewest) = self.quiet_watches;
-            broken.push(format!("{fewest} to {most} watches of events in quiet times, and not 1"));
+            broken.push(format!(
+                "{fewest} to {most} watches of events in quiet times, and not 1"
+            ));
         }
         let left = &self.leftovers;
         for (count, what) in [
             (left.processes, "servers did not stop"),
             (left.watches as usize, "watches are left on the API server"),
             (left.consumers, "consumers are left in NATS"),
-            (left.records_of_ended, "records are left of sessions that ended"),
+            (
+                left.records_of_ended,
+                "records are left of sessions that ended",
+            ),
         ] {
             if count > 0 {
                 broken.push(format!("{count} {what}"));
@@ -193,29 +206,53 @@ impl Report {
     }
 
     pub(crate) fn print(&self) {
-        print_line("\n      at  action                              longest pause of deliveries, in s");
+        print_line(
+            "\n      at  action                              longest pause of deliveries, in s",
+        );
         print_line("                                                    p50    p99    max");
-        for Done { at, action, silence } in &self.actions {
+        for Done {
+            at,
+            action,
+            silence,
+        } in &self.actions
+        {
             let what = format!("{}, {:.1} s", action.kind, seconds(action.lasts));
             print_line(&format!("{:>8.1}  {what:<38}  {silence}", seconds(*at)));
         }
-        print_line(&format!("\nlongest pause per action (s)      {}", self.silence));
-        print_line(&format!("an event is there after (s)       {}", self.latency));
+        print_line(&format!(
+            "\nlongest pause per action (s)      {}",
+            self.silence
+        ));
+        print_line(&format!(
+            "an event is there after (s)       {}",
+            self.latency
+        ));
         print_line(&format!(
             "events                            {} ({:.0} a second)",
             self.events, self.events_per_second
         ));
         let (most, fewest) = self.quiet_watches;
-        let highest = self.watches.iter().map(|one| one.watches).max().unwrap_or(0);
+        let highest = self
+            .watches
+            .iter()
+            .map(|one| one.watches)
+            .max()
+            .unwrap_or(0);
         print_line(&format!(
             "watches of events                 {fewest} to {most} in quiet times, at most {highest}"
         ));
-        print_line(&format!("left afterwards                   {:?}", self.leftovers));
+        print_line(&format!(
+            "left afterwards                   {:?}",
+            self.leftovers
+        ));
         self.print_subscribers();
         if self.holds() {
             print_line("\nThe promise held.");
         } else {
-            print_line(&format!("\nThe promise is broken:\n{}", self.broken_lines()));
+            print_line(&format!(
+                "\nThe promise is broken:\n{}",
+                self.broken_lines()
+            ));
         }
         print_line(&format!("again: {}", self.reproduce));
     }
@@ -282,7 +319,10 @@ impl std::fmt::Display for Numbers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.count {
             0 => f.write_str("0"),
-            count => write!(f, "{count} {:?}", self.first),
+            count => {
+                let first = &self.ranges[..self.ranges.len().min(RANGES_SHOWN_MAX)];
+                write!(f, "{count} {first:?}")
+            }
         }
     }
 }

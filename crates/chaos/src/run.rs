@@ -140,7 +140,10 @@ pub async fn run(cluster: &Cluster, config: &ChaosConfig) -> Result<Report> {
         Done::all(&done, &heard),
         latencies(&heard, &created),
         samples,
-        &[(0, began), (undisturbed.max(ended.saturating_sub(12_000)), ended)],
+        &[
+            (0, began),
+            (undisturbed.max(ended.saturating_sub(12_000)), ended),
+        ],
         leftovers,
     );
     report.write(folder)?;

@@ -12,8 +12,8 @@ use crate::{
 /// Clocks of the API server and of a gap are of one machine, and rounded.
 const ROUNDING: u32 = 1000;
 
-/// Numbers that a report names.
-const NAMED_MAX: usize = 20;
+/// Ranges that a report names.
+const RANGES_MAX: usize = 200;
 
 /// The verdict on one subscriber.
 #[derive(Debug, Serialize)]
@@ -39,7 +39,8 @@ pub(crate) struct Verdict {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Numbers {
     pub(crate) count: usize,
-    pub(crate) first: Vec<u32>,
+    /// The first and the last number of each range, as far as there are not too many.
+    pub(crate) ranges: Vec<(u32, u32)>,
 }
 
 // === impl Verdict ===
@@ -104,8 +105,12 @@ fn covers(gap: &Gap, one: &Created) -> bool {
 impl Numbers {
     fn push(&mut self, number: u32) {
         self.count += 1;
-        if self.first.len() < NAMED_MAX {
-            self.first.push(number);
+        if let Some((_, last)) = self.ranges.last_mut()
+            && *last + 1 == number
+        {
+            *last = number;
+        } else if self.ranges.len() < RANGES_MAX {
+            self.ranges.push((number, number));
         }
     }
 }
@@ -146,7 +151,9 @@ mod tests {
         heard
     }
 
-    fn verdict(heard: &Heard) -> (bool, Vec<u32>, Vec<u32>, Vec<u32>) {
+    type Ranges = Vec<(u32, u32)>;
+
+    fn verdict(heard: &Heard) -> (bool, Ranges, Ranges, Ranges) {
         let verdict = Verdict::of("one".to_owned(), heard, &created());
         let holds = verdict.holds();
         let Verdict {
@@ -155,7 +162,7 @@ mod tests {
             disordered,
             ..
         } = verdict;
-        (holds, lost.first, renamed.first, disordered.first)
+        (holds, lost.ranges, renamed.ranges, disordered.ranges)
     }
 
     const ALL: [(u32, &str); 5] = [
@@ -176,7 +183,7 @@ mod tests {
     #[test]
     fn what_is_missing_is_lost_unless_it_was_announced() {
         let mut some = heard(&ALL[..3]);
-        assert_eq!(verdict(&some), (false, vec![3, 4], vec![], vec![]));
+        assert_eq!(verdict(&some), (false, vec![(3, 4)], vec![], vec![]));
         some.gap(Some(0), "a hole");
         assert_eq!(verdict(&some), (true, vec![], vec![], vec![]));
     }
@@ -185,10 +192,16 @@ mod tests {
     fn another_order_and_other_ids_are_seen() {
         let mut mixed = ALL.to_vec();
         mixed.swap(1, 2);
-        assert_eq!(verdict(&heard(&mixed)), (false, vec![], vec![], vec![1]));
+        assert_eq!(
+            verdict(&heard(&mixed)),
+            (false, vec![], vec![], vec![(1, 1)])
+        );
         let mut renamed = ALL.to_vec();
         renamed.push((4, "u4:2"));
         renamed[2].1 = "u9:1";
-        assert_eq!(verdict(&heard(&renamed)), (false, vec![], vec![4, 2], vec![]));
+        assert_eq!(
+            verdict(&heard(&renamed)),
+            (false, vec![], vec![(4, 4), (2, 2)], vec![])
+        );
     }
 }

@@ -66,9 +66,8 @@ pub(crate) async fn watches_of_events(client: &Client) -> Result<u32> {
 
 fn count(metrics: &str) -> u32 {
     let lines = metrics.lines().filter_map(|line| line.strip_prefix(METRIC));
-    let of_events = lines.filter(|line| {
-        line.contains("resource=\"events\"") && line.contains("verb=\"WATCH\"")
-    });
+    let of_events = lines
+        .filter(|line| line.contains("resource=\"events\"") && line.contains("verb=\"WATCH\""));
     let counts = of_events.filter_map(|line| line.rsplit(' ').next()?.parse::<u32>().ok());
     counts.sum()
 }

@@ -91,7 +91,9 @@ pub(crate) async fn ask(
         let text = response.text().await.map_err(broke_off)?;
         Ok((session, text))
     };
-    timeout(within, asking).await.unwrap_or(Err(Failure::Silent))
+    timeout(within, asking)
+        .await
+        .unwrap_or(Err(Failure::Silent))
 }
 
 /// Sends a request; the answer follows.

@@ -43,9 +43,18 @@ fn pods_that_share_a_store_need_no_affinity() {
 #[test]
 fn a_store_that_cannot_be_is_refused() {
     for (wrong, words) in [
-        (json!({"clusterStore": {"fleet": "x"}}), "clusterStore.servers"),
-        (json!({"clusterStore": {"servers": ["http://x"]}}), "servers"),
-        (json!({"settings": {"cluster_store": ["nats://x"]}}), "cluster_store"),
+        (
+            json!({"clusterStore": {"fleet": "x"}}),
+            "clusterStore.servers",
+        ),
+        (
+            json!({"clusterStore": {"servers": ["http://x"]}}),
+            "servers",
+        ),
+        (
+            json!({"settings": {"cluster_store": ["nats://x"]}}),
+            "cluster_store",
+        ),
     ] {
         let Some(text) = refusal(&on_top_of(&least(), &wrong)) else {
             return;
