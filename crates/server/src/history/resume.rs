@@ -120,6 +120,19 @@ impl Backlog {
         }
     }
 
+    /// Whether an event that was listed may have happened once more since a time than is known: a
+    /// list has the newest occurrence of each event alone.
+    fn lacks_occurrence_before(&self, event: &Event, since: Timestamp) -> bool {
+        let is_before = |known: &Event| known.uid == event.uid && known.count + 1 == event.count;
+        let is_known = self.items.iter().any(|(_, item)| match item {
+            BacklogItem::Event(known) => is_before(known),
+            BacklogItem::Gap(_) => false,
+        });
+        let was_first_before =
+            event.count == 2 && event.first_seen.is_some_and(|first| first < since);
+        event.count > 1 && !is_known && !was_first_before
+    }
+
     /// Ends a backlog that goes on: what is not read is told as a gap.
     pub(crate) fn cut(&mut self, point: ResumePoint, limit: usize, mode: Mode) {
         let since = Timestamp::from_millisecond(point.time).unwrap_or_default();
@@ -192,6 +205,14 @@ impl Resumption<'_> {
                 if is_cut || unlabelled {
                     items = gap(
                         "some of what happened right before this may be missing: see events_list"
+                            .to_owned(),
+                    );
+                } else if self.filters.mode() == Mode::Events
+                    && (events.iter()).any(|event| backlog.lacks_occurrence_before(event, since))
+                {
+                    items = gap(
+                        "of events that were repeated right before this, only the newest occurrence \
+                         is known"
                             .to_owned(),
                     );
                 }
