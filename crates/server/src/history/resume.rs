@@ -153,7 +153,13 @@ impl Resumption<'_> {
     pub(crate) async fn read(self, room: FeedLimits) -> Result<Backlog, LogError> {
         let caught_up = self.caught_up.wait(self.context);
         // If it takes longer, the API server is asked for everything since the cursor.
-        let _is_complete = timeout(CATCH_UP_TIMEOUT, caught_up).await;
+        let is_complete = timeout(CATCH_UP_TIMEOUT, caught_up).await.is_ok();
+        if !is_complete && self.order != ReadOrder::Log {
+            // A page in the order of versions would lead past what is not there yet.
+            return Err(LogError::Closed(
+                "the history does not have what happened before its start yet".to_owned(),
+            ));
+        }
         // A history that is not written to has what it has.
         let _is_written = timeout(FLUSH_TIMEOUT, self.history.flush()).await;
         let (history, contexts) = (self.history.clone(), Arc::clone(self.contexts));
