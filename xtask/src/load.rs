@@ -1,5 +1,5 @@
-//! `cargo xtask bench`, `soak`, `eval` and `agents`: the server under load, how well it tells
-//! faults, and who is told of them. The benchmark is a
+//! `cargo xtask bench`, `soak`, `chaos`, `eval` and `agents`: the server under load, whether servers
+//! that work together lose anything, how well it tells faults, and who is told of them. The benchmark is a
 //! program of its own, because it links the server and xtask should build quickly.
 
 use std::{env, ffi::OsString, os::unix::process::CommandExt, path::PathBuf};
@@ -62,6 +62,17 @@ pub(crate) fn soak(minutes: u64) -> Result<()> {
         .arg(server)
         .arg(format!("--minutes={minutes}"));
     run(&format!("soak, {minutes} min"), soak)
+}
+
+/// Replaces this process by the run on replicas that are killed, frozen and cut off.
+pub(crate) fn chaos(arguments: &[OsString]) -> Result<()> {
+    // Together, as for the benchmarks.
+    let both = ["--package", "chaos", "--package", "kubecrier"];
+    let mut build = cargo(&["build", "--quiet", "--release"]);
+    build.args(both);
+    run("the server", build)?;
+    let mut command = cargo(&["run", "--quiet", "--release", "--package", "chaos", "--"]);
+    Err(command.args(arguments).exec().into())
 }
 
 /// Builds the server, as quickly as possible, into the folder of this program.

@@ -69,6 +69,13 @@ enum Task {
         #[arg(long, default_value_t = 10)]
         minutes: u64,
     },
+    /// Servers that work together are killed, frozen and cut off: does every subscriber get every event?
+    #[command(disable_help_flag = true)]
+    Chaos {
+        /// How long, and how much; `--help` tells
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
     /// Make what is given to users, into `dist/`: archive, npm and PyPI packages, MCPB bundle, image,
     /// chart, SBOM, checksums
     Dist {
@@ -118,6 +125,7 @@ fn main() -> ExitCode {
         Task::Bench { arguments } => load::bench(&arguments),
         Task::Eval { arguments } => load::eval(&arguments),
         Task::Soak { minutes } => load::soak(minutes),
+        Task::Chaos { arguments } => load::chaos(&arguments),
         Task::Dist {
             binary,
             static_binary,

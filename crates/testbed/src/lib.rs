@@ -40,6 +40,7 @@ mod mcpb;
 mod nats;
 mod node;
 mod objects;
+mod program;
 mod script;
 mod service_account;
 mod shared;
@@ -63,6 +64,7 @@ pub use crate::{
     nats::{NatsOptions, NatsServer},
     node::{LogRequest, NodeEndpoint},
     objects::{deployment, event, namespace, pod},
+    program::Program,
     script::{LogScript, Selection},
     service_account::{BoundToken, Mount},
     shared::{Testbed, binaries_or_skip, shared, skip},

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::tree::root;
 
 /// Tests, benchmarks and tasks of this repository.
-const NOT_PUBLISHED: [&str; 5] = ["bench", "eval", "fuzz-targets", "testbed", "xtask"];
+const NOT_PUBLISHED: [&str; 6] = ["bench", "chaos", "eval", "fuzz-targets", "testbed", "xtask"];
 
 fn packages() -> Vec<Value> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());

@@ -153,13 +153,20 @@ impl Recorder {
         let Some(mut backlog) = self.watches.shared_backlog(context, since).await? else {
             return Ok(());
         };
+        // A message has few events, and each commit takes as long as one of many.
+        let mut waiting = 0;
         while let Some(events) = backlog.next().await? {
+            waiting += events.len();
             for event in events {
                 self.history
                     .record(context, Stream::Events, move || record::of_event(&event));
             }
-            self.history.flush().await;
+            if waiting >= CHUNK {
+                self.history.flush().await;
+                waiting = 0;
+            }
         }
+        self.history.flush().await;
         Ok(())
     }
 

@@ -120,6 +120,19 @@ impl Backlog {
         }
     }
 
+    /// Whether an event that was listed may have happened once more since a time than is known: a
+    /// list has the newest occurrence of each event alone.
+    fn lacks_occurrence_before(&self, event: &Event, since: Timestamp) -> bool {
+        let is_before = |known: &Event| known.uid == event.uid && known.count + 1 == event.count;
+        let is_known = self.items.iter().any(|(_, item)| match item {
+            BacklogItem::Event(known) => is_before(known),
+            BacklogItem::Gap(_) => false,
+        });
+        let was_first_before =
+            event.count == 2 && event.first_seen.is_some_and(|first| first < since);
+        event.count > 1 && !is_known && !was_first_before
+    }
+
     /// Ends a backlog that goes on: what is not read is told as a gap.
     pub(crate) fn cut(&mut self, point: ResumePoint, limit: usize, mode: Mode) {
         let since = Timestamp::from_millisecond(point.time).unwrap_or_default();
@@ -140,7 +153,13 @@ impl Resumption<'_> {
     pub(crate) async fn read(self, room: FeedLimits) -> Result<Backlog, LogError> {
         let caught_up = self.caught_up.wait(self.context);
         // If it takes longer, the API server is asked for everything since the cursor.
-        let _is_complete = timeout(CATCH_UP_TIMEOUT, caught_up).await;
+        let is_complete = timeout(CATCH_UP_TIMEOUT, caught_up).await.is_ok();
+        if !is_complete && self.order != ReadOrder::Log {
+            // A page in the order of versions would lead past what is not there yet.
+            return Err(LogError::Closed(
+                "the history does not have what happened before its start yet".to_owned(),
+            ));
+        }
         // A history that is not written to has what it has.
         let _is_written = timeout(FLUSH_TIMEOUT, self.history.flush()).await;
         let (history, contexts) = (self.history.clone(), Arc::clone(self.contexts));
@@ -192,6 +211,14 @@ impl Resumption<'_> {
                 if is_cut || unlabelled {
                     items = gap(
                         "some of what happened right before this may be missing: see events_list"
+                            .to_owned(),
+                    );
+                } else if self.filters.mode() == Mode::Events
+                    && (events.iter()).any(|event| backlog.lacks_occurrence_before(event, since))
+                {
+                    items = gap(
+                        "of events that were repeated right before this, only the newest occurrence \
+                         is known"
                             .to_owned(),
                     );
                 }

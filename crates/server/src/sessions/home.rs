@@ -24,7 +24,10 @@ use http_body_util::BodyExt as _;
 use kubecrier_history::{PeerAnswer, PeerError, PeerFuture, PeerHandler, Peers};
 use kubecrier_lifecycle::Lifecycle;
 use serde::{Deserialize, Serialize};
-use tokio::sync::mpsc;
+use tokio::{
+    sync::mpsc,
+    time::{Duration, sleep},
+};
 use tower_service::Service as _;
 
 use super::{manager::Sessions, record, revival::Revival};
@@ -32,6 +35,10 @@ use crate::{caller::Caller, jsonrpc::MESSAGE_BYTES_MAX, share};
 
 /// Parts of an answer that wait for the one who reads them.
 const PARTS_MAX: usize = 16;
+
+/// How long a server may take to make a session anew whose record it has claimed, until it is asked
+/// again.
+const MAKING: Duration = Duration::from_millis(300);
 
 /// Headers of a request that mean something to a session.
 const REQUEST_HEADERS: [&str; 7] = [
@@ -225,16 +232,22 @@ pub(crate) async fn forward(
     };
     let asked = encode(&asked, &body);
     // The session may move while it is looked for.
-    for _ in 0..3 {
+    let mut without: Option<String> = None;
+    for _ in 0..4 {
         let gone = match send(peers, &home, asked.clone()).await {
             Ok(Forwarded::Answered(response)) => return response,
-            Ok(Forwarded::Moved) => false,
+            // A server whose claim was written without its hearing of it has the record and not the
+            // session, and so it does for a moment while it makes the session anew.
+            Ok(Forwarded::Moved) if without.as_ref() == Some(&home) => true,
+            Ok(Forwarded::Moved) => {
+                without = Some(home.clone());
+                sleep(MAKING).await;
+                false
+            }
             Err(PeerError::Gone(_)) => true,
             Err(error) => {
                 tracing::debug!(%error, session, home, "a request could not be forwarded");
-                let wait = [(RETRY_AFTER, "1")];
-                let text = "the server that has this session cannot be reached; try again\n";
-                return (StatusCode::SERVICE_UNAVAILABLE, wait, text).into_response();
+                return cannot_be_reached();
             }
         };
         match revival
@@ -242,11 +255,21 @@ pub(crate) async fn forward(
             .await
         {
             Ok(Some(other)) => home = other,
-            Ok(None) => break,
+            Ok(None) => {
+                let request = Request::from_parts(parts, Body::from(body));
+                return next.run(request).await;
+            }
             Err(refused) => return refused.into_response(),
         }
     }
-    next.run(Request::from_parts(parts, Body::from(body))).await
+    // It is somewhere: a client that is told that there is no session would give it up.
+    cannot_be_reached()
+}
+
+fn cannot_be_reached() -> Response {
+    let wait = [(RETRY_AFTER, "1")];
+    let text = "the server that has this session cannot be reached; try again\n";
+    (StatusCode::SERVICE_UNAVAILABLE, wait, text).into_response()
 }
 
 async fn send(peers: &dyn Peers, home: &str, request: Bytes) -> Result<Forwarded, PeerError> {

@@ -161,7 +161,8 @@ impl Revival {
                 Err(error) => return self.unknown(&error),
             }
         }
-        Ok(Place::Here)
+        // There is a record, and so a session.
+        self.unknown(&"other servers take it at the same time")
     }
 
     /// What is answered if a record cannot be read or written. A session that is not found is
