@@ -40,6 +40,8 @@ use std::sync::{Arc, OnceLock};
 
 use mcp_notify::{Delivery, LoggingService, Notification, NotificationSink, Session};
 
+use tokio::time::{Duration, sleep};
+
 use super::{
     doors::Door,
     history::{CaughtUp, Recorder},
@@ -76,6 +78,12 @@ pub struct SharedSessions {
     /// How the others are reached.
     pub peers: Arc<dyn Peers>,
 }
+
+/// How long a server that starts waits for what others have seen before it is ready.
+const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// How often a store is looked at while it is waited for.
+const STORE_CHECK: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 struct Shared {
@@ -175,6 +183,25 @@ impl Server {
         recorder.run().await;
     }
 
+    /// Waits for a while until the history has what other servers have seen of every context.
+    async fn until_caught_up(&self, store: &ClusterStore) {
+        let contexts = self.shared.contexts.list().unwrap_or_default();
+        let caught_up = async {
+            for context in contexts {
+                self.shared.caught_up.wait(&context.name).await;
+            }
+        };
+        // A cluster that cannot be read, and a store that is away, keep no server from serving.
+        tokio::select! {
+            () = self.shared.lifecycle.draining().cancelled() => {}
+            () = caught_up => {}
+            () = sleep(CATCH_UP_TIMEOUT) => {
+                tracing::warn!("the history of some contexts is not there yet; serving without it");
+            }
+            () = until_unreachable(store) => {}
+        }
+    }
+
     /// The history, if there is one.
     pub fn history(&self) -> Option<&History> {
         self.shared.history.as_ref()
@@ -209,6 +236,15 @@ impl Server {
         let captures = SharedCaptures::new(Arc::clone(registry));
         subscriptions.faults().share_with(Arc::new(captures));
         let _only_once = self.shared.cluster_store.set(store.clone());
+        if self.shared.history.is_some() {
+            // Who comes from another server has a cursor, which leads into the history.
+            let gate = self.shared.lifecycle.readiness_gate();
+            let (this, store) = (self.clone(), store.clone());
+            self.shared.lifecycle.spawn("history-ready", async move {
+                this.until_caught_up(&store).await;
+                drop(gate);
+            });
+        }
     }
 
     /// Why the store that servers share cannot be reached now, if they share one.
@@ -247,6 +283,13 @@ impl Server {
         if let Some(sessions) = self.shared.sessions.get() {
             sessions.push_to_all(notification);
         }
+    }
+}
+
+/// Waits until the store cannot be reached.
+async fn until_unreachable(store: &ClusterStore) {
+    while store.failure().is_none() {
+        sleep(STORE_CHECK).await;
     }
 }
 

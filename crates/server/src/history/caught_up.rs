@@ -29,7 +29,7 @@ impl CaughtUp {
     }
 
     /// Waits until the history has everything of a context. Cancel-safe.
-    pub(super) async fn wait(&self, context: &str) {
+    pub(crate) async fn wait(&self, context: &str) {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);

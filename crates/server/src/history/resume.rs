@@ -28,6 +28,10 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long the history may take after a start to list what happened before it.
 const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The same where servers share what they have seen: it has every occurrence of an event, of which
+/// the API server has the newest alone. A client that waits for an answer waits longer than that.
+const SHARED_CATCH_UP_TIMEOUT: Duration = Duration::from_secs(25);
+
 /// Where several watches deliver, their events are not in the order of their versions: those of
 /// this long before the cursor are delivered again.
 const OVERLAP_MILLISECONDS: i64 = 10_000;
@@ -152,9 +156,15 @@ impl Resumption<'_> {
     /// Reads what happened after the cursor, as far as there is room for it.
     pub(crate) async fn read(self, room: FeedLimits) -> Result<Backlog, LogError> {
         let caught_up = self.caught_up.wait(self.context);
+        let is_shared = self.order != ReadOrder::Log;
+        let patience = if is_shared {
+            SHARED_CATCH_UP_TIMEOUT
+        } else {
+            CATCH_UP_TIMEOUT
+        };
         // If it takes longer, the API server is asked for everything since the cursor.
-        let is_complete = timeout(CATCH_UP_TIMEOUT, caught_up).await.is_ok();
-        if !is_complete && self.order != ReadOrder::Log {
+        let is_complete = timeout(patience, caught_up).await.is_ok();
+        if !is_complete && is_shared {
             // A page in the order of versions would lead past what is not there yet.
             return Err(LogError::Closed(
                 "the history does not have what happened before its start yet".to_owned(),
