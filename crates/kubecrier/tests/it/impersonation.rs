@@ -4,6 +4,7 @@
 //! caller's user may read it.
 
 mod names;
+mod recorded;
 mod refusals;
 mod rights;
 mod service_accounts;
