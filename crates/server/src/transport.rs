@@ -475,6 +475,9 @@ fn spawn_tasks(server: &Server, close: &CancellationToken, lifecycle: &Lifecycle
             never = contexts.watch_kubeconfig() => match never {},
         }
     });
+    let viewers = server.subscriptions().viewers().clone();
+    let following = viewers.follow_contexts(Arc::clone(server.contexts()), close.clone());
+    lifecycle.spawn("rights", following);
     lifecycle.spawn("lists", list_changes::watch(server.clone(), close.clone()));
 }
 

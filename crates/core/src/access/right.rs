@@ -12,7 +12,7 @@ use tokio::{
     time::{Duration, Instant},
 };
 
-use super::{question::AccessQuestion, viewer::UserView};
+use super::{question::AccessQuestion, reviewed_context::ReviewedContext, viewer::UserView};
 
 /// How long it is remembered that a user may do something, from when that was asked. A right
 /// that is taken away is gone from what is pushed after this time at the latest.
@@ -27,7 +27,7 @@ const REFRESH: Duration = Duration::from_secs(15);
 /// A right of a user, which it may have or not.
 pub struct Right {
     view: Arc<UserView>,
-    context: Arc<str>,
+    context: Arc<ReviewedContext>,
     question: AccessQuestion,
     /// The same in all namespaces. Whoever has that one needs no other.
     wide: Option<Arc<Self>>,
@@ -87,13 +87,13 @@ impl Answer {
 impl Right {
     pub(super) fn new(
         view: &Arc<UserView>,
-        context: &str,
+        context: &Arc<ReviewedContext>,
         question: AccessQuestion,
         wide: Option<Arc<Self>>,
     ) -> Self {
         Self {
             view: Arc::clone(view),
-            context: context.into(),
+            context: Arc::clone(context),
             question,
             wide,
             state: Mutex::default(),
@@ -110,7 +110,7 @@ impl Right {
     pub fn check(self: &Arc<Self>) -> Verdict {
         let now = Instant::now();
         let mut state = self.state.lock();
-        let known = state.known.filter(|known| now < known.until());
+        let known = state.known.filter(|known| self.counts(*known, now));
         let Some(known) = known else {
             let asking = self.ask(&mut state, None);
             drop(state);
@@ -141,6 +141,7 @@ impl Right {
     /// Whether the user has the right, asked at that moment or later: what was remembered before
     /// does not count.
     pub async fn decide_since(self: &Arc<Self>, since: Instant) -> Answer {
+        let since = since.max(self.context.since());
         loop {
             let (asking, is_own) = {
                 let mut state = self.state.lock();
@@ -204,14 +205,23 @@ impl Right {
         let asked = Instant::now();
         let decisions = self.view.decisions()?;
         let is_allowed = decisions
-            .review(&self.view, &self.context, &self.question)
+            .review(&self.view, self.context.name(), &self.question)
             .await?;
+        // It may be that of the cluster that the context named before.
+        if asked < self.context.since() {
+            return None;
+        }
         // A denial is as old as the older of both.
         let older = wide.filter(|_| !is_allowed).map(|wide| wide.asked);
         Some(Known {
             is_allowed,
             asked: older.map_or(asked, |wide| wide.min(asked)),
         })
+    }
+
+    /// Whether an answer is good at a time.
+    fn counts(&self, known: Known, now: Instant) -> bool {
+        now < known.until() && known.asked >= self.context.since()
     }
 
     fn count(&self, is_known: bool) {
@@ -224,14 +234,14 @@ impl Right {
     pub(super) fn is_spent(&self) -> bool {
         let state = self.state.lock();
         let now = Instant::now();
-        state.asking.is_none() && state.known.is_none_or(|known| now >= known.until())
+        state.asking.is_none() && state.known.is_none_or(|known| !self.counts(known, now))
     }
 }
 
 impl fmt::Debug for Right {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let user = self.view.user().name();
-        write!(f, "{user}: {} ({})", self.question, self.context)
+        write!(f, "{user}: {} ({})", self.question, self.context.name())
     }
 }
 

@@ -383,3 +383,36 @@ async fn of_very_many_namespaces_some_are_looked_at_and_that_is_said() {
     assert_eq!(seen.collect::<Vec<_>>(), (0..12).collect::<Vec<_>>());
     assert!(authorizer.asked().len() < 100);
 }
+
+/// Whoever was asked before says nothing about what may be read now.
+#[tokio::test(start_paused = true)]
+async fn a_context_that_names_another_cluster_is_asked_again() {
+    let authorizer = Authorizer::default();
+    let decisions = authorizer.decisions();
+    let ann = view(&decisions, "ann");
+    authorizer.set("ann", SHOP, true);
+    let elsewhere = ann.right("prod", Action::LIST_EVENTS, "shop");
+    assert_eq!(elsewhere.decide().await, Answer::Allowed);
+    assert_eq!(shop(&ann).decide().await, Answer::Allowed);
+    assert_eq!(authorizer.asked(), [WIDE, SHOP, WIDE, SHOP]);
+    decisions.forget("dev");
+    decisions.forget("unknown");
+    advance(Duration::from_millis(1)).await;
+    authorizer.set("ann", SHOP, false);
+    assert_eq!(known(&elsewhere), Some(true), "it is the same as before");
+    assert_eq!(known(&shop(&ann)), None);
+    assert_eq!(shop(&ann).decide().await, Answer::Denied);
+    assert_eq!(authorizer.asked(), [WIDE, SHOP]);
+    // Nor does an answer count that is on its way meanwhile.
+    authorizer.set("ann", WIDE, true);
+    advance(Duration::from_secs(11)).await;
+    let asking = tokio::spawn({
+        let right = shop(&ann);
+        async move { right.decide().await }
+    });
+    sleep(Authorizer::TAKES / 2).await;
+    decisions.forget("dev");
+    assert_eq!(asking.await.unwrap(), Answer::Unknown);
+    assert_eq!(known(&shop(&ann)), None);
+    assert_eq!(shop(&ann).decide().await, Answer::Allowed);
+}

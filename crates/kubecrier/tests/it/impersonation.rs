@@ -3,6 +3,7 @@
 //! The server's own user may read nothing: whatever is answered, is answered because the
 //! caller's user may read it.
 
+mod another_cluster;
 mod names;
 mod recorded;
 mod refusals;
