@@ -80,6 +80,11 @@ impl Acting {
         }
     }
 
+    /// Waits until the server has logged a line with this text.
+    pub(crate) fn wait_for(&self, text: &str) {
+        self.server.wait_for(text);
+    }
+
     /// What the server has logged.
     pub(crate) fn log(&self) -> String {
         self.server.log()
