@@ -4,6 +4,7 @@
 //! caller's user may read it.
 
 mod another_cluster;
+mod evidence;
 mod names;
 mod recorded;
 mod refusals;
