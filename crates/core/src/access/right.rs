@@ -21,6 +21,10 @@ const ALLOWED: Duration = Duration::from_secs(30);
 /// The same for what a user may not do.
 const DENIED: Duration = Duration::from_secs(10);
 
+/// Whoever may not do something in all namespaces is asked about single ones alone for that long:
+/// their answers have what is granted everywhere as well, so that nothing is missed.
+const DENIED_EVERYWHERE: Duration = Duration::from_mins(2);
+
 /// An answer in use is asked for again at this age, so that nothing waits for the next one.
 const REFRESH: Duration = Duration::from_secs(15);
 
@@ -186,22 +190,19 @@ impl Right {
         asking
     }
 
-    /// Asks for all namespaces, then for the one.
+    /// Asks for all namespaces, unless that was denied lately, then for the one.
     async fn find(self: &Arc<Self>, since: Option<Instant>) -> Option<Known> {
-        let wide = match &self.wide {
-            None => None,
-            Some(wide) => {
-                let now = Instant::now();
-                let since = since.or(now.checked_sub(DENIED)).unwrap_or(now);
-                let answer = Box::pin(wide.decide_since(since)).await;
-                let known = wide.state.lock().known;
-                match answer {
-                    Answer::Allowed => return known.filter(|known| known.is_allowed),
-                    Answer::Unknown => return None,
-                    Answer::Denied => known.filter(|known| !known.is_allowed),
-                }
+        if let Some(wide) = self.wide.as_ref().filter(|wide| !wide.was_denied()) {
+            let now = Instant::now();
+            let since = since.or(now.checked_sub(DENIED)).unwrap_or(now);
+            let answer = Box::pin(wide.decide_since(since)).await;
+            let known = wide.state.lock().known;
+            match answer {
+                Answer::Allowed => return known.filter(|known| known.is_allowed),
+                Answer::Unknown => return None,
+                Answer::Denied => {}
             }
-        };
+        }
         let asked = Instant::now();
         let decisions = self.view.decisions()?;
         let is_allowed = decisions
@@ -211,11 +212,15 @@ impl Right {
         if asked < self.context.since() {
             return None;
         }
-        // A denial is as old as the older of both.
-        let older = wide.filter(|_| !is_allowed).map(|wide| wide.asked);
-        Some(Known {
-            is_allowed,
-            asked: older.map_or(asked, |wide| wide.min(asked)),
+        Some(Known { is_allowed, asked })
+    }
+
+    /// Whether it was denied so lately that it is not asked again on the way to another question.
+    fn was_denied(&self) -> bool {
+        let known = self.state.lock().known;
+        known.is_some_and(|known| {
+            let is_of_here = known.asked >= self.context.since();
+            !known.is_allowed && is_of_here && known.asked.elapsed() < DENIED_EVERYWHERE
         })
     }
 
