@@ -440,13 +440,13 @@ async fn a_context_that_names_another_cluster_is_asked_again() {
     // Nor does an answer count that is on its way meanwhile.
     authorizer.set("ann", WIDE, true);
     advance(Duration::from_secs(11)).await;
-    let asking = tokio::spawn({
-        let right = shop(&ann);
-        async move { right.decide().await }
-    });
-    sleep(Authorizer::TAKES / 2).await;
-    decisions.forget("dev");
-    assert_eq!(asking.await.unwrap(), Answer::Unknown);
+    let right = shop(&ann);
+    let forgetting = async {
+        sleep(Authorizer::TAKES / 2).await;
+        decisions.forget("dev");
+    };
+    let (answer, ()) = tokio::join!(right.decide(), forgetting);
+    assert_eq!(answer, Answer::Unknown);
     assert_eq!(known(&shop(&ann)), None);
     assert_eq!(shop(&ann).decide().await, Answer::Allowed);
 }
