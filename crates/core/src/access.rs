@@ -10,7 +10,8 @@
 //!              allowed 30 s, denied 10 s ─┘◀── cluster-wide, then the namespace ◀── AccessReviewer
 //! ```
 //!
-//! - `question`: what is asked; `right`: one question of one user and its answer
+//! - `question`: what is asked; `right`: one question of one user and its answer;
+//!   `reviewed_context`: whose answers count
 //! - `decisions`: all answers, and the limits of asking; `pace`: how fast it is asked
 //! - `viewer`: through whose eyes something is seen; `sight`: what that needs in one cluster;
 //!   `gate`: the rights that a message needs when it is sent
@@ -21,6 +22,7 @@ mod decisions;
 mod gate;
 mod pace;
 mod question;
+mod reviewed_context;
 mod right;
 mod sight;
 mod viewer;

@@ -125,6 +125,9 @@ impl Permission {
 pub struct Checkup {
     /// Version that the API server reports.
     pub version: String,
+    /// Version that it behaves as, such as `v1.35`, where that is an older one
+    /// (`--emulated-version`).
+    pub emulated: Option<String>,
     /// Time of the first request, including the connection.
     pub first_latency: Duration,
     /// Time of a request on an open connection.
@@ -173,6 +176,15 @@ const fn permission(
     }
 }
 
+// === impl Checkup ===
+
+impl Checkup {
+    /// Version that says what the API server can do.
+    pub fn effective_version(&self) -> &str {
+        self.emulated.as_deref().unwrap_or(&self.version)
+    }
+}
+
 // === impl Cluster ===
 
 impl Cluster {
@@ -204,8 +216,13 @@ impl Cluster {
                     .map(|permission| self.review_permission(permission, namespaces))
             )
         );
+        let emulated = version.emulation_major.zip(version.emulation_minor);
+        let emulated = emulated.filter(|(major, minor)| {
+            (major, minor) != (&version.major, &version.minor) && !minor.is_empty()
+        });
         Ok(Checkup {
             version: version.git_version,
+            emulated: emulated.map(|(major, minor)| format!("v{major}.{minor}")),
             first_latency,
             latency,
             clock_skew_seconds,

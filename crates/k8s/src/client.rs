@@ -214,9 +214,7 @@ impl Cluster {
     pub(super) fn error(&self, operation: &Operation<'_>, error: &kube::Error) -> ClusterError {
         let failed = ClusterError::from_kube(operation, error);
         match &self.user {
-            Some(user) if failed.kind() == ErrorKind::Forbidden => {
-                failed.for_user(operation, user.name())
-            }
+            Some(user) if failed.kind() == ErrorKind::Forbidden => failed.for_user(operation, user),
             _ => failed,
         }
     }

@@ -1,6 +1,10 @@
 //! The contexts of the kubeconfig. Clients are made on demand, so that a context that is
 //! down costs only the calls that name it, and the file is read again when it changes.
 
+mod clusters;
+
+pub use self::clusters::NamedClusters;
+
 use std::{
     collections::HashMap, convert::Infallible, ffi::OsString, future::Future, path::PathBuf,
     sync::Arc, time::Duration,

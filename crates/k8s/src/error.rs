@@ -3,13 +3,14 @@
 use std::{error::Error as StdError, fmt};
 
 use kube::client::AuthError;
-use kubecrier_core::shares::LimitReached;
+use kubecrier_core::{KubernetesUser, shares::LimitReached};
 use serde::Serialize;
 
 use super::{
     body_limit::TooLarge,
     connect::auth_error,
     identity::{keep_names, quoted_names},
+    impersonation::kubectl_flags,
     in_cluster::{IN_CLUSTER, kubectl},
     read_only::RefusedRequest,
 };
@@ -204,7 +205,7 @@ impl ClusterError {
     /// The same refusal, of a request that was made as a user: the hint says what this user
     /// needs, or what the server needs to act as the user.
     #[must_use]
-    pub(super) fn for_user(self, operation: &Operation<'_>, user: &str) -> Self {
+    pub(super) fn for_user(self, operation: &Operation<'_>, user: &KubernetesUser) -> Self {
         let Operation { verb, resource, .. } = *operation;
         let scope = operation
             .namespace
@@ -220,9 +221,11 @@ impl ClusterError {
             return self;
         }
         self.with_hint(&format!(
-            "Kubernetes decides what `{user}` may read: ask for `{verb}` on `{resource}`, and \
-             check with `{} auth can-i {verb} {resource} {scope} --as '{user}'`{}",
+            "Kubernetes decides what `{}` may read: ask for `{verb}` on `{resource}`, and \
+             check with `{} auth can-i {verb} {resource} {scope} {}`{}",
+            user.name(),
             kubectl(operation.context),
+            kubectl_flags(user),
             if operation.namespace.is_none() {
                 ", or name a namespace you may read"
             } else {

@@ -61,6 +61,29 @@ impl ClusterIdentity {
     }
 }
 
+/// How a person makes kubectl act as this user: without its groups, the answer would be that to
+/// somebody else.
+pub(super) fn kubectl_flags(user: &KubernetesUser) -> String {
+    /// More are told to be named.
+    const GROUPS_MAX: usize = 8;
+    let quoted = |text: &str| format!("'{}'", text.replace('\'', r"'\''"));
+    let mut flags = format!("--as {}", quoted(user.name()));
+    // The API server adds its own.
+    let groups = user.groups().iter();
+    let groups: Vec<_> = groups
+        .filter(|group| !group.starts_with("system:"))
+        .collect();
+    if groups.len() > GROUPS_MAX {
+        flags.push_str(" --as-group ...");
+        return flags;
+    }
+    for group in groups {
+        flags.push_str(" --as-group ");
+        flags.push_str(&quoted(group));
+    }
+    flags
+}
+
 /// The headers by which an API server takes a request for one of this user.
 ///
 /// Values are sent as they are: the API server takes any UTF-8 without control characters, but

@@ -82,7 +82,7 @@ pub use self::{
         PermissionReview, permissions,
     },
     client::{Cluster, ObjectName},
-    contexts::{Config, ContextInfo, Contexts, RequestError},
+    contexts::{Config, ContextInfo, Contexts, NamedClusters, RequestError},
     demo::Demo,
     error::{ClusterError, ErrorKind, Operation},
     events::{EventLists, EventQuery, EventRow, StoredEvent, StoredLabels},

@@ -188,7 +188,8 @@ async fn check_cluster(
         let user = checkup.user.as_deref().unwrap_or(UNKNOWN_USER);
         let mut sections = vec![describe(about.clone(), &namespaces, &checkup)];
         let acting = async |whom| {
-            let review = cluster.review_impersonation(whom, &checkup.version, &namespaces);
+            let review =
+                cluster.review_impersonation(whom, checkup.effective_version(), &namespaces);
             review.await
         };
         if callers.act_as_themselves {
@@ -235,10 +236,12 @@ fn namespaces_to_check(
 
 fn describe(about: String, namespaces: &[Name], checkup: &Checkup) -> Section {
     let latency = checkup.latency.as_millis();
+    let emulated = checkup.emulated.as_ref();
     let answer = format!(
-        "answers in {latency} ms ({} ms the first time): {}",
+        "answers in {latency} ms ({} ms the first time): {}{}",
         checkup.first_latency.as_millis(),
-        checkup.version
+        checkup.version,
+        emulated.map_or_else(String::new, |version| format!(", as {version}"))
     );
     let mut findings = vec![if latency > SLOW_MILLIS {
         Finding::note(answer).hint("every call takes at least that long")

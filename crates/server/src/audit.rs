@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use self::writer::RecordQueue;
 pub(crate) use self::{
-    pending::{PendingRecord, note_answer},
+    pending::{PendingRecord, note_answer, note_result},
     subject::Subject,
 };
 use crate::{caller::Caller, log_limit::LogLimit};
@@ -99,13 +99,27 @@ impl Audit {
         });
     }
 
+    /// Records a request of a caller that is refused whatever its message is.
+    pub(crate) fn refused(&self, caller: &Caller, path: &str, reason: RequestRefusal, status: u16) {
+        self.write(&Record {
+            time: Timestamp::now(),
+            caller: Some(caller.to_string()),
+            kubernetes_user: None,
+            subject: &Subject::of_path(path),
+            outcome: Outcome::Refused,
+            reason: Some(reason.as_str()),
+            status: Some(status),
+            duration_ms: 0,
+        });
+    }
+
     fn write(&self, record: &Record<'_>) {
         let written = serde_json::to_vec(record).map(|mut line| {
             line.push(b'\n');
             self.queue.push(line)
         });
         if !written.unwrap_or(false) {
-            self.refusals.audit_dropped();
+            self.refusals.audit_dropped(1);
         }
     }
 }

@@ -52,7 +52,10 @@ pub use self::{
     tokens::{TokenFileError, TokenFileSummary, check_token_file},
     trusted_user::{ProxyMapping, TrustedUserHeader},
 };
-use kubecrier_core::{KubernetesUser, metrics::RefusalMetrics};
+use kubecrier_core::{
+    KubernetesUser,
+    metrics::{RefusalMetrics, RequestRefusal},
+};
 use kubecrier_k8s::Actor;
 use kubecrier_oauth::{AccessToken, Scopes};
 
@@ -370,7 +373,11 @@ pub(super) async fn identify(
 
 /// Middleware for servers whose callers act in clusters as themselves: refuses a caller without
 /// a Kubernetes user.
-pub(super) async fn require_user(request: Request, next: Next) -> Response {
+pub(super) async fn require_user(
+    State(identity): State<Arc<Identity>>,
+    request: Request,
+    next: Next,
+) -> Response {
     const REFUSAL: &str = "callers act in clusters as themselves here (--cluster-identity \
          impersonate), and this caller has no Kubernetes user; whoever runs this server names one \
          in the caller's line of --auth-token-file: `name:token user=ann@example.com groups=dev`\n";
@@ -379,7 +386,16 @@ pub(super) async fn require_user(request: Request, next: Next) -> Response {
         return next.run(request).await;
     }
     tracing::debug!(%caller, "request refused: the caller has no Kubernetes user");
-    (StatusCode::FORBIDDEN, REFUSAL).into_response()
+    let reason = RequestRefusal::NoUser;
+    if let Some(refusals) = &identity.refusals {
+        refusals.refused(reason);
+    }
+    let answer = (StatusCode::FORBIDDEN, REFUSAL).into_response();
+    if let Some(audit) = &identity.audit {
+        let (path, status) = (request.uri().path(), answer.status().as_u16());
+        audit.refused(&caller, path, reason, status);
+    }
+    answer
 }
 
 #[cfg(test)]

@@ -285,6 +285,7 @@ fn of_cluster(uri: &str, error: &ClusterError) -> ResourceError {
             uri: uri.to_owned(),
             hint: text,
         },
+        ErrorKind::Forbidden => ResourceError::Forbidden(text),
         _ => ResourceError::Unavailable(text),
     }
 }

@@ -185,6 +185,11 @@ impl Subscriptions {
         &self.inner.sources.faults
     }
 
+    /// How callers see what is shared.
+    pub(super) fn viewers(&self) -> &Viewers {
+        &self.inner.viewers
+    }
+
     /// Through whose eyes a requester sees what is shared.
     pub(super) fn viewer(&self, requester: &Requester) -> Result<Viewer, ToolError> {
         Ok(self.inner.viewers.of(&requester.caller)?)

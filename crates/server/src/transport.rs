@@ -184,6 +184,7 @@ async fn start_http(
         let audit = Audit::start(target, refusals, close, lifecycle).await?;
         identity.audit = Some(audit);
     }
+    let identity = Arc::new(identity);
     let (certificate, certificate_poll) = match &config.tls {
         None => (None, None),
         Some(files) => {
@@ -310,7 +311,9 @@ async fn start_http(
         router = router.layer(middleware::from_fn_with_state(revival, sessions::revive));
     }
     if server.contexts().impersonates() {
-        router = router.layer(middleware::from_fn(caller::require_user));
+        let identity = Arc::clone(&identity);
+        let layer = middleware::from_fn_with_state(identity, caller::require_user);
+        router = router.layer(layer);
     }
     if config.admin.is_none() {
         let mut admin = admin::pages(pages.clone(), scope);
@@ -323,10 +326,7 @@ async fn start_http(
     // Context names and counters are nothing for a web page either.
     let metadata = config.oauth.as_ref().map(oauth::pages);
     let router = router
-        .layer(middleware::from_fn_with_state(
-            Arc::new(identity),
-            caller::identify,
-        ))
+        .layer(middleware::from_fn_with_state(identity, caller::identify))
         .layer(middleware::from_fn(share::note_peer))
         .merge(admin::health(pages))
         .merge(metadata.unwrap_or_default())
@@ -476,6 +476,9 @@ fn spawn_tasks(server: &Server, close: &CancellationToken, lifecycle: &Lifecycle
             never = contexts.watch_kubeconfig() => match never {},
         }
     });
+    let viewers = server.subscriptions().viewers().clone();
+    let following = viewers.follow_contexts(Arc::clone(server.contexts()), close.clone());
+    lifecycle.spawn("rights", following);
     lifecycle.spawn("lists", list_changes::watch(server.clone(), close.clone()));
 }
 

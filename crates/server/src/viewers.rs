@@ -1,7 +1,12 @@
 //! Through whose eyes a caller sees what all callers share.
 
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
 use super::{caller::Caller, output::ToolError, resources::ResourceError};
 use kubecrier_core::access::{AccessDecisions, Viewer};
+use kubecrier_k8s::Contexts;
 
 /// How callers see what is shared. A clone is the same.
 #[derive(Clone, Debug)]
@@ -31,6 +36,35 @@ impl Viewers {
                 let user = caller.kubernetes_user().ok_or(NoUser)?;
                 Ok(decisions.viewer(user))
             }
+        }
+    }
+
+    /// Forgets what a cluster has answered when its context comes to name another one, until
+    /// `stop`.
+    pub(super) async fn follow_contexts(self, contexts: Arc<Contexts>, stop: CancellationToken) {
+        let Self::Users(decisions) = self else {
+            return;
+        };
+        let mut generation = contexts.generation();
+        let mut known = contexts.named_clusters().unwrap_or_default();
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = contexts.changed_since(generation) => {}
+            }
+            generation = contexts.generation();
+            // One that cannot be read names nothing.
+            let Ok(now) = contexts.named_clusters() else {
+                continue;
+            };
+            for context in now.renamed_since(&known) {
+                tracing::info!(
+                    context,
+                    "names another cluster, who may read what is asked again"
+                );
+                decisions.forget(context);
+            }
+            known = now.over(known);
         }
     }
 

@@ -1,6 +1,7 @@
 //! All answers of the clusters' authorizers, and the limits of asking.
 
 use std::{
+    collections::HashMap,
     fmt,
     num::NonZeroUsize,
     sync::{Arc, Weak},
@@ -18,6 +19,7 @@ use tokio::{
 use super::{
     pace::Pace,
     question::AccessQuestion,
+    reviewed_context::ReviewedContext,
     right::Right,
     viewer::{UserView, Viewer, Views},
 };
@@ -71,7 +73,8 @@ pub(super) struct Inner {
     lifecycle: Lifecycle,
     metrics: AccessMetrics,
     views: Views,
-    // Held for map operations only.
+    // Held for map operations only, as `rights` is.
+    contexts: Mutex<HashMap<Arc<str>, Arc<ReviewedContext>>>,
     rights: Mutex<LruCache<RightKey, Arc<Right>>>,
     turns: Semaphore,
     pace: Pace,
@@ -98,6 +101,7 @@ impl AccessDecisions {
             lifecycle,
             metrics,
             views: Views::default(),
+            contexts: Mutex::default(),
             rights: Mutex::new(rights),
             turns: Semaphore::new(TURNS),
             pace: Pace::new(PER_SECOND, BURST),
@@ -108,6 +112,14 @@ impl AccessDecisions {
     /// What a user sees.
     pub fn viewer(&self, user: &Arc<KubernetesUser>) -> Viewer {
         Viewer::User(self.inner.views.of(user, &self.inner.this))
+    }
+
+    /// A context has come to name another cluster, whose answers may be others: none that was
+    /// asked for until now counts.
+    pub fn forget(&self, context: &str) {
+        if let Some(context) = self.inner.contexts.lock().get(context) {
+            context.rename();
+        }
     }
 
     /// Drops the answers that are not good any more.
@@ -144,15 +156,26 @@ impl Inner {
         context: &str,
         question: AccessQuestion,
     ) -> Arc<Right> {
+        let reviewed = self.context(context);
         let mut rights = self.rights.lock();
         let wide = question.everywhere().map(|question| {
-            let key = (view.id(), Arc::from(context), question);
-            let make = || Arc::new(Right::new(view, context, key.2.clone(), None));
+            let key = (view.id(), Arc::clone(reviewed.name()), question);
+            let make = || Arc::new(Right::new(view, &reviewed, key.2.clone(), None));
             Arc::clone(rights.get_or_insert(key.clone(), make))
         });
-        let key = (view.id(), Arc::from(context), question);
-        let make = || Arc::new(Right::new(view, context, key.2.clone(), wide));
+        let key = (view.id(), Arc::clone(reviewed.name()), question);
+        let make = || Arc::new(Right::new(view, &reviewed, key.2.clone(), wide));
         Arc::clone(rights.get_or_insert(key.clone(), make))
+    }
+
+    fn context(&self, name: &str) -> Arc<ReviewedContext> {
+        let mut contexts = self.contexts.lock();
+        if let Some(known) = contexts.get(name) {
+            return Arc::clone(known);
+        }
+        let context = Arc::new(ReviewedContext::new(name));
+        contexts.insert(Arc::clone(context.name()), Arc::clone(&context));
+        context
     }
 
     pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {

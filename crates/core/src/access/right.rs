@@ -12,7 +12,7 @@ use tokio::{
     time::{Duration, Instant},
 };
 
-use super::{question::AccessQuestion, viewer::UserView};
+use super::{question::AccessQuestion, reviewed_context::ReviewedContext, viewer::UserView};
 
 /// How long it is remembered that a user may do something, from when that was asked. A right
 /// that is taken away is gone from what is pushed after this time at the latest.
@@ -21,13 +21,17 @@ const ALLOWED: Duration = Duration::from_secs(30);
 /// The same for what a user may not do.
 const DENIED: Duration = Duration::from_secs(10);
 
+/// Whoever may not do something in all namespaces is asked about single ones alone for that long:
+/// their answers have what is granted everywhere as well, so that nothing is missed.
+const DENIED_EVERYWHERE: Duration = Duration::from_mins(2);
+
 /// An answer in use is asked for again at this age, so that nothing waits for the next one.
 const REFRESH: Duration = Duration::from_secs(15);
 
 /// A right of a user, which it may have or not.
 pub struct Right {
     view: Arc<UserView>,
-    context: Arc<str>,
+    context: Arc<ReviewedContext>,
     question: AccessQuestion,
     /// The same in all namespaces. Whoever has that one needs no other.
     wide: Option<Arc<Self>>,
@@ -87,13 +91,13 @@ impl Answer {
 impl Right {
     pub(super) fn new(
         view: &Arc<UserView>,
-        context: &str,
+        context: &Arc<ReviewedContext>,
         question: AccessQuestion,
         wide: Option<Arc<Self>>,
     ) -> Self {
         Self {
             view: Arc::clone(view),
-            context: context.into(),
+            context: Arc::clone(context),
             question,
             wide,
             state: Mutex::default(),
@@ -110,7 +114,7 @@ impl Right {
     pub fn check(self: &Arc<Self>) -> Verdict {
         let now = Instant::now();
         let mut state = self.state.lock();
-        let known = state.known.filter(|known| now < known.until());
+        let known = state.known.filter(|known| self.counts(*known, now));
         let Some(known) = known else {
             let asking = self.ask(&mut state, None);
             drop(state);
@@ -141,6 +145,7 @@ impl Right {
     /// Whether the user has the right, asked at that moment or later: what was remembered before
     /// does not count.
     pub async fn decide_since(self: &Arc<Self>, since: Instant) -> Answer {
+        let since = since.max(self.context.since());
         loop {
             let (asking, is_own) = {
                 let mut state = self.state.lock();
@@ -185,33 +190,43 @@ impl Right {
         asking
     }
 
-    /// Asks for all namespaces, then for the one.
+    /// Asks for all namespaces, unless that was denied lately, then for the one.
     async fn find(self: &Arc<Self>, since: Option<Instant>) -> Option<Known> {
-        let wide = match &self.wide {
-            None => None,
-            Some(wide) => {
-                let now = Instant::now();
-                let since = since.or(now.checked_sub(DENIED)).unwrap_or(now);
-                let answer = Box::pin(wide.decide_since(since)).await;
-                let known = wide.state.lock().known;
-                match answer {
-                    Answer::Allowed => return known.filter(|known| known.is_allowed),
-                    Answer::Unknown => return None,
-                    Answer::Denied => known.filter(|known| !known.is_allowed),
-                }
+        if let Some(wide) = self.wide.as_ref().filter(|wide| !wide.was_denied()) {
+            let now = Instant::now();
+            let since = since.or(now.checked_sub(DENIED)).unwrap_or(now);
+            let answer = Box::pin(wide.decide_since(since)).await;
+            let known = wide.state.lock().known;
+            match answer {
+                Answer::Allowed => return known.filter(|known| known.is_allowed),
+                Answer::Unknown => return None,
+                Answer::Denied => {}
             }
-        };
+        }
         let asked = Instant::now();
         let decisions = self.view.decisions()?;
         let is_allowed = decisions
-            .review(&self.view, &self.context, &self.question)
+            .review(&self.view, self.context.name(), &self.question)
             .await?;
-        // A denial is as old as the older of both.
-        let older = wide.filter(|_| !is_allowed).map(|wide| wide.asked);
-        Some(Known {
-            is_allowed,
-            asked: older.map_or(asked, |wide| wide.min(asked)),
+        // It may be that of the cluster that the context named before.
+        if asked < self.context.since() {
+            return None;
+        }
+        Some(Known { is_allowed, asked })
+    }
+
+    /// Whether it was denied so lately that it is not asked again on the way to another question.
+    fn was_denied(&self) -> bool {
+        let known = self.state.lock().known;
+        known.is_some_and(|known| {
+            let is_of_here = known.asked >= self.context.since();
+            !known.is_allowed && is_of_here && known.asked.elapsed() < DENIED_EVERYWHERE
         })
+    }
+
+    /// Whether an answer is good at a time.
+    fn counts(&self, known: Known, now: Instant) -> bool {
+        now < known.until() && known.asked >= self.context.since()
     }
 
     fn count(&self, is_known: bool) {
@@ -224,14 +239,14 @@ impl Right {
     pub(super) fn is_spent(&self) -> bool {
         let state = self.state.lock();
         let now = Instant::now();
-        state.asking.is_none() && state.known.is_none_or(|known| now >= known.until())
+        state.asking.is_none() && state.known.is_none_or(|known| !self.counts(known, now))
     }
 }
 
 impl fmt::Debug for Right {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let user = self.view.user().name();
-        write!(f, "{user}: {} ({})", self.question, self.context)
+        write!(f, "{user}: {} ({})", self.question, self.context.name())
     }
 }
 

@@ -14,6 +14,7 @@ use super::{
     decisions::Inner,
     pace::Pace,
     question::{AccessQuestion, Action},
+    reviewed_context::ReviewedContext,
     right::Right,
 };
 use crate::KubernetesUser;
@@ -83,7 +84,10 @@ impl UserView {
         let question = AccessQuestion::within(action, namespace);
         match self.decisions.upgrade() {
             Some(decisions) => decisions.right(self, context, question),
-            None => Arc::new(Right::new(self, context, question, None)),
+            None => {
+                let context = Arc::new(ReviewedContext::new(context));
+                Arc::new(Right::new(self, &context, question, None))
+            }
         }
     }
 

@@ -45,6 +45,8 @@ pub enum RequestRefusal {
     NotReviewed,
     /// The token does not permit what is asked for.
     Scope,
+    /// The caller is nobody in clusters, where callers act there as themselves.
+    NoUser,
 }
 
 /// Metrics of refused requests. Cheap to clone.
@@ -83,6 +85,7 @@ impl RequestRefusal {
             Self::Mapping => "mapping",
             Self::NotReviewed => "not_reviewed",
             Self::Scope => "scope",
+            Self::NoUser => "no_user",
         }
     }
 }
@@ -105,9 +108,9 @@ impl RefusalMetrics {
         all
     }
 
-    /// Counts a record of the audit log that was not written.
-    pub fn audit_dropped(&self) {
-        self.audit_dropped.inc();
+    /// Counts records of the audit log that were not written.
+    pub fn audit_dropped(&self, count: u64) {
+        self.audit_dropped.inc_by(count);
     }
 
     /// Counts a request.

@@ -48,6 +48,59 @@ fn a_kubeconfig_counts_as_changed_when_something_else_is_in_it() {
     assert_eq!(now("two"), 3, "it can be read again");
 }
 
+/// Who may read what is asked again in another cluster, and only there.
+#[test]
+fn another_cluster_is_told_from_another_user_of_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("config");
+    let contexts = Contexts::new(Config {
+        kubeconfig: Some(path.clone()),
+        context: None,
+        request_timeout: Duration::from_secs(1),
+        redactor: Redactor::default(),
+        demo: None,
+        denied: DeniedKinds::default(),
+        allowed: Allowed::default(),
+        identity: ClusterIdentity::default(),
+    });
+    let now = |clusters: &str, contexts_text: &str| {
+        let text = format!("{{clusters: [{clusters}], contexts: [{contexts_text}]}}");
+        fs::write(&path, text).unwrap();
+        contexts.state.lock().stamp = Vec::new();
+        contexts.named_clusters().unwrap()
+    };
+    let one = "{name: one, cluster: {server: 'https://one'}}";
+    let two = "{name: two, cluster: {server: 'https://two'}}";
+    let both = format!("{one}, {two}");
+    let dev = "{name: dev, context: {cluster: one, user: ann}}";
+    let first = now(&both, dev);
+    let same = now(
+        &both,
+        "{name: dev, context: {cluster: one, user: bob, namespace: shop}}",
+    );
+    assert_eq!(same.renamed_since(&first), [""; 0]);
+    let more = now(
+        &both,
+        &format!("{dev}, {{name: prod, context: {{cluster: two}}}}"),
+    );
+    assert_eq!(
+        more.renamed_since(&first),
+        [""; 0],
+        "a new one was never asked"
+    );
+    let moved = now(&both, "{name: dev, context: {cluster: two}}");
+    assert_eq!(moved.renamed_since(&first), ["dev"]);
+    let anew = "{name: one, cluster: {server: 'https://one', certificate-authority-data: eA==}}";
+    assert_eq!(
+        now(anew, dev).renamed_since(&first),
+        ["dev"],
+        "recreated at its address"
+    );
+    // One that was gone meanwhile is compared with what it was.
+    let gone = now(&both, "").over(first);
+    assert_eq!(moved.renamed_since(&gone), ["dev"]);
+}
+
 /// Nothing asks for a context here: the poll alone has to notice.
 #[tokio::test(start_paused = true)]
 async fn a_changed_kubeconfig_is_noticed_without_a_request() {

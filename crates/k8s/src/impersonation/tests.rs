@@ -196,3 +196,18 @@ async fn an_answer_that_is_too_large_is_told_to_a_caller_as_to_the_server() {
         assert!(crate::error::too_large(&error).is_some(), "{error:?}");
     }
 }
+
+#[test]
+fn a_person_can_ask_as_the_user_with_its_groups() {
+    let flags = |name: &str, groups: &[&str]| {
+        let user = KubernetesUser::new(name, groups.iter().copied()).unwrap();
+        kubectl_flags(&user)
+    };
+    assert_eq!(flags("ann", &[]), "--as 'ann'");
+    assert_eq!(
+        flags("o'neil", &["dev", "Team B"]),
+        r"--as 'o'\''neil' --as-group 'Team B' --as-group 'dev'"
+    );
+    let many = ["a", "b", "c", "d", "e", "f", "g", "h", "i"];
+    assert_eq!(flags("ann", &many), "--as 'ann' --as-group ...");
+}

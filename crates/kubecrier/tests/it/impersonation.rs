@@ -3,7 +3,10 @@
 //! The server's own user may read nothing: whatever is answered, is answered because the
 //! caller's user may read it.
 
+mod another_cluster;
+mod evidence;
 mod names;
+mod recorded;
 mod refusals;
 mod rights;
 mod service_accounts;
@@ -76,6 +79,11 @@ impl Acting {
             tokens,
             _file: file,
         }
+    }
+
+    /// Waits until the server has logged a line with this text.
+    pub(crate) fn wait_for(&self, text: &str) {
+        self.server.wait_for(text);
     }
 
     /// What the server has logged.

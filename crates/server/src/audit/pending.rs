@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use rmcp::{
     ErrorData, RoleServer,
-    model::{CallToolResponse, CallToolResult},
+    model::{CallToolResponse, CallToolResult, ErrorCode},
     service::RequestContext,
 };
 use tokio::time::Instant;
@@ -68,8 +68,7 @@ pub(crate) fn note_answer(
     context: &RequestContext<RoleServer>,
     answer: &Result<CallToolResponse, ErrorData>,
 ) {
-    let parts = context.extensions.get::<Parts>();
-    let Some(record) = parts.and_then(|parts| parts.extensions.get::<PendingRecord>()) else {
+    let Some(record) = record_of(context) else {
         return;
     };
     match answer {
@@ -82,19 +81,49 @@ pub(crate) fn note_answer(
     }
 }
 
-/// How a result is recorded. A tool names the kind of its error; `forbidden` is what Kubernetes
-/// refuses.
+/// The same for a request that is no call of a tool. Its status says nothing: an error is the
+/// content of an answer.
+pub(crate) fn note_result<T>(context: &RequestContext<RoleServer>, answer: &Result<T, ErrorData>) {
+    if let (Some(record), Err(error)) = (record_of(context), answer) {
+        let (outcome, reason) = judge_error(error);
+        record.handled(outcome, Some(reason));
+    }
+}
+
+fn record_of(context: &RequestContext<RoleServer>) -> Option<&PendingRecord> {
+    let parts = context.extensions.get::<Parts>()?;
+    parts.extensions.get()
+}
+
+/// How an error is recorded that is the whole answer: by its kind, or else by its code.
+fn judge_error(error: &ErrorData) -> (Outcome, String) {
+    let kind = error.data.as_ref().and_then(|data| data["kind"].as_str());
+    let reason = kind.unwrap_or(match error.code {
+        ErrorCode::RESOURCE_NOT_FOUND => "not_found",
+        ErrorCode::INVALID_PARAMS | ErrorCode::INVALID_REQUEST => "invalid",
+        _ => "failed",
+    });
+    (outcome_of(Some(reason)), reason.to_owned())
+}
+
+/// `forbidden` is what Kubernetes refuses; the others are refused here.
+fn outcome_of(kind: Option<&str>) -> Outcome {
+    match kind {
+        Some("forbidden" | "unauthorized" | "refused" | "limit" | "switched_off") => {
+            Outcome::Refused
+        }
+        _ => Outcome::Failed,
+    }
+}
+
+/// How a result is recorded. A tool names the kind of its error.
 fn judge(result: &CallToolResult) -> (Outcome, Option<String>) {
     if !result.is_error.unwrap_or_default() {
         return (Outcome::Allowed, None);
     }
     let data = result.structured_content.as_ref();
     let kind = data.and_then(|data| data["kind"].as_str().or(data["error"]["kind"].as_str()));
-    let outcome = match kind {
-        Some("forbidden" | "unauthorized") => Outcome::Refused,
-        _ => Outcome::Failed,
-    };
-    (outcome, kind.map(str::to_owned))
+    (outcome_of(kind), kind.map(str::to_owned))
 }
 
 impl Drop for Pending {

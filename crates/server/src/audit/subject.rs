@@ -8,6 +8,26 @@ use crate::tools;
 /// Longer names are cut.
 const NAME_CHARS_MAX: usize = 256;
 
+/// The arguments that are recorded, and as what; of several, the first that is there.
+const CONTEXT_KEYS: [&str; 2] = ["context", "cluster"];
+const KIND_KEYS: [&str; 2] = ["kind", "involvedKind"];
+const NAME_KEYS: [&str; 7] = [
+    "name",
+    "for",
+    "involvedName",
+    "pod",
+    "service",
+    "subscriptionId",
+    "faultId",
+];
+/// All of these are recorded.
+const NAMESPACE_KEYS: [&str; 4] = [
+    "namespace",
+    "namespaces",
+    "namespaceSelector",
+    "involvedNamespace",
+];
+
 /// What a message is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -61,7 +81,15 @@ impl Subject {
             "subscriptions/listen" => {
                 subject.resources = texts(&params["notifications"]["resourceSubscriptions"]);
             }
-            _ => subject.resources = texts(&params["uri"]),
+            "completion/complete" => {
+                let about = &params["ref"];
+                (subject.prompt, subject.resources) = (text(&about["name"]), texts(&about["uri"]));
+                subject.read_arguments(&params["context"]["arguments"]);
+            }
+            _ => {
+                subject.resources = texts(&params["uri"]);
+                subject.name = text(&params["taskId"]);
+            }
         }
         subject
     }
@@ -82,11 +110,10 @@ impl Subject {
 
     fn read_arguments(&mut self, arguments: &Value) {
         let first = |keys: &[&str]| keys.iter().find_map(|key| text(&arguments[*key]));
-        self.context = first(&["context", "cluster"]);
-        self.kind = first(&["kind", "involvedKind"]);
-        self.name = first(&["name", "for", "involvedName", "pod", "subscriptionId", "id"]);
-        let keys = ["namespace", "namespaces", "namespaceSelector"];
-        self.namespaces = keys
+        self.context = first(&CONTEXT_KEYS);
+        self.kind = first(&KIND_KEYS);
+        self.name = first(&NAME_KEYS);
+        self.namespaces = NAMESPACE_KEYS
             .iter()
             .flat_map(|key| texts(&arguments[*key]))
             .collect();
@@ -144,9 +171,72 @@ mod tests {
             read(&long)["method"].as_str().unwrap().len(),
             NAME_CHARS_MAX
         );
+        let message = json!({"method": "prompts/get", "params": {"name": "triage_fault",
+                             "arguments": {"faultId": "i-1"}}});
+        let expected = json!({"method": "prompts/get", "prompt": "triage_fault", "name": "i-1"});
+        assert_eq!(read(&message), expected);
+        let message = json!({"method": "completion/complete", "params": {
+            "ref": {"type": "ref/prompt", "name": "pod_crash"},
+            "argument": {"name": "pod", "value": "hunter2"},
+            "context": {"arguments": {"namespace": "shop"}},
+        }});
+        let expected = json!({"method": "completion/complete", "prompt": "pod_crash",
+                              "namespaces": ["shop"]});
+        assert_eq!(read(&message), expected);
+        let message = json!({"method": "tasks/cancel", "params": {"taskId": "t-1"}});
+        assert_eq!(
+            read(&message),
+            json!({"method": "tasks/cancel", "name": "t-1"})
+        );
         for odd in [json!(null), json!({"params": 7})] {
             assert_eq!(read(&odd), json!({"method": "response"}));
         }
         assert_eq!(read(&json!([1])), json!({"method": "batch"}));
+    }
+
+    /// Whoever adds an argument decides whether it says which objects a call is about.
+    #[test]
+    fn each_argument_of_a_tool_is_recorded_or_known_to_name_nothing() {
+        const NAMES_NOTHING: [&str; 26] = [
+            "apiVersion",
+            "container",
+            "cursor",
+            "depth",
+            "exclude",
+            "excludeReasons",
+            "fieldSelector",
+            "include",
+            "includeResolved",
+            "labelSelector",
+            "limit",
+            "limitBytes",
+            "mode",
+            "output",
+            "previous",
+            "reason",
+            "severity",
+            "since",
+            "sortBy",
+            "tail",
+            "timeoutSeconds",
+            "timestamps",
+            "type",
+            "types",
+            "until",
+            "waitSeconds",
+        ];
+        let recorded = [&CONTEXT_KEYS[..], &KIND_KEYS, &NAME_KEYS, &NAMESPACE_KEYS].concat();
+        for entry in &tools::TOOLS {
+            let schema = entry
+                .definition(&tools::ContextChoice::default())
+                .input_schema;
+            let none = serde_json::Map::new();
+            let arguments = schema.get("properties").and_then(Value::as_object);
+            let arguments = arguments.unwrap_or(&none);
+            for argument in arguments.keys().map(String::as_str) {
+                let is_known = recorded.contains(&argument) != NAMES_NOTHING.contains(&argument);
+                assert!(is_known, "{argument} of {}", entry.name);
+            }
+        }
     }
 }

@@ -59,7 +59,7 @@ impl Audit {
             })?;
         }
         let (sender, receiver) = mpsc::channel(QUEUED_MAX);
-        lifecycle.spawn("audit", run(target, receiver, close));
+        lifecycle.spawn("audit", run(target, receiver, close, refusals.clone()));
         Ok(Self {
             queue: RecordQueue(sender),
             log_limit: std::sync::Arc::default(),
@@ -68,7 +68,12 @@ impl Audit {
     }
 }
 
-async fn run(target: AuditTarget, mut records: mpsc::Receiver<Vec<u8>>, close: CancellationToken) {
+async fn run(
+    target: AuditTarget,
+    mut records: mpsc::Receiver<Vec<u8>>,
+    close: CancellationToken,
+    refusals: RefusalMetrics,
+) {
     let mut batch = Vec::with_capacity(BATCH_MAX);
     let log_limit = LogLimit::default();
     loop {
@@ -82,10 +87,11 @@ async fn run(target: AuditTarget, mut records: mpsc::Receiver<Vec<u8>>, close: C
         }
         let text = batch.concat();
         batch.clear();
-        if let Err(error) = write(&target, &text).await
-            && log_limit.allows()
-        {
-            tracing::error!(%error, count, "records of the audit log are lost");
+        if let Err(error) = write(&target, &text).await {
+            refusals.audit_dropped(count as u64);
+            if log_limit.allows() {
+                tracing::error!(%error, count, "records of the audit log are lost");
+            }
         }
     }
 }
@@ -166,6 +172,38 @@ mod tests {
         let text = lines(QUEUED_MAX + 1).await;
         assert!(text.ends_with("\nafter\n"));
         assert_eq!(dropped(&metrics), "kubecrier_audit_records_dropped_total 1");
+        close.cancel();
+    }
+
+    #[tokio::test]
+    async fn records_that_cannot_be_written_are_counted_until_they_can() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("audit.jsonl");
+        let (metrics, lifecycle) = (Metrics::new(), Lifecycle::default());
+        let close = CancellationToken::new();
+        let target = AuditTarget::File(path.clone());
+        let audit = Audit::start(target, metrics.refusals(), close.clone(), &lifecycle);
+        let audit = audit.await.unwrap();
+        std::fs::remove_file(&path).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        for number in 1..=3 {
+            assert!(audit.queue.push(b"lost\n".to_vec()));
+            let expected = format!("kubecrier_audit_records_dropped_total {number}");
+            while dropped(&metrics) != expected {
+                tokio::task::yield_now().await;
+            }
+        }
+        std::fs::remove_dir(&path).unwrap();
+        assert!(audit.queue.push(b"kept\n".to_vec()));
+        let text = loop {
+            let text = std::fs::read_to_string(&path).unwrap_or_default();
+            if text.ends_with('\n') {
+                break text;
+            }
+            tokio::task::yield_now().await;
+        };
+        assert_eq!(text, "kept\n");
+        assert_eq!(dropped(&metrics), "kubecrier_audit_records_dropped_total 3");
         close.cancel();
     }
 }

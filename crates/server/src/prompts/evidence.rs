@@ -7,7 +7,7 @@ use rmcp::{
         ContentBlock, GetPromptResult, JsonObject, PromptMessage, Resource, ResourceContents, Role,
     },
 };
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::PromptEntry;
 use crate::{
@@ -33,6 +33,7 @@ pub(super) struct EvidenceError {
     text: String,
     /// Whether the client can help itself with other arguments.
     is_client_error: bool,
+    kind: &'static str,
 }
 
 /// The messages of a prompt, as they come together.
@@ -55,6 +56,7 @@ impl EvidenceCollector<'_> {
         let off = |text: String| EvidenceError {
             text,
             is_client_error: false,
+            kind: "switched_off",
         };
         if let Err(why) = self.tools.tool_filter.check_tool(name) {
             return Err(off(why.to_string()));
@@ -162,16 +164,18 @@ impl EvidenceError {
         Self {
             text: format!("{message}{}", hint.unwrap_or_default()),
             is_client_error: error.is_client_error(),
+            kind: error.kind(),
         }
     }
 }
 
 impl From<EvidenceError> for ErrorData {
     fn from(error: EvidenceError) -> Self {
+        let kind = Some(json!({"kind": error.kind}));
         if error.is_client_error {
-            Self::invalid_params(error.text, None)
+            Self::invalid_params(error.text, kind)
         } else {
-            Self::internal_error(error.text, None)
+            Self::internal_error(error.text, kind)
         }
     }
 }

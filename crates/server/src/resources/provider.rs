@@ -17,7 +17,7 @@ use super::{
 use crate::shared_reads::SharedRead;
 use crate::{caller::Caller, share};
 use kubecrier_core::shares::ShareKey;
-use kubecrier_k8s::Actor;
+use kubecrier_k8s::{Actor, ErrorKind};
 
 /// A provider of resources, which it recognises by their URIs.
 pub trait ResourceProvider: Send + Sync + 'static {
@@ -163,6 +163,9 @@ pub enum ResourceError {
     /// A limit is reached.
     #[error("{0}")]
     Refused(String),
+    /// The cluster does not let the requester read it.
+    #[error("{0}")]
+    Forbidden(String),
     /// The source of the content failed: the cause, and what to do.
     #[error("{0}")]
     Unavailable(String),
@@ -239,9 +242,13 @@ impl From<ResourceError> for ErrorData {
                 Self::resource_not_found(text, Some(json!({"uri": uri})))
             }
             ResourceError::Invalid(_) => Self::invalid_params(text, None),
-            ResourceError::Refused(_) | ResourceError::Unavailable(_) => {
-                Self::internal_error(text, None)
+            ResourceError::Refused(_) => {
+                Self::internal_error(text, Some(json!({"kind": "refused"})))
             }
+            ResourceError::Forbidden(_) => {
+                Self::internal_error(text, Some(json!({"kind": ErrorKind::Forbidden.as_str()})))
+            }
+            ResourceError::Unavailable(_) => Self::internal_error(text, None),
         }
     }
 }

@@ -288,19 +288,10 @@ impl ServerHandler for Handler {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let requester = self.requester(&context);
-        let _call = self.call_permit(&requester)?;
-        let reading = self.read_contents(&request.uri, &requester);
-        tokio::select! {
-            biased;
-            () = context.ct.cancelled() => {
-                Err(ErrorData::internal_error("the read was cancelled", None))
-            }
-            contents = reading => {
-                let contents = contents?;
-                Ok(cleaned_contents(&self.server.shared.redactor, contents).into())
-            }
-        }
+        let answer = self.read(&request.uri, &context).await;
+        audit::note_result(&context, &answer);
+        let contents = answer?;
+        Ok(cleaned_contents(&self.server.shared.redactor, contents).into())
     }
 
     async fn subscribe(
@@ -308,7 +299,9 @@ impl ServerHandler for Handler {
         request: SubscribeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.subscribe_session(&request.uri, &context).await?;
+        let subscribed = self.subscribe_session(&request.uri, &context).await;
+        audit::note_result(&context, &subscribed);
+        subscribed?;
         self.settle_current(&context).await;
         Ok(())
     }
@@ -318,7 +311,9 @@ impl ServerHandler for Handler {
         request: UnsubscribeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.unsubscribe_session(&request.uri, &context)?;
+        let ended = self.unsubscribe_session(&request.uri, &context);
+        audit::note_result(&context, &ended);
+        ended?;
         self.settle_current(&context).await;
         Ok(())
     }
@@ -328,7 +323,9 @@ impl ServerHandler for Handler {
         request: GetPromptRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        self.prompt(&request, &context).await
+        let answer = self.prompt(&request, &context).await;
+        audit::note_result(&context, &answer);
+        answer
     }
 
     async fn complete(

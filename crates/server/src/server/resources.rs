@@ -60,6 +60,22 @@ impl Handler {
     }
 
     /// Reads a resource, with a permit for the work.
+    pub(super) async fn read(
+        &self,
+        uri: &str,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<Vec<ResourceContents>, ErrorData> {
+        let requester = self.requester(context);
+        let _call = self.call_permit(&requester)?;
+        tokio::select! {
+            biased;
+            () = context.ct.cancelled() => {
+                Err(ErrorData::internal_error("the read was cancelled", None))
+            }
+            contents = self.read_contents(uri, &requester) => contents,
+        }
+    }
+
     pub(super) async fn read_contents(
         &self,
         uri: &str,

@@ -1,10 +1,10 @@
 //! The rights that a server needs to act as its callers: what doctor says, and what they allow.
 
 use serde_json::{Value, json};
-use testbed::{Kubeconfig, User};
+use testbed::{Cluster, Kubeconfig, Options, User, Validity};
 
-use super::{ANN, TokenFile};
-use crate::harness::{File, command, kubeconfig, one_context};
+use super::{ANN, TokenFile, furnish, grant};
+use crate::harness::{File, Http, HttpSession, command, kubeconfig, one_context};
 
 /// The section of the report on acting as callers, and whether all is well.
 fn doctor(file: &File) -> Value {
@@ -61,19 +61,31 @@ async fn doctor_says_how_the_server_may_act() {
 async fn the_printed_manifest_is_what_is_missing() {
     let Some(bed) = testbed::shared() else { return };
     let cluster = bed.dev();
-    let issued = cluster
-        .authority()
-        .client("doctored", "idle", testbed::Validity::Current);
-    let issued = issued.unwrap();
-    let file = kubeconfig(|file: Kubeconfig| {
-        file.certificate_context("dev", cluster, &issued)
-            .current("dev")
-    });
+    let file = without_rights(cluster);
     let missing = doctor(&file);
     assert_eq!(missing["findings"][0]["verdict"], "fail", "{missing:#}");
     assert_eq!(missing["findings"][1]["verdict"], "fail", "{missing:#}");
+    apply(cluster, &missing["manifest"]).await;
+    let report = until(&file, "ok");
+    assert_eq!(report["findings"][1]["verdict"], "ok", "{report:#}");
+}
+
+/// A kubeconfig of a user that has no rights at all.
+fn without_rights(cluster: &Cluster) -> File {
+    let issued = cluster
+        .authority()
+        .client("doctored", "idle", Validity::Current);
+    let issued = issued.unwrap();
+    kubeconfig(|file: Kubeconfig| {
+        file.certificate_context("dev", cluster, &issued)
+            .current("dev")
+    })
+}
+
+/// Creates the roles and bindings of a manifest.
+async fn apply(cluster: &Cluster, manifest: &Value) {
     let path = "/apis/rbac.authorization.k8s.io/v1";
-    for object in objects(&missing["manifest"]) {
+    for object in objects(manifest) {
         let plural = match object["kind"].as_str().unwrap() {
             "ClusterRole" => "clusterroles",
             "ClusterRoleBinding" => "clusterrolebindings",
@@ -84,15 +96,62 @@ async fn the_printed_manifest_is_what_is_missing() {
             .await;
         created.unwrap();
     }
-    let mut report = doctor(&file);
+}
+
+/// What doctor says as soon as its first finding is this one: the API server follows a change of
+/// RBAC within moments.
+fn until(file: &File, verdict: &str) -> Value {
+    let mut report = doctor(file);
     for _ in 0..100 {
-        if report["findings"][0]["verdict"] == "ok" {
+        if report["findings"][0]["verdict"] == verdict {
             break;
         }
-        report = doctor(&file);
+        report = doctor(file);
     }
-    assert_eq!(report["findings"][0]["verdict"], "ok", "{report:#}");
-    assert_eq!(report["findings"][1]["verdict"], "ok", "{report:#}");
+    assert_eq!(report["findings"][0]["verdict"], verdict, "{report:#}");
+    report
+}
+
+/// Before Kubernetes 1.36 there is only plain impersonation.
+#[tokio::test]
+async fn an_older_cluster_is_given_what_it_knows() {
+    let Some(bed) = testbed::shared() else { return };
+    let options = Options {
+        api_server_args: vec!["--emulated-version=kube=1.35".to_owned()],
+        ..Options::default()
+    };
+    let (cluster, space) = (&bed.fresh("older", options), "older");
+    let file = without_rights(cluster);
+    let missing = doctor(&file);
+    assert_eq!(missing["findings"][0]["verdict"], "fail", "{missing:#}");
+    let manifest = missing["manifest"].as_str().unwrap();
+    assert!(
+        manifest.contains("[impersonate]") && !manifest.contains("impersonate-on"),
+        "{manifest}"
+    );
+    apply(cluster, &missing["manifest"]).await;
+    let report = until(&file, "note");
+    let text = report["findings"][0].to_string();
+    assert!(
+        text.contains("plain impersonation") && text.contains("from Kubernetes 1.36 on"),
+        "{text}"
+    );
+    // That is enough to read as a caller, and only as far as that one may.
+    furnish(cluster, space).await;
+    grant(cluster, space, "ann", "User", "ann").await;
+    let tokens = TokenFile::new(&[&format!("ann:{ANN} user=ann")]);
+    let (_server, base) = Http::launch(
+        command()
+            .arg("--kubeconfig")
+            .arg(&file.path)
+            .args(["--cluster-identity", "impersonate", "--auth-token-file"])
+            .arg(&tokens.path),
+    );
+    let ann = HttpSession::signed(&base, ANN).await;
+    let pods = ann.call("pods_list", json!({"namespace": space})).await;
+    assert!(pods.ok().text.contains("web"));
+    let refused = ann.call("pods_list", json!({"namespace": "default"}));
+    refused.await.refused("forbidden", &["ann"]);
 }
 
 /// With the credentials of the server nobody can write, whoever is named.
@@ -147,9 +206,8 @@ async fn a_server_that_may_not_impersonate_says_so() {
     let Some(bed) = testbed::shared() else { return };
     let acting =
         super::Acting::start_as(bed.dev(), User::Reader, &[&format!("ann:{ANN} user=ann")]);
-    let ann = crate::harness::HttpSession::signed(&acting.base, ANN).await;
+    let ann = HttpSession::signed(&acting.base, ANN).await;
     let answer = ann.call("pods_list", json!({"namespace": "default"})).await;
     answer.refused("forbidden", &["reader", "kubecrier doctor"]);
-    let log = acting.log();
-    assert!(log.contains("tool failed"), "{log}");
+    acting.wait_for("tool failed");
 }
