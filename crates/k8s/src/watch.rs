@@ -12,7 +12,7 @@
 //! - `dispatcher`: labels and orders events; `rounds`: when they are delivered; `subscribers`: who
 //!   gets which; `users`: what those get who may not read everything; `user_rights`: what they are told of it
 //! - `labels`: the labels of involved objects; `health`: how a watch does
-//! - `shared`: one watch for several servers
+//! - `shared`: one watch for several servers; `sharing`: which watches are
 //! - `claims`: which callers need which watches, within their shares
 //! - `partial`: which namespaces are watched where the whole cluster may not be; `rights`: what
 //!   a subscription will be refused later
@@ -27,6 +27,7 @@ mod rights;
 mod rounds;
 mod scope;
 mod shared;
+mod sharing;
 pub(super) mod source;
 mod subscribers;
 mod user_rights;
@@ -42,24 +43,16 @@ use std::{
 };
 
 use futures_util::future::{BoxFuture, join_all};
-use jiff::Timestamp;
-use kubecrier_history::SharedLogError;
 use tokio::time::{Duration, Instant};
 
 pub use self::{
     claims::WatchClaim,
     shared::{SharedBacklog, SharedWatching},
+    sharing::WatchRole,
 };
 use self::{
-    claims::WatchNeed,
-    dispatcher::Dispatcher,
-    health::WatchHealth,
-    labels::LabelSource,
-    rights::Rights,
-    scope::Scope,
-    shared::{Publisher, ReadAt, SharedSource},
-    source::{EventSource, WatchStart},
-    subscribers::Subscribers,
+    claims::WatchNeed, dispatcher::Dispatcher, health::WatchHealth, labels::LabelSource,
+    rights::Rights, scope::Scope, sharing::Sharing, source::WatchStart, subscribers::Subscribers,
     watch_loop::WatchLoop,
 };
 use super::{
@@ -110,25 +103,6 @@ struct WatchTask {
     health: Arc<WatchHealth>,
     /// If it is shared with other servers.
     sharing: Option<Sharing>,
-}
-
-/// A watch that is shared with other servers.
-#[derive(Clone)]
-struct Sharing {
-    publisher: Arc<Publisher>,
-    read_at: Arc<ReadAt>,
-}
-
-/// Who watches, where servers share their watches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum WatchRole {
-    /// This server, for all.
-    Holder,
-    /// Another server, for all.
-    Follower,
-    /// This server, for itself: what is shared is no help at the moment.
-    Alone,
 }
 
 /// The result of joining: a lease, and what the subscriber has to know.
@@ -206,25 +180,6 @@ impl Watches {
                 sharing: OnceLock::new(),
             }),
         }
-    }
-
-    /// Shares what is watched from now on with other servers.
-    pub fn share(&self, shared: SharedWatching) {
-        let _only_once = self.shared.sharing.set(shared);
-    }
-
-    /// The events of a whole context that servers which share their watches have seen since a
-    /// time; none if they do not.
-    pub async fn shared_backlog(
-        &self,
-        context: &str,
-        since: Timestamp,
-    ) -> Result<Option<SharedBacklog>, SharedLogError> {
-        let Some(shared) = self.shared.sharing.get() else {
-            return Ok(None);
-        };
-        let topic = shared::topic(&Scope::whole(context, &Filters::default()));
-        SharedBacklog::open(shared, &topic, since, &self.shared.contexts).await
     }
 
     /// The name of a context; `None` is the default one.
@@ -395,33 +350,6 @@ impl Watches {
         Ok(shares)
     }
 
-    fn source(&self, scope: &Scope) -> EventSource {
-        EventSource::new(
-            Arc::clone(&self.shared.contexts),
-            Arc::clone(&self.shared.labels),
-            scope.clone(),
-            self.shared.renewal,
-        )
-    }
-
-    /// Begins to compete for the watch of a scope, where servers share their watches.
-    fn share_scope(&self, scope: &Scope, version: &str) -> Option<Sharing> {
-        let shared = self.shared.sharing.get()?;
-        let (this, of) = (self.clone(), scope.clone());
-        let publisher = shared::publish(
-            &self.shared.lifecycle,
-            shared.clone(),
-            shared::topic(scope).into(),
-            self.shared.renewal,
-            version.to_owned(),
-            move || this.source(&of),
-        );
-        Some(Sharing {
-            publisher: Arc::new(publisher),
-            read_at: Arc::default(),
-        })
-    }
-
     fn start(
         &self,
         tasks: &mut Entries<'_, Scope, WatchTask>,
@@ -433,22 +361,14 @@ impl Watches {
         let health = Arc::clone(&task.health);
         let (renewal, name) = (self.shared.renewal, scope.to_string());
         let source = self.source(&scope);
-        let shared = task.sharing.clone().zip(self.shared.sharing.get());
-        let run: BoxFuture<'static, ClusterError> = match shared {
+        let run: BoxFuture<'static, ClusterError> = match &task.sharing {
             None => {
                 let watch_loop =
                     WatchLoop::new(source, dispatcher, health, renewal, version, name.clone());
                 Box::pin(watch_loop.run())
             }
-            Some((Sharing { publisher, read_at }, shared)) => {
-                let source = SharedSource::new(
-                    source,
-                    Arc::clone(&shared.log),
-                    shared::topic(&scope).into(),
-                    Arc::clone(&self.shared.contexts),
-                    read_at,
-                    publisher,
-                );
+            Some(sharing) => {
+                let source = self.shared_source(source, &scope, sharing);
                 let watch_loop =
                     WatchLoop::new(source, dispatcher, health, renewal, version, name.clone());
                 Box::pin(watch_loop.run())
@@ -467,20 +387,6 @@ impl Watches {
             }
             TaskEnd::Unused => {}
         })
-    }
-}
-
-// === impl Sharing ===
-
-impl Sharing {
-    fn role(&self) -> WatchRole {
-        if self.publisher.is_holder() {
-            WatchRole::Holder
-        } else if self.read_at.is_direct() {
-            WatchRole::Alone
-        } else {
-            WatchRole::Follower
-        }
     }
 }
 

@@ -31,6 +31,8 @@ pub use self::{
 };
 
 /// Every setting; each may be absent.
+// An attribute has a line to itself only if it needs one: there are many settings.
+#[rustfmt::skip]
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
@@ -52,21 +54,13 @@ pub struct Settings {
     /// Accept requests without a token on an address that is not loopback
     #[arg(long, env = "KUBECRIER_ALLOW_UNAUTHENTICATED")]
     #[arg(help_heading = "Server", num_args = 0..=1, require_equals = true)]
-    #[arg(
-        default_missing_value = "true",
-        value_name = "BOOL",
-        hide_short_help = true
-    )]
+    #[arg(default_missing_value = "true", value_name = "BOOL", hide_short_help = true)]
     pub allow_unauthenticated: Option<bool>,
 
     /// Serve other users of this machine without a token on a loopback address
     #[arg(long, env = "KUBECRIER_ALLOW_OTHER_USERS", help_heading = "Server")]
     #[arg(num_args = 0..=1, require_equals = true)]
-    #[arg(
-        default_missing_value = "true",
-        value_name = "BOOL",
-        hide_short_help = true
-    )]
+    #[arg(default_missing_value = "true", value_name = "BOOL", hide_short_help = true)]
     pub allow_other_users: Option<bool>,
 
     /// Header in which --trusted-proxies name the caller, e.g. X-Forwarded-User
@@ -126,11 +120,7 @@ pub struct Settings {
     /// Require kubecrier:logs, :events and :tools for logs, events and a project [default: true]
     #[arg(long, env = "KUBECRIER_OAUTH_CONTENT_SCOPES")]
     #[arg(help_heading = "Identity", num_args = 0..=1, require_equals = true)]
-    #[arg(
-        default_missing_value = "true",
-        value_name = "BOOL",
-        hide_short_help = true
-    )]
+    #[arg(default_missing_value = "true", value_name = "BOOL", hide_short_help = true)]
     pub oauth_content_scopes: Option<bool>,
 
     /// Algorithms of signatures to accept [default: RS256,PS256,ES256,ES384,EdDSA]
@@ -166,11 +156,7 @@ pub struct Settings {
 
     /// Text before that name; - for none [default: oidc:]
     #[arg(long, env = "KUBECRIER_USERNAME_PREFIX", value_name = "TEXT")]
-    #[arg(
-        allow_hyphen_values = true,
-        help_heading = "Identity",
-        hide_short_help = true
-    )]
+    #[arg(allow_hyphen_values = true, help_heading = "Identity", hide_short_help = true)]
     pub username_prefix: Option<String>,
 
     /// Claim with the groups of the user, e.g. groups, realm_access.roles [default: no groups]
@@ -180,11 +166,7 @@ pub struct Settings {
 
     /// Text before each group; - for none [default: oidc:]
     #[arg(long, env = "KUBECRIER_GROUPS_PREFIX", value_name = "TEXT")]
-    #[arg(
-        allow_hyphen_values = true,
-        help_heading = "Identity",
-        hide_short_help = true
-    )]
+    #[arg(allow_hyphen_values = true, help_heading = "Identity", hide_short_help = true)]
     pub groups_prefix: Option<String>,
 
     /// Groups to keep, by name or pattern, without the prefix, e.g. team-* [default: all]
@@ -413,16 +395,12 @@ pub struct Settings {
 
     /// Size up to which they are kept, in bytes [default: 1073741824]
     #[arg(long, env = "KUBECRIER_HISTORY_MAX_BYTES", value_name = "BYTES")]
-    #[arg(value_parser = within(ranges::HISTORY_BYTES), help_heading = "History", hide_short_help = true)]
+    #[arg(value_parser = within(ranges::HISTORY_BYTES), help_heading = "History")]
+    #[arg(hide_short_help = true)]
     pub history_max_bytes: Option<u64>,
 
-    /// NATS servers to work together with other servers over, e.g. nats://nats:4222 (docs/scaling.md)
-    #[arg(
-        long,
-        env = "KUBECRIER_CLUSTER_STORE",
-        value_name = "URL,...",
-        value_delimiter = ','
-    )]
+    /// NATS servers to work together over with others, e.g. nats://nats:4222 (docs/scaling.md)
+    #[arg(long, env = "KUBECRIER_CLUSTER_STORE", value_name = "URL,...", value_delimiter = ',')]
     #[arg(action = ArgAction::Append, help_heading = "Replicas", hide_short_help = true)]
     pub cluster_store: Option<Vec<String>>,
 
@@ -482,11 +460,7 @@ pub struct Settings {
     /// Run the project's server.d/register.sh, which prints what to serve
     #[arg(long, env = "KUBECRIER_ALLOW_REGISTER_HOOK")]
     #[arg(help_heading = "Project", num_args = 0..=1, require_equals = true)]
-    #[arg(
-        default_missing_value = "true",
-        value_name = "BOOL",
-        hide_short_help = true
-    )]
+    #[arg(default_missing_value = "true", value_name = "BOOL", hide_short_help = true)]
     pub allow_register_hook: Option<bool>,
 
     /// How long a scan of the project is valid without file-system events [default: 5s]

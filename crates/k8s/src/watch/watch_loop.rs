@@ -43,15 +43,13 @@ const DEGRADED_AFTER: u32 = 5;
 /// Failures in a row after which the log has a warning.
 const WARN_AFTER: u32 = 3;
 
-/// A watch that ended sooner waits before the next one, so that a server that accepts
-/// and drops is not hammered.
+/// One that ended sooner waits before the next: a server that drops it is not hammered.
 const MIN_WATCH_LIFETIME: Duration = Duration::from_secs(1);
 
-/// A watch that was opened after failures counts as established after this long.
+/// A watch that was opened after failures counts as established after this.
 const STABLE_AFTER: Duration = Duration::from_millis(500);
 
-/// The API server ends a watch after its renewal time. One that is this much late, and
-/// has sent nothing, is dead.
+/// The API server ends a watch after its renewal time. One that is this late is dead.
 const RENEWAL_GRACE: Duration = Duration::from_secs(4);
 
 /// Watches that end as they should do not ask again for the version of the cluster sooner.
@@ -103,7 +101,7 @@ pub(crate) trait WatchHandler<S: WatchSource>: Send {
     /// The watch is degraded, or has recovered.
     fn on_status(&mut self, status: WatchStatus);
 
-    /// Everything up to this version was received.
+    /// Everything up to this was received.
     fn on_version(&mut self, _version: &str) {}
 
     /// Whether a watch that was established ends if this error repeats.

@@ -56,6 +56,14 @@ struct ContextRecorder {
     cluster: Arc<str>,
 }
 
+/// The watch of a context, for as long as it is held.
+struct HeldWatch {
+    /// The resourceVersion after which everything is delivered.
+    version: Option<u64>,
+    _lease: WatchLease,
+    _claim: WatchClaim,
+}
+
 // === impl Recorder ===
 
 impl Recorder {
@@ -108,9 +116,9 @@ impl Recorder {
     /// Keeps the events of a context for ever. It watches first and lists then, so that nothing
     /// falls between; what is in both is kept once.
     async fn record(self, context: Arc<str>) {
-        let _held = again_and_again(&context, "events", || self.watch(&context)).await;
+        let held = again_and_again(&context, "events", || self.watch(&context)).await;
         self.note_absence(&context, Stream::Events, EVENT_LIFETIME);
-        if let Err(error) = self.read_shared(&context).await {
+        if let Err(error) = self.read_shared(&context, held.version).await {
             tracing::warn!(%context, %error, "the history may lack events of before its start");
         }
         again_and_again(&context, "events", || self.list(&context)).await;
@@ -119,7 +127,7 @@ impl Recorder {
         std::future::pending::<()>().await;
     }
 
-    async fn watch(&self, context: &Arc<str>) -> Result<(WatchLease, WatchClaim), ClusterError> {
+    async fn watch(&self, context: &Arc<str>) -> Result<HeldWatch, ClusterError> {
         let filters = Filters::default();
         let claim = self.watches.claim(&ShareKey::Process, context, &filters);
         let claim = claim.map_err(|reached| {
@@ -130,7 +138,11 @@ impl Recorder {
             cluster: Arc::clone(context),
         });
         let joined = self.watches.join(context, &filters, listener).await?;
-        Ok((joined.lease, claim))
+        Ok(HeldWatch {
+            version: joined.version,
+            _lease: joined.lease,
+            _claim: claim,
+        })
     }
 
     /// Keeps as a gap that no server ran for longer than what happens can be seen afterwards.
@@ -148,9 +160,14 @@ impl Recorder {
 
     /// Keeps what happened before the watch began, as far as other servers have seen it: the API
     /// server has only the newest occurrence of each event.
-    async fn read_shared(&self, context: &Arc<str>) -> Result<(), SharedLogError> {
+    async fn read_shared(
+        &self,
+        context: &Arc<str>,
+        until: Option<u64>,
+    ) -> Result<(), SharedLogError> {
         let since = Timestamp::now() - LISTED_AGE;
-        let Some(mut backlog) = self.watches.shared_backlog(context, since).await? else {
+        let backlog = self.watches.shared_backlog(context, since, until);
+        let Some(mut backlog) = backlog.await? else {
             return Ok(());
         };
         // A message has few events, and each commit takes as long as one of many.

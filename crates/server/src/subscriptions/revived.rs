@@ -333,16 +333,12 @@ impl Subscriptions {
                     // In the order of versions the next page is after one of them.
                     let next = backlog.next.filter(|_| is_shared);
                     one.deliver_before(backlog.items.into_iter().map(|(position, item)| {
-                        let at = match next {
-                            Some(next) => ResumePoint {
-                                version: item.version().unwrap_or(point.version),
-                                ..next
-                            },
-                            None => ResumePoint {
-                                position: position.to_number(),
-                                ..point
-                            },
-                        };
+                        let mut at = next.unwrap_or(point);
+                        if next.is_some() {
+                            at.version = item.version().unwrap_or(point.version);
+                        } else {
+                            at.position = position.to_number();
+                        }
                         (entry(item), at)
                     }));
                     point = next.unwrap_or(ResumePoint { position, ..point });
