@@ -8,7 +8,7 @@ use futures_util::{FutureExt, future::BoxFuture};
 use k8s_openapi::{
     api::{
         apps::v1::ReplicaSet,
-        core::v1::{ContainerState, ContainerStateTerminated, ContainerStatus, Pod, PodStatus},
+        core::v1::{ContainerState, ContainerStateTerminated, ContainerStatus, PodStatus},
     },
     apimachinery::pkg::apis::meta::v1::OwnerReference,
 };
@@ -23,6 +23,7 @@ use super::{
     impersonation::Actor,
     logs::container_names,
     name::Name,
+    pods::read::Pod,
     termination::hide_log_tails_of,
 };
 use kubecrier_core::faults::{
@@ -250,12 +251,9 @@ pub(super) fn controller(owners: Option<&[OwnerReference]>, scope: &ReadScope) -
 /// A pod as a capture needs it, redacted, failing containers first.
 pub(super) fn facts(pod: Pod, owners: Vec<PodOwner>, redactor: &Redactor) -> PodFacts {
     let names = container_names(&pod);
-    let spec = pod.spec.unwrap_or_default();
+    let spec = pod.spec;
     let status = pod.status.unwrap_or_default();
-    let images = spec
-        .containers
-        .iter()
-        .chain(spec.init_containers.iter().flatten());
+    let images = spec.containers.iter().chain(&spec.init_containers);
     let images: Vec<_> = images
         .map(|container| (&container.name, &container.image))
         .collect();

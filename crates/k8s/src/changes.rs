@@ -7,23 +7,24 @@
 mod fields;
 mod rollouts;
 
-use std::{cmp::Reverse, fmt::Debug, time::Duration};
+use std::{cmp::Reverse, iter, time::Duration};
 
 use futures_util::{FutureExt, future};
 use jiff::Timestamp;
-use k8s_openapi::{
-    NamespaceResourceScope,
-    api::{
-        apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet},
-        autoscaling::v2::HorizontalPodAutoscaler,
-        batch::v1::CronJob,
-        core::v1::{ConfigMap, PersistentVolumeClaim, Service},
-        networking::v1::Ingress,
-    },
+use k8s_openapi::api::{
+    apps::v1::{DaemonSet, Deployment, StatefulSet},
+    autoscaling::v2::HorizontalPodAutoscaler,
+    batch::v1::CronJob,
+    core::v1::{ConfigMap, PersistentVolumeClaim, Service},
+    networking::v1::Ingress,
 };
-use kube::{Api, Resource};
-use serde::{Serialize, de::DeserializeOwned};
+use kube::{
+    Api,
+    api::{ApiResource, DynamicObject},
+};
+use serde::Serialize;
 
+use self::rollouts::RevisionSet;
 use super::{
     client::{Cluster, list_params},
     error::{ClusterError, ErrorKind, Operation},
@@ -117,50 +118,25 @@ impl Cluster {
     pub async fn changes(&self, query: &ChangeQuery) -> Result<Page<ChangeRow>, ClusterError> {
         let since = Timestamp::now() - query.since;
         let namespace = &query.namespace;
-        let scans = [
-            ("replicasets", self.rollouts(namespace, since).boxed()),
-            (
-                "deployments",
-                self.field_changes::<Deployment>(namespace, since).boxed(),
-            ),
-            (
-                "statefulsets",
-                self.field_changes::<StatefulSet>(namespace, since).boxed(),
-            ),
-            (
-                "daemonsets",
-                self.field_changes::<DaemonSet>(namespace, since).boxed(),
-            ),
-            (
-                "cronjobs",
-                self.field_changes::<CronJob>(namespace, since).boxed(),
-            ),
-            (
-                "configmaps",
-                self.field_changes::<ConfigMap>(namespace, since).boxed(),
-            ),
-            (
-                "services",
-                self.field_changes::<Service>(namespace, since).boxed(),
-            ),
-            (
-                "ingresses",
-                self.field_changes::<Ingress>(namespace, since).boxed(),
-            ),
-            (
-                "horizontalpodautoscalers",
-                self.field_changes::<HorizontalPodAutoscaler>(namespace, since)
-                    .boxed(),
-            ),
-            (
-                "persistentvolumeclaims",
-                self.field_changes::<PersistentVolumeClaim>(namespace, since)
-                    .boxed(),
-            ),
-            ("events", self.scale_events(query, REASONS[0]).boxed()),
-            ("events", self.scale_events(query, REASONS[1]).boxed()),
+        let changed = [
+            ApiResource::erase::<Deployment>(&()),
+            ApiResource::erase::<StatefulSet>(&()),
+            ApiResource::erase::<DaemonSet>(&()),
+            ApiResource::erase::<CronJob>(&()),
+            ApiResource::erase::<ConfigMap>(&()),
+            ApiResource::erase::<Service>(&()),
+            ApiResource::erase::<Ingress>(&()),
+            ApiResource::erase::<HorizontalPodAutoscaler>(&()),
+            ApiResource::erase::<PersistentVolumeClaim>(&()),
         ];
-        let (names, scans): (Vec<_>, Vec<_>) = scans.into_iter().unzip();
+        let fields = changed.iter().map(|kind| {
+            let scan = self.field_changes(kind, namespace, since);
+            (kind.plural.as_str(), scan.boxed())
+        });
+        let events = REASONS.map(|reason| ("events", self.scale_events(query, reason).boxed()));
+        let rollouts = ("replicasets", self.rollouts(namespace, since).boxed());
+        let scans = iter::once(rollouts).chain(fields).chain(events);
+        let (names, scans): (Vec<_>, Vec<_>) = scans.unzip();
         let mut scans = future::join_all(scans).await;
         // A ReplicaSet tells of its Deployment, which may be of a denied kind.
         for scan in scans.iter_mut().flatten() {
@@ -178,7 +154,7 @@ impl Cluster {
         since: Timestamp,
     ) -> Result<ChangeScan, ClusterError> {
         let operation = self.listing("replicasets", namespace);
-        let api: Api<ReplicaSet> = Api::namespaced(self.client(), namespace.as_str());
+        let api: Api<RevisionSet> = Api::namespaced(self.client(), namespace.as_str());
         let query = ListQuery {
             limit: SCAN_MAX,
             ..ListQuery::default()
@@ -191,19 +167,14 @@ impl Cluster {
     }
 
     /// Changes of the fields of a kind, by `managedFields`: names without values.
-    async fn field_changes<K>(
+    async fn field_changes(
         &self,
+        kind: &ApiResource,
         namespace: &Name,
         since: Timestamp,
-    ) -> Result<ChangeScan, ClusterError>
-    where
-        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
-        K: Clone + DeserializeOwned + Debug,
-    {
-        let kind = K::kind(&());
-        let plural = K::plural(&());
-        let operation = &self.listing(&plural, namespace);
-        let api: Api<K> = Api::namespaced(self.client(), namespace.as_str());
+    ) -> Result<ChangeScan, ClusterError> {
+        let operation = &self.listing(&kind.plural, namespace);
+        let api: Api<DynamicObject> = Api::namespaced_with(self.client(), namespace.as_str(), kind);
         let selected = list_params(None, None);
         let (mut rows, mut scanned, mut continue_token) = (Vec::new(), 0, None);
         let mut size = PageSize::new(PAGE_SIZE);
@@ -217,7 +188,7 @@ impl Cluster {
             scanned += list.items.len();
             for item in list.items {
                 rows.extend(fields::changes(
-                    &kind,
+                    &kind.kind,
                     item.metadata,
                     since,
                     self.redactor(),

@@ -243,14 +243,19 @@ impl Contexts {
         E: RequestError,
         F: Future<Output = Result<T, E>>,
     {
-        let cluster = self.cluster(actor, context).await?;
+        let mut cluster = self.cluster(actor, context).await?;
         let name = cluster.context().to_owned();
-        match request(cluster).await {
-            Err(error) if error.is_unauthorized() => {
-                self.forget(&name);
-                request(self.cluster(actor, Some(&name)).await?).await
+        let mut is_retry = false;
+        // A loop, because what is awaited in two places is compiled twice.
+        loop {
+            match request(cluster).await {
+                Err(error) if error.is_unauthorized() && !is_retry => {
+                    is_retry = true;
+                    self.forget(&name);
+                    cluster = self.cluster(actor, Some(&name)).await?;
+                }
+                answer => return answer,
             }
-            answer => answer,
         }
     }
 

@@ -4,7 +4,6 @@ mod read;
 
 use std::{collections::VecDeque, time::Duration};
 
-use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, api::LogParams};
 use regex::Regex;
 use tokio::time::Instant;
@@ -14,6 +13,7 @@ use super::{
     client::Cluster,
     error::{ClusterError, ErrorKind, Operation},
     name::Name,
+    pods::read::Pod,
 };
 use kubecrier_core::faults::KUBELET_RETRY_DELAYS;
 
@@ -233,21 +233,10 @@ fn kubelet_failed(operation: &Operation<'_>, message: String) -> ClusterError {
 
 /// Regular containers first, then init and ephemeral ones.
 pub(super) fn container_names(pod: &Pod) -> Vec<String> {
-    let Some(spec) = &pod.spec else {
-        return Vec::new();
-    };
-    let regular = spec.containers.iter().map(|container| &container.name);
-    let init = spec
-        .init_containers
-        .iter()
-        .flatten()
-        .map(|container| &container.name);
-    let ephemeral = spec
-        .ephemeral_containers
-        .iter()
-        .flatten()
-        .map(|container| &container.name);
-    regular.chain(init).chain(ephemeral).cloned().collect()
+    let spec = &pod.spec;
+    let all = spec.containers.iter().chain(&spec.init_containers);
+    let all = all.chain(&spec.ephemeral_containers);
+    all.map(|container| container.name.clone()).collect()
 }
 
 /// The last lines of any number, bounded in lines and bytes.

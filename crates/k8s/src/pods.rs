@@ -1,18 +1,22 @@
 //! Pods as rows of a list: the columns of kubectl, not the whole status.
 
 mod listed;
+pub(crate) mod read;
 
 use std::{collections::BTreeMap, fmt::Debug};
 
 use jiff::Timestamp;
 use k8s_openapi::{
     NamespaceResourceScope,
-    api::core::v1::{Container, ContainerState, ContainerStatus, Pod, PodSpec, PodStatus, Service},
+    api::core::v1::{ContainerState, ContainerStatus, PodStatus, Service},
 };
 use kube::{Api, api::ListParams};
 use serde::{Serialize, de::DeserializeOwned};
 
-use self::listed::ListedPod;
+use self::{
+    listed::ListedPod,
+    read::{Container, Pod, PodSpec},
+};
 use super::{
     capture::{controller, facts},
     client::Cluster,
@@ -152,7 +156,7 @@ impl Cluster {
 }
 
 fn row(pod: Pod, redactor: &Redactor) -> PodRow {
-    let spec = pod.spec.unwrap_or_default();
+    let spec = pod.spec;
     let status = pod.status.unwrap_or_default();
     let deleting = pod.metadata.deletion_timestamp.is_some();
     let PodSummary {
@@ -198,7 +202,7 @@ struct InitProgress {
 
 /// Computes the columns as kubectl does; a test compares with the table of an API server.
 pub(super) fn summary(spec: &PodSpec, status: &PodStatus, deleting: bool) -> PodSummary {
-    let declared = spec.init_containers.as_deref().unwrap_or_default();
+    let declared = &spec.init_containers;
     let statuses = status.container_statuses.as_deref().unwrap_or_default();
     let inits = init_containers(status, declared);
     let phase = status.phase.as_deref().unwrap_or_default();

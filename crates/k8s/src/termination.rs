@@ -2,21 +2,23 @@
 //! `FallbackToLogsOnError` has them in its status, where they are read with the pod. They are
 //! left out where the operator has switched logs off.
 
-use k8s_openapi::api::core::v1::{Container, ContainerState, Pod};
+use k8s_openapi::api::core::v1::ContainerState;
 use serde_json::Value;
+
+use super::pods::read::{Container, Pod};
 
 const FALLBACK: &str = "FallbackToLogsOnError";
 const HIDDEN: &str = "[the end of the log: logs are switched off]";
 
 /// Replaces the messages of a pod.
 pub(super) fn hide_log_tails_of(pod: &mut Pod) {
-    let Some((spec, status)) = pod.spec.as_ref().zip(pod.status.as_mut()) else {
+    let (spec, Some(status)) = (&pod.spec, pod.status.as_mut()) else {
         return;
     };
     let falls_back =
         |container: &&Container| container.termination_message_policy.as_deref() == Some(FALLBACK);
     let containers = spec.containers.iter();
-    let containers = containers.chain(spec.init_containers.iter().flatten());
+    let containers = containers.chain(&spec.init_containers);
     let fallbacks: Vec<_> = containers
         .filter(falls_back)
         .map(|container| container.name.as_str())
@@ -104,7 +106,7 @@ mod tests {
         let mut typed: Pod = serde_json::from_value(pod.clone()).unwrap();
         hide_log_tails(&mut pod);
         hide_log_tails_of(&mut typed);
-        for shown in [pod.to_string(), serde_json::to_string(&typed).unwrap()] {
+        for shown in [pod.to_string(), format!("{typed:?}")] {
             assert!(!shown.contains("line"), "{shown}");
             assert!(shown.contains("mine"), "{shown}");
         }

@@ -7,7 +7,12 @@ use std::{
 };
 
 use jiff::Timestamp;
-use k8s_openapi::api::apps::v1::ReplicaSet;
+use k8s_openapi::{
+    NamespaceResourceScope, api::apps::v1::ReplicaSet,
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use kube::Resource;
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{ChangeKind, ChangeRow, truncated};
@@ -16,6 +21,49 @@ use kubecrier_redact::Redactor;
 
 const REVISION: &str = "deployment.kubernetes.io/revision";
 const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
+
+/// A ReplicaSet as far as it is read. Its template is compared as it is written.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct RevisionSet {
+    metadata: ObjectMeta,
+    spec: RevisionSpec,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct RevisionSpec {
+    template: Value,
+}
+
+impl Resource for RevisionSet {
+    type DynamicType = ();
+    type Scope = NamespaceResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        <ReplicaSet as Resource>::kind(&())
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        <ReplicaSet as Resource>::group(&())
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        <ReplicaSet as Resource>::version(&())
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        <ReplicaSet as Resource>::plural(&())
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
 
 /// A revision of a Deployment.
 struct Revision {
@@ -27,7 +75,7 @@ struct Revision {
 }
 
 /// The rollouts since that time.
-pub(super) fn of(sets: Vec<ReplicaSet>, since: Timestamp, redactor: &Redactor) -> Vec<ChangeRow> {
+pub(super) fn of(sets: Vec<RevisionSet>, since: Timestamp, redactor: &Redactor) -> Vec<ChangeRow> {
     let mut deployments: BTreeMap<String, Vec<Revision>> = BTreeMap::new();
     for set in sets {
         if let Some((deployment, revision)) = revision(set) {
@@ -41,7 +89,7 @@ pub(super) fn of(sets: Vec<ReplicaSet>, since: Timestamp, redactor: &Redactor) -
     rows.collect()
 }
 
-fn revision(set: ReplicaSet) -> Option<(String, Revision)> {
+fn revision(set: RevisionSet) -> Option<(String, Revision)> {
     let meta = set.metadata;
     let owners = meta.owner_references.unwrap_or_default();
     let owner = owners
@@ -57,7 +105,7 @@ fn revision(set: ReplicaSet) -> Option<(String, Revision)> {
         number,
         created: meta.creation_timestamp?.0,
         written,
-        template: serde_json::to_value(set.spec?.template?).ok()?,
+        template: Some(set.spec.template).filter(Value::is_object)?,
     };
     Some((owner.name, revision))
 }
@@ -172,9 +220,14 @@ fn differing_keys(before: &Value, now: &Value) -> BTreeSet<String> {
         now.as_object().unwrap_or(&none),
     );
     let keys = before.keys().chain(now.keys());
-    keys.filter(|key| before.get(*key) != now.get(*key))
+    keys.filter(|key| given(before, key) != given(now, key))
         .cloned()
         .collect()
+}
+
+/// The value of a key; what is `null` is not there.
+fn given<'a>(object: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
+    object.get(key).filter(|value| !value.is_null())
 }
 
 fn image_name<'a>(value: &'a Value, redactor: &Redactor) -> Cow<'a, str> {
@@ -187,7 +240,7 @@ mod tests {
 
     use super::*;
 
-    fn set(number: u64, created: &str, written: &str, template: Value) -> ReplicaSet {
+    fn set(number: u64, created: &str, written: &str, template: Value) -> RevisionSet {
         serde_json::from_value(json!({
             "metadata": {
                 "annotations": {REVISION: number.to_string()},
@@ -205,7 +258,7 @@ mod tests {
         json!({"spec": {"containers": [app]}})
     }
 
-    fn details(sets: Vec<ReplicaSet>) -> Vec<String> {
+    fn details(sets: Vec<RevisionSet>) -> Vec<String> {
         let since = "2026-01-01T00:00:00Z".parse().unwrap();
         of(sets, since, &Redactor::default())
             .into_iter()

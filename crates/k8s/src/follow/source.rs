@@ -3,7 +3,7 @@
 use std::{future::Future, sync::Arc};
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+use k8s_openapi::api::core::v1::ContainerStatus;
 use kube::{Api, api::LogParams};
 
 use super::{LogKey, lines::LogStream};
@@ -13,6 +13,7 @@ use crate::{
     error::{ClusterError, ErrorKind, Operation},
     impersonation::Actor,
     logs::container_names,
+    pods::read::Pod,
 };
 
 /// A log that can be followed.

@@ -5,6 +5,7 @@
 use kube::core::Status;
 use kubecrier_redact::Redactor;
 use serde::{Deserialize, de::Error as _};
+use serde_json::value::RawValue;
 
 use super::{
     object::{Lenient, ObjectName, WatchedObject},
@@ -14,20 +15,42 @@ use crate::allowed::ReadScope;
 
 /// Decodes the objects of one kind, of which a `P` is kept.
 pub(crate) struct Decoder<K, P> {
-    strict: DecodeFns<K, P>,
-    /// Slower, for kinds that have objects of an unexpected form.
-    lenient: DecodeFns<K, P>,
+    strict: StrictFns<K, P>,
+    lenient: ObjectFn<K, P>,
 }
 
 /// One way to decode.
-pub(super) struct DecodeFns<K, P> {
-    pub(super) page: PageFn<K, P>,
-    pub(super) event: EventFn<K, P>,
+pub(super) enum Decoding<K, P> {
+    /// A page or a line at once.
+    Strict(StrictFns<K, P>),
+    /// Each object by itself, for kinds that have objects of an unexpected form. That is slower;
+    /// pages and lines around the objects are compiled once for all kinds.
+    Lenient(ObjectFn<K, P>),
+}
+
+pub(super) struct StrictFns<K, P> {
+    page: PageFn<K, P>,
+    event: EventFn<K, P>,
 }
 
 type PageFn<K, P> = for<'a> fn(&[u8], Keep<'a, K>) -> serde_json::Result<DecodedPage<'a, P>>;
 
 type EventFn<K, P> = fn(&str, Keep<'_, K>) -> serde_json::Result<DecodedEvent<P>>;
+
+type ObjectFn<K, P> =
+    for<'a> fn(&RawValue, Keep<'a, K>) -> serde_json::Result<Box<dyn Found<P> + Send + 'a>>;
+
+/// An object that was decoded by itself.
+pub(super) trait Found<P> {
+    fn name(&self) -> ObjectName;
+
+    fn version(&self) -> &str;
+
+    fn kept(self: Box<Self>) -> DecodedObject<P>;
+}
+
+/// What is found, and what decides about it.
+struct FoundObject<'a, T: WatchedObject>(Lenient<T>, Keep<'a, T::Kind>);
 
 /// What decides what is kept of an object.
 #[derive(Clone, Copy)]
@@ -82,13 +105,20 @@ impl<K, P> Decoder<K, P> {
     /// Decodes objects as `T`.
     pub(crate) const fn of<T: WatchedObject<Kind = K, Kept = P>>() -> Self {
         Self {
-            strict: DecodeFns::of::<T>(),
-            lenient: DecodeFns::of::<Lenient<T>>(),
+            strict: StrictFns {
+                page: page::<T>,
+                event: event::<T>,
+            },
+            lenient: object::<T>,
         }
     }
 
-    pub(super) const fn fns(&self, lenient: bool) -> &DecodeFns<K, P> {
-        if lenient { &self.lenient } else { &self.strict }
+    pub(super) const fn decoding(&self, lenient: bool) -> Decoding<K, P> {
+        if lenient {
+            Decoding::Lenient(self.lenient)
+        } else {
+            Decoding::Strict(self.strict)
+        }
     }
 }
 
@@ -101,24 +131,87 @@ impl<K, P> Clone for Decoder<K, P> {
 
 impl<K, P> Copy for Decoder<K, P> {}
 
-// === impl DecodeFns ===
+// === impl Decoding ===
 
-impl<K, P> DecodeFns<K, P> {
-    const fn of<T: WatchedObject<Kind = K, Kept = P>>() -> Self {
-        Self {
-            page: page::<T>,
-            event: event::<T>,
-        }
+impl<K: Copy + Send, P> Decoding<K, P> {
+    /// Decodes a page of a list.
+    pub(super) fn page<'a>(
+        &self,
+        bytes: &[u8],
+        keep: Keep<'a, K>,
+    ) -> serde_json::Result<DecodedPage<'a, P>>
+    where
+        P: 'a,
+    {
+        let object = match self {
+            Self::Strict(fns) => return (fns.page)(bytes, keep),
+            Self::Lenient(object) => object,
+        };
+        let response: ListResponse<Box<RawValue>> = serde_json::from_slice(bytes)?;
+        let objects = response.items.into_iter().flatten();
+        let objects: Vec<_> = objects
+            .map(|text| object(&text, keep))
+            .collect::<serde_json::Result<_>>()?;
+        Ok(DecodedPage {
+            metadata: response.metadata,
+            objects: Box::new(objects.into_iter().map(Found::kept)),
+        })
+    }
+
+    /// Decodes a line of a watch.
+    pub(super) fn event(
+        &self,
+        line: &str,
+        keep: Keep<'_, K>,
+    ) -> serde_json::Result<DecodedEvent<P>> {
+        let object = match self {
+            Self::Strict(fns) => return (fns.event)(line, keep),
+            Self::Lenient(object) => object,
+        };
+        Ok(
+            match serde_json::from_str::<WatchLine<Box<RawValue>>>(line)? {
+                WatchLine::Applied(text) => {
+                    let found = object(&text, keep)?;
+                    let version = found.version().to_owned();
+                    DecodedEvent::Applied(found.kept(), version)
+                }
+                WatchLine::Deleted(text) => {
+                    let found = object(&text, keep)?;
+                    DecodedEvent::Deleted(found.name(), found.version().to_owned())
+                }
+                WatchLine::Bookmark(mark) => DecodedEvent::Bookmark(mark.metadata.resource_version),
+                WatchLine::Error(status) => DecodedEvent::Error(status),
+            },
+        )
     }
 }
 
-impl<K, P> Clone for DecodeFns<K, P> {
+// === impl StrictFns ===
+
+impl<K, P> Clone for StrictFns<K, P> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<K, P> Copy for DecodeFns<K, P> {}
+impl<K, P> Copy for StrictFns<K, P> {}
+
+// === impl FoundObject ===
+
+impl<T: WatchedObject> Found<T::Kept> for FoundObject<'_, T> {
+    fn name(&self) -> ObjectName {
+        self.0.name()
+    }
+
+    fn version(&self) -> &str {
+        self.0.version()
+    }
+
+    fn kept(self: Box<Self>) -> DecodedObject<T::Kept> {
+        let Self(object, keep) = *self;
+        kept(object, keep)
+    }
+}
 
 /// The version of a list, whatever it is a list of.
 pub(super) fn version(bytes: &[u8]) -> serde_json::Result<String> {
@@ -167,4 +260,11 @@ fn kept<T: WatchedObject>(object: T, keep: Keep<'_, T::Kind>) -> DecodedObject<T
         kept: object.keep(keep.kind, keep.redactor, keep.scope),
         partial,
     }
+}
+
+fn object<'a, T: WatchedObject>(
+    text: &RawValue,
+    keep: Keep<'a, T::Kind>,
+) -> serde_json::Result<Box<dyn Found<T::Kept> + Send + 'a>> {
+    Ok(Box::new(FoundObject(Lenient::<T>::read(text)?, keep)))
 }

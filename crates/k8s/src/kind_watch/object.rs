@@ -74,14 +74,19 @@ impl ListedKind for &'static BuiltinKind {
 
 impl<'de, T: WatchedObject> Deserialize<'de> for Lenient<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        // As text: an object is compiled for one decoder only.
         let object = Box::<RawValue>::deserialize(from)?;
-        if let Ok(full) = serde_json::from_str(object.get()) {
-            return Ok(Self::Full(full));
+        Self::read(&object).map_err(D::Error::custom)
+    }
+}
+
+impl<T: WatchedObject> Lenient<T> {
+    /// Decodes an object, or as much of it as can be.
+    pub(super) fn read(object: &RawValue) -> serde_json::Result<Self> {
+        // As text: an object is compiled for one decoder only.
+        match serde_json::from_str(object.get()) {
+            Ok(full) => Ok(Self::Full(full)),
+            Err(_other_form) => serde_json::from_str(object.get()).map(Self::Partial),
         }
-        serde_json::from_str(object.get())
-            .map(Self::Partial)
-            .map_err(D::Error::custom)
     }
 }
 

@@ -17,7 +17,7 @@ use tokio::time::Duration;
 
 use super::{
     OBJECTS_MAX, Scope,
-    decoder::{self, DecodeFns, DecodedEvent, DecodedPage, Decoder, Keep},
+    decoder::{self, DecodedEvent, DecodedPage, Decoder, Decoding, Keep},
     object::{ListedKind, ObjectName},
 };
 use crate::{
@@ -147,7 +147,7 @@ impl<K: ListedKind, P: Send + 'static> KindSource<K, P> {
             let request = self.request().list(&params);
             let request = request.map_err(|error| build_error(&operation, error))?;
             let bytes = cluster.raw_bytes(&operation, request, JSON).await?;
-            let page = (self.decoder.fns(lenient).page)(&bytes, keep);
+            let page = self.decoder.decoding(lenient).page(&bytes, keep);
             let DecodedPage { metadata, objects } =
                 page.map_err(|error| raw::undecodable(&operation, &error))?;
             drop(bytes);
@@ -232,7 +232,7 @@ impl<K: ListedKind, P: Send + 'static> KindSource<K, P> {
             cluster,
             context: self.bound.context().to_owned(),
             kind: self.kind,
-            fns: *self.decoder.fns(lenient),
+            way: self.decoder.decoding(lenient),
             decoding: Arc::clone(&self.decoding),
         };
         let frames = lines.filter_map(move |line| {
@@ -289,7 +289,7 @@ struct LineReader<K, P> {
     cluster: Cluster,
     context: String,
     kind: K,
-    fns: DecodeFns<K, P>,
+    way: Decoding<K, P>,
     decoding: Arc<DecodeFallback>,
 }
 
@@ -303,7 +303,7 @@ impl<K: ListedKind, P> LineReader<K, P> {
             redactor: self.cluster.redactor(),
             scope: self.cluster.scope(),
         };
-        Some(match (self.fns.event)(line, keep) {
+        Some(match self.way.event(line, keep) {
             Ok(DecodedEvent::Applied(object, version)) => {
                 if let Some(name) = &object.partial {
                     self.decoding.note(name, self.kind, &self.context);

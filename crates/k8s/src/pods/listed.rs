@@ -6,11 +6,13 @@ use std::borrow::Cow;
 
 use k8s_openapi::{
     NamespaceResourceScope,
-    api::core::v1::{Container, Pod, PodSpec, PodStatus},
+    api::core::v1::PodStatus,
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
 };
 use kube::Resource;
 use serde::{Deserialize, Deserializer, de::IgnoredAny};
+
+use super::read::{Container, Pod, PodSpec};
 
 /// The fields of a pod that a row is made of.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -65,23 +67,21 @@ impl From<ListedPod> for Pod {
             spec,
             status,
         } = listed;
-        let init_containers = spec.init_containers.map(|declared| {
-            let container = |one: ListedContainer| Container {
-                name: one.name,
-                restart_policy: one.restart_policy,
-                ..Container::default()
-            };
-            declared.into_iter().map(container).collect()
-        });
+        let container = |one: ListedContainer| Container {
+            name: one.name,
+            restart_policy: one.restart_policy,
+            ..Container::default()
+        };
+        let init_containers = spec.init_containers.into_iter().flatten().map(container);
         let containers = spec.containers.map_or(0, |declared| declared.len());
         Self {
             metadata,
-            spec: Some(PodSpec {
+            spec: PodSpec {
                 node_name: spec.node_name,
                 containers: vec![Container::default(); containers],
-                init_containers,
+                init_containers: init_containers.collect(),
                 ..PodSpec::default()
-            }),
+            },
             status,
         }
     }

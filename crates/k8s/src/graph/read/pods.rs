@@ -2,11 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::core::v1::{Container, PodSpec, PodStatus};
+use k8s_openapi::api::core::v1::PodStatus;
 use serde::{Deserialize, de::IgnoredAny};
 
 use super::{GraphObject, Object, nullable, status_line};
-use crate::pods;
+use crate::pods::{
+    self,
+    read::{Container, PodSpec},
+};
 use kubecrier_topology::{Kind, ObjectId, Reference, Relation};
 
 /// Every pod mounts it, so the reference carries no information.
@@ -118,7 +121,7 @@ impl GraphObject for Pod {
         };
         let spec = PodSpec {
             containers: self.spec.containers.iter().map(to_container).collect(),
-            init_containers: Some(self.spec.init_containers.iter().map(to_container).collect()),
+            init_containers: self.spec.init_containers.iter().map(to_container).collect(),
             ..PodSpec::default()
         };
         let deleting = self.metadata.deletion_timestamp.is_some();
