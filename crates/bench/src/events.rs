@@ -5,6 +5,7 @@ mod filters;
 mod history;
 mod identities;
 mod picture;
+mod replicas;
 
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
@@ -23,7 +24,7 @@ use crate::{
     process::Cpu,
     report::{Bar, Bars},
     server::ServerProcess,
-    subscribers::Subscribers,
+    subscribers::{Seat, Subscribers},
     verdict::{Percentiles, Verdict},
 };
 
@@ -66,6 +67,9 @@ pub(crate) struct EventsArgs {
     /// What `--history` costs more, at 500 events a second: the same run without and with it
     #[arg(long, conflicts_with = "identities")]
     history: bool,
+    /// Servers that share a NATS: one without it, then 1 to so many of them, with the same subscribers
+    #[arg(long, conflicts_with_all = ["identities", "history"])]
+    replicas: Option<usize>,
     /// Only how fast filters decide, without a cluster
     #[arg(long)]
     filters_only: bool,
@@ -106,9 +110,9 @@ struct EventsMeasurement {
     load_average: String,
 }
 
-/// A server with its subscribers, connected to a cluster.
+/// Servers with their subscribers, connected to a cluster.
 struct EventsRun {
-    server: ServerProcess,
+    servers: Vec<ServerProcess>,
     subscribers: Subscribers,
     count: usize,
     admin: Client,
@@ -122,6 +126,9 @@ pub(crate) async fn run(args: EventsArgs) -> Result<()> {
     }
     if args.history {
         return history::run(args).await;
+    }
+    if let Some(most) = args.replicas {
+        return replicas::run(most, args).await;
     }
     let filters = filters::measure()?;
     print_line(&format!(
@@ -189,19 +196,30 @@ impl EventsRun {
         admin: &Client,
         tokens: Vec<Option<String>>,
     ) -> Result<Self> {
-        let count = tokens.len();
+        let port = server.port();
+        let seats = tokens.into_iter().map(|token| Seat { port, token });
+        Self::open_at(vec![server], admin, seats.collect()).await
+    }
+
+    /// Opens a subscriber at each seat.
+    async fn open_at(
+        servers: Vec<ServerProcess>,
+        admin: &Client,
+        seats: Vec<Seat>,
+    ) -> Result<Self> {
+        let count = seats.len();
         print_line(&format!("{count} subscribers: opening ..."));
         let arguments = format!(r#"{{"namespace":"{NAMESPACE}"}}"#);
-        let subscribers = Subscribers::open_as(server.port(), tokens, &arguments).await?;
+        let subscribers = Subscribers::open_at(seats, &arguments).await?;
         let mut run = Self {
-            server,
+            servers,
             subscribers,
             count,
             admin: admin.clone(),
             next: 0,
             seqs: Vec::new(),
         };
-        let empty = run.server.rss_bytes()?;
+        let empty = run.rss_bytes()?;
         // Until everybody has had one event: the rights of many users take the server seconds to
         // ask for, in which the events of a filling would not fit into the outboxes.
         let pace = Pace {
@@ -217,13 +235,34 @@ impl EventsRun {
         };
         let (_, verdict, _) = run.create(FILLING, pace).await?;
         ensure!(verdict.wrong(true) == 0, "while filling: {verdict:?}");
-        let full = run.server.rss_bytes()?;
+        let full = run.rss_bytes()?;
         print_line(&format!(
-            "{count} subscribers: what they remember took the server from {:.1} to {:.1} MiB",
+            "{count} subscribers: what they remember took the servers from {:.1} to {:.1} MiB",
             mib(empty),
             mib(full)
         ));
         Ok(run)
+    }
+
+    /// The first server.
+    fn server(&self) -> Result<&ServerProcess> {
+        self.servers.first().context("no server")
+    }
+
+    /// Resident memory of all servers.
+    fn rss_bytes(&self) -> Result<u64> {
+        self.servers.iter().map(ServerProcess::rss_bytes).sum()
+    }
+
+    /// CPU of all servers.
+    fn cpu(&self) -> Result<Cpu> {
+        let mut sum = Cpu::default();
+        for server in &self.servers {
+            let Cpu { user, system } = server.cpu()?;
+            sum.user += user;
+            sum.system += system;
+        }
+        Ok(sum)
     }
 
     async fn create(
@@ -253,10 +292,9 @@ impl EventsRun {
             per_second: Some(rate),
             at_once: 1,
         };
-        let (rss_before, cpu, began) =
-            (self.server.rss_bytes()?, self.server.cpu()?, Instant::now());
+        let (rss_before, cpu, began) = (self.rss_bytes()?, self.cpu()?, Instant::now());
         let (created, verdict, api_server) = self.create(rate * seconds, pace).await?;
-        let (rss_after, used) = (self.server.rss_bytes()?, self.server.cpu()?);
+        let (rss_after, used) = (self.rss_bytes()?, self.cpu()?);
         #[expect(clippy::cast_precision_loss, reason = "thousands")]
         let events = created.len() as f64;
         let per_event = |before: f64, after: f64| (after - before) * 1e6 / events;

@@ -55,9 +55,16 @@ struct SubscriberState {
     failure: Mutex<Option<String>>,
 }
 
+/// Where a client connects to, and as whom.
+#[derive(Clone, Debug)]
+pub(crate) struct Seat {
+    pub(crate) port: u16,
+    pub(crate) token: Option<String>,
+}
+
 struct Client {
     index: usize,
-    token: Option<String>,
+    seat: Seat,
     session: String,
     stream: Connection,
 }
@@ -67,17 +74,14 @@ struct Client {
 impl Subscribers {
     /// Opens all sessions and calls `events_subscribe` with `arguments` in each.
     pub(crate) async fn open(port: u16, count: usize, arguments: &str) -> Result<Self> {
-        Self::open_as(port, vec![None; count], arguments).await
+        let seat = Seat { port, token: None };
+        Self::open_at(vec![seat; count], arguments).await
     }
 
-    /// The same, each with the token of a caller.
-    pub(crate) async fn open_as(
-        port: u16,
-        tokens: Vec<Option<String>>,
-        arguments: &str,
-    ) -> Result<Self> {
+    /// The same, one at each seat.
+    pub(crate) async fn open_at(seats: Vec<Seat>, arguments: &str) -> Result<Self> {
         let shared = Arc::new(SubscriberState::default());
-        shared.arrived.lock().resize_with(tokens.len(), Vec::new);
+        shared.arrived.lock().resize_with(seats.len(), Vec::new);
         let (stop, stopped) = oneshot::channel();
         let (opened, opening) = oneshot::channel();
         let (state, arguments) = (Arc::clone(&shared), arguments.to_owned());
@@ -87,7 +91,7 @@ impl Subscribers {
                 let runtime = runtime::Builder::new_current_thread()
                     .enable_all()
                     .build()?;
-                runtime.block_on(run_clients(port, tokens, arguments, state, opened, stopped))
+                runtime.block_on(run_clients(seats, arguments, state, opened, stopped))
             })?;
         opening
             .await
@@ -128,16 +132,15 @@ impl Subscribers {
 }
 
 async fn run_clients(
-    port: u16,
-    tokens: Vec<Option<String>>,
+    seats: Vec<Seat>,
     arguments: String,
     shared: Arc<SubscriberState>,
     opened: oneshot::Sender<Result<(), String>>,
     stopped: oneshot::Receiver<()>,
 ) -> Result<()> {
     let mut clients = Vec::new();
-    for (index, token) in tokens.into_iter().enumerate() {
-        match Client::open(index, port, token, &arguments).await {
+    for (index, seat) in seats.into_iter().enumerate() {
+        match Client::open(index, seat, &arguments).await {
             Ok(client) => clients.push(client),
             Err(error) => {
                 let _sent = opened.send(Err(format!("{error:#}")));
@@ -148,7 +151,7 @@ async fn run_clients(
     let mut sessions = Vec::new();
     let mut reading = JoinSet::new();
     for client in clients {
-        sessions.push((client.session, client.token));
+        sessions.push((client.session, client.seat));
         reading.spawn(read(client.index, client.stream, Arc::clone(&shared)));
     }
     let _sent = opened.send(Ok(()));
@@ -165,9 +168,8 @@ async fn run_clients(
         _stopped = stopped => {}
     }
     // The server closes idle connections, so each session is ended over a new one.
-    for (session, token) in sessions {
-        let connection = Connection::open(port, None).await?;
-        let mut connection = connection.of_caller(token.as_deref());
+    for (session, seat) in sessions {
+        let mut connection = seat.connect().await?;
         let answer = connection.delete(&session).await?;
         ensure!(answer.status < 300, "DELETE: {}", answer.status);
     }
@@ -201,20 +203,26 @@ fn arrival(event: &[u8], now: u64) -> Option<Arrival> {
     })
 }
 
+// === impl Seat ===
+
+impl Seat {
+    async fn connect(&self) -> Result<Connection> {
+        let connection = Connection::open(self.port, None).await?;
+        Ok(connection.of_caller(self.token.as_deref()))
+    }
+}
+
 // === impl Client ===
 
 impl Client {
-    async fn open(index: usize, port: u16, token: Option<String>, arguments: &str) -> Result<Self> {
-        let connect = async || -> Result<Connection> {
-            Ok((Connection::open(port, None).await?).of_caller(token.as_deref()))
-        };
-        let mut posts = connect().await?;
+    async fn open(index: usize, seat: Seat, arguments: &str) -> Result<Self> {
+        let mut posts = seat.connect().await?;
         let session = posts.begin_session().await?;
         let level =
             r#"{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"info"}}"#;
         let answer = posts.post(Some(&session), level).await?;
         ensure!(answer.status == 200, "setLevel: {}", answer.status);
-        let mut stream = connect().await?;
+        let mut stream = seat.connect().await?;
         stream.open_stream(Some(&session), None).await?;
         let subscribe = format!(
             r#"{{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{{"name":"events_subscribe","arguments":{arguments}}}}}"#
@@ -228,7 +236,7 @@ impl Client {
         );
         Ok(Self {
             index,
-            token,
+            seat,
             session,
             stream,
         })

@@ -96,6 +96,11 @@ impl Guard {
         })
     }
 
+    /// The id of the child.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.as_raw_nonzero().get().unsigned_abs()
+    }
+
     pub(crate) fn signal(&self, signal: Signal) -> Result<()> {
         if self.exited() {
             bail!("the process has already ended:\n{}", self.log_tail());

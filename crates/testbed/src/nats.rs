@@ -162,6 +162,12 @@ impl NatsServer {
         Ok(())
     }
 
+    /// The id of its process.
+    pub fn pid(&self) -> Result<u32> {
+        let guard = self.guard.as_ref().context("the server does not run")?;
+        Ok(guard.pid())
+    }
+
     /// Stops the server where it is: connections stay, and nothing is answered.
     pub fn freeze(&self) -> Result<()> {
         let guard = self.guard.as_ref().context("the server does not run")?;

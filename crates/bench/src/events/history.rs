@@ -83,9 +83,9 @@ async fn compare(
         let history = folder.path().join("history").display().to_string();
         let server = ServerProcess::start_with(cluster, &["--history", &history]).await?;
         let mut run = open(server, admin, subscribers).await?;
-        let before = kept(&run.server).await?;
+        let before = kept(run.server()?).await?;
         let kept_all = run.measure(RATE, seconds).await?;
-        lacking += lacks(&run.server, before, kept_all.events as u64).await?;
+        lacking += lacks(run.server()?, before, kept_all.events as u64).await?;
         run.subscribers.close().await?;
         with.push(kept_all.cpu());
         measured.push(kept_all);
@@ -104,9 +104,9 @@ async fn open(server: ServerProcess, admin: &kube::Client, count: usize) -> Resu
     let run = EventsRun::open_as(server, admin, vec![None; count]).await?;
     let deadline = Instant::now() + IDLE_WITHIN;
     loop {
-        let (before, began) = (run.server.cpu()?, Instant::now());
+        let (before, began) = (run.server()?.cpu()?, Instant::now());
         sleep(Duration::from_secs(2)).await;
-        let now = run.server.cpu()?;
+        let now = run.server()?.cpu()?;
         let used = now.user + now.system - before.user - before.system;
         if used / began.elapsed().as_secs_f64() < IDLE {
             return Ok(run);

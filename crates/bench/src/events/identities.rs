@@ -176,14 +176,14 @@ async fn measure(
         };
         let mut run = EventsRun::open_as(server, admin, tokens).await?;
         let caller = as_users.then(|| token(0));
-        let before = reviews(&run.server, caller.as_deref()).await?;
+        let before = reviews(run.server()?, caller.as_deref()).await?;
         let began = Instant::now();
         measured.push(run.measure(rate, seconds).await?);
-        let asked = reviews(&run.server, caller.as_deref()).await? - before;
+        let asked = reviews(run.server()?, caller.as_deref()).await? - before;
         #[expect(clippy::cast_precision_loss, reason = "thousands")]
         let asked = asked as f64;
         reviews_per_minute = asked * 60.0 / began.elapsed().as_secs_f64();
-        allocated = run.server.allocated_bytes()?;
+        allocated = run.server()?.allocated_bytes()?;
         run.subscribers.close().await?;
     }
     let micros = match &measured[..] {
