@@ -74,6 +74,23 @@ fn millis(time: Duration) -> u32 {
     u32::try_from(time.as_millis()).unwrap_or(u32::MAX)
 }
 
+// === impl ActionKind ===
+
+impl ActionKind {
+    /// The names of all kinds.
+    pub(crate) const NAMES: [&'static str; 4] = ["kill", "freeze", "cut off NATS", "kill NATS"];
+
+    pub(crate) fn name(self) -> &'static str {
+        let [kill, freeze, cut_off, restart_nats] = Self::NAMES;
+        match self {
+            Self::Kill(_) => kill,
+            Self::Freeze(_) => freeze,
+            Self::CutOff(_) => cut_off,
+            Self::RestartNats => restart_nats,
+        }
+    }
+}
+
 impl fmt::Display for ActionKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

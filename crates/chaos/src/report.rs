@@ -9,7 +9,7 @@ use crate::{
     creating::Created,
     heard::Heard,
     leftovers::Leftovers,
-    plan::Action,
+    plan::{Action, ActionKind},
     print_line,
     run::ChaosConfig,
     verdict::{Numbers, Verdict},
@@ -21,6 +21,16 @@ const SHOWN_MAX: usize = 12;
 
 /// Ranges of numbers that are printed.
 const RANGES_SHOWN_MAX: usize = 5;
+
+/// How long most subscribers may get nothing when a server dies: a lease is taken over within ten
+/// seconds, and then what happened meanwhile has to be read.
+const TAKE_OVER_MAX: u32 = 12_000;
+
+/// How long a single subscriber may get nothing, whatever is done.
+const SILENCE_MAX: u32 = 30_000;
+
+/// With fewer of the events that were asked for, a run says little.
+const RATE_PART_MIN: f64 = 0.8;
 
 /// The report of a run.
 #[derive(Debug, Serialize)]
@@ -34,6 +44,8 @@ pub struct Report {
     actions: Vec<Done>,
     /// Of the longest pauses of all subscribers in all actions.
     silence: Spread,
+    /// The same by what was done.
+    silence_by_kind: Vec<KindSilence>,
     /// From when an event was sent to the API server to when a subscriber had it.
     latency: Spread,
     watches: Vec<Sample>,
@@ -53,6 +65,18 @@ pub(crate) struct Done {
     action: Action,
     /// The longest pause of each subscriber from then to the next action.
     silence: Spread,
+}
+
+/// The longest pauses of subscribers in all actions of one kind.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct KindSilence {
+    kind: &'static str,
+    actions: usize,
+    /// Of most subscribers: the medians of the actions.
+    of_most: Spread,
+    /// Of the subscriber that waited longest in each action.
+    of_the_last: Spread,
 }
 
 /// Milliseconds.
@@ -84,6 +108,28 @@ impl Done {
             }
         });
         all.collect()
+    }
+}
+
+// === impl KindSilence ===
+
+impl KindSilence {
+    fn all(actions: &[Done]) -> Vec<Self> {
+        let of_kind = |kind: &'static str| {
+            let same = || {
+                actions
+                    .iter()
+                    .filter(move |done| done.action.kind.name() == kind)
+            };
+            Self {
+                kind,
+                actions: same().count(),
+                of_most: Spread::of(same().map(|done| done.silence.p50).collect()),
+                of_the_last: Spread::of(same().map(|done| done.silence.max).collect()),
+            }
+        };
+        let kinds = ActionKind::NAMES.into_iter().map(of_kind);
+        kinds.filter(|kind| kind.actions > 0).collect()
     }
 }
 
@@ -137,6 +183,7 @@ impl Report {
             events: created.len(),
             events_per_second: f64::from(events) / seconds,
             silence: Spread::of(silences.collect()),
+            silence_by_kind: KindSilence::all(&actions),
             actions,
             latency: Spread::of(latencies),
             quiet_watches: in_quiet(&watches, quiet),
@@ -173,6 +220,35 @@ impl Report {
                 "{total} subscribers came to an end of {}",
                 config.subscribers
             ));
+        }
+        // Gaps are for what nobody can have any more; in a run everything is still there.
+        let announced = self.subscribers.iter().map(|one| one.announced.count);
+        let announced: usize = announced.sum();
+        if announced > 0 {
+            broken.push(format!(
+                "{announced} events were announced as missing, and the cluster still has them"
+            ));
+        }
+        if self.events_per_second < f64::from(config.rate) * RATE_PART_MIN {
+            broken.push(format!(
+                "only {:.0} events a second came about, of {}",
+                self.events_per_second, config.rate
+            ));
+        }
+        for Done {
+            at,
+            action,
+            silence,
+        } in &self.actions
+        {
+            let is_late = silence.p50 > TAKE_OVER_MAX || silence.max > SILENCE_MAX;
+            if is_late {
+                broken.push(format!(
+                    "after {} at {:.1} s subscribers got nothing for too long (s): {silence}",
+                    action.kind,
+                    seconds(*at)
+                ));
+            }
         }
         if self.quiet_watches != (1, 1) {
             let (most, fewest) = self.quiet_watches;
@@ -219,8 +295,20 @@ impl Report {
             let what = format!("{}, {:.1} s", action.kind, seconds(action.lasts));
             print_line(&format!("{:>8.1}  {what:<38}  {silence}", seconds(*at)));
         }
+        print_line("\nlongest pauses (s)                  most subscribers     the last one");
+        print_line("                                    p50    p99    max    p50    p99    max");
+        for KindSilence {
+            kind,
+            actions,
+            of_most,
+            of_the_last,
+        } in &self.silence_by_kind
+        {
+            let what = format!("{kind}, {actions} times");
+            print_line(&format!("{what:<33} {of_most} {of_the_last}"));
+        }
         print_line(&format!(
-            "\nlongest pause per action (s)      {}",
+            "all actions                       {}",
             self.silence
         ));
         print_line(&format!(
