@@ -36,7 +36,13 @@ impl OwnedServer {
         // The folder of the build may be closed to other users.
         let dir = tempfile::tempdir().unwrap();
         let program = dir.path().join("kubecrier");
-        fs::copy(env!("CARGO_BIN_EXE_kubecrier"), &program).unwrap();
+        // By a process of its own: what starts in this one meanwhile would inherit the open file, and
+        // a program that is open for writing cannot be started.
+        let copied = Command::new("cp")
+            .arg(env!("CARGO_BIN_EXE_kubecrier"))
+            .arg(&program)
+            .status();
+        assert!(copied.unwrap().success());
         let tokens = dir.path().join("tokens");
         fs::write(&tokens, format!("ann:{TOKEN}\n")).unwrap();
         for path in [dir.path(), &program, &tokens] {
