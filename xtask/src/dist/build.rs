@@ -172,8 +172,10 @@ impl Folders {
     }
 
     pub(super) fn check(&self, program: &Path, bytes: &[u8]) -> Result<()> {
-        for (folder, _) in &self.0 {
-            if has(bytes, folder.as_bytes()) {
+        for (folder, name) in &self.0 {
+            // What is found of `/src` may be the end of something else.
+            let is_known = folder != name && Path::new(folder).components().count() > 2;
+            if is_known && has(bytes, folder.as_bytes()) {
                 bail!(
                     "`{}` names `{folder}`, where it was built: it would be another program elsewhere",
                     program.display()

@@ -233,6 +233,10 @@ fn a_program_does_not_say_where_it_was_built() {
         bytes
     };
     assert!(built("short") == built("longer"));
+    let short = build::Folders::new(&[(Path::new("/src"), "/kubecrier")]).unwrap();
+    short
+        .check(Path::new("x"), b"crates/core/src/lib.rs")
+        .unwrap();
 }
 
 #[test]
