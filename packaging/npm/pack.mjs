@@ -36,12 +36,18 @@ try {
   const description = `The program of kubecrier for ${platform}; install the package kubecrier instead`;
   const files = ["bin/kubecrier"];
   const native = { name, version, description, license, homepage, repository, os: [system], cpu: [cpu], files };
-  fs.mkdirSync(path.join(scratch, "bin"));
-  fs.writeFileSync(path.join(scratch, "package.json"), `${JSON.stringify(native, null, 2)}\n`);
-  fs.copyFileSync(binary, path.join(scratch, "bin/kubecrier"));
-  fs.chmodSync(path.join(scratch, "bin/kubecrier"), 0o755);
-  pack(scratch);
-  pack(launcher);
+  const programs = path.join(scratch, "native");
+  fs.mkdirSync(path.join(programs, "bin"), { recursive: true });
+  fs.writeFileSync(path.join(programs, "package.json"), `${JSON.stringify(native, null, 2)}\n`);
+  fs.copyFileSync(binary, path.join(programs, "bin/kubecrier"));
+  fs.chmodSync(path.join(programs, "bin/kubecrier"), 0o755);
+  const starter = path.join(scratch, "launcher");
+  fs.cpSync(launcher, starter, { recursive: true });
+  for (const folder of [programs, starter]) {
+    // npm packs a licence whatever `files` says.
+    fs.copyFileSync(path.join(here, "../../LICENSE"), path.join(folder, "LICENSE"));
+    pack(folder);
+  }
 } finally {
   fs.rmSync(scratch, { recursive: true });
 }

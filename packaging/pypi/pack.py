@@ -93,6 +93,7 @@ def sdist(out):
     root = f"{NAME}-{version()}"
     project = (HERE / "sdist/pyproject.toml").read_text().replace("VERSION", version())
     files = {
+        "LICENSE": (HERE / "../../LICENSE").read_text(),
         "PKG-INFO": metadata(),
         "README.md": (HERE / "README.md").read_text(),
         "no_program.py": (HERE / "sdist/no_program.py").read_text(),

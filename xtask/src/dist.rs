@@ -1,29 +1,32 @@
 //! `cargo xtask dist`: everything that is given to users of this machine's platform, from one
-//! program, and the image from a static one. The same programs make the same bytes.
+//! program, and the image from a static one. The same commit makes the same bytes, in any folder,
+//! with the same toolchain and C library.
 
 mod archive;
+mod build;
 mod image;
 mod sbom;
 
-use std::{
-    env, fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{env, fs, path::Path, process::Command};
 
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 
-use self::archive::tar_gz;
-use crate::{
-    step::{in_root, print_line, root, run},
-    tool::Tool,
-};
+use self::{archive::tar_gz, build::Programs};
+use crate::step::{in_root, print_line, root, run};
 
-/// Folders that may be cleared: they hold this file, which is written last.
+/// Folders that may be cleared: they hold this file, with the names of ours.
 const SUMS: &str = "SHA256SUMS";
-/// The profile of what is given to users.
-const PROFILE: &str = "dist";
+/// The first file that is made, and what all names of files begin with.
+const LISTING: &str = "server.json";
+const NAMES: [&str; 6] = [
+    LISTING,
+    "kubecrier-",
+    "npm/kubecrier-",
+    "pypi/kubecrier-",
+    "charts/kubecrier-",
+    "image/",
+];
 
 /// Shells whose completion scripts are in the archive, and the names they have there.
 const COMPLETIONS: [(&str, &str); 3] = [
@@ -31,15 +34,6 @@ const COMPLETIONS: [(&str, &str); 3] = [
     ("zsh", "_kubecrier"),
     ("fish", "kubecrier.fish"),
 ];
-
-/// Lists what is in a program, in the program itself.
-const CARGO_AUDITABLE: Tool = Tool {
-    name: "cargo-auditable",
-    version: "0.7.7",
-};
-
-/// The section of that list.
-const AUDIT_SECTION: &[u8] = b".dep-v0";
 
 /// What is packed.
 #[derive(Debug)]
@@ -52,26 +46,21 @@ pub(crate) struct Options<'a> {
     pub(crate) out: &'a Path,
 }
 
-/// The programs that everything is made of.
-struct Programs {
-    native: PathBuf,
-    /// For the image, which has no dynamic loader; none on other systems than Linux.
-    image: Option<PathBuf>,
-}
-
 /// Makes everything. Builds the programs for release, unless they are there.
 pub(crate) fn make(options: &Options<'_>) -> Result<()> {
     let here = env::current_dir()?;
     let out = here.join(options.out);
+    // Before the minutes that a build takes.
+    check_is_ours(&out)?;
     let given = options.static_binary.map(|binary| here.join(binary));
     let programs = match options.binary {
         Some(binary) => Programs {
             native: here.join(binary),
             image: given,
         },
-        None => build(given)?,
+        None => build::programs(given)?,
     };
-    clear(&out)?;
+    begin(&out)?;
     for folder in ["npm", "pypi", "charts"] {
         fs::create_dir_all(out.join(folder))?;
     }
@@ -92,75 +81,15 @@ pub(crate) fn make(options: &Options<'_>) -> Result<()> {
             .arg(out.join(folder));
         run(script, pack)?;
     }
-    tar_gz(
-        &root().join("charts"),
-        "kubecrier",
-        &out.join(format!("charts/kubecrier-{version}.tgz")),
-    )?;
+    make_chart(&out.join(format!("charts/kubecrier-{version}.tgz")))?;
     match &programs.image {
         Some(program) => image::make(program, &out.join("image"))?,
         None => print_line("no image is made: there is no static program (--static-binary)"),
     }
     let sbom = sbom::cyclonedx(target()?)?;
     fs::write(out.join(format!("{name}.cdx.json")), sbom)?;
-    fs::copy(
-        root().join("packaging/server.json"),
-        out.join("server.json"),
-    )?;
-    let sums = checksums(&out)?;
-    fs::write(out.join(SUMS), &sums)?;
+    let sums = write_checksums(&out)?;
     print_line(&format!("made in {}:\n{sums}", out.display()));
-    Ok(())
-}
-
-/// Builds both programs, each with the list of what is in it.
-fn build(given: Option<PathBuf>) -> Result<Programs> {
-    let auditable = CARGO_AUDITABLE.path()?;
-    let folder = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), Into::into);
-    let command = |target: Option<&str>| {
-        let mut command = in_root(&auditable);
-        command.args(["auditable", "build", "--profile", PROFILE, "--locked"]);
-        command.args(["--package", "kubecrier"]);
-        command.args(target.map(|target| format!("--target={target}")));
-        command
-    };
-    run("kubecrier for release", command(None))?;
-    let native = folder.join(PROFILE).join("kubecrier");
-    check_audit_section(&native)?;
-    if given.is_some() || env::consts::OS != "linux" {
-        return Ok(Programs {
-            native,
-            image: given,
-        });
-    }
-    // With a target, the flags are not those of build scripts and macros, which are not static.
-    let target = target()?;
-    let mut command = command(Some(target));
-    command.env("RUSTFLAGS", "-C target-feature=+crt-static");
-    run("kubecrier for release, static", command)?;
-    let image = folder.join(target).join(PROFILE).join("kubecrier");
-    check_audit_section(&image)?;
-    let version = ["version"];
-    if printed_by(&image, &version)? != printed_by(&native, &version)? {
-        bail!("the static program is another one than that of the archive");
-    }
-    Ok(Programs {
-        native,
-        image: Some(image),
-    })
-}
-
-/// A list that was lost on the way would be noticed when it is needed.
-fn check_audit_section(program: &Path) -> Result<()> {
-    let bytes =
-        fs::read(program).with_context(|| format!("cannot read `{}`", program.display()))?;
-    // Mach-O cuts the name at 16 bytes and has it in the header, too.
-    if !bytes
-        .windows(AUDIT_SECTION.len())
-        .any(|part| part == AUDIT_SECTION)
-    {
-        bail!("`{}` does not list what is in it", program.display());
-    }
     Ok(())
 }
 
@@ -175,18 +104,38 @@ fn target() -> Result<&'static str> {
     }
 }
 
-/// Removes what an earlier run made, and nothing else.
-fn clear(out: &Path) -> Result<()> {
-    if !out.exists() {
+/// Refuses a folder with anything but what this command made.
+fn check_is_ours(out: &Path) -> Result<()> {
+    if !out.exists() || fs::read_dir(out)?.next().is_none() {
         return Ok(());
     }
-    if !out.join(SUMS).is_file() && fs::read_dir(out)?.next().is_some() {
+    let sums = fs::read_to_string(out.join(SUMS)).unwrap_or_default();
+    let names: Vec<_> = sums.lines().map(|line| line.split_once("  ")).collect();
+    let is_ours = |name: &str| NAMES.iter().any(|ours| name.starts_with(ours));
+    let all_are = names
+        .iter()
+        .all(|line| line.is_some_and(|(_, name)| is_ours(name)));
+    let is_listed = names
+        .iter()
+        .any(|line| line.is_some_and(|(_, name)| name == LISTING));
+    if !all_are || !is_listed {
         bail!(
             "`{}` was not made by this command: name an empty folder with --out",
             out.display()
         );
     }
-    fs::remove_dir_all(out).with_context(|| format!("cannot clear `{}`", out.display()))
+    Ok(())
+}
+
+/// Removes what an earlier run made. What a run leaves that fails from here on is known as ours.
+fn begin(out: &Path) -> Result<()> {
+    check_is_ours(out)?;
+    if out.exists() {
+        fs::remove_dir_all(out).with_context(|| format!("cannot clear `{}`", out.display()))?;
+    }
+    fs::create_dir_all(out)?;
+    fs::copy(root().join("packaging").join(LISTING), out.join(LISTING))?;
+    write_checksums(out).map(drop)
 }
 
 /// This machine, as npm calls it.
@@ -222,6 +171,21 @@ fn make_archive(binary: &Path, name: &str, archive: &Path) -> Result<()> {
     tar_gz(scratch.path(), name, archive)
 }
 
+/// The chart, and the licence that it is under.
+fn make_chart(archive: &Path) -> Result<()> {
+    let chart = root().join("charts/kubecrier");
+    let scratch = tempfile::tempdir()?;
+    let folder = scratch.path().join("kubecrier");
+    let files = archive::files_below(&chart)?.into_iter();
+    let files = files.map(|file| (chart.join(&file), file));
+    for (from, file) in files.chain([(root().join("LICENSE"), "LICENSE".into())]) {
+        let to = folder.join(file);
+        fs::create_dir_all(to.parent().context("a file has a folder")?)?;
+        fs::copy(from, to)?;
+    }
+    tar_gz(scratch.path(), "kubecrier", archive)
+}
+
 fn printed_by(binary: &Path, arguments: &[&str]) -> Result<Vec<u8>> {
     let done = Command::new(binary).args(arguments).output();
     let done = done.with_context(|| format!("cannot start `{}`", binary.display()))?;
@@ -232,13 +196,17 @@ fn printed_by(binary: &Path, arguments: &[&str]) -> Result<Vec<u8>> {
     Ok(done.stdout)
 }
 
-/// The lines that `sha256sum --check` reads.
-fn checksums(out: &Path) -> Result<String> {
+/// Writes the lines that `sha256sum --check` reads.
+fn write_checksums(out: &Path) -> Result<String> {
     let mut lines = String::new();
     for file in archive::files_below(out)? {
+        if file == Path::new(SUMS) {
+            continue;
+        }
         let hash = hex_digest(&fs::read(out.join(&file))?);
         lines.push_str(&format!("{hash}  {}\n", file.display()));
     }
+    fs::write(out.join(SUMS), &lines)?;
     Ok(lines)
 }
 

@@ -31,6 +31,25 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 {{- end -}}
 
+{{- /* The name of what is outside the release's namespace: one per release, also where names of
+namespaces and releases run together, and never cut, which makes two of one. */ -}}
+{{- define "kubecrier.globalName" -}}
+{{- printf "kubecrier:%s:%s" .Release.Namespace (include "kubecrier.fullname" .) -}}
+{{- end -}}
+
+{{- /* Whether the pods work together. */ -}}
+{{- define "kubecrier.hasStore" -}}
+{{- if or .Values.clusterStore.servers .Values.clusterStore.serversSecret.name -}}true{{- end -}}
+{{- end -}}
+
+{{- /* A fleet of its own for each release. The hash tells those apart whose names run together or
+are cut; clusters are not told apart. */ -}}
+{{- define "kubecrier.fleet" -}}
+{{- $hash := printf "%s/%s" .Release.Namespace .Release.Name | sha256sum | trunc 8 -}}
+{{- $name := printf "%s-%s" .Release.Namespace .Release.Name | replace "." "-" | trunc 31 | trimSuffix "-" -}}
+{{- default (printf "%s-%s" $name $hash) .Values.clusterStore.fleet -}}
+{{- end -}}
+
 {{- define "kubecrier.image" -}}
 {{- if .Values.image.digest -}}
 {{- printf "%s@%s" .Values.image.repository .Values.image.digest -}}
@@ -202,11 +221,12 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- $_ := set $set "history_max_bytes" .maxBytes -}}
 {{- end -}}
 {{- end -}}
+{{- if include "kubecrier.hasStore" . -}}
 {{- with .Values.clusterStore -}}
-{{- if .servers -}}
-{{- $fleet := printf "%s-%s" $.Release.Namespace $.Release.Name | trunc 40 | trimSuffix "-" -}}
-{{- $_ := set $set "cluster_store" .servers -}}
-{{- $_ := set $set "cluster_store_fleet" (default $fleet .fleet) -}}
+{{- with .servers -}}
+{{- $_ := set $set "cluster_store" . -}}
+{{- end -}}
+{{- $_ := set $set "cluster_store_fleet" (include "kubecrier.fleet" $) -}}
 {{- if .credentials.existingSecret -}}
 {{- $_ := set $set "cluster_store_credentials" "/etc/kubecrier/nats/nats.creds" -}}
 {{- end -}}
@@ -267,12 +287,26 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 {{- end -}}
 {{- with .Values.clusterStore -}}
-{{- if and (not .servers) (or .fleet .credentials.existingSecret .ca.secret .ca.configMap) -}}
-{{- fail "clusterStore needs clusterStore.servers, the addresses of NATS" -}}
+{{- if and (not (include "kubecrier.hasStore" $)) (or .fleet .credentials.existingSecret .ca.secret .ca.configMap) -}}
+{{- fail "clusterStore needs clusterStore.servers, the addresses of NATS, or clusterStore.serversSecret" -}}
+{{- end -}}
+{{- if and .servers .serversSecret.name -}}
+{{- fail "clusterStore.servers and clusterStore.serversSecret exclude each other: put all addresses into the Secret" -}}
 {{- end -}}
 {{- if and .ca.secret .ca.configMap -}}
 {{- fail "clusterStore.ca.secret and clusterStore.ca.configMap exclude each other" -}}
 {{- end -}}
+{{- range .servers -}}
+{{- if contains "@" . -}}
+{{- fail "clusterStore.servers has a user, a password or a token in a URL, and all of it would be in a ConfigMap: put the URLs into a Secret, and name it in clusterStore.serversSecret.name; or leave them without credentials, and name a .creds file in clusterStore.credentials.existingSecret" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if regexMatch `://[^/?#\s"']*@` (include "kubecrier.settings" .) -}}
+{{- fail "a setting is a URL with a user or a password in it, and all settings are in a ConfigMap, which is not for secrets: leave them out of the URL" -}}
+{{- end -}}
+{{- if and (gt (int .Values.replicas) 1) (not (include "kubecrier.hasStore" .)) (or .Values.ingress.enabled .Values.httpRoute.enabled) -}}
+{{- fail "replicas is more than 1, and each pod has sessions of its own: an Ingress or a Gateway sends requests to any pod, whatever the affinity of the Service. Set clusterStore.servers, so that any pod serves any client, or replicas=1" -}}
 {{- end -}}
 {{- if .Values.history.enabled -}}
 {{- if gt (int .Values.replicas) 1 -}}

@@ -1,4 +1,4 @@
-use std::{collections::BTreeSet, os::unix::fs::PermissionsExt};
+use std::{collections::BTreeSet, os::unix::fs::PermissionsExt, path::PathBuf};
 
 use serde_json::Value;
 
@@ -126,6 +126,135 @@ fn a_folder_that_something_else_made_is_not_cleared() {
         .to_string();
     assert!(error.contains("was not made by this command"), "{error}");
     assert!(program.is_file());
+    // Sums of something else say nothing about whose the folder is.
+    let notes = scratch.path().join("notes.txt");
+    fs::write(&notes, "mine").unwrap();
+    let sums = scratch.path().join(SUMS);
+    let hash = hex_digest(b"mine");
+    let (notes_line, listing_line) = (
+        format!("{hash}  notes.txt\n"),
+        format!("{hash}  {LISTING}\n"),
+    );
+    for text in [
+        String::new(),
+        "x".to_owned(),
+        notes_line.clone(),
+        listing_line + &notes_line,
+    ] {
+        fs::write(&sums, &text).unwrap();
+        let error = make(&program, &program, scratch.path())
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("was not made by this command"),
+            "{text}: {error}"
+        );
+    }
+    assert_eq!(fs::read_to_string(&notes).unwrap(), "mine");
+}
+
+#[test]
+fn what_a_failed_run_leaves_is_cleared_by_the_next() {
+    let scratch = tempfile::tempdir().unwrap();
+    let out = scratch.path().join("dist");
+    let missing = scratch.path().join("missing");
+    let failed = || make(&missing, &missing, &out).unwrap_err().to_string();
+    let error = failed();
+    assert!(error.contains("missing"), "{error}");
+    assert!(out.join(LISTING).is_file());
+    fs::write(out.join("stale"), "x").unwrap();
+    assert_eq!(failed(), error);
+    assert!(!out.join("stale").exists());
+}
+
+/// A project with code of its own, of a build script and of cargo's folder, all of which may panic.
+fn project(folder: &Path) -> Command {
+    let write = |path: &str, text: &str| {
+        let path = folder.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    write(
+        "sources/Cargo.toml",
+        "[package]\nname = \"tiny\"\nversion = \"1.0.0\"\nedition = \"2024\"\n[workspace]\n\
+         [profile.dist]\ninherits = \"release\"\nstrip = true\n",
+    );
+    write(
+        "sources/build.rs",
+        "fn main() {\n    let out = std::env::var(\"OUT_DIR\").unwrap();\n    \
+         std::fs::write(format!(\"{out}/made.rs\"), \"pub fn made() -> &'static str { file!() }\").unwrap();\n}\n",
+    );
+    let home = folder.join("home/source.rs");
+    write(
+        "home/source.rs",
+        "pub fn fetched() -> &'static str { file!() }",
+    );
+    let main = format!(
+        "mod made {{ include!(concat!(env!(\"OUT_DIR\"), \"/made.rs\")); }}\n\
+         #[path = {home:?}]\nmod home;\n\
+         fn main() {{ println!(\"{{}} {{}} {{}}\", file!(), made::made(), home::fetched()); }}\n"
+    );
+    write("sources/src/main.rs", &main);
+    let mut build = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    build
+        .args(["build", "--quiet", "--offline", "--profile", "dist"])
+        .current_dir(folder.join("sources"))
+        .env("CARGO_TARGET_DIR", folder.join("made here"));
+    build
+}
+
+#[test]
+fn a_program_does_not_say_where_it_was_built() {
+    let built = |name: &str| {
+        let scratch = tempfile::Builder::new().prefix(name).tempdir().unwrap();
+        let folder = scratch.path();
+        let folders = build::Folders::new(&[
+            (&folder.join("sources"), "/kubecrier"),
+            (&folder.join("made here"), "/target"),
+            (&folder.join("home"), "/cargo"),
+        ]);
+        let folders = folders.unwrap();
+        let program = folder.join("made here/dist/tiny");
+        let mut build = project(folder);
+        assert!(build.status().unwrap().success());
+        let plain = fs::read(&program).unwrap();
+        let error = folders.check(&program, &plain).unwrap_err().to_string();
+        assert!(error.contains("where it was built"), "{error}");
+        build.env("CARGO_ENCODED_RUSTFLAGS", folders.flags(&["-Cdebuginfo=0"]));
+        assert!(build.status().unwrap().success());
+        let bytes = fs::read(&program).unwrap();
+        folders.check(&program, &bytes).unwrap();
+        let names = printed_by(&program, &[]).unwrap();
+        let names = String::from_utf8(names).unwrap();
+        assert!(
+            names.contains("/target/dist/build/tiny-") && names.contains("/cargo/source.rs"),
+            "{names}"
+        );
+        bytes
+    };
+    assert!(built("short") == built("longer"));
+    let short = build::Folders::new(&[(Path::new("/src"), "/kubecrier")]).unwrap();
+    short
+        .check(Path::new("x"), b"crates/core/src/lib.rs")
+        .unwrap();
+}
+
+#[test]
+fn a_tree_names_what_each_package_links() {
+    let tree = "0 kubecrier v0.1.0 (/a b)\n1 kube v5.0.0\n2 bytes v1.12.0\n1 rmcp v3.8.0\n2 bytes v1.12.0 (*)\n";
+    let linked = sbom::linked(tree).unwrap();
+    let package = |name: &str, version: &str| (name.to_owned(), version.to_owned());
+    let of = |name: &str, version: &str| -> Vec<&str> {
+        linked[&package(name, version)]
+            .iter()
+            .map(|(name, _)| &**name)
+            .collect()
+    };
+    assert_eq!(linked.len(), 4);
+    assert_eq!(of("kubecrier", "0.1.0"), ["kube", "rmcp"]);
+    assert_eq!(of("rmcp", "3.8.0"), ["bytes"]);
+    assert!(of("bytes", "1.12.0").is_empty());
+    assert!(sbom::linked("error: no such package").is_err());
 }
 
 #[test]
@@ -172,11 +301,10 @@ fn an_image_is_made_of_a_static_program_only() {
 fn a_program_without_its_list_is_refused() {
     let scratch = tempfile::tempdir().unwrap();
     let program = scratch.path().join("program");
-    fs::write(&program, b"nothing").unwrap();
-    let error = check_audit_section(&program).unwrap_err().to_string();
+    let check = |bytes: &[u8]| build::check_audit_section(&program, bytes);
+    let error = check(b"nothing").unwrap_err().to_string();
     assert!(error.contains("does not list"), "{error}");
-    fs::write(&program, b"x\0.dep-v0\0y").unwrap();
-    check_audit_section(&program).unwrap();
+    check(b"x\0.dep-v0\0y").unwrap();
 }
 
 #[test]
@@ -191,10 +319,17 @@ fn the_list_of_dependencies_has_what_is_linked_and_nothing_else() {
     for linked in ["rmcp", "kube", "mcp-notify", "kubecrier-server", "ring"] {
         assert!(named(linked).is_some(), "no {linked}");
     }
+    // Of tests, also where tests only turn on a feature; of builds; macros; of other programs.
     for other in [
         "proptest",
         "testbed",
+        "reqwest",
+        "oauth2",
         "cc",
+        "serde_derive",
+        "thiserror-impl",
+        "tracing-attributes",
+        "syn",
         "webpki-root-certs",
         "kubecrier",
     ] {

@@ -130,12 +130,26 @@ fn packages_hold_the_sources_and_nothing_of_the_machine() {
         assert!(done.status.success(), "{name}: {words}");
         let text = String::from_utf8(done.stdout).unwrap();
         let files: BTreeSet<_> = text.lines().collect();
-        for file in ["Cargo.toml", "README.md", "src/lib.rs"] {
+        for file in ["Cargo.toml", "LICENSE", "README.md", "src/lib.rs"] {
             assert!(files.contains(file), "{name}: no {file}");
         }
         let is_stray = |file: &&&str| file.contains("target/") || file.ends_with(".snap.new");
         let stray: Vec<_> = files.iter().filter(is_stray).collect();
         assert!(stray.is_empty(), "{name}: {stray:?}");
+    }
+}
+
+/// A pin there would be one for every crate of those who use the library.
+#[test]
+fn the_library_pins_no_version() {
+    let packages = packages();
+    let library = packages
+        .iter()
+        .find(|package| name(package) == "mcp-notify")
+        .unwrap();
+    for dependency in library["dependencies"].as_array().unwrap() {
+        let wanted = dependency["req"].as_str().unwrap();
+        assert!(!wanted.starts_with('='), "{} {wanted}", name(dependency));
     }
 }
 
@@ -155,4 +169,14 @@ fn the_release_makes_nothing_but_with_the_command_that_is_tried() {
         assert_eq!(commands(other), 0, "{other}");
     }
     assert!(text.contains("Not tried:"), "what nobody has tried is said");
+    assert!(
+        text.contains("subject-path: \"dist/**\""),
+        "all of it is attested"
+    );
+    let jobs = text.split_once("\n  upload:\n").unwrap();
+    for (name, job) in [("dist", jobs.0), ("upload", jobs.1)] {
+        let toolchain = job.find("rustup toolchain install").unwrap_or(usize::MAX);
+        let cargo = job.find("run: cargo ").unwrap();
+        assert!(toolchain < cargo, "{name} runs cargo without a toolchain");
+    }
 }

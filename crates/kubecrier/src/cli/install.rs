@@ -20,9 +20,10 @@ pub struct InstallArgs {
     #[arg(long, value_name = "SCOPE", default_value = "user")]
     pub scope: InstallScope,
 
-    /// What the client starts: this program, or the package of npm or PyPI
-    #[arg(long, value_name = "WAY", default_value = "program")]
-    pub via: Launcher,
+    /// What the client starts: this program, or the package of npm or PyPI [default: program,
+    /// or what started this one: npx, uvx]
+    #[arg(long, value_name = "WAY")]
+    pub via: Option<Launcher>,
 
     /// Context for calls that name none [default: the current context]
     #[arg(long, value_name = "NAME")]

@@ -2,7 +2,12 @@
 //! a token out of a variable that was seen to work, there is none here: tokens are not written
 //! into files.
 
-use std::{env, path::Path};
+mod cache;
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+};
 
 use serde_json::{Map, Value};
 
@@ -47,7 +52,7 @@ fn connection(args: &InstallArgs) -> Result<Connection<'_>, InstallError> {
         let token_env = args.token_env.as_deref();
         return Ok(Connection::Url { url, token_env });
     }
-    let (command, mut words) = match args.via {
+    let (command, mut words) = match args.via.unwrap_or_else(default_launcher) {
         Launcher::Program => (this_program()?, Vec::new()),
         Launcher::Npx => ("npx".to_owned(), vec!["-y", "kubecrier"]),
         Launcher::Uvx => ("uvx".to_owned(), vec!["kubecrier"]),
@@ -59,13 +64,23 @@ fn connection(args: &InstallArgs) -> Result<Connection<'_>, InstallError> {
     Ok(Connection::Program { command, args })
 }
 
+/// This program, unless it is in a cache, whose owner removes it some day.
+fn default_launcher() -> Launcher {
+    let path = program_path().unwrap_or_default();
+    cache::launcher_of(&path).unwrap_or(Launcher::Program)
+}
+
 /// The whole path: what a client has in its PATH is not known, least of all on a desktop.
 fn this_program() -> Result<String, InstallError> {
-    let path = env::current_exe().map_err(|source| InstallError::Program { source })?;
+    let path = program_path()?;
     match Path::to_str(&path) {
         Some(path) => Ok(path.to_owned()),
         None => Err(InstallError::ProgramPath { path }),
     }
+}
+
+fn program_path() -> Result<PathBuf, InstallError> {
+    env::current_exe().map_err(|source| InstallError::Program { source })
 }
 
 fn program_entry(client: ClientName, command: String, args: Vec<String>) -> Node {

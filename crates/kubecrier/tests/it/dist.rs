@@ -16,7 +16,13 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use testbed::{Client, GoTool, Mcpb, Missing};
 
-use crate::harness::StdioSession;
+use crate::{
+    chart::{
+        everything,
+        rendered::{chart_folder, helm, values_file},
+    },
+    harness::StdioSession,
+};
 
 /// A static program for amd64 that ends at once: `xor edi, edi; mov eax, 60; syscall`.
 fn static_program() -> Vec<u8> {
@@ -284,6 +290,32 @@ fn the_bundle_is_one_that_the_official_tool_accepts() {
     assert_eq!(command.unwrap(), format!("${{__dirname}}/{program}"));
     let program = fs::metadata(folder.path().join(program)).unwrap();
     assert_eq!(program.permissions().mode() & 0o111, 0o111);
+}
+
+#[test]
+fn the_packed_chart_is_the_one_of_the_sources_with_its_licence() {
+    let (Some(dist), Some(_)) = (dist(), helm()) else {
+        return;
+    };
+    let packed = dist.join(format!(
+        "charts/kubecrier-{}.tgz",
+        env!("CARGO_PKG_VERSION")
+    ));
+    let values = values_file(&everything());
+    let rendered = |chart: &Path| {
+        let mut template = helm().unwrap();
+        template.args(["template", "crier", "--namespace", "tools", "--values"]);
+        ok(template.arg(values.path()).arg(chart)).stdout
+    };
+    let text = rendered(&packed);
+    assert!(String::from_utf8_lossy(&text).contains("kind: Deployment"));
+    assert!(text == rendered(&chart_folder()));
+    let list = ok(Command::new("tar").arg("-tzf").arg(&packed));
+    let list = String::from_utf8(list.stdout).unwrap();
+    assert!(
+        list.lines().any(|file| file == "kubecrier/LICENSE"),
+        "{list}"
+    );
 }
 
 /// Prints what is wrong by the strict schema of the version that the file says it has.

@@ -2,20 +2,19 @@
 //! and spoken to as a client does.
 
 mod registry;
+mod signals;
 
 use std::{
     fs,
-    os::unix::process::ExitStatusExt,
     path::{Path, PathBuf},
     process::{Command, Output},
 };
 
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use testbed::{Missing, Uv};
 
 use self::registry::{Registry, packages_folder};
-use crate::harness::{File, StdioSession, Terminal, command, kubeconfig};
+use crate::harness::{File, StdioSession, kubeconfig};
 
 /// A kubeconfig whose one context is called `away`.
 fn away() -> File {
@@ -118,56 +117,6 @@ async fn npx_starts_a_server_that_ends_with_its_client() {
     );
 }
 
-#[tokio::test]
-async fn the_launcher_passes_on_signals_and_how_the_program_ended() {
-    let Some(registry) = registry() else { return };
-    let home = tempfile::tempdir().unwrap();
-    let launcher = installed(&registry, home.path());
-    let start = || {
-        let mut node = clean("node", home.path());
-        speaks_mcp(node.arg(&launcher))
-    };
-    for signal in [Signal::TERM, Signal::INT] {
-        let mut native = speaks_mcp(&mut command());
-        native.server.signal(signal);
-        let mut launched = start();
-        launched.server.signal(signal);
-        let expected = native.server.exit().await;
-        assert_eq!(launched.server.exit().await, expected, "{signal:?}");
-    }
-    let mut launched = start();
-    let launcher = launched.server.id();
-    let children = format!("/proc/{launcher}/task/{launcher}/children");
-    let child = fs::read_to_string(children).unwrap();
-    let child = Pid::from_raw(child.trim().parse().unwrap()).unwrap();
-    kill_process(child, Signal::KILL).unwrap();
-    assert_eq!(launched.server.exit().await.signal(), Some(9));
-}
-
-/// A terminal sends ctrl-c to the program as well, and a second signal ends the server at once:
-/// the launcher must not add one.
-#[test]
-fn ctrl_c_in_a_terminal_is_left_to_the_terminal() {
-    let Some(registry) = registry() else { return };
-    let home = tempfile::tempdir().unwrap();
-    let launcher = installed(&registry, home.path());
-    let (_, folder) = native_package(home.path());
-    let script = "#!/bin/sh\ntrap 'n=x$n' INT\ntrap 'echo passed on' USR1\necho started\n\
-                  until [ -e \"$1\" ]; do sleep 0.05; done\necho \"interrupts: $n.\"\n";
-    fs::write(folder.join("bin/kubecrier"), script).unwrap();
-    let told = home.path().join("told");
-    let mut node = clean("node", home.path());
-    let mut terminal = Terminal::start(node.arg(&launcher).arg(&told), 80);
-    terminal.wait_for("started");
-    terminal.signal(Signal::INT);
-    // The launcher handles one after the other, and the shell the lower number first.
-    terminal.signal(Signal::USR1);
-    terminal.wait_for("passed on");
-    fs::write(&told, "").unwrap();
-    terminal.wait_for("interrupts: .");
-    assert_eq!(terminal.exit().code(), Some(0));
-}
-
 /// The installed package with the program: its name and its folder.
 fn native_package(home: &Path) -> (String, PathBuf) {
     let packages = fs::read_dir(home.join("node_modules")).unwrap();
@@ -208,6 +157,17 @@ fn without_a_program_the_launcher_says_what_to_do() {
         ],
     );
     let (name, folder) = native_package(home.path());
+    // As Alpine has it: the file is there, and its loader is not.
+    let program = folder.join("bin/kubecrier");
+    fs::write(&program, "#!/lib64/no-such-loader.so.2\n").unwrap();
+    refused(
+        "",
+        &[
+            "cannot start",
+            "ENOENT",
+            "glibc, which Alpine does not have",
+        ],
+    );
     fs::remove_dir_all(folder).unwrap();
     refused("", &[&name, "is not installed", "--omit=optional"]);
 }
@@ -238,6 +198,64 @@ async fn uvx_starts_a_server_and_nothing_stands_in_between() {
     for words in ["kubecrier has no program for", "build it with Rust"] {
         assert!(stderr.contains(words), "no {words} in {stderr}");
     }
+}
+
+/// The path of this program is one in a cache, which is cleared some day.
+#[test]
+fn what_was_started_from_a_cache_installs_its_launcher() {
+    let Some(registry) = registry() else { return };
+    let home = tempfile::tempdir().unwrap();
+    let mut npx = npm("npx", &registry, home.path());
+    npx.args(["-y", "kubecrier"]);
+    let Some(mut uvx) = uvx(&registry, home.path()) else {
+        return;
+    };
+    uvx.arg("kubecrier");
+    for (launcher, client, file, expected) in [
+        (
+            &mut npx,
+            "cursor",
+            ".cursor/mcp.json",
+            json!({"command": "npx", "args": ["-y", "kubecrier"]}),
+        ),
+        (
+            &mut uvx,
+            "zed",
+            ".config/zed/settings.json",
+            json!({"command": "uvx", "args": ["kubecrier"]}),
+        ),
+    ] {
+        let done = launcher
+            .args(["install", client, "--yes"])
+            .output()
+            .unwrap();
+        assert!(done.status.success(), "{:?}", text(&done));
+        let written = fs::read_to_string(home.path().join(file)).unwrap();
+        let written: Value = serde_json::from_str(&written).unwrap();
+        let servers = written.as_object().unwrap().values().next().unwrap();
+        assert_eq!(servers["kubecrier"], expected);
+    }
+}
+
+#[test]
+fn every_package_carries_the_licence() {
+    let Some(_) = registry() else { return };
+    let packed = registry::packed();
+    let mut seen = 0;
+    for entry in fs::read_dir(&packed).unwrap() {
+        let path = entry.unwrap().path();
+        let mut list = Command::new("tar");
+        if path.extension().is_some_and(|it| it == "whl") {
+            list = Command::new("python3");
+            list.args(["-m", "zipfile", "--list"]).arg(&path);
+        } else {
+            list.arg("-tzf").arg(&path);
+        }
+        let (files, _) = text(&list.output().unwrap());
+        assert!(files.contains("/LICENSE"), "{}: {files}", path.display());
+        seen += 1;
+    }
+    assert_eq!(seen, 4, "two of npm, two of PyPI");
 }
 
 #[test]

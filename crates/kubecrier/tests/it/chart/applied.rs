@@ -101,6 +101,8 @@ async fn every_mode_is_applied_and_doctor_finds_its_rights() {
     assert_eq!(done.status.code(), Some(1), "of no other namespace: {text}");
 
     let some = mode(json!({"scope": "namespaces", "namespaces": ["some", "some-more"]}));
+    // The others have a claim.
+    let some = on_top_of(&some, &json!({"history": {"persistent": false}}));
     apply_all(&cluster, &Rendered::of("some", &some).unwrap()).await;
     let (done, text) = doctor(&cluster, "some", &["-n", "some", "-n", "some-more"]).await;
     assert_eq!(done.status.code(), Some(0), "{text}");

@@ -5,11 +5,14 @@ use std::{collections::BTreeSet, fs, path::PathBuf, process::Command};
 
 use regex::Regex;
 use serde_json::{Value, json};
-use testbed::{GoTool, User, event};
+use testbed::{Cluster, GoTool, NatsOptions, NatsServer, User, event};
 use tokio::time::{Duration, Instant};
 
 use super::rendered::chart_folder;
-use crate::harness::{Http, Subscriber, TIMEOUT, one_context};
+use crate::{
+    harness::{Http, Subscriber, TIMEOUT, command, one_context},
+    impersonation::TokenFile,
+};
 
 const ALERTS: &str = "files/alerts.yaml";
 
@@ -113,9 +116,36 @@ fn named(expression: &str) -> BTreeSet<String> {
     found.map(|name| name.as_str().to_owned()).collect()
 }
 
+/// What a server with a history, a store that it shares and callers exposes, after it has refused
+/// one.
+async fn of_a_shared_server(cluster: &Cluster) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let nats = NatsServer::start(&folder.path().join("nats"), NatsOptions::default()).unwrap();
+    let tokens = TokenFile::new(&["ann:0123456789abcdef"]);
+    let file = one_context(cluster, User::Reader);
+    let mut command = command();
+    command
+        .arg("--kubeconfig")
+        .arg(&file.path)
+        .arg("--auth-token-file")
+        .arg(&tokens.path)
+        .arg("--history")
+        .arg(folder.path().join("history"))
+        .args(["--cluster-store", &nats.url()]);
+    let (_server, base) = Http::launch(&mut command);
+    let scrape = reqwest::Client::new().get(format!("{base}/metrics"));
+    let refused = scrape.try_clone().unwrap().send().await.unwrap();
+    assert_eq!(refused.status(), 401);
+    let answer = scrape.bearer_auth("0123456789abcdef").send().await;
+    answer.unwrap().text().await.unwrap()
+}
+
 #[tokio::test]
 async fn the_server_has_every_metric_and_label_that_is_named() {
     let Some(bed) = testbed::shared() else { return };
+    if let Err(missing) = NatsServer::is_there() {
+        return testbed::skip(&missing);
+    }
     let file = one_context(bed.dev(), User::Reader);
     let http = Http::start(&file.path, &["--sink", "exec:/bin/true"]).await;
     let _listening = Subscriber::new(&http).await;
@@ -133,6 +163,7 @@ async fn the_server_has_every_metric_and_label_that_is_named() {
         assert!(began.elapsed() < TIMEOUT, "{text}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     };
+    let text = text + &of_a_shared_server(bed.dev()).await;
     let series: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
     let known: BTreeSet<&str> = series
         .iter()
@@ -168,16 +199,27 @@ async fn the_server_has_every_metric_and_label_that_is_named() {
             "mcp_notification_failures_total",
             &["resource_type", "error_type"],
         ),
+        ("kubecrier_shared_watches", &["role"]),
+        ("kubecrier_history_records_total", &["outcome"]),
+        ("kubecrier_requests_refused_total", &["reason"]),
+        ("kubecrier_access_reviews_total", &["outcome"]),
     ] {
         let line = series.iter().find(|line| line.starts_with(metric)).unwrap();
         for label in labels {
             assert!(line.contains(&format!("{label}=\"")), "no {label}: {line}");
         }
     }
-    let states = series
-        .iter()
-        .any(|line| line.contains("state=\"degraded\""));
-    assert!(states, "an alert names the state `degraded`");
+    for (metric, value) in [
+        ("kubecrier_watches{", "state=\"degraded\""),
+        ("kubecrier_history_records_total{", "outcome=\"dropped\""),
+        ("kubecrier_access_reviews_total{", "outcome=\"failed\""),
+        ("kubecrier_access_reviews_total{", "outcome=\"throttled\""),
+    ] {
+        let there = series
+            .iter()
+            .any(|line| line.starts_with(metric) && line.contains(value));
+        assert!(there, "an alert names {value} of {metric}");
+    }
 }
 
 /// Panels must not overlap, and no two may have one number.

@@ -7,7 +7,7 @@ use testbed::{BoundToken, Cluster, Mount, namespace, pod};
 
 use super::{
     applied::apply_all,
-    least, refusal,
+    least, notes, refusal,
     rendered::{Rendered, on_top_of, write_files},
 };
 use crate::{
@@ -103,6 +103,38 @@ fn what_makes_no_sense_is_refused_by_name() {
         let text = refusal(&on_top_of(&least(), &json!({"settings": {key: "x"}}))).unwrap();
         assert!(text.contains(key), "no {key} in {text}");
     }
+}
+
+#[test]
+fn the_notes_say_where_callers_log_in_and_for_whom_pods_have_tokens() {
+    let check = |auth: Value, parts: &[&str], others: &[&str]| {
+        let Some(notes) = notes(&values(auth)) else {
+            return;
+        };
+        for part in parts {
+            assert!(notes.contains(part), "no {part} in {notes}");
+        }
+        for other in others {
+            assert!(!notes.contains(other), "{other} in {notes}");
+        }
+    };
+    let tokens = ["get secret", "Bearer TOKEN"];
+    check(
+        json!({"oauth": {"publicUrl": "https://crier.example/mcp/"}}),
+        &[
+            "log in at https://id.example, and act as the ServiceAccount",
+            "claude mcp add --transport http kubecrier https://crier.example/mcp\n",
+        ],
+        &[&tokens[..], &["service account, projected"]].concat(),
+    );
+    check(
+        json!({"clusterIdentity": "impersonate", "serviceAccounts": {"audience": AUDIENCE}}),
+        &[
+            "and act as themselves",
+            "projected for the audience kubecrier.",
+        ],
+        &tokens,
+    );
 }
 
 #[test]

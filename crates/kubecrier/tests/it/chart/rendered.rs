@@ -21,10 +21,25 @@ impl Rendered {
 
     /// What helm makes of the values, or says against them.
     pub(crate) fn attempt(namespace: &str, values: &Value) -> Option<Result<Self, String>> {
+        Self::attempt_release("crier", namespace, values)
+    }
+
+    /// Renders a release of another name.
+    #[track_caller]
+    pub(crate) fn release(name: &str, namespace: &str, values: &Value) -> Option<Self> {
+        let rendered = Self::attempt_release(name, namespace, values)?;
+        Some(rendered.unwrap_or_else(|error| panic!("{error}")))
+    }
+
+    fn attempt_release(
+        name: &str,
+        namespace: &str,
+        values: &Value,
+    ) -> Option<Result<Self, String>> {
         let mut template = helm()?;
         let file = values_file(values);
         template
-            .args(["template", "crier", "--namespace", namespace, "--values"])
+            .args(["template", name, "--namespace", namespace, "--values"])
             .arg(file.path())
             .arg(chart_folder());
         let done = template.output().unwrap();
@@ -54,8 +69,10 @@ impl Rendered {
 
     /// The configuration file of the server.
     pub(crate) fn settings(&self) -> toml::Table {
-        let text = self.one("ConfigMap", "crier-kubecrier")["data"]["kubecrier.toml"].as_str();
-        text.unwrap().parse().unwrap()
+        let mut files = (self.objects.iter())
+            .filter(|object| object["kind"] == "ConfigMap")
+            .filter_map(|object| object["data"]["kubecrier.toml"].as_str());
+        files.next().unwrap().parse().unwrap()
     }
 
     /// What a container has mounted below `/etc/kubecrier`, as paths and contents. Secrets that

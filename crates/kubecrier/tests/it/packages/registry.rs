@@ -75,6 +75,11 @@ static PACKED: LazyLock<PathBuf> = LazyLock::new(|| {
     out
 });
 
+/// Where the packages are.
+pub(crate) fn packed() -> PathBuf {
+    PACKED.clone()
+}
+
 // === impl Registry ===
 
 impl Registry {
