@@ -27,6 +27,9 @@ struct Rules {
     running: AtomicUsize,
     running_max: AtomicUsize,
     is_down: AtomicBool,
+    /// Contexts whose server never answers, and those that answer with an error at once.
+    silent: Mutex<BTreeSet<String>>,
+    failing: Mutex<BTreeSet<String>>,
 }
 
 impl Authorizer {
@@ -78,7 +81,7 @@ impl Drop for Running<'_> {
 impl AccessReviewer for Authorizer {
     fn review<'a>(
         &'a self,
-        _context: &'a str,
+        context: &'a str,
         user: &'a KubernetesUser,
         question: &'a AccessQuestion,
     ) -> BoxFuture<'a, Result<bool, ReviewError>> {
@@ -94,6 +97,12 @@ impl AccessReviewer for Authorizer {
                 granted.contains(&key) || wide.is_some_and(|wide| granted.contains(&wide))
             };
             self.0.asked.lock().push(question.to_string());
+            if self.0.silent.lock().contains(context) {
+                return std::future::pending().await;
+            }
+            if self.0.failing.lock().contains(context) {
+                return Err(ReviewError("refused".to_owned()));
+            }
             sleep(Self::TAKES).await;
             if self.0.is_down.load(Ordering::Relaxed) {
                 return Err(ReviewError("down".to_owned()));
@@ -307,6 +316,72 @@ async fn reviews_are_bounded_and_shared_fairly() {
     decisions.remove_expired();
     let left = format!("{decisions:?}");
     assert!(left.contains("rights: 0"), "{left}");
+}
+
+/// A cluster that does not answer, or fails at once, holds up no decision about another: neither
+/// of the same user nor of others.
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_is_away_delays_no_decision_about_another() {
+    for is_silent in [true, false] {
+        let authorizer = Authorizer::default();
+        let decisions = authorizer.decisions();
+        let away = match is_silent {
+            true => &authorizer.0.silent,
+            false => &authorizer.0.failing,
+        };
+        away.lock().insert("away".to_owned());
+        let mut waiting = JoinSet::new();
+        for user in 0..20 {
+            let view = view(&decisions, &format!("user-{user}"));
+            for namespace in 0..40 {
+                let namespace = format!("ns-{namespace}");
+                let right = view.right("away", Action::LIST_EVENTS, &namespace);
+                waiting.spawn(async move { right.decide().await });
+            }
+        }
+        for _ in 0..20 {
+            advance(Duration::from_millis(100)).await;
+            tokio::task::yield_now().await;
+        }
+        for name in ["user-0", "ann"] {
+            authorizer.set(name, SHOP, true);
+            let began = Instant::now();
+            let right = shop(&view(&decisions, name));
+            assert_eq!(right.decide().await, Answer::Allowed);
+            let took = began.elapsed();
+            assert!(
+                took <= Authorizer::TAKES * 2,
+                "{name}: {took:?}, silent: {is_silent}"
+            );
+        }
+        let answers = waiting.join_all().await;
+        assert!(answers.iter().all(|answer| *answer == Answer::Unknown));
+    }
+}
+
+/// While a review that failed waits to be tried again, others of its cluster are asked.
+#[tokio::test(start_paused = true)]
+async fn a_review_that_waits_to_be_tried_again_has_no_turn() {
+    let authorizer = Authorizer::default();
+    let decisions = authorizer.decisions();
+    let ann = view(&decisions, "ann");
+    authorizer.set_down(true);
+    let asks = |resource: &str| ann.right("dev", Action::list_named("", resource), "");
+    let mut waiting = JoinSet::new();
+    for resource in ["pods", "services", "secrets", "leases"] {
+        let right = asks(resource);
+        waiting.spawn(async move { right.decide().await });
+    }
+    sleep(Authorizer::TAKES + Duration::from_millis(10)).await;
+    assert_eq!(
+        authorizer.asked().len(),
+        4,
+        "as many as one user may ask at a time"
+    );
+    let nodes = asks("nodes");
+    waiting.spawn(async move { nodes.decide().await });
+    sleep(Duration::from_millis(10)).await;
+    assert_eq!(authorizer.asked(), ["list nodes in the whole cluster"]);
 }
 
 #[tokio::test(start_paused = true)]
