@@ -203,7 +203,6 @@ impl Pending {
             if ending.is_recorded || !self.subject.is_recorded() {
                 return;
             }
-            ending.is_recorded = true;
             std::mem::replace(
                 &mut *ending,
                 Ending {

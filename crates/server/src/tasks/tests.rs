@@ -44,7 +44,7 @@ async fn shown(entry: &TaskEntry) -> DetailedTask {
 }
 
 async fn status(tasks: &Tasks, caller: &Caller, id: &str) -> Option<TaskStatus> {
-    Some(shown(&*tasks.get(caller, id)?).await.status())
+    Some(shown(&tasks.get(caller, id)?).await.status())
 }
 
 #[tokio::test(start_paused = true)]

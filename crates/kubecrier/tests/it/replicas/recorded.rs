@@ -1,7 +1,14 @@
 //! The audit log of servers that share sessions.
 
-use super::*;
-use crate::harness::TIMEOUT;
+use std::{path::Path, sync::Arc, time::Duration};
+
+use kubecrier_history::{MemoryNetwork, MemoryRegistry, Registry};
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+use testbed::User;
+
+use super::{Extras, start};
+use crate::harness::{HttpSession, TIMEOUT, one_context};
 
 fn records(path: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(path).unwrap();
