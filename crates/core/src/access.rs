@@ -12,7 +12,8 @@
 //!
 //! - `question`: what is asked; `right`: one question of one user and its answer;
 //!   `reviewed_context`: whose answers count
-//! - `decisions`: all answers, and the limits of asking; `pace`: how fast it is asked
+//! - `decisions`: all answers, and the limits of asking; `turns`, `pace`: how much and how fast it is
+//!   asked, of each cluster for itself
 //! - `viewer`: through whose eyes something is seen; `sight`: what that needs in one cluster;
 //!   `gate`: the rights that a message needs when it is sent
 //! - `clearance`: what a user may read of several kinds, for what is derived from many objects
@@ -25,6 +26,7 @@ mod question;
 mod reviewed_context;
 mod right;
 mod sight;
+pub(crate) mod turns;
 mod viewer;
 
 pub use self::{

@@ -9,6 +9,7 @@
 //! - `shares`: limits, and the part of each that one caller may take
 //! - `metrics`: everything on `/metrics`
 //! - `backoff`, `ttl_cache`, `duration`: time
+//! - `unknown_tokens`: how often strangers make the server ask whose a token is
 //! - `varint`: numbers in cursors and stream ids
 //! - `resource_type`, `update`: what notifications about resources have in common
 
@@ -25,6 +26,7 @@ mod resource_type;
 pub mod shares;
 pub mod subscriptions;
 pub mod ttl_cache;
+pub mod unknown_tokens;
 mod update;
 pub mod varint;
 

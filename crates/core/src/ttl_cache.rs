@@ -110,6 +110,11 @@ impl<K: Clone + Eq + Hash, V: Clone + Send + Sync + 'static> TtlCache<K, V> {
         }
     }
 
+    /// Whether there is an entry, whatever it is good for.
+    pub fn contains(&self, key: &K) -> bool {
+        self.entries.lock().contains(key)
+    }
+
     /// Keeps a value.
     pub fn insert(&self, key: K, value: V) {
         let entry = CacheEntry {

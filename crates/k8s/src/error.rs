@@ -76,7 +76,7 @@ pub struct Operation<'a> {
 
 impl ErrorKind {
     /// The kind as metrics and structured errors spell it.
-    pub fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Kubeconfig => "kubeconfig",
             Self::Context => "context",

@@ -154,7 +154,7 @@ pub struct Settings {
     #[arg(help_heading = "Identity", hide_short_help = true)]
     pub username_claim: Option<String>,
 
-    /// Text before that name; - for none [default: oidc:]
+    /// Text before that name; - for none; with several issuers ISSUER=TEXT,... [default: oidc:]
     #[arg(long, env = "KUBECRIER_USERNAME_PREFIX", value_name = "TEXT")]
     #[arg(allow_hyphen_values = true, help_heading = "Identity", hide_short_help = true)]
     pub username_prefix: Option<String>,
@@ -164,7 +164,7 @@ pub struct Settings {
     #[arg(help_heading = "Identity", hide_short_help = true)]
     pub groups_claim: Option<String>,
 
-    /// Text before each group; - for none [default: oidc:]
+    /// Text before each group; - for none; with several issuers ISSUER=TEXT,... [default: oidc:]
     #[arg(long, env = "KUBECRIER_GROUPS_PREFIX", value_name = "TEXT")]
     #[arg(allow_hyphen_values = true, help_heading = "Identity", hide_short_help = true)]
     pub groups_prefix: Option<String>,

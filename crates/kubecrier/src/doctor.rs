@@ -79,12 +79,13 @@ pub async fn run(args: &DoctorArgs, settings: &Settings, config: Config) -> Resu
         sections.push(check_settings(settings));
         // With --url the token is for that server.
         let token_file = args.token_file.as_deref().filter(|_| args.url.is_none());
-        sections.extend(oauth::check_oauth(settings, token_file).await);
+        let contexts = Contexts::new(config.cluster);
+        sections.extend(oauth::check_oauth(settings, token_file, &contexts).await);
         sections.extend(sinks::check_sinks(settings, &config.redactor).await);
         sections.extend(cluster_store::check_store(settings).await);
         let paths = SearchPaths::of_this_process();
         sections.extend(clients::check_clients(&paths, &config.redactor).await);
-        sections.extend(check_clusters(args, config, Callers::of(settings)).await);
+        sections.extend(check_clusters(args, &contexts, Callers::of(settings)).await);
     }
     let report = Report::new(sections);
     let mut screen = Screen::new(args.color.on_stdout());
@@ -141,8 +142,7 @@ async fn check_connection(url: &str, endpoint: Result<Endpoint, ClientError>) ->
     Section::new(about, findings)
 }
 
-async fn check_clusters(args: &DoctorArgs, config: Config, callers: Callers) -> Vec<Section> {
-    let contexts = Contexts::new(config.cluster);
+async fn check_clusters(args: &DoctorArgs, contexts: &Contexts, callers: Callers) -> Vec<Section> {
     let listed = match contexts.list() {
         Ok(listed) => listed,
         Err(error) => {
@@ -164,7 +164,7 @@ async fn check_clusters(args: &DoctorArgs, config: Config, callers: Callers) -> 
     }
     let checks = names.iter().map(|name| {
         let is_default = default.as_ref() == Some(name);
-        check_cluster(&contexts, name, is_default, &args.namespace, callers)
+        check_cluster(contexts, name, is_default, &args.namespace, callers)
     });
     let sections: Vec<_> = stream::iter(checks)
         .buffered(CONTEXT_CONCURRENCY)

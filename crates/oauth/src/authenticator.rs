@@ -35,11 +35,21 @@ const VERIFIED_MAX: usize = 10_000;
 /// A token that does not say when it expires has to be presented again after that.
 const LIFETIME_MAX: SignedDuration = SignedDuration::from_hours(1);
 
+/// An issuer, and whom its tokens name.
+#[derive(Clone, Debug)]
+pub struct TrustedIssuer {
+    /// Its name.
+    pub url: IssuerUrl,
+    /// From the claims of its tokens to a user. A claim says something within one issuer, so that
+    /// no two may name the same user.
+    pub mapping: ClaimMapping,
+}
+
 /// Whose tokens are accepted, and what they mean.
 #[derive(Clone, Debug)]
 pub struct OAuthConfig {
     /// The issuers; the first one is that of tokens whose introspection names none.
-    pub issuers: Vec<IssuerUrl>,
+    pub issuers: Vec<TrustedIssuer>,
     /// A token has to be for one of these.
     pub audiences: Vec<String>,
     /// The algorithms of signatures.
@@ -48,8 +58,6 @@ pub struct OAuthConfig {
     pub ca_file: Option<PathBuf>,
     /// How to ask about opaque tokens.
     pub introspection: Option<IntrospectionConfig>,
-    /// From claims to a user.
-    pub mapping: ClaimMapping,
 }
 
 /// A token that was accepted.
@@ -75,10 +83,9 @@ pub struct AccessToken {
 /// Verifies tokens.
 #[derive(Debug)]
 pub struct Authenticator {
-    issuers: Vec<IssuerKeys>,
+    issuers: Vec<(IssuerKeys, ClaimMapping)>,
     audiences: Vec<String>,
     algorithms: Vec<Algorithm>,
-    mapping: ClaimMapping,
     introspection: Option<Introspection>,
     verified: TtlCache<[u8; 32], Arc<AccessToken>>,
 }
@@ -95,18 +102,19 @@ impl Authenticator {
             algorithms,
             ca_file,
             introspection,
-            mapping,
         } = config;
         let fetcher = Arc::new(Fetcher::new(ca_file));
         let introspection = introspection
-            .zip(issuers.first().cloned())
+            .zip(issuers.first().map(|issuer| issuer.url.clone()))
             .map(|(config, issuer)| Introspection::new(config, issuer, Arc::clone(&fetcher)));
-        let keys = |issuer| IssuerKeys::new(issuer, Arc::clone(&fetcher));
+        let keys = |issuer: TrustedIssuer| {
+            let keys = IssuerKeys::new(issuer.url, Arc::clone(&fetcher));
+            (keys, issuer.mapping)
+        };
         Self {
             issuers: issuers.into_iter().map(keys).collect(),
             audiences,
             algorithms,
-            mapping,
             introspection,
             verified: TtlCache::new(CacheLimits::new(VERIFIED_MAX, VERIFIED_FOR)),
         }
@@ -148,10 +156,11 @@ impl Authenticator {
     async fn verify(&self, token: &str) -> Result<AccessToken, TokenError> {
         let unverified = jws::read(token, &self.algorithms)?;
         let issuer = self.issuer(&unverified.issuer)?;
+        let (keys, _mapping) = issuer;
         let (id, algorithm) = (unverified.key_id.as_deref(), unverified.algorithm);
-        let keys = issuer.with_key(id, algorithm).await?;
-        let key = keys.find(id, algorithm).map_err(|why| TokenError::Key {
-            issuer: issuer.issuer().to_string(),
+        let found = keys.with_key(id, algorithm).await?;
+        let key = found.find(id, algorithm).map_err(|why| TokenError::Key {
+            issuer: keys.issuer().to_string(),
             why,
         })?;
         let claims = jws::verify(token, algorithm, key)?;
@@ -162,27 +171,31 @@ impl Authenticator {
     }
 
     /// An issuer, by its exact name.
-    fn issuer(&self, named: &str) -> Result<&IssuerKeys, TokenError> {
+    fn issuer(&self, named: &str) -> Result<&(IssuerKeys, ClaimMapping), TokenError> {
         let found = self
             .issuers
             .iter()
-            .find(|one| one.issuer().as_str() == named);
+            .find(|(keys, _)| keys.issuer().as_str() == named);
         found.ok_or_else(|| TokenError::Issuer {
             given: shown(named),
         })
     }
 
     /// What claims mean that somebody has vouched for.
-    fn accept(&self, issuer: &IssuerKeys, claims: &Claims) -> Result<AccessToken, TokenError> {
+    fn accept(
+        &self,
+        (keys, mapping): &(IssuerKeys, ClaimMapping),
+        claims: &Claims,
+    ) -> Result<AccessToken, TokenError> {
         let now = Timestamp::now();
         let checked = claims::check(claims, &self.audiences, now)?;
         // An issuer has no fragment, so that no other pair is written in the same way.
-        let identity = format!("{}#{}", issuer.issuer(), checked.subject);
+        let identity = format!("{}#{}", keys.issuer(), checked.subject);
         Ok(AccessToken {
             identity: identity.into(),
-            issuer: Arc::clone(issuer.issuer().shared()),
+            issuer: Arc::clone(keys.issuer().shared()),
             subject: checked.subject,
-            user: Arc::new(self.mapping.user(claims)?),
+            user: Arc::new(mapping.user(claims)?),
             scopes: Arc::new(Scopes::of_claims(claims)),
             expires: checked
                 .expires

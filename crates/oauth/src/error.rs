@@ -73,6 +73,9 @@ pub enum TokenError {
     /// The issuer could not be asked.
     #[error("the token cannot be verified now: {0}")]
     Unavailable(Arc<FetchError>),
+    /// Too many are asked about.
+    #[error("too many unknown tokens are presented at once; try again")]
+    Busy,
     /// It is valid, and its claims are no user of Kubernetes.
     #[error("the token is valid, but its claims are no user: {0}")]
     Mapping(#[from] MappingError),
@@ -103,7 +106,7 @@ impl TokenError {
     /// What the answer has to say.
     pub fn kind(&self) -> TokenErrorKind {
         match self {
-            Self::Unavailable(_) => TokenErrorKind::Unavailable,
+            Self::Unavailable(_) | Self::Busy => TokenErrorKind::Unavailable,
             Self::Mapping(_) => TokenErrorKind::Forbidden,
             Self::TooLarge { .. }
             | Self::Malformed(_)
@@ -136,7 +139,7 @@ impl TokenError {
             Self::Claim(_) => RequestRefusal::Claim,
             Self::Audience { .. } => RequestRefusal::Audience,
             Self::Inactive => RequestRefusal::Inactive,
-            Self::Unavailable(_) => RequestRefusal::Unavailable,
+            Self::Unavailable(_) | Self::Busy => RequestRefusal::Unavailable,
             Self::Mapping(_) => RequestRefusal::Mapping,
         }
     }

@@ -6,7 +6,10 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use form_urlencoded::Serializer;
 use http::{HeaderValue, Uri};
 use jiff::{SignedDuration, Timestamp};
-use kubecrier_core::ttl_cache::{CacheLimits, Lookup, TtlCache};
+use kubecrier_core::{
+    ttl_cache::{CacheLimits, Lookup, TtlCache},
+    unknown_tokens::{NotAccepted, TokenDigest, UnknownTokens},
+};
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -37,7 +40,9 @@ pub struct IntrospectionConfig {
 #[derive(Debug)]
 pub(crate) struct Introspection {
     asking: Arc<Asking>,
-    answers: TtlCache<[u8; 32], Arc<Answer>>,
+    /// What was said of tokens that were active.
+    answers: TtlCache<TokenDigest, Arc<Answer>>,
+    unknown: Arc<UnknownTokens<Arc<Answer>, Arc<FetchError>>>,
 }
 
 #[derive(Debug)]
@@ -96,15 +101,19 @@ impl Introspection {
                 error: Mutex::new(None),
             }),
             answers: TtlCache::new(limits),
+            unknown: Arc::new(UnknownTokens::new()),
         }
     }
 
     /// The claims of a token. Concurrent requests for one token are one.
     pub(crate) async fn claims(
         &self,
-        digest: [u8; 32],
+        digest: TokenDigest,
         token: &str,
     ) -> Result<Introspected, TokenError> {
+        if !self.answers.contains(&digest) {
+            return self.claims_of_unknown(digest, token).await;
+        }
         let asking = Arc::clone(&self.asking);
         let text = token.to_owned();
         let found = match self.answers.lookup(&digest, || asking.ask(text)) {
@@ -115,12 +124,7 @@ impl Introspection {
         let is_known =
             |answer: &Arc<Answer>| Timestamp::now().duration_since(answer.at) < KNOWN_FOR;
         match found.filter(is_known) {
-            Some(answer) => {
-                let claims = answer.claims.clone().ok_or(TokenError::Inactive)?;
-                // While the issuer is away, it is tried again in a while.
-                let until = answer.until.max(Instant::now() + RETRY_AFTER);
-                Ok(Introspected { claims, until })
-            }
+            Some(answer) => answer.introspected(),
             None => {
                 let error = self.asking.error.lock().clone();
                 let error = error.unwrap_or_else(|| {
@@ -130,22 +134,60 @@ impl Introspection {
             }
         }
     }
+
+    /// The claims of a token that may be a stranger's: it takes nothing from those that are known.
+    async fn claims_of_unknown(
+        &self,
+        digest: TokenDigest,
+        token: &str,
+    ) -> Result<Introspected, TokenError> {
+        let (asking, text) = (Arc::clone(&self.asking), token.to_owned());
+        let ask = || async move {
+            let answer = asking.answer(&text).await?;
+            Ok(Some(answer).filter(|answer| answer.claims.is_some()))
+        };
+        match self.unknown.ask(digest, ask).await {
+            Ok(answer) => {
+                self.answers.insert(digest, Arc::clone(&answer));
+                answer.introspected()
+            }
+            Err(NotAccepted::Refused) => Err(TokenError::Inactive),
+            Err(NotAccepted::Busy) => Err(TokenError::Busy),
+            Err(NotAccepted::Failed(error)) => Err(TokenError::Unavailable(error)),
+        }
+    }
+}
+
+// === impl Answer ===
+
+impl Answer {
+    fn introspected(&self) -> Result<Introspected, TokenError> {
+        let claims = self.claims.clone().ok_or(TokenError::Inactive)?;
+        // While the issuer is away, it is tried again in a while.
+        let until = self.until.max(Instant::now() + RETRY_AFTER);
+        Ok(Introspected { claims, until })
+    }
 }
 
 // === impl Asking ===
 
 impl Asking {
     async fn ask(self: Arc<Self>, token: String) -> Option<Arc<Answer>> {
-        match self.request(&token).await {
-            Ok(claims) => Some(Arc::new(Answer {
+        self.answer(&token).await.ok()
+    }
+
+    async fn answer(&self, token: &str) -> Result<Arc<Answer>, Arc<FetchError>> {
+        match self.request(token).await {
+            Ok(claims) => Ok(Arc::new(Answer {
                 at: Timestamp::now(),
                 until: Instant::now() + ANSWER_TTL,
                 claims,
             })),
             Err(error) => {
                 tracing::warn!(%error, "cannot introspect a token");
-                *self.error.lock() = Some(Arc::new(error));
-                None
+                let error = Arc::new(error);
+                *self.error.lock() = Some(Arc::clone(&error));
+                Err(error)
             }
         }
     }

@@ -37,7 +37,7 @@ mod url;
 
 pub use self::{
     algorithm::{Algorithm, UnknownAlgorithm},
-    authenticator::{AccessToken, Authenticator, OAuthConfig},
+    authenticator::{AccessToken, Authenticator, OAuthConfig, TrustedIssuer},
     check::{IssuerCheck, check_issuer},
     error::{TokenError, TokenErrorKind},
     fetch::FetchError,

@@ -2,25 +2,34 @@
 //! who, what, and whether it was allowed.
 //!
 //! - `subject`: what a message is about, of which nothing is recorded but names;
-//! - `pending`: a call under way, recorded when it ends;
+//! - `pending`: a call under way, recorded when it ends; `reason`: why it was refused or failed;
 //! - `writer`: the task that writes, so that no request waits for a disk.
 
 mod pending;
+mod reason;
 mod subject;
 mod writer;
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
+use axum::{
+    body::Body,
+    extract::{Request, State},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use http::{Method, StatusCode};
+use http_body_util::{BodyExt as _, Limited};
 use jiff::Timestamp;
 use kubecrier_core::metrics::{RefusalMetrics, RequestRefusal};
 use serde::Serialize;
 
-use self::writer::RecordQueue;
 pub(crate) use self::{
-    pending::{PendingRecord, note_answer, note_result},
-    subject::Subject,
+    pending::{PendingRecord, TaskRecord, note_answer, note_result, note_withheld, record_begun},
+    subject::{KnownNames, Subject},
 };
-use crate::{caller::Caller, log_limit::LogLimit};
+use self::{subject::cut_identity, writer::RecordQueue};
+use crate::{caller::Caller, jsonrpc::MESSAGE_BYTES_MAX, log_limit::LogLimit};
 
 /// Where records go.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,9 +44,15 @@ pub enum AuditTarget {
 #[derive(Clone, Debug)]
 pub(crate) struct Audit {
     queue: RecordQueue,
-    log_limit: std::sync::Arc<LogLimit>,
+    names: Arc<dyn KnownNames>,
+    log_limit: Arc<LogLimit>,
     refusals: RefusalMetrics,
 }
+
+/// Another server has recorded the request that this is the answer to. An extension of the
+/// answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RecordedThere;
 
 /// One record.
 #[derive(Debug, Serialize)]
@@ -45,14 +60,17 @@ pub(crate) struct Audit {
 struct Record<'a> {
     time: Timestamp,
     #[serde(skip_serializing_if = "Option::is_none")]
-    caller: Option<String>,
+    caller: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     kubernetes_user: Option<&'a str>,
     #[serde(flatten)]
     subject: &'a Subject,
+    /// Those of its resources that are not part of what has begun.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    not_accepted: Vec<&'a str>,
     outcome: Outcome,
     #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<&'a str>,
+    reason: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<u16>,
     duration_ms: u64,
@@ -77,7 +95,8 @@ enum Outcome {
 impl Audit {
     /// A record for a call that begins now.
     pub(crate) fn begin(&self, body: &[u8]) -> PendingRecord {
-        PendingRecord::new(self.clone(), Caller::current(), Subject::read(body))
+        let subject = Subject::read(body, &*self.names);
+        PendingRecord::new(self.clone(), Caller::current(), subject)
     }
 
     /// Records a request that has no caller. Strangers can send as many as they want, so only
@@ -92,6 +111,7 @@ impl Audit {
             caller: None,
             kubernetes_user: None,
             subject: &subject,
+            not_accepted: Vec::new(),
             outcome: Outcome::Refused,
             reason: Some(reason.as_str()),
             status: Some(status),
@@ -103,9 +123,10 @@ impl Audit {
     pub(crate) fn refused(&self, caller: &Caller, path: &str, reason: RequestRefusal, status: u16) {
         self.write(&Record {
             time: Timestamp::now(),
-            caller: Some(caller.to_string()),
+            caller: Some(cut_identity(&caller.to_string())),
             kubernetes_user: None,
             subject: &Subject::of_path(path),
+            not_accepted: Vec::new(),
             outcome: Outcome::Refused,
             reason: Some(reason.as_str()),
             status: Some(status),
@@ -122,4 +143,23 @@ impl Audit {
             self.refusals.audit_dropped(1);
         }
     }
+}
+
+/// Middleware for requests that another server sends here: that one has checked them, and this one
+/// knows how they end.
+pub(crate) async fn record(State(audit): State<Audit>, request: Request, next: Next) -> Response {
+    if request.method() != Method::POST {
+        return next.run(request).await;
+    }
+    let (mut parts, body) = request.into_parts();
+    let Ok(body) = Limited::new(body, MESSAGE_BYTES_MAX).collect().await else {
+        return StatusCode::PAYLOAD_TOO_LARGE.into_response();
+    };
+    let body = body.to_bytes();
+    let record = audit.begin(&body);
+    parts.extensions.insert(record.clone());
+    let mut answer = next.run(Request::from_parts(parts, Body::from(body))).await;
+    record.answered(answer.status());
+    answer.extensions_mut().insert(RecordedThere);
+    answer
 }

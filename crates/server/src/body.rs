@@ -33,7 +33,7 @@ use serde::{Deserialize, de::IgnoredAny};
 use tokio::time::timeout;
 
 use crate::{
-    audit::{Audit, PendingRecord},
+    audit::{Audit, PendingRecord, RecordedThere},
     caller::Caller,
     jsonrpc::{
         self, Checked, INVALID_REQUEST, MESSAGE_BYTES_MAX, PARSE_ERROR, Refusal, Shape, TaskIds,
@@ -243,6 +243,9 @@ async fn forward(
     let answer = forward_recorded(gate, key, parts, text, held, next, record.as_ref()).await;
     if let Some(record) = record {
         record.answered(answer.status());
+        if answer.extensions().get::<RecordedThere>().is_some() {
+            record.is_recorded_elsewhere();
+        }
     }
     answer
 }
@@ -295,6 +298,10 @@ async fn forward_recorded(
     if kind == MessageKind::Listen {
         extensions.insert(TaskIds::read(&text));
     }
+    // What lasts is recorded when it begins, which the handler knows; a call when it ends.
+    if let Some(record) = record.filter(|_| kind != MessageKind::Initialize) {
+        extensions.insert(record.clone());
+    }
     let answer = match kind {
         // What lasts counts as a session; as a call, only until it has begun.
         MessageKind::Initialize | MessageKind::Listen => {
@@ -304,10 +311,6 @@ async fn forward_recorded(
         }
         MessageKind::Call | MessageKind::Wait | MessageKind::Reply => {
             extensions.insert(permit);
-            // What lasts is recorded when it begins, a call when it ends.
-            if let Some(record) = record {
-                extensions.insert(record.clone());
-            }
             next.run(request).await
         }
     };

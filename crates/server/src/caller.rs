@@ -38,6 +38,11 @@ use http::{HeaderMap, StatusCode, header};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+pub use self::{
+    bearer::may_be_of_account,
+    tokens::{TokenFileError, TokenFileSummary, check_token_file},
+    trusted_user::{ProxyMapping, TrustedUserHeader},
+};
 pub(super) use self::{
     bearer::{BearerTokens, TokenReviewer},
     challenge::{Challenge, ChallengeError},
@@ -47,10 +52,6 @@ pub(super) use self::{
 use self::{
     revocation::{Lifetime, Recheck},
     unidentified::Unidentified,
-};
-pub use self::{
-    tokens::{TokenFileError, TokenFileSummary, check_token_file},
-    trusted_user::{ProxyMapping, TrustedUserHeader},
 };
 use kubecrier_core::{
     KubernetesUser,

@@ -14,7 +14,7 @@ use std::{
 use jiff::Timestamp;
 
 use kubecrier_core::{
-    access::{Clearance, Viewer},
+    access::{Clearance, Right, Viewer},
     faults::{Fault, FaultKey},
     filters::Filters,
     incident::IncidentNotice,
@@ -309,6 +309,19 @@ impl IncidentRead {
         self.snapshots
             .iter()
             .filter_map(|one| one.clearance.as_ref())
+    }
+
+    /// The rights that an answer needs which tells of these, and of what is open: those of all
+    /// objects that it was derived from.
+    pub(super) fn rights_of<'a>(
+        &self,
+        incidents: impl Iterator<Item = &'a Incident>,
+    ) -> Vec<Arc<Right>> {
+        let open = self.open().into_iter().map(|incident| &**incident);
+        let open: BTreeSet<_> = open.flat_map(namespaces).collect();
+        let all = incidents.flat_map(namespaces).chain(open).collect();
+        let rights = self.clearances().map(|clearance| clearance.gate(&all));
+        rights.flat_map(|gate| gate.rights().to_vec()).collect()
     }
 
     /// What is not seen, and why.

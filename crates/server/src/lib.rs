@@ -85,7 +85,8 @@ mod waits;
 pub use self::{
     audit::AuditTarget,
     caller::{
-        Caller, ProxyMapping, TokenFileError, TokenFileSummary, TrustedUserHeader, check_token_file,
+        Caller, ProxyMapping, TokenFileError, TokenFileSummary, TrustedUserHeader,
+        check_token_file, may_be_of_account,
     },
     oauth::{OAuthSettings, PublicUrl, ScopePolicy},
     origin::{is_host, is_origin},

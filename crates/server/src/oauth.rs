@@ -105,7 +105,7 @@ impl OAuthSettings {
             .tokens
             .issuers
             .iter()
-            .map(ToString::to_string)
+            .map(|issuer| issuer.url.to_string())
             .collect();
         json!({
             "resource": self.public_url.resource(),

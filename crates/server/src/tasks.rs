@@ -8,8 +8,11 @@
 //!                          tasks/get ─┘     └─▶ notifications/tasks, on a listen that asked
 //! ```
 //!
-//! A task is its caller's; for others it does not exist. What it holds (a permit, a lease) is
-//! dropped when it ends, not when it is gone.
+//! A task is its caller's; for others it does not exist, nor for the same caller as another user
+//! or with other groups. Its answer is shown as long as its user has the `rights` that it was
+//! derived with. What it holds (a permit, a lease) is dropped when it ends, not when it is gone.
+
+mod rights;
 
 use std::{collections::HashMap, fmt, future::Future, sync::Arc};
 
@@ -17,20 +20,23 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use rmcp::{
     ErrorData,
-    model::{CallToolResult, DetailedTask, JsonObject, Task, TaskPayload},
+    model::{CallToolResult, ContentBlock, DetailedTask, JsonObject, Task, TaskPayload},
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::{
     sync::watch,
     time::{Duration, Instant, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::rights::TaskRights;
 use crate::caller::Caller;
+use kubecrier_core::access::{Gate, Undecided};
+use kubecrier_k8s::ErrorKind;
 use kubecrier_lifecycle::Lifecycle;
 
 /// How often a client should ask.
-const POLL_INTERVAL: Duration = Duration::from_secs(2);
+pub(crate) const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// How long a task is kept after its end.
 const KEPT_AFTER_END: Duration = Duration::from_mins(10);
@@ -43,6 +49,15 @@ const ENDED_PER_CALLER_MAX: usize = 64;
 
 /// The same of all callers.
 const ENDED_MAX: usize = 512;
+
+/// What runs as a task. The id says it: who asks for the answer needs the scopes of the call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TaskKind {
+    /// A wait for an incident.
+    Wait,
+    /// A tool of a project.
+    Tool,
+}
 
 /// The tasks of all callers. A clone is the same.
 #[derive(Clone)]
@@ -59,7 +74,8 @@ struct Inner {
 /// A task that its caller may ask for.
 pub(crate) struct TaskEntry {
     id: Arc<str>,
-    owner: Arc<str>,
+    owner: Caller,
+    rights: TaskRights,
     created_at: Timestamp,
     created: Instant,
     state: watch::Sender<TaskState>,
@@ -68,6 +84,16 @@ pub(crate) struct TaskEntry {
     cancelled: CancellationToken,
     /// Cancelled when it is not kept any more.
     gone: CancellationToken,
+}
+
+/// A task as its caller may see it.
+#[derive(Debug)]
+pub(crate) struct ShownTask {
+    pub(crate) task: DetailedTask,
+    /// What is asked again where it waits before it is sent, if it shows an answer.
+    pub(crate) gate: Option<Gate>,
+    /// Whether its answer is left out, because a right for it is gone.
+    pub(crate) is_withheld: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -79,6 +105,25 @@ struct TaskState {
     ttl: Duration,
     /// When it ended.
     ended: Option<Instant>,
+}
+
+// === impl TaskKind ===
+
+impl TaskKind {
+    const ALL: [Self; 2] = [Self::Wait, Self::Tool];
+
+    const fn prefix(self) -> &'static str {
+        match self {
+            Self::Wait => "wait-",
+            Self::Tool => "tool-",
+        }
+    }
+
+    /// The kind of the task with an id; `None` if there can be no such task.
+    pub(crate) fn of_id(id: &str) -> Option<Self> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|kind| id.starts_with(kind.prefix()))
+    }
 }
 
 // === impl Tasks ===
@@ -93,16 +138,20 @@ impl Tasks {
         }
     }
 
-    /// Starts work that takes up to `timeout`. It is dropped when the task is cancelled, when
-    /// its caller is revoked, and when nobody asks for it any more.
+    /// Starts work that takes up to `timeout`, and adds to `rights` what its answer needs. It is
+    /// dropped when the task is cancelled, when its caller is revoked, and when nobody asks for it
+    /// any more.
     pub(crate) fn start(
         &self,
         caller: &Caller,
+        kind: TaskKind,
+        rights: TaskRights,
         timeout: Duration,
         message: &'static str,
         work: impl Future<Output = Result<CallToolResult, ErrorData>> + Send + 'static,
     ) -> Task {
-        let id: Arc<str> = format!("task-{}", uuid::Uuid::new_v4().simple()).into();
+        let id = format!("{}{}", kind.prefix(), uuid::Uuid::new_v4().simple());
+        let id: Arc<str> = id.into();
         let (now, created) = (Timestamp::now(), Instant::now());
         let state = TaskState {
             payload: TaskPayload::Working,
@@ -113,7 +162,8 @@ impl Tasks {
         };
         let entry = Arc::new(TaskEntry {
             id: Arc::clone(&id),
-            owner: caller.to_string().into(),
+            owner: caller.clone(),
+            rights,
             created_at: now,
             created,
             state: watch::Sender::new(state),
@@ -121,7 +171,7 @@ impl Tasks {
             cancelled: CancellationToken::new(),
             gone: CancellationToken::new(),
         });
-        let task = entry.task().task;
+        let task = entry.with(TaskPayload::Working).task;
         self.inner.entries.lock().insert(id, Arc::clone(&entry));
         let (tasks, caller) = (self.clone(), caller.clone());
         let run = async move { tasks.run(&entry, &caller, work).await };
@@ -160,7 +210,7 @@ impl Tasks {
     /// A caller's task; it counts as asked for.
     pub(crate) fn get(&self, caller: &Caller, id: &str) -> Option<Arc<TaskEntry>> {
         let entry = self.inner.entries.lock().get(id).cloned();
-        let entry = entry.filter(|entry| *entry.owner == *caller.to_string())?;
+        let entry = entry.filter(|entry| entry.owner == *caller)?;
         *entry.seen.lock() = Instant::now();
         Some(entry)
     }
@@ -176,14 +226,14 @@ impl Tasks {
     }
 
     /// Drops the oldest of those that have ended, of a caller that has too many, and of all.
-    fn make_room(&self, owner: &str) {
+    fn make_room(&self, owner: &Caller) {
         let entries = self.inner.entries.lock();
         let mut ended: Vec<_> = entries
             .values()
             .filter_map(|entry| Some((entry.state.borrow().ended?, entry)))
             .collect();
         ended.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
-        let of_owner = ended.iter().filter(|(_, entry)| *entry.owner == *owner);
+        let of_owner = ended.iter().filter(|(_, entry)| entry.owner == *owner);
         let surplus = of_owner
             .skip(ENDED_PER_CALLER_MAX)
             .chain(ended.iter().skip(ENDED_MAX));
@@ -204,19 +254,34 @@ impl fmt::Debug for Tasks {
 // === impl TaskEntry ===
 
 impl TaskEntry {
-    /// The task, as `tasks/get` and `notifications/tasks` show it.
-    pub(crate) fn task(&self) -> DetailedTask {
+    /// The task, as `tasks/get` and `notifications/tasks` show it now.
+    pub(crate) async fn show(&self) -> Result<ShownTask, Undecided> {
+        let payload = self.state.borrow().payload.clone();
+        let is_answer = matches!(
+            payload,
+            TaskPayload::Completed { .. } | TaskPayload::Failed { .. }
+        );
+        let is_withheld = is_answer && !self.rights.are_held().await?;
+        let task = self.with(if is_withheld { withheld() } else { payload });
+        Ok(ShownTask {
+            task,
+            gate: (is_answer && !is_withheld).then(|| self.rights.gate()),
+            is_withheld,
+        })
+    }
+
+    fn with(&self, payload: TaskPayload) -> DetailedTask {
         let state = self.state.borrow();
         let mut task = Task::new(
             &*self.id,
-            state.payload.status(),
+            payload.status(),
             self.created_at.to_string(),
             state.updated_at.to_string(),
         )
         .with_ttl_ms(milliseconds(state.ttl))
         .with_poll_interval_ms(milliseconds(POLL_INTERVAL));
         task.status_message = state.message.map(str::to_owned);
-        DetailedTask::new(task, state.payload.clone())
+        DetailedTask::new(task, payload)
     }
 
     /// Cancels the work; a task that has ended stays as it is.
@@ -272,6 +337,19 @@ fn payload(result: Result<CallToolResult, ErrorData>) -> TaskPayload {
             error: object(serde_json::to_value(error)),
         },
     }
+}
+
+/// In place of an answer whose user has lost a right since.
+fn withheld() -> TaskPayload {
+    let text = "what this task has found is not shown any more: you have lost a right that it needs; \
+                call the tool again to get what you may still read";
+    let mut result = CallToolResult::error(vec![ContentBlock::text(text)]);
+    result.structured_content = Some(json!({"error": {
+        "kind": ErrorKind::Forbidden.as_str(),
+        "message": text,
+        "hint": null,
+    }}));
+    payload(Ok(result))
 }
 
 fn object(value: serde_json::Result<Value>) -> JsonObject {

@@ -56,9 +56,11 @@ use super::{
     schema,
     server::{ToolLimits, Work},
     subscriptions::Subscriptions,
+    tasks::TaskRights,
     tool_filter::ToolFilter,
     waits::Waits,
 };
+use kubecrier_core::access::Right;
 use kubecrier_history::History;
 use kubecrier_k8s::{Cluster, ClusterError, Contexts, EventLists, Graphs, Name};
 use kubecrier_redact::Redactor;
@@ -115,8 +117,9 @@ pub(super) struct ToolContext<'a> {
     pub(super) redactor: &'a Redactor,
     /// Cancelled when the server stops: a call that waits for events ends then.
     pub(super) draining: &'a CancellationToken,
-    /// Whether the call is a task, whose caller does not hold a connection.
-    pub(super) is_task: bool,
+    /// If the call is a task, whose caller does not hold a connection: the rights that its answer
+    /// needs when it is read.
+    pub(super) task: Option<&'a TaskRights>,
 }
 
 /// The client of a call, and how it can be reached.
@@ -159,6 +162,13 @@ impl ToolEntry {
 // === impl ToolContext ===
 
 impl ToolContext<'_> {
+    /// Notes that the answer has something that was read for a user with these rights.
+    fn needs(&self, rights: impl IntoIterator<Item = Arc<Right>>) {
+        if let Some(task) = self.task {
+            task.add(rights);
+        }
+    }
+
     /// Makes a request to a cluster on behalf of the caller, as [`Contexts::with_cluster`]
     /// does, and reports its steps to the client.
     pub(super) async fn with_cluster<T, F>(

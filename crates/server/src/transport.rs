@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     admin::{self, Admin, StatsScope},
-    audit::{Audit, AuditTarget},
+    audit::{self, Audit, AuditTarget},
     body::{self, RequestGate},
     caller::{
         self, BearerTokens, ClusterReviewer, Identity, TokenReviewer, Tokens, TrustedUserHeader,
@@ -181,7 +181,8 @@ async fn start_http(
     let (mut identity, token_poll) = identity(config, server, &pages)?;
     if let Some(target) = config.audit.clone() {
         let (refusals, close) = (pages.metrics.refusals(), serving.close.clone());
-        let audit = Audit::start(target, refusals, close, lifecycle).await?;
+        let names = Arc::new(server.clone());
+        let audit = Audit::start(target, names, refusals, close, lifecycle).await?;
         identity.audit = Some(audit);
     }
     let identity = Arc::new(identity);
@@ -300,7 +301,11 @@ async fn start_http(
         Arc::new(revival)
     });
     if let (Some(peers), Some(revival)) = (peers, &revival) {
-        let routes = router.clone();
+        let mut routes = router.clone();
+        if let Some(audit) = identity.audit.clone() {
+            // What is in front of them here is not in front of them there.
+            routes = routes.layer(middleware::from_fn_with_state(audit, audit::record));
+        }
         let requests = PeerRequests::new(Arc::clone(&sessions), lifecycle.clone(), routes);
         peers.serve(Arc::new(requests));
         let revival = Arc::clone(revival);

@@ -11,13 +11,9 @@ use futures_util::future::BoxFuture;
 use lru::LruCache;
 use parking_lot::Mutex;
 use thiserror::Error;
-use tokio::{
-    sync::Semaphore,
-    time::{Duration, sleep, timeout},
-};
+use tokio::time::{Duration, sleep, timeout};
 
 use super::{
-    pace::Pace,
     question::AccessQuestion,
     reviewed_context::ReviewedContext,
     right::Right,
@@ -32,14 +28,7 @@ use kubecrier_lifecycle::Lifecycle;
 /// Rights that are kept; the least recently used go first.
 const RIGHTS_MAX: NonZeroUsize = NonZeroUsize::new(32_768).expect("it is not zero");
 
-/// Reviews that run at a time, over all users and clusters.
-const TURNS: usize = 16;
-
-/// Reviews a second, and at once, over all users and clusters.
-const PER_SECOND: u32 = 200;
-const BURST: u32 = 400;
-
-/// How long an answer is waited for, with the turn and with what is tried again.
+/// How long an answer is waited for, with the turns and with what is tried again.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The time for one review.
@@ -76,8 +65,6 @@ pub(super) struct Inner {
     // Held for map operations only, as `rights` is.
     contexts: Mutex<HashMap<Arc<str>, Arc<ReviewedContext>>>,
     rights: Mutex<LruCache<RightKey, Arc<Right>>>,
-    turns: Semaphore,
-    pace: Pace,
 }
 
 /// The view of a user, the context, the question.
@@ -103,8 +90,6 @@ impl AccessDecisions {
             views: Views::default(),
             contexts: Mutex::default(),
             rights: Mutex::new(rights),
-            turns: Semaphore::new(TURNS),
-            pace: Pace::new(PER_SECOND, BURST),
         });
         Self { inner }
     }
@@ -197,7 +182,7 @@ impl Inner {
     pub(super) async fn review(
         &self,
         view: &UserView,
-        context: &str,
+        context: &ReviewedContext,
         question: &AccessQuestion,
     ) -> Option<bool> {
         let answered = timeout(
@@ -207,7 +192,7 @@ impl Inner {
         match answered.await {
             Ok(answer) => answer,
             Err(_elapsed) => {
-                let user = view.user().name();
+                let (user, context) = (view.user().name(), &**context.name());
                 tracing::warn!(user, context, %question, "it cannot be found out who may read what");
                 None
             }
@@ -217,37 +202,49 @@ impl Inner {
     async fn review_until_answered(
         &self,
         view: &UserView,
-        context: &str,
+        context: &ReviewedContext,
         question: &AccessQuestion,
     ) -> Option<bool> {
-        // That of the user first: one that asks for much waits for itself.
-        let _own = view.turns.acquire().await.ok()?;
-        let _turn = self.turns.acquire().await.ok()?;
         let backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(1));
         for failures in 1.. {
-            let waits = (view.pace.take(PATIENCE)).zip(self.pace.take(PATIENCE));
-            let Some((own, all)) = waits else {
-                self.metrics.reviewed(ReviewOutcome::Throttled);
-                return None;
-            };
-            sleep(own.max(all)).await;
-            let review = self.reviewer.review(context, view.user(), question);
-            let error = match timeout(REVIEW_TIMEOUT, review).await {
-                Ok(Ok(is_allowed)) => {
-                    self.metrics.reviewed(if is_allowed {
-                        ReviewOutcome::Allowed
-                    } else {
-                        ReviewOutcome::Denied
-                    });
-                    return Some(is_allowed);
+            match self.review_once(view, context, question).await? {
+                Ok(is_allowed) => return Some(is_allowed),
+                Err(error) => {
+                    tracing::debug!(context = &**context.name(), %question, %error, "an access review failed");
                 }
-                Ok(Err(error)) => error,
-                Err(_elapsed) => ReviewError("it does not answer in time".to_owned()),
-            };
-            self.metrics.reviewed(ReviewOutcome::Failed);
-            tracing::debug!(context, %question, %error, "an access review failed");
+            }
+            // Without a turn: others are asked meanwhile.
             sleep(backoff.delay(failures)).await;
         }
         None
+    }
+
+    /// Asks once, in turn. `None` if that would be too late.
+    async fn review_once(
+        &self,
+        view: &UserView,
+        context: &ReviewedContext,
+        question: &AccessQuestion,
+    ) -> Option<Result<bool, ReviewError>> {
+        let own = view.turns(context.name());
+        // That of the user first: one that asks for much waits for itself.
+        let turns = async {
+            let own = own.take(PATIENCE).await?;
+            Some((own, context.turns().take(PATIENCE).await?))
+        };
+        let Some(_turns) = turns.await else {
+            self.metrics.reviewed(ReviewOutcome::Throttled);
+            return None;
+        };
+        let review = (self.reviewer).review(context.name(), view.user(), question);
+        let answer = timeout(REVIEW_TIMEOUT, review).await;
+        let answer = answer
+            .unwrap_or_else(|_elapsed| Err(ReviewError("it does not answer in time".to_owned())));
+        self.metrics.reviewed(match answer {
+            Ok(true) => ReviewOutcome::Allowed,
+            Ok(false) => ReviewOutcome::Denied,
+            Err(_) => ReviewOutcome::Failed,
+        });
+        Some(answer)
     }
 }

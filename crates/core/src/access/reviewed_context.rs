@@ -7,10 +7,21 @@ use std::sync::{
 
 use tokio::time::{Duration, Instant};
 
+use super::turns::{TurnLimits, Turns};
+
+/// Reviews of all users that a cluster is asked for. Each has turns of its own, so that one that
+/// does not answer holds up no other.
+const LIMITS: TurnLimits = TurnLimits {
+    running_max: 16,
+    per_second: 200,
+    burst: 400,
+};
+
 /// A context, as all rights in it share it.
 #[derive(Debug)]
 pub(super) struct ReviewedContext {
     name: Arc<str>,
+    turns: Turns,
     made: Instant,
     /// Nanoseconds from `made` until it came to name the cluster that it names now.
     renamed: AtomicU64,
@@ -22,6 +33,7 @@ impl ReviewedContext {
     pub(super) fn new(name: &str) -> Self {
         Self {
             name: name.into(),
+            turns: Turns::new(LIMITS),
             made: Instant::now(),
             renamed: AtomicU64::new(0),
         }
@@ -29,6 +41,11 @@ impl ReviewedContext {
 
     pub(super) fn name(&self) -> &Arc<str> {
         &self.name
+    }
+
+    /// The turns of all users.
+    pub(super) fn turns(&self) -> &Turns {
+        &self.turns
     }
 
     /// An answer that was asked for earlier is that of another cluster.

@@ -206,7 +206,7 @@ impl Right {
         let asked = Instant::now();
         let decisions = self.view.decisions()?;
         let is_allowed = decisions
-            .review(&self.view, self.context.name(), &self.question)
+            .review(&self.view, &self.context, &self.question)
             .await?;
         // It may be that of the cluster that the context named before.
         if asked < self.context.since() {

@@ -8,14 +8,13 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use tokio::sync::Semaphore;
 
 use super::{
     decisions::Inner,
-    pace::Pace,
     question::{AccessQuestion, Action},
     reviewed_context::ReviewedContext,
     right::Right,
+    turns::{TurnLimits, Turns},
 };
 use crate::KubernetesUser;
 
@@ -34,9 +33,8 @@ pub struct UserView {
     id: u64,
     user: Arc<KubernetesUser>,
     decisions: Weak<Inner>,
-    /// Reviews that run at a time for this user.
-    pub(super) turns: Semaphore,
-    pub(super) pace: Pace,
+    /// Reviews for this user, by context. Held for map operations only.
+    turns: Mutex<HashMap<Arc<str>, Arc<Turns>>>,
 }
 
 /// All views, by user.
@@ -65,13 +63,13 @@ impl Viewer {
 
 // === impl UserView ===
 
-/// Reviews of one user that run at a time; all users share a larger number.
-const TURNS: usize = 4;
-
-/// Reviews of one user a second, and at once. The events of a namespace cost one or two in half a
-/// minute, its incidents and its graph about forty.
-const PER_SECOND: u32 = 50;
-const BURST: u32 = 300;
+/// Reviews of one user that a cluster is asked for; all users share a larger number. The events of a
+/// namespace cost one or two in half a minute, its incidents and its graph about forty.
+const LIMITS: TurnLimits = TurnLimits {
+    running_max: 4,
+    per_second: 50,
+    burst: 300,
+};
 
 impl UserView {
     /// The user.
@@ -96,6 +94,13 @@ impl UserView {
         if let Some(decisions) = self.decisions.upgrade() {
             decisions.spawn(task);
         }
+    }
+
+    /// The turns of this user in a context.
+    pub(super) fn turns(&self, context: &Arc<str>) -> Arc<Turns> {
+        let mut turns = self.turns.lock();
+        let of_context = turns.entry(Arc::clone(context));
+        Arc::clone(of_context.or_insert_with(|| Arc::new(Turns::new(LIMITS))))
     }
 
     pub(super) fn id(&self) -> u64 {
@@ -145,8 +150,7 @@ impl Views {
             id: known.last_id,
             user: Arc::clone(user),
             decisions: Weak::clone(decisions),
-            turns: Semaphore::new(TURNS),
-            pace: Pace::new(PER_SECOND, BURST),
+            turns: Mutex::default(),
         });
         known
             .by_user

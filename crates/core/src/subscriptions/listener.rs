@@ -79,3 +79,23 @@ pub enum WatchStatus {
         detail: String,
     },
 }
+
+// === impl WatchStatus ===
+
+impl WatchStatus {
+    /// The same for who may not know of everything that the watch sees: without numbers of events,
+    /// and without the words of the API server, which name namespaces.
+    #[must_use]
+    pub fn for_user(&self) -> Self {
+        match self {
+            Self::Degraded { error: _ } => Self::Degraded {
+                error: "the server cannot watch the events now, and goes on trying".to_owned(),
+            },
+            Self::Gap { since, detail: _ } => Self::Gap {
+                since: *since,
+                detail: "events may be missing: see events_list with since".to_owned(),
+            },
+            Self::Recovered | Self::Unlabelled { .. } | Self::Withdrawn { .. } => self.clone(),
+        }
+    }
+}

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use kube::config::{Kubeconfig, NamedContext};
+
 use super::Contexts;
 use crate::error::ClusterError;
 
@@ -35,6 +37,18 @@ impl NamedClusters {
 // === impl Contexts ===
 
 impl Contexts {
+    /// Which cluster calls are for that name no context: the context, and what it names.
+    pub fn default_cluster(&self) -> Result<String, ClusterError> {
+        let context = self.resolve(None)?;
+        let source = self.source()?;
+        let file = source.file();
+        let named = file.and_then(|file| {
+            let mut contexts = file.contexts.iter();
+            described(file, contexts.find(|named| named.name == context)?)
+        });
+        Ok(format!("{context}\n{}", named.unwrap_or_default()))
+    }
+
     /// Which cluster each context names now. Another user or another namespace is no other
     /// cluster.
     pub fn named_clusters(&self) -> Result<NamedClusters, ClusterError> {
@@ -42,15 +56,15 @@ impl Contexts {
         let Some(file) = source.file() else {
             return Ok(NamedClusters::default());
         };
-        let described = |name: &str| {
-            let named = file.clusters.iter().find(|named| named.name == name)?;
-            serde_json::to_string(named.cluster.as_ref()?).ok()
-        };
-        let cluster = |named: &kube::config::NamedContext| {
-            let context = named.context.as_ref()?;
-            Some((named.name.clone(), described(&context.cluster)?))
-        };
-        let all = file.contexts.iter().filter_map(cluster);
+        let contexts = file.contexts.iter();
+        let all = contexts.filter_map(|named| Some((named.name.clone(), described(file, named)?)));
         Ok(NamedClusters(all.collect()))
     }
+}
+
+/// What the cluster of a context is described by.
+fn described(file: &Kubeconfig, context: &NamedContext) -> Option<String> {
+    let name = &context.context.as_ref()?.cluster;
+    let named = file.clusters.iter().find(|named| named.name == *name)?;
+    serde_json::to_string(named.cluster.as_ref()?).ok()
 }

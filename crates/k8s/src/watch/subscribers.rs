@@ -210,7 +210,12 @@ impl Subscribers {
         let Some(error) = self.degradation() else {
             return;
         };
-        listener.on_status(key, &WatchStatus::Degraded { error });
+        let degraded = WatchStatus::Degraded { error };
+        let told = match listener.viewer() {
+            Viewer::Everything => degraded,
+            Viewer::User(_) => degraded.for_user(),
+        };
+        listener.on_status(key, &told);
         // The watch may have recovered meanwhile, and the subscriber may have been
         // notified of that first.
         if self.degradation().is_none() {
@@ -223,7 +228,7 @@ impl Subscribers {
         self.degradation.lock().clone()
     }
 
-    /// Notifies all subscribers of a change of the watch itself.
+    /// Notifies all subscribers of a change of the watch itself, which sees more than a user may.
     pub(super) fn notify_status(&self, status: &WatchStatus) {
         // Before the subscribers are read: one that joins later replays it.
         match status {
@@ -233,14 +238,13 @@ impl Subscribers {
             | WatchStatus::Unlabelled { .. }
             | WatchStatus::Withdrawn { .. } => {}
         }
-        let all: Vec<_> = {
-            let all = self.all.read();
-            all.iter()
-                .map(|subscriber| (subscriber.key, Arc::clone(&subscriber.listener)))
-                .collect()
-        };
-        for (key, listener) in all {
-            listener.on_status(key, status);
+        let Members { open, users } = self.all.read().clone();
+        for subscriber in open {
+            subscriber.notify_status(status);
+        }
+        let told = status.for_user();
+        for subscriber in users.iter().flat_map(|(_, members)| members) {
+            subscriber.notify_status(&told);
         }
     }
 }

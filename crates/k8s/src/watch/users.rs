@@ -5,7 +5,8 @@
 
 use std::{
     cell::OnceCell,
-    collections::{HashMap, VecDeque},
+    collections::{BTreeMap, HashMap, VecDeque},
+    ops::Bound,
     sync::{Arc, Weak},
 };
 
@@ -28,7 +29,8 @@ const PARKED_MAX: usize = 1024;
 /// half of its age, and the answer is seen the next time.
 const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Namespaces whose rights are looked at though nothing happens there.
+/// Namespaces whose rights are looked at each time though nothing happens there: less than may be
+/// asked about one user in that time. Of more, the next ones are looked at the next time.
 const FOLLOWED_MAX: usize = 64;
 
 /// Namespaces whose last decision is remembered, to tell of its change.
@@ -52,7 +54,9 @@ pub(super) struct UserGroup {
 #[derive(Default)]
 struct GroupState {
     /// Namespaces whose events were allowed when they were last decided about.
-    allowed: HashMap<String, bool>,
+    allowed: BTreeMap<String, bool>,
+    /// The last namespace whose rights were looked at.
+    followed: String,
     /// Events that wait, by namespace. A namespace that is being worked on has an entry.
     parked: HashMap<String, VecDeque<(Arc<Event>, Cohort)>>,
     count: usize,
@@ -121,13 +125,13 @@ impl UserGroup {
 
     /// Tells of rights that were there and are gone. What is not known any more is asked for.
     fn check_rights(&self) {
-        let namespaces: Vec<_> = {
-            let state = self.state.lock();
-            let allowed = state.allowed.iter().filter(|(_, is_allowed)| **is_allowed);
-            allowed
-                .map(|(name, _)| name.clone())
-                .take(FOLLOWED_MAX)
-                .collect()
+        let namespaces = {
+            let mut state = self.state.lock();
+            let next = state.next_followed();
+            if let Some(last) = next.last() {
+                state.followed.clone_from(last);
+            }
+            next
         };
         for namespace in namespaces {
             let right = self.sight.right(Action::LIST_EVENTS, &namespace);
@@ -273,10 +277,11 @@ impl UserGroup {
         );
         let gap = WatchStatus::Gap {
             since: Timestamp::now(),
-            detail: format!(
-                "{dropped} events are left out: the cluster did not say in time whether you may read \
-                 them; see events_list"
-            ),
+            // How many they are is for who may read them.
+            detail:
+                "events are left out: the cluster did not say in time whether you may read them; \
+                     see events_list"
+                    .to_owned(),
         };
         for member in subscribers.members(self) {
             member.notify_status(&gap);
@@ -362,6 +367,17 @@ impl GroupState {
         queue.clear();
         self.count -= dropped;
         dropped
+    }
+
+    /// The namespaces whose rights are to be looked at: those behind the last one, and then the
+    /// first ones.
+    fn next_followed(&self) -> Vec<String> {
+        let followed = self.followed.as_str();
+        let behind = (self.allowed).range::<str, _>((Bound::Excluded(followed), Bound::Unbounded));
+        let first = (self.allowed).range::<str, _>((Bound::Unbounded, Bound::Included(followed)));
+        let allowed = behind.chain(first).filter(|(_, is_allowed)| **is_allowed);
+        let names = allowed.map(|(name, _)| name.clone());
+        names.take(FOLLOWED_MAX).collect()
     }
 
     /// Notes a decision; true if it is the end of a right that there was.

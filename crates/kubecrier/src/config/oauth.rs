@@ -1,21 +1,19 @@
-//! Whose access tokens are accepted, and whom they name. `flags` are the settings of it.
+//! Whose access tokens are accepted, and whom they name. `flags` are the settings of it, `prefixes`
+//! what stands before names.
 
 mod flags;
+mod prefixes;
 
 use kubecrier_core::filters::Glob;
 use kubecrier_oauth::{
-    Algorithm, ClaimMapping, ClaimPath, IntrospectionConfig, IssuerUrl, OAuthConfig,
+    Algorithm, ClaimMapping, ClaimPath, IntrospectionConfig, IssuerUrl, OAuthConfig, TrustedIssuer,
 };
 use kubecrier_server::{OAuthSettings, PublicUrl, ScopePolicy};
 
 use self::flags::OAuthFlags;
 use super::ConfigError;
 
-/// Before names of users and groups, unless another prefix is chosen.
-const PREFIX: &str = "oidc:";
-
-/// In place of a prefix or a scope: none.
-const NO_PREFIX: &str = "-";
+/// In place of a scope: none.
 const NO_SCOPE: &str = "none";
 
 // === impl OAuthFlags ===
@@ -36,14 +34,12 @@ impl OAuthFlags {
             return Err(value("public-url", public_url, expected));
         };
         let introspection = self.introspection()?;
-        let mapping = self.mapping()?;
         let tokens = OAuthConfig {
-            issuers,
+            issuers: self.trusted(issuers)?,
             audiences: self.audiences(&url)?,
             algorithms: self.algorithms()?,
             ca_file: self.oauth_ca_file.clone(),
             introspection,
-            mapping,
         };
         Ok(Some(OAuthSettings {
             tokens,
@@ -119,15 +115,11 @@ impl OAuthFlags {
         }
     }
 
-    fn mapping(&self) -> Result<ClaimMapping, ConfigError> {
+    /// The issuers, each with whom its tokens name.
+    fn trusted(&self, issuers: Vec<IssuerUrl>) -> Result<Vec<TrustedIssuer>, ConfigError> {
         let path = |key, text: &str| {
             let expected = "a claim, or one inside of another such as realm_access.roles";
             ClaimPath::parse(text).ok_or_else(|| value(key, text.to_owned(), expected))
-        };
-        let prefix = |given: &Option<String>| match given.as_deref() {
-            None => PREFIX.to_owned(),
-            Some(NO_PREFIX) => String::new(),
-            Some(prefix) => prefix.to_owned(),
         };
         let groups_claim = self.groups_claim.as_deref();
         if groups_claim.is_none() {
@@ -140,18 +132,30 @@ impl OAuthFlags {
             }
         }
         let allowed = self.allowed_groups.iter().flatten();
-        Ok(ClaimMapping {
-            username_claim: path(
-                "username-claim",
-                self.username_claim.as_deref().unwrap_or("sub"),
-            )?,
-            username_prefix: prefix(&self.username_prefix),
-            groups_claim: groups_claim
-                .map(|claim| path("groups-claim", claim))
-                .transpose()?,
-            groups_prefix: prefix(&self.groups_prefix),
-            allowed_groups: allowed.map(|name| Glob::new(name.trim())).collect(),
-        })
+        let allowed: Vec<_> = allowed.map(|name| Glob::new(name.trim())).collect();
+        let username_claim = self.username_claim.as_deref().unwrap_or("sub");
+        let username_claim = path("username-claim", username_claim)?;
+        let groups_claim = groups_claim
+            .map(|claim| path("groups-claim", claim))
+            .transpose()?;
+        let of_users = self.username_prefix.as_deref();
+        let of_users = prefixes::read("username-prefix", of_users, &issuers)?;
+        let of_groups = match &groups_claim {
+            Some(_) => prefixes::read("groups-prefix", self.groups_prefix.as_deref(), &issuers)?,
+            None => vec![String::new(); issuers.len()],
+        };
+        let prefixes = of_users.into_iter().zip(of_groups);
+        let trusted = |(url, (username_prefix, groups_prefix))| TrustedIssuer {
+            url,
+            mapping: ClaimMapping {
+                username_claim: username_claim.clone(),
+                username_prefix,
+                groups_claim: groups_claim.clone(),
+                groups_prefix,
+                allowed_groups: allowed.clone(),
+            },
+        };
+        Ok(issuers.into_iter().zip(prefixes).map(trusted).collect())
     }
 
     fn scopes(&self, has_project: bool) -> Result<ScopePolicy, ConfigError> {
@@ -236,14 +240,17 @@ mod tests {
     fn an_issuer_and_a_public_url_are_enough() {
         assert!(OAuthFlags::default().read(false).unwrap().is_none());
         let settings = flags().read(false).unwrap().unwrap();
-        assert_eq!(settings.tokens.issuers[0].as_str(), "https://id.example");
+        assert_eq!(
+            settings.tokens.issuers[0].url.as_str(),
+            "https://id.example"
+        );
         let audiences = [
             "https://crier.example/mcp",
             "https://crier.example",
             "https://crier.example/",
         ];
         assert_eq!(settings.tokens.audiences, audiences);
-        assert_eq!(settings.tokens.mapping.username_prefix, "oidc:");
+        assert_eq!(settings.tokens.issuers[0].mapping.username_prefix, "oidc:");
         assert_eq!(settings.scopes.base(), ["kubecrier:read"]);
         let supported = ["kubecrier:read", "kubecrier:events", "kubecrier:logs"];
         assert_eq!(settings.scopes.supported(), supported);
@@ -321,6 +328,19 @@ mod tests {
         refused(
             with(|flags| flags.oauth_required_scope = list(&["a", "none"])),
             &["oauth-required-scope"],
+        );
+        refused(
+            with(|flags| flags.oauth_issuer = list(&["https://id.example", "https://b.example"])),
+            &["`username-prefix` is `oidc:`", "https://b.example=b:"],
+        );
+        refused(
+            with(|flags| {
+                flags.oauth_issuer = list(&["https://id.example", "https://b.example"]);
+                let prefixes = "https://id.example=a:,https://b.example=b:";
+                flags.username_prefix = Some(prefixes.to_owned());
+                flags.groups_claim = Some("groups".to_owned());
+            }),
+            &["`groups-prefix` is `oidc:`"],
         );
         let url = "oauth-introspection-url";
         refused(

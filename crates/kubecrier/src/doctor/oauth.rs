@@ -4,9 +4,12 @@ use std::path::Path;
 
 use futures_util::{StreamExt, stream};
 use jiff::Timestamp;
-use kubecrier_core::filters::Glob;
-use kubecrier_oauth::{Authenticator, IssuerUrl, OAuthConfig, TokenError, check_issuer};
-use kubecrier_server::{OAuthSettings, ScopePolicy, Transport};
+use kubecrier_core::{KubernetesUser, filters::Glob};
+use kubecrier_k8s::Contexts;
+use kubecrier_oauth::{
+    AccessToken, Authenticator, ClaimMapping, IssuerUrl, OAuthConfig, TokenError, check_issuer,
+};
+use kubecrier_server::{OAuthSettings, ScopePolicy, Transport, may_be_of_account};
 
 use super::report::{Finding, Section};
 use crate::{cli::Settings, config::Config, watch::read_token};
@@ -16,30 +19,39 @@ const CONCURRENCY: usize = 8;
 
 /// Checks the issuers of a server with these settings, and tries a token if there is one. What
 /// is wrong with the settings themselves is found with the others.
-pub(super) async fn check_oauth(settings: &Settings, token_file: Option<&Path>) -> Vec<Section> {
+pub(super) async fn check_oauth(
+    settings: &Settings,
+    token_file: Option<&Path>,
+    contexts: &Contexts,
+) -> Vec<Section> {
     let transport = Config::try_from(settings.clone()).map(|config| config.transport);
-    let oauth = match transport {
-        Ok(Transport::Http(http)) => Ok(http.oauth),
-        Ok(Transport::Stdio) => Ok(None),
-        Err(error) => Err(error),
-    };
-    let Ok(Some(oauth)) = oauth else {
-        let finding = match oauth {
+    let (oauth, audience) = match transport {
+        Ok(Transport::Http(http)) => (http.oauth, http.service_account_audience),
+        Ok(Transport::Stdio) => (None, None),
+        Err(error) => {
             // Other checks show it as well, but this is why no token can be tried.
-            Err(error) => Finding::fail(error.to_string()),
-            Ok(_) => Finding::fail("there is no issuer whose tokens would be accepted")
-                .hint("name it with --oauth-issuer, the server with --public-url, and its --port"),
-        };
-        let tried = token_file.map(|_| Section::new("token", vec![finding]));
-        return tried.into_iter().collect();
+            let refused = || vec![Finding::fail(error.to_string())];
+            let tried = token_file.map(|_| Section::new("token", refused()));
+            return tried.into_iter().collect();
+        }
     };
-    let issuers = oauth.tokens.issuers.iter();
-    let checks = issuers.map(|issuer| check(&oauth.tokens, issuer));
-    let mut sections: Vec<_> = stream::iter(checks).buffered(CONCURRENCY).collect().await;
-    sections.push(Section::new("access tokens", describe(&oauth)));
+    let mut sections = match &oauth {
+        Some(oauth) => check_issuers(oauth).await,
+        None => Vec::new(),
+    };
     if let Some(path) = token_file {
-        sections.push(Section::new("token", try_token(&oauth, path).await));
+        let accounts = audience.as_deref().map(|audience| (contexts, audience));
+        let findings = try_token(oauth.as_ref(), accounts, path).await;
+        sections.push(Section::new("token", findings));
     }
+    sections
+}
+
+async fn check_issuers(oauth: &OAuthSettings) -> Vec<Section> {
+    let issuers = oauth.tokens.issuers.iter();
+    let checks = issuers.map(|issuer| check(&oauth.tokens, &issuer.url));
+    let mut sections: Vec<_> = stream::iter(checks).buffered(CONCURRENCY).collect().await;
+    sections.push(Section::new("access tokens", describe(oauth)));
     sections
 }
 
@@ -76,8 +88,30 @@ async fn check(config: &OAuthConfig, issuer: &IssuerUrl) -> Section {
 /// What tokens have to be, and whom they name.
 fn describe(oauth: &OAuthSettings) -> Vec<Finding> {
     let OAuthConfig {
-        audiences, mapping, ..
+        audiences, issuers, ..
     } = &oauth.tokens;
+    let scopes = match oauth.scopes.supported().as_slice() {
+        [] => "no scope is asked for".to_owned(),
+        scopes => format!("scopes are {}", scopes.join(", ")),
+    };
+    let audiences = audiences.join(" or ");
+    let mut findings = vec![Finding::ok(format!("a token has to be for {audiences}"))];
+    findings.extend(issuers.iter().map(|issuer| {
+        let mapped = describe_mapping(&issuer.mapping);
+        Finding::ok(match issuers.as_slice() {
+            [_] => format!("its caller is {mapped}"),
+            _ => format!("its caller is {mapped}, if it is of {}", issuer.url),
+        })
+    }));
+    findings.push(Finding::ok(scopes));
+    findings.push(Finding::ok(format!(
+        "clients find the issuers at {}",
+        oauth.public_url.metadata()
+    )));
+    findings
+}
+
+fn describe_mapping(mapping: &ClaimMapping) -> String {
     let groups = match &mapping.groups_claim {
         None => "without groups (--groups-claim)".to_owned(),
         Some(claim) => {
@@ -86,51 +120,79 @@ fn describe(oauth: &OAuthSettings) -> Vec<Finding> {
                 [] => "all".to_owned(),
                 kept => kept.join(", "),
             };
-            format!(
-                "with the groups `{}` + `{}` ({kept})",
-                mapping.groups_prefix,
-                claim.as_str()
-            )
+            let (prefix, claim) = (&mapping.groups_prefix, claim.as_str());
+            format!("with the groups `{prefix}` + `{claim}` ({kept})")
         }
     };
-    let scopes = match oauth.scopes.supported().as_slice() {
-        [] => "no scope is asked for".to_owned(),
-        scopes => format!("scopes are {}", scopes.join(", ")),
-    };
-    vec![
-        Finding::ok(format!("a token has to be for {}", audiences.join(" or "))),
-        Finding::ok(format!(
-            "its caller is the user `{}` + `{}`, {groups}",
-            mapping.username_prefix,
-            mapping.username_claim.as_str()
-        )),
-        Finding::ok(scopes),
-        Finding::ok(format!(
-            "clients find the issuers at {}",
-            oauth.public_url.metadata()
-        )),
-    ]
+    let (prefix, claim) = (&mapping.username_prefix, mapping.username_claim.as_str());
+    format!("the user `{prefix}` + `{claim}`, {groups}")
 }
 
-async fn try_token(oauth: &OAuthSettings, path: &Path) -> Vec<Finding> {
+/// Tries a token in the order of the server: its issuer, then the cluster with the audience of
+/// service accounts.
+async fn try_token(
+    oauth: Option<&OAuthSettings>,
+    accounts: Option<(&Contexts, &str)>,
+    path: &Path,
+) -> Vec<Finding> {
     let token = match read_token(Some(path)) {
         Ok(Some(token)) => token,
         Ok(None) => return vec![Finding::fail(format!("`{}` is empty", path.display()))],
         Err(error) => return vec![Finding::fail(format!("{error:#}"))],
     };
-    let accepted = Authenticator::new(oauth.tokens.clone())
-        .authenticate(&token)
-        .await;
-    let accepted = match accepted {
-        Ok(accepted) => accepted,
-        Err(error) => {
-            let finding = Finding::fail(error.to_string());
-            return vec![match hint(&error) {
-                Some(hint) => finding.hint(hint),
-                None => finding,
-            }];
+    let refused = match oauth {
+        None => None,
+        Some(oauth) => {
+            let authenticator = Authenticator::new(oauth.tokens.clone());
+            match authenticator.authenticate(&token).await {
+                Ok(accepted) => return describe_accepted(oauth, &accepted),
+                Err(error) => Some(error),
+            }
         }
     };
+    let by_cluster = accounts.filter(|_| refused.as_ref().is_none_or(may_be_of_account));
+    let reviewed = match by_cluster {
+        None => Ok(None),
+        Some((contexts, audience)) => contexts.review_token(&token, audience).await,
+    };
+    match (reviewed, refused) {
+        (Ok(Some(user)), _) => describe_account(&user),
+        (Err(error), _) => vec![Finding::fail(format!(
+            "the token cannot be reviewed: {error}"
+        ))],
+        (Ok(None), Some(error)) => {
+            let finding = Finding::fail(error.to_string());
+            vec![match hint(&error) {
+                Some(hint) => finding.hint(hint),
+                None => finding,
+            }]
+        }
+        (Ok(None), None) if accounts.is_some() => vec![
+            Finding::fail("the cluster does not accept the token for this server").hint(
+                "it has to be for the audience of --service-account-audience, and not expired",
+            ),
+        ],
+        (Ok(None), None) => vec![
+            Finding::fail("there is no issuer whose tokens would be accepted")
+                .hint("name it with --oauth-issuer, the server with --public-url, and its --port"),
+        ],
+    }
+}
+
+fn describe_account(user: &KubernetesUser) -> Vec<Finding> {
+    let groups: Vec<&str> = user.groups().iter().map(AsRef::as_ref).collect();
+    vec![
+        Finding::ok("it is accepted: the cluster says whose it is (tokenreviews)"),
+        Finding::ok(format!(
+            "the user of Kubernetes is `{}`, in the groups {}, in the context of calls that name none",
+            user.name(),
+            groups.join(", ")
+        )),
+        Finding::ok("scopes do not limit it"),
+    ]
+}
+
+fn describe_accepted(oauth: &OAuthSettings, accepted: &AccessToken) -> Vec<Finding> {
     let seconds = accepted.expires.as_second() - Timestamp::now().as_second();
     let groups: Vec<&str> = accepted.user.groups().iter().map(AsRef::as_ref).collect();
     let mut findings = vec![
@@ -155,8 +217,7 @@ async fn try_token(oauth: &OAuthSettings, path: &Path) -> Vec<Finding> {
 }
 
 fn scope_finding(policy: &ScopePolicy, granted: &kubecrier_oauth::Scopes, text: String) -> Finding {
-    let lacks = |scope: &&String| !granted.contains(scope);
-    let missing: Vec<_> = policy.base().iter().filter(lacks).cloned().collect();
+    let missing = policy.missing_of_base(granted);
     if !missing.is_empty() {
         let missing = missing.join(", ");
         return Finding::fail(format!(
@@ -164,8 +225,7 @@ fn scope_finding(policy: &ScopePolicy, granted: &kubecrier_oauth::Scopes, text: 
         ))
         .hint("let the issuer grant it, or choose what is needed with --oauth-required-scope");
     }
-    let all = policy.supported();
-    let missing: Vec<_> = all.iter().filter(lacks).cloned().collect();
+    let missing = policy.missing(granted);
     if missing.is_empty() {
         return Finding::ok(text);
     }
@@ -216,9 +276,32 @@ mod tests {
         }
     }
 
+    async fn checked(settings: &Settings, token_file: Option<&Path>) -> String {
+        let config = Config::try_from(Settings::default()).unwrap();
+        let contexts = Contexts::new(config.cluster);
+        text(&check_oauth(settings, token_file, &contexts).await)
+    }
+
+    /// Entra asks for a scope by its whole name, and writes its last part into tokens.
+    #[test]
+    fn scopes_are_compared_as_the_server_compares_them() {
+        let base = vec!["api://crier/access".to_owned()];
+        let policy = ScopePolicy::new(base, false, false);
+        let verdict = |scopes: &[&str]| {
+            let granted = scopes.iter().copied().collect();
+            format!(
+                "{:?}",
+                scope_finding(&policy, &granted, String::new()).verdict
+            )
+        };
+        assert_eq!(verdict(&["access"]), "Ok");
+        assert_eq!(verdict(&["api://crier/access"]), "Ok");
+        assert_eq!(verdict(&["acces"]), "Fail");
+    }
+
     #[tokio::test]
     async fn an_issuer_that_is_away_and_the_mapping_are_reported() {
-        let found = text(&check_oauth(&settings(), None).await);
+        let found = checked(&settings(), None).await;
         for part in [
             "Fail: cannot reach http://127.0.0.1:1",
             "Ok: a token has to be for https://crier.example/mcp or",
@@ -228,7 +311,7 @@ mod tests {
         ] {
             assert!(found.contains(part), "{part} in {found}");
         }
-        assert!(check_oauth(&Settings::default(), None).await.is_empty());
+        assert_eq!(checked(&Settings::default(), None).await, "");
     }
 
     #[tokio::test]
@@ -236,14 +319,14 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let token = "eyJhbGciOiJub25lIn0.eyJpc3MiOiJ4In0.";
         std::fs::write(file.path(), token).unwrap();
-        let found = text(&check_oauth(&settings(), Some(file.path())).await);
+        let found = checked(&settings(), Some(file.path())).await;
         assert!(
             found.contains("Fail: the token is signed with `none`"),
             "{found}"
         );
         assert!(found.contains("--oauth-algorithms"), "{found}");
         assert!(!found.contains(token), "{found}");
-        let without = text(&check_oauth(&Settings::default(), Some(file.path())).await);
+        let without = checked(&Settings::default(), Some(file.path())).await;
         assert!(without.contains("--oauth-issuer"), "{without}");
     }
 }

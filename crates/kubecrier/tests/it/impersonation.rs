@@ -4,6 +4,7 @@
 //! caller's user may read it.
 
 mod another_cluster;
+mod connections;
 mod evidence;
 mod names;
 mod recorded;
@@ -12,6 +13,7 @@ mod rights;
 mod service_accounts;
 mod setup;
 mod shared;
+mod tasks;
 
 use std::{fs, path::PathBuf};
 

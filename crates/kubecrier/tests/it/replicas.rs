@@ -2,6 +2,7 @@
 //! stream can be opened on any.
 
 mod outages;
+mod recorded;
 mod stateless;
 
 use std::{path::Path, sync::Arc, time::Duration};
@@ -16,8 +17,8 @@ use kubecrier_k8s::{
 use kubecrier_lifecycle::Lifecycle;
 use kubecrier_redact::Redactor;
 use kubecrier_server::{
-    HttpConfig, Server, Serving, SessionLimits, Setup, SharedSessions, SubscriptionSettings,
-    ToolFilter, ToolLimits, Transport, WorkLimits, admin::Admin,
+    AuditTarget, HttpConfig, Server, Serving, SessionLimits, Setup, SharedSessions,
+    SubscriptionSettings, ToolFilter, ToolLimits, Transport, WorkLimits, admin::Admin,
 };
 use reqwest::StatusCode;
 use serde_json::{Value, json};
@@ -46,6 +47,7 @@ struct Extras<'a> {
     history: Option<&'a Path>,
     tokens: Option<&'a Path>,
     feed: Option<FeedLimits>,
+    audit: Option<&'a Path>,
 }
 
 /// The secret that the histories of all replicas have.
@@ -122,7 +124,7 @@ async fn start(
         user_header: None,
         oauth: None,
         service_account_audience: None,
-        audit: None,
+        audit: extras.audit.map(|path| AuditTarget::File(path.to_owned())),
         tls: None,
         admin: None,
         connections_max: 100,

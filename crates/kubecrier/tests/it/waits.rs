@@ -2,7 +2,7 @@
 //! eras, and leaves nothing behind when it goes.
 
 mod lists;
-mod modern;
+pub(crate) mod modern;
 mod tasks;
 
 use std::time::Duration;

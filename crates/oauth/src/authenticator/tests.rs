@@ -24,14 +24,16 @@ fn mapping() -> ClaimMapping {
 }
 
 fn config(issuers: &[&str]) -> OAuthConfig {
-    let issuers = issuers.iter().map(|url| IssuerUrl::parse(url).unwrap());
+    let issuers = issuers.iter().map(|url| TrustedIssuer {
+        url: IssuerUrl::parse(url).unwrap(),
+        mapping: mapping(),
+    });
     OAuthConfig {
         issuers: issuers.collect(),
         audiences: vec![AUDIENCE.to_owned()],
         algorithms: Algorithm::DEFAULT.to_vec(),
         ca_file: None,
         introspection: None,
-        mapping: mapping(),
     }
 }
 
@@ -223,19 +225,33 @@ async fn a_valid_token_whose_claims_are_no_user_is_forbidden() {
     let error = authenticator.authenticate(&groups).await.unwrap_err();
     assert_eq!(error.kind(), TokenErrorKind::Forbidden);
     assert!(error.to_string().contains("1000 groups"), "{error}");
-    let bare = OAuthConfig {
-        mapping: ClaimMapping {
-            username_prefix: String::new(),
-            ..mapping()
-        },
-        ..config(&[&issuer.url])
-    };
+    let mut bare = config(&[&issuer.url]);
+    bare.issuers[0].mapping.username_prefix = String::new();
     let token = key.sign(&with(&issuer, "sub", json!("system:admin")));
     let error = Authenticator::new(bare)
         .authenticate(&token)
         .await
         .unwrap_err();
     assert_eq!(error.kind(), TokenErrorKind::Forbidden);
+}
+
+/// The same subject of another issuer is somebody else.
+#[tokio::test]
+async fn each_issuer_names_users_of_its_own() {
+    let keys = [TestKey::es256("a"), TestKey::es256("b")];
+    let issuers = [
+        Issuer::start(&[&keys[0]]).await,
+        Issuer::start(&[&keys[1]]).await,
+    ];
+    let mut config = config(&[&issuers[0].url, &issuers[1].url]);
+    config.issuers[1].mapping.username_prefix = "b:".to_owned();
+    let authenticator = Authenticator::new(config);
+    for (at, name) in ["oidc:ann", "b:ann"].into_iter().enumerate() {
+        let token = keys[at].sign(&claims(&issuers[at].url));
+        let accepted = authenticator.authenticate(&token).await.unwrap();
+        assert_eq!(accepted.user.name(), name);
+        assert_eq!(*accepted.identity, format!("{}#ann", issuers[at].url));
+    }
 }
 
 #[tokio::test]

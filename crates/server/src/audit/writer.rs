@@ -1,6 +1,6 @@
 //! Writes records, many at a time. A queue that is full drops what comes, and that is counted.
 
-use std::{io, path::Path};
+use std::{io, path::Path, sync::Arc};
 
 use kubecrier_lifecycle::Lifecycle;
 use tokio::{
@@ -10,7 +10,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Audit, AuditTarget};
+use super::{Audit, AuditTarget, subject::KnownNames};
 use crate::log_limit::LogLimit;
 use kubecrier_core::metrics::RefusalMetrics;
 
@@ -47,6 +47,7 @@ impl Audit {
     /// Starts the task that writes, which ends with `close`.
     pub(crate) async fn start(
         target: AuditTarget,
+        names: Arc<dyn KnownNames>,
         refusals: RefusalMetrics,
         close: CancellationToken,
         lifecycle: &Lifecycle,
@@ -62,7 +63,8 @@ impl Audit {
         lifecycle.spawn("audit", run(target, receiver, close, refusals.clone()));
         Ok(Self {
             queue: RecordQueue(sender),
-            log_limit: std::sync::Arc::default(),
+            names,
+            log_limit: Arc::default(),
             refusals,
         })
     }
@@ -129,6 +131,19 @@ mod tests {
 
     use super::*;
 
+    #[derive(Debug)]
+    struct NoNames;
+
+    impl KnownNames for NoNames {
+        fn is_tool(&self, _name: &str) -> bool {
+            false
+        }
+
+        fn is_prompt(&self, _name: &str) -> bool {
+            false
+        }
+    }
+
     /// What `/metrics` says of dropped records.
     fn dropped(metrics: &Metrics) -> String {
         let text = metrics.encode(0).unwrap();
@@ -146,7 +161,13 @@ mod tests {
         let (metrics, lifecycle) = (Metrics::new(), Lifecycle::default());
         let close = CancellationToken::new();
         let target = AuditTarget::File(path.clone());
-        let audit = Audit::start(target, metrics.refusals(), close.clone(), &lifecycle);
+        let audit = Audit::start(
+            target,
+            Arc::new(NoNames),
+            metrics.refusals(),
+            close.clone(),
+            &lifecycle,
+        );
         let audit = audit.await.unwrap();
         for number in 0..QUEUED_MAX + DROPPED {
             let line = format!("{number}\n").into_bytes();
@@ -182,7 +203,13 @@ mod tests {
         let (metrics, lifecycle) = (Metrics::new(), Lifecycle::default());
         let close = CancellationToken::new();
         let target = AuditTarget::File(path.clone());
-        let audit = Audit::start(target, metrics.refusals(), close.clone(), &lifecycle);
+        let audit = Audit::start(
+            target,
+            Arc::new(NoNames),
+            metrics.refusals(),
+            close.clone(),
+            &lifecycle,
+        );
         let audit = audit.await.unwrap();
         std::fs::remove_file(&path).unwrap();
         std::fs::create_dir(&path).unwrap();

@@ -9,6 +9,7 @@ use kubecrier_core::{
     KubernetesUser,
     metrics::RequestRefusal,
     ttl_cache::{CacheLimits, TtlCache},
+    unknown_tokens::{NotAccepted, TokenDigest, UnknownTokens},
 };
 use kubecrier_oauth::{Authenticator, LEEWAY_SECONDS, TokenError, TokenErrorKind};
 use sha2::{Digest, Sha256};
@@ -34,6 +35,9 @@ const CLUSTER_PREFIX: &str = "kubernetes:";
 pub(crate) trait TokenReviewer: fmt::Debug + Send + Sync {
     /// The user of a token for this server; `None` if the cluster does not accept it.
     fn review<'a>(&'a self, token: &'a str) -> ReviewFuture<'a>;
+
+    /// Which cluster is asked. The answers of another one are about other accounts.
+    fn cluster(&self) -> String;
 }
 
 /// A review under way.
@@ -55,7 +59,8 @@ pub(crate) struct BearerTokens {
 #[derive(Debug)]
 struct Reviews {
     reviewer: Arc<dyn TokenReviewer>,
-    users: TtlCache<[u8; 32], Arc<KubernetesUser>>,
+    users: Arc<TtlCache<TokenDigest, Arc<KubernetesUser>>>,
+    unknown: Arc<UnknownTokens<Arc<KubernetesUser>, ReviewError>>,
 }
 
 /// Why an access token names no caller. Never shows it.
@@ -67,6 +72,8 @@ pub(super) enum BearerError {
     Review(#[from] ReviewError),
     #[error("the cluster does not accept the token for this server")]
     NotReviewed,
+    #[error("too many unknown tokens are presented at once; try again")]
+    Busy,
 }
 
 // === impl BearerTokens ===
@@ -81,7 +88,8 @@ impl BearerTokens {
         }
         let reviewer = reviewer.map(|reviewer| Reviews {
             reviewer,
-            users: TtlCache::new(CacheLimits::new(REVIEWED_MAX, REVIEWED_FOR)),
+            users: Arc::new(TtlCache::new(CacheLimits::new(REVIEWED_MAX, REVIEWED_FOR))),
+            unknown: Arc::new(UnknownTokens::new()),
         });
         Some(Self {
             oauth: oauth.map(Arc::new),
@@ -99,12 +107,8 @@ impl BearerTokens {
                     let recheck = opaque::recheck(oauth, token, &accepted);
                     return Ok(Caller::with_access_token(&accepted, expires, recheck));
                 }
-                // The cluster may know it: as one of an issuer that is not ours, or as one for the
-                // audience of service accounts where its own issuer is among ours.
-                Err(error) => match error.reason() {
-                    RequestRefusal::Issuer | RequestRefusal::Audience => Some(error),
-                    _ => return Err(error.into()),
-                },
+                Err(error) if may_be_of_account(&error) => Some(error),
+                Err(error) => return Err(error.into()),
             },
         };
         let reviewed = match &self.reviewer {
@@ -119,6 +123,15 @@ impl BearerTokens {
     }
 }
 
+/// Whether the cluster may know a token that is refused: as one of an issuer that is not ours, or as
+/// one for the audience of service accounts where its own issuer is among ours.
+pub fn may_be_of_account(refused: &TokenError) -> bool {
+    matches!(
+        refused.reason(),
+        RequestRefusal::Issuer | RequestRefusal::Audience
+    )
+}
+
 /// The end of a token with its leeway, by the clock of timers.
 fn deadline(expires: Timestamp) -> Instant {
     let left = expires.as_second().saturating_add(LEEWAY_SECONDS) - Timestamp::now().as_second();
@@ -131,19 +144,45 @@ fn deadline(expires: Timestamp) -> Instant {
 
 impl Reviews {
     async fn caller_of(&self, token: &str) -> Result<Caller, BearerError> {
-        let digest: [u8; 32] = Sha256::digest(token.as_bytes()).into();
+        let digest = self.digest(token);
         let user = match self.users.get(&digest) {
             Some(user) => user,
-            None => {
-                let user = self.reviewer.review(token).await?;
-                let user = Arc::new(user.ok_or(BearerError::NotReviewed)?);
-                self.users.insert(digest, Arc::clone(&user));
-                user
-            }
+            None => self.review(digest, token).await?,
         };
         let name = format!("{CLUSTER_PREFIX}{}", user.name());
         let expires = Instant::now() + REVIEWED_STREAM_MAX;
         Ok(Caller::reviewed(name.into(), user, expires))
+    }
+
+    /// Of the token in the cluster that is asked now.
+    fn digest(&self, token: &str) -> TokenDigest {
+        let cluster = Sha256::digest(self.reviewer.cluster());
+        Sha256::new_with_prefix(cluster)
+            .chain_update(token)
+            .finalize()
+            .into()
+    }
+
+    async fn review(
+        &self,
+        digest: TokenDigest,
+        token: &str,
+    ) -> Result<Arc<KubernetesUser>, BearerError> {
+        let (reviewer, users) = (Arc::clone(&self.reviewer), Arc::clone(&self.users));
+        let token = token.to_owned();
+        let review = || async move {
+            let user = reviewer.review(&token).await?.map(Arc::new);
+            if let Some(user) = &user {
+                users.insert(digest, Arc::clone(user));
+            }
+            Ok(user)
+        };
+        let reviewed = self.unknown.ask(digest, review).await;
+        reviewed.map_err(|refused| match refused {
+            NotAccepted::Refused => BearerError::NotReviewed,
+            NotAccepted::Busy => BearerError::Busy,
+            NotAccepted::Failed(error) => error.into(),
+        })
     }
 }
 
@@ -157,7 +196,7 @@ impl BearerError {
                 TokenErrorKind::Forbidden => StatusCode::FORBIDDEN,
                 TokenErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
             },
-            Self::Review(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Review(_) | Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
             Self::NotReviewed => StatusCode::UNAUTHORIZED,
         }
     }
@@ -165,7 +204,7 @@ impl BearerError {
     pub(super) fn reason(&self) -> RequestRefusal {
         match self {
             Self::Token(error) => error.reason(),
-            Self::Review(_) => RequestRefusal::Unavailable,
+            Self::Review(_) | Self::Busy => RequestRefusal::Unavailable,
             Self::NotReviewed => RequestRefusal::NotReviewed,
         }
     }
@@ -181,6 +220,8 @@ mod tests {
     #[derive(Debug, Default)]
     struct Cluster {
         asked: AtomicUsize,
+        /// How often the context came to name another one.
+        renamed: AtomicUsize,
     }
 
     impl TokenReviewer for Arc<Cluster> {
@@ -196,10 +237,14 @@ mod tests {
                 }
             })
         }
+
+        fn cluster(&self) -> String {
+            self.renamed.load(Ordering::Relaxed).to_string()
+        }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_review_is_remembered_for_ten_seconds_and_a_refusal_never() {
+    async fn a_review_is_remembered_for_ten_seconds() {
         let cluster = Arc::new(Cluster::default());
         let reviewer = Arc::new(Arc::clone(&cluster));
         let tokens = BearerTokens::new(None, Some(reviewer)).unwrap();
@@ -221,8 +266,25 @@ mod tests {
             let error = tokens.caller_of(token).await.unwrap_err();
             assert_eq!(error.status().as_u16(), status);
         }
-        assert_eq!(cluster.asked.load(Ordering::Relaxed), 5);
+        assert_eq!(cluster.asked.load(Ordering::Relaxed), 4);
         assert!(BearerTokens::new(None, None).is_none());
+        // What one cluster has said says nothing about another.
+        cluster.renamed.fetch_add(1, Ordering::Relaxed);
+        tokens.caller_of("agents").await.unwrap();
+        assert_eq!(cluster.asked.load(Ordering::Relaxed), 5);
+        // Strangers take nothing from who is known.
+        for number in 0..2 * REVIEWED_MAX {
+            let digest = tokens
+                .reviewer
+                .as_ref()
+                .unwrap()
+                .digest(&number.to_string());
+            let unknown = &tokens.reviewer.as_ref().unwrap().unknown;
+            let none = || async { Ok(None) };
+            let refused = unknown.ask(digest, none).await;
+            assert!(refused.is_err());
+        }
+        assert_eq!(tokens.reviewer.as_ref().unwrap().users.len(), 2);
     }
 
     #[tokio::test(start_paused = true)]

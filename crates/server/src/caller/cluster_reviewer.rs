@@ -21,4 +21,8 @@ impl TokenReviewer for ClusterReviewer {
             reviewed.map_err(|error| ReviewError(error.to_string()))
         })
     }
+
+    fn cluster(&self) -> String {
+        self.contexts.default_cluster().unwrap_or_default()
+    }
 }

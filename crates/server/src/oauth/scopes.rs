@@ -15,6 +15,7 @@ use crate::{
     jsonrpc::{Shape, first},
     prompts,
     resources::{ClusterUri, UriTarget},
+    tasks::TaskKind,
     tools,
 };
 
@@ -64,6 +65,8 @@ struct Params<'a> {
     name: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
     uri: Option<Cow<'a, str>>,
+    #[serde(borrow, default, rename = "taskId")]
+    task_id: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
     arguments: Option<&'a RawValue>,
     #[serde(default)]
@@ -75,6 +78,8 @@ struct Params<'a> {
 struct Notifications {
     #[serde(default)]
     resource_subscriptions: Option<Vec<String>>,
+    #[serde(default)]
+    task_ids: Option<Vec<String>>,
 }
 
 /// What is read of the arguments of a tool.
@@ -131,6 +136,16 @@ impl ScopePolicy {
             all.extend(more.map(|scope| scope.as_str().to_owned()));
         }
         all
+    }
+
+    /// The scopes that a token lacks which every request needs.
+    pub fn missing_of_base(&self, granted: &Scopes) -> Vec<String> {
+        missing(self.base.clone(), granted)
+    }
+
+    /// All scopes that a token lacks.
+    pub fn missing(&self, granted: &Scopes) -> Vec<String> {
+        missing(self.supported(), granted)
     }
 
     /// Checks a request without a message.
@@ -204,11 +219,13 @@ impl ScopePolicy {
             "subscriptions/listen" => {
                 let filter = params.notifications.as_ref();
                 let uris = filter.and_then(|filter| filter.resource_subscriptions.as_ref());
-                uris.into_iter()
-                    .flatten()
-                    .flat_map(|uri| of_uri(uri))
-                    .collect()
+                let tasks = filter.and_then(|filter| filter.task_ids.as_ref());
+                let uris = uris.into_iter().flatten().flat_map(|uri| of_uri(uri));
+                let tasks = tasks.into_iter().flatten().flat_map(|id| of_task(id));
+                uris.chain(tasks).collect()
             }
+            // The answer is that of the call.
+            "tasks/get" => params.task_id.as_deref().map(of_task).unwrap_or_default(),
             // They come with events and logs as their evidence.
             "prompts/get" => {
                 let built_in = params.name.as_deref().and_then(prompts::find);
@@ -229,7 +246,10 @@ impl ScopePolicy {
                 None => Scope::ALL.into(),
             },
             Some(ToolScopes::ByMode) => match read_arguments(arguments) {
-                Some(arguments) if arguments.mode.as_deref() == Some("faults") => {
+                // Incidents say why in the words of logs.
+                Some(arguments)
+                    if matches!(arguments.mode.as_deref(), Some("faults" | "incidents")) =>
+                {
                     vec![Scope::Events, Scope::Logs]
                 }
                 Some(_) => vec![Scope::Events],
@@ -240,6 +260,11 @@ impl ScopePolicy {
             None => Vec::new(),
         }
     }
+}
+
+fn missing(mut scopes: Vec<String>, granted: &Scopes) -> Vec<String> {
+    scopes.retain(|scope| !is_granted(granted, scope));
+    scopes
 }
 
 /// Whether a token has a scope. One that is a URL is asked for as a whole, and Entra writes only
@@ -268,10 +293,12 @@ fn of_built_in(name: &str) -> Option<ToolScopes> {
     let entry = tools::find(name)?;
     Some(match entry.name {
         "pods_log" => ToolScopes::Always(&[Scope::Logs]),
-        "events_list" | "events_list_subscriptions" | "events_unsubscribe" | "faults_list" => {
+        "events_list" | "events_list_subscriptions" | "events_unsubscribe" => {
             ToolScopes::Always(&[Scope::Events])
         }
-        "faults_get" | "faults_wait" => ToolScopes::Always(&[Scope::Events, Scope::Logs]),
+        "faults_get" | "faults_list" | "faults_wait" => {
+            ToolScopes::Always(&[Scope::Events, Scope::Logs])
+        }
         "events_subscribe" | "events_poll" => ToolScopes::ByMode,
         "resources_get" | "resources_list" => ToolScopes::ByKind,
         "changes_list"
@@ -306,6 +333,15 @@ fn is_event(kind: &str) -> bool {
         .any(|word| matches!(*word, "event" | "events" | "ev"))
 }
 
+fn of_task(id: &str) -> Vec<Scope> {
+    match TaskKind::of_id(id) {
+        Some(TaskKind::Wait) => vec![Scope::Events, Scope::Logs],
+        Some(TaskKind::Tool) => vec![Scope::Tools],
+        // There is none.
+        None => Vec::new(),
+    }
+}
+
 fn of_uri(uri: &str) -> Vec<Scope> {
     if uri.starts_with("kubecrier://subscriptions/") {
         return vec![Scope::Events];
@@ -313,187 +349,12 @@ fn of_uri(uri: &str) -> Vec<Scope> {
     // What is no address has an answer of its own.
     match uri.parse::<ClusterUri>().map(|uri| uri.target) {
         Ok(UriTarget::Logs(_)) => vec![Scope::Logs],
-        Ok(UriTarget::Events(_) | UriTarget::Incidents) => vec![Scope::Events],
+        Ok(UriTarget::Events(_)) => vec![Scope::Events],
+        // They say why in the words of logs.
+        Ok(UriTarget::Incidents) => vec![Scope::Events, Scope::Logs],
         Ok(UriTarget::Graph(_)) | Err(_) => Vec::new(),
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    fn policy() -> ScopePolicy {
-        ScopePolicy::new(vec![ScopePolicy::READ.to_owned()], true, true)
-    }
-
-    fn granted(scopes: &[&str]) -> Scopes {
-        scopes.iter().copied().collect()
-    }
-
-    fn check(message: &Value, expected: &[Scope]) {
-        let needed = policy().needed(message.to_string().as_bytes(), Shape::Message);
-        assert_eq!(
-            needed.into_iter().collect::<Vec<_>>(),
-            expected,
-            "{message}"
-        );
-    }
-
-    fn call(name: &str, arguments: Value) -> Value {
-        json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
-               "params": {"name": name, "arguments": arguments}})
-    }
-
-    fn request(method: &str, params: Value) -> Value {
-        json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
-    }
-
-    #[test]
-    fn a_message_needs_what_its_answer_has() {
-        check(&request("initialize", json!({"protocolVersion": "x"})), &[]);
-        check(&request("tools/list", json!({})), &[]);
-        check(&call("pods_list", json!({})), &[]);
-        check(&call("pods_log", json!({"name": "a"})), &[Scope::Logs]);
-        check(&call("events_list", json!({})), &[Scope::Events]);
-        check(
-            &call("events_subscribe", json!({"mode": "events"})),
-            &[Scope::Events],
-        );
-        let both = [Scope::Events, Scope::Logs];
-        check(&call("events_subscribe", json!({"mode": "faults"})), &both);
-        check(&call("events_poll", json!({"mode": "faults"})), &both);
-        check(&call("faults_get", json!({})), &both);
-        check(&call("resources_list", json!({"kind": "Pod"})), &[]);
-        for kind in [
-            "Event",
-            "events",
-            "ev",
-            "events.events.k8s.io",
-            " EVENTS ",
-            "events.k8s.io/v1/events",
-        ] {
-            check(
-                &call("resources_list", json!({"kind": kind})),
-                &[Scope::Events],
-            );
-        }
-        check(&call("deploy", json!({})), &[Scope::Tools]);
-        check(
-            &request("prompts/get", json!({"name": "triage_fault"})),
-            &both,
-        );
-        let read = |uri: &str| request("resources/read", json!({"uri": uri}));
-        check(&read("k8s://dev/shop/events"), &[Scope::Events]);
-        check(&read("k8s://dev/shop/pods/web/logs/app"), &[Scope::Logs]);
-        check(&read("k8s://dev/shop/graph"), &[]);
-        check(&read("k8s://dev/incidents"), &[Scope::Events]);
-        check(&read("kubecrier://subscriptions/s-1"), &[Scope::Events]);
-        let uris = ["k8s://dev/shop/pods/web/logs/app", "k8s://dev/shop/events"];
-        let filter = json!({"notifications": {"resourceSubscriptions": uris}});
-        check(&request("subscriptions/listen", filter), &both);
-        let lists = json!({"notifications": {"toolsListChanged": true}});
-        check(&request("subscriptions/listen", lists), &[]);
-        check(&json!({"jsonrpc": "2.0", "id": 1, "result": {}}), &[]);
-    }
-
-    #[test]
-    fn a_prompt_that_is_built_in_is_known_here() {
-        for prompt in prompts::PROMPTS {
-            let message = request("prompts/get", json!({"name": prompt.name}));
-            check(&message, &[Scope::Events, Scope::Logs]);
-        }
-    }
-
-    #[test]
-    fn every_tool_has_its_scopes_here() {
-        for entry in &tools::TOOLS {
-            let scopes = of_built_in(entry.name).unwrap();
-            assert_ne!(scopes, ToolScopes::Always(&Scope::ALL), "{}", entry.name);
-        }
-    }
-
-    #[test]
-    fn a_message_that_can_be_read_in_two_ways_needs_everything() {
-        for text in [
-            r#"{"method":"tools/list","method":"tools/call","params":{"name":"pods_log"}}"#,
-            r#"{"method":"tools/call","params":{"name":"pods_list","name":"pods_log"}}"#,
-            r#"{"method":"tools/call","params":{"name":"resources_list","arguments":{"kind":"Pod","kind":"Event"}}}"#,
-            r#"{"method":"tools/call","params":{"name":"events_poll","arguments":{"mode":"events","mode":"faults"}}}"#,
-            r#"{"method":"tools/call","params":["pods_log"]"#,
-        ] {
-            let needed = policy().needed(text.as_bytes(), Shape::Message);
-            assert_eq!(needed, Scope::ALL.into(), "{text}");
-        }
-        // Escapes are no other name.
-        let text = r#"{"method":"tools\/call","params":{"name":"pods_\u006cog"}}"#;
-        let needed = policy().needed(text.as_bytes(), Shape::Message);
-        assert_eq!(needed, [Scope::Logs].into());
-    }
-
-    #[test]
-    fn a_batch_needs_what_all_of_it_needs() {
-        let batch = json!([call("pods_log", json!({})), call("events_list", json!({}))]);
-        let needed = policy().needed(batch.to_string().as_bytes(), Shape::Batch);
-        assert_eq!(needed, [Scope::Events, Scope::Logs].into());
-    }
-
-    #[test]
-    fn all_that_is_missing_is_named_at_once() {
-        let body = call("faults_get", json!({})).to_string();
-        let check = |scopes: &[&str]| {
-            policy().check_body(&granted(scopes), body.as_bytes(), Shape::Message)
-        };
-        let all = ["kubecrier:read", "kubecrier:events", "kubecrier:logs"];
-        assert_eq!(check(&all), Ok(()));
-        let refused = check(&[]).unwrap_err();
-        assert_eq!(refused.missing, all);
-        assert_eq!(refused.wanted, all);
-        let refused = check(&["kubecrier:read", "kubecrier:tools", "openid"]).unwrap_err();
-        assert_eq!(refused.missing, all[1..]);
-        let wanted = [
-            "kubecrier:read",
-            "kubecrier:events",
-            "kubecrier:logs",
-            "kubecrier:tools",
-        ];
-        assert_eq!(refused.wanted, wanted, "a new token does not permit less");
-        let coarse = ScopePolicy::new(vec!["use".to_owned()], false, true);
-        let granted = granted(&["use"]);
-        assert_eq!(
-            coarse.check_body(&granted, body.as_bytes(), Shape::Message),
-            Ok(())
-        );
-        assert!(
-            policy()
-                .check_body(&granted, body.as_bytes(), Shape::Message)
-                .is_err()
-        );
-        assert_eq!(coarse.supported(), ["use"]);
-        let entra = ScopePolicy::new(vec!["api://crier/access".to_owned()], false, false);
-        assert_eq!(entra.check_base(&["access"].into_iter().collect()), Ok(()));
-        let other = entra.check_base(&["acces", "api://other/access"].into_iter().collect());
-        assert_eq!(other.unwrap_err().wanted, ["api://crier/access"]);
-        let open = ScopePolicy::new(Vec::new(), false, true);
-        assert_eq!(open.check_base(&Scopes::default()), Ok(()));
-    }
-
-    proptest! {
-        /// A tool that gives logs is never called without their scope, however it is written.
-        #[test]
-        fn fuzz_logs_are_not_read_without_their_scope(
-            before in "[ \\t\\n]{0,3}",
-            extra in prop::collection::btree_map("[a-z]{1,6}", "[a-z]{0,4}", 0..4),
-        ) {
-            let mut params: serde_json::Map<_, _> = extra.into_iter().map(|(k, v)| (k, json!(v))).collect();
-            params.insert("name".to_owned(), json!("pods_log"));
-            params.remove("notifications");
-            let message = json!({"method": "tools/call", "params": params, "id": 1});
-            let text = format!("{before}{message}");
-            let needed = policy().needed(text.as_bytes(), Shape::Message);
-            prop_assert!(needed.contains(&Scope::Logs), "{}", text);
-        }
-    }
-}
+mod tests;

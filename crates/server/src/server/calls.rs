@@ -26,6 +26,7 @@ use super::{
 use crate::{
     output::ToolError,
     reporter::{LogTarget, RequestReporter},
+    tasks::TaskRights,
     tools::{self, ToolClient, ToolContext, ToolEntry},
 };
 use kubecrier_k8s::ErrorKind;
@@ -61,7 +62,7 @@ impl Handler {
                 .with_reporter(context, async |reporter| {
                     let server = &self.server;
                     server
-                        .call_entry(entry, arguments, &client, &reporter, &context.ct, false)
+                        .call_entry(entry, arguments, &client, &reporter, &context.ct, None)
                         .await
                 })
                 .await?;
@@ -162,7 +163,7 @@ impl Server {
         client: &ToolClient,
         reporter: &RequestReporter,
         cancelled: &CancellationToken,
-        is_task: bool,
+        task: Option<&TaskRights>,
     ) -> Result<CallToolResult, ErrorData> {
         let shared = &self.shared;
         let began = Instant::now();
@@ -181,7 +182,7 @@ impl Server {
             reporter,
             redactor: &shared.redactor,
             draining: shared.lifecycle.draining(),
-            is_task,
+            task,
         };
         let call = async {
             let _read = match entry.name {

@@ -216,7 +216,9 @@ impl ServerHandler for Handler {
     ) -> Result<ListToolsResult, ErrorData> {
         let _after = self.server.rescan().await;
         let fetch = self.begin_fetch(ListKind::Tools, &context);
-        let (items, next) = lists::page("tools", self.server.tools(), request)?;
+        let page = lists::page("tools", self.server.tools(), request);
+        audit::note_result(&context, &page);
+        let (items, next) = page?;
         fetch.end(next.as_deref());
         let mut result = ListToolsResult::with_all_items(items);
         result.next_cursor = next;
@@ -248,7 +250,9 @@ impl ServerHandler for Handler {
     ) -> Result<ListPromptsResult, ErrorData> {
         let _after = self.server.rescan().await;
         let fetch = self.begin_fetch(ListKind::Prompts, &context);
-        let (items, next) = lists::page("prompts", self.server.prompts(), request)?;
+        let page = lists::page("prompts", self.server.prompts(), request);
+        audit::note_result(&context, &page);
+        let (items, next) = page?;
         fetch.end(next.as_deref());
         let mut result = ListPromptsResult::with_all_items(items);
         result.next_cursor = next;
@@ -263,7 +267,9 @@ impl ServerHandler for Handler {
         let _after = self.server.rescan().await;
         let fetch = self.begin_fetch(ListKind::Resources, &context);
         let all = self.server.shared.resources.list(&self.requester(&context));
-        let (items, next) = lists::page("resources", all, request)?;
+        let page = lists::page("resources", all, request);
+        audit::note_result(&context, &page);
+        let (items, next) = page?;
         fetch.end(next.as_deref());
         let mut result = ListResourcesResult::with_all_items(items);
         result.next_cursor = next;
@@ -273,11 +279,13 @@ impl ServerHandler for Handler {
     async fn list_resource_templates(
         &self,
         request: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
         let _after = self.server.rescan().await;
         let all = self.server.shared.resources.templates();
-        let (items, next) = lists::page("resourceTemplates", all, request)?;
+        let page = lists::page("resourceTemplates", all, request);
+        audit::note_result(&context, &page);
+        let (items, next) = page?;
         let mut result = ListResourceTemplatesResult::with_all_items(items);
         result.next_cursor = next;
         Ok(result)
@@ -334,7 +342,10 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
         let requester = self.requester(&context);
-        let _call = self.call_permit(&requester)?;
+        let permit = self.call_permit(&requester);
+        // What it may not complete is an empty answer.
+        audit::note_result(&context, &permit);
+        let _call = permit?;
         let completing = async {
             let _read = self.server.shared.work.read_permit(&requester).await;
             self.completion(&request).await
@@ -376,39 +387,46 @@ impl ServerHandler for Handler {
             return Ok(CustomResult::new(Value::Object(serde_json::Map::new())));
         }
         // So does every request whose parameters rmcp cannot read.
-        if let Some(wrong) = parameters::wrong(&request, is_modern(&context)) {
-            return Err(wrong);
-        }
-        Err(ErrorData::new(
-            ErrorCode::METHOD_NOT_FOUND,
-            request.method,
-            None,
-        ))
+        let wrong = parameters::wrong(&request, is_modern(&context));
+        let refused = Err(wrong
+            .unwrap_or_else(|| ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None)));
+        audit::note_result(&context, &refused);
+        refused
     }
 
     async fn get_task(
         &self,
         request: GetTaskParams,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
-        self.task_state(&request.task_id)
+        let shown = self.task_state(&request.task_id).await;
+        audit::note_result(&context, &shown);
+        let shown = shown?;
+        if shown.is_withheld {
+            audit::note_withheld(&context);
+        }
+        Ok(GetTaskResult::new(shown.task))
     }
 
     async fn update_task(
         &self,
         request: UpdateTaskParams,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         // No task asks its client for anything.
-        self.task(&request.task_id).map(drop)
+        let found = self.task(&request.task_id).map(drop);
+        audit::note_result(&context, &found);
+        found
     }
 
     async fn cancel_task(
         &self,
         request: CancelTaskParams,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.cancel_one(&request.task_id)
+        let cancelled = self.cancel_one(&request.task_id);
+        audit::note_result(&context, &cancelled);
+        cancelled
     }
 
     fn accepted_subscription_filter(

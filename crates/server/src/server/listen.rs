@@ -1,6 +1,6 @@
 //! `subscriptions/listen`: the stream of notifications of the newest protocol.
 
-use std::future::pending;
+use std::{future::pending, sync::Arc};
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use mcp_notify::{
@@ -9,13 +9,21 @@ use mcp_notify::{
 };
 use rmcp::{
     ErrorData,
-    model::{RequestId, SubscriptionFilter},
+    model::{DetailedTask, RequestId, SubscriptionFilter},
     service::SubscriptionContext,
 };
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 use super::handler::{Handler, SessionLookup};
-use crate::{jsonrpc::TaskIds, resources::Requester, sessions::SessionPermit, tasks::TaskEntry};
+use crate::{
+    audit,
+    jsonrpc::TaskIds,
+    resources::Requester,
+    sessions::SessionPermit,
+    tasks::{POLL_INTERVAL, ShownTask, TaskEntry},
+};
+use kubecrier_core::access::Undecided;
 
 impl Handler {
     /// The part of a filter that the server honours; the acknowledgement says so.
@@ -33,7 +41,11 @@ impl Handler {
         &self,
         context: &SubscriptionContext,
     ) -> Result<(), ErrorData> {
-        let _permit = self.listen_permit()?;
+        let permit = self.listen_permit();
+        if permit.is_err() {
+            audit::note_result(context.request_context(), &permit);
+        }
+        let _permit = permit?;
         let sink = ListenSink::new(context.sink().clone());
         #[cfg(feature = "conformance-fixtures")]
         let sink = crate::fixtures::failing(sink);
@@ -60,6 +72,8 @@ impl Handler {
             .filter(|(_, on)| **on == Some(true))
             .map(|(list, _)| list)
             .collect();
+        let uris = resource_subscriptions.as_deref().unwrap_or_default();
+        audit::record_begun(context.request_context(), uris);
         let snapshot = self.server.list_snapshot();
         let lists = &self.server.shared.list_changes;
         let client = self.client_key(context.request_context());
@@ -108,7 +122,12 @@ impl Handler {
         let delivery = self.server.delivery(DefaultSink);
         let notify = async {
             while let Some(task) = ended.next().await {
-                let _accounted = stream.push(ended_notification(context.sink().id(), &task));
+                let ShownTask { task, gate, .. } = shown(&task).await;
+                let notification = ended_notification(context.sink().id(), &task);
+                let _accounted = stream.push(match gate {
+                    Some(gate) => notification.gated(Arc::new(gate)),
+                    None => notification,
+                });
             }
             pending::<()>().await;
         };
@@ -131,9 +150,19 @@ impl Handler {
     }
 }
 
+/// A task that has ended as its caller may see it, as soon as that is known.
+async fn shown(task: &TaskEntry) -> ShownTask {
+    loop {
+        match task.show().await {
+            Ok(shown) => return shown,
+            Err(Undecided) => sleep(POLL_INTERVAL).await,
+        }
+    }
+}
+
 /// `notifications/tasks`: the same as `tasks/get` answers.
-fn ended_notification(subscription: &RequestId, task: &TaskEntry) -> Notification {
-    let mut params = serde_json::to_value(task.task()).unwrap_or_default();
+fn ended_notification(subscription: &RequestId, task: &DetailedTask) -> Notification {
+    let mut params = serde_json::to_value(task).unwrap_or_default();
     if let Value::Object(params) = &mut params {
         let meta = json!({"io.modelcontextprotocol/subscriptionId": subscription});
         params.insert("_meta".to_owned(), meta);

@@ -143,7 +143,7 @@ impl Server {
     }
 
     /// The definition of one tool.
-    pub(super) fn tool(&self, name: &str) -> Option<Tool> {
+    pub(crate) fn tool(&self, name: &str) -> Option<Tool> {
         let find = |tools: &[Tool]| tools.iter().find(|tool| tool.name == name).cloned();
         find(&self.built_in_tools()).or_else(|| {
             let mut providers = self.shared.tool_providers.iter();

@@ -35,7 +35,7 @@ const COMPLETION_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(3
 
 impl Server {
     /// Every prompt, the built-in ones first: a file of the same name does not hide them.
-    pub(super) fn prompts(&self) -> Vec<Prompt> {
+    pub(crate) fn prompts(&self) -> Vec<Prompt> {
         let mut all = prompts::definitions(&self.shared.tool_filter);
         let providers = self.shared.tool_providers.iter();
         let more = providers.flat_map(|one| one.prompts());
@@ -171,7 +171,7 @@ impl Handler {
                 reporter: &reporter,
                 redactor: &shared.redactor,
                 draining: shared.lifecycle.draining(),
-                is_task: false,
+                task: None,
             },
             resources: &shared.resources,
             links: client.requester.era == ProtocolEra::Modern || has_links,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use mcp_notify::Progress;
 use rmcp::{
     ErrorData, RoleServer,
-    model::{CallToolRequestParams, CallToolResponse, CreateTaskResult, GetTaskResult},
+    model::{CallToolRequestParams, CallToolResponse, CreateTaskResult},
     service::RequestContext,
 };
 use tokio::time::Duration;
@@ -13,13 +13,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::handler::{Handler, is_modern};
 use crate::{
+    audit::TaskRecord,
     known_clients,
     reporter::{LogTarget, RequestReporter},
     resources::Requester,
-    tasks::TaskEntry,
+    tasks::{ShownTask, TaskEntry, TaskKind, TaskRights},
     tools::{self, ToolEntry},
 };
-use kubecrier_core::shares::Permit;
+use kubecrier_core::{access::Undecided, shares::Permit};
 
 /// The longest timeout of a tool of a project, and as long for a permit to run it.
 const PROVIDED_TIMEOUT: Duration = Duration::from_hours(2);
@@ -51,16 +52,23 @@ impl Handler {
         let arguments = request.arguments.unwrap_or_default();
         let timeout = tools::task_timeout(&arguments);
         let server = self.server.clone();
+        let rights = TaskRights::default();
+        let needed = rights.clone();
+        let record = TaskRecord::of(context);
         let work = async move {
             let _permit = permit;
             // The task itself is dropped when it is cancelled.
             let never = CancellationToken::new();
-            server
-                .call_entry(entry, arguments, &client, &silent(), &never, true)
-                .await
+            let reporter = silent();
+            let calling =
+                server.call_entry(entry, arguments, &client, &reporter, &never, Some(&needed));
+            let answer = calling.await;
+            record.note(&answer);
+            answer
         };
         let tasks = &self.server.shared.tasks;
-        let task = tasks.start(&self.caller, timeout, "waiting for an incident", work);
+        let message = "waiting for an incident";
+        let task = tasks.start(&self.caller, TaskKind::Wait, rights, timeout, message, work);
         Ok(CallToolResponse::Task(CreateTaskResult::new(task)))
     }
 
@@ -73,6 +81,7 @@ impl Handler {
         let requester = self.requester(context);
         let permit = self.task_permit(&requester)?;
         let server = self.server.clone();
+        let record = TaskRecord::of(context);
         // Without the permits of the request, which ends here.
         let context = RequestContext::new(context.id.clone(), context.peer.clone());
         let work = async move {
@@ -87,13 +96,18 @@ impl Handler {
             let _process = server.shared.work.process_permit(&requester).await;
             let answer = call.await?;
             server.publish_list_changes().await;
-            match answer {
+            let result = match answer {
                 CallToolResponse::Complete(result) => Ok(result),
                 _ => Err(ErrorData::internal_error("the tool has no result", None)),
-            }
+            };
+            record.note(&result);
+            result
         };
         let tasks = &self.server.shared.tasks;
-        let task = tasks.start(&self.caller, PROVIDED_TIMEOUT, "running", work);
+        // Programs of a project run with the rights of the server, where they run at all.
+        let rights = TaskRights::default();
+        let (kind, timeout) = (TaskKind::Tool, PROVIDED_TIMEOUT);
+        let task = tasks.start(&self.caller, kind, rights, timeout, "running", work);
         Ok(CallToolResponse::Task(CreateTaskResult::new(task)))
     }
 
@@ -109,8 +123,12 @@ impl Handler {
     }
 
     /// The state of one of the caller's tasks.
-    pub(super) fn task_state(&self, id: &str) -> Result<GetTaskResult, ErrorData> {
-        Ok(GetTaskResult::new(self.task(id)?.task()))
+    pub(super) async fn task_state(&self, id: &str) -> Result<ShownTask, ErrorData> {
+        let undecided = |undecided: Undecided| {
+            ErrorData::internal_error(format!("{undecided}; ask again"), None)
+        };
+        let shown = self.task(id)?.show().await;
+        shown.map_err(undecided)
     }
 
     /// Cancels one of the caller's tasks; once more does no harm.

@@ -31,7 +31,7 @@ use tokio::{
 use tower_service::Service as _;
 
 use super::{manager::Sessions, record, revival::Revival};
-use crate::{caller::Caller, jsonrpc::MESSAGE_BYTES_MAX, share};
+use crate::{audit::RecordedThere, caller::Caller, jsonrpc::MESSAGE_BYTES_MAX, share};
 
 /// Parts of an answer that wait for the one who reads them.
 const PARTS_MAX: usize = 16;
@@ -81,6 +81,9 @@ struct AnswerHead {
     /// The session is not here any more.
     #[serde(default)]
     moved: bool,
+    /// The audit log of this server has the request.
+    #[serde(default)]
+    recorded: bool,
 }
 
 /// Answers the requests of other servers. A clone is the same.
@@ -284,6 +287,9 @@ async fn send(peers: &dyn Peers, home: &str, request: Bytes) -> Result<Forwarded
     let mut response = Response::new(Body::from_stream(parts));
     *response.status_mut() = StatusCode::from_u16(head.status).map_err(|_| lost())?;
     *response.headers_mut() = to_headers(&head.headers);
+    if head.recorded {
+        response.extensions_mut().insert(RecordedThere);
+    }
     Ok(Forwarded::Answered(response))
 }
 
@@ -297,6 +303,7 @@ impl AnswerHead {
             status: response.status().as_u16(),
             headers: from_headers(headers, &names),
             moved: false,
+            recorded: response.extensions().get::<RecordedThere>().is_some(),
         }
     }
 
@@ -305,6 +312,7 @@ impl AnswerHead {
             status: StatusCode::NOT_FOUND.as_u16(),
             headers: Vec::new(),
             moved: true,
+            recorded: false,
         }
     }
 

@@ -1,9 +1,20 @@
 //! Tasks, on paused time.
 
-use std::future::pending;
+use std::{
+    future::pending,
+    sync::atomic::{AtomicU8, Ordering},
+};
 
+use futures_util::future::BoxFuture;
+use mcp_notify::{Admission, Gate as _};
 use rmcp::model::{ContentBlock, TaskStatus};
 use tokio::time::sleep;
+
+use kubecrier_core::{
+    KubernetesUser,
+    access::{AccessDecisions, AccessQuestion, AccessReviewer, Action, ReviewError},
+    metrics::Metrics,
+};
 
 use super::*;
 
@@ -17,8 +28,23 @@ fn done() -> CallToolResult {
     CallToolResult::success(vec![ContentBlock::text("done")])
 }
 
-fn status(tasks: &Tasks, caller: &Caller, id: &str) -> Option<TaskStatus> {
-    Some(tasks.get(caller, id)?.task().status())
+/// Starts a task that needs no rights.
+fn start(
+    tasks: &Tasks,
+    caller: &Caller,
+    timeout: Duration,
+    work: impl Future<Output = Answer> + Send + 'static,
+) -> Task {
+    let rights = TaskRights::default();
+    tasks.start(caller, TaskKind::Wait, rights, timeout, "working", work)
+}
+
+async fn shown(entry: &TaskEntry) -> DetailedTask {
+    entry.show().await.unwrap().task
+}
+
+async fn status(tasks: &Tasks, caller: &Caller, id: &str) -> Option<TaskStatus> {
+    Some(shown(&tasks.get(caller, id)?).await.status())
 }
 
 #[tokio::test(start_paused = true)]
@@ -29,15 +55,15 @@ async fn a_task_is_its_callers_and_is_gone_after_its_time() {
         sleep(Duration::from_secs(30)).await;
         Ok(done())
     };
-    let task = tasks.start(&ann, Duration::from_hours(1), "working", work);
+    let task = start(&tasks, &ann, Duration::from_hours(1), work);
     assert_eq!(task.poll_interval_ms, Some(2000));
     assert_eq!(task.ttl_ms, Some(70 * 60 * 1000));
     let id = task.task_id.as_str();
-    assert_eq!(status(&tasks, &ann, id), Some(TaskStatus::Working));
-    assert_eq!(status(&tasks, &bob, id), None);
-    assert_eq!(status(&tasks, &Caller::ANONYMOUS, id), None);
+    assert_eq!(status(&tasks, &ann, id).await, Some(TaskStatus::Working));
+    assert_eq!(status(&tasks, &bob, id).await, None);
+    assert_eq!(status(&tasks, &Caller::ANONYMOUS, id).await, None);
     sleep(Duration::from_secs(31)).await;
-    let ended = tasks.get(&ann, id).unwrap().task();
+    let ended = shown(&tasks.get(&ann, id).unwrap()).await;
     let TaskPayload::Completed { result } = &ended.payload else {
         panic!("{ended:?}");
     };
@@ -45,9 +71,9 @@ async fn a_task_is_its_callers_and_is_gone_after_its_time() {
     // Kept for as long as it says, and no longer.
     let kept = Duration::from_millis(ended.task.ttl_ms.unwrap());
     sleep(kept.saturating_sub(Duration::from_secs(32))).await;
-    assert_eq!(status(&tasks, &ann, id), Some(TaskStatus::Completed));
+    assert_eq!(status(&tasks, &ann, id).await, Some(TaskStatus::Completed));
     sleep(Duration::from_secs(2)).await;
-    assert_eq!(status(&tasks, &ann, id), None);
+    assert_eq!(status(&tasks, &ann, id).await, None);
     assert_eq!(tasks.len(), 0);
 }
 
@@ -60,23 +86,21 @@ async fn a_cancelled_task_frees_what_it_holds_at_once() {
         let _held = guard;
         pending::<Answer>().await
     };
-    let id = tasks
-        .start(&ann, Duration::from_hours(1), "working", work)
-        .task_id;
+    let id = start(&tasks, &ann, Duration::from_hours(1), work).task_id;
     let entry = tasks.get(&ann, &id).unwrap();
     entry.cancel();
     held.cancelled().await;
     entry.ended().await;
-    assert_eq!(status(&tasks, &ann, &id), Some(TaskStatus::Cancelled));
+    assert_eq!(status(&tasks, &ann, &id).await, Some(TaskStatus::Cancelled));
     entry.cancel();
-    assert_eq!(status(&tasks, &ann, &id), Some(TaskStatus::Cancelled));
+    assert_eq!(status(&tasks, &ann, &id).await, Some(TaskStatus::Cancelled));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_task_that_nobody_asks_for_ends_and_one_that_is_polled_or_listened_to_does_not() {
     let (tasks, ann) = (tasks(), Caller::named("ann"));
     let start = || {
-        let task = tasks.start(&ann, Duration::from_hours(2), "working", pending());
+        let task = start(&tasks, &ann, Duration::from_hours(2), pending());
         tasks.get(&ann, &task.task_id).unwrap()
     };
     let (left, polled, listened) = (start(), start(), start());
@@ -84,15 +108,18 @@ async fn a_task_that_nobody_asks_for_ends_and_one_that_is_polled_or_listened_to_
     let polling = async {
         for _ in 0..30 {
             sleep(Duration::from_mins(2)).await;
-            assert_eq!(status(&tasks, &ann, &polled.id), Some(TaskStatus::Working));
+            assert_eq!(
+                status(&tasks, &ann, &polled.id).await,
+                Some(TaskStatus::Working)
+            );
         }
     };
     tokio::select! {
         () = listening => panic!("nothing ends it"),
         () = polling => {}
     }
-    assert_eq!(listened.task().status(), TaskStatus::Working);
-    let ended = left.task();
+    assert_eq!(shown(&listened).await.status(), TaskStatus::Working);
+    let ended = shown(&left).await;
     assert_eq!(ended.status(), TaskStatus::Cancelled);
     assert_eq!(
         ended.task.status_message.unwrap(),
@@ -104,22 +131,18 @@ async fn a_task_that_nobody_asks_for_ends_and_one_that_is_polled_or_listened_to_
 async fn an_error_of_the_protocol_is_a_failed_task_and_one_of_the_tool_is_not() {
     let (tasks, ann) = (tasks(), Caller::named("ann"));
     let error = ErrorData::internal_error("broken", None);
-    let failed = tasks.start(&ann, Duration::from_secs(1), "working", async {
-        Err(error)
-    });
+    let failed = start(&tasks, &ann, Duration::from_secs(1), async { Err(error) });
     let refused = CallToolResult::error(vec![ContentBlock::text("no")]);
-    let completed = tasks.start(&ann, Duration::from_secs(1), "working", async {
-        Ok(refused)
-    });
+    let completed = start(&tasks, &ann, Duration::from_secs(1), async { Ok(refused) });
     for id in [&failed.task_id, &completed.task_id] {
         tasks.get(&ann, id).unwrap().ended().await;
     }
-    let failed = tasks.get(&ann, &failed.task_id).unwrap().task();
+    let failed = shown(&tasks.get(&ann, &failed.task_id).unwrap()).await;
     let TaskPayload::Failed { error } = &failed.payload else {
         panic!("{failed:?}");
     };
     assert_eq!(error["message"], "broken");
-    let completed = tasks.get(&ann, &completed.task_id).unwrap().task();
+    let completed = shown(&tasks.get(&ann, &completed.task_id).unwrap()).await;
     assert_eq!(completed.status(), TaskStatus::Completed);
 }
 
@@ -127,11 +150,10 @@ async fn an_error_of_the_protocol_is_a_failed_task_and_one_of_the_tool_is_not() 
 async fn the_oldest_answers_of_a_caller_make_room() {
     let (tasks, ann, bob) = (tasks(), Caller::named("ann"), Caller::named("bob"));
     let start = |caller: &Caller| {
-        tasks
-            .start(caller, Duration::from_hours(1), "working", async {
-                Ok(done())
-            })
-            .task_id
+        start(&tasks, caller, Duration::from_hours(1), async {
+            Ok(done())
+        })
+        .task_id
     };
     let other = start(&bob);
     let mut ids = Vec::new();
@@ -143,4 +165,103 @@ async fn the_oldest_answers_of_a_caller_make_room() {
     let expected = (0..ids.len()).map(|at| at >= 5);
     assert!(kept.eq(expected));
     assert!(tasks.get(&bob, &other).is_some(), "another's stay");
+}
+
+/// A user with other groups, or another user of the same caller, is another owner.
+#[tokio::test(start_paused = true)]
+async fn a_task_belongs_to_the_user_and_groups_that_it_was_started_with() {
+    let tasks = tasks();
+    let ann = |user: &str, groups: &[&str]| {
+        let user = KubernetesUser::new(user, groups.iter().copied()).unwrap();
+        Caller::named("ann").acting_as(Arc::new(user))
+    };
+    let ops = ann("ann", &["ops", "dev"]);
+    let id = start(&tasks, &ops, Duration::from_hours(1), async { Ok(done()) }).task_id;
+    for other in [
+        ann("ann", &["dev"]),
+        ann("ann", &["ops", "dev", "more"]),
+        ann("root", &["ops", "dev"]),
+        Caller::named("ann"),
+    ] {
+        assert_eq!(status(&tasks, &other, &id).await, None, "{other:?}");
+    }
+    // A new token names the same user.
+    let again = ann("ann", &["dev", "ops"]);
+    assert!(status(&tasks, &again, &id).await.is_some());
+}
+
+/// An authorizer that allows, denies, or does not answer.
+#[derive(Clone, Default)]
+struct Authorizer(Arc<AtomicU8>);
+
+impl Authorizer {
+    const DENIES: u8 = 1;
+    const FAILS: u8 = 2;
+}
+
+impl AccessReviewer for Authorizer {
+    fn review<'a>(
+        &'a self,
+        _context: &'a str,
+        _user: &'a KubernetesUser,
+        _question: &'a AccessQuestion,
+    ) -> BoxFuture<'a, Result<bool, ReviewError>> {
+        let answer = match self.0.load(Ordering::Relaxed) {
+            Self::DENIES => Ok(false),
+            Self::FAILS => Err(ReviewError("away".to_owned())),
+            _ => Ok(true),
+        };
+        Box::pin(async move { answer })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_is_shown_while_its_user_has_the_rights_for_it() {
+    let (tasks, ann, authorizer) = (tasks(), Caller::named("ann"), Authorizer::default());
+    let access = Metrics::new().access();
+    let decisions = AccessDecisions::new(authorizer.clone(), Lifecycle::default(), access);
+    let user = Arc::new(KubernetesUser::new("ann", ["dev"]).unwrap());
+    let viewer = decisions.viewer(&user);
+    let rights = TaskRights::default();
+    let (needed, right) = (
+        rights.clone(),
+        viewer
+            .user()
+            .unwrap()
+            .right("dev", Action::GET_PODS, "shop"),
+    );
+    let work = async move {
+        needed.add([right]);
+        Ok(done())
+    };
+    let hour = Duration::from_hours(1);
+    let task = tasks.start(&ann, TaskKind::Wait, rights, hour, "working", work);
+    let entry = tasks.get(&ann, &task.task_id).unwrap();
+    entry.ended().await;
+    let told = async || {
+        let shown = entry.show().await.unwrap();
+        let text = serde_json::to_string(&shown.task).unwrap();
+        assert_eq!(shown.task.status(), TaskStatus::Completed);
+        assert_eq!(text.contains("done"), !shown.is_withheld, "{text}");
+        assert_eq!(text.contains("forbidden"), shown.is_withheld, "{text}");
+        shown
+    };
+    let shown = told().await;
+    assert!(!shown.is_withheld);
+    // It waits to be sent, and the right is gone meanwhile.
+    authorizer.0.store(Authorizer::DENIES, Ordering::Relaxed);
+    sleep(Duration::from_secs(40)).await;
+    let gate = shown.gate.unwrap();
+    let is_sent = match gate.admit() {
+        Admission::Open => true,
+        Admission::Pending(answer) => answer.await,
+        _ => false,
+    };
+    assert!(!is_sent);
+    assert!(told().await.is_withheld);
+    authorizer.0.store(Authorizer::FAILS, Ordering::Relaxed);
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(entry.show().await.unwrap_err(), Undecided);
+    authorizer.0.store(0, Ordering::Relaxed);
+    assert!(!told().await.is_withheld);
 }

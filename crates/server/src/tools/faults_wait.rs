@@ -74,7 +74,7 @@ enum UntilArg {
 }
 
 async fn call(context: ToolContext<'_>, args: FaultsWaitArgs) -> Result<Output, ToolError> {
-    let request = args.request(context.is_task)?;
+    let request = args.request(context.task.is_some())?;
     check_mode(&context, &request.filters)?;
     let seconds = request.timeout.as_secs_f64();
     let on_progress = |waited: Duration| {
@@ -84,6 +84,8 @@ async fn call(context: ToolContext<'_>, args: FaultsWaitArgs) -> Result<Output, 
     let requester = &context.client.requester;
     let waiting = (context.waits).wait(requester, &request, on_progress, context.draining);
     let outcome = waiting.await?;
+    let told = outcome.notices.iter().map(|notice| notice.incident());
+    context.needs(outcome.read.rights_of(told));
     Ok(answer::show(&context, &request, &outcome).await)
 }
 

@@ -241,7 +241,7 @@ proptest! {
             reporter: &RequestReporter::new(Progress::disabled(), LogTarget::Disabled),
             redactor,
             draining: &draining,
-            is_task: false,
+            task: None,
         };
         // There is no cluster, so most answers are errors, and every error has a text.
         match tokio_test::block_on((entry.call)(context, arguments)) {

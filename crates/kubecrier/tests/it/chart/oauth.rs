@@ -274,6 +274,7 @@ async fn callers_of_a_release_log_in_and_act_as_themselves() {
     };
     let (cluster, space) = (bed.dev(), "chart-oauth");
     cluster.publish_issuer().await.unwrap();
+    let prefixes = format!("{}=oidc:,{}=cluster:", provider.issuer, cluster.url());
     let values = values(json!({
         "clusterIdentity": "impersonate",
         "serviceAccounts": {"audience": AUDIENCE},
@@ -281,7 +282,9 @@ async fn callers_of_a_release_log_in_and_act_as_themselves() {
             "issuers": [provider.issuer, cluster.url()],
             "requiredScopes": ["kubecrier:read"],
             "contentScopes": false,
+            "usernamePrefix": prefixes,
             "groupsClaim": "groups",
+            "groupsPrefix": prefixes,
             "allowedGroups": ["team-*"],
             "ca": {"configMap": "issuers"},
             "introspection": {"url": format!("{}/token/introspection", provider.issuer),

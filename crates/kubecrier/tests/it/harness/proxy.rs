@@ -32,6 +32,8 @@ pub(crate) struct Proxy {
     swallowed: Arc<Mutex<String>>,
     /// The number of times that the open connections were lost.
     losses: Arc<AtomicUsize>,
+    /// The number of connections so far.
+    accepted: Arc<AtomicUsize>,
     _tasks: JoinSet<()>,
 }
 
@@ -83,10 +85,13 @@ impl Proxy {
         let drain = Arc::clone(&swallowed);
         let losses = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&losses);
+        let accepted = Arc::new(AtomicUsize::new(0));
+        let seen = Arc::clone(&accepted);
         tasks.spawn(async move {
             let mut open = JoinSet::new();
             loop {
                 let (client, _) = listener.accept().await.unwrap();
+                seen.fetch_add(1, Ordering::AcqRel);
                 if *current.borrow() == ProxyMode::Cut {
                     continue;
                 }
@@ -113,6 +118,7 @@ impl Proxy {
             mode,
             swallowed,
             losses,
+            accepted,
             _tasks: tasks,
         }
     }
@@ -120,6 +126,11 @@ impl Proxy {
     /// Discards everything that the server sends from now on.
     pub(crate) fn swallow(&self) {
         self.mode.send_replace(ProxyMode::Swallowing);
+    }
+
+    /// The number of connections so far.
+    pub(crate) fn connections(&self) -> usize {
+        self.accepted.load(Ordering::Acquire)
     }
 
     /// Loses all open connections without a word to either side; new ones work.

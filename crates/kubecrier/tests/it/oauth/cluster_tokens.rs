@@ -28,11 +28,13 @@ async fn the_api_server_is_an_issuer_beside_another() {
     let authority = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(authority.path(), cluster.authority_pem()).unwrap();
     let issuers = format!("{},{}", provider.issuer, cluster.url());
+    let prefixes = format!("{}=oidc:,{}=dev:", provider.issuer, cluster.url());
     let guarded = Guarded::start_with(&file.path, &issuers, |command| {
         command
             .arg("--oauth-ca-file")
             .arg(authority.path())
             .args(["--oauth-required-scope", "none"])
+            .args(["--username-prefix", &prefixes])
     });
     let resource = guarded.resource();
     let token = cluster.token_for(space, "agent", &resource).await.unwrap();
@@ -80,6 +82,27 @@ async fn tokens_of_service_accounts_are_reviewed_by_the_cluster() {
     let usual = cluster.bound_token(space, "agent").await.unwrap();
     for wrong in [&*other, &usual.token, "x.y.z", "opaque"] {
         assert_eq!(guarded.status(wrong).await, 401);
+    }
+    // Doctor tries them as the server does.
+    for (token, says) in [
+        (
+            &token,
+            &*format!("is `system:serviceaccount:{space}:agent`"),
+        ),
+        (&other, "the cluster does not accept the token"),
+    ] {
+        let token_file = folder.path().join("token");
+        std::fs::write(&token_file, token).unwrap();
+        let mut doctor = command();
+        doctor
+            .args(["--port", "0", "--service-account-audience", "crier"])
+            .args(["doctor", "--kubeconfig"])
+            .arg(&file.path)
+            .arg("--token-file")
+            .arg(token_file);
+        let done = tokio::task::spawn_blocking(move || doctor.output().unwrap());
+        let text = String::from_utf8_lossy(&done.await.unwrap().stdout).into_owned();
+        assert!(text.contains(says), "{says} in {text}");
     }
     let stats = reqwest::Client::new().get(format!("{}/stats", guarded.base));
     let stats = stats.header("authorization", format!("Bearer {token}"));

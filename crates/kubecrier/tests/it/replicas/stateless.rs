@@ -100,6 +100,7 @@ impl Pair {
                 history: Some(held.path()),
                 tokens: Some(Path::new(&tokens)),
                 feed,
+                audit: None,
             };
             start(&file.path, name, &registry, &network, extras).await
         };

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::harness::message;
 
-pub(super) struct Modern {
+pub(crate) struct Modern {
     base: String,
     client: reqwest::Client,
     info: Value,
@@ -13,7 +13,7 @@ pub(super) struct Modern {
 }
 
 impl Modern {
-    pub(super) fn new(base: &str, name: &str, version: &str) -> Self {
+    pub(crate) fn new(base: &str, name: &str, version: &str) -> Self {
         Self {
             base: base.to_owned(),
             client: reqwest::Client::new(),
@@ -24,18 +24,18 @@ impl Modern {
     }
 
     /// The same, which declares tasks.
-    pub(super) fn with_tasks(mut self) -> Self {
+    pub(crate) fn with_tasks(mut self) -> Self {
         self.capabilities = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
         self
     }
 
     /// The same with a token.
-    pub(super) fn with_token(mut self, token: String) -> Self {
+    pub(crate) fn with_token(mut self, token: String) -> Self {
         self.token = Some(token);
         self
     }
 
-    pub(super) async fn send(
+    pub(crate) async fn send(
         &self,
         method: &str,
         name: Option<&str>,
@@ -63,19 +63,19 @@ impl Modern {
         request.send().await.unwrap()
     }
 
-    pub(super) async fn rpc(&self, method: &str, name: Option<&str>, params: Value) -> Value {
+    pub(crate) async fn rpc(&self, method: &str, name: Option<&str>, params: Value) -> Value {
         let answer = self.send(method, name, params).await;
         message(&answer.text().await.unwrap())
     }
 
     /// Calls `faults_wait`.
-    pub(super) async fn wait(&self, arguments: Value) -> Value {
+    pub(crate) async fn wait(&self, arguments: Value) -> Value {
         let call = json!({"name": "faults_wait", "arguments": arguments});
         self.rpc("tools/call", Some("faults_wait"), call).await
     }
 
     /// A request about a task.
-    pub(super) async fn task(&self, method: &str, id: &str) -> Value {
+    pub(crate) async fn task(&self, method: &str, id: &str) -> Value {
         self.rpc(method, Some(id), json!({"taskId": id})).await
     }
 }

@@ -16,7 +16,10 @@ use crate::{
     },
     incidents::IncidentRead,
 };
-use kubecrier_core::{Event, access::Viewer};
+use kubecrier_core::{
+    Event,
+    access::{Action, Viewer},
+};
 use kubecrier_history::History;
 use kubecrier_incidents::{Incident, objects::ObjectRef};
 use kubecrier_k8s::{
@@ -96,6 +99,12 @@ pub(super) async fn events(
             page,
         )
         .await;
+    }
+    if let (Ok(_), Ok(Viewer::User(view))) = (
+        &page,
+        context.subscriptions.viewer(&context.client.requester),
+    ) {
+        context.needs([view.right(cluster, Action::LIST_EVENTS, &object.namespace)]);
     }
     let rows = page.map(|page| page.items).unwrap_or_default();
     let until = history.map(|(_, ended)| ended + EVENTS_AROUND);

@@ -203,11 +203,15 @@ async fn may_capture(context: &ToolContext<'_>, cluster: &str, pod: &Symptom) ->
         Err(_) => return false,
     };
     let since = Instant::now();
-    let is_allowed = async |action| {
-        let right = view.right(cluster, action, &pod.object.namespace);
-        right.decide_since(since).await.is_allowed()
-    };
-    is_allowed(Action::GET_PODS).await && is_allowed(Action::GET_LOGS).await
+    let rights = [Action::GET_PODS, Action::GET_LOGS];
+    let rights = rights.map(|action| view.right(cluster, action, &pod.object.namespace));
+    for right in &rights {
+        if !right.decide_since(since).await.is_allowed() {
+            return false;
+        }
+    }
+    context.needs(rights);
+    true
 }
 
 // === impl Story ===

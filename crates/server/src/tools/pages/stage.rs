@@ -224,7 +224,7 @@ impl Stage {
             reporter: &reporter,
             redactor: &self.redactor,
             draining: &draining,
-            is_task: false,
+            task: None,
         };
         let given = given.as_object().cloned().unwrap_or_default();
         let result = match (entry.call)(context, given).await {
