@@ -1,7 +1,7 @@
 //! Follows a server for as long as it takes: a stream that breaks is resumed, a session
 //! that is gone is made again, and each is reported.
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{collections::HashSet, slice, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
@@ -66,6 +66,15 @@ pub(crate) enum Update {
     Notification(Value),
     /// The server dropped that many messages.
     Gap(u64),
+}
+
+/// What happened before a subscription.
+#[derive(Debug, Default)]
+pub(crate) struct Past {
+    /// With the members of notifications, the oldest first.
+    pub(crate) rows: Vec<Value>,
+    /// What the server said of them: what is missing, and how far back they go.
+    pub(crate) notes: Vec<String>,
 }
 
 // === impl Follower ===
@@ -202,21 +211,28 @@ impl Follower {
         self.session.clone()
     }
 
-    /// Lists what happened before the subscription, oldest first, with the members of
-    /// notifications; nothing unless the request asks for it.
-    pub(crate) async fn history(
-        &self,
-        contexts: &[ContextRequest],
-    ) -> Result<Vec<Value>, ClientError> {
+    /// Lists what happened before the subscription; nothing unless the request asks for it.
+    pub(crate) async fn history(&self, contexts: &[ContextRequest]) -> Result<Past, ClientError> {
         let (State::Streaming { session, .. }, Some(since)) = (&self.state, &self.request.since)
         else {
-            return Ok(Vec::new());
+            return Ok(Past::default());
         };
-        let mut rows = Vec::new();
+        let (mut rows, mut notes) = (Vec::new(), Vec::new());
         for context in contexts {
             let (tool, key) = context.list_tool();
             for arguments in context.list_arguments(since) {
                 let mut page = session.call_tool(tool, arguments).await?;
+                let told = [&page["note"], &page["notes"]].into_iter();
+                let told = told.flat_map(|one| match one {
+                    Value::Array(all) => all.as_slice(),
+                    one => slice::from_ref(one),
+                });
+                for note in told.filter_map(Value::as_str) {
+                    // Of each namespace it may be the same.
+                    if !notes.iter().any(|known| known == note) {
+                        notes.push(note.to_owned());
+                    }
+                }
                 if let Value::Array(listed) = page[key].take() {
                     let matching = listed.into_iter().filter(|row| context.matches(row));
                     rows.extend(matching.map(|row| context.notification(&row)));
@@ -234,7 +250,7 @@ impl Follower {
             let seen = seen.unwrap_or_default();
             seen.parse::<jiff::Timestamp>().unwrap_or_default()
         });
-        Ok(rows)
+        Ok(Past { rows, notes })
     }
 
     /// Ends the session on the server.

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::{
     BridgeConfig, ClientError, Endpoint, OutputError, Screen, ToldFileError, WatchRequest,
     bridge::{self, Bridge},
-    follow::{Follower, Update},
+    follow::{Follower, Past, Update},
     healing::{Healing, Recovery},
     notification::{self, Notification},
     render::{Renderer, brief},
@@ -186,8 +186,8 @@ impl View {
                     self.subscribed(&url, &contexts, &warnings, reconnected)
                         .await;
                     if !reconnected {
-                        let rows = follower.history(&contexts).await?;
-                        self.history(rows).await?;
+                        let past = follower.history(&contexts).await?;
+                        self.history(past).await?;
                     }
                     self.open(&open).await?
                 }
@@ -283,8 +283,11 @@ impl View {
         }
     }
 
-    async fn history(&mut self, rows: Vec<Value>) -> Result<(), OutputError> {
-        for data in rows {
+    async fn history(&mut self, past: Past) -> Result<(), OutputError> {
+        for note in &past.notes {
+            self.screen.note(note).await;
+        }
+        for data in past.rows {
             if data.get("event").is_some() {
                 self.listed.insert(notification::event_key(&data));
             } else if self.tells_once() {

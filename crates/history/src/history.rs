@@ -20,7 +20,8 @@ use crate::{
     record::{Record, RecordRef, Stream},
     registry::FolderRegistry,
     retention::Retention,
-    store::{IN_MEMORY, Store, Wanted},
+    store::{ByVersion, IN_MEMORY, Store, VersionOrder, Wanted},
+    summary::Summary,
     writer::{Entry, Health, QUEUE_MAX, Writer},
 };
 
@@ -67,6 +68,8 @@ pub(crate) struct Shared {
     pub(crate) dropped: Mutex<HashMap<(Arc<str>, Stream), Dropped>>,
     /// Ends the pause of the writer: somebody waits for a commit.
     pub(crate) hurry: Notify,
+    /// Wakes the writer: the store failed under somebody else.
+    pub(crate) failed: Notify,
     pub(crate) counters: Counters,
     alive_until: Option<i64>,
 }
@@ -80,7 +83,10 @@ pub(crate) struct Dropped {
 
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
+    /// In the queue.
     pub(crate) waiting: AtomicUsize,
+    /// That could not be written yet.
+    pub(crate) unwritten: AtomicUsize,
     /// By stream, in the order of [`Stream::ALL`].
     pub(crate) kept: [AtomicU64; Stream::ALL.len()],
     pub(crate) doubles: AtomicU64,
@@ -111,6 +117,28 @@ pub struct HistoryStats {
     pub block_bytes: u64,
     /// Bytes on the disk.
     pub disk_bytes: u64,
+}
+
+// === impl ResumeFrom ===
+
+impl ResumeFrom {
+    /// Whether a block may have a record that is after this.
+    pub(crate) fn may_have(&self, summary: &Summary) -> bool {
+        summary.time_max >= self.not_before
+            && (summary.version_max > self.version
+                || summary.has_unversioned
+                || self.is_late(summary.time_max))
+    }
+
+    /// Whether a record is after this, wherever it was kept.
+    pub(crate) fn has(&self, record: &RecordRef<'_>) -> bool {
+        record.time >= self.not_before
+            && (record.version == 0 || record.version > self.version || self.is_late(record.time))
+    }
+
+    fn is_late(&self, time: i64) -> bool {
+        self.since.is_some_and(|since| time >= since)
+    }
 }
 
 // === impl History ===
@@ -146,6 +174,7 @@ impl History {
             queue,
             dropped: Mutex::default(),
             hurry: Notify::new(),
+            failed: Notify::new(),
             counters: Counters::default(),
         };
         let history = Self {
@@ -222,30 +251,31 @@ impl History {
         from: ResumeFrom,
         mut on_record: impl FnMut(Position, Record) -> bool,
     ) -> Result<u64, LogError> {
-        let ResumeFrom {
-            position,
-            version,
-            since,
-            not_before,
-        } = from;
         let store = self.shared.store()?;
-        let is_late = |time: i64| since.is_some_and(|since| time >= since);
-        let is_after = |record: &RecordRef<'_>| {
-            record.time >= not_before
-                && (record.version == 0 || record.version > version || is_late(record.time))
-        };
         store.scan_from(
             cluster,
             stream,
-            position,
-            |summary| {
-                summary.time_max >= not_before
-                    && (summary.version_max > version
-                        || summary.has_unversioned
-                        || is_late(summary.time_max))
-            },
-            &mut |position, record| !is_after(record) || on_record(position, record.to_record()),
+            from.position,
+            |summary| from.may_have(summary),
+            &mut |position, record| !from.has(record) || on_record(position, record.to_record()),
         )
+    }
+
+    /// The same in the order of versions, from all positions. Reads from the disk.
+    pub fn resume_by_version(
+        &self,
+        cluster: &str,
+        stream: Stream,
+        from: ResumeFrom,
+        order: VersionOrder,
+    ) -> Result<ByVersion, LogError> {
+        let store = self.shared.store()?;
+        store.by_version(cluster, stream, from, order)
+    }
+
+    /// The position of the newest record.
+    pub fn tail(&self, cluster: &str, stream: Stream) -> Result<Position, LogError> {
+        self.shared.store()?.tail(cluster, stream)
     }
 
     /// The time of the oldest record that is kept.
@@ -295,7 +325,8 @@ impl History {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let kept_by_stream = counters.kept.each_ref().map(get);
         HistoryStats {
-            waiting: counters.waiting.load(Ordering::Relaxed),
+            waiting: counters.waiting.load(Ordering::Relaxed)
+                + counters.unwritten.load(Ordering::Relaxed),
             kept: kept_by_stream.iter().sum(),
             kept_by_stream,
             doubles: get(&counters.doubles),
@@ -317,6 +348,21 @@ impl Shared {
             .as_ref()
             .map(Arc::clone)
             .map_err(|error| LogError::Closed(error.clone()))
+    }
+
+    /// Notes that a store failed, unless it was opened anew since: after an error nothing of it in
+    /// memory is trusted, and it answers nothing any more.
+    pub(crate) fn fail(&self, failed: &Arc<Store>, error: &LogError) {
+        {
+            let mut store = self.store.write();
+            if !matches!(&*store, Ok(current) if Arc::ptr_eq(current, failed)) {
+                return;
+            }
+            *store = Err(error.to_string());
+        }
+        self.counters.failures.fetch_add(1, Ordering::Relaxed);
+        tracing::error!(%error, folder = %self.config.folder.display(), "the history is not being kept; it is tried again");
+        self.failed.notify_one();
     }
 
     pub(crate) fn drop_record(&self, cluster: &Arc<str>, stream: Stream) {

@@ -53,7 +53,7 @@ pub use self::{
         Appended, MESSAGE_BYTES_MAX, MemorySharedLog, Message, Messages, ReadFrom, SharedLog,
         SharedLogError, SharedLogFuture, check_message,
     },
-    store::{Store, Wanted},
+    store::{ByVersion, Edge, Store, VersionOrder, Wanted},
     writer::{Health, Writer},
 };
 #[cfg(any(test, feature = "testing"))]

@@ -71,6 +71,13 @@ mod tests {
     }
 
     #[test]
+    fn a_week_and_a_gibibyte_are_kept_unless_said_otherwise() {
+        let Retention { age_max, bytes_max } = Retention::default();
+        assert_eq!(age_max.as_secs(), 7 * 24 * 60 * 60);
+        assert_eq!(bytes_max, 1024 * 1024 * 1024);
+    }
+
+    #[test]
     fn the_oldest_go_by_age_and_by_size() {
         let all = Retention {
             age_max: Duration::from_secs(1000),

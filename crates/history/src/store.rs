@@ -11,15 +11,20 @@
 //! A commit is on the disk when it returns: it survives the end of the process at any moment,
 //! and the loss of power as far as the disk keeps what it was told to.
 
+mod by_version;
 #[cfg(test)]
 pub(crate) mod faulty;
 pub(crate) mod records;
 mod search;
 
-pub use self::search::Wanted;
+pub use self::{
+    by_version::{ByVersion, Edge, VersionOrder},
+    search::Wanted,
+};
 
 use std::{
     collections::{HashMap, HashSet},
+    fmt,
     fs::File,
     path::{Path, PathBuf},
 };
@@ -107,7 +112,7 @@ impl Store {
                 found,
                 expected: FORMAT,
             },
-            Refused::Error(error) => damaged(error.to_string()),
+            refused => damaged(refused.to_string()),
         })?;
         store.folder = Some(folder.to_owned());
         Ok(store)
@@ -125,20 +130,23 @@ impl Store {
         };
         let db = builder.create_with_backend(backend);
         let db = db.map_err(|error| memory(error.to_string()))?;
-        Self::over(db).map_err(|refused| match refused {
-            Refused::Format(found) => memory(found),
-            Refused::Error(error) => memory(error.to_string()),
-        })
+        Self::over(db).map_err(|refused| memory(refused.to_string()))
     }
 
     fn over(db: Database) -> Result<Self, Refused> {
         let txn = db.begin_write().map_err(written)?;
+        let is_new = txn.list_tables().map_err(written)?.next().is_none()
+            && (txn.list_multimap_tables().map_err(written)?)
+                .next()
+                .is_none();
         let secret = {
             let mut meta = txn.open_table(META).map_err(written)?;
             let format = FORMAT.to_string();
             let found = meta.get("format").map_err(written)?;
             let found = found.map(|found| String::from_utf8_lossy(found.value()).into_owned());
             match found {
+                // What is in it stays as it is: nothing of this is committed.
+                None if !is_new => return Err(Refused::Foreign),
                 None => {
                     let mut secret = [0; 32];
                     for part in secret.chunks_exact_mut(16) {
@@ -372,8 +380,20 @@ impl Log for Store {
 
 /// Why a database is not a store.
 enum Refused {
+    /// It has tables, and says no format.
+    Foreign,
     Format(String),
     Error(LogError),
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Foreign => f.write_str("it has tables of another program"),
+            Self::Format(found) => write!(f, "it has format {found}"),
+            Self::Error(error) => error.fmt(f),
+        }
+    }
 }
 
 impl From<LogError> for Refused {
@@ -461,10 +481,7 @@ pub(crate) fn over_disk(disk: &faulty::FaultyDisk) -> Result<Store, String> {
     builder.set_cache_size(1 << 20);
     let db = builder.create_with_backend(disk.clone());
     let db = db.map_err(|error| error.to_string())?;
-    Store::over(db).map_err(|refused| match refused {
-        Refused::Format(found) => found,
-        Refused::Error(error) => error.to_string(),
-    })
+    Store::over(db).map_err(|refused| refused.to_string())
 }
 
 #[cfg(test)]

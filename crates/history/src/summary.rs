@@ -12,6 +12,10 @@ const HASHES: u64 = 6;
 /// Reasons that are kept by name; a block with more may have any.
 const REASONS_MAX: usize = 64;
 
+/// Flags of a summary.
+const HAS_UNVERSIONED: u8 = 1;
+const HAS_VERSION_MIN: u8 = 2;
+
 /// The summary of a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Summary {
@@ -24,6 +28,8 @@ pub(crate) struct Summary {
     pub(crate) time_min: i64,
     pub(crate) time_max: i64,
     pub(crate) version_max: u64,
+    /// The lowest version of a record that has one; 0 if none has.
+    pub(crate) version_min: u64,
     /// Whether any record has no version.
     pub(crate) has_unversioned: bool,
     /// `None` if there are too many.
@@ -50,6 +56,7 @@ pub(crate) struct SummaryBuilder {
     time_min: Option<i64>,
     time_max: Option<i64>,
     version_max: u64,
+    version_min: Option<u64>,
     has_unversioned: bool,
     reasons: Option<BTreeSet<String>>,
     hashes: BTreeSet<u64>,
@@ -67,7 +74,11 @@ impl Summary {
             into.extend_from_slice(&time.to_le_bytes());
         }
         into.extend_from_slice(&self.version_max.to_le_bytes());
-        into.push(u8::from(self.has_unversioned));
+        into.push(if self.has_unversioned {
+            HAS_UNVERSIONED | HAS_VERSION_MIN
+        } else {
+            HAS_VERSION_MIN
+        });
         match &self.reasons {
             None => into.extend_from_slice(&u32::MAX.to_le_bytes()),
             Some(reasons) => {
@@ -79,19 +90,23 @@ impl Summary {
             }
         }
         put(&mut into, &self.terms.0);
+        into.extend_from_slice(&self.version_min.to_le_bytes());
         into
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut from = Reader::new(bytes);
+        let (count, bytes, appended) = (from.u32()?, from.u64()?, from.i64()?);
+        let (time_min, time_max, version_max) = (from.i64()?, from.i64()?, from.u64()?);
+        let flags = from.u8()?;
         Some(Self {
-            count: from.u32()?,
-            bytes: from.u64()?,
-            appended: from.i64()?,
-            time_min: from.i64()?,
-            time_max: from.i64()?,
-            version_max: from.u64()?,
-            has_unversioned: from.u8()? != 0,
+            count,
+            bytes,
+            appended,
+            time_min,
+            time_max,
+            version_max,
+            has_unversioned: flags & HAS_UNVERSIONED != 0,
             reasons: match from.u32()? {
                 u32::MAX => None,
                 count => {
@@ -103,6 +118,11 @@ impl Summary {
                 }
             },
             terms: Terms(from.bytes()?.to_vec()),
+            version_min: match flags & HAS_VERSION_MIN {
+                // A summary of before this was kept: it may be any.
+                0 => 0,
+                _ => from.u64()?,
+            },
         })
     }
 
@@ -206,7 +226,11 @@ impl SummaryBuilder {
         self.time_min = Some(self.time_min.map_or(time, |before| before.min(time)));
         self.time_max = Some(self.time_max.map_or(time, |before| before.max(time)));
         self.version_max = self.version_max.max(version);
-        self.has_unversioned |= version == 0;
+        if version == 0 {
+            self.has_unversioned = true;
+        } else {
+            self.version_min = Some(self.version_min.map_or(version, |min| min.min(version)));
+        }
         if let Some(reasons) = &mut self.reasons
             && !reasons.contains(reason)
         {
@@ -231,6 +255,7 @@ impl SummaryBuilder {
             time_min: self.time_min.unwrap_or_default(),
             time_max: self.time_max.unwrap_or_default(),
             version_max: self.version_max,
+            version_min: self.version_min.unwrap_or_default(),
             has_unversioned: self.has_unversioned,
             reasons: self.reasons.clone(),
             terms: Terms::new(&self.hashes),

@@ -123,6 +123,14 @@ impl Writer {
                     self.is_paused = false;
                 }
                 () = sleep(pause), if self.is_paused => self.is_paused = false,
+                () = self.history.shared.failed.notified(), if self.unwritten.is_none() => {
+                    // It may be open again.
+                    if self.history.shared.store().is_err() {
+                        self.unwritten = Some(Pending::new());
+                        self.recent = Recent::default();
+                        self.is_paused = true;
+                    }
+                }
                 _tick = trims.tick(), if self.unwritten.is_none() => self.trim().await,
                 () = std::future::ready(()), if !self.is_paused && self.unwritten.is_some() => {
                     self.recover().await;
@@ -193,6 +201,7 @@ impl Writer {
         // Serialising and redacting what nobody had needed before.
         let pending = spawn_blocking(make).await.unwrap_or_default();
         self.commit(pending).await;
+        self.count_unwritten();
         let counters = &self.history.shared.counters;
         counters.waiting.fetch_sub(records, Ordering::Relaxed);
         // Those of a commit that failed are dropped, which is an answer too.
@@ -211,7 +220,8 @@ impl Writer {
             return;
         };
         let recent = std::mem::take(&mut self.recent);
-        let job = move || commit(&store, recent, pending);
+        let used = Arc::clone(&store);
+        let job = move || commit(&used, recent, pending);
         let Ok((recent, result)) = spawn_blocking(job).await else {
             return;
         };
@@ -224,19 +234,23 @@ impl Writer {
                 }
                 counters.doubles.fetch_add(doubles, Ordering::Relaxed);
             }
-            Err((error, pending)) => self.fail(&error, pending),
+            Err((error, pending)) => self.fail(&store, &error, pending),
         }
     }
 
-    /// Notes that the store failed. It is opened anew: after an error nothing in memory is
-    /// trusted.
-    fn fail(&mut self, error: &LogError, unwritten: Pending) {
+    /// Notes that the store failed. It is opened anew.
+    fn fail(&mut self, store: &Arc<Store>, error: &LogError, unwritten: Pending) {
         self.unwritten = Some(unwritten);
-        let shared = &self.history.shared;
-        shared.counters.failures.fetch_add(1, Ordering::Relaxed);
-        tracing::error!(%error, folder = %shared.config.folder.display(), "the history is not being kept; it is tried again");
-        *shared.store.write() = Err(error.to_string());
         self.recent = Recent::default();
+        self.history.shared.fail(store, error);
+    }
+
+    /// Notes how many records could not be written: they wait as well.
+    fn count_unwritten(&self) {
+        let unwritten = self.unwritten.iter().flat_map(Pending::values);
+        let count = unwritten.map(Vec::len).sum();
+        let counters = &self.history.shared.counters;
+        counters.unwritten.store(count, Ordering::Relaxed);
     }
 
     /// Opens the store again and writes what could not be written before.
@@ -255,6 +269,7 @@ impl Writer {
         if let Some(unwritten) = self.unwritten.take() {
             self.commit(unwritten).await;
         }
+        self.count_unwritten();
         if self.unwritten.is_none() {
             tracing::info!("the history is being kept again");
         }
@@ -266,7 +281,9 @@ impl Writer {
             return;
         };
         let retention = shared.config.retention;
+        let used = Arc::clone(&store);
         let trimming = spawn_blocking(move || {
+            let store = used;
             let now = Timestamp::now().as_millisecond();
             let trimmed = store.trim(&retention, now)?;
             store.remove_expired_records(now)?;
@@ -281,7 +298,7 @@ impl Writer {
                     .fetch_add(records, Ordering::Relaxed);
                 shared.counters.block_bytes.store(bytes, Ordering::Relaxed);
             }
-            Ok(Err(error)) => self.fail(&error, Pending::new()),
+            Ok(Err(error)) => self.fail(&store, &error, Pending::new()),
             Err(_cancelled) => {}
         }
     }

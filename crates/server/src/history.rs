@@ -11,7 +11,8 @@
 //! - `recorder`: watches every context that is allowed, and lists what happened before
 //! - `search`: what the API server has and what is kept, as one list
 //! - `resume`: what happened after a cursor whose feed is gone; `caught_up`: since when it is all
-//!   there; `by_version`: in the order of versions, where servers share subscriptions
+//!   there; `reader`: one read of it; `by_version`: a page of it in the order of versions, where
+//!   servers share subscriptions
 //! - `eyes`: what a user may see of it, where callers act as users
 //! - `incidents`: what happened to each incident, and what was wrong in a time
 //! - `faults`: the evidence of faults, found by their id
@@ -22,6 +23,7 @@ pub(crate) mod eyes;
 pub(crate) mod faults;
 mod fields;
 pub(crate) mod incidents;
+mod reader;
 mod record;
 mod recorder;
 pub(crate) mod resume;

@@ -171,8 +171,7 @@ impl Server {
         let recorder = Recorder {
             contexts: Arc::clone(&self.shared.contexts),
             watches: self.shared.subscriptions.watches().clone(),
-            // What is in memory is for cursors alone.
-            incidents: (!history.is_in_memory()
+            incidents: (self.history().is_some()
                 && self.shared.tool_filter.check(Door::IncidentMode).is_ok())
             .then(|| self.shared.incidents.clone()),
             faults: self.shared.subscriptions.faults().clone(),
@@ -202,9 +201,11 @@ impl Server {
         }
     }
 
-    /// The history, if there is one.
+    /// The history, if there is one that outlives the process: what is in memory is for cursors
+    /// alone.
     pub fn history(&self) -> Option<&History> {
-        self.shared.history.as_ref()
+        let history = self.shared.history.as_ref();
+        history.filter(|history| !history.is_in_memory())
     }
 
     /// Shares the sessions with other servers, and the subscriptions of callers that have none. To

@@ -129,7 +129,12 @@ fn write_now(shared: &Weak<Shared>, writes: &[Write]) -> Result<Vec<Changed>, Lo
         return Err(stopping());
     };
     let now = Timestamp::now().as_millisecond();
-    shared.store()?.write_records(writes, now)
+    let store = shared.store()?;
+    let written = store.write_records(writes, now);
+    if let Err(error) = &written {
+        shared.fail(&store, error);
+    }
+    written
 }
 
 fn stopping() -> LogError {

@@ -26,11 +26,11 @@ pub enum Wanted {
 type BlockTable = ReadOnlyTable<(u32, u64), &'static [u8]>;
 
 /// The tables of a search, at one moment.
-struct Tables {
-    log: u32,
+pub(super) struct Tables {
+    pub(super) log: u32,
     /// Position that the next record gets.
-    next: u64,
-    blocks: BlockTable,
+    pub(super) next: u64,
+    pub(super) blocks: BlockTable,
     summaries: BlockTable,
 }
 
@@ -115,7 +115,7 @@ impl Store {
             Some(entry) => entry.map_err(read)?.0.value().1,
             None => 0,
         };
-        let mut expected = after + 1;
+        let mut expected = after.saturating_add(1);
         let mut lost = 0;
         let rest = tables.summaries.range((log, begin)..=(log, u64::MAX));
         for entry in rest.map_err(read)? {
@@ -155,7 +155,7 @@ impl Store {
         }
     }
 
-    fn tables(&self, cluster: &str, stream: Stream) -> Result<Option<Tables>, LogError> {
+    pub(super) fn tables(&self, cluster: &str, stream: Stream) -> Result<Option<Tables>, LogError> {
         let txn = self.db.begin_read().map_err(read)?;
         let logs = txn.open_table(LOGS).map_err(read)?;
         let name = log_name(cluster, stream);
@@ -173,7 +173,7 @@ impl Store {
 }
 
 impl Tables {
-    fn all(&self) -> Result<redb::Range<'static, (u32, u64), &'static [u8]>, LogError> {
+    pub(super) fn all(&self) -> Result<redb::Range<'static, (u32, u64), &'static [u8]>, LogError> {
         let all = self.summaries.range((self.log, 0)..=(self.log, u64::MAX));
         all.map_err(read)
     }

@@ -4,7 +4,10 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::{faulty::FaultyDisk, *};
-use crate::query::{Budget, Query};
+use crate::{
+    history::ResumeFrom,
+    query::{Budget, Query},
+};
 
 pub(crate) fn event(number: u64) -> Record {
     Record {
@@ -71,6 +74,60 @@ fn records_are_read_in_the_order_in_which_they_were_appended() {
     let again = over_disk(&disk.after_kill()).unwrap();
     append(&again, 4000, 1).unwrap();
     assert_eq!(all(&again), numbers(0..4001));
+}
+
+/// Each block says before it is opened which versions are behind it.
+#[test]
+fn blocks_are_read_in_the_order_of_versions() {
+    let store = over_disk(&FaultyDisk::default()).unwrap();
+    // What came late has the lowest versions, and a gap has none.
+    for from in [6000, 3000, 0] {
+        let mut records = numbers(from..from + 3000);
+        records.push(Record::gap(0, 1, None, "away"));
+        store.append("dev", Stream::Events, &records).unwrap();
+    }
+    for order in [VersionOrder::Lowest, VersionOrder::Highest] {
+        let from = ResumeFrom {
+            version: 2_000,
+            ..ResumeFrom::default()
+        };
+        let mut reader = store.by_version("dev", Stream::Events, from, order);
+        let reader = reader.as_mut().unwrap();
+        let (mut seen, mut gaps, mut blocks) = (Vec::new(), 0, 0);
+        while let Some(edge) = reader.edge() {
+            blocks += 1;
+            for (_, record) in reader.read_block().unwrap() {
+                match order {
+                    _ if record.is_gap() => gaps += 1,
+                    VersionOrder::Lowest => assert!(record.version >= edge.version),
+                    VersionOrder::Highest => assert!(record.version <= edge.version),
+                }
+                seen.push(record.version);
+            }
+        }
+        seen.retain(|version| *version > 0);
+        let first = seen[0];
+        seen.sort_unstable();
+        assert_eq!(seen, (2_001..9_100).collect::<Vec<_>>(), "{order:?}");
+        assert_eq!((gaps, reader.lost()), (3, 0));
+        assert!(blocks > 2, "{blocks}");
+        match order {
+            VersionOrder::Lowest => assert!(first < 4_000, "{first}"),
+            VersionOrder::Highest => assert!(first > 6_000, "{first}"),
+        }
+    }
+}
+
+/// A position comes from a client: after the last one there is nothing, and nothing is lost.
+#[test]
+fn no_position_is_too_high() {
+    let store = over_disk(&FaultyDisk::default()).unwrap();
+    append(&store, 0, 3).unwrap();
+    for after in [3, 4, u64::MAX - 1, u64::MAX] {
+        let page = store.read_from("dev", Stream::Events, Position(after), 5);
+        let page = page.unwrap();
+        assert_eq!((page.lost, page.records.len()), (0, 0), "{after}");
+    }
 }
 
 #[test]

@@ -50,3 +50,17 @@ fn few_blocks_are_opened_in_vain() {
     assert!(!read.may_have_reason("Killing") && !read.may_have_reason("Failed2"));
     assert!(read.may_have_reason("Fail") && read.may_have_reason(""));
 }
+
+/// One that was written before the lowest version was kept has all the rest.
+#[test]
+fn an_older_summary_may_have_any_version() {
+    let new = summary(&[("shop".to_owned(), "web".to_owned(), "BackOff".to_owned())]);
+    let mut bytes = new.encode();
+    bytes.truncate(bytes.len() - 8);
+    let flags = 4 + 8 + 3 * 8 + 8;
+    bytes[flags] &= !HAS_VERSION_MIN;
+    let old = Summary::decode(&bytes).unwrap();
+    assert_eq!((new.version_min, old.version_min), (1, 0));
+    let version_min = 1;
+    assert_eq!(Summary { version_min, ..old }, new);
+}

@@ -2,6 +2,7 @@ use tokio::{sync::oneshot, task::JoinSet, time::Instant};
 
 use super::*;
 use crate::{
+    Registry as _,
     folder::OpenError,
     history::HistoryConfig,
     retention::Retention,
@@ -23,11 +24,8 @@ fn kept(history: &History) -> Vec<String> {
     records.map(|(_, record)| record.id).collect()
 }
 
-/// A disk that is full is said, nothing is lost that fits into memory, and what was
-/// acknowledged before is still there.
-#[tokio::test(start_paused = true)]
-async fn a_disk_that_fails_is_said_and_used_again_when_it_has_room() {
-    let disk = FaultyDisk::default();
+/// A history over a disk that can fail.
+fn over(disk: &FaultyDisk) -> (History, Writer) {
     let config = HistoryConfig {
         folder: "/nowhere".into(),
         retention: Retention::default(),
@@ -39,7 +37,15 @@ async fn a_disk_that_fails_is_said_and_used_again_when_it_has_room() {
             why,
         })
     };
-    let (history, writer) = History::with(config, Box::new(open)).unwrap();
+    History::with(config, Box::new(open)).unwrap()
+}
+
+/// A disk that is full is said, nothing is lost that fits into memory, and what was
+/// acknowledged before is still there.
+#[tokio::test(start_paused = true)]
+async fn a_disk_that_fails_is_said_and_used_again_when_it_has_room() {
+    let disk = FaultyDisk::default();
+    let (history, writer) = over(&disk);
     let (stop, stopped) = oneshot::channel::<()>();
     let mut running = JoinSet::new();
     running.spawn(writer.run(async {
@@ -66,15 +72,53 @@ async fn a_disk_that_fails_is_said_and_used_again_when_it_has_room() {
     assert_eq!(began.elapsed(), Duration::ZERO, "nobody waits for a disk");
     sleep(RETRY * 3).await;
     assert!(matches!(history.health(), Health::Failing(_)));
+    assert_eq!(
+        history.stats().waiting,
+        49,
+        "what failed waits with the rest"
+    );
     assert!(history.stats().failures >= 2);
     disk.empty();
     assert!(history.flush().await);
     assert_eq!(history.health(), Health::Ok);
     let expected: Vec<_> = (0..50).map(|number| number.to_string()).collect();
     assert_eq!(kept(&history), expected);
-    assert_eq!(history.stats().dropped, 0);
+    let stats = history.stats();
+    assert_eq!((stats.dropped, stats.waiting), (0, 0));
     drop(stop);
     running.join_next().await.unwrap().unwrap();
+}
+
+/// A store answers nothing any more after an error, whoever met it, so it is opened again though
+/// nothing is recorded.
+#[tokio::test(start_paused = true)]
+async fn a_record_of_the_registry_that_cannot_be_written_has_the_store_opened_again() {
+    let disk = FaultyDisk::default();
+    let (history, writer) = over(&disk);
+    let mut running = JoinSet::new();
+    running.spawn(writer.run(std::future::pending()));
+    let registry = history.registry();
+    let put = |value: &'static [u8]| {
+        let (value, hour) = (Bytes::from_static(value), Duration::from_hours(1));
+        let registry = registry.clone();
+        async move { registry.put("session.a", value, hour).await }
+    };
+    put(b"before").await.unwrap();
+    record(&history, 0);
+    assert!(history.flush().await);
+    disk.fill_after(0);
+    assert!(put(b"lost").await.is_err());
+    assert!(matches!(history.health(), Health::Failing(_)));
+    assert_eq!(history.stats().failures, 1);
+    disk.empty();
+    // Before the next look at what is too old, which would notice it.
+    sleep(RETRY + Duration::from_secs(1)).await;
+    assert_eq!(history.health(), Health::Ok);
+    put(b"after").await.unwrap();
+    let found = registry.get("session.a").await.unwrap().unwrap();
+    assert_eq!(&found.value[..], b"after");
+    assert_eq!(kept(&history), ["0"]);
+    running.shutdown().await;
 }
 
 #[test]

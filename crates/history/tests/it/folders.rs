@@ -7,6 +7,7 @@ use std::{
 };
 
 use kubecrier_history::{Log, OpenError, Record, Store, Stream};
+use redb::ReadableDatabase as _;
 
 fn folder() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
@@ -78,6 +79,38 @@ fn a_file_that_is_no_store_is_named_and_left_alone() {
     fs::remove_file(&file).unwrap();
     fs::create_dir(&file).unwrap();
     refused(&path);
+}
+
+/// It has the name of a store and is a database, but not one of this program.
+#[test]
+fn a_database_of_another_program_is_named_and_left_alone() {
+    let numbers: redb::TableDefinition<'_, &str, u64> = redb::TableDefinition::new("numbers");
+    let names: redb::TableDefinition<'_, &str, &[u8]> = redb::TableDefinition::new("meta");
+    for with_meta in [false, true] {
+        let (_held, path) = folder();
+        fs::create_dir(&path).unwrap();
+        let file = path.join("history.redb");
+        let db = redb::Database::create(&file).unwrap();
+        let txn = db.begin_write().unwrap();
+        txn.open_table(numbers).unwrap().insert("one", 1).unwrap();
+        if with_meta {
+            let mut names = txn.open_table(names).unwrap();
+            names.insert("owner", b"another".as_slice()).unwrap();
+        }
+        txn.commit().unwrap();
+        drop(db);
+        let error = refused(&path);
+        assert!(error.contains("tables of another program"), "{error}");
+        let db = redb::Database::open(&file).unwrap();
+        let txn = db.begin_read().unwrap();
+        let tables = txn.list_tables().unwrap().count();
+        assert_eq!(tables, 1 + usize::from(with_meta), "nothing was added");
+    }
+    // What was created and never used is no one's.
+    let (_held, path) = folder();
+    fs::create_dir(&path).unwrap();
+    drop(redb::Database::create(path.join("history.redb")).unwrap());
+    Store::open(&path).unwrap();
 }
 
 #[test]

@@ -20,7 +20,7 @@ use crate::{
 /// A server that is started again, on the same port and folder.
 struct Restarting {
     file: File,
-    folder: PathBuf,
+    folder: Option<PathBuf>,
     more: Vec<String>,
     port: String,
     server: Option<Server>,
@@ -31,9 +31,23 @@ struct Restarting {
 impl Restarting {
     fn start(cluster: &Cluster, more: &[&str]) -> Self {
         let held = tempfile::tempdir().unwrap();
+        let folder = held.path().join("history");
+        Self::start_in(held, Some(folder), cluster, more)
+    }
+
+    fn start_without_history(cluster: &Cluster) -> Self {
+        Self::start_in(tempfile::tempdir().unwrap(), None, cluster, &[])
+    }
+
+    fn start_in(
+        held: tempfile::TempDir,
+        folder: Option<PathBuf>,
+        cluster: &Cluster,
+        more: &[&str],
+    ) -> Self {
         let mut this = Self {
             file: one_context(cluster, User::Reader),
-            folder: held.path().join("history"),
+            folder,
             more: more.iter().map(|&text| text.to_owned()).collect(),
             port: "0".to_owned(),
             server: None,
@@ -50,8 +64,9 @@ impl Restarting {
         command
             .arg("--kubeconfig")
             .arg(&self.file.path)
-            .arg("--history")
-            .arg(&self.folder)
+            .args(
+                (self.folder.iter()).flat_map(|folder| ["--history".as_ref(), folder.as_os_str()]),
+            )
             .args(["--port", &self.port])
             .args(&self.more);
         let server = Server::start(command.stdin(Stdio::null()));
@@ -61,7 +76,9 @@ impl Restarting {
         base.clone_into(&mut self.base);
         let (_, port) = base.rsplit_once(':').unwrap();
         port.clone_into(&mut self.port);
-        server.wait_for("the history has the events of a context");
+        if self.folder.is_some() {
+            server.wait_for("the history has the events of a context");
+        }
         self.server = Some(server);
     }
 
@@ -309,14 +326,32 @@ fn owner_only(path: &Path) {
 #[tokio::test]
 async fn without_a_history_a_session_ends_with_its_process() {
     let Some(bed) = testbed::shared() else { return };
-    let file = one_context(bed.dev(), User::Reader);
-    let http = crate::harness::Http::start(&file.path, &[]).await;
-    let mut stream = http.stream(None).await;
-    http.rpc("logging/setLevel", json!({"level": "info"})).await;
-    let message = stream.next().await;
-    assert!(message["method"].is_string());
+    let (cluster, name) = (bed.dev(), "continued-without");
+    space(cluster, name).await;
+    let mut server = Restarting::start_without_history(cluster);
+    let session = server.session().await;
+    let mut stream = session.stream(None).await;
+    session
+        .rpc("logging/setLevel", json!({"level": "info"}))
+        .await;
+    subscribe(&session, json!({"namespace": name})).await;
+    happen(cluster, name, "First").await;
+    events(&mut stream, 1).await;
     let digits = |id: &String| id.bytes().all(|byte| byte.is_ascii_digit());
     assert!(stream.ids.iter().all(digits), "{:?}", stream.ids);
+    let seen = stream.ids.last().unwrap().clone();
+    server.kill();
+    server.start_again();
+    assert_eq!(
+        session.open(Some(&seen)).await.status(),
+        StatusCode::NOT_FOUND
+    );
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+    assert_eq!(session.post(&ping).await.status(), StatusCode::NOT_FOUND);
+    // A new one knows nothing of it.
+    let session = server.session().await;
+    let own = session.call("events_list_subscriptions", json!({}));
+    assert_eq!(own.await.ok().data["subscriptions"], json!([]));
 }
 
 /// The official client reconnects by itself.

@@ -116,6 +116,8 @@ async fn events_outlive_the_cluster_and_the_process() {
         .collect();
     shown.sort();
     assert_eq!(shown, ["\"BeforeTheStart\"", "\"Early\"", "\"Later\""]);
+    let log = watch.server.log();
+    assert!(log.contains("the history begins"), "{log}");
     drop(watch);
     // Killed, not stopped.
     drop(http);

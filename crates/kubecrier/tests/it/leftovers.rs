@@ -1,11 +1,12 @@
 //! What a server leaves behind: of sessions that ended, and on the disk.
 
-use std::{fs, path::Path};
+use std::{collections::HashSet, fs, path::Path};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use testbed::{User, event, namespace};
 
-use crate::harness::{Http, HttpSession, command};
+use crate::harness::{Http, HttpSession, Subscriber, command, one_context};
 
 const WATCHED: &str = "test://watched-resource";
 
@@ -32,6 +33,91 @@ async fn what_waits_for_a_client_is_never_on_the_disk() {
             .await
             .ok();
     }
+    let places = [&home, &temporary, &working];
+    assert!(places.iter().all(|dir| is_empty(dir.path())), "{places:?}");
+    http.server.signal(Signal::TERM);
+    assert!(http.server.exit().await.success());
+    assert!(places.iter().all(|dir| is_empty(dir.path())), "{places:?}");
+}
+
+/// A socket of a process, by its ports and its state.
+#[derive(Debug)]
+struct Socket {
+    local: u16,
+    remote: u16,
+    is_loopback: bool,
+    is_listening: bool,
+}
+
+/// The sockets of a process over IP.
+fn sockets(pid: u32) -> Vec<Socket> {
+    let links = fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+    let links = links.filter_map(|one| fs::read_link(one.unwrap().path()).ok());
+    let own: HashSet<String> = links
+        .filter_map(|link| {
+            let inode = link.to_str()?.strip_prefix("socket:[")?;
+            Some(inode.strip_suffix(']')?.to_owned())
+        })
+        .collect();
+    assert!(!own.is_empty());
+    let mut sockets = Vec::new();
+    for family in ["tcp", "tcp6", "udp", "udp6"] {
+        let table = fs::read_to_string(format!("/proc/{pid}/net/{family}"));
+        for line in table.unwrap_or_default().lines().skip(1) {
+            let fields: Vec<_> = line.split_whitespace().collect();
+            if !own.contains(fields[9]) {
+                continue;
+            }
+            let port = |field: &str| {
+                let (_, port) = field.rsplit_once(':').unwrap();
+                u16::from_str_radix(port, 16).unwrap()
+            };
+            sockets.push(Socket {
+                local: port(fields[1]),
+                remote: port(fields[2]),
+                is_loopback: family == "tcp" && fields[2].starts_with("0100007F:"),
+                is_listening: family.starts_with("tcp") && fields[3] == "0A",
+            });
+        }
+    }
+    sockets
+}
+
+/// Without a history and a store of a cluster nothing is kept, and nobody is connected to but the
+/// cluster and the clients.
+#[tokio::test]
+async fn a_server_without_settings_writes_no_file_and_connects_to_its_cluster_alone() {
+    let Some(bed) = testbed::shared() else { return };
+    let (cluster, name) = (bed.dev(), "leaves-nothing");
+    cluster.create_cluster_wide(&namespace(name)).await.unwrap();
+    let file = one_context(cluster, User::Reader);
+    let [home, temporary, working] = [(); 3].map(|()| tempfile::tempdir().unwrap());
+    let mut command = command();
+    command
+        .arg("--kubeconfig")
+        .arg(&file.path)
+        .env("HOME", home.path())
+        .env("TMPDIR", temporary.path())
+        .current_dir(working.path());
+    let mut http = Http::start_command(&mut command, "2025-11-25").await;
+    let mut client = Subscriber::new(&http).await;
+    let id = client.subscribe(json!({"namespace": name})).await;
+    let warning = event(name, "Pod/web-0", "Warning", "Told", "it went wrong");
+    cluster.create(&warning).await.unwrap();
+    assert_eq!(client.event(&id).await["event"]["reason"], "Told");
+    let port = |url: &str| -> u16 { url.rsplit_once(':').unwrap().1.parse().unwrap() };
+    let (own, api) = (port(&http.base), port(&cluster.url()));
+    let all = sockets(http.server.id());
+    let (listening, connected): (Vec<_>, Vec<_>) = all.iter().partition(|one| one.is_listening);
+    assert!(listening.iter().all(|one| one.local == own), "{all:?}");
+    assert_eq!(listening.len(), 1, "{all:?}");
+    for one in &connected {
+        let is_known = one.local == own || one.remote == api;
+        assert!(is_known && one.is_loopback, "{one:?} of {all:?}");
+    }
+    // Both are there, so that this looks at what it should.
+    assert!(connected.iter().any(|one| one.remote == api), "{all:?}");
+    assert!(connected.iter().any(|one| one.local == own), "{all:?}");
     let places = [&home, &temporary, &working];
     assert!(places.iter().all(|dir| is_empty(dir.path())), "{places:?}");
     http.server.signal(Signal::TERM);

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::resume::BacklogItem;
 use kubecrier_core::subscriptions::{FeedLimits, ResumePoint};
-use kubecrier_history::Position;
+use kubecrier_history::{Edge, Position, VersionOrder};
 
 /// Which part of a backlog is read, if it does not all fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub(crate) enum ReadOrder {
 /// The items of a page, found in any order.
 #[derive(Debug)]
 pub(super) struct VersionPage {
-    is_newest: bool,
+    order: VersionOrder,
     room: FeedLimits,
     bytes: usize,
     after: u64,
@@ -41,13 +41,13 @@ pub(super) struct VersionPage {
 impl VersionPage {
     /// A page for the order, unless that is the order of the log.
     pub(super) fn new(order: ReadOrder, point: ResumePoint, room: FeedLimits) -> Option<Self> {
-        let is_newest = match order {
+        let order = match order {
             ReadOrder::Log => return None,
-            ReadOrder::Oldest => false,
-            ReadOrder::Newest => true,
+            ReadOrder::Oldest => VersionOrder::Lowest,
+            ReadOrder::Newest => VersionOrder::Highest,
         };
         Some(Self {
-            is_newest,
+            order,
             room,
             bytes: 0,
             after: point.version,
@@ -58,12 +58,46 @@ impl VersionPage {
         })
     }
 
+    /// The order in which it is filled.
+    pub(super) fn order(&self) -> VersionOrder {
+        self.order
+    }
+
+    /// Whether nothing from this edge on can be on the page: it is full.
+    pub(super) fn ends_before(&mut self, edge: Edge) -> bool {
+        let is_full = self.is_cut || self.by_version.len() >= self.room.entries_max;
+        let is_beyond = match self.order {
+            VersionOrder::Lowest => self.last().is_some_and(|last| last < edge.version),
+            VersionOrder::Highest => self.first().is_some_and(|first| first > edge.version),
+        };
+        self.is_cut |= is_full && is_beyond;
+        is_full && is_beyond
+    }
+
+    /// Whether the next page can begin at this edge: it has to go on.
+    pub(super) fn can_end_at(&self, edge: Edge) -> bool {
+        match self.order {
+            VersionOrder::Lowest => edge.version > self.after.saturating_add(1),
+            VersionOrder::Highest => true,
+        }
+    }
+
+    fn first(&self) -> Option<u64> {
+        self.by_version
+            .first_key_value()
+            .map(|((first, _), _)| *first)
+    }
+
+    fn last(&self) -> Option<u64> {
+        self.by_version.last_key_value().map(|((last, _), _)| *last)
+    }
+
     /// Whether an event with this version would be on the page, as far as is known.
     pub(super) fn has_room_for(&mut self, version: u64) -> bool {
         let is_full = self.by_version.len() >= self.room.entries_max;
-        let last = self.by_version.last_key_value().map(|((last, _), _)| *last);
+        let last = self.last();
         let fits = version <= self.after
-            || self.is_newest
+            || self.order == VersionOrder::Highest
             || !is_full
             || last.is_none_or(|last| version < last);
         self.is_cut |= !fits;
@@ -94,10 +128,9 @@ impl VersionPage {
         while self.by_version.len() > entries_max
             || (self.bytes > bytes_max && self.by_version.len() > 1)
         {
-            let dropped = if self.is_newest {
-                self.by_version.pop_first()
-            } else {
-                self.by_version.pop_last()
+            let dropped = match self.order {
+                VersionOrder::Lowest => self.by_version.pop_last(),
+                VersionOrder::Highest => self.by_version.pop_first(),
             };
             let Some((_, (bytes, _))) = dropped else {
                 break;
@@ -108,31 +141,38 @@ impl VersionPage {
     }
 
     /// The items, whether they are all there are, and the point after them; of the newest, that
-    /// before them.
+    /// before them. Nothing from `unread` on was looked at.
     pub(super) fn end(
-        self,
+        mut self,
         point: ResumePoint,
-        is_all_read: bool,
+        unread: Option<Edge>,
     ) -> (Vec<(Position, BacklogItem)>, bool, ResumePoint) {
-        let is_whole = is_all_read && !self.is_cut;
+        let is_whole = unread.is_none() && !self.is_cut;
+        if let Some(edge) = unread {
+            self.leave(edge);
+        }
+        let is_newest = self.order == VersionOrder::Highest;
         let last = self.by_version.last_key_value();
-        let first = self.by_version.first_key_value();
+        let time = match last {
+            _ if is_whole => Timestamp::now().as_millisecond(),
+            Some((_, (_, item))) => item.time().unwrap_or(point.time),
+            None => point.time,
+        };
+        let (version, time) = match unread {
+            // Everything before the edge was looked at; what did not fit is behind it.
+            Some(edge) if !self.is_cut && is_newest => (edge.version, time),
+            Some(edge) if !self.is_cut => (edge.version - 1, time.max(edge.time)),
+            _ if is_newest => (self.first().map_or(point.version, |first| first - 1), time),
+            _ => (self.last().unwrap_or(point.version), time),
+        };
         let next = ResumePoint {
-            version: match (first, last) {
-                (Some(((first, _), _)), _) if self.is_newest => first - 1,
-                (_, Some(((last, _), _))) => *last,
-                (_, None) => point.version,
-            },
-            time: match last {
-                _ if is_whole => Timestamp::now().as_millisecond(),
-                Some((_, (_, item))) => item.time().unwrap_or(point.time),
-                None => point.time,
-            },
+            version,
+            time,
             position: 0,
             ..point
         };
         // Of a page that goes on, a later gap is for a later page.
-        let is_now = |time: i64| is_whole || self.is_newest || time <= next.time;
+        let is_now = |time: i64| is_whole || is_newest || time <= next.time;
         let gaps = (self.gaps.into_iter())
             .filter(|(time, ..)| is_now(*time))
             .map(|(_, position, item)| (position, item));
@@ -140,6 +180,21 @@ impl VersionPage {
         let events = self.by_version.into_iter();
         let events = events.map(|((_, position), (_, item))| (position, item));
         (gaps.chain(late).chain(events).collect(), is_whole, next)
+    }
+
+    /// Leaves what is behind an edge to the next page: others there were not looked at.
+    fn leave(&mut self, edge: Edge) {
+        let at = (edge.version, Position::default());
+        let left = match self.order {
+            VersionOrder::Lowest => self.by_version.split_off(&at),
+            VersionOrder::Highest => {
+                let above = (edge.version.saturating_add(1), Position::default());
+                let kept = self.by_version.split_off(&above);
+                std::mem::replace(&mut self.by_version, kept)
+            }
+        };
+        // What did not fit is even further away than these.
+        self.is_cut &= left.is_empty();
     }
 }
 
@@ -214,7 +269,7 @@ mod tests {
                         page.add(Position::from(position), (*version, 0), 1, event(*version));
                     }
                 }
-                let (items, is_whole, next) = page.end(at, true);
+                let (items, is_whole, next) = page.end(at, None);
                 prop_assert!(items.len() <= entries_max);
                 prop_assert_eq!(next.position, 0);
                 seen.extend(versions(&items));
@@ -238,7 +293,7 @@ mod tests {
             assert!(page.has_room_for(version));
             page.add(Position::from(version), (version, 0), 1, event(version));
         }
-        let (items, is_whole, next) = page.end(point(0), true);
+        let (items, is_whole, next) = page.end(point(0), None);
         assert_eq!(versions(&items), [7, 9]);
         assert!(!is_whole);
         assert_eq!(next.version, 6);

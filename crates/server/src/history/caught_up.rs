@@ -23,6 +23,11 @@ impl CaughtUp {
         self.changed.notify_waiters();
     }
 
+    /// Notes that nothing of a context is kept from now on.
+    pub(super) fn forget(&self, context: &str) {
+        self.contexts.lock().remove(context);
+    }
+
     /// Whether the history has everything of a context.
     pub(super) fn has(&self, context: &str) -> bool {
         self.contexts.lock().contains(context)

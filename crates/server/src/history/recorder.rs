@@ -1,7 +1,11 @@
 //! Keeps what happens in every context that is allowed, whether a client subscribes or not. The
 //! watches are those that clients share.
 
-use std::{collections::HashMap, future::Future, sync::Arc};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    future::Future,
+    sync::Arc,
+};
 
 use jiff::Timestamp;
 use tokio::time::{Duration, sleep};
@@ -56,6 +60,14 @@ struct ContextRecorder {
     cluster: Arc<str>,
 }
 
+/// The contexts whose history is kept.
+#[derive(Default)]
+struct KeptContexts {
+    running: HashMap<String, CancellationToken>,
+    /// When those that were taken away were kept last, in milliseconds since 1970.
+    kept_until: HashMap<String, i64>,
+}
+
 /// The watch of a context, for as long as it is held.
 struct HeldWatch {
     /// The resourceVersion after which everything is delivered.
@@ -69,23 +81,19 @@ struct HeldWatch {
 impl Recorder {
     /// Keeps what happens in all contexts, also in those that the kubeconfig gets later.
     pub(crate) async fn run(self) {
-        let mut running: HashMap<String, CancellationToken> = HashMap::new();
+        let mut kept = KeptContexts::default();
         loop {
             let generation = self.contexts.generation();
             // A kubeconfig that cannot be read right now takes no context away.
             if let Ok(contexts) = self.contexts.list() {
                 let names: Vec<_> = contexts.into_iter().map(|context| context.name).collect();
-                running.retain(|name, stop| {
-                    let is_there = names.contains(name);
-                    if !is_there {
-                        stop.cancel();
-                    }
-                    is_there
-                });
+                let now = Timestamp::now().as_millisecond();
+                for name in kept.stop_others(&names, now) {
+                    self.caught_up.forget(&name);
+                }
                 for name in names {
-                    running
-                        .entry(name)
-                        .or_insert_with_key(|name| self.start(name));
+                    let before = self.history.alive_until();
+                    kept.start(name, before, |name, since| self.start(name, since));
                 }
             }
             tokio::select! {
@@ -95,18 +103,19 @@ impl Recorder {
         }
     }
 
-    fn start(&self, context: &str) -> CancellationToken {
+    /// Keeps what happens in a context, which was kept until then before.
+    fn start(&self, context: &str, kept_until: Option<i64>) -> CancellationToken {
         let stop = self.lifecycle.draining().child_token();
         let context: Arc<str> = Arc::from(context);
         let (recorder, of, until) = (self.clone(), Arc::clone(&context), stop.clone());
         self.lifecycle.spawn("history-events", async move {
-            let recording = Box::pin(recorder.record(of));
+            let recording = Box::pin(recorder.record(of, kept_until));
             until.run_until_cancelled_owned(recording).await;
         });
         if self.incidents.is_some() {
             let (recorder, until) = (self.clone(), stop.clone());
             self.lifecycle.spawn("history-incidents", async move {
-                let recording = Box::pin(record_incidents(recorder, context));
+                let recording = Box::pin(record_incidents(recorder, context, kept_until));
                 until.run_until_cancelled_owned(recording).await;
             });
         }
@@ -115,9 +124,14 @@ impl Recorder {
 
     /// Keeps the events of a context for ever. It watches first and lists then, so that nothing
     /// falls between; what is in both is kept once.
-    async fn record(self, context: Arc<str>) {
+    async fn record(self, context: Arc<str>, kept_until: Option<i64>) {
         let held = again_and_again(&context, "events", || self.watch(&context)).await;
-        self.note_absence(&context, Stream::Events, EVENT_LIFETIME);
+        note_absence(
+            &self.history,
+            (&context, Stream::Events),
+            kept_until,
+            EVENT_LIFETIME,
+        );
         if let Err(error) = self.read_shared(&context, held.version).await {
             tracing::warn!(%context, %error, "the history may lack events of before its start");
         }
@@ -143,19 +157,6 @@ impl Recorder {
             _lease: joined.lease,
             _claim: claim,
         })
-    }
-
-    /// Keeps as a gap that no server ran for longer than what happens can be seen afterwards.
-    pub(super) fn note_absence(&self, context: &Arc<str>, stream: Stream, lifetime: Duration) {
-        let now = Timestamp::now().as_millisecond();
-        let lifetime = i64::try_from(lifetime.as_millis()).unwrap_or(i64::MAX);
-        let known = self.history.oldest(context, stream);
-        if let (Some(until), Ok(Some(_))) = (self.history.alive_until(), known)
-            && now - until > lifetime
-        {
-            let gap = Record::gap(until, now, None, "no server kept the history");
-            self.history.record(context, stream, move || gap);
-        }
     }
 
     /// Keeps what happened before the watch began, as far as other servers have seen it: the API
@@ -220,6 +221,26 @@ impl Recorder {
     }
 }
 
+/// Keeps as a gap that nothing was kept for longer than what happens can be seen afterwards.
+pub(super) fn note_absence(
+    history: &History,
+    (context, stream): (&Arc<str>, Stream),
+    kept_until: Option<i64>,
+    lifetime: Duration,
+) {
+    let now = Timestamp::now().as_millisecond();
+    let lifetime = i64::try_from(lifetime.as_millis()).unwrap_or(i64::MAX);
+    // A history that begins says so itself.
+    let known = history.oldest(context, stream);
+    if let (Some(until), Ok(Some(_))) = (kept_until, known)
+        && now - until > lifetime
+    {
+        let why = "no server kept the history of the context";
+        let gap = Record::gap(until, now, None, why);
+        history.record(context, stream, move || gap);
+    }
+}
+
 /// Asks until it works: a cluster that cannot be read may be back later.
 pub(super) async fn again_and_again<T, F>(context: &str, what: &str, ask: impl Fn() -> F) -> T
 where
@@ -239,6 +260,36 @@ where
                 }
                 sleep(BACKOFF.delay(failures)).await;
             }
+        }
+    }
+}
+
+// === impl KeptContexts ===
+
+impl KeptContexts {
+    /// Stops those that are not among these; returns their names.
+    fn stop_others(&mut self, names: &[String], now: i64) -> Vec<String> {
+        let gone = (self.running).extract_if(|name, _| !names.contains(name));
+        let gone: Vec<_> = gone.collect();
+        let stop = |(name, stop): (String, CancellationToken)| {
+            stop.cancel();
+            self.kept_until.insert(name.clone(), now);
+            name
+        };
+        gone.into_iter().map(stop).collect()
+    }
+
+    /// Starts one that does not run; it was kept until then, or by the process before.
+    fn start(
+        &mut self,
+        name: String,
+        before: Option<i64>,
+        start: impl FnOnce(&str, Option<i64>) -> CancellationToken,
+    ) {
+        if let Entry::Vacant(free) = self.running.entry(name) {
+            let kept_until = self.kept_until.remove(free.key()).or(before);
+            let stop = start(free.key(), kept_until);
+            free.insert(stop);
         }
     }
 }
@@ -276,5 +327,86 @@ impl Listener for ContextRecorder {
             | WatchStatus::Unlabelled { .. }
             | WatchStatus::Withdrawn { .. } => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kubecrier_history::{Position, Retention};
+    use tokio::task::JoinSet;
+
+    use super::*;
+
+    const HOUR: i64 = 60 * 60 * 1000;
+
+    /// What a context lacks began when it was taken away, whenever this process was started.
+    #[test]
+    fn a_context_that_comes_back_is_known_to_have_been_away() {
+        let names = |names: &[&str]| {
+            names
+                .iter()
+                .map(|&name| name.to_owned())
+                .collect::<Vec<_>>()
+        };
+        let mut kept = KeptContexts::default();
+        let mut started = Vec::new();
+        let mut see = |there: &[&str], before, now| {
+            let stopped = kept.stop_others(&names(there), now);
+            for name in names(there) {
+                kept.start(name, before, |name, since| {
+                    started.push((name.to_owned(), since));
+                    CancellationToken::new()
+                });
+            }
+            (stopped, std::mem::take(&mut started))
+        };
+        let one = |name: &str, since| vec![(name.to_owned(), since)];
+        // The first process of a folder, and of a later one a context that it had not before.
+        assert_eq!(see(&["a"], None, 1), (vec![], one("a", None)));
+        assert_eq!(see(&["a", "b"], Some(0), 2), (vec![], one("b", Some(0))));
+        assert_eq!(see(&["b"], Some(0), 3), (names(&["a"]), vec![]));
+        assert_eq!(see(&["b"], Some(0), 4), (vec![], vec![]));
+        assert_eq!(see(&["a", "b"], Some(0), 9), (vec![], one("a", Some(3))));
+    }
+
+    #[tokio::test]
+    async fn only_an_absence_in_which_something_is_lost_is_kept_as_a_gap() {
+        let (history, writer) = History::in_memory(Retention::default()).unwrap();
+        let mut running = JoinSet::new();
+        running.spawn(writer.run(std::future::pending()));
+        let (known, new): (Arc<str>, Arc<str>) = ("known".into(), "new".into());
+        let now = Timestamp::now().as_millisecond();
+        history.record(&known, Stream::Events, move || Record {
+            time: now - 2 * HOUR,
+            id: "uid:1".to_owned(),
+            version: 1,
+            ..Record::default()
+        });
+        assert!(history.flush().await);
+        for (context, since) in [
+            (&known, None),
+            (&known, Some(now - HOUR / 4)),
+            (&new, Some(now - HOUR)),
+            (&known, Some(now - HOUR)),
+        ] {
+            note_absence(&history, (context, Stream::Events), since, EVENT_LIFETIME);
+        }
+        assert!(history.flush().await);
+        let read = |context| {
+            let page = history.read_from(context, Stream::Events, Position::default(), 10);
+            page.unwrap().records
+        };
+        assert_eq!(read("new").len(), 0, "it begins now");
+        let [_, (_, gap)] = &read("known")[..] else {
+            panic!("one gap: {:?}", read("known"));
+        };
+        let since = Timestamp::from_millisecond(now - HOUR).unwrap();
+        let text = std::str::from_utf8(&gap.value).unwrap();
+        assert!(
+            gap.is_gap() && text.contains(&format!("\"since\":\"{since}\"")),
+            "{text}"
+        );
+        assert!(gap.time >= now);
+        running.shutdown().await;
     }
 }

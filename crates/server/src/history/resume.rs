@@ -9,18 +9,18 @@ use sha2::{Digest, Sha256};
 use tokio::time::{Duration, timeout};
 
 pub(crate) use super::by_version::ReadOrder;
-use super::{by_version::VersionPage, caught_up::CaughtUp, record};
+use super::{
+    caught_up::CaughtUp,
+    reader::{RECORDS_MAX, Reading},
+};
 use crate::caller::Caller;
 use kubecrier_core::{
     Event,
     filters::{Filters, Mode},
     subscriptions::{Disorder, FeedLimits, ResumePoint, ResumeTag, WatchStatus},
 };
-use kubecrier_history::{History, LogError, Position, Record, ResumeFrom, Stream};
+use kubecrier_history::{History, LogError, Position, Record};
 use kubecrier_k8s::{Actor, Cluster, Contexts, EventQuery, EventRow, Remaining};
-
-/// Records that one call looks at; the next one goes on.
-const RECORDS_MAX: usize = 300_000;
 
 /// How long what was just received may take to be on the disk.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
@@ -34,15 +34,15 @@ const SHARED_CATCH_UP_TIMEOUT: Duration = Duration::from_secs(25);
 
 /// Where several watches deliver, their events are not in the order of their versions: those of
 /// this long before the cursor are delivered again.
-const OVERLAP_MILLISECONDS: i64 = 10_000;
+pub(super) const OVERLAP_MILLISECONDS: i64 = 10_000;
 
 /// Faults are delivered when their evidence is there, so one may be before another that happened
 /// earlier: those of this long before the cursor are delivered again.
-const EVIDENCE_MILLISECONDS: i64 = 60_000;
+pub(super) const EVIDENCE_MILLISECONDS: i64 = 60_000;
 
 /// How late an event can be delivered that happened before the cursor: a watch that was away
 /// lists what it missed.
-const LATE_MILLISECONDS: i64 = 2 * 60 * 60 * 1000;
+pub(super) const LATE_MILLISECONDS: i64 = 2 * 60 * 60 * 1000;
 
 /// Events that the API server has and the history has not yet, at most.
 const LISTED_MAX: usize = 1000;
@@ -57,7 +57,7 @@ pub(crate) struct Backlog {
     /// Whether it was read to its end.
     pub(crate) is_whole: bool,
     /// Highest resourceVersion that was read.
-    version: u64,
+    pub(super) version: u64,
     /// Where to go on after it on any server, if it was read by versions.
     pub(crate) next: Option<ResumePoint>,
 }
@@ -142,8 +142,8 @@ impl Backlog {
         let since = Timestamp::from_millisecond(point.time).unwrap_or_default();
         let mode = mode.as_str();
         let detail = format!(
-            "more than {limit} {mode} happened meanwhile, and the later ones are left out: see \
-             events_list with since"
+            "more happened meanwhile than is read at once ({limit} {mode}), and the later part is \
+             left out: see events_list with since"
         );
         let gap = BacklogItem::Gap(WatchStatus::Gap { since, detail });
         self.items.push((self.position, gap));
@@ -180,7 +180,17 @@ impl Resumption<'_> {
             point.position = 0;
         }
         let reading = tokio::task::spawn_blocking(move || {
-            read(&history, &contexts, &context, &filters, point, order, room)
+            let reading = Reading {
+                history: &history,
+                contexts: &contexts,
+                context: &context,
+                filters: &filters,
+                point,
+                order,
+                room,
+                records_max: RECORDS_MAX,
+            };
+            reading.read()
         });
         reading.await.unwrap_or_else(|_cancelled| {
             Err(LogError::Closed("reading it was cancelled".to_owned()))
@@ -241,116 +251,8 @@ impl Resumption<'_> {
     }
 }
 
-fn read(
-    history: &History,
-    contexts: &Contexts,
-    context: &str,
-    filters: &Filters,
-    point: ResumePoint,
-    order: ReadOrder,
-    room: FeedLimits,
-) -> Result<Backlog, LogError> {
-    let is_split = is_split(contexts, filters);
-    let overlap = match filters.mode() {
-        _ if point.position > 0 => None,
-        Mode::Faults => Some(point.time - EVIDENCE_MILLISECONDS),
-        Mode::Events | Mode::Incidents => is_split.then(|| point.time - OVERLAP_MILLISECONDS),
-    };
-    let from = ResumeFrom {
-        position: Position::from(point.position),
-        version: point.version,
-        since: overlap,
-        not_before: point.time - LATE_MILLISECONDS,
-    };
-    let mut backlog = Backlog {
-        position: from.position,
-        is_whole: true,
-        ..Backlog::default()
-    };
-    let mut page = VersionPage::new(order, point, room);
-    let (mut looked_at, mut bytes, mut unlabelled) = (0, 0, 0_u64);
-    let on_record = |position: Position, kept: Record| {
-        looked_at += 1;
-        let is_full = backlog.items.len() >= room.entries_max || bytes >= room.bytes_max;
-        if looked_at > RECORDS_MAX || is_full {
-            backlog.is_whole = false;
-            return false;
-        }
-        backlog.position = position;
-        backlog.version = backlog.version.max(kept.version);
-        if kept.is_gap() {
-            // One that ended before the cursor was told then.
-            if kept.time > point.time
-                && let Some(gap) = gap(&kept)
-            {
-                let gap = BacklogItem::Gap(gap);
-                match &mut page {
-                    None => backlog.items.push((position, gap)),
-                    Some(page) => page.add(position, (0, kept.time), 0, gap),
-                }
-            }
-        } else if filters.admits(&record::head(&kept))
-            && (page.as_mut()).is_none_or(|page| page.has_room_for(kept.version))
-            && let Some(event) = record::to_event(&kept, contexts)
-            && filters.admits(&event)
-        {
-            if filters.admits_labels(&event) {
-                let event = BacklogItem::Event(Arc::new(event));
-                match &mut page {
-                    None => {
-                        bytes += kept.value.len();
-                        backlog.items.push((position, event));
-                    }
-                    Some(page) => {
-                        let at = (kept.version, kept.time);
-                        page.add(position, at, kept.value.len(), event);
-                    }
-                }
-            } else if event.labels_of != kubecrier_core::LabelsOf::Involved {
-                unlabelled += 1;
-            }
-        }
-        true
-    };
-    let lost = history.resume(context, Stream::Events, from, on_record)?;
-    if let Some(page) = page {
-        let (items, is_whole, next) = page.end(point, backlog.is_whole);
-        (backlog.items, backlog.is_whole, backlog.next) = (items, is_whole, Some(next));
-    }
-    let since = Timestamp::from_millisecond(point.time).unwrap_or_default();
-    let mut tell = |detail: String| {
-        let gap = BacklogItem::Gap(WatchStatus::Gap { since, detail });
-        backlog.items.insert(0, (from.position, gap));
-    };
-    if point.position > 0 {
-        if lost > 0 {
-            tell(format!(
-                "{lost} records are not kept any more (--history-max-age, --history-max-bytes)"
-            ));
-        }
-    } else if lost > 0 {
-        // What was removed may all have been before the cursor.
-        let oldest = history.oldest(context, Stream::Events)?;
-        if oldest.is_none_or(|oldest| oldest > point.time) {
-            let oldest = oldest.and_then(|oldest| Timestamp::from_millisecond(oldest).ok());
-            let until = oldest.unwrap_or_else(Timestamp::now);
-            tell(format!(
-                "what happened from {since} to {until} is not kept any more (--history-max-age, \
-                 --history-max-bytes)"
-            ));
-        }
-    }
-    if unlabelled > 0 {
-        tell(format!(
-            "{unlabelled} events were left out because the labels of their objects were not kept; \
-             events_list with since has them"
-        ));
-    }
-    Ok(backlog)
-}
-
 /// Whether several watches deliver to a subscription.
-fn is_split(contexts: &Contexts, filters: &Filters) -> bool {
+pub(super) fn is_split(contexts: &Contexts, filters: &Filters) -> bool {
     let names = || filters.exact_namespaces();
     contexts.is_confined() || names().is_some_and(|names| names.len() > 1)
 }
@@ -370,7 +272,7 @@ pub(crate) fn disorder(contexts: &Contexts, filters: &Filters) -> Disorder {
 }
 
 /// The status that a gap is told with.
-fn gap(kept: &Record) -> Option<WatchStatus> {
+pub(super) fn kept_gap(kept: &Record) -> Option<WatchStatus> {
     let KeptGap {
         since,
         until,

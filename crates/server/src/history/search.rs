@@ -21,6 +21,9 @@ use kubecrier_k8s::{
     ClusterError, Contexts, ErrorKind, EventQuery, EventRow, ObjectName, Page, Remaining,
 };
 
+/// Gaps that are told one by one.
+const GAPS_MAX: usize = 3;
+
 /// What was found in the history.
 #[derive(Debug, Default)]
 struct StoredPage {
@@ -30,9 +33,10 @@ struct StoredPage {
     caveats: Vec<String>,
 }
 
-/// The newest of any number of records, one for each event object.
+/// The newest of any number of records, one for each event object, and the gaps among them.
 struct Newest {
     limit: usize,
+    gaps: Gaps,
     by_uid: HashMap<String, Event>,
     order: BTreeSet<(i64, String)>,
     is_cut: bool,
@@ -149,7 +153,7 @@ async fn stored(
         object_name: involved.as_ref().map(|object| object.name.clone()),
         since,
         after_version: query.after,
-        with_gaps: false,
+        with_gaps: true,
     };
     let (history, contexts) = (history.clone(), Arc::clone(contexts));
     let (context, limit) = (context.to_owned(), query.limit);
@@ -180,6 +184,7 @@ impl Newest {
     fn new(limit: usize) -> Self {
         Self {
             limit,
+            gaps: Gaps::default(),
             by_uid: HashMap::new(),
             order: BTreeSet::new(),
             is_cut: false,
@@ -193,6 +198,10 @@ impl Newest {
         contexts: &Contexts,
         is_wanted: impl Fn(&Event) -> bool,
     ) -> Wanted {
+        if record.is_gap() {
+            self.gaps.add(record);
+            return self.wanted();
+        }
         let (uid, _) = record.id.rsplit_once(':').unwrap_or((&record.id, ""));
         let before = self
             .by_uid
@@ -215,6 +224,10 @@ impl Newest {
                 self.is_cut = true;
             }
         }
+        self.wanted()
+    }
+
+    fn wanted(&self) -> Wanted {
         match self.order.first() {
             Some((oldest, _)) if self.order.len() >= self.limit => Wanted::NotBefore(*oldest),
             _ => Wanted::All,
@@ -232,12 +245,37 @@ impl Newest {
             Err(error) => page.caveats.push(error.to_string()),
             Ok(found) => page.caveats = caveats(&found, since),
         }
+        page.caveats.extend(self.gaps.into_caveats());
         page
     }
 }
 
+/// Gaps that were found, as they are told: the newest one by one.
+#[derive(Default)]
+pub(super) struct Gaps {
+    told: Vec<String>,
+    more: usize,
+}
+
+// === impl Gaps ===
+
+impl Gaps {
+    pub(super) fn add(&mut self, gap: &Record) {
+        if self.told.len() == GAPS_MAX {
+            self.more += 1;
+        } else {
+            self.told.extend(gap_text(gap));
+        }
+    }
+
+    pub(super) fn into_caveats(self) -> impl Iterator<Item = String> {
+        let more = (self.more > 0).then(|| format!("{} more gaps", self.more));
+        self.told.into_iter().chain(more)
+    }
+}
+
 /// A gap in a sentence.
-pub(super) fn gap_text(gap: &Record) -> Option<String> {
+fn gap_text(gap: &Record) -> Option<String> {
     let KeptGap {
         since,
         until,

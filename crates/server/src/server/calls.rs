@@ -169,7 +169,7 @@ impl Server {
         let began = Instant::now();
         let tool_context = ToolContext {
             contexts: &shared.contexts,
-            history: shared.history.as_ref(),
+            history: self.history(),
             tool_filter: &shared.tool_filter,
             limits: shared.limits,
             subscriptions: &shared.subscriptions,

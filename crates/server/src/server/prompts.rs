@@ -156,7 +156,7 @@ impl Handler {
         let evidence = EvidenceCollector {
             tools: ToolContext {
                 contexts: &shared.contexts,
-                history: shared.history.as_ref(),
+                history: self.server.history(),
                 tool_filter: &shared.tool_filter,
                 limits: ToolLimits {
                     output_bytes: shared.limits.output_bytes / PARTS,

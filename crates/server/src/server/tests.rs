@@ -10,8 +10,11 @@ use tokio::{
 };
 
 use super::*;
-use crate::{resources::tests::Notes, subscriptions::SubscriptionSettings};
+use crate::{
+    history::resume::ReadOrder, resources::tests::Notes, subscriptions::SubscriptionSettings,
+};
 use kubecrier_core::{ResourceType, faults::CaptureLimits};
+use kubecrier_history::{HistoryConfig, MemoryNetwork, MemoryRegistry, Retention};
 use kubecrier_k8s as cluster;
 use kubecrier_redact::Redactor;
 
@@ -276,4 +279,39 @@ async fn an_update_that_cannot_be_serialised_is_counted_once_and_disturbs_nothin
     }
     assert_eq!(client.update(uri, 7), 1);
     assert_eq!(client.next().await["params"]["uri"], uri);
+}
+
+/// What is in memory is for cursors: for tools, `/metrics` and `/readyz` there is no history.
+#[tokio::test]
+async fn a_history_in_memory_is_none_that_is_shown() {
+    let (history, _writer) = History::in_memory(Retention::default()).unwrap();
+    let server = Server::new(Setup {
+        history: Some(history),
+        ..setup()
+    });
+    assert!(server.history().is_none());
+    let held = tempfile::tempdir().unwrap();
+    let config = HistoryConfig {
+        folder: held.path().join("history"),
+        retention: Retention::default(),
+    };
+    let (history, _writer) = History::open(config).unwrap();
+    let server = Server::new(Setup {
+        history: Some(history),
+        ..setup()
+    });
+    assert!(server.history().is_some());
+}
+
+/// A cursor may be of another server, and positions in its history mean nothing here.
+#[tokio::test]
+async fn servers_that_share_subscriptions_read_their_histories_by_version() {
+    let server = Server::new(setup());
+    let order = || server.shared.subscriptions.read_order();
+    assert_eq!(order(), ReadOrder::Log);
+    server.share_sessions(SharedSessions {
+        registry: Arc::new(MemoryRegistry::default()),
+        peers: Arc::new(MemoryNetwork::default().peer("first")),
+    });
+    assert_eq!(order(), ReadOrder::Oldest);
 }

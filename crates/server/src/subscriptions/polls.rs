@@ -157,6 +157,15 @@ impl Subscriptions {
         self.create(requester, Some(context), filters, used).await
     }
 
+    /// In which order the history is read. Where servers share it, a position in the log of one
+    /// means nothing to the others, also to a caller with a session: its cursor may be of another.
+    pub(crate) fn read_order(&self) -> ReadOrder {
+        match self.inner.sharing.get() {
+            Some(_) => ReadOrder::Oldest,
+            None => ReadOrder::Log,
+        }
+    }
+
     /// Goes on after a cursor whose subscription is gone; `None` if it cannot.
     async fn resume(
         &self,
@@ -180,10 +189,7 @@ impl Subscriptions {
             context,
             filters,
             point,
-            order: match self.shared(requester) {
-                Some(_) => ReadOrder::Oldest,
-                None => ReadOrder::Log,
-            },
+            order: self.read_order(),
         };
         let FeedLimits {
             entries_max,

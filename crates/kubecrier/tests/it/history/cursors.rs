@@ -1,7 +1,9 @@
 //! Cursors that survive a restart.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
-use testbed::User;
+use testbed::{LogScript, User, pod};
 
 use super::{happen, space, start, until_kept};
 use crate::harness::{Http, HttpSession, one_context};
@@ -79,6 +81,58 @@ async fn a_poll_goes_on_after_a_restart_without_a_gap() {
     let other = json!({"namespace": name, "cursor": first["cursor"]});
     let refused = http.call("events_poll", other).await;
     refused.refused("invalid", &["cursor", "another subscription"]);
+}
+
+/// Their evidence is captured when they are delivered.
+#[tokio::test]
+async fn a_poll_of_faults_goes_on_after_a_restart() {
+    let Some(bed) = testbed::shared() else { return };
+    let (cluster, name) = (bed.dev(), "kept-fault-cursors");
+    space(cluster, name).await;
+    cluster.create(&pod(name, "web-0", &["app"])).await.unwrap();
+    let log = LogScript::lines(["starting", "panic: no config"]);
+    cluster.node().set_log(&format!("{name}/web-0/app"), log);
+    let file = one_context(cluster, User::Reader);
+    let held = tempfile::tempdir().unwrap();
+    let folder = held.path().join("history");
+    let filters = json!({"mode": "faults", "namespace": name});
+    let wait = json!({"waitSeconds": 20});
+    let http = start(&file.path, &folder, &[]).await;
+    let began = poll(&http, &filters, &Value::Null, json!({})).await;
+    happen(cluster, name, "Pod/web-0", "First").await;
+    let first = poll(&http, &filters, &began["cursor"], wait.clone()).await;
+    assert_eq!(reasons(&first), ["First"]);
+    until_kept(&http, name, 1).await;
+    // Killed, not stopped.
+    drop(http);
+    happen(cluster, name, "Pod/web-0", "WhileAway").await;
+    let http = start(&file.path, &folder, &[]).await;
+    let (mut cursor, mut faults) = (first["cursor"].clone(), Vec::new());
+    while !faults
+        .iter()
+        .any(|one: &Value| one["event"]["reason"] == "Live")
+    {
+        let page = poll(&http, &filters, &cursor, wait.clone()).await;
+        assert!(!reasons(&page).contains(&"gap"), "{page}");
+        if reasons(&page).contains(&"WhileAway") {
+            happen(cluster, name, "Pod/web-0", "Live").await;
+        }
+        faults.extend(page["events"].as_array().unwrap().clone());
+        cursor = page["cursor"].clone();
+    }
+    // One of right before the cursor may come twice, and is recognised.
+    let known = &first["events"][0]["eventId"];
+    faults.retain(|one| one["eventId"] != *known);
+    let told: Vec<_> = faults.iter().map(|one| &one["event"]["reason"]).collect();
+    assert_eq!(told, ["WhileAway", "Live"]);
+    let ids: BTreeSet<_> = faults.iter().map(|one| one["faultId"].as_str()).collect();
+    assert_eq!(ids.len(), 2);
+    for one in &faults {
+        assert!(
+            one["logs"].to_string().contains("panic: no config"),
+            "{one}"
+        );
+    }
 }
 
 /// A client that is far behind reads the history page by page.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use testbed::User;
 
 use super::{happen, listed, space};
-use crate::harness::{Http, TIMEOUT, one_context};
+use crate::harness::{Http, Subscriber, TIMEOUT, one_context};
 
 /// From here on no byte of any file of a process can be written; `None` takes the limit away.
 fn limit_files(http: &Http, bytes: Option<u64>) {
@@ -63,6 +63,8 @@ async fn a_disk_that_fails_is_said_and_takes_what_waited_when_it_has_room() {
         history["keptByStream"]["events"] == 1
     })
     .await;
+    let mut client = Subscriber::new(&http).await;
+    let id = client.subscribe(json!({"namespace": name})).await;
     limit_files(&http, Some(4096));
     happen(cluster, name, "Pod/web-0", "WhileItFails").await;
     let failing = until(&http, "it fails", |history| !history["error"].is_null()).await;
@@ -74,6 +76,17 @@ async fn a_disk_that_fails_is_said_and_takes_what_waited_when_it_has_room() {
     assert!(ready.contains("the history is not being kept"), "{ready}");
     let metrics = http.get("/metrics").await.text().await.unwrap();
     assert!(metrics.contains("kubecrier_history_up{} 0"), "{metrics}");
+    // Pushes go on, also in a session that begins now.
+    let pushed = client.event(&id).await;
+    assert_eq!(pushed["event"]["reason"], "WhileItFails");
+    let begun = http.another("2025-11-25").await;
+    let mut late = Subscriber::new(&begun).await;
+    let late_id = late.subscribe(json!({"namespace": name})).await;
+    happen(cluster, name, "Pod/web-0", "AlsoWhileItFails").await;
+    for (client, id) in [(&mut client, &id), (&mut late, &late_id)] {
+        let pushed = client.event(id).await;
+        assert_eq!(pushed["event"]["reason"], "AlsoWhileItFails");
+    }
     // Lists go on from the cluster, and say what is missing.
     let now = http.call("events_list", json!({"namespace": name, "since": "2d"}));
     let now = now.await.ok();
@@ -81,7 +94,7 @@ async fn a_disk_that_fails_is_said_and_takes_what_waited_when_it_has_room() {
     assert!(now.text.contains("the history is not open"), "{}", now.text);
     limit_files(&http, None);
     until(&http, "it is kept again", |history| {
-        history["error"].is_null() && history["keptByStream"]["events"] == 2
+        history["error"].is_null() && history["keptByStream"]["events"] == 3
     })
     .await;
     assert_eq!(http.get("/readyz").await.text().await.unwrap(), "ok\n");
@@ -94,5 +107,6 @@ async fn a_disk_that_fails_is_said_and_takes_what_waited_when_it_has_room() {
     super::expire(cluster, name).await;
     let mut kept = listed(&http, name, json!({"since": "2d"})).await;
     kept.sort();
-    assert_eq!(kept, ["BeforeItFails", "WhileItFails"], "nothing is lost");
+    let all = ["AlsoWhileItFails", "BeforeItFails", "WhileItFails"];
+    assert_eq!(kept, all, "nothing is lost");
 }

@@ -59,6 +59,22 @@ fn what_cannot_be_a_history_is_named() {
         error.contains("--history") && error.contains("notes.txt"),
         "{error}"
     );
+    let other = held.path().join("other");
+    drop(kubecrier_history::Store::open(&other).unwrap());
+    let meta: redb::TableDefinition<'_, &str, &[u8]> = redb::TableDefinition::new("meta");
+    let db = redb::Database::open(other.join("history.redb")).unwrap();
+    let txn = db.begin_write().unwrap();
+    let format = b"2".as_slice();
+    (txn.open_table(meta).unwrap())
+        .insert("format", format)
+        .unwrap();
+    txn.commit().unwrap();
+    drop(db);
+    let error = refused(&["--history", other.to_str().unwrap()]);
+    assert!(
+        error.contains("has format 2") && error.contains("with --history"),
+        "{error}"
+    );
     let error = refused(&["--history-max-age", "3d"]);
     assert!(
         error.contains("`history-max-age` needs `history`"),

@@ -252,6 +252,17 @@ async fn the_evidence_of_a_fault_outlives_its_pod_and_the_process() {
     assert!(got.text.contains("panic: no config"), "{}", got.text);
     assert!(!got.text.contains("hunter2hunter2"), "{}", got.text);
     assert_eq!(got.data["event"]["reason"], "BackOff");
+    let url = format!("{}/mcp", http.base);
+    let mut watch = Watch::start(command().args([
+        "watch", "--url", &url, "-n", name, "--faults", "--since", "2d", "-o", "json",
+    ]));
+    let shown = watch.json();
+    assert_eq!(
+        (&shown["event"]["reason"], &shown["history"]),
+        (&json!("BackOff"), &json!(true)),
+        "{shown}"
+    );
+    drop(watch);
     let elsewhere = json!({"faultId": id, "namespace": "default"});
     assert!(http.call("faults_get", elsewhere).await.is_error);
     drop(http);

@@ -2,6 +2,9 @@
 
 use std::path::Path;
 
+use kubecrier_history::{
+    History, HistoryConfig, Log as _, Position, Record, Registry as _, Retention, Store, Stream,
+};
 use serde_json::json;
 use testbed::{Cluster, LogScript, User, event, namespace, pod};
 use tokio::time::timeout;
@@ -319,6 +322,49 @@ async fn no_exit_lets_a_secret_of_the_corpus_out() {
     assert!(server.exit().await.success());
     let http = Http::start(&file.path, &arguments).await;
     what_was_kept_is_clean(&http, &secrets, &faults).await;
+    let Http { mut server, .. } = http;
+    server.signal(rustix::process::Signal::TERM);
+    assert!(server.exit().await.success());
+    the_disk_is_clean(&history, &secrets).await;
+}
+
+/// Records as they are on the disk: what is shown of them is redacted once more.
+async fn the_disk_is_clean(folder: &Path, secrets: &Secrets) {
+    let store = Store::open(folder).unwrap();
+    let mut met = 0;
+    for cluster in store.clusters().unwrap() {
+        for stream in Stream::ALL {
+            let page = store.read_from(&cluster, stream, Position::default(), usize::MAX);
+            for (_, record) in page.unwrap().records {
+                let Record {
+                    id,
+                    namespace,
+                    reason,
+                    object_name,
+                    value,
+                    ..
+                } = &record;
+                let value = str::from_utf8(value).unwrap();
+                met += usize::from(value.contains("-met-"));
+                let words = [id, namespace, reason, object_name].map(String::as_str);
+                let text = format!("{} {value}", words.join(" "));
+                secrets.are_not_in(&format!("a record of {stream:?}"), &text);
+            }
+        }
+    }
+    assert!(met > 3 * secrets.packs.len(), "{met}");
+    drop(store);
+    let config = HistoryConfig {
+        folder: folder.to_owned(),
+        retention: Retention::default(),
+    };
+    let (history, _writer) = History::open(config).unwrap();
+    let sessions = history.registry().list("").await.unwrap();
+    assert!(!sessions.is_empty());
+    for (key, entry) in sessions {
+        let text = String::from_utf8_lossy(&entry.value);
+        secrets.are_not_in("a record of a session", &format!("{key} {text}"));
+    }
 }
 
 /// What the process before has kept: events, incidents, and the evidence of faults.

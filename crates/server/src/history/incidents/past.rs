@@ -9,15 +9,12 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::{
-    super::search::{caveats, gap_text},
+    super::search::{Gaps, caveats},
     record::{self, Moment},
 };
 use kubecrier_history::{Budget, History, Query, Record, Stream, Wanted};
 use kubecrier_incidents::Incident;
 use kubecrier_k8s::{Contexts, StoredIncident};
-
-/// Gaps that are told one by one.
-const GAPS_MAX: usize = 3;
 
 /// An incident as the history knows it last.
 #[derive(Clone, Debug)]
@@ -115,12 +112,12 @@ fn read(
         ..Query::default()
     };
     let mut newest: HashMap<String, Newest> = HashMap::new();
-    let mut gaps = Vec::new();
+    let mut gaps = Gaps::default();
     let floor = since.as_millisecond();
     let on_record = |_, record: Record| {
         if record.is_gap() {
             if record.time >= floor {
-                gaps.extend(gap_text(&record));
+                gaps.add(&record);
             }
         } else if let Some(moment) = Moment::of(&record) {
             let is_end = moment.is_end() && record.time >= floor;
@@ -153,11 +150,7 @@ fn read(
         Err(error) => past.caveats.push(error.to_string()),
         Ok(found) => past.caveats = caveats(&found, Some(floor)),
     }
-    let more = gaps.len().saturating_sub(GAPS_MAX);
-    past.caveats.extend(gaps.into_iter().take(GAPS_MAX));
-    if more > 0 {
-        past.caveats.push(format!("{more} more gaps"));
-    }
+    past.caveats.extend(gaps.into_caveats());
     past
 }
 

@@ -10,7 +10,7 @@ use tokio::time::{Duration, sleep};
 use super::{
     super::{
         faults::keep_evidence,
-        recorder::{Recorder, again_and_again},
+        recorder::{Recorder, again_and_again, note_absence},
     },
     past,
     record::{self, Moment},
@@ -52,7 +52,11 @@ struct KeptOpen {
 }
 
 /// Keeps the incidents of a context for ever.
-pub(in super::super) async fn record_incidents(recorder: Recorder, context: Arc<str>) {
+pub(in super::super) async fn record_incidents(
+    recorder: Recorder,
+    context: Arc<str>,
+    kept_until: Option<i64>,
+) {
     let Some(incidents) = recorder.incidents.clone() else {
         return;
     };
@@ -63,8 +67,8 @@ pub(in super::super) async fn record_incidents(recorder: Recorder, context: Arc<
     });
     let context = &keeper.context;
     let read = again_and_again(context, "incidents", || keeper.follow(&incidents)).await;
-    let lifetime = INCIDENT_LIFETIME;
-    (keeper.recorder).note_absence(context, Stream::Incidents, lifetime);
+    let log = (context, Stream::Incidents);
+    note_absence(keeper.history(), log, kept_until, INCIDENT_LIFETIME);
     tracing::info!(%context, "the history has the incidents of a context from now on");
     loop {
         sleep(CHECKED_EVERY).await;

@@ -1,3 +1,6 @@
+use kubecrier_history::Retention;
+use tokio::task::JoinSet;
+
 use super::*;
 
 fn event(uid: &str, second: i64, count: i32) -> Event {
@@ -55,4 +58,43 @@ fn what_is_left_out_is_counted() {
     assert_eq!(shown(&merged), ["c:1", "a:1"]);
     assert_eq!(merged.more, Remaining::AtLeast(3));
     assert_eq!(merged.caveat.as_deref(), Some("the history begins 3d ago"));
+}
+
+/// The time in which nothing was kept is told whatever is searched for, but not that of before.
+#[tokio::test]
+async fn gaps_are_told_with_what_is_found() {
+    let (history, writer) = History::in_memory(Retention::default()).unwrap();
+    let mut running = JoinSet::new();
+    running.spawn(writer.run(std::future::pending()));
+    let contexts = Arc::new(crate::history::reader::tests::contexts());
+    let context: Arc<str> = "dev".into();
+    let now = Timestamp::now().as_millisecond();
+    let hour = 60 * 60 * 1000;
+    for (since, until) in [(50, 40), (30, 20), (9, 8), (7, 6), (5, 4), (3, 2)] {
+        let gap = Record::gap(now - since * hour, now - until * hour, None, "away");
+        history.record(&context, Stream::Events, move || gap);
+    }
+    assert!(history.flush().await);
+    let query = |hours: u64| EventQuery {
+        since: Some(std::time::Duration::from_hours(hours)),
+        reason_prefix: Some("None".to_owned()),
+        limit: 10,
+        ..EventQuery::default()
+    };
+    let told = async |hours| {
+        stored(&history, &contexts, "dev", &query(hours))
+            .await
+            .caveats
+    };
+    let gaps = |all: Vec<String>| {
+        let gaps = all.into_iter().filter(|one| one.contains("away"));
+        gaps.count()
+    };
+    assert_eq!(gaps(told(1).await), 0);
+    assert_eq!(gaps(told(3).await), 1);
+    assert_eq!(gaps(told(7).await), 3);
+    let all = told(25).await;
+    assert!(all.contains(&"2 more gaps".to_owned()), "{all:?}");
+    assert_eq!(gaps(all), 3);
+    running.shutdown().await;
 }
