@@ -44,7 +44,8 @@ async fn shown(entry: &TaskEntry) -> DetailedTask {
 }
 
 async fn status(tasks: &Tasks, caller: &Caller, id: &str) -> Option<TaskStatus> {
-    Some(shown(&tasks.get(caller, id)?).await.status())
+    let entry = tasks.get(caller, id)?;
+    Some(shown(&entry).await.status())
 }
 
 #[tokio::test(start_paused = true)]
