@@ -109,21 +109,35 @@ impl Subscriptions {
         let tag = history.map(|it| resume::tag(it, &requester.caller, context, &filters));
         let point = continues.as_ref().and_then(|cursor| cursor.resume);
         let is_own = point.is_some_and(|point| Some(point.tag) == tag);
-        // Of requests that come at once, one makes what is not there.
-        let name = format!("{}.{context}.{tag:?}", requester.caller);
-        let turn = shared.sharing.turns.take(&name).await;
         let viewer = self.inner.viewers.of(&requester.caller)?;
-        for one in self.inner.ledger.list(&owner(requester)) {
-            let is_same = |cursor: &Cursor| cursor.subscription == *one.id() || is_own;
-            let fits = *one.viewer() == viewer
-                && continues.as_ref().is_none_or(is_same)
-                && is_polled(&one, context, &filters);
-            if fits && !self.has_ended(shared, &one).await {
-                return self
-                    .poll_shared(&turn, requester, one, continues, limit)
-                    .await;
+        let find = || {
+            let is_same =
+                |cursor: &Cursor, one: &Subscription| cursor.subscription == *one.id() || is_own;
+            let owned = self.inner.ledger.list(&owner(requester));
+            owned.into_iter().find(|one| {
+                *one.viewer() == viewer
+                    && continues.as_ref().is_none_or(|it| is_same(it, one))
+                    && is_polled(one, context, &filters)
+            })
+        };
+        // Of requests that come at once, one makes what is not there. Whether what is there was
+        // ended elsewhere they find out side by side: the store may take its time.
+        let name = format!("{}.{context}.{tag:?}", requester.caller);
+        let turn = loop {
+            if let Some(one) = find() {
+                if !self.has_ended(shared, &one).await {
+                    let turn = shared.sharing.turns.take(&name).await;
+                    return self
+                        .poll_shared(&turn, requester, one, continues, limit)
+                        .await;
+                }
+                continue;
             }
-        }
+            let turn = shared.sharing.turns.take(&name).await;
+            if find().is_none() {
+                break turn;
+            }
+        };
         let created = match &continues {
             Some(cursor) => {
                 let resumed = self.resume(requester, context, &filters, cursor, limit);
@@ -142,6 +156,7 @@ impl Subscriptions {
             }
             None => self.create_polled(requester, context, filters).await?,
         };
+        drop(turn);
         // Without a record it is found by its filters all the same.
         let _is_kept = shared.keep(&created.subscription).await;
         Ok(Polled::Live(created))
