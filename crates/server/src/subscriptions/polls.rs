@@ -105,6 +105,7 @@ impl Subscriptions {
         continues: Option<Cursor>,
         limit: usize,
     ) -> Result<Polled, ToolError> {
+        let continues = self.as_own(requester, context, &filters, continues);
         let history = self.inner.sources.history.as_ref();
         let tag = history.map(|it| resume::tag(it, &requester.caller, context, &filters));
         let point = continues.as_ref().and_then(|cursor| cursor.resume);
@@ -160,6 +161,25 @@ impl Subscriptions {
         // Without a record it is found by its filters all the same.
         let _is_kept = shared.keep(&created.subscription).await;
         Ok(Polled::Live(created))
+    }
+
+    /// A cursor as this server would have made it: one of a server with another secret means the
+    /// same.
+    pub(super) fn as_own(
+        &self,
+        requester: &Requester,
+        context: &str,
+        filters: &Filters,
+        mut cursor: Option<Cursor>,
+    ) -> Option<Cursor> {
+        let history = self.inner.sources.history.as_ref();
+        let point = cursor.as_mut().and_then(|cursor| cursor.resume.as_mut());
+        if let (Some(history), Some(point)) = (history, point)
+            && resume::is_own(history, &requester.caller, context, filters, point.tag)
+        {
+            point.tag = resume::tag(history, &requester.caller, context, filters);
+        }
+        cursor
     }
 
     async fn create_polled(

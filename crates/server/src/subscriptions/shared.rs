@@ -222,6 +222,7 @@ impl Subscriptions {
         {
             return Err(stale(CursorError::Foreign(cursor.clone())));
         }
+        let cursor = self.as_own(requester, one.cluster(), one.filters(), cursor);
         self.poll_shared(&turn, requester, one, cursor, limit).await
     }
 
