@@ -117,8 +117,12 @@ async fn records(nats: &str) -> Result<BTreeMap<String, usize>> {
     let listed = timeout(NOTICED_WITHIN, listing).await;
     lifecycle.drain();
     let mut records = BTreeMap::new();
-    for (key, _) in listed.context("the records are not listed")?? {
+    for (key, entry) in listed.context("the records are not listed")?? {
         let kind = key.split('.').next().unwrap_or_default();
+        let record: Option<serde_json::Value> = serde_json::from_slice(&entry.value).ok();
+        // It says nothing but that there is none any more, to servers that did not hear of it.
+        let has_ended = record.is_some_and(|record| record["ended"].is_string());
+        let kind = if has_ended { "ended" } else { kind };
         *records.entry(kind.to_owned()).or_default() += 1;
     }
     Ok(records)

@@ -52,6 +52,8 @@ pub struct ResumeFrom {
 pub struct History {
     pub(crate) shared: Arc<Shared>,
     secret: [u8; 32],
+    // A lock for one copy.
+    other_secrets: Arc<RwLock<Vec<[u8; 32]>>>,
 }
 
 /// Opens the store; a seam, so that a test can open one over a disk that fails.
@@ -180,6 +182,7 @@ impl History {
         let history = Self {
             shared: Arc::new(shared),
             secret,
+            other_secrets: Arc::default(),
         };
         let writer = Writer::new(history.clone(), entries);
         Ok((history, writer))
@@ -299,6 +302,17 @@ impl History {
     /// A secret, the same as long as the folder is.
     pub fn secret(&self) -> &[u8; 32] {
         &self.secret
+    }
+
+    /// Has the cursors of servers that have other secrets mean the same as those of this one, from
+    /// now on.
+    pub fn set_other_secrets(&self, secrets: Vec<[u8; 32]>) {
+        *self.other_secrets.write() = secrets;
+    }
+
+    /// The secrets of other servers whose cursors mean the same.
+    pub fn other_secrets(&self) -> Vec<[u8; 32]> {
+        self.other_secrets.read().clone()
     }
 
     /// Until when a process wrote to this history before this one.

@@ -84,6 +84,12 @@ pub trait Registry: fmt::Debug + Send + Sync {
 
     /// The records whose keys begin with a prefix, in the order of their keys.
     fn list<'a>(&'a self, prefix: &'a str) -> RegistryFuture<'a, Vec<(String, Entry)>>;
+
+    /// How often the store was away and came back: it may have lost records then, and others may
+    /// have written meanwhile.
+    fn reconnects(&self) -> u64 {
+        0
+    }
 }
 
 /// Why a registry did not do what it was asked for.

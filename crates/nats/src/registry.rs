@@ -266,6 +266,10 @@ impl Registry for NatsRegistry {
     fn list<'a>(&'a self, prefix: &'a str) -> RegistryFuture<'a, Vec<(String, Entry)>> {
         Box::pin(self.list_all(prefix))
     }
+
+    fn reconnects(&self) -> u64 {
+        self.inner.link.watch().borrow().reconnects
+    }
 }
 
 impl fmt::Debug for NatsRegistry {

@@ -13,8 +13,8 @@
 mod captures;
 mod secret;
 
-pub(crate) use self::captures::SharedCaptures;
 pub use self::secret::shared_secret;
+pub(crate) use self::{captures::SharedCaptures, secret::keep_secret};
 
 use std::sync::Arc;
 

@@ -47,7 +47,7 @@ use super::{
     history::{CaughtUp, Recorder},
     incidents::Incidents,
     list_changes::ListChanges,
-    replicas::{ClusterStore, SharedCaptures},
+    replicas::{ClusterStore, SharedCaptures, keep_secret},
     resources::Resources,
     sessions::Sessions,
     subscriptions::Subscriptions,
@@ -237,7 +237,10 @@ impl Server {
         let captures = SharedCaptures::new(Arc::clone(registry));
         subscriptions.faults().share_with(Arc::new(captures));
         let _only_once = self.shared.cluster_store.set(store.clone());
-        if self.shared.history.is_some() {
+        if let Some(history) = self.shared.history.clone() {
+            let draining = self.shared.lifecycle.draining().clone();
+            let keeping = keep_secret(Arc::clone(registry), history, draining);
+            self.shared.lifecycle.spawn("shared-secret", keeping);
             // Who comes from another server has a cursor, which leads into the history.
             let gate = self.shared.lifecycle.readiness_gate();
             let (this, store) = (self.clone(), store.clone());

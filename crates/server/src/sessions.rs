@@ -26,8 +26,8 @@
 //! - `stream`: GET and DELETE, from the outbox to bytes; `replay`: what a client that
 //!   reconnects has missed;
 //! - `stream_id`: the ids of events, which are cursors where sessions are kept; `record`: what is
-//!   kept of a session; `store`, `keeper`: when that is written; `revival`: a session of another
-//!   process is continued; `home`: requests of a session that another server has;
+//!   kept of a session; `store`, `keeper`: when that is written; `recheck`: when it may be another's by
+//!   now, or lost; `revival`: a session of another process is continued; `home`: requests of a session that another server has;
 //! - `heartbeat`: when a client is pinged; `server_requests`: the pings themselves.
 
 mod answer_stream;
@@ -40,6 +40,7 @@ mod keeper;
 mod limiter;
 mod manager;
 mod parking;
+mod recheck;
 mod record;
 mod replay;
 mod revival;

@@ -48,9 +48,10 @@ struct Extras<'a> {
     tokens: Option<&'a Path>,
     feed: Option<FeedLimits>,
     audit: Option<&'a Path>,
+    secret: Option<[u8; 32]>,
 }
 
-/// The secret that the histories of all replicas have.
+/// The secret that the histories of all replicas have, where a test gives them no other.
 const SECRET: [u8; 32] = [7; 32];
 
 async fn start(
@@ -80,7 +81,7 @@ async fn start(
         let (history, writer) = History::open(config).unwrap();
         let draining = lifecycle.draining().clone();
         lifecycle.spawn("history", writer.run(draining.cancelled_owned()));
-        history.with_secret(SECRET)
+        history.with_secret(extras.secret.unwrap_or(SECRET))
     });
     let mut subscriptions = SubscriptionSettings::default();
     subscriptions.feed = extras.feed.unwrap_or(subscriptions.feed);
@@ -218,11 +219,16 @@ async fn a_session_is_wherever_its_stream_is_and_is_answered_everywhere() {
     let after = session.rpc("tools/list", json!({})).await;
     assert_eq!(after["result"], tools["result"]);
     assert_eq!(first.server.sessions(), 1);
+    // What it still has of it is found to be another's.
+    while on_second.until_end().await.is_some() {}
+    until_left(&second).await;
     assert_eq!(session.delete().await, StatusCode::NO_CONTENT);
     session.base.clone_from(&second.base);
-    // What it still has of it is found to be another's when it writes, and here when it is asked.
-    drop(on_second);
-    assert_eq!(registry.list("session.").await.unwrap(), []);
+    let list = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/list"});
+    assert_eq!(session.post(&list).await.status(), StatusCode::NOT_FOUND);
+    let left = registry.list("session.").await.unwrap();
+    let left: Vec<_> = left.iter().map(|(_, entry)| &*entry.value).collect();
+    assert_eq!(left, [br#"{"format":1,"ended":"final"}"#], "nothing of it");
     first.serving.close();
     second.serving.close();
 }
@@ -231,6 +237,17 @@ fn with_id(answer: &Value, id: u64) -> Value {
     let mut answer = answer.clone();
     answer["id"] = json!(id);
     answer
+}
+
+/// Waits until a server has no session.
+async fn until_left(replica: &Replica) {
+    let left = async {
+        while replica.server.sessions() > 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let left = tokio::time::timeout(Duration::from_secs(30), left).await;
+    left.expect("the session is left");
 }
 
 /// Waits until a server watches events.

@@ -99,8 +99,24 @@ pub(crate) fn tag(
     context: &str,
     filters: &Filters,
 ) -> ResumeTag {
+    tag_with(history.secret(), caller, context, filters)
+}
+
+/// Whether a tag is that, or what it is on a server with another secret.
+pub(crate) fn is_own(
+    history: &History,
+    caller: &Caller,
+    context: &str,
+    filters: &Filters,
+    tag: ResumeTag,
+) -> bool {
+    let is_with = |secret: &[u8; 32]| tag_with(secret, caller, context, filters) == tag;
+    is_with(history.secret()) || history.other_secrets().iter().any(is_with)
+}
+
+fn tag_with(secret: &[u8; 32], caller: &Caller, context: &str, filters: &Filters) -> ResumeTag {
     let mut hash = Sha256::new();
-    hash.update(history.secret());
+    hash.update(secret);
     let filters_text = serde_json::to_string(filters).unwrap_or_default();
     let caller = caller.to_string();
     for part in [&*caller, context, filters.mode().as_str(), &*filters_text] {

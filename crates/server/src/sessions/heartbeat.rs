@@ -71,7 +71,7 @@ impl Sessions {
                     }
                 }
                 Some((id, end)) = beating.next() => if end == HeartbeatEnd::Down {
-                    self.end(&id, "its client no longer answers");
+                    self.give_up(&id, "its client no longer answers");
                 },
             }
         }

@@ -81,6 +81,8 @@ pub(super) struct KeptState {
     pub(super) revision: Option<Revision>,
     /// The record that was written last, and when.
     pub(super) written: Option<(Bytes, Instant)>,
+    /// It may not be there any more, or another server may have the session by now.
+    pub(super) is_doubted: bool,
 }
 
 struct Activity {

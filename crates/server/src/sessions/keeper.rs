@@ -1,5 +1,8 @@
 //! Writes the records of sessions that have changed, and removes those of sessions that have
 //! ended.
+//!
+//! Where several servers share their sessions, a record is only written or removed as it is known:
+//! another server may have taken the session meanwhile.
 
 use std::sync::Arc;
 
@@ -7,14 +10,17 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use kubecrier_history::{RegistryError, SetOutcome};
 use rmcp::transport::streamable_http_server::session::SessionId;
-use tokio::time::{Duration, Instant, MissedTickBehavior, interval};
+use tokio::{
+    sync::oneshot,
+    time::{Duration, Instant, MissedTickBehavior, interval, sleep},
+};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     http_session::HttpSession,
     manager::Sessions,
-    record::SessionRecord,
-    store::{SessionStore, TIME_TO_LIVE, key},
+    record::{End, Kept, SessionRecord},
+    store::{Ended, SessionStore, TIME_TO_LIVE, key},
 };
 
 /// How often all sessions are compared with their records: some changes are not of a request.
@@ -29,6 +35,9 @@ const TRIES_MAX: usize = 3;
 /// A store that fails is tried again after this.
 const RETRY: Duration = Duration::from_secs(5);
 
+/// Records that are written at the same time. If one of them fails, the others wait.
+const WRITES_MAX: usize = 256;
+
 impl Sessions {
     /// Keeps the records of sessions as they are, until `stop`, and then once more.
     pub(crate) async fn keep_records(
@@ -39,63 +48,90 @@ impl Sessions {
         let Some(store) = self.store().cloned() else {
             return;
         };
+        tokio::join!(
+            self.recheck_records(&store, &stop),
+            self.write_changes(&store, &describe, &stop),
+        );
+    }
+
+    async fn write_changes(
+        &self,
+        store: &SessionStore,
+        describe: &(impl Fn(&HttpSession, SessionRecord) -> SessionRecord + Send + Sync),
+        stop: &CancellationToken,
+    ) {
         let mut compare = interval(COMPARE);
         compare.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            let has_failed = self.write_records(&store, &describe).await;
+            let has_failed = self.write_records(store, describe).await;
             tokio::select! {
                 () = stop.cancelled() => break,
                 () = store.changed(), if !has_failed => {}
-                () = tokio::time::sleep(RETRY), if has_failed => {}
-                _tick = compare.tick() => self.change_all(&store),
+                () = store.doubted() => {}
+                () = sleep(RETRY), if has_failed => {}
+                _tick = compare.tick() => self.change_all(store),
             }
         }
-        self.change_all(&store);
-        self.write_records(&store, &describe).await;
+        self.change_all(store);
+        self.write_records(store, describe).await;
     }
 
-    fn change_all(&self, store: &SessionStore) {
+    pub(super) fn change_all(&self, store: &SessionStore) {
         for id in self.ids() {
             store.change(&id);
         }
     }
 
-    /// Writes what has changed, all at once. True if something could not be written.
+    /// Writes what has changed. True if something could not be written.
     async fn write_records(
         &self,
         store: &SessionStore,
         describe: &(impl Fn(&HttpSession, SessionRecord) -> SessionRecord + Send + Sync),
     ) -> bool {
-        let changed = store.take_changed();
-        let writes = changed.into_iter().map(|(id, waiting)| async move {
-            let written = match self.get(&id) {
-                Some(entry) => self.write(store, &entry, describe).await,
-                None if store.has_ended(&id) => remove(store, &id).await,
-                None => Ok(()),
-            };
-            match written {
-                Ok(()) => {
-                    for done in waiting {
-                        let _gone = done.send(());
-                    }
-                    None
-                }
-                Err(error) => {
-                    store.change(&id);
-                    Some(error)
-                }
+        let mut changed = store.take_changed().into_iter();
+        loop {
+            let batch: Vec<_> = changed.by_ref().take(WRITES_MAX).collect();
+            if batch.is_empty() {
+                return false;
             }
-        });
-        let failures: Vec<_> = join_all(writes).await.into_iter().flatten().collect();
-        if let Some(error) = failures.first() {
-            let records = failures.len();
-            tracing::warn!(%error, records, "sessions are not being kept; it is tried again");
+            let writes = batch
+                .into_iter()
+                .map(|(id, waiting)| self.write_one(store, id, waiting, describe));
+            let failures: Vec<_> = join_all(writes).await.into_iter().flatten().collect();
+            if let Some(error) = failures.first() {
+                let records = failures.len();
+                tracing::warn!(%error, records, "sessions are not being kept; it is tried again");
+                for (id, _waiting) in changed {
+                    store.change(&id);
+                }
+                return true;
+            }
         }
-        !failures.is_empty()
     }
-}
 
-impl Sessions {
+    /// Why a change could not be written, if it could not.
+    async fn write_one(
+        &self,
+        store: &SessionStore,
+        id: SessionId,
+        waiting: Vec<oneshot::Sender<()>>,
+        describe: &(impl Fn(&HttpSession, SessionRecord) -> SessionRecord + Send + Sync),
+    ) -> Option<RegistryError> {
+        let written = match (self.get(&id), store.ended(&id)) {
+            (Some(entry), _) => self.write(store, &entry, describe).await,
+            (None, Some(ended)) => remove(store, &id, ended).await,
+            (None, None) => Ok(()),
+        };
+        if let Err(error) = written {
+            store.change(&id);
+            return Some(error);
+        }
+        for done in waiting {
+            let _gone = done.send(());
+        }
+        None
+    }
+
     /// Writes the record of a session if it is another one, or an old one.
     async fn write(
         &self,
@@ -113,10 +149,14 @@ impl Sessions {
         record.home = store.home().map(str::to_owned);
         let record = describe(entry, record);
         let bytes = record.to_bytes();
-        let is_same = (entry.kept.lock().written.as_ref())
-            .is_some_and(|(before, at)| *before == bytes && at.elapsed() < RENEW_AFTER);
-        if is_same {
-            return Ok(());
+        {
+            let mut kept = entry.kept.lock();
+            let is_doubted = std::mem::take(&mut kept.is_doubted);
+            let is_same = (kept.written.as_ref())
+                .is_some_and(|(before, at)| *before == bytes && at.elapsed() < RENEW_AFTER);
+            if is_same && !is_doubted {
+                return Ok(());
+            }
         }
         let written = match store.home() {
             None => put(store, id, bytes.clone()).await.map(|()| true),
@@ -131,11 +171,15 @@ impl Sessions {
             // One that is too large is not kept, and neither is it tried again.
             Err(RegistryError::Rejected { why, .. }) => {
                 tracing::warn!(session = %id, why, "a session is not kept");
+                entry.kept.lock().revision = None;
             }
-            Err(error) => return Err(error),
+            Err(error) => {
+                entry.kept.lock().is_doubted = true;
+                return Err(error);
+            }
         }
         entry.kept.lock().written = Some((bytes, Instant::now()));
-        if store.has_ended(id) {
+        if store.ended(id).is_some() {
             // It has ended meanwhile.
             store.change(id);
         }
@@ -149,7 +193,8 @@ async fn put(store: &SessionStore, id: &SessionId, bytes: Bytes) -> Result<(), R
     Ok(())
 }
 
-/// Writes the record of a session that other servers may take. False if one has.
+/// Writes the record of a session that other servers may take. False if one has, or if it was
+/// ended on one.
 async fn set(
     store: &SessionStore,
     home: &str,
@@ -165,21 +210,82 @@ async fn set(
             entry.kept.lock().revision = Some(revision);
             return Ok(true);
         }
-        match store.find(id).await? {
-            // Written by this server without hearing of it.
-            Some((record, revision)) if record.home.as_deref() == Some(home) => {
-                entry.kept.lock().revision = Some(revision);
-            }
-            // Another server has it, or has ended it.
-            Some(_) | None => return Ok(false),
-        }
+        let found = store.look(id).await?;
+        // One that is this server's was written without hearing of it.
+        let is_here = found.is_at(Some(home));
+        let revision = match found {
+            Kept::Session(_, revision) if is_here => Some(revision),
+            Kept::Session(..) | Kept::Foreign | Kept::Ended(End::Final, _) => return Ok(false),
+            // The server that gave it up did not hear the client, which is here.
+            Kept::Ended(End::Silent, revision) => Some(revision),
+            // The store has lost it, or was away for longer than it is kept.
+            Kept::Nothing => None,
+        };
+        entry.kept.lock().revision = revision;
     }
-    Ok(true)
+    Err(changes_all_the_time(id))
 }
 
 /// Removes the record of a session that has ended.
-async fn remove(store: &SessionStore, id: &SessionId) -> Result<(), RegistryError> {
-    store.registry().delete(&key(id)).await?;
+async fn remove(store: &SessionStore, id: &SessionId, ended: Ended) -> Result<(), RegistryError> {
+    match store.home() {
+        None => store.registry().delete(&key(id)).await?,
+        Some(home) => set_ended(store, home, id, ended).await?,
+    }
     store.forget(id);
     Ok(())
 }
+
+/// Notes in the record of a session that it has ended, unless another server has it: what was
+/// ended on purpose ends there, too.
+async fn set_ended(
+    store: &SessionStore,
+    home: &str,
+    id: &SessionId,
+    Ended { end, mut revision }: Ended,
+) -> Result<(), RegistryError> {
+    let (key, bytes) = (key(id), end.to_bytes());
+    for _ in 0..TRIES_MAX {
+        let set =
+            (store.registry()).compare_and_set(&key, revision, bytes.clone(), end.time_to_live());
+        match set.await {
+            Ok(SetOutcome::Set(_)) => return Ok(()),
+            Ok(SetOutcome::Conflict) => {}
+            Err(error) => return delete_own(store, home, id, error).await,
+        }
+        let found = store.look(id).await?;
+        if end == End::Silent && !found.is_at(Some(home)) {
+            return Ok(());
+        }
+        revision = match found {
+            Kept::Session(_, revision) | Kept::Ended(End::Silent, revision) => Some(revision),
+            Kept::Nothing => None,
+            Kept::Ended(End::Final, _) | Kept::Foreign => return Ok(()),
+        };
+    }
+    Err(changes_all_the_time(id))
+}
+
+/// Makes room in a store that is so full that it takes no note.
+async fn delete_own(
+    store: &SessionStore,
+    home: &str,
+    id: &SessionId,
+    error: RegistryError,
+) -> Result<(), RegistryError> {
+    if !store.look(id).await?.is_at(Some(home)) {
+        return Err(error);
+    }
+    // Whoever takes it in this moment writes it again.
+    store.registry().delete(&key(id)).await
+}
+
+fn changes_all_the_time(id: &str) -> RegistryError {
+    RegistryError::Unavailable {
+        doing: "written",
+        why: format!("that of the session `{id}` changes all the time"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -16,8 +16,8 @@ use super::{
     http_session::{HttpSession, Silence},
     limiter::{SessionLimiter, SessionPermit, SessionRefused},
     parking::Parking,
-    record::SessionRecord,
-    store::SessionStore,
+    record::{End, SessionRecord},
+    store::{Ended, SessionStore},
 };
 use crate::{caller::Caller, share};
 use kubecrier_core::{metrics::AnswerMetrics, shares::CallerShare};
@@ -231,16 +231,27 @@ impl Sessions {
         }
     }
 
-    /// Ends a session and frees everything that belongs to it. A second end does
-    /// nothing.
+    /// Ends a session on purpose, on whatever server it is, and frees everything that belongs to
+    /// it. A second end does nothing.
     pub(super) fn end(&self, id: &str, why: &'static str) {
+        self.end_as(End::Final, id, why);
+    }
+
+    /// Ends a session of whose client nothing is heard here. If another server has it, it goes on
+    /// there.
+    pub(super) fn give_up(&self, id: &str, why: &'static str) {
+        self.end_as(End::Silent, id, why);
+    }
+
+    fn end_as(&self, end: End, id: &str, why: &'static str) {
         let Some(entry) = self.entries.write().remove(id) else {
             return;
         };
         tracing::debug!(session = id, why, "session ended");
         // Before `initialize` is answered there is no record.
         if let Some(store) = self.store.as_ref().filter(|_| entry.client().is_some()) {
-            store.end(entry.session.id());
+            let revision = entry.kept.lock().revision;
+            store.end(entry.session.id(), Ended { end, revision });
         }
         Self::close(&entry);
     }
@@ -336,7 +347,7 @@ impl Sessions {
         }
         drop(entries);
         for (id, why) in dead {
-            self.end(&id, why);
+            self.give_up(&id, why);
         }
     }
 

@@ -4,10 +4,13 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use kubecrier_history::{RegistryEntry, Revision};
 use rmcp::model::InitializeRequestParams;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use tokio::time::Duration;
 
+use super::store::TIME_TO_LIVE;
 use crate::{caller::Caller, subscriptions::SubscriptionRecord};
 
 /// The form of a record. One of another form is of no use.
@@ -39,6 +42,35 @@ pub(crate) struct SessionRecord {
     /// The content of each list that it was last notified of; empty if it was not.
     #[serde(default)]
     pub(crate) lists: [String; 3],
+}
+
+/// How a session has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum End {
+    /// On purpose: it goes on nowhere.
+    Final,
+    /// The server that had it heard nothing of its client. One that was cut off from the store and
+    /// still has the client goes on with it.
+    Silent,
+}
+
+/// What is kept of a session that has ended: a server that did not hear of it finds it here.
+#[derive(Debug, Serialize, Deserialize)]
+struct EndRecord {
+    format: u32,
+    ended: End,
+}
+
+/// What the registry has of a session.
+#[derive(Debug)]
+pub(super) enum Kept {
+    /// There is no record.
+    Nothing,
+    Session(Box<SessionRecord>, Revision),
+    Ended(End, Revision),
+    /// A record of another form, which this server cannot read.
+    Foreign,
 }
 
 // === impl SessionRecord ===
@@ -73,6 +105,52 @@ impl SessionRecord {
     pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
         let record: Self = serde_json::from_slice(bytes).ok()?;
         (record.format == FORMAT).then_some(record)
+    }
+}
+
+// === impl End ===
+
+impl End {
+    /// The bytes that are kept.
+    pub(super) fn to_bytes(self) -> Bytes {
+        let record = EndRecord {
+            format: FORMAT,
+            ended: self,
+        };
+        serde_json::to_vec(&record).unwrap_or_default().into()
+    }
+
+    /// How long that is kept.
+    pub(super) fn time_to_live(self) -> Duration {
+        match self {
+            // As long as a copy that another server still has could be continued.
+            Self::Final => TIME_TO_LIVE,
+            // Until what was under way when it was written has come.
+            Self::Silent => Duration::from_secs(10),
+        }
+    }
+}
+
+// === impl Kept ===
+
+impl Kept {
+    /// Reads what was found.
+    pub(super) fn of(found: Option<RegistryEntry>) -> Self {
+        let Some(RegistryEntry { value, revision }) = found else {
+            return Self::Nothing;
+        };
+        if let Some(record) = SessionRecord::parse(&value) {
+            return Self::Session(Box::new(record), revision);
+        }
+        match serde_json::from_slice(&value) {
+            Ok(EndRecord { format, ended }) if format == FORMAT => Self::Ended(ended, revision),
+            Ok(_) | Err(_) => Self::Foreign,
+        }
+    }
+
+    /// Whether it is a session that a server has.
+    pub(super) fn is_at(&self, home: Option<&str>) -> bool {
+        matches!(self, Self::Session(record, _) if record.home.as_deref() == home)
     }
 }
 

@@ -22,7 +22,7 @@ use super::{
     limiter::SessionRefused,
     manager::Sessions,
     record::SessionRecord,
-    store::SessionStore,
+    store::{Found, SessionStore},
     stream_id::StreamId,
 };
 use crate::{caller::Caller, server::Server, turns::Turns};
@@ -142,8 +142,11 @@ impl Revival {
     async fn look(&self, search: Search<'_>) -> Result<Place, NotLocated> {
         for _ in 0..TRIES_MAX {
             let (record, revision) = match timeout(FIND_TIMEOUT, self.store.find(search.id)).await {
-                Ok(Ok(Some(found))) => found,
-                Ok(Ok(None)) => return Ok(Place::Here),
+                Ok(Ok(Found::Session(record, revision))) => (*record, revision),
+                Ok(Ok(Found::Nothing)) if !self.store.is_settled() => {
+                    return self.unknown(&"the store was away, and may lack records yet");
+                }
+                Ok(Ok(Found::Nothing | Found::Ended)) => return Ok(Place::Here),
                 Ok(Err(error)) => return self.unknown(&error),
                 Err(elapsed) => return self.unknown(&elapsed),
             };

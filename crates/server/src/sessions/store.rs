@@ -4,27 +4,26 @@
 //! A record is written when the session is another than it was, and never for an event. One task
 //! writes them all (`keeper`), so that of one session there is one write at a time.
 
-use std::{
-    collections::{HashMap, HashSet},
-    fmt,
-    sync::Arc,
-};
+use std::{collections::HashMap, fmt, sync::Arc};
 
 use kubecrier_history::{Registry, RegistryError, Revision, SetOutcome};
 use parking_lot::Mutex;
 use rmcp::transport::streamable_http_server::session::SessionId;
 use tokio::{
     sync::{Notify, oneshot},
-    time::{Duration, timeout},
+    time::{Duration, Instant, timeout},
 };
 
-use super::record::SessionRecord;
+use super::record::{End, Kept, SessionRecord};
 
 /// How long a session of which nothing is heard can be continued elsewhere.
 pub(super) const TIME_TO_LIVE: Duration = Duration::from_hours(1);
 
 /// How long the answer to a request waits for the record that it changes.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How long other servers may take, after the store was away, to write again what it has lost.
+const SETTLING: Duration = Duration::from_secs(5);
 
 /// The records of sessions.
 pub(crate) struct SessionStore {
@@ -33,7 +32,17 @@ pub(crate) struct SessionStore {
     home: Option<String>,
     // A lock for one operation on the maps.
     pending: Mutex<Pending>,
+    // A lock for one step.
+    connection: Mutex<Connection>,
     changed: Notify,
+    doubted: Notify,
+}
+
+/// Which connection to the store there is.
+struct Connection {
+    reconnects: u64,
+    /// When another one than the first was noticed.
+    since: Option<Instant>,
 }
 
 #[derive(Default)]
@@ -41,18 +50,42 @@ struct Pending {
     /// Sessions that may be others than their records say, and who waits for the record.
     changed: HashMap<SessionId, Vec<oneshot::Sender<()>>>,
     /// Sessions that have ended and whose records may still be there.
-    ended: HashSet<SessionId>,
+    ended: HashMap<SessionId, Ended>,
+}
+
+/// A session that has ended here.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ended {
+    pub(super) end: End,
+    /// The revision of its record, as far as it is known.
+    pub(super) revision: Option<Revision>,
+}
+
+/// What is known of a session that is not here.
+#[derive(Debug)]
+pub(super) enum Found {
+    /// It can be continued.
+    Session(Box<SessionRecord>, Revision),
+    Ended,
+    /// There is no record.
+    Nothing,
 }
 
 // === impl SessionStore ===
 
 impl SessionStore {
     pub(crate) fn new(registry: Arc<dyn Registry>) -> Self {
+        let connection = Connection {
+            reconnects: registry.reconnects(),
+            since: None,
+        };
         Self {
             registry,
             home: None,
             pending: Mutex::default(),
+            connection: Mutex::new(connection),
             changed: Notify::new(),
+            doubted: Notify::new(),
         }
     }
 
@@ -77,10 +110,41 @@ impl SessionStore {
         self.changed.notify_one();
     }
 
-    /// The same for a session that has ended: its record is removed.
-    pub(super) fn end(&self, id: &SessionId) {
-        self.pending.lock().ended.insert(id.clone());
+    /// The same for a session that has ended: its record is removed, if it is this server's.
+    pub(super) fn end(&self, id: &SessionId, ended: Ended) {
+        self.pending.lock().ended.insert(id.clone(), ended);
         self.change(id);
+    }
+
+    /// Has those records that were changed written at once, also if the store has just failed.
+    pub(super) fn doubt(&self) {
+        self.doubted.notify_one();
+    }
+
+    /// Waits until that is to be done. Cancel-safe.
+    pub(super) async fn doubted(&self) {
+        self.doubted.notified().await;
+    }
+
+    /// How often the store was away and came back.
+    pub(super) fn reconnects(&self) -> u64 {
+        let reconnects = self.registry.reconnects();
+        let mut connection = self.connection.lock();
+        if connection.reconnects != reconnects {
+            *connection = Connection {
+                reconnects,
+                since: Some(Instant::now()),
+            };
+        }
+        reconnects
+    }
+
+    /// Whether what is not in the store is nowhere: after it was away, other servers write again
+    /// what it has lost.
+    pub(super) fn is_settled(&self) -> bool {
+        let _noted = self.reconnects();
+        let since = self.connection.lock().since;
+        since.is_none_or(|since| since.elapsed() >= SETTLING)
     }
 
     /// Has the record of a session written, and waits for it for a while. Cancel-safe.
@@ -108,30 +172,39 @@ impl SessionStore {
         std::mem::take(&mut self.pending.lock().changed)
     }
 
-    /// Whether a session has ended, and not only left this process.
-    pub(super) fn has_ended(&self, id: &SessionId) -> bool {
-        self.pending.lock().ended.contains(id)
+    /// How a session has ended, if it has and not only left this process.
+    pub(super) fn ended(&self, id: &str) -> Option<Ended> {
+        self.pending.lock().ended.get(id).copied()
     }
 
-    /// Notes that the record of a session that has ended is gone.
-    pub(super) fn forget(&self, id: &SessionId) {
+    /// Notes that the record of a session that has ended is gone, or another server's.
+    pub(super) fn forget(&self, id: &str) {
         self.pending.lock().ended.remove(id);
     }
 
-    /// The record of a session that this process does not have.
-    pub(super) async fn find(
-        &self,
-        id: &str,
-    ) -> Result<Option<(SessionRecord, Revision)>, RegistryError> {
-        if self.pending.lock().ended.contains(id) {
-            return Ok(None);
+    /// What the registry has of a session.
+    pub(super) async fn look(&self, id: &str) -> Result<Kept, RegistryError> {
+        Ok(Kept::of(self.registry.get(&key(id)).await?))
+    }
+
+    /// What is known of a session that this process does not have.
+    pub(super) async fn find(&self, id: &str) -> Result<Found, RegistryError> {
+        let is_final = |ended: Ended| ended.end == End::Final;
+        if self.ended(id).is_some_and(is_final) {
+            return Ok(Found::Ended);
         }
-        let found = self.registry.get(&key(id)).await?;
-        let record =
-            found.and_then(|entry| Some((SessionRecord::parse(&entry.value)?, entry.revision)));
-        // It may have ended since.
-        let has_ended = self.pending.lock().ended.contains(id);
-        Ok(record.filter(|_| !has_ended))
+        let kept = self.look(id).await?;
+        // It may have ended here since. One that another server has taken before goes on there.
+        let is_elsewhere = matches!(kept, Kept::Session(..)) && !kept.is_at(self.home());
+        let has_ended = self.ended(id);
+        if has_ended.is_some_and(|ended| is_final(ended) || !is_elsewhere) {
+            return Ok(Found::Ended);
+        }
+        Ok(match kept {
+            Kept::Session(record, revision) => Found::Session(record, revision),
+            Kept::Ended(..) | Kept::Foreign => Found::Ended,
+            Kept::Nothing => Found::Nothing,
+        })
     }
 
     /// Writes the record of a session that this server takes, if it is as it was found.
@@ -144,7 +217,11 @@ impl SessionStore {
         let (key, bytes) = (key(id), record.to_bytes());
         let set = (self.registry).compare_and_set(&key, Some(found), bytes, TIME_TO_LIVE);
         Ok(match set.await? {
-            SetOutcome::Set(revision) => Some(revision),
+            SetOutcome::Set(revision) => {
+                // It may have ended here before it went on elsewhere.
+                self.forget(id);
+                Some(revision)
+            }
             SetOutcome::Conflict => None,
         })
     }

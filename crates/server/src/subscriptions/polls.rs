@@ -105,25 +105,40 @@ impl Subscriptions {
         continues: Option<Cursor>,
         limit: usize,
     ) -> Result<Polled, ToolError> {
+        let continues = self.as_own(requester, context, &filters, continues);
         let history = self.inner.sources.history.as_ref();
         let tag = history.map(|it| resume::tag(it, &requester.caller, context, &filters));
         let point = continues.as_ref().and_then(|cursor| cursor.resume);
         let is_own = point.is_some_and(|point| Some(point.tag) == tag);
-        // Of requests that come at once, one makes what is not there.
-        let name = format!("{}.{context}.{tag:?}", requester.caller);
-        let turn = shared.sharing.turns.take(&name).await;
         let viewer = self.inner.viewers.of(&requester.caller)?;
-        for one in self.inner.ledger.list(&owner(requester)) {
-            let is_same = |cursor: &Cursor| cursor.subscription == *one.id() || is_own;
-            let fits = *one.viewer() == viewer
-                && continues.as_ref().is_none_or(is_same)
-                && is_polled(&one, context, &filters);
-            if fits && !self.has_ended(shared, &one).await {
-                return self
-                    .poll_shared(&turn, requester, one, continues, limit)
-                    .await;
+        let find = || {
+            let is_same =
+                |cursor: &Cursor, one: &Subscription| cursor.subscription == *one.id() || is_own;
+            let owned = self.inner.ledger.list(&owner(requester));
+            owned.into_iter().find(|one| {
+                *one.viewer() == viewer
+                    && continues.as_ref().is_none_or(|it| is_same(it, one))
+                    && is_polled(one, context, &filters)
+            })
+        };
+        // Of requests that come at once, one makes what is not there. Whether what is there was
+        // ended elsewhere they find out side by side: the store may take its time.
+        let name = format!("{}.{context}.{tag:?}", requester.caller);
+        let turn = loop {
+            if let Some(one) = find() {
+                if !self.has_ended(shared, &one).await {
+                    let turn = shared.sharing.turns.take(&name).await;
+                    return self
+                        .poll_shared(&turn, requester, one, continues, limit)
+                        .await;
+                }
+                continue;
             }
-        }
+            let turn = shared.sharing.turns.take(&name).await;
+            if find().is_none() {
+                break turn;
+            }
+        };
         let created = match &continues {
             Some(cursor) => {
                 let resumed = self.resume(requester, context, &filters, cursor, limit);
@@ -142,9 +157,29 @@ impl Subscriptions {
             }
             None => self.create_polled(requester, context, filters).await?,
         };
+        drop(turn);
         // Without a record it is found by its filters all the same.
         let _is_kept = shared.keep(&created.subscription).await;
         Ok(Polled::Live(created))
+    }
+
+    /// A cursor as this server would have made it: one of a server with another secret means the
+    /// same.
+    pub(super) fn as_own(
+        &self,
+        requester: &Requester,
+        context: &str,
+        filters: &Filters,
+        mut cursor: Option<Cursor>,
+    ) -> Option<Cursor> {
+        let history = self.inner.sources.history.as_ref();
+        let point = cursor.as_mut().and_then(|cursor| cursor.resume.as_mut());
+        if let (Some(history), Some(point)) = (history, point)
+            && resume::is_own(history, &requester.caller, context, filters, point.tag)
+        {
+            point.tag = resume::tag(history, &requester.caller, context, filters);
+        }
+        cursor
     }
 
     async fn create_polled(

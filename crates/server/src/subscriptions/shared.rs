@@ -193,8 +193,7 @@ impl Subscriptions {
             return Ok(());
         }
         let name = turn_name(shared, id);
-        let _turn = shared.sharing.turns.take(&name).await;
-        let one = self.find_shared(shared, id).await?;
+        let (one, _turn) = self.find_in_turn(shared, id, &name).await?;
         self.wake_shared(requester, &one, WakeFrom::Newest).await
     }
 
@@ -217,14 +216,33 @@ impl Subscriptions {
             .transpose()
             .map_err(stale)?;
         let name = turn_name(shared, id);
-        let turn = shared.sharing.turns.take(&name).await;
-        let one = self.find_shared(shared, id).await?;
+        let (one, turn) = self.find_in_turn(shared, id, &name).await?;
         if let Some(cursor) = &cursor
             && cursor.subscription != *one.id()
         {
             return Err(stale(CursorError::Foreign(cursor.clone())));
         }
+        let cursor = self.as_own(requester, one.cluster(), one.filters(), cursor);
         self.poll_shared(&turn, requester, one, cursor, limit).await
+    }
+
+    /// The subscription of an id, and the turn to wake it. What is here already is looked up
+    /// without the turn: the store may take its time.
+    async fn find_in_turn<'a>(
+        &self,
+        shared: Shared<'a>,
+        id: &str,
+        name: &'a str,
+    ) -> Result<(Arc<Subscription>, Turn<'a>), ToolError> {
+        let turns = &shared.sharing.turns;
+        if self.inner.ledger.get(&shared.owner(), id).is_none() {
+            let turn = turns.take(name).await;
+            if self.inner.ledger.get(&shared.owner(), id).is_none() {
+                return Ok((self.find_shared(shared, id).await?, turn));
+            }
+        }
+        let one = self.find_shared(shared, id).await?;
+        Ok((one, turns.take(name).await))
     }
 
     /// The subscription of an id: made anew from its record, asleep, if it is not here. One that

@@ -1,10 +1,9 @@
 //! The registry that replicas share fails.
 
 use std::{
-    future::ready,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -21,28 +20,52 @@ use testbed::User;
 use super::{replica, stateless::Client};
 use crate::harness::{HttpSession, one_context};
 
-/// A registry that can be away.
+/// A way to a registry, which can be cut.
 #[derive(Debug, Default)]
 struct Fickle {
-    records: MemoryRegistry,
+    records: Arc<MemoryRegistry>,
     is_away: AtomicBool,
+    reconnects: AtomicU64,
+    /// How long a call takes that fails.
+    patience: Duration,
+    /// Reads that fail, and the most that did so at the same time.
+    failing: AtomicUsize,
+    failing_max: AtomicUsize,
 }
 
 impl Fickle {
-    fn or<'a, T: Send + 'a>(&self, answer: RegistryFuture<'a, T>) -> RegistryFuture<'a, T> {
+    fn or<'a, T: Send + 'a>(
+        &'a self,
+        answer: impl FnOnce() -> RegistryFuture<'a, T>,
+    ) -> RegistryFuture<'a, T> {
         if !self.is_away.load(Ordering::Relaxed) {
-            return answer;
+            return answer();
         }
-        Box::pin(ready(Err(RegistryError::Unavailable {
-            doing: "read",
-            why: "it is away".to_owned(),
-        })))
+        Box::pin(async {
+            let failing = self.failing.fetch_add(1, Ordering::Relaxed) + 1;
+            self.failing_max.fetch_max(failing, Ordering::Relaxed);
+            tokio::time::sleep(self.patience).await;
+            self.failing.fetch_sub(1, Ordering::Relaxed);
+            Err(RegistryError::Unavailable {
+                doing: "read",
+                why: "it is away".to_owned(),
+            })
+        })
+    }
+
+    fn cut(&self) {
+        self.is_away.store(true, Ordering::Relaxed);
+    }
+
+    fn heal(&self) {
+        self.is_away.store(false, Ordering::Relaxed);
+        self.reconnects.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 impl Registry for Fickle {
     fn get<'a>(&'a self, key: &'a str) -> RegistryFuture<'a, Option<RegistryEntry>> {
-        self.or(self.records.get(key))
+        self.or(|| self.records.get(key))
     }
 
     fn put<'a>(
@@ -51,7 +74,7 @@ impl Registry for Fickle {
         value: Bytes,
         time_to_live: Duration,
     ) -> RegistryFuture<'a, Revision> {
-        self.or(self.records.put(key, value, time_to_live))
+        self.or(|| self.records.put(key, value, time_to_live))
     }
 
     fn compare_and_set<'a>(
@@ -61,15 +84,22 @@ impl Registry for Fickle {
         value: Bytes,
         time_to_live: Duration,
     ) -> RegistryFuture<'a, SetOutcome> {
-        self.or((self.records).compare_and_set(key, expected, value, time_to_live))
+        self.or(|| {
+            self.records
+                .compare_and_set(key, expected, value, time_to_live)
+        })
     }
 
     fn delete<'a>(&'a self, key: &'a str) -> RegistryFuture<'a, ()> {
-        self.or(self.records.delete(key))
+        self.or(|| self.records.delete(key))
     }
 
     fn list<'a>(&'a self, prefix: &'a str) -> RegistryFuture<'a, Vec<(String, RegistryEntry)>> {
-        self.or(self.records.list(prefix))
+        self.or(|| self.records.list(prefix))
+    }
+
+    fn reconnects(&self) -> u64 {
+        self.reconnects.load(Ordering::Relaxed)
     }
 }
 
@@ -87,7 +117,7 @@ async fn nothing_is_said_to_be_gone_while_the_registry_is_away() {
     let ann = Client::new(None);
     let made = ann.call(&first, "events_subscribe", json!({})).await.ok();
     let id = json!({"subscriptionId": made.data["subscriptionId"]});
-    fickle.is_away.store(true, Ordering::Relaxed);
+    fickle.cut();
     session.base.clone_from(&second.base);
     let list = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/list"});
     let refused = session.post(&list).await;
@@ -113,11 +143,41 @@ async fn nothing_is_said_to_be_gone_while_the_registry_is_away() {
     let listen = ann.listen(&second, &made.data["resourceUri"]).await;
     assert_eq!(listen.status(), StatusCode::SERVICE_UNAVAILABLE);
     assert!(listen.headers().contains_key("retry-after"));
-    fickle.is_away.store(false, Ordering::Relaxed);
+    fickle.heal();
     session.base.clone_from(&second.base);
     assert_eq!(session.post(&list).await.status(), StatusCode::OK);
     ann.call(&second, "events_poll", id.clone()).await.ok();
     ann.call(&second, "events_unsubscribe", id).await.ok();
     first.serving.close();
     second.serving.close();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn polls_with_equal_filters_do_not_wait_for_the_registry_one_after_the_other() {
+    let Some(bed) = testbed::shared() else { return };
+    let file = one_context(bed.dev(), User::Reader);
+    let fickle = Arc::new(Fickle {
+        patience: Duration::from_secs(1),
+        ..Fickle::default()
+    });
+    let registry: Arc<dyn Registry> = Arc::clone(&fickle) as _;
+    let network = MemoryNetwork::default();
+    let only = replica(&file.path, "only", &registry, &network).await;
+    let ann = Client::new(None);
+    let filters = json!({"namespace": "default"});
+    let made = ann.call(&only, "events_poll", filters.clone()).await.ok();
+    let id = json!({"subscriptionId": made.data["subscriptionId"]});
+    fickle.cut();
+    for arguments in [filters, id] {
+        fickle.failing_max.store(0, Ordering::Relaxed);
+        let polls = (0..6).map(|_| ann.call(&only, "events_poll", arguments.clone()));
+        for polled in futures_util::future::join_all(polls).await {
+            polled.ok();
+        }
+        assert!(
+            fickle.failing_max.load(Ordering::Relaxed) >= 6,
+            "{arguments}"
+        );
+    }
+    only.serving.close();
 }

@@ -7,7 +7,7 @@ use kubecrier_history::{MemoryNetwork, MemoryRegistry, Registry};
 use serde_json::{Value, json};
 use testbed::{Cluster, User, event, namespace};
 
-use super::{Extras, Replica, start};
+use super::{Extras, Replica, SECRET, start};
 use crate::harness::{File, Stream, ToolResult, message, one_context};
 
 /// A caller of protocol version 2026-07-28.
@@ -89,22 +89,34 @@ struct Pair {
 
 impl Pair {
     async fn start(cluster: &Cluster, feed: Option<FeedLimits>) -> Self {
+        Self::start_with(cluster, feed, [SECRET; 2]).await
+    }
+
+    async fn start_with(
+        cluster: &Cluster,
+        feed: Option<FeedLimits>,
+        secrets: [[u8; 32]; 2],
+    ) -> Self {
         let file = one_context(cluster, User::Reader);
         let held = tempfile::tempdir().unwrap();
         let tokens = held.path().join("tokens");
         std::fs::write(&tokens, format!("ann:{ANN}\nbob:{BOB}\n")).unwrap();
         let registry: Arc<dyn Registry> = Arc::new(MemoryRegistry::default());
         let network = MemoryNetwork::default();
-        let one = async |name: &str| {
+        let one = async |name: &str, secret: [u8; 32]| {
             let extras = Extras {
                 history: Some(held.path()),
                 tokens: Some(Path::new(&tokens)),
                 feed,
                 audit: None,
+                secret: Some(secret),
             };
             start(&file.path, name, &registry, &network, extras).await
         };
-        let (first, second) = (one("first").await, one("second").await);
+        let (first, second) = (
+            one("first", secrets[0]).await,
+            one("second", secrets[1]).await,
+        );
         Self {
             first,
             second,
@@ -229,6 +241,11 @@ async fn a_subscription_is_polled_read_and_ended_anywhere() {
             .await;
         assert_eq!(listed.ok().data["total"], 0);
     }
+    // Neither has written it again, and what is left says only that it has ended.
+    let kept = pair.registry.list("subscription.").await.unwrap();
+    assert_eq!(kept.len(), 1);
+    let record: Value = serde_json::from_slice(&kept[0].1.value).unwrap();
+    assert!(record["subscription"].is_null(), "{record}");
     pair.close();
 }
 
@@ -300,6 +317,48 @@ async fn polls_by_filters_go_on_with_the_cursor_of_the_other_replica() {
         refused
             .await
             .refused("invalid", &["cursor", "another subscription"]);
+    }
+    pair.close();
+}
+
+/// The store has lost the secret, and one replica came before the other one had put it again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replicas_with_two_secrets_read_each_others_cursors_once_they_know_both() {
+    let Some(bed) = testbed::shared() else { return };
+    let (cluster, name) = (bed.dev(), "stateless-secrets");
+    cluster.create_cluster_wide(&namespace(name)).await.unwrap();
+    let secrets = [SECRET, [8; 32]];
+    let pair = Pair::start_with(cluster, None, secrets).await;
+    let ann = Client::new(Some(ANN));
+    let filters = json!({"namespace": name});
+    let made = ann.call(&pair.first, "events_subscribe", filters.clone());
+    let id = json!({"subscriptionId": made.await.ok().data["subscriptionId"]});
+    let wait = json!({"waitSeconds": 20});
+    for arguments in [&filters, &id] {
+        let begun = ann.poll(&pair.first, arguments.clone(), json!({})).await;
+        let refused = ann.call(
+            &pair.second,
+            "events_poll",
+            with(arguments, &begun["cursor"]),
+        );
+        refused.await.refused("invalid", &["cursor"]);
+    }
+    for (replica, other) in pair.both().into_iter().zip([secrets[1], secrets[0]]) {
+        let history = replica.server.history().unwrap();
+        history.set_other_secrets(vec![other]);
+    }
+    for (way, arguments) in [("Filters", &filters), ("Id", &id)] {
+        let begun = ann.poll(&pair.first, arguments.clone(), json!({})).await;
+        let mut cursor = begun["cursor"].clone();
+        for (number, replica) in pair.both().into_iter().cycle().skip(1).take(4).enumerate() {
+            let reason = format!("{way}{number}");
+            happen(cluster, name, &reason).await;
+            let page = ann
+                .poll(replica, with(arguments, &cursor), wait.clone())
+                .await;
+            assert_eq!(reasons(&page), [reason], "{page}");
+            cursor = page["cursor"].clone();
+        }
     }
     pair.close();
 }
