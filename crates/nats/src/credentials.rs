@@ -1,7 +1,7 @@
 //! A `.creds` file: who a user is, and the seed that proves it. It is read for each connection,
 //! because it may be renewed while the process runs.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use async_nats::{Auth, AuthError, ConnectOptions};
 use nkeys::KeyPair;
@@ -23,7 +23,7 @@ pub(crate) fn options(path: &Path) -> Result<ConnectOptions, ConnectError> {
     Ok(ConnectOptions::with_auth_callback(log_in))
 }
 
-fn auth(path: &PathBuf, nonce: &[u8]) -> Result<Auth, String> {
+fn auth(path: &Path, nonce: &[u8]) -> Result<Auth, String> {
     let (jwt, key) = read(path).map_err(|why| format!("`{}`: {why}", path.display()))?;
     let mut auth = Auth::new();
     auth.jwt = Some(jwt);
@@ -70,12 +70,12 @@ mod tests {
         for jwt in ["eyJ0eXAi.first.x", "eyJ0eXAi.second.x"] {
             let key = KeyPair::new_user();
             std::fs::write(&path, file(jwt, &key)).unwrap();
-            let auth = auth(&path.to_path_buf(), b"nonce").unwrap();
+            let auth = auth(&path, b"nonce").unwrap();
             assert_eq!(auth.jwt.as_deref(), Some(jwt));
             key.verify(b"nonce", &auth.signature.unwrap()).unwrap();
         }
         std::fs::write(&path, "").unwrap();
-        let Err(why) = auth(&path.to_path_buf(), b"nonce") else {
+        let Err(why) = auth(&path, b"nonce") else {
             panic!("it is empty");
         };
         assert!(why.contains("no JWT"), "{why}");

@@ -85,6 +85,10 @@ impl Link {
         {
             self.failures.lock().deny(said);
         }
+        if *event == Event::Connected && !self.is_connected() {
+            // What failed before says nothing of another connection.
+            *self.failures.lock() = Failures::default();
+        }
         self.state.send_if_modified(|state| step(state, event));
     }
 
@@ -202,6 +206,10 @@ mod tests {
         assert!(link.is_connected());
         link.note(Doing::WriteRecords, Ok(()));
         assert_eq!(link.health(), Health::Connected);
+        link.note(Doing::ReadLog, Err("no stream"));
+        link.on_event(&Event::Disconnected);
+        link.on_event(&Event::Connected);
+        assert!(!link.has_failures(), "that was another connection");
         let said = "Permissions Violation for Publish to \"$JS.API.INFO\"".to_owned();
         link.on_event(&Event::ServerError(ServerError::Other(said.clone())));
         assert_eq!(link.denied(), Some(said));
