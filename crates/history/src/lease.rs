@@ -85,22 +85,34 @@ impl Lease {
                 Some(Found::Theirs) => return Ok(false),
             },
         };
+        if self.set(expected, now).await? {
+            return Ok(true);
+        }
+        self.state = State::Unknown;
+        match self.look(now).await? {
+            // Its last write arrived, and the answer did not.
+            Some(Found::Ours(revision)) => self.set(Some(revision), now).await,
+            Some(Found::Theirs) | None => Ok(false),
+        }
+    }
+
+    /// Writes that this server has the lease, as of now, unless there is another record than is
+    /// expected.
+    async fn set(
+        &mut self,
+        expected: Option<Revision>,
+        now: Instant,
+    ) -> Result<bool, RegistryError> {
         let value = self.name.clone();
         let set = (self.registry).compare_and_set(&self.key, expected, value, RECORD_TIME_TO_LIVE);
-        match set.await? {
-            SetOutcome::Set(revision) => {
-                self.state = State::Here {
-                    revision,
-                    renewed: now,
-                };
-                Ok(true)
-            }
-            SetOutcome::Conflict => {
-                self.state = State::Unknown;
-                self.look(now).await?;
-                Ok(false)
-            }
-        }
+        let SetOutcome::Set(revision) = set.await? else {
+            return Ok(false);
+        };
+        self.state = State::Here {
+            revision,
+            renewed: now,
+        };
+        Ok(true)
     }
 
     /// Waits until this server has the lease. Cancel-safe.
@@ -223,6 +235,19 @@ mod tests {
         assert!(!first.is_held(), "it knows by its own clock");
         assert!(!first.renew_or_take().await.unwrap());
         assert!(second.renew_or_take().await.unwrap());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_renewal_whose_answer_was_lost_loses_nothing() {
+        let registry: Arc<dyn Registry> = Arc::new(MemoryRegistry::default());
+        let (mut first, mut second) = (lease(&registry, "first"), lease(&registry, "second"));
+        assert!(first.renew_or_take().await.unwrap());
+        // As its own write, of whose revision it does not hear.
+        let name = Bytes::from_static(b"first");
+        let unheard = registry.put("lease.watch.dev", name, RECORD_TIME_TO_LIVE);
+        unheard.await.unwrap();
+        assert!(first.renew_or_take().await.unwrap() && first.is_held());
+        assert!(!second.renew_or_take().await.unwrap());
     }
 
     #[tokio::test(start_paused = true)]

@@ -8,6 +8,7 @@ use kubecrier_k8s_api::{BuiltinKind, names::is_plural_of};
 
 use super::{
     allowed::{ObjectRef, ReadScope},
+    cluster_id::KnownId,
     error::{ClusterError, ErrorKind, Operation},
     impersonation::{self, impersonation_headers},
     kinds::DiscoveryCache,
@@ -34,6 +35,7 @@ pub struct Cluster {
     redactor: Redactor,
     scope: ReadScope,
     discovery: Arc<DiscoveryCache>,
+    id: Arc<KnownId>,
 }
 
 /// Which client, of those that were made for a context one after the other.
@@ -80,7 +82,19 @@ impl Cluster {
             redactor: Redactor::default(),
             scope: ReadScope::default(),
             discovery: Arc::default(),
+            id: Arc::default(),
         }
+    }
+
+    /// The same cluster, whose API server is trusted by these certificates.
+    pub(super) fn trusting(mut self, authorities: Vec<Vec<u8>>) -> Self {
+        self.id = Arc::new(KnownId::trusting(authorities));
+        self
+    }
+
+    /// What tells it from others.
+    pub(super) fn known_id(&self) -> &KnownId {
+        &self.id
     }
 
     /// The same cluster, of which only this may be read.

@@ -114,13 +114,15 @@ async fn connect(
     config.default_retry = false;
     let namespace = config.default_namespace.clone();
     let server = config.cluster_url.to_string();
+    let authorities = config.root_cert.clone().unwrap_or_default();
     let client =
         ClientBuilder::try_from(config).map_err(|error| failed(name, client_error(&error)))?;
     let client = client
         .with_layer(&read_only::layer(scope.clone()))
         .with_layer(&BodyLimitLayer)
         .build();
-    Ok(Cluster::new(name, client, server, namespace, timeout).with_scope(scope))
+    let cluster = Cluster::new(name, client, server, namespace, timeout);
+    Ok(cluster.trusting(authorities).with_scope(scope))
 }
 
 /// Whether credentials act as another user.

@@ -34,6 +34,7 @@ mod capture;
 mod changes;
 mod checkup;
 mod client;
+mod cluster_id;
 mod connect;
 mod contexts;
 mod demo;
@@ -82,6 +83,7 @@ pub use self::{
         PermissionReview, permissions,
     },
     client::{Cluster, ObjectName},
+    cluster_id::shared_name,
     contexts::{Config, ContextInfo, Contexts, NamedClusters, RequestError},
     demo::Demo,
     error::{ClusterError, ErrorKind, Operation},
@@ -107,8 +109,8 @@ pub use self::{
     shared_task::{TaskLimits, hold_lease},
     usage::{NodeUsage, PodUsage, Usage, UsageOrder},
     watch::{
-        JoinedWatch, SharedBacklog, SharedWatching, WatchClaim, WatchInfo, WatchLease, WatchRole,
-        Watches,
+        BacklogGap, JoinedWatch, SharedBacklog, SharedWatching, WatchClaim, WatchInfo, WatchLease,
+        WatchRole, Watches,
     },
 };
 

@@ -47,7 +47,7 @@ use tokio::time::{Duration, Instant};
 
 pub use self::{
     claims::WatchClaim,
-    shared::{SharedBacklog, SharedWatching},
+    shared::{BacklogGap, SharedBacklog, SharedWatching},
     sharing::WatchRole,
 };
 use self::{
@@ -229,7 +229,8 @@ impl Watches {
         let events: Option<usize> = counts.sum();
         let versions = starts.iter().map(|(_, start)| start.version.parse().ok());
         let version = versions.min().flatten();
-        let subscribed = self.subscribe(starts, &listener);
+        let cluster = self.shared_cluster(context).await?;
+        let subscribed = self.subscribe(starts, cluster.as_deref(), &listener);
         let shares =
             subscribed.map_err(|reached| ClusterError::limit("cannot watch events", &reached))?;
         for started in join_all(shares.iter().map(|share| share.watch.health.started())).await {
@@ -305,6 +306,7 @@ impl Watches {
     fn subscribe(
         &self,
         starts: Vec<(Scope, WatchStart)>,
+        cluster: Option<&str>,
         listener: &Arc<dyn Listener>,
     ) -> Result<Vec<Share>, LimitReached> {
         let mut tasks = self.shared.tasks.lock();
@@ -339,7 +341,8 @@ impl Watches {
                 let task = WatchTask {
                     subscribers: Subscribers::new(&scope.context),
                     health: Arc::new(WatchHealth::new(self.shared.metrics.clone())),
-                    sharing: self.share_scope(&scope, &start.version),
+                    sharing: cluster
+                        .and_then(|cluster| self.share_scope(&scope, &start.version, cluster)),
                 };
                 // Before it runs: what it receives at once has to reach a subscriber.
                 subscribe(&task);
@@ -368,7 +371,7 @@ impl Watches {
                 Box::pin(watch_loop.run())
             }
             Some(sharing) => {
-                let source = self.shared_source(source, &scope, sharing);
+                let source = self.shared_source(source, sharing);
                 let watch_loop =
                     WatchLoop::new(source, dispatcher, health, renewal, version, name.clone());
                 Box::pin(watch_loop.run())

@@ -1,5 +1,7 @@
 //! Sinks: each follows the incidents of its contexts from the start of the server to its end.
 
+mod turns;
+
 use std::{
     sync::{Arc, OnceLock, Weak},
     time::Duration,
@@ -8,11 +10,13 @@ use std::{
 use kubecrier_core::{Backoff, metrics::SinksMetrics};
 use kubecrier_history::Lease;
 use kubecrier_incidents::{Options, Transition};
-use kubecrier_k8s::{IncidentFollower, IncidentUpdate};
+use kubecrier_k8s::{IncidentFollower, IncidentUpdate, shared_name};
 use kubecrier_lifecycle::Lifecycle;
 use kubecrier_redact::Redactor;
 use kubecrier_server::{ClusterStore, FollowedIncidents, Server};
 use kubecrier_sinks::{Sink, SinkConfig};
+
+use self::turns::take_turns;
 
 /// A cluster that cannot be read is asked again after two seconds, and each minute in the end.
 const BACKOFF: Backoff = Backoff::new(Duration::from_secs(2), Duration::from_mins(1));
@@ -35,7 +39,10 @@ pub(crate) fn start(
     store: Option<&ClusterStore>,
 ) {
     for config in configs {
-        let sink = Sink::new(config, options, metrics, redactor.clone());
+        let mut sink = Sink::new(config, options, metrics, redactor.clone());
+        if store.is_some() {
+            sink = sink.in_turns();
+        }
         lifecycle.spawn("sink", sink.clone().run(lifecycle.draining().clone()));
         let contexts = sink.config().filter.contexts.clone();
         let contexts = if contexts.is_empty() {
@@ -44,55 +51,72 @@ pub(crate) fn start(
             contexts.into_iter().map(Some).collect()
         };
         for context in contexts {
-            let lease = store.map(|store| lease(store, &sink, context.as_deref()));
-            let following = follow(sink.clone(), context, server.clone(), lease);
-            let draining = lifecycle.draining().clone();
+            let (sink, server, store) = (sink.clone(), server.clone(), store.cloned());
+            let of_task = lifecycle.clone();
             lifecycle.spawn("sink-incidents", async move {
-                draining.run_until_cancelled_owned(following).await;
+                follow(&sink, context.as_deref(), &server, store, &of_task).await;
             });
         }
     }
 }
 
-/// The lease of a sink's context: of servers that work together one delivers.
-fn lease(store: &ClusterStore, sink: &Sink, context: Option<&str>) -> Lease {
-    let letter = |letter: char| {
-        if letter.is_ascii_alphanumeric() {
-            letter
-        } else {
-            '_'
-        }
-    };
-    let of = [sink.config().name.as_str(), context.unwrap_or_default()];
-    let of = of.map(|name| name.chars().map(letter).take(60).collect::<String>());
-    let of = format!("sink.{}-{}", of[0], of[1]);
-    Lease::new(Arc::clone(&store.registry), &of, store.peers.name())
-}
-
-/// Follows a context for ever, or whenever this server has the lease.
-async fn follow(sink: Sink, context: Option<String>, server: Server, lease: Option<Lease>) {
-    let Some(mut lease) = lease else {
-        follow_now(&sink, context.as_deref(), &server).await;
+/// Follows a context until the server drains. With other servers each of them does, and one of
+/// them delivers: so the next one knows what happens when its turn comes.
+async fn follow(
+    sink: &Sink,
+    context: Option<&str>,
+    server: &Server,
+    store: Option<ClusterStore>,
+    lifecycle: &Lifecycle,
+) {
+    let draining = lifecycle.draining();
+    let following = draining.run_until_cancelled(follow_now(sink, context, server));
+    let Some(followed) = following.await else {
         return;
     };
-    loop {
-        lease.acquire().await;
-        let (name, context) = (&sink.config().name, context.as_deref());
-        tracing::info!(sink = name, context, "this server delivers for all");
-        tokio::select! {
-            () = follow_now(&sink, context, &server) => {}
-            () = lease.keep() => {}
+    let Some(store) = store else {
+        draining.cancelled().await;
+        return;
+    };
+    let (name, context) = (&sink.config().name, Arc::<str>::from(followed.context()));
+    let cluster = draining.run_until_cancelled(cluster_id(name, &context, server));
+    let Some(cluster) = cluster.await else {
+        return;
+    };
+    let of = shared_name("sink", name, &[name, &context, &cluster]);
+    let lease = Lease::new(Arc::clone(&store.registry), &of, store.peers.name());
+    let tell = |is_ours| {
+        let is_change = sink.set_turn(&context, is_ours, &followed.open());
+        match (is_change, is_ours) {
+            (false, _) => {}
+            (true, true) => tracing::info!(sink = name, %context, "this server delivers for all"),
+            (true, false) => tracing::info!(sink = name, %context, "another server delivers"),
         }
-        tracing::info!(sink = name, context, "another server delivers");
+    };
+    take_turns(lease, lifecycle, tell).await;
+}
+
+/// Which cluster it is: servers may have other clusters under the same name.
+async fn cluster_id(sink: &str, context: &str, server: &Server) -> Arc<str> {
+    let mut failures = 0;
+    loop {
+        match server.cluster_id(context).await {
+            Ok(id) => return id,
+            Err(error) => {
+                failures += 1;
+                tracing::debug!(sink, %error, failures, "it is not known whose sink it is");
+                tokio::time::sleep(BACKOFF.delay(failures)).await;
+            }
+        }
     }
 }
 
-/// Follows a context for as long as it is polled; a cluster that cannot be read is asked again.
-async fn follow_now(sink: &Sink, context: Option<&str>, server: &Server) {
+/// Follows a context; a cluster that cannot be read is asked again.
+async fn follow_now(sink: &Sink, context: Option<&str>, server: &Server) -> Arc<FollowedIncidents> {
     let mut failures = 0;
-    let _held = loop {
+    loop {
         match follow_once(sink, context, server).await {
-            Ok(followed) => break followed,
+            Ok(followed) => return followed,
             Err(error) => {
                 failures += 1;
                 let (sink, hint) = (&sink.config().name, error.hint().unwrap_or_default());
@@ -104,8 +128,7 @@ async fn follow_now(sink: &Sink, context: Option<&str>, server: &Server) {
                 tokio::time::sleep(BACKOFF.delay(failures)).await;
             }
         }
-    };
-    std::future::pending::<()>().await;
+    }
 }
 
 async fn follow_once(

@@ -74,6 +74,20 @@ pub enum ConnectError {
         /// What is wrong.
         why: String,
     },
+    /// The user lacks a right.
+    #[error(
+        "NATS at {url} does not let this user do what is needed ({why}): let it publish and \
+         subscribe to `{fleet}.>`, `$JS.API.>` and `$JS.FC.>` (`permissions` of the user in NATS; \
+         --cluster-store-fleet is the first of them)"
+    )]
+    Rights {
+        /// The servers.
+        url: String,
+        /// The prefix of all names.
+        fleet: String,
+        /// What the server says.
+        why: String,
+    },
     /// The server has no streams.
     #[error(
         "NATS at {url} has no JetStream for this user: switch it on (`jetstream {{}}` in its \

@@ -30,6 +30,7 @@ use tokio::{
 };
 
 use crate::{
+    failures::Doing,
     shared_log::unavailable,
     store::{CALL_TIMEOUT, Inner},
 };
@@ -118,7 +119,7 @@ impl Reader {
             messages: sender,
             inner: Arc::clone(&inner),
         };
-        let consumer = inner.call(reader.consume()).await?;
+        let consumer = inner.call(Doing::ReadLog, reader.consume()).await?;
         let lifecycle = inner.lifecycle.clone();
         lifecycle.spawn("nats_follow", reader.run(consumer));
         Ok(messages)

@@ -9,7 +9,9 @@
 //! ```
 //!
 //! - `config`: what is set, and what of it may be shown; `error`: why there is no store
-//! - `link`: whether there is a connection; `streams`: the two streams and their format
+//! - `link`: whether there is a connection; `failures`: whether what is asked for works;
+//!   `credentials`: who connects
+//! - `streams`: the two streams and their format; `keeper`: makes them again
 //! - `store`: the connection and what goes over it; `registry`, `shared_log`, `follow`, `peers`: the
 //!   seams
 //!
@@ -18,8 +20,11 @@
 //! replicas.
 
 mod config;
+mod credentials;
 mod error;
+mod failures;
 mod follow;
+mod keeper;
 mod link;
 mod peers;
 mod registry;

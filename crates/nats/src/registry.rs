@@ -17,7 +17,10 @@ use kubecrier_history::{
     check_key, check_record,
 };
 
-use crate::store::{Inner, Written};
+use crate::{
+    failures::Doing,
+    store::{Inner, Written},
+};
 
 /// Marks a message that says that there is no record any more, in the words of NATS' own
 /// key-value stores.
@@ -63,7 +66,8 @@ impl NatsRegistry {
     async fn find(&self, key: &str) -> Result<Option<Found>, RegistryError> {
         let names = &self.inner.names;
         let last = self.inner.last(&names.records, names.record(key));
-        let last = self.inner.call(last).await.map_err(unavailable("read"))?;
+        let last = self.inner.call(Doing::ReadRecords, last).await;
+        let last = last.map_err(unavailable("read"))?;
         Ok(last.map(|message| Found {
             number: message.sequence,
             value: value_of(&message.headers, message.payload),
@@ -87,7 +91,7 @@ impl NatsRegistry {
             None => message.header(OPERATION, DELETED),
         };
         let written = self.inner.publish(self.inner.names.record(key), message);
-        let written = self.inner.call(written).await;
+        let written = self.inner.call(Doing::WriteRecords, written).await;
         written.map_err(unavailable("written"))
     }
 
@@ -181,7 +185,8 @@ impl NatsRegistry {
         let mut found = BTreeMap::new();
         let mut after = 0;
         loop {
-            let page = self.inner.call(self.page(&filter, after)).await;
+            let page = self.page(&filter, after);
+            let page = self.inner.call(Doing::ReadRecords, page).await;
             let page = page.map_err(unavailable("read"))?;
             // What is written meanwhile comes again, behind: the later one holds.
             found.extend(page.records);
@@ -256,7 +261,7 @@ impl Registry for NatsRegistry {
                 return Ok(());
             };
             // A server that is full takes no marker either, and it needs the room.
-            match self.inner.call(self.purge(key)).await {
+            match self.inner.call_once(self.purge(key)).await {
                 Ok(()) => Ok(()),
                 Err(_) => Err(error),
             }

@@ -11,6 +11,7 @@ use kubecrier_history::{
 
 use crate::{
     Health,
+    failures::Doing,
     follow::Reader,
     store::{Inner, Written},
 };
@@ -42,7 +43,7 @@ impl SharedLog for NatsSharedLog {
                 .payload(bytes)
                 .expected_last_subject_sequence(after);
             let written = self.inner.publish(self.inner.names.topic(topic), message);
-            match self.inner.call(written).await {
+            match self.inner.call(Doing::WriteLog, written).await {
                 Ok(Written::At(number)) => Ok(Appended::At(number)),
                 Ok(Written::Conflict) => Ok(Appended::Conflict),
                 Err(why) => Err(unavailable("written", why)),
@@ -55,7 +56,7 @@ impl SharedLog for NatsSharedLog {
             check_message(topic, &[])?;
             let names = &self.inner.names;
             let last = self.inner.last(&names.log, names.topic(topic));
-            match self.inner.call(last).await {
+            match self.inner.call(Doing::ReadLog, last).await {
                 Ok(last) => Ok(last.map(|message| Message {
                     number: message.sequence,
                     bytes: message.payload,
@@ -66,8 +67,9 @@ impl SharedLog for NatsSharedLog {
     }
 
     fn failure(&self) -> Option<String> {
-        match self.inner.link.health() {
+        match self.inner.health() {
             Health::Connected => None,
+            Health::Failing { since, why } => Some(format!("since {since}: {why}")),
             Health::Lost { since, why } => {
                 let url = &self.inner.url;
                 Some(format!(

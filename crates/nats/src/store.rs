@@ -1,6 +1,14 @@
 //! The connection to NATS, and what goes over it.
 
-use std::{fmt, future::Future, sync::Arc, sync::atomic::Ordering, time::Duration};
+use std::{
+    fmt,
+    future::Future,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use async_nats::{
     Client, ConnectOptions,
@@ -13,13 +21,16 @@ use async_nats::{
 };
 use kubecrier_history::MESSAGE_BYTES_MAX;
 use kubecrier_lifecycle::Lifecycle;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use crate::{
     ConnectError, Health, NatsConfig, NatsPeers, NatsRegistry, NatsSharedLog,
     config::{Login, Servers},
+    credentials,
+    failures::Doing,
+    keeper,
     link::Link,
-    streams::{self, Names},
+    streams::Names,
 };
 
 /// How long the first connection may take.
@@ -60,7 +71,7 @@ pub(crate) struct Inner {
     pub(crate) url: String,
     /// A stream that several servers of NATS keep is read from its leader: the others may be
     /// behind.
-    has_replicas: bool,
+    pub(crate) has_replicas: AtomicBool,
 }
 
 /// What went over the connection.
@@ -106,7 +117,7 @@ impl NatsStore {
             });
         };
         let store = connected?;
-        let keeping = keep_streams(Arc::clone(&store.inner), config.clone());
+        let keeping = keeper::keep(Arc::clone(&store.inner), config.clone());
         lifecycle.spawn("nats_streams", keeping);
         Ok(store)
     }
@@ -128,18 +139,18 @@ impl NatsStore {
             .timeout(CALL_TIMEOUT)
             .ack_timeout(CALL_TIMEOUT)
             .build(client.clone());
-        let names = Names::new(&config.fleet);
-        streams::ensure(&jetstream, config, &names, &url).await?;
+        let inner = Inner {
+            client,
+            jetstream,
+            link,
+            names: Names::new(&config.fleet),
+            lifecycle: lifecycle.clone(),
+            url,
+            has_replicas: AtomicBool::new(false),
+        };
+        keeper::ensure(&inner, config).await?;
         Ok(Self {
-            inner: Arc::new(Inner {
-                client,
-                jetstream,
-                link,
-                names,
-                lifecycle: lifecycle.clone(),
-                url,
-                has_replicas: config.replicas > 1,
-            }),
+            inner: Arc::new(inner),
         })
     }
 
@@ -159,7 +170,7 @@ impl NatsStore {
         NatsPeers::start(Arc::clone(&self.inner), name).await
     }
 
-    /// Whether the store can be reached now.
+    /// Whether the store can be reached now, and does what it is asked for.
     pub fn health(&self) -> Health {
         self.inner.link.health()
     }
@@ -192,7 +203,11 @@ async fn options(
     login: Option<Login>,
     link: &Link,
 ) -> Result<ConnectOptions, ConnectError> {
-    let mut options = ConnectOptions::new()
+    let options = match &config.credentials_file {
+        Some(path) => credentials::options(path)?,
+        None => ConnectOptions::new(),
+    };
+    let mut options = options
         .name("kubecrier")
         .connection_timeout(HANDSHAKE_TIMEOUT)
         .request_timeout(Some(CALL_TIMEOUT))
@@ -216,15 +231,6 @@ async fn options(
             options = options.user_and_password(user, password);
         }
         Some(Login::Token(token)) => options = options.token(token),
-    }
-    if let Some(path) = &config.credentials_file {
-        let unreadable = |error: std::io::Error| ConnectError::File {
-            what: "credentials file",
-            path: path.clone(),
-            why: error.to_string(),
-        };
-        let text = tokio::fs::read_to_string(path).await.map_err(unreadable)?;
-        options = options.credentials(&text).map_err(unreadable)?;
     }
     if let Some(path) = &config.ca_file {
         let unreadable = |error: std::io::Error| ConnectError::File {
@@ -259,64 +265,59 @@ fn check_server(client: &Client, url: &str) -> Result<(), ConnectError> {
     Ok(())
 }
 
-/// Makes the streams again when NATS comes back without them.
-async fn keep_streams(inner: Arc<Inner>, config: NatsConfig) {
-    let draining = inner.lifecycle.draining().clone();
-    let mut changes = inner.link.watch();
-    let mut ensured = 0;
-    let keeping = async {
-        loop {
-            let reconnects = inner.link.connected().await;
-            if reconnects == ensured {
-                if changes.changed().await.is_err() {
-                    return;
-                }
-                continue;
-            }
-            tracing::info!(url = inner.url, "connected to the shared store again");
-            let done = streams::ensure(&inner.jetstream, &config, &inner.names, &inner.url).await;
-            match done {
-                Ok(()) => ensured = reconnects,
-                Err(error) => {
-                    tracing::warn!(%error, "the shared store is not as it was");
-                    sleep(RECONNECT_DELAY_MAX).await;
-                }
-            }
-        }
-    };
-    tokio::select! {
-        () = draining.cancelled() => {}
-        () = keeping => {}
-    }
-}
-
 // === impl Inner ===
 
 impl Inner {
+    /// Whether the store can be reached, and does what it is asked for.
+    pub(crate) fn health(&self) -> Health {
+        self.link.health()
+    }
+
     /// Does something over the connection, within a time.
     pub(crate) async fn call<T>(
         &self,
+        doing: Doing,
         work: impl Future<Output = Result<T, String>>,
     ) -> Result<T, String> {
-        let work = async {
-            // What is sent without a connection would be done later, when nobody expects it.
-            self.link.connected().await;
-            work.await
-        };
+        let done = self.call_once(work).await;
+        let noted = done.as_ref().map(drop).map_err(String::as_str);
+        self.link.note(doing, noted);
+        done
+    }
+
+    /// The same, without a conclusion for other calls.
+    pub(crate) async fn call_once<T>(
+        &self,
+        work: impl Future<Output = Result<T, String>>,
+    ) -> Result<T, String> {
+        // What is sent without a connection would be done later, when nobody expects it.
+        if !self.link.is_back_soon().await {
+            return Err(self.why_silent(CALL_TIMEOUT));
+        }
         match timeout(CALL_TIMEOUT, work).await {
-            Ok(done) => done,
+            Ok(Ok(done)) => Ok(done),
+            Ok(Err(why)) => Err(self.why_denied().unwrap_or(why)),
             Err(_) => Err(self.why_silent(CALL_TIMEOUT)),
         }
+    }
+
+    /// Why something fails for which a right is missing.
+    fn why_denied(&self) -> Option<String> {
+        let rights = ConnectError::Rights {
+            url: self.url.clone(),
+            fleet: self.names.fleet.clone(),
+            why: self.link.denied()?,
+        };
+        Some(rights.to_string())
     }
 
     /// Why there was no answer.
     pub(crate) fn why_silent(&self, waited: Duration) -> String {
         match self.link.health() {
-            Health::Connected => format!(
-                "NATS at {} did not answer within {} s",
-                self.url,
-                waited.as_secs()
-            ),
+            Health::Connected | Health::Failing { .. } => self.why_denied().unwrap_or_else(|| {
+                let seconds = waited.as_secs();
+                format!("NATS at {} did not answer within {seconds} s", self.url)
+            }),
             Health::Lost { since, why } => {
                 format!("no connection to NATS at {} since {since}: {why}", self.url)
             }
@@ -348,7 +349,7 @@ impl Inner {
     ) -> Result<Option<StreamMessage>, String> {
         let stream = self.jetstream.get_stream_no_info(stream).await;
         let stream = stream.map_err(|error| error.to_string())?;
-        if self.has_replicas {
+        if self.has_replicas.load(Ordering::Relaxed) {
             return match stream.get_last_raw_message_by_subject(&subject).await {
                 Ok(message) => Ok(Some(message)),
                 Err(error) => match error.kind() {

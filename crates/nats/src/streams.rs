@@ -1,6 +1,6 @@
 //! The two streams: what they keep, and whose they are.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
 use async_nats::jetstream::{
     self, Context, ErrorCode,
@@ -45,24 +45,22 @@ impl Names {
     }
 }
 
-/// Makes both streams, or adapts those that are there.
+/// Makes both streams, or adapts those that are there. Whether several servers of NATS keep them.
 pub(crate) async fn ensure(
     jetstream: &Context,
     config: &NatsConfig,
     names: &Names,
     url: &str,
-) -> Result<(), ConnectError> {
+) -> Result<bool, ConnectError> {
+    let mut has_replicas = false;
     for wanted in [records(config, names), log(config, names)] {
-        ensure_one(jetstream, wanted, url).await?;
+        has_replicas |= ensure_one(jetstream, wanted, url).await? > 1;
     }
-    Ok(())
+    Ok(has_replicas)
 }
 
-async fn ensure_one(
-    jetstream: &Context,
-    mut wanted: Config,
-    url: &str,
-) -> Result<(), ConnectError> {
+/// Makes a stream, or adapts it; how many servers of NATS keep it.
+async fn ensure_one(jetstream: &Context, wanted: Config, url: &str) -> Result<usize, ConnectError> {
     let name = wanted.name.clone();
     let refused = |what: &str, why: String| ConnectError::Refused {
         url: url.to_owned(),
@@ -94,13 +92,13 @@ async fn ensure_one(
         },
     };
     check_owner(&found, &wanted, url)?;
-    wanted.first_sequence = found.first_sequence;
-    if is_as_wanted(&found, &wanted) {
-        return Ok(());
+    let wanted = adapted(&found, &wanted);
+    if found == wanted {
+        return Ok(found.num_replicas);
     }
     tracing::info!(stream = name, "adapting a stream of the shared store");
     match jetstream.update_stream(&wanted).await {
-        Ok(_) => Ok(()),
+        Ok(_) => Ok(wanted.num_replicas),
         Err(error) => match error.kind() {
             CreateStreamErrorKind::JetStream(said) => {
                 Err(of_jetstream(&said, &name, url, "change"))
@@ -110,10 +108,10 @@ async fn ensure_one(
     }
 }
 
-async fn create(jetstream: &Context, wanted: Config, url: &str) -> Result<(), ConnectError> {
+async fn create(jetstream: &Context, wanted: Config, url: &str) -> Result<usize, ConnectError> {
     let name = wanted.name.clone();
     let Err(error) = jetstream.create_stream(wanted.clone()).await else {
-        return Ok(());
+        return Ok(wanted.num_replicas);
     };
     match error.kind() {
         CreateStreamErrorKind::JetStream(said)
@@ -126,7 +124,9 @@ async fn create(jetstream: &Context, wanted: Config, url: &str) -> Result<(), Co
                 what: format!("show the stream `{name}`"),
                 why: innermost(&error),
             })?;
-            check_owner(&found.cached_info().config, &wanted, url)
+            let found = &found.cached_info().config;
+            check_owner(found, &wanted, url)?;
+            Ok(found.num_replicas)
         }
         CreateStreamErrorKind::JetStream(said) => Err(of_jetstream(&said, &name, url, "make")),
         _ => Err(ConnectError::Refused {
@@ -206,15 +206,31 @@ fn check_owner(found: &Config, wanted: &Config, url: &str) -> Result<(), Connect
     Ok(())
 }
 
-fn is_as_wanted(found: &Config, wanted: &Config) -> bool {
-    found.max_messages_per_subject == wanted.max_messages_per_subject
-        && found.max_messages == wanted.max_messages
-        && found.max_bytes == wanted.max_bytes
-        && found.max_age == wanted.max_age
-        && found.discard == wanted.discard
-        && found.num_replicas == wanted.num_replicas
-        && found.allow_direct == wanted.allow_direct
-        && found.allow_message_ttl == wanted.allow_message_ttl
+/// A stream that was found, with what is needed of it. What an operator has given it beyond that
+/// stays: more replicas, more room, a longer time, a place.
+fn adapted(found: &Config, wanted: &Config) -> Config {
+    // No limit is the largest one.
+    let has_no_limit = found.max_bytes <= 0 || wanted.max_bytes <= 0;
+    let has_no_end = found.max_age.is_zero() || wanted.max_age.is_zero();
+    Config {
+        max_messages_per_subject: wanted.max_messages_per_subject,
+        max_messages: wanted.max_messages,
+        max_bytes: if has_no_limit {
+            -1
+        } else {
+            found.max_bytes.max(wanted.max_bytes)
+        },
+        max_age: if has_no_end {
+            Duration::ZERO
+        } else {
+            found.max_age.max(wanted.max_age)
+        },
+        discard: wanted.discard,
+        num_replicas: found.num_replicas.max(wanted.num_replicas),
+        allow_direct: wanted.allow_direct,
+        allow_message_ttl: wanted.allow_message_ttl,
+        ..found.clone()
+    }
 }
 
 fn of_jetstream(said: &jetstream::Error, stream: &str, url: &str, what: &str) -> ConnectError {
@@ -247,4 +263,33 @@ fn is_no_responders(error: &(dyn std::error::Error + 'static)) -> bool {
         next = error.source();
     }
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_raised_is_never_lowered_and_what_is_less_is_raised() {
+        let wanted = log(&NatsConfig::default(), &Names::new("kubecrier"));
+        let raised = Config {
+            num_replicas: 3,
+            max_bytes: wanted.max_bytes * 2,
+            max_age: wanted.max_age * 2,
+            ..wanted.clone()
+        };
+        assert_eq!(adapted(&raised, &wanted), raised);
+        assert_eq!(adapted(&wanted, &raised), raised);
+        let unlimited = Config {
+            max_bytes: -1,
+            max_age: Duration::ZERO,
+            ..wanted.clone()
+        };
+        assert_eq!(adapted(&unlimited, &wanted), unlimited);
+        let broken = Config {
+            allow_direct: false,
+            ..wanted.clone()
+        };
+        assert_eq!(adapted(&broken, &wanted), wanted);
+    }
 }

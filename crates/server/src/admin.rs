@@ -99,7 +99,8 @@ async fn readyz(State(admin): State<Admin>) -> impl IntoResponse {
                     "ok, but the history is not being kept: the log says why\n"
                 }
                 (_, Some(Err(_))) => {
-                    "ok, but the store of --cluster-store cannot be reached: this server works alone\n"
+                    "ok, but the store of --cluster-store cannot be reached or does not \
+                     work: this server works alone\n"
                 }
                 (Some(Health::Ok) | None, Some(Ok(())) | None) => "ok\n",
             };

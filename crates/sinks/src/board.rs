@@ -89,6 +89,28 @@ impl Board {
         }
     }
 
+    /// Takes over the alert of an incident that another server has sent, perhaps; how many alerts
+    /// had to make room.
+    pub(crate) fn take_over(&mut self, context: &Arc<str>, incident: &Incident) -> usize {
+        let key = IncidentKey {
+            context: Arc::clone(context),
+            id: incident.id.clone(),
+        };
+        if self.firing.contains_key(&key) {
+            return 0;
+        }
+        let dropped = self.fire(key.clone(), incident.clone(), incident.since);
+        if let Some(firing) = self.firing.get_mut(&key) {
+            firing.is_sent = true;
+        }
+        dropped
+    }
+
+    /// Leaves the alerts of a context that fire to another server.
+    pub(crate) fn leave(&mut self, context: &str) {
+        self.firing.retain(|key, _| *key.context != *context);
+    }
+
     /// Notes the incidents of a context that are there, with the words of now. What stands in
     /// labels waits for the transition: those of a moment would make an alert each.
     pub(crate) fn refresh<'a>(

@@ -13,7 +13,8 @@
 //!
 //! - `config`: what a sink is; `check`: whether it would work
 //! - `notice`, `payload`: an incident in the words of a target; `signature`: Standard Webhooks
-//! - `tracker`: which incidents a sink knows; `queue`, `board`: what waits, and what fires
+//! - `tracker`: which incidents a sink knows; `turns`: which of several servers delivers
+//! - `queue`, `board`: what waits, and what fires
 //! - `delivery`, `alerts`: attempts, backoff, the end
 //! - `target`, `http`, `exec`: the way out; `address`: which addresses may be connected to;
 //!   `secret`: credentials, read for each delivery
@@ -36,6 +37,7 @@ mod target;
 #[cfg(test)]
 mod testing;
 mod tracker;
+mod turns;
 
 pub use self::{
     address::{AllowedAddresses, InternalAddress},

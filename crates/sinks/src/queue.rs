@@ -34,6 +34,11 @@ impl Queue {
         self.waiting.len()
     }
 
+    /// Whether a message of an incident waits.
+    pub(crate) fn has(&self, key: &IncidentKey) -> bool {
+        self.waiting.contains_key(key)
+    }
+
     /// Adds a message behind the others, or merges it with the one of its incident. Returns
     /// whether the oldest had to make room.
     pub(crate) fn push(&mut self, notice: Notice) -> bool {

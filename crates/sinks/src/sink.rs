@@ -22,6 +22,7 @@ use crate::{
     queue::Queue,
     target::MessageTarget,
     tracker::Tracker,
+    turns::Turns,
 };
 
 /// A sink. A clone is the same.
@@ -47,6 +48,7 @@ pub(crate) struct Shared {
 #[derive(Debug)]
 struct State {
     tracker: Tracker,
+    turns: Turns,
     outgoing: Outgoing,
 }
 
@@ -89,6 +91,7 @@ impl Sink {
             name: config.name.clone(),
             state: Mutex::new(State {
                 tracker: Tracker::new(filter),
+                turns: Turns::new(max),
                 outgoing,
             }),
             changed: Notify::new(),
@@ -106,18 +109,73 @@ impl Sink {
         &self.config
     }
 
+    /// The same sink where other servers have it, too: it delivers nothing until it is its
+    /// [turn](Self::set_turn).
+    #[must_use]
+    pub fn in_turns(self) -> Self {
+        self.shared.state.lock().turns.share();
+        self
+    }
+
+    /// From now on this server delivers what happens in a context, or another one does. `open` is
+    /// what is there now. Whether that is a change.
+    pub fn set_turn(&self, context: &Arc<str>, is_ours: bool, open: &[Arc<Incident>]) -> bool {
+        let mut state = self.shared.state.lock();
+        let State {
+            tracker,
+            turns,
+            outgoing,
+        } = &mut *state;
+        if !is_ours {
+            // Messages that wait are still delivered: nobody else has them.
+            let is_change = turns.end(context);
+            if is_change && let Outgoing::Alerts(board) = outgoing {
+                board.leave(context);
+            }
+            self.shared.note_waiting(outgoing);
+            return is_change;
+        }
+        if !turns.begin(context) {
+            return false;
+        }
+        let held_back = turns.take_held_back(context);
+        let dropped: usize = match outgoing {
+            Outgoing::Messages(queue) => {
+                let pushed = held_back.into_iter().map(|one| queue.push(one));
+                pushed.map(usize::from).sum()
+            }
+            // What began is among what is open.
+            Outgoing::Alerts(board) => {
+                let ends = held_back.iter().filter(|one| one.is_resolved());
+                let ended: usize = ends.map(|one| board.apply(one)).sum();
+                let known = open.iter().filter(|one| tracker.knows(context, one));
+                let firing = known.map(|incident| board.take_over(context, incident));
+                ended + firing.sum::<usize>()
+            }
+        };
+        self.shared.note_dropped(dropped);
+        self.shared.note_waiting(outgoing);
+        drop(state);
+        self.shared.changed.notify_one();
+        true
+    }
+
     /// Takes the incidents of a context that are open when the sink begins to follow it. For a
     /// target that keeps messages they are no news; Alertmanager has to have all that fire.
     pub fn on_start(&self, context: &Arc<str>, open: &[Arc<Incident>], at: Timestamp) {
         let mut state = self.shared.state.lock();
-        let State { tracker, outgoing } = &mut *state;
+        let State {
+            tracker,
+            turns,
+            outgoing,
+        } = &mut *state;
         for incident in open {
             match outgoing {
                 Outgoing::Messages(_) => tracker.note_open(context, incident),
                 Outgoing::Alerts(_) => {
                     let opened = Transition::Opened(Incident::clone(incident));
                     let notice = tracker.observe(context, at, &opened, |_| false);
-                    self.shared.put(outgoing, notice);
+                    self.shared.put(turns, outgoing, notice);
                 }
             }
         }
@@ -137,10 +195,14 @@ impl Sink {
     ) {
         let is_open = |id: &str| open.iter().any(|incident| incident.id == id);
         let mut state = self.shared.state.lock();
-        let State { tracker, outgoing } = &mut *state;
+        let State {
+            tracker,
+            turns,
+            outgoing,
+        } = &mut *state;
         for transition in transitions {
             let notice = tracker.observe(context, at, transition, is_open);
-            self.shared.put(outgoing, notice);
+            self.shared.put(turns, outgoing, notice);
         }
         if let Outgoing::Alerts(board) = outgoing {
             let open = open.iter().map(|incident| &**incident);
@@ -271,8 +333,17 @@ impl Shared {
         self.note_waiting(&state.outgoing);
     }
 
-    fn put(&self, outgoing: &mut Outgoing, notice: Option<Notice>) {
+    fn put(&self, turns: &mut Turns, outgoing: &mut Outgoing, notice: Option<Notice>) {
         let Some(notice) = notice else { return };
+        // What this server has begun to tell it tells to the end.
+        let is_told_here = match &*outgoing {
+            Outgoing::Messages(queue) => queue.has(&notice.key()),
+            Outgoing::Alerts(_) => false,
+        };
+        if !is_told_here && !turns.is_ours(&notice.context) {
+            turns.hold_back(notice);
+            return;
+        }
         let dropped = match outgoing {
             Outgoing::Messages(queue) => usize::from(queue.push(notice)),
             Outgoing::Alerts(board) => board.apply(&notice),

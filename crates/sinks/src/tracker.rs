@@ -46,6 +46,11 @@ impl Tracker {
         }
     }
 
+    /// Whether the sink was told of an incident, by whichever server.
+    pub(crate) fn knows(&self, context: &Arc<str>, incident: &Incident) -> bool {
+        self.known.contains(&key(context, incident))
+    }
+
     /// Whether the sink is told of an incident from now on.
     fn learn(&mut self, key: IncidentKey) -> bool {
         let has_room = self.known.len() < KNOWN_MAX;

@@ -26,6 +26,8 @@ pub struct NatsOptions {
     pub jetstream: bool,
     /// The only user, and the password.
     pub login: Option<(String, String)>,
+    /// Subjects that the user of `login` may not publish to.
+    pub denied: Vec<String>,
     /// Whether it speaks TLS, with a certificate of [`NatsServer::ca_file`].
     pub tls: bool,
     /// What JetStream may keep on the disk, in bytes.
@@ -51,6 +53,7 @@ impl Default for NatsOptions {
         Self {
             jetstream: true,
             login: None,
+            denied: Vec::new(),
             tls: false,
             store_bytes_max: 2 * 1024 * 1024 * 1024,
             payload_bytes_max: 1024 * 1024,
@@ -162,6 +165,19 @@ impl NatsServer {
         Ok(())
     }
 
+    /// The subjects that the user may not publish to from now on, without a restart.
+    pub fn deny(&mut self, subjects: &[&str]) -> Result<()> {
+        self.options.denied = subjects.iter().map(|&subject| subject.to_owned()).collect();
+        fs::write(self.folder.join("nats.conf"), self.config())?;
+        let guard = self.guard.as_ref().context("the server does not run")?;
+        guard.signal(Signal::HUP)
+    }
+
+    /// Whether there are streams when it starts again.
+    pub fn set_jetstream(&mut self, jetstream: bool) {
+        self.options.jetstream = jetstream;
+    }
+
     /// The id of its process.
     pub fn pid(&self) -> Result<u32> {
         let guard = self.guard.as_ref().context("the server does not run")?;
@@ -205,6 +221,7 @@ impl NatsServer {
         let NatsOptions {
             jetstream,
             login,
+            denied,
             tls,
             store_bytes_max,
             payload_bytes_max,
@@ -225,7 +242,8 @@ impl NatsServer {
         if let Some((user, password)) = login {
             let _ = writeln!(
                 config,
-                "authorization {{ user: {user:?}, password: {password:?} }}"
+                "authorization {{ users: [{{ user: {user:?}, password: {password:?}, \
+                 permissions: {{ publish: {{ deny: {denied:?} }}, subscribe: \">\" }} }}] }}"
             );
         }
         if *tls {

@@ -27,7 +27,7 @@ mod publishing;
 mod source;
 mod topic;
 
-pub use self::backlog::SharedBacklog;
+pub use self::backlog::{BacklogGap, SharedBacklog};
 pub(super) use self::{
     publisher::{Publisher, publish},
     source::{ReadAt, SharedSource},

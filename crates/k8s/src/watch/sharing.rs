@@ -11,12 +11,14 @@ use super::{
     shared::{self, Publisher, ReadAt, SharedBacklog, SharedSource, SharedWatching},
     source::EventSource,
 };
+use crate::error::ClusterError;
 use kubecrier_core::filters::Filters;
 
 /// A watch that is shared with other servers.
 #[derive(Clone)]
 pub(super) struct Sharing {
     with: SharedWatching,
+    topic: Arc<str>,
     publisher: Arc<Publisher>,
     read_at: Arc<ReadAt>,
 }
@@ -66,8 +68,16 @@ impl Watches {
         let Some(shared) = self.shared.sharing.get() else {
             return Ok(None);
         };
-        let topic = shared::topic(&Scope::whole(context, &Filters::default()));
-        SharedBacklog::open(shared, &topic, since, until, &self.shared.contexts).await
+        // Whose watch has begun: it was asked for then, and is known.
+        let cluster = self.shared.contexts.cluster_id(context).await;
+        let cluster = cluster.map_err(|error| SharedLogError::Unavailable {
+            doing: "read",
+            why: error.to_string(),
+        })?;
+        let topic = shared::topic(&Scope::whole(context, &Filters::default()), &cluster);
+        let contexts = &self.shared.contexts;
+        let backlog = SharedBacklog::open(shared, &topic, since, until, contexts).await?;
+        Ok(Some(backlog))
     }
 
     pub(super) fn source(&self, scope: &Scope) -> EventSource {
@@ -79,20 +89,38 @@ impl Watches {
         )
     }
 
+    /// Which cluster a context leads to, where servers share their watches.
+    pub(super) async fn shared_cluster(
+        &self,
+        context: &str,
+    ) -> Result<Option<Arc<str>>, ClusterError> {
+        if self.shared.sharing.get().is_none() {
+            return Ok(None);
+        }
+        self.shared.contexts.cluster_id(context).await.map(Some)
+    }
+
     /// Begins to compete for the watch of a scope, where servers share their watches.
-    pub(super) fn share_scope(&self, scope: &Scope, version: &str) -> Option<Sharing> {
+    pub(super) fn share_scope(
+        &self,
+        scope: &Scope,
+        version: &str,
+        cluster: &str,
+    ) -> Option<Sharing> {
         let with = self.shared.sharing.get()?.clone();
+        let topic: Arc<str> = shared::topic(scope, cluster).into();
         let (this, of) = (self.clone(), scope.clone());
         let publisher = shared::publish(
             &self.shared.lifecycle,
             with.clone(),
-            shared::topic(scope).into(),
+            Arc::clone(&topic),
             self.shared.renewal,
             version.to_owned(),
             move || this.source(&of),
         );
         Some(Sharing {
             with,
+            topic,
             publisher: Arc::new(publisher),
             read_at: Arc::default(),
         })
@@ -102,18 +130,18 @@ impl Watches {
     pub(super) fn shared_source(
         &self,
         source: EventSource,
-        scope: &Scope,
         sharing: &Sharing,
     ) -> SharedSource<EventSource> {
         let Sharing {
             with,
+            topic,
             publisher,
             read_at,
         } = sharing.clone();
         SharedSource::new(
             source,
             with.log,
-            shared::topic(scope).into(),
+            topic,
             Arc::clone(&self.shared.contexts),
             read_at,
             publisher,

@@ -1,5 +1,8 @@
 //! `--cluster-store`: servers that work together over a real NATS, each a process of its own.
 
+mod failing;
+mod sinks;
+
 use std::{process::Command, time::Duration};
 
 use rustix::process::Signal;

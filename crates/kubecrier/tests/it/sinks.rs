@@ -2,7 +2,7 @@
 
 mod alertmanager;
 mod delivered;
-mod receiver;
+pub(crate) mod receiver;
 mod signed;
 
 use serde_json::json;
@@ -23,7 +23,7 @@ async fn set_up(cluster: &Cluster, space: &str, pods: &[&str]) {
 }
 
 /// A pod whose image has a name that no registry can have, and a secret in the message.
-async fn break_pod(cluster: &Cluster, space: &str, pod: &str) {
+pub(crate) async fn break_pod(cluster: &Cluster, space: &str, pod: &str) {
     let message = format!("couldn't parse image name, password={SECRET}");
     let state = json!({"waiting": {"reason": "InvalidImageName", "message": message}});
     set_state(cluster, space, pod, state).await;

@@ -308,7 +308,7 @@ fn broken(why: String) -> End {
 /// Why no server can be reached now, if that is so.
 fn away(shared: &Shared) -> Option<PeerError> {
     match shared.inner.link.health() {
-        Health::Connected => None,
+        Health::Connected | Health::Failing { .. } => None,
         Health::Lost { .. } => {
             let why = shared.inner.why_silent(Duration::ZERO);
             Some(PeerError::Unavailable(why))

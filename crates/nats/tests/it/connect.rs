@@ -7,6 +7,11 @@ use kubecrier_history::Registry;
 use kubecrier_lifecycle::Lifecycle;
 use kubecrier_nats::{ConnectError, NatsConfig, NatsStore};
 use testbed::NatsOptions;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+    task::JoinSet,
+};
 
 use crate::support::{Nats, soon, text};
 
@@ -139,6 +144,35 @@ async fn a_server_that_cannot_do_what_is_needed() {
     NatsStore::connect(&fits, &Lifecycle::default())
         .await
         .unwrap();
+}
+
+/// A server that says of itself that it is an old one.
+async fn old_server(listener: TcpListener) {
+    while let Ok((mut connection, _)) = listener.accept().await {
+        let info = "INFO {\"server_id\":\"x\",\"version\":\"2.10.9\",\"proto\":1,\"host\":\"127.0.0.1\",\
+                    \"port\":4222,\"headers\":true,\"jetstream\":true,\"max_payload\":1048576}\r\n";
+        connection.write_all(info.as_bytes()).await.unwrap();
+        let mut said = Vec::new();
+        while !said.ends_with(b"PING\r\n") && connection.read_buf(&mut said).await.unwrap() > 0 {}
+        // It may have gone already.
+        let _answered = connection.write_all(b"PONG\r\n").await;
+        let _rest = connection.read_to_end(&mut said).await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_too_old() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("nats://{}", listener.local_addr().unwrap());
+    let mut serving = JoinSet::new();
+    serving.spawn(old_server(listener));
+    let config = NatsConfig {
+        servers: vec![url],
+        ..NatsConfig::default()
+    };
+    let error = refused(config).await;
+    assert!(matches!(error, ConnectError::TooOld { .. }), "{error:?}");
+    says(&error, &["2.10.9", "2.11", "nats://127.0.0.1:"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

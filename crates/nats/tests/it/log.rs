@@ -84,6 +84,11 @@ async fn a_reader_starts_where_it_asks_to() {
     let mut to_come = log.follow(TOPIC, ReadFrom::After(third)).await.unwrap();
     let fourth = append(&log, third, "4").await;
     assert_eq!(next(&mut to_come).await.number, fourth);
+    // A server whose clock is ahead reads what is written from now on.
+    let ahead = Timestamp::now() + Duration::from_mins(5);
+    let mut ahead = log.follow(TOPIC, ReadFrom::Since(ahead)).await.unwrap();
+    let fifth = append(&log, fourth, "5").await;
+    assert_eq!(next(&mut ahead).await.number, fifth);
 }
 
 /// Appends until it is told to stop; gives the numbers that were acknowledged.

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests and what helps them")]
 
 mod connect;
+mod failing;
 mod log;
 mod peers;
 mod records;

@@ -12,6 +12,11 @@ use kubecrier_k8s::{ClusterError, IncidentFollower};
 pub struct FollowedIncidents(IncidentRead);
 
 impl Server {
+    /// What tells the cluster of a context from all others, on every server.
+    pub async fn cluster_id(&self, context: &str) -> Result<Arc<str>, ClusterError> {
+        self.contexts().cluster_id(context).await
+    }
+
     /// Follows the incidents of a context that filters are about. The watches are those that
     /// clients share.
     pub async fn follow_incidents(

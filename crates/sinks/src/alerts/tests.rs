@@ -154,3 +154,28 @@ async fn what_an_alertmanager_rejects_does_not_keep_the_rest_from_it() {
     settle_down().await;
     assert_eq!(kept.sent.lock().len(), 2, "a last word");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_server_whose_turn_is_over_sends_no_alert_again_and_the_next_one_sends_all() {
+    let (sink, kept, _stop) = start();
+    let sink = sink.in_turns();
+    let context: Arc<str> = "dev".into();
+    let both = ["old", "new"].map(|name| Arc::new(incident(name)));
+    sink.on_start(&context, &both, Timestamp::now());
+    advance(Duration::from_mins(10)).await;
+    settle_down().await;
+    assert_eq!(kept.sent.lock().len(), 0, "another one sends");
+    assert!(sink.set_turn(&context, true, &both));
+    settle_down().await;
+    assert_eq!(kept.sent.lock().clone(), [["fires new", "fires old"]]);
+    assert!(sink.set_turn(&context, false, &both));
+    advance(Duration::from_mins(10)).await;
+    settle_down().await;
+    assert_eq!(kept.sent.lock().len(), 1, "the other one resolves it");
+    // What ends while the other one vanishes is over.
+    tell(&sink, resolved("old"), &["new"]);
+    assert!(sink.set_turn(&context, true, &both[1..]));
+    settle_down().await;
+    let last = kept.sent.lock().last().cloned();
+    assert_eq!(last.unwrap(), ["over old", "fires new"]);
+}

@@ -241,3 +241,37 @@ async fn what_was_open_at_the_start_is_not_told_and_its_end_is() {
     settle_down().await;
     assert_eq!(bed.taken(), ["resolved i-old", "opened i-new"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn of_two_servers_one_tells_and_the_next_tells_what_that_one_may_not_have_told() {
+    let mut bed = bed(10, [Ok(()), away()]);
+    bed.sink = bed.sink.in_turns();
+    let _running = bed.start();
+    let context: Arc<str> = "dev".into();
+    bed.open("a");
+    advance(crate::turns::HELD_BACK).await;
+    bed.open("b");
+    advance(Duration::from_secs(10)).await;
+    settle_down().await;
+    assert_eq!(bed.attempts(), 0, "another one tells");
+    assert!(bed.sink.set_turn(&context, true, &[]));
+    assert!(!bed.sink.set_turn(&context, true, &[]));
+    settle_down().await;
+    assert_eq!(bed.taken(), ["opened i-b"]);
+    // What waits here when another server begins is told here, with the last word.
+    bed.open("c");
+    settle_down().await;
+    assert!(bed.sink.set_turn(&context, false, &[]));
+    bed.resolve("c");
+    bed.resolve("b");
+    bed.open("d");
+    settle_down().await;
+    advance(Duration::from_secs(2)).await;
+    settle_down().await;
+    assert_eq!(bed.taken(), ["opened i-b", "resolved i-c"]);
+    assert!(bed.sink.set_turn(&context, true, &[]));
+    settle_down().await;
+    let rest = ["opened i-b", "resolved i-c", "resolved i-b", "opened i-d"];
+    assert_eq!(bed.taken(), rest);
+    bed.stop.cancel();
+}

@@ -7,7 +7,10 @@ use kubecrier_history::{Messages, SharedLogError};
 use parking_lot::Mutex;
 use tokio::time::{Duration, Instant, timeout};
 
-use super::message::{Seen, WatchMessage};
+use super::{
+    message::{Seen, WatchMessage},
+    source::FIRST_MESSAGE,
+};
 use crate::{
     Contexts,
     error::{ClusterError, ErrorKind},
@@ -28,6 +31,8 @@ pub(super) type Frame = Result<WatchFrame<Box<Event>>, WatchError>;
 pub(super) struct LogPosition {
     /// The number of the last message that was read.
     pub(super) number: Option<u64>,
+    /// The number of the last message that there was when the log was last opened, and when.
+    last: Option<(u64, Instant)>,
     /// The log, if it is being read.
     pub(super) open: Option<OpenLog>,
 }
@@ -50,6 +55,21 @@ pub(super) enum LogEnd {
     Silent(String),
     /// The history of the API server was gone; the holder has listed.
     Relisted { replaced: bool },
+}
+
+// === impl LogPosition ===
+
+impl LogPosition {
+    /// Whether nothing was written since the log was last opened, although a holder would have.
+    pub(super) fn is_silent(&mut self, last: u64) -> bool {
+        match self.last {
+            Some((known, since)) if known == last => since.elapsed() >= FIRST_MESSAGE,
+            Some(_) | None => {
+                self.last = Some((last, Instant::now()));
+                false
+            }
+        }
+    }
 }
 
 // === impl OpenLog ===

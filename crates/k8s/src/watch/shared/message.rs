@@ -1,6 +1,7 @@
 //! What the holder of a watch writes for the others.
 
 use bytes::Bytes;
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -16,6 +17,13 @@ const FORMAT: u32 = 1;
 #[serde(rename_all = "camelCase")]
 pub(super) struct WatchMessage {
     format: u32,
+    /// Who wrote it, and which of its messages it is: no two are alike, so that a server knows its
+    /// own again.
+    #[serde(default)]
+    by: String,
+    /// When, by the clock of who wrote it, in milliseconds.
+    #[serde(default)]
+    pub(super) at: i64,
     /// It has everything after this resourceVersion …
     pub(super) after: String,
     /// … up to this one.
@@ -53,9 +61,11 @@ pub(super) struct LoggedEvent {
 // === impl WatchMessage ===
 
 impl WatchMessage {
-    pub(super) fn new(after: &str, until: &str, seen: Seen) -> Self {
+    pub(super) fn new(by: String, after: &str, until: &str, seen: Seen) -> Self {
         Self {
             format: FORMAT,
+            by,
+            at: Timestamp::now().as_millisecond(),
             after: after.to_owned(),
             until: until.to_owned(),
             seen,

@@ -8,11 +8,12 @@ use std::{
     },
 };
 
+use jiff::Timestamp;
 use kubecrier_history::{LEASE_RENEWAL, Lease, SharedLog, SharedLogError};
 use kubecrier_lifecycle::Lifecycle;
 use tokio::{
     sync::Notify,
-    time::{Duration, Instant, sleep, timeout},
+    time::{Duration, Instant, sleep, sleep_until, timeout},
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -29,6 +30,10 @@ const BACKOFF: Backoff = Backoff::new(Duration::from_secs(3), Duration::from_sec
 
 /// A watch that held for so long has not failed.
 const HELD_WELL: Duration = Duration::from_mins(1);
+
+/// An API server from which nothing has come for so long is asked whether it is there, and has so
+/// long to answer: another server may reach it. The watch itself notices only when it is renewed.
+const CONTACT: Duration = Duration::from_secs(3);
 
 /// How long giving the lease back may take.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -57,6 +62,8 @@ struct Turn<'a> {
     renewal: Duration,
     /// Where to begin if the log has nothing.
     version: &'a str,
+    /// The publisher began then, in nanoseconds.
+    started: i128,
     stop: &'a CancellationToken,
 }
 
@@ -94,14 +101,16 @@ where
             topic: &topic,
             renewal,
             version: &version,
+            started: Timestamp::now().as_nanosecond(),
             stop: &stop,
         };
-        let mut failures = 0;
+        let (mut failures, mut turns) = (0, 0_u64);
         while stop.run_until_cancelled(lease.acquire()).await.is_some() {
             is_holder.store(true, Ordering::Relaxed);
             tracing::debug!(topic = &*topic, "this server watches for all");
             let since = Instant::now();
-            let end = turn.hold(&mut lease, source()).await;
+            turns += 1;
+            let end = turn.hold(&mut lease, turns, &source).await;
             if since.elapsed() >= HELD_WELL {
                 failures = 0;
             }
@@ -136,18 +145,18 @@ impl Turn<'_> {
     }
 
     /// Watches and writes for as long as this server has the lease.
-    async fn hold<S>(&self, lease: &mut Lease, source: S) -> HoldEnd
+    async fn hold<S>(&self, lease: &mut Lease, turn: u64, source: &impl Fn() -> S) -> HoldEnd
     where
         S: WatchSource<Item = Box<Event>, Relisted = RelistedEvents>,
     {
         tokio::select! {
-            error = self.watch(source) => error,
+            error = self.watch(turn, source) => error,
             () = lease.keep() => HoldEnd::Lost,
             () = self.stop.cancelled() => HoldEnd::Stopped,
         }
     }
 
-    async fn watch<S>(&self, source: S) -> HoldEnd
+    async fn watch<S>(&self, turn: u64, source: &impl Fn() -> S) -> HoldEnd
     where
         S: WatchSource<Item = Box<Event>, Relisted = RelistedEvents>,
     {
@@ -162,16 +171,21 @@ impl Turn<'_> {
         let handler = Publishing::new(
             log,
             Arc::clone(self.topic),
-            number,
-            &version,
+            // A publisher that ended and its successor on this server are two.
+            format!("{}.{}.{turn}", self.shared.server, self.started),
+            (number, &version),
             Arc::clone(&health),
             Arc::clone(&fenced),
         );
         let name = format!("{} for all servers", self.topic);
-        let watch_loop = WatchLoop::new(source, handler, health, self.renewal, version, name);
+        let contact = (source(), Arc::clone(&health));
+        let watch_loop = WatchLoop::new(source(), handler, health, self.renewal, version, name);
         tokio::select! {
             error = Box::pin(watch_loop.run()) => HoldEnd::Failed(error.to_string()),
             () = fenced.notified() => HoldEnd::Lost,
+            () = lost_contact(&contact.0, &contact.1) => {
+                HoldEnd::Failed("the API server does not answer".to_owned())
+            }
         }
     }
 
@@ -182,6 +196,25 @@ impl Turn<'_> {
         let version = last.and_then(|last| Some(WatchMessage::parse(&last.bytes)?.until));
         let version = version.filter(|version| !version.is_empty());
         Ok((number, version.unwrap_or_else(|| self.version.to_owned())))
+    }
+}
+
+/// Waits until an API server with an open watch does not answer.
+async fn lost_contact<S: WatchSource>(source: &S, health: &WatchHealth) {
+    loop {
+        sleep_until(health.last_activity() + CONTACT).await;
+        let silent = health.last_activity();
+        if silent.elapsed() < CONTACT {
+            continue;
+        }
+        // One that is not open is being opened, and that fails by itself.
+        if health.open_since().is_some() {
+            let asked = timeout(CONTACT, source.latest_version()).await;
+            if asked.is_err() && health.last_activity() == silent {
+                return;
+            }
+        }
+        sleep(CONTACT).await;
     }
 }
 

@@ -42,6 +42,10 @@ const RETRY: Duration = Duration::from_millis(500);
 pub(super) struct Publishing {
     log: Arc<dyn SharedLog>,
     topic: Arc<str>,
+    /// The name of this turn, which no other turn of any server has.
+    turn: String,
+    /// How many messages were made in it.
+    made: u64,
     /// The number of the last message.
     number: u64,
     /// What was written has everything up to this resourceVersion.
@@ -74,14 +78,16 @@ impl Publishing {
     pub(super) fn new(
         log: Arc<dyn SharedLog>,
         topic: Arc<str>,
-        number: u64,
-        version: &str,
+        turn: String,
+        (number, version): (u64, &str),
         health: Arc<WatchHealth>,
         fenced: Arc<Notify>,
     ) -> Self {
         Self {
             log,
             topic,
+            turn,
+            made: 0,
             number,
             written: version.to_owned(),
             seen: version.to_owned(),
@@ -126,7 +132,9 @@ impl Publishing {
     }
 
     fn message(&mut self, until: String, seen: Seen) -> WatchMessage {
-        let message = WatchMessage::new(&self.written, &until, seen);
+        self.made += 1;
+        let by = format!("{}.{}", self.turn, self.made);
+        let message = WatchMessage::new(by, &self.written, &until, seen);
         self.written = until;
         message
     }

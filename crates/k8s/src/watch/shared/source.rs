@@ -28,10 +28,12 @@ use kubecrier_core::{Event, InvolvedObject, subscriptions::LabelUse, ttl_cache::
 
 /// How long the next message of a log that somebody writes to can take: some heartbeats. Who
 /// waits for it may be a client that subscribes.
-const FIRST_MESSAGE: Duration = Duration::from_secs(3);
+pub(super) const FIRST_MESSAGE: Duration = Duration::from_secs(3);
 
 /// How long asking the store may take.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(2);
+
+const NOBODY_WRITES: &str = "no server writes to the shared log";
 
 /// A reader that comes anew begins so long ago: what happened since its version is there.
 const LOOK_BACK: SignedDuration = SignedDuration::from_secs(30);
@@ -119,6 +121,12 @@ impl<S: WatchSource<Item = Box<Event>>> SharedSource<S> {
                 return Err(LogEnd::Silent("the shared log does not answer".to_owned()));
             }
         };
+        // A holder writes more often than a watch is opened: events need not wait for one that
+        // is not there.
+        if self.position.lock().is_silent(last) {
+            self.position.lock().number = number;
+            return Err(LogEnd::Silent(NOBODY_WRITES.to_owned()));
+        }
         let mut log = OpenLog::new(messages, version);
         let mut read = number;
         let is_alive = async {
@@ -130,10 +138,7 @@ impl<S: WatchSource<Item = Box<Event>>> SharedSource<S> {
         };
         let is_alive = timeout(FIRST_MESSAGE, is_alive)
             .await
-            .unwrap_or_else(|_elapsed| {
-                let why = "no server writes to the shared log".to_owned();
-                Err(LogEnd::Silent(why))
-            });
+            .unwrap_or_else(|_elapsed| Err(LogEnd::Silent(NOBODY_WRITES.to_owned())));
         // A log that is silent at its number may have been made anew: the next time it is looked
         // for by its time.
         if read != number {

@@ -1,41 +1,22 @@
 //! Where what is seen of a scope is written.
 
-use sha2::{Digest, Sha256};
+use crate::{cluster_id::shared_name, watch::scope::Scope};
 
-use crate::watch::scope::Scope;
-
-/// Characters of the name of a context that are part of the topic's, for people.
-const NAME_MAX: usize = 40;
-
-/// The name of the topic and of the lease of a scope: the same on every server whose context has
-/// that name.
-pub(in crate::watch) fn topic(scope: &Scope) -> String {
+/// The name of the topic and of the lease of a scope in a cluster: the same on every server whose
+/// context has that name and leads to that cluster.
+pub(in crate::watch) fn topic(scope: &Scope, cluster: &str) -> String {
     let Scope {
         context,
         namespace,
         selector,
     } = scope;
-    let mut hash = Sha256::new();
     let parts = [
-        Some(context.as_str()),
-        namespace.as_deref(),
-        selector.as_deref(),
+        context.as_str(),
+        namespace.as_deref().unwrap_or_default(),
+        selector.as_deref().unwrap_or_default(),
+        cluster,
     ];
-    for part in parts {
-        let part = part.unwrap_or_default();
-        // With its length, so that no two lists of parts are one text.
-        hash.update((part.len() as u64).to_le_bytes());
-        hash.update(part);
-    }
-    let hash: String = hash.finalize()[..8]
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    let letters = context.chars().take(NAME_MAX).map(|letter| {
-        let is_plain = letter.is_ascii_alphanumeric() || letter == '-';
-        if is_plain { letter } else { '_' }
-    });
-    format!("events.{}_{hash}", letters.collect::<String>())
+    shared_name("events", context, &parts)
 }
 
 #[cfg(test)]
@@ -56,13 +37,14 @@ mod tests {
             scope("dev.", None, None),
             scope("arn:aws:eks:eu/prod\u{e9}", None, None),
         ];
-        let mut topics: Vec<_> = scopes.iter().map(topic).collect();
+        let mut topics: Vec<_> = scopes.iter().map(|scope| topic(scope, "5f1c")).collect();
+        topics.push(topic(&scopes[0], "77aa"));
         for topic in &topics {
             assert_eq!(kubecrier_history::check_key(topic), Ok(()), "{topic}");
         }
         assert!(topics[0].starts_with("events.dev_"));
         topics.sort();
         topics.dedup();
-        assert_eq!(topics.len(), scopes.len());
+        assert_eq!(topics.len(), scopes.len() + 1);
     }
 }

@@ -14,8 +14,8 @@ use tokio::{
 use crate::harness::TIMEOUT;
 
 /// A receiver that ends with the test.
-pub(super) struct Receiver {
-    pub(super) address: SocketAddr,
+pub(crate) struct Receiver {
+    pub(crate) address: SocketAddr,
     shared: Arc<Shared>,
     /// Ends with the receiver.
     _task: JoinSet<()>,
@@ -29,18 +29,18 @@ struct Shared {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Request {
+pub(crate) struct Request {
     /// The lines before the body, in lower case.
-    pub(super) head: String,
-    pub(super) body: Value,
+    pub(crate) head: String,
+    pub(crate) body: Value,
 }
 
 impl Receiver {
-    pub(super) async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         Self::start_at("127.0.0.1:0").await
     }
 
-    pub(super) async fn start_at(address: &str) -> Self {
+    pub(crate) async fn start_at(address: &str) -> Self {
         let listener = TcpListener::bind(address).await.unwrap();
         let address = listener.local_addr().unwrap();
         let shared = Arc::<Shared>::default();
@@ -60,17 +60,17 @@ impl Receiver {
     }
 
     /// Answers the next requests so: a status, and perhaps headers on further lines.
-    pub(super) fn answer(&self, heads: impl IntoIterator<Item = &'static str>) {
+    pub(crate) fn answer(&self, heads: impl IntoIterator<Item = &'static str>) {
         let heads = heads.into_iter().map(str::to_owned);
         self.shared.answers.lock().extend(heads);
     }
 
-    pub(super) fn requests(&self) -> Vec<Request> {
+    pub(crate) fn requests(&self) -> Vec<Request> {
         self.shared.requests.lock().clone()
     }
 
     /// The first request that is like this.
-    pub(super) async fn wait_for(&self, what: &str, is_it: impl Fn(&Request) -> bool) -> Request {
+    pub(crate) async fn wait_for(&self, what: &str, is_it: impl Fn(&Request) -> bool) -> Request {
         let deadline = Instant::now() + TIMEOUT;
         loop {
             let requests = self.requests();

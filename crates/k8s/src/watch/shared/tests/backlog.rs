@@ -1,0 +1,129 @@
+//! What a server that starts reads of the time before, and what it knows to be missing.
+
+use jiff::Timestamp;
+
+use super::{
+    super::message::{Seen, WatchMessage},
+    *,
+};
+use crate::BacklogGap;
+
+/// The reasons of the events that a server reads, and why others may be missing.
+async fn read(fixture: &Fixture, server: usize, since: Timestamp) -> (Vec<String>, Vec<String>) {
+    let watches = fixture.servers[server].watches.clone();
+    let context = watches.context(None).unwrap();
+    let backlog = watches.shared_backlog(&context, since, None).await;
+    let mut backlog = backlog.unwrap().unwrap();
+    let mut seen = Vec::new();
+    while let Ok(Some(events)) = backlog.next().await {
+        seen.extend(events.iter().map(|event| event.reason.clone()));
+    }
+    let why = |gap: BacklogGap| {
+        assert!(gap.since <= gap.until, "{gap:?}");
+        gap.why
+    };
+    (seen, backlog.take_gaps().into_iter().map(why).collect())
+}
+
+async fn topic_of(fixture: &Fixture) -> String {
+    let cluster = fixture.servers[0].watches.shared_cluster("demo").await;
+    let scope = crate::watch::scope::Scope::whole("demo", &Filters::default());
+    topic(&scope, &cluster.unwrap().unwrap())
+}
+
+fn now() -> Timestamp {
+    Timestamp::now() - jiff::SignedDuration::from_secs(5)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_starts_reads_what_was_seen_before() {
+    let mut fixture = Fixture::with_servers(1).await;
+    for _ in 0..5 {
+        fixture.happen();
+        fixture.pass(SECOND).await;
+    }
+    let late = fixture.start_server().await;
+    let (seen, missing) = read(&fixture, late, now()).await;
+    assert_eq!(seen, ["E1", "E2", "E3", "E4", "E5"]);
+    assert_eq!(missing, [""; 0]);
+    fixture.happen();
+    fixture.pass(SECOND).await;
+    fixture.check(late, 6);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_before_the_log_is_missing() {
+    let mut fixture = Fixture::with_servers(1).await;
+    fixture.happen();
+    fixture.pass(SECOND).await;
+    let (seen, missing) = read(&fixture, 0, Timestamp::UNIX_EPOCH).await;
+    assert_eq!(seen, ["E1"]);
+    assert_eq!(missing, ["the shared log begins later"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_nobody_has_written_everything_may_be_missing() {
+    let mut fixture = Fixture::with_servers(1).await;
+    fixture.pass(3 * SECOND).await;
+    let topic = topic_of(&fixture).await;
+    fixture.servers[0].joined = None;
+    fixture.servers[0].lifecycle.drain();
+    fixture.pass(SECOND).await;
+    fixture.log.remove_oldest(&topic, 1000);
+    let (seen, missing) = read(&fixture, 0, now()).await;
+    assert_eq!(seen, [""; 0]);
+    assert_eq!(missing, ["no server has watched"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_instead_of_the_history_of_the_api_server_is_a_gap() {
+    let mut fixture = Fixture::with_servers(1).await;
+    fixture.happen();
+    fixture.pass(3 * SECOND).await;
+    fixture.cluster.refuse();
+    fixture.cluster.cut_connections();
+    fixture.pass(SECOND).await;
+    fixture.happen();
+    fixture.cluster.compact();
+    fixture.cluster.accept();
+    fixture.pass(60 * SECOND).await;
+    fixture.happen();
+    fixture.pass(SECOND).await;
+    let (seen, missing) = read(&fixture, 0, now()).await;
+    assert_eq!(seen, ["E1", "E3"]);
+    assert_eq!(missing, ["the API server had no history of it any more"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_is_missing_is_a_gap() {
+    let mut fixture = Fixture::with_servers(1).await;
+    fixture.happen();
+    fixture.pass(3 * SECOND).await;
+    let topic = topic_of(&fixture).await;
+    let last = fixture.log.last(&topic).await.unwrap().unwrap();
+    let events = Seen::Events(Vec::new());
+    let later = WatchMessage::new("x".to_owned(), "900000000", "900000001", events);
+    let appended = fixture.log.append(&topic, last.number, later.to_bytes());
+    appended.await.unwrap();
+    let (seen, missing) = read(&fixture, 0, now()).await;
+    assert_eq!(seen, ["E1"]);
+    assert_eq!(missing, ["messages of the shared log are missing"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_log_that_breaks_off_is_a_gap() {
+    let mut fixture = Fixture::with_servers(1).await;
+    fixture.happen();
+    fixture.pass(3 * SECOND).await;
+    let watches = fixture.servers[0].watches.clone();
+    // It is watched from a version on that nobody has written up to.
+    let backlog = watches.shared_backlog("demo", now(), Some(u64::MAX)).await;
+    let mut backlog = backlog.unwrap().unwrap();
+    assert_eq!(backlog.next().await.unwrap().unwrap().len(), 1);
+    fixture.log.set_down(true);
+    while let Ok(Some(_)) = backlog.next().await {}
+    let [gap] = &backlog.take_gaps()[..] else {
+        panic!("there is one gap");
+    };
+    assert!(gap.why.contains("down"), "{gap:?}");
+}
