@@ -22,7 +22,8 @@ use kubecrier_core::{
 };
 use kubecrier_history::{History, Record, SharedLogError, Stream};
 use kubecrier_k8s::{
-    Actor, Cluster, ClusterError, Contexts, EventQuery, EventRow, WatchClaim, WatchLease, Watches,
+    Actor, BacklogGap, Cluster, ClusterError, Contexts, EventQuery, EventRow, SharedBacklog,
+    WatchClaim, WatchLease, Watches,
 };
 use kubecrier_lifecycle::Lifecycle;
 
@@ -132,7 +133,8 @@ impl Recorder {
             kept_until,
             EVENT_LIFETIME,
         );
-        if let Err(error) = self.read_shared(&context, held.version).await {
+        let read = self.read_shared(&context, held.version, kept_until);
+        if let Err(error) = read.await {
             tracing::warn!(%context, %error, "the history may lack events of before its start");
         }
         again_and_again(&context, "events", || self.list(&context)).await;
@@ -160,17 +162,42 @@ impl Recorder {
     }
 
     /// Keeps what happened before the watch began, as far as other servers have seen it: the API
-    /// server has only the newest occurrence of each event.
+    /// server has only the newest occurrence of each event. What others lack of the time until
+    /// which this history was kept is no gap.
     async fn read_shared(
         &self,
         context: &Arc<str>,
         until: Option<u64>,
+        kept_until: Option<i64>,
     ) -> Result<(), SharedLogError> {
         let since = Timestamp::now() - LISTED_AGE;
         let backlog = self.watches.shared_backlog(context, since, until);
-        let Some(mut backlog) = backlog.await? else {
-            return Ok(());
+        let mut backlog = match backlog.await {
+            Ok(Some(backlog)) => backlog,
+            Ok(None) => return Ok(()),
+            Err(error) => {
+                let gap = BacklogGap {
+                    since: since.as_millisecond(),
+                    until: Timestamp::now().as_millisecond(),
+                    why: format!("what other servers have seen cannot be read: {error}"),
+                };
+                self.keep_gap(context, gap, kept_until);
+                return Err(error);
+            }
         };
+        let read = self.keep_backlog(context, &mut backlog).await;
+        for gap in backlog.take_gaps() {
+            self.keep_gap(context, gap, kept_until);
+        }
+        self.history.flush().await;
+        read
+    }
+
+    async fn keep_backlog(
+        &self,
+        context: &Arc<str>,
+        backlog: &mut SharedBacklog,
+    ) -> Result<(), SharedLogError> {
         // A message has few events, and each commit takes as long as one of many.
         let mut waiting = 0;
         while let Some(events) = backlog.next().await? {
@@ -184,8 +211,17 @@ impl Recorder {
                 waiting = 0;
             }
         }
-        self.history.flush().await;
         Ok(())
+    }
+
+    /// Keeps that events of a time may be missing. The list that follows has the newest occurrence
+    /// of each that the cluster still has, and not those before.
+    fn keep_gap(&self, context: &Arc<str>, gap: BacklogGap, kept_until: Option<i64>) {
+        let Some(BacklogGap { since, until, why }) = after(gap, kept_until) else {
+            return;
+        };
+        let gap = move || Record::gap(since, until, None, &why);
+        self.history.record(context, Stream::Events, gap);
     }
 
     /// Keeps what happened before the watch began, as far as the API server has it.
@@ -219,6 +255,12 @@ impl Recorder {
         }
         Ok(())
     }
+}
+
+/// What is left of a gap in what others have seen, where the own history was kept until then.
+fn after(gap: BacklogGap, kept_until: Option<i64>) -> Option<BacklogGap> {
+    let since = kept_until.map_or(gap.since, |kept| kept.max(gap.since));
+    (since < gap.until).then_some(BacklogGap { since, ..gap })
 }
 
 /// Keeps as a gap that nothing was kept for longer than what happens can be seen afterwards.
@@ -338,6 +380,21 @@ mod tests {
     use super::*;
 
     const HOUR: i64 = 60 * 60 * 1000;
+
+    /// What the own folder has is not missing, whatever other servers lack of that time.
+    #[test]
+    fn a_gap_begins_where_the_own_history_ends() {
+        let gap = |since, until| BacklogGap {
+            since,
+            until,
+            why: "the log begins later".to_owned(),
+        };
+        assert_eq!(after(gap(10, 20), None), Some(gap(10, 20)));
+        assert_eq!(after(gap(10, 20), Some(5)), Some(gap(10, 20)));
+        assert_eq!(after(gap(10, 20), Some(15)), Some(gap(15, 20)));
+        assert_eq!(after(gap(10, 20), Some(20)), None);
+        assert_eq!(after(gap(10, 20), Some(30)), None);
+    }
 
     /// What a context lacks began when it was taken away, whenever this process was started.
     #[test]
