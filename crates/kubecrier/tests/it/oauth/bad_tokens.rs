@@ -19,7 +19,7 @@ fn claims(provider: &Provider, guarded: &Guarded, other: Value) -> Value {
     claims
 }
 
-async fn signed(provider: &Provider, guarded: &Guarded, other: Value) -> String {
+pub(super) async fn signed(provider: &Provider, guarded: &Guarded, other: Value) -> String {
     let claims = claims(provider, guarded, other);
     let header = json!({"alg": "RS256"});
     provider.forge("rsa", "RS256", header, claims).await
