@@ -2,6 +2,7 @@
 //! right. `jsonwebtoken` reads the token; the cryptography is `ring`, which rustls has as well.
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use jiff::Timestamp;
 use jsonwebtoken::{
     DecodingKey, DecodingKeyKind, Validation,
     crypto::{CryptoProvider, JwtVerifier, KeyUtils},
@@ -12,7 +13,11 @@ use ring::signature::{RsaPublicKeyComponents, UnparsedPublicKey};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::{Algorithm, TokenError, algorithm::Verification, claims::Claims};
+use crate::{
+    Algorithm, TokenError,
+    algorithm::Verification,
+    claims::{self, Claims},
+};
 
 /// No issuer has longer names for keys.
 const KEY_ID_BYTES_MAX: usize = 1024;
@@ -67,6 +72,19 @@ pub(crate) fn read(token: &str, accepted: &[Algorithm]) -> Result<Unverified, To
         }),
         _ => Err(TokenError::Claim("iss")),
     }
+}
+
+/// When a signed token says that it expires. Nothing of it was verified here: this is for tokens
+/// that somebody else has vouched for.
+pub fn claimed_expiry(token: &str) -> Option<Timestamp> {
+    let mut parts = token.split('.');
+    let (Some(_), Some(payload), Some(_), None) =
+        (parts.next(), parts.next(), parts.next(), parts.next())
+    else {
+        return None;
+    };
+    let payload = URL_SAFE_NO_PAD.decode(payload).ok()?;
+    claims::expiry(&serde_json::from_slice(&payload).ok()?)
 }
 
 /// Verifies the signature with a key of the issuer, and returns the claims.

@@ -4,7 +4,8 @@
 //! - `trusted_user`: the callers that a proxy names in a header;
 //! - `kubernetes`: as whom a caller acts in clusters, by names from outside of Kubernetes;
 //! - `bearer`: the callers of access tokens, of OAuth and of service accounts (`cluster_reviewer`);
-//! - `opaque`: access tokens that only their issuer can vouch for, while something is open with them;
+//! - `opaque`: access tokens that only their issuer can vouch for, while something is open with them; `reviewed`: the same
+//!   for those that only a cluster can vouch for;
 //! - `challenge`: what a client is told that has to authenticate, or to ask for more;
 //! - `unidentified`: the answer to a request without a caller;
 //! - `revocation`: the end of what a caller has under way when its token is revoked or expires.
@@ -18,6 +19,7 @@ mod challenge;
 mod cluster_reviewer;
 mod kubernetes;
 mod opaque;
+mod reviewed;
 mod revocation;
 mod tokens;
 mod trusted_user;
@@ -87,9 +89,9 @@ pub struct Caller {
 #[derive(Clone, Debug)]
 struct Access {
     scopes: Option<Arc<Scopes>>,
-    /// When what it has open ends.
-    expires: Instant,
-    /// How its issuer is asked about it meanwhile, if only that one knows.
+    /// When what it has open ends, if it says so.
+    expires: Option<Instant>,
+    /// How its issuer, or its cluster, is asked about it meanwhile, if only that one knows.
     recheck: Option<Recheck>,
 }
 
@@ -138,7 +140,7 @@ impl Caller {
     fn with_access_token(token: &AccessToken, expires: Instant, recheck: Option<Recheck>) -> Self {
         let access = Access {
             scopes: Some(Arc::clone(&token.scopes)),
-            expires,
+            expires: Some(expires),
             recheck,
         };
         let caller = Self {
@@ -151,11 +153,16 @@ impl Caller {
     }
 
     /// The caller that a cluster has vouched for. Its rights there are all that limits it.
-    fn reviewed(name: Arc<str>, user: Arc<KubernetesUser>, expires: Instant) -> Self {
+    fn reviewed(
+        name: Arc<str>,
+        user: Arc<KubernetesUser>,
+        expires: Option<Instant>,
+        recheck: Recheck,
+    ) -> Self {
         let access = Access {
             scopes: None,
             expires,
-            recheck: None,
+            recheck: Some(recheck),
         };
         Self {
             name: Some(name),
@@ -209,7 +216,7 @@ impl Caller {
     fn lifetime(&self) -> Lifetime {
         Lifetime {
             revoked: self.revoked.clone(),
-            expires: self.access.as_ref().map(|access| access.expires),
+            expires: self.access.as_ref().and_then(|access| access.expires),
             recheck: self
                 .access
                 .as_ref()
