@@ -17,10 +17,15 @@ use crate::{
     Algorithm, TokenError,
     algorithm::Verification,
     claims::{self, Claims},
+    error::shown,
 };
 
 /// No issuer has longer names for keys.
 const KEY_ID_BYTES_MAX: usize = 1024;
+
+/// What access tokens are called (RFC 9068, and before it). Other types are for something else, such as a
+/// log-out, and may be signed with the same keys for the same audience.
+const TYPES: [&str; 3] = ["JWT", "at+jwt", "application/at+jwt"];
 
 /// What a signed token says of itself, before anything of it is known to be true.
 #[derive(Debug, PartialEq, Eq)]
@@ -46,6 +51,15 @@ pub(crate) fn read(token: &str, accepted: &[Algorithm]) -> Result<Unverified, To
     let header = header(token)?;
     if header.contains_key("crit") {
         return Err(TokenError::Critical);
+    }
+    match header.get("typ") {
+        None => {}
+        Some(Value::String(given)) if TYPES.iter().any(|one| one.eq_ignore_ascii_case(given)) => {}
+        Some(Value::String(given)) => {
+            let given = shown(given);
+            return Err(TokenError::Type { given });
+        }
+        Some(_) => return Err(TokenError::Malformed("its `typ` is no name")),
     }
     let given = header
         .get("alg")
