@@ -3,13 +3,18 @@
 
 use std::sync::Arc;
 
-use super::owner;
+use super::{Subscriptions, kept::Found, owner};
 use crate::{
+    caller::Caller,
     output::ToolError,
     resources::Requester,
+    sessions,
     viewers::{NoUser, Viewers},
 };
-use kubecrier_core::subscriptions::{Ledger, Subscription};
+use kubecrier_core::{
+    filters::Mode,
+    subscriptions::{Ledger, Subscription},
+};
 
 /// The ledger as requesters see it. Every use of a subscription finds it here: what it tells was
 /// decided for the user and groups that it was made with.
@@ -62,6 +67,23 @@ impl OwnLedger {
         let mut own = self.ledger.list(&owner(requester));
         own.retain(|one| *one.viewer() == viewer);
         Ok(own)
+    }
+}
+
+// === impl Subscriptions ===
+
+impl Subscriptions {
+    /// The mode of a subscription, here or in the record that servers share. It says what a token
+    /// has to permit, and nothing about whose it is.
+    pub(crate) async fn mode_of(&self, caller: &Caller, id: &str) -> Option<Mode> {
+        if let Some(one) = self.inner.ledger.find(id) {
+            return Some(one.filters().mode());
+        }
+        let kept = &self.inner.sharing.get()?.kept;
+        match kept.find(&sessions::digest(caller), id).await {
+            Ok(Found::Kept(record)) => Some(record.subscription.mode()),
+            Ok(Found::Nothing | Found::Ended) | Err(_) => None,
+        }
     }
 }
 

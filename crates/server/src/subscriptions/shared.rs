@@ -50,7 +50,7 @@ const BEHIND_MAX: usize = 100;
 /// What servers that share subscriptions have of each other's.
 #[derive(Debug)]
 pub(super) struct Sharing {
-    kept: KeptSubscriptions,
+    pub(super) kept: KeptSubscriptions,
     tool_filter: ToolFilter,
     pub(super) turns: Turns,
     /// Whose the subscriptions here are, as records have it.
