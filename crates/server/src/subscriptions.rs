@@ -5,6 +5,7 @@
 //! the watch's lease. A failure or cancellation on the way releases all of it.
 
 mod events;
+mod failure;
 mod incidents;
 mod kept;
 mod own;
