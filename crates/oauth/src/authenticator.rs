@@ -18,6 +18,7 @@ use crate::{
     fetch::Fetcher,
     introspection::{Introspected, Introspection},
     jws,
+    key_set::KeySet,
     keys::IssuerKeys,
 };
 
@@ -48,7 +49,7 @@ pub struct TrustedIssuer {
 /// Whose tokens are accepted, and what they mean.
 #[derive(Clone, Debug)]
 pub struct OAuthConfig {
-    /// The issuers; the first one is that of tokens whose introspection names none.
+    /// The issuers; the first one is that of opaque tokens.
     pub issuers: Vec<TrustedIssuer>,
     /// A token has to be for one of these.
     pub audiences: Vec<String>,
@@ -137,7 +138,13 @@ impl Authenticator {
             Some(introspection) if !jws::is_jwt(token) => {
                 let Introspected { claims, until } = introspection.claims(digest, token).await?;
                 let named = claims.get("iss").and_then(|issuer| issuer.as_str());
-                let issuer = self.issuer(named.unwrap_or_default())?;
+                // Who is asked speaks for no other issuer, also not for one that is trusted.
+                let named = named.unwrap_or_default();
+                if named != introspection.issuer().as_str() {
+                    let given = shown(named);
+                    return Err(TokenError::Issuer { given });
+                }
+                let issuer = self.issuer(named)?;
                 let accepted = self.accept(issuer, &claims)?;
                 Ok(Arc::new(AccessToken {
                     ask_again: Some(until),
@@ -158,12 +165,21 @@ impl Authenticator {
         let issuer = self.issuer(&unverified.issuer)?;
         let (keys, _mapping) = issuer;
         let (id, algorithm) = (unverified.key_id.as_deref(), unverified.algorithm);
+        let verified = |set: &KeySet| {
+            let key = set.find(id, algorithm).map_err(|why| TokenError::Key {
+                issuer: keys.issuer().to_string(),
+                why,
+            })?;
+            jws::verify(token, algorithm, key)
+        };
         let found = keys.with_key(id, algorithm).await?;
-        let key = found.find(id, algorithm).map_err(|why| TokenError::Key {
-            issuer: keys.issuer().to_string(),
-            why,
-        })?;
-        let claims = jws::verify(token, algorithm, key)?;
+        let claims = match verified(&found) {
+            Err(TokenError::Signature) => match keys.newer_than(&found).await {
+                Some(newer) => verified(&newer)?,
+                None => return Err(TokenError::Signature),
+            },
+            verified => verified?,
+        };
         if claims.get("exp").is_none_or(Value::is_null) {
             return Err(TokenError::Claim("exp"));
         }
@@ -190,12 +206,16 @@ impl Authenticator {
         let now = Timestamp::now();
         let checked = claims::check(claims, &self.audiences, now)?;
         // An issuer has no fragment, so that no other pair is written in the same way.
-        let identity = format!("{}#{}", keys.issuer(), checked.subject);
+        let identity: Arc<str> = format!("{}#{}", keys.issuer(), checked.subject).into();
+        let user = mapping.user(claims).map_err(|error| TokenError::Mapping {
+            identity: Arc::clone(&identity),
+            error,
+        })?;
         Ok(AccessToken {
-            identity: identity.into(),
+            identity,
             issuer: Arc::clone(keys.issuer().shared()),
             subject: checked.subject,
-            user: Arc::new(mapping.user(claims)?),
+            user: Arc::new(user),
             scopes: Arc::new(Scopes::of_claims(claims)),
             expires: checked
                 .expires

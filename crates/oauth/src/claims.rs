@@ -43,9 +43,23 @@ pub(crate) fn check(
         .ok_or(TokenError::Claim("sub"))?;
     Ok(Checked {
         subject: subject.to_owned(),
-        // A time that is too far away for a timestamp is as good as the last one.
-        expires: expires.map(|at| Timestamp::from_second(at).unwrap_or(Timestamp::MAX)),
+        expires: expires.map(timestamp),
     })
+}
+
+/// When claims end, if they say so.
+pub(crate) fn expiry(claims: &Claims) -> Option<Timestamp> {
+    date(claims, "exp").ok()?.map(timestamp)
+}
+
+/// A time that is too far away for a timestamp is as good as the last one, or the first.
+fn timestamp(second: i64) -> Timestamp {
+    let last = if second < 0 {
+        Timestamp::MIN
+    } else {
+        Timestamp::MAX
+    };
+    Timestamp::from_second(second).unwrap_or(last)
 }
 
 /// Whether a verified token has expired since.

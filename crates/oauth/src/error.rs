@@ -47,6 +47,23 @@ pub enum TokenError {
         /// Which key, or why none fits.
         why: String,
     },
+    /// Its key is not among those of its issuer, which is not asked again just now.
+    #[error(
+        "the token was signed with a key that {issuer} has not published so far: {why}; its keys \
+         are asked for again within half a minute"
+    )]
+    KeyNotSeen {
+        /// The issuer.
+        issuer: String,
+        /// Which key, or why none fits.
+        why: String,
+    },
+    /// It is for something else, such as a log-out.
+    #[error("the token is of the type `{given}`, which is no access token")]
+    Type {
+        /// What the token names.
+        given: String,
+    },
     /// The signature is wrong.
     #[error("the signature of the token is wrong")]
     Signature,
@@ -77,8 +94,13 @@ pub enum TokenError {
     #[error("too many unknown tokens are presented at once; try again")]
     Busy,
     /// It is valid, and its claims are no user of Kubernetes.
-    #[error("the token is valid, but its claims are no user: {0}")]
-    Mapping(#[from] MappingError),
+    #[error("the token is valid, but its claims are no user: {error}")]
+    Mapping {
+        /// Issuer and subject: who it is that is no user.
+        identity: Arc<str>,
+        /// Why not.
+        error: MappingError,
+    },
 }
 
 /// What an answer to a token that is not accepted has to say.
@@ -103,11 +125,22 @@ impl TokenError {
         }
     }
 
+    /// Whose the token is, if it was verified: issuer and subject.
+    pub fn identity(&self) -> Option<&str> {
+        if let Self::Mapping { identity, .. } = self {
+            Some(identity)
+        } else {
+            None
+        }
+    }
+
     /// What the answer has to say.
     pub fn kind(&self) -> TokenErrorKind {
         match self {
-            Self::Unavailable(_) | Self::Busy => TokenErrorKind::Unavailable,
-            Self::Mapping(_) => TokenErrorKind::Forbidden,
+            Self::Unavailable(_) | Self::KeyNotSeen { .. } | Self::Busy => {
+                TokenErrorKind::Unavailable
+            }
+            Self::Mapping { .. } => TokenErrorKind::Forbidden,
             Self::TooLarge { .. }
             | Self::Malformed(_)
             | Self::Opaque
@@ -115,6 +148,7 @@ impl TokenError {
             | Self::Critical
             | Self::Issuer { .. }
             | Self::Key { .. }
+            | Self::Type { .. }
             | Self::Signature
             | Self::Expired
             | Self::NotYetValid
@@ -127,9 +161,11 @@ impl TokenError {
     /// The reason without its details, as metrics and the audit log name it.
     pub fn reason(&self) -> RequestRefusal {
         match self {
-            Self::TooLarge { .. } | Self::Malformed(_) | Self::Opaque | Self::Critical => {
-                RequestRefusal::Malformed
-            }
+            Self::TooLarge { .. }
+            | Self::Malformed(_)
+            | Self::Type { .. }
+            | Self::Opaque
+            | Self::Critical => RequestRefusal::Malformed,
             Self::Algorithm { .. } => RequestRefusal::Algorithm,
             Self::Issuer { .. } => RequestRefusal::Issuer,
             Self::Key { .. } => RequestRefusal::Key,
@@ -139,8 +175,10 @@ impl TokenError {
             Self::Claim(_) => RequestRefusal::Claim,
             Self::Audience { .. } => RequestRefusal::Audience,
             Self::Inactive => RequestRefusal::Inactive,
-            Self::Unavailable(_) | Self::Busy => RequestRefusal::Unavailable,
-            Self::Mapping(_) => RequestRefusal::Mapping,
+            Self::Unavailable(_) | Self::KeyNotSeen { .. } | Self::Busy => {
+                RequestRefusal::Unavailable
+            }
+            Self::Mapping { .. } => RequestRefusal::Mapping,
         }
     }
 }

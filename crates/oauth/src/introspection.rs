@@ -105,6 +105,11 @@ impl Introspection {
         }
     }
 
+    /// Who is asked, and whose the tokens are.
+    pub(crate) fn issuer(&self) -> &IssuerUrl {
+        &self.asking.issuer
+    }
+
     /// The claims of a token. Concurrent requests for one token are one.
     pub(crate) async fn claims(
         &self,

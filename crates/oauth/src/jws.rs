@@ -2,6 +2,7 @@
 //! right. `jsonwebtoken` reads the token; the cryptography is `ring`, which rustls has as well.
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use jiff::Timestamp;
 use jsonwebtoken::{
     DecodingKey, DecodingKeyKind, Validation,
     crypto::{CryptoProvider, JwtVerifier, KeyUtils},
@@ -12,10 +13,19 @@ use ring::signature::{RsaPublicKeyComponents, UnparsedPublicKey};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::{Algorithm, TokenError, algorithm::Verification, claims::Claims};
+use crate::{
+    Algorithm, TokenError,
+    algorithm::Verification,
+    claims::{self, Claims},
+    error::shown,
+};
 
 /// No issuer has longer names for keys.
 const KEY_ID_BYTES_MAX: usize = 1024;
+
+/// What access tokens are called (RFC 9068, and before it). Other types are for something else, such as a
+/// log-out, and may be signed with the same keys for the same audience.
+const TYPES: [&str; 3] = ["JWT", "at+jwt", "application/at+jwt"];
 
 /// What a signed token says of itself, before anything of it is known to be true.
 #[derive(Debug, PartialEq, Eq)]
@@ -42,6 +52,15 @@ pub(crate) fn read(token: &str, accepted: &[Algorithm]) -> Result<Unverified, To
     if header.contains_key("crit") {
         return Err(TokenError::Critical);
     }
+    match header.get("typ") {
+        None => {}
+        Some(Value::String(given)) if TYPES.iter().any(|one| one.eq_ignore_ascii_case(given)) => {}
+        Some(Value::String(given)) => {
+            let given = shown(given);
+            return Err(TokenError::Type { given });
+        }
+        Some(_) => return Err(TokenError::Malformed("its `typ` is no name")),
+    }
     let given = header
         .get("alg")
         .and_then(Value::as_str)
@@ -67,6 +86,19 @@ pub(crate) fn read(token: &str, accepted: &[Algorithm]) -> Result<Unverified, To
         }),
         _ => Err(TokenError::Claim("iss")),
     }
+}
+
+/// When a signed token says that it expires. Nothing of it was verified here: this is for tokens
+/// that somebody else has vouched for.
+pub fn claimed_expiry(token: &str) -> Option<Timestamp> {
+    let mut parts = token.split('.');
+    let (Some(_), Some(payload), Some(_), None) =
+        (parts.next(), parts.next(), parts.next(), parts.next())
+    else {
+        return None;
+    };
+    let payload = URL_SAFE_NO_PAD.decode(payload).ok()?;
+    claims::expiry(&serde_json::from_slice(&payload).ok()?)
 }
 
 /// Verifies the signature with a key of the issuer, and returns the claims.

@@ -71,6 +71,20 @@ impl KeySet {
         self.keys.len()
     }
 
+    /// Whether a key has this name, whatever it is for.
+    pub(crate) fn has_name(&self, id: &str) -> bool {
+        self.keys.iter().any(|key| key.id.as_deref() == Some(id))
+    }
+
+    /// What tokens name keys by.
+    pub(crate) fn names(&self) -> impl Iterator<Item = (Option<String>, Algorithm)> {
+        self.keys.iter().flat_map(|key| {
+            let algorithms = Algorithm::ALL.into_iter();
+            let fitting = algorithms.filter(|one| key.fits(*one));
+            fitting.map(|one| (key.id.clone(), one))
+        })
+    }
+
     /// Those of the algorithms that some key is for.
     pub(crate) fn algorithms(&self, among: &[Algorithm]) -> Vec<Algorithm> {
         let is_there = |one: &Algorithm| self.keys.iter().any(|key| key.fits(*one));

@@ -3,8 +3,12 @@
 //! A key that is not known is looked for once for all who wait, and at most once in half a
 //! minute: tokens with made-up keys cost the issuer nothing. Keys that were known stay known as
 //! long as nothing newer can be had.
+//!
+//! A token is refused for its key only if the issuer was asked after somebody had presented that
+//! key, or has withdrawn it. Until then nobody knows: a stranger may have begun the pause right
+//! before the issuer got a new key.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use futures_util::{
     FutureExt,
@@ -29,6 +33,9 @@ const FRESH_FOR: Duration = Duration::from_mins(10);
 /// A request that takes longer has been left by whoever began it.
 const ABANDONED_AFTER: Duration = Duration::from_secs(12);
 
+/// Keys that are remembered as unknown to the issuer. Few are: who presents one in a pause is not.
+const MISSING_MAX: usize = 256;
+
 type Fetch = Shared<BoxFuture<'static, Result<Arc<KeySet>, Arc<FetchError>>>>;
 
 /// The keys of one issuer.
@@ -49,7 +56,10 @@ struct State {
     fetched: Option<Instant>,
     asked: Option<Instant>,
     fetching: Option<Fetch>,
+    /// Why the last request failed; `None` if it did not.
     error: Option<Arc<FetchError>>,
+    /// What is not among the keys, though it was presented before they were asked for.
+    missing: VecDeque<(Option<String>, Algorithm)>,
 }
 
 /// What to do for a token.
@@ -89,15 +99,34 @@ impl IssuerKeys {
             Step::Renew(fetch, old) => return Ok(fetch.await.unwrap_or(old)),
             Step::Wait(fetch) => fetch.await,
         };
-        let keys = fetched.or_else(|error| {
-            // The key is not among the old ones, or nobody would have waited.
-            let known = self.0.state.lock().keys.clone();
-            known.ok_or(TokenError::Unavailable(error))
-        })?;
+        // The key is not among the old ones, or nobody would have waited.
+        let keys = fetched.map_err(TokenError::Unavailable)?;
         match keys.find(id, algorithm) {
             Ok(_) => Ok(keys),
-            Err(why) => Err(self.unknown(why)),
+            Err(why) => {
+                self.0.state.lock().note_missing(id, algorithm);
+                Err(self.unknown(why))
+            }
         }
+    }
+
+    /// Newer keys than these, with which a signature is wrong: an issuer may replace a key and keep
+    /// its name, or give it none. `None` if there are none, or it is too early to ask. Cancel-safe.
+    pub(crate) async fn newer_than(&self, used: &Arc<KeySet>) -> Option<Arc<KeySet>> {
+        let fetch = {
+            let mut state = self.0.state.lock();
+            let is_newer = |keys: &&Arc<KeySet>| !Arc::ptr_eq(keys, used);
+            if let Some(newer) = state.keys.as_ref().filter(is_newer) {
+                return Some(Arc::clone(newer));
+            }
+            let is_early = state.asked.is_some_and(|at| at.elapsed() < FETCH_EVERY);
+            match &state.fetching {
+                Some(fetching) => fetching.clone(),
+                None if is_early => return None,
+                None => self.begin(&mut state),
+            }
+        };
+        fetch.await.ok()
     }
 
     fn next_step(&self, id: Option<&str>, algorithm: Algorithm) -> Step {
@@ -119,7 +148,14 @@ impl IssuerKeys {
             (Some(Ok(keys)), Some(fetching)) => Step::Renew(fetching.clone(), keys),
             (Some(Ok(keys)), None) => Step::Renew(self.begin(&mut state), keys),
             (_, Some(fetching)) => Step::Wait(fetching.clone()),
-            (Some(Err(why)), None) if asked < pause => Step::Refuse(self.unknown(why)),
+            (Some(Err(why)), None) if asked < pause => Step::Refuse(match &state.error {
+                Some(error) => TokenError::Unavailable(Arc::clone(error)),
+                None if state.is_known_missing(id, algorithm) => self.unknown(why),
+                None => TokenError::KeyNotSeen {
+                    issuer: self.0.issuer.to_string(),
+                    why,
+                },
+            }),
             (None, None) if asked < pause => match &state.error {
                 Some(error) => Step::Refuse(TokenError::Unavailable(Arc::clone(error))),
                 None => Step::Wait(self.begin(&mut state)),
@@ -146,7 +182,7 @@ impl IssuerKeys {
                 Ok(keys) => {
                     let keys = Arc::new(keys);
                     tracing::debug!(issuer = %inner.issuer, keys = keys.len(), "keys fetched");
-                    state.keys = Some(Arc::clone(&keys));
+                    state.renew(Arc::clone(&keys));
                     state.fetched = Some(Instant::now());
                     state.error = None;
                     Ok(keys)
@@ -164,6 +200,44 @@ impl IssuerKeys {
         state.asked = Some(Instant::now());
         state.fetching = Some(fetch.clone());
         fetch
+    }
+}
+
+// === impl State ===
+
+impl State {
+    /// Takes new keys. Those that were withdrawn are not looked for again.
+    fn renew(&mut self, keys: Arc<KeySet>) {
+        if let Some(old) = self.keys.replace(Arc::clone(&keys)) {
+            self.missing.extend(old.names());
+        }
+        self.missing
+            .retain(|(id, algorithm)| keys.find(id.as_deref(), *algorithm).is_err());
+        self.trim();
+    }
+
+    fn note_missing(&mut self, id: Option<&str>, algorithm: Algorithm) {
+        if !self.is_missing(id, algorithm) {
+            self.missing.push_back((id.map(str::to_owned), algorithm));
+            self.trim();
+        }
+    }
+
+    /// Whether the issuer has no such key, or has it for something else.
+    fn is_known_missing(&self, id: Option<&str>, algorithm: Algorithm) -> bool {
+        let has_name = |keys: &Arc<KeySet>| id.is_some_and(|id| keys.has_name(id));
+        self.keys.as_ref().is_some_and(has_name) || self.is_missing(id, algorithm)
+    }
+
+    fn is_missing(&self, id: Option<&str>, algorithm: Algorithm) -> bool {
+        let is_it =
+            |(other, of): &(Option<String>, Algorithm)| other.as_deref() == id && *of == algorithm;
+        self.missing.iter().any(is_it)
+    }
+
+    fn trim(&mut self) {
+        let surplus = self.missing.len().saturating_sub(MISSING_MAX);
+        self.missing.drain(..surplus);
     }
 }
 

@@ -42,6 +42,7 @@ pub use self::{
     error::{TokenError, TokenErrorKind},
     fetch::FetchError,
     introspection::IntrospectionConfig,
+    jws::claimed_expiry,
     mapping::{ClaimMapping, ClaimPath, MappingError},
     scopes::Scopes,
     url::{IssuerUrl, UrlError},

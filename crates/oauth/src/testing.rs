@@ -164,7 +164,12 @@ impl Issuer {
 
     /// Replaces the keys.
     pub(crate) fn publish(&self, keys: &[&TestKey]) {
-        *self.shared.keys.lock() = keys.iter().map(|key| key.jwk()).collect();
+        self.publish_as(keys.iter().map(|key| key.jwk()).collect());
+    }
+
+    /// The same in any form.
+    pub(crate) fn publish_as(&self, keys: Vec<Value>) {
+        *self.shared.keys.lock() = keys;
     }
 
     pub(crate) fn set_down(&self, is_down: bool) {

@@ -119,11 +119,11 @@ impl Audit {
         });
     }
 
-    /// Records a request of a caller that is refused whatever its message is.
-    pub(crate) fn refused(&self, caller: &Caller, path: &str, reason: RequestRefusal, status: u16) {
+    /// Records a request that is refused whatever its message is, of a caller whose name is known.
+    pub(crate) fn refused(&self, caller: &str, path: &str, reason: RequestRefusal, status: u16) {
         self.write(&Record {
             time: Timestamp::now(),
-            caller: Some(cut_identity(&caller.to_string())),
+            caller: Some(cut_identity(caller)),
             kubernetes_user: None,
             subject: &Subject::of_path(path),
             not_accepted: Vec::new(),

@@ -214,8 +214,11 @@ pub(super) async fn check(
         Ok(body) => body,
         Err(refused) => return refused,
     };
-    let refused = |scopes: &ScopeGate| scopes.check_body(&body.text, body.shape);
-    if let Some(refused) = gate.scopes.as_ref().and_then(refused) {
+    if let Some(scopes) = &gate.scopes
+        && let Some(refused) = scopes
+            .check_body(&body.text, body.shape, &gate.subscriptions)
+            .await
+    {
         if let Some(audit) = &gate.audit {
             audit.begin(&body.text).answered(refused.status());
         }

@@ -4,7 +4,8 @@
 //! - `trusted_user`: the callers that a proxy names in a header;
 //! - `kubernetes`: as whom a caller acts in clusters, by names from outside of Kubernetes;
 //! - `bearer`: the callers of access tokens, of OAuth and of service accounts (`cluster_reviewer`);
-//! - `opaque`: access tokens that only their issuer can vouch for, while something is open with them;
+//! - `opaque`: access tokens that only their issuer can vouch for, while something is open with them; `reviewed`: the same
+//!   for those that only a cluster can vouch for;
 //! - `challenge`: what a client is told that has to authenticate, or to ask for more;
 //! - `unidentified`: the answer to a request without a caller;
 //! - `revocation`: the end of what a caller has under way when its token is revoked or expires.
@@ -18,6 +19,7 @@ mod challenge;
 mod cluster_reviewer;
 mod kubernetes;
 mod opaque;
+mod reviewed;
 mod revocation;
 mod tokens;
 mod trusted_user;
@@ -34,7 +36,7 @@ use axum::{
     middleware::Next,
     response::{IntoResponse, Response},
 };
-use http::{HeaderMap, StatusCode, header};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -60,7 +62,12 @@ use kubecrier_core::{
 use kubecrier_k8s::Actor;
 use kubecrier_oauth::{AccessToken, Scopes};
 
-use crate::{audit::Audit, log_limit::LogLimit, peer::Peer};
+use crate::{
+    audit::Audit,
+    http::{HEAD_BYTES_MAX, HeadCut},
+    log_limit::LogLimit,
+    peer::Peer,
+};
 
 tokio::task_local! {
     static CALLER: Caller;
@@ -87,9 +94,9 @@ pub struct Caller {
 #[derive(Clone, Debug)]
 struct Access {
     scopes: Option<Arc<Scopes>>,
-    /// When what it has open ends.
-    expires: Instant,
-    /// How its issuer is asked about it meanwhile, if only that one knows.
+    /// When what it has open ends, if it says so.
+    expires: Option<Instant>,
+    /// How its issuer, or its cluster, is asked about it meanwhile, if only that one knows.
     recheck: Option<Recheck>,
 }
 
@@ -138,7 +145,7 @@ impl Caller {
     fn with_access_token(token: &AccessToken, expires: Instant, recheck: Option<Recheck>) -> Self {
         let access = Access {
             scopes: Some(Arc::clone(&token.scopes)),
-            expires,
+            expires: Some(expires),
             recheck,
         };
         let caller = Self {
@@ -151,11 +158,16 @@ impl Caller {
     }
 
     /// The caller that a cluster has vouched for. Its rights there are all that limits it.
-    fn reviewed(name: Arc<str>, user: Arc<KubernetesUser>, expires: Instant) -> Self {
+    fn reviewed(
+        name: Arc<str>,
+        user: Arc<KubernetesUser>,
+        expires: Option<Instant>,
+        recheck: Recheck,
+    ) -> Self {
         let access = Access {
             scopes: None,
             expires,
-            recheck: None,
+            recheck: Some(recheck),
         };
         Self {
             name: Some(name),
@@ -209,7 +221,7 @@ impl Caller {
     fn lifetime(&self) -> Lifetime {
         Lifetime {
             revoked: self.revoked.clone(),
-            expires: self.access.as_ref().map(|access| access.expires),
+            expires: self.access.as_ref().and_then(|access| access.expires),
             recheck: self
                 .access
                 .as_ref()
@@ -323,6 +335,29 @@ impl Identity {
         }
         without_token(Caller::ANONYMOUS)
     }
+
+    /// The answer to a request without a caller, which is counted, logged and recorded.
+    fn refuse(&self, unidentified: Unidentified, path: &str) -> Response {
+        let reason = unidentified.reason();
+        if let Some(refusals) = &self.refusals {
+            refusals.refused(reason);
+        }
+        if let Some(error) = unidentified.for_log()
+            && self.log_limit.allows()
+        {
+            tracing::warn!(%error, "request refused");
+        }
+        let known = unidentified.identity().map(str::to_owned);
+        let answer = unidentified.response(&self.challenge);
+        if let Some(audit) = &self.audit {
+            let status = answer.status().as_u16();
+            match known {
+                Some(caller) => audit.refused(&caller, path, reason, status),
+                None => audit.unidentified(path, reason, status),
+            }
+        }
+        answer
+    }
 }
 
 /// The bearer token of a request that presents one.
@@ -353,23 +388,28 @@ pub(super) async fn identify(
             let answer = revocation::until_ended(&lifetime, answering).await;
             answer.unwrap_or_else(|| Unidentified::Ended.response(&identity.challenge))
         }
-        Err(unidentified) => {
-            if let Some(refusals) = &identity.refusals {
-                refusals.refused(unidentified.reason());
-            }
-            if let Some(error) = unidentified.for_log()
-                && identity.log_limit.allows()
-            {
-                tracing::warn!(%error, "request refused");
-            }
-            let reason = unidentified.reason();
-            let answer = unidentified.response(&identity.challenge);
-            if let Some(audit) = &identity.audit {
-                audit.unidentified(request.uri().path(), reason, answer.status().as_u16());
-            }
-            answer
-        }
+        Err(unidentified) => identity.refuse(unidentified, request.uri().path()),
     }
+}
+
+/// Middleware for everything: refuses a request whose head is too large, which is nobody's.
+pub(super) async fn refuse_cut_head(
+    State(identity): State<Arc<Identity>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    if request.extensions().get::<HeadCut>().is_none() {
+        return next.run(request).await;
+    }
+    let token = request.headers().get(header::AUTHORIZATION);
+    let is_token = token.is_some_and(|token| token.len() > HEAD_BYTES_MAX / 2);
+    let unidentified = Unidentified::HeadTooLarge {
+        is_token: is_token && identity.takes_tokens(),
+    };
+    let mut answer = identity.refuse(unidentified, request.uri().path());
+    let close = HeaderValue::from_static("close");
+    answer.headers_mut().insert(header::CONNECTION, close);
+    answer
 }
 
 /// Middleware for servers whose callers act in clusters as themselves: refuses a caller without
@@ -394,7 +434,7 @@ pub(super) async fn require_user(
     let answer = (StatusCode::FORBIDDEN, REFUSAL).into_response();
     if let Some(audit) = &identity.audit {
         let (path, status) = (request.uri().path(), answer.status().as_u16());
-        audit.refused(&caller, path, reason, status);
+        audit.refused(&caller.to_string(), path, reason, status);
     }
     answer
 }

@@ -2,12 +2,14 @@
 //! with their headers, and an end that lets answers out.
 //!
 //! A connection passes, in this order: the limit of connections, the lookup of its peer, TLS, and then its requests,
-//! each with the [`Peer`] as an extension.
+//! each with the [`Peer`] as an extension. `heads` cuts heads that are too large to be read.
+
+mod heads;
 
 use std::{io, sync::Arc, time::Duration};
 
 use axum::Router;
-use futures_util::TryFutureExt;
+use futures_util::{FutureExt, TryFutureExt};
 use hyper::{
     Request,
     body::Incoming,
@@ -27,6 +29,8 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
+pub(super) use self::heads::HeadCut;
+use self::heads::{CutHeads, HeadState};
 use super::{
     connections::{Connections, Refusal},
     peer::{Peer, PeerPolicy},
@@ -47,6 +51,9 @@ const SEND_BUFFER_BYTES: usize = 64 * 1024;
 /// The buffers of a connection in this process: the headers of a request, and a chunk of a
 /// stream with what is around it.
 const BUFFER_BYTES: usize = 128 * 1024;
+
+/// What is read of the head of a request, a little less than what hyper refuses.
+pub(super) const HEAD_BYTES_MAX: usize = BUFFER_BYTES - 64;
 
 /// The kernel is out of something; it has it again in a moment.
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);
@@ -165,9 +172,15 @@ fn serve_requests(
     watcher: Watcher,
 ) -> impl Future<Output = io::Result<()>> + Send {
     let router = TowerToHyperService::new(router);
+    let head = Arc::new(HeadState::default());
+    let stream = CutHeads::new(stream, HEAD_BYTES_MAX, Arc::clone(&head));
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(peer);
-        router.call(request)
+        if head.begin_answer() {
+            request.extensions_mut().insert(HeadCut);
+        }
+        let head = Arc::clone(&head);
+        (router.call(request)).inspect(move |_answer| head.answer_begun())
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

@@ -5,21 +5,24 @@
 //! the watch's lease. A failure or cancellation on the way releases all of it.
 
 mod events;
+mod failure;
 mod incidents;
 mod kept;
+mod own;
 mod polls;
 mod reading;
 mod record;
 mod revived;
 mod shared;
 
-use self::{polls::is_polled, revived::Asleep, shared::Sharing};
 pub(super) use self::{
+    own::{NotOwn, OwnLedger},
     polls::{BehindPoll, Polled},
     reading::Reading,
     record::SubscriptionRecord,
     revived::WakeFrom,
 };
+use self::{polls::is_polled, revived::Asleep, shared::Sharing};
 
 use std::{
     any::Any,
@@ -91,6 +94,7 @@ pub(super) struct Sources {
 
 struct Inner {
     ledger: Arc<Ledger>,
+    own: OwnLedger,
     sources: Sources,
     viewers: Viewers,
     updates: UpdatePublisher,
@@ -161,6 +165,7 @@ impl Subscriptions {
         viewers: Viewers,
     ) -> Self {
         let inner = Inner {
+            own: OwnLedger::new(Arc::clone(&ledger), viewers.clone()),
             ledger,
             sources,
             viewers,
@@ -340,25 +345,12 @@ impl Subscriptions {
         requester: &Requester,
         id: &str,
     ) -> Result<Arc<Subscription>, ToolError> {
-        let found = self.inner.ledger.get(&owner(requester), id);
-        let viewer = self.inner.viewers.of(&requester.caller)?;
-        match found {
-            Some(one) if *one.viewer() == viewer => Ok(one),
-            Some(one) => {
-                // The caller is another user than the one whose rights were asked about.
-                self.inner.ledger.end(&owner(requester), one.id().as_str());
-                Err(ToolError::NotFound(format!(
-                    "subscription `{id}` has ended: your user or groups in Kubernetes have changed; \
-                     subscribe again"
-                )))
-            }
-            None => Err(not_found(id)),
-        }
+        Ok(self.inner.own.get(requester, id)?)
     }
 
     /// The client's own.
-    pub(super) fn list(&self, requester: &Requester) -> Vec<Arc<Subscription>> {
-        self.inner.ledger.list(&owner(requester))
+    pub(super) fn list(&self, requester: &Requester) -> Result<Vec<Arc<Subscription>>, ToolError> {
+        Ok(self.inner.own.list(requester)?)
     }
 
     /// Ends one of the client's own; once more does no harm.
@@ -440,12 +432,8 @@ fn name(caller: &Caller) -> Arc<str> {
     caller.to_string().into()
 }
 
-/// The same text for an unknown subscription and for another owner's.
 fn not_found(id: &str) -> ToolError {
-    let id: String = id.chars().take(80).collect();
-    ToolError::NotFound(format!(
-        "subscription not found: `{id}`; events_list_subscriptions shows yours"
-    ))
+    NotOwn::unknown(id).into()
 }
 
 impl UpdateSink for FeedNotifier {

@@ -227,6 +227,7 @@ async fn start_http(
         let on_change = move |contents| certificate.replace(contents);
         lifecycle.spawn("certificate", poll.run(serving.close.clone(), on_change));
     }
+    let uncut = |identity| middleware::from_fn_with_state(identity, caller::refuse_cut_head);
     // Clients reach it by its public URL.
     let public = config.oauth.as_ref().map(|oauth| &oauth.public_url);
     let hosts: Vec<String> = (config.allowed_hosts.iter().cloned())
@@ -244,6 +245,7 @@ async fn start_http(
     if let Some(listen) = config.admin {
         let socket = bind(listen, "--admin-address", "--admin-address").await?;
         let address = socket.local_addr().unwrap_or(listen);
+        let checked = Arc::clone(&origins);
         // The operator has chosen the address: nobody else is asked who they are.
         let router = admin::pages(pages.clone(), StatsScope::Everyone)
             .layer(middleware::from_fn_with_state(
@@ -251,10 +253,8 @@ async fn start_http(
                 caller::identify,
             ))
             .merge(admin::health(pages.clone()))
-            .layer(middleware::from_fn_with_state(
-                Arc::clone(&origins),
-                origin::check,
-            ));
+            .layer(middleware::from_fn_with_state(checked, origin::check))
+            .layer(uncut(Arc::new(Identity::default())));
         let listener = Listener {
             socket,
             limit: Arc::clone(&connections),
@@ -330,12 +330,14 @@ async fn start_http(
     }
     // Context names and counters are nothing for a web page either.
     let metadata = config.oauth.as_ref().map(oauth::pages);
+    let identified = Arc::clone(&identity);
     let router = router
-        .layer(middleware::from_fn_with_state(identity, caller::identify))
+        .layer(middleware::from_fn_with_state(identified, caller::identify))
         .layer(middleware::from_fn(share::note_peer))
         .merge(admin::health(pages))
         .merge(metadata.unwrap_or_default())
-        .layer(middleware::from_fn_with_state(origins, origin::check));
+        .layer(middleware::from_fn_with_state(origins, origin::check))
+        .layer(uncut(identity));
     let close = serving.close.clone();
     let heartbeats = Arc::clone(&sessions);
     let described = server.clone();

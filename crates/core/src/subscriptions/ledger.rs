@@ -252,6 +252,15 @@ impl Ledger {
         owned.is_some_and(|owned| !std::mem::replace(&mut owned.claimed, true))
     }
 
+    /// A subscription, whoever its owner is.
+    pub fn find(&self, id: &str) -> Option<Arc<Subscription>> {
+        let id = SubscriptionId::parse(id)?;
+        let inner = self.inner.lock();
+        let mut owners = inner.owners.values();
+        let active = owners.find_map(|owned| owned.active.get(&id))?;
+        Some(Arc::clone(&active.subscription))
+    }
+
     /// A subscription of the owner.
     pub fn get(&self, owner: &Owner, id: &str) -> Option<Arc<Subscription>> {
         let id = SubscriptionId::parse(id)?;

@@ -98,4 +98,13 @@ impl WatchStatus {
             Self::Recovered | Self::Unlabelled { .. } | Self::Withdrawn { .. } => self.clone(),
         }
     }
+
+    /// The same as this viewer may know it.
+    #[must_use]
+    pub fn seen_by(self, viewer: &Viewer) -> Self {
+        match viewer {
+            Viewer::Everything => self,
+            Viewer::User(_) => self.for_user(),
+        }
+    }
 }

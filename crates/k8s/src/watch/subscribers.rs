@@ -210,11 +210,7 @@ impl Subscribers {
         let Some(error) = self.degradation() else {
             return;
         };
-        let degraded = WatchStatus::Degraded { error };
-        let told = match listener.viewer() {
-            Viewer::Everything => degraded,
-            Viewer::User(_) => degraded.for_user(),
-        };
+        let told = WatchStatus::Degraded { error }.seen_by(&listener.viewer());
         listener.on_status(key, &told);
         // The watch may have recovered meanwhile, and the subscriber may have been
         // notified of that first.

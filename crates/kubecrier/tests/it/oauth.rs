@@ -3,6 +3,7 @@
 
 mod algorithms;
 mod bad_tokens;
+mod changed_groups;
 mod cluster_tokens;
 mod interop_keycloak;
 mod lifetime;

@@ -11,21 +11,17 @@ use kubecrier_core::{
     ttl_cache::{CacheLimits, TtlCache},
     unknown_tokens::{NotAccepted, TokenDigest, UnknownTokens},
 };
-use kubecrier_oauth::{Authenticator, LEEWAY_SECONDS, TokenError, TokenErrorKind};
+use kubecrier_oauth::{Authenticator, LEEWAY_SECONDS, TokenError, TokenErrorKind, claimed_expiry};
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
-use super::{Caller, opaque};
+use super::{Caller, opaque, reviewed};
 
 /// What a cluster says of a token is remembered for that long.
 const REVIEWED_FOR: Duration = Duration::from_secs(10);
 
 /// Tokens that are remembered.
 const REVIEWED_MAX: usize = 10_000;
-
-/// A service account that is deleted keeps its streams for that long at most: a review does not
-/// say when a token expires.
-const REVIEWED_STREAM_MAX: Duration = Duration::from_mins(10);
 
 /// Stands before the name of a caller that a cluster has named. No issuer begins so, and no
 /// name of a token has a colon.
@@ -53,13 +49,16 @@ pub(crate) struct ReviewError(pub(crate) String);
 #[derive(Debug)]
 pub(crate) struct BearerTokens {
     oauth: Option<Arc<Authenticator>>,
-    reviewer: Option<Reviews>,
+    reviewer: Option<Arc<Reviews>>,
 }
 
+/// What a cluster has said of tokens.
 #[derive(Debug)]
-struct Reviews {
+pub(super) struct Reviews {
     reviewer: Arc<dyn TokenReviewer>,
     users: Arc<TtlCache<TokenDigest, Arc<KubernetesUser>>>,
+    /// Tokens that were accepted before, which wait for no stranger's.
+    known: Arc<UnknownTokens<Arc<KubernetesUser>, ReviewError>>,
     unknown: Arc<UnknownTokens<Arc<KubernetesUser>, ReviewError>>,
 }
 
@@ -86,10 +85,13 @@ impl BearerTokens {
         if oauth.is_none() && reviewer.is_none() {
             return None;
         }
-        let reviewer = reviewer.map(|reviewer| Reviews {
-            reviewer,
-            users: Arc::new(TtlCache::new(CacheLimits::new(REVIEWED_MAX, REVIEWED_FOR))),
-            unknown: Arc::new(UnknownTokens::new()),
+        let reviewer = reviewer.map(|reviewer| {
+            Arc::new(Reviews {
+                reviewer,
+                users: Arc::new(TtlCache::new(CacheLimits::new(REVIEWED_MAX, REVIEWED_FOR))),
+                known: Arc::new(UnknownTokens::new()),
+                unknown: Arc::new(UnknownTokens::new()),
+            })
         });
         Some(Self {
             oauth: oauth.map(Arc::new),
@@ -112,7 +114,7 @@ impl BearerTokens {
             },
         };
         let reviewed = match &self.reviewer {
-            Some(reviews) => reviews.caller_of(token).await,
+            Some(reviews) => caller_of_account(reviews, token).await,
             None => Err(BearerError::NotReviewed),
         };
         match (reviewed, refused) {
@@ -132,6 +134,15 @@ pub fn may_be_of_account(refused: &TokenError) -> bool {
     )
 }
 
+/// The caller whom a cluster names, for as long as it does so and the token says.
+async fn caller_of_account(reviews: &Arc<Reviews>, token: &str) -> Result<Caller, BearerError> {
+    let user = reviews.user_of(token).await?;
+    let name = format!("{CLUSTER_PREFIX}{}", user.name());
+    let expires = claimed_expiry(token).map(deadline);
+    let recheck = reviewed::recheck(reviews, token, &user);
+    Ok(Caller::reviewed(name.into(), user, expires, recheck))
+}
+
 /// The end of a token with its leeway, by the clock of timers.
 fn deadline(expires: Timestamp) -> Instant {
     let left = expires.as_second().saturating_add(LEEWAY_SECONDS) - Timestamp::now().as_second();
@@ -143,15 +154,13 @@ fn deadline(expires: Timestamp) -> Instant {
 // === impl Reviews ===
 
 impl Reviews {
-    async fn caller_of(&self, token: &str) -> Result<Caller, BearerError> {
+    /// The user whom the cluster names, or has named seconds ago. Cancel-safe.
+    pub(super) async fn user_of(&self, token: &str) -> Result<Arc<KubernetesUser>, BearerError> {
         let digest = self.digest(token);
-        let user = match self.users.get(&digest) {
-            Some(user) => user,
-            None => self.review(digest, token).await?,
-        };
-        let name = format!("{CLUSTER_PREFIX}{}", user.name());
-        let expires = Instant::now() + REVIEWED_STREAM_MAX;
-        Ok(Caller::reviewed(name.into(), user, expires))
+        match self.users.get(&digest) {
+            Some(user) => Ok(user),
+            None => self.review(digest, token).await,
+        }
     }
 
     /// Of the token in the cluster that is asked now.
@@ -177,7 +186,12 @@ impl Reviews {
             }
             Ok(user)
         };
-        let reviewed = self.unknown.ask(digest, review).await;
+        let asked = if self.users.contains(&digest) {
+            &self.known
+        } else {
+            &self.unknown
+        };
+        let reviewed = asked.ask(digest, review).await;
         reviewed.map_err(|refused| match refused {
             NotAccepted::Refused => BearerError::NotReviewed,
             NotAccepted::Busy => BearerError::Busy,
@@ -212,14 +226,26 @@ impl BearerError {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::{
+        convert::Infallible,
+        sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    };
+
+    use axum::{body::Body, response::Response};
+    use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+    use futures_util::stream;
+    use http_body_util::BodyExt;
+    use tokio::time::timeout;
 
     use super::*;
+    use crate::caller::revocation::until_ended;
 
-    /// Knows one token.
+    /// Knows one account.
     #[derive(Debug, Default)]
     struct Cluster {
         asked: AtomicUsize,
+        is_away: AtomicBool,
+        is_deleted: AtomicBool,
         /// How often the context came to name another one.
         renamed: AtomicUsize,
     }
@@ -230,9 +256,12 @@ mod tests {
             let none: [&str; 0] = [];
             let user = KubernetesUser::new("system:serviceaccount:shop:agent", none).unwrap();
             Box::pin(async move {
+                let is = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
                 match token {
-                    "agents" => Ok(Some(user)),
                     "down" => Err(ReviewError("it is away".to_owned())),
+                    _ if is(&self.is_away) => Err(ReviewError("it is away".to_owned())),
+                    _ if is(&self.is_deleted) => Ok(None),
+                    token if token == "agents" || token.starts_with("e30.") => Ok(Some(user)),
                     _ => Ok(None),
                 }
             })
@@ -285,6 +314,58 @@ mod tests {
             assert!(refused.is_err());
         }
         assert_eq!(tokens.reviewer.as_ref().unwrap().users.len(), 2);
+    }
+
+    /// A token that says when it expires.
+    fn expiring_in(seconds: i64) -> String {
+        let exp = Timestamp::now().as_second() + seconds;
+        let claims = URL_SAFE_NO_PAD.encode(format!("{{\"exp\":{exp}}}"));
+        format!("e30.{claims}.c2ln")
+    }
+
+    /// A stream that ends with its token alone.
+    async fn stream_of(tokens: &BearerTokens, token: &str) -> Body {
+        let lifetime = tokens.caller_of(token).await.unwrap().lifetime();
+        let endless = Body::from_stream(stream::pending::<Result<&str, Infallible>>());
+        let answer = until_ended(&lifetime, async { Response::new(endless) }).await;
+        answer.unwrap().into_body()
+    }
+
+    async fn is_open(body: &mut Body, minutes: u64) -> bool {
+        let end = timeout(Duration::from_mins(minutes), body.frame()).await;
+        end.is_err()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_of_an_account_lasts_as_long_as_the_account() {
+        let cluster = Arc::new(Cluster::default());
+        let tokens = BearerTokens::new(None, Some(Arc::new(Arc::clone(&cluster)))).unwrap();
+        for token in ["agents", &expiring_in(24 * 3600)] {
+            let mut body = stream_of(&tokens, token).await;
+            assert!(is_open(&mut body, 60).await, "the account is there");
+            cluster.is_away.store(true, Ordering::Relaxed);
+            assert!(is_open(&mut body, 5).await, "the cluster is away");
+            cluster.is_away.store(false, Ordering::Relaxed);
+            assert!(is_open(&mut body, 1).await);
+            cluster.is_deleted.store(true, Ordering::Relaxed);
+            let deleted = Instant::now();
+            assert!(body.frame().await.is_none());
+            let lasted = deleted.elapsed();
+            assert!(lasted <= Duration::from_mins(1), "{lasted:?}");
+            cluster.is_deleted.store(false, Ordering::Relaxed);
+            tokio::time::advance(Duration::from_mins(1)).await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_of_an_account_ends_when_its_token_expires() {
+        let cluster = Arc::new(Cluster::default());
+        let tokens = BearerTokens::new(None, Some(Arc::new(cluster))).unwrap();
+        let mut body = stream_of(&tokens, &expiring_in(600)).await;
+        let begun = Instant::now();
+        assert!(body.frame().await.is_none());
+        let lasted = begun.elapsed().as_secs();
+        assert!((629..=631).contains(&lasted), "with the leeway: {lasted}");
     }
 
     #[tokio::test(start_paused = true)]

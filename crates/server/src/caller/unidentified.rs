@@ -12,7 +12,7 @@ use super::{
     challenge::{Challenge, ChallengeError},
     trusted_user::UserHeaderError,
 };
-use crate::peer::OtherUser;
+use crate::{http::HEAD_BYTES_MAX, peer::OtherUser};
 
 /// Why a request has no caller.
 #[derive(Debug)]
@@ -23,6 +23,8 @@ pub(super) enum Unidentified {
     InvalidToken,
     /// Its access token is not accepted.
     Token(BearerError),
+    /// Its head is too large to be read, because of its token or of something else.
+    HeadTooLarge { is_token: bool },
     /// Its token was revoked or expired while it was being answered.
     Ended,
     /// Its header is not acceptable.
@@ -77,6 +79,17 @@ impl Unidentified {
                     status => (status, format!("{text}\n")).into_response(),
                 }
             }
+            Self::HeadTooLarge { is_token: true } => {
+                let text = format!(
+                    "the token has more than {HEAD_BYTES_MAX} bytes, which no request can carry: have the \
+                     issuer put fewer groups into it"
+                );
+                unauthorized(ChallengeError::InvalidToken(&text), format!("{text}\n"))
+            }
+            Self::HeadTooLarge { is_token: false } => {
+                let text = format!("the headers have more than {HEAD_BYTES_MAX} bytes\n");
+                (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, text).into_response()
+            }
             Self::OtherUser(other) => other.into_response(),
             Self::UserHeader(error) => {
                 let status = match &error {
@@ -96,8 +109,23 @@ impl Unidentified {
             Self::Missing { .. } => RequestRefusal::NoCredentials,
             Self::InvalidToken | Self::Ended => RequestRefusal::UnknownToken,
             Self::Token(error) => error.reason(),
+            Self::HeadTooLarge { .. } => RequestRefusal::Malformed,
             Self::UserHeader(_) => RequestRefusal::ProxyHeader,
             Self::OtherUser(_) => RequestRefusal::OtherUser,
+        }
+    }
+
+    /// Whose token it presents, if that was verified and is nobody who could be served.
+    pub(super) fn identity(&self) -> Option<&str> {
+        match self {
+            Self::Token(BearerError::Token(error)) => error.identity(),
+            Self::Token(BearerError::Review(_) | BearerError::NotReviewed | BearerError::Busy)
+            | Self::Missing { .. }
+            | Self::InvalidToken
+            | Self::HeadTooLarge { .. }
+            | Self::Ended
+            | Self::UserHeader(_)
+            | Self::OtherUser(_) => None,
         }
     }
 
@@ -106,6 +134,7 @@ impl Unidentified {
         match self {
             Self::UserHeader(error) => Some(error.to_string()),
             Self::Token(error) => Some(error.to_string()),
+            Self::HeadTooLarge { .. } => Some("a head of more bytes than are read".to_owned()),
             Self::Missing { .. } | Self::InvalidToken | Self::Ended | Self::OtherUser(_) => None,
         }
     }

@@ -10,10 +10,12 @@ use axum::{
 use http::{StatusCode, header::WWW_AUTHENTICATE};
 use kubecrier_core::metrics::{RefusalMetrics, RequestRefusal};
 
-use super::scopes::{MissingScopes, ScopePolicy};
+use super::scopes::{MissingScopes, Modes, ScopePolicy};
 use crate::{
     caller::{Caller, Challenge, ChallengeError},
     jsonrpc::Shape,
+    resources::LISTEN_URIS_MAX,
+    subscriptions::Subscriptions,
 };
 
 /// Checks the scopes of the caller of the request under way.
@@ -35,12 +37,27 @@ impl ScopeGate {
     }
 
     /// The answer to a message, if it is refused.
-    pub(crate) fn check_body(&self, body: &[u8], shape: Shape) -> Option<Response> {
+    pub(crate) async fn check_body(
+        &self,
+        body: &[u8],
+        shape: Shape,
+        subscriptions: &Subscriptions,
+    ) -> Option<Response> {
         let caller = Caller::current();
-        let refused = self
-            .policy
-            .check_body(caller.scopes()?, body, shape)
-            .err()?;
+        let granted = caller.scopes()?;
+        let mut modes = Modes::new();
+        let check = |modes: &Modes| self.policy.check_body(granted, body, shape, modes).err();
+        let mut refused = check(&modes)?;
+        // Only now: most tokens permit whatever a subscription tells.
+        let named = self.policy.named_subscriptions(body, shape);
+        for id in named.into_iter().take(LISTEN_URIS_MAX) {
+            if let Some(mode) = subscriptions.mode_of(&caller, &id).await {
+                modes.insert(id, mode);
+            }
+        }
+        if !modes.is_empty() {
+            refused = check(&modes)?;
+        }
         Some(self.refuse(&caller, &refused))
     }
 

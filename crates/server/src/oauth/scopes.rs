@@ -2,11 +2,15 @@
 //! and for the tools of a project.
 //!
 //! A client asks for more only if it is refused before its message is answered (403 with
-//! `insufficient_scope`), so the scopes follow from the message alone. A message that cannot be
-//! read with certainty needs all of them.
+//! `insufficient_scope`), so the scopes follow from the message, and from the mode of a
+//! subscription that it names. A message that cannot be read with certainty needs all of them.
 
-use std::{borrow::Cow, collections::BTreeSet};
+use std::{
+    borrow::Cow,
+    collections::{BTreeSet, HashMap},
+};
 
+use kubecrier_core::filters::Mode;
 use kubecrier_oauth::Scopes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -14,7 +18,7 @@ use serde_json::value::RawValue;
 use crate::{
     jsonrpc::{Shape, first},
     prompts,
-    resources::{ClusterUri, UriTarget},
+    resources::{ClusterUri, UriTarget, subscription_id},
     tasks::TaskKind,
     tools,
 };
@@ -26,7 +30,7 @@ pub(crate) enum Scope {
     Events,
     /// Logs.
     Logs,
-    /// Tools of a project, which run programs.
+    /// Tools and resources of a project, which run programs.
     Tools,
 }
 
@@ -39,6 +43,9 @@ pub struct ScopePolicy {
     /// Whether there are tools of a project.
     has_project: bool,
 }
+
+/// The modes of subscriptions by their ids, as far as they are known.
+pub(crate) type Modes = HashMap<String, Mode>;
 
 /// The scopes that a token lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,6 +97,8 @@ struct Arguments<'a> {
     kind: Option<Cow<'a, str>>,
     #[serde(borrow)]
     mode: Option<Cow<'a, str>>,
+    #[serde(borrow, rename = "subscriptionId")]
+    subscription_id: Option<Cow<'a, str>>,
 }
 
 // === impl Scope ===
@@ -159,13 +168,21 @@ impl ScopePolicy {
         granted: &Scopes,
         body: &[u8],
         shape: Shape,
+        modes: &Modes,
     ) -> Result<(), MissingScopes> {
         let needed = if self.by_content {
-            self.needed(body, shape)
+            self.needed(body, shape, modes)
         } else {
             BTreeSet::new()
         };
         self.check(granted, &needed)
+    }
+
+    /// The subscriptions that a body names: with their modes it may need less.
+    pub(crate) fn named_subscriptions(&self, body: &[u8], shape: Shape) -> BTreeSet<String> {
+        let messages = read_messages(body, shape).filter(|_| self.by_content);
+        let messages = messages.unwrap_or_default();
+        messages.iter().flat_map(Message::subscriptions).collect()
     }
 
     fn check(&self, granted: &Scopes, needed: &BTreeSet<Scope>) -> Result<(), MissingScopes> {
@@ -186,56 +203,49 @@ impl ScopePolicy {
         })
     }
 
-    fn needed(&self, body: &[u8], shape: Shape) -> BTreeSet<Scope> {
-        let messages = match shape {
-            // A struct is read from an array too, and an array is no message.
-            Shape::Message if first(body) == Some(b'{') => {
-                serde_json::from_slice::<Message<'_>>(body).map(|one| vec![one])
-            }
-            Shape::Message => Ok(Vec::new()),
-            Shape::Batch => serde_json::from_slice::<Vec<Message<'_>>>(body),
-        };
-        match messages {
-            Ok(messages) => messages
+    fn needed(&self, body: &[u8], shape: Shape, modes: &Modes) -> BTreeSet<Scope> {
+        match read_messages(body, shape) {
+            Some(messages) => messages
                 .iter()
-                .flat_map(|one| self.of_message(one))
+                .flat_map(|one| self.of_message(one, modes))
                 .collect(),
-            Err(_) => Scope::ALL.into(),
+            None => Scope::ALL.into(),
         }
     }
 
-    fn of_message(&self, message: &Message<'_>) -> Vec<Scope> {
+    fn of_message(&self, message: &Message<'_>, modes: &Modes) -> Vec<Scope> {
         let (Some(method), Some(params)) = (message.method.as_deref(), &message.params) else {
             return Vec::new();
         };
         match method {
             "tools/call" => {
                 let name = params.name.as_deref().unwrap_or_default();
-                self.of_tool(name, params.arguments)
+                self.of_tool(name, params.arguments, modes)
             }
             "resources/read" | "resources/subscribe" => {
-                params.uri.as_deref().map(of_uri).unwrap_or_default()
+                let uri = params.uri.as_deref();
+                uri.map(|uri| self.of_uri(uri, modes)).unwrap_or_default()
             }
             "subscriptions/listen" => {
                 let filter = params.notifications.as_ref();
-                let uris = filter.and_then(|filter| filter.resource_subscriptions.as_ref());
                 let tasks = filter.and_then(|filter| filter.task_ids.as_ref());
-                let uris = uris.into_iter().flatten().flat_map(|uri| of_uri(uri));
+                let uris = params.listened().flat_map(|uri| self.of_uri(uri, modes));
                 let tasks = tasks.into_iter().flatten().flat_map(|id| of_task(id));
                 uris.chain(tasks).collect()
             }
             // The answer is that of the call.
             "tasks/get" => params.task_id.as_deref().map(of_task).unwrap_or_default(),
             // They come with events and logs as their evidence.
-            "prompts/get" => {
-                let built_in = params.name.as_deref().and_then(prompts::find);
-                built_in.map_or_else(Vec::new, |_| vec![Scope::Events, Scope::Logs])
+            "prompts/get" if params.name.as_deref().and_then(prompts::find).is_some() => {
+                vec![Scope::Events, Scope::Logs]
             }
+            // They embed what their files name, such as logs and resources that run programs.
+            "prompts/get" if self.has_project => Scope::ALL.to_vec(),
             _ => Vec::new(),
         }
     }
 
-    fn of_tool(&self, name: &str, arguments: Option<&RawValue>) -> Vec<Scope> {
+    fn of_tool(&self, name: &str, arguments: Option<&RawValue>, modes: &Modes) -> Vec<Scope> {
         match of_built_in(name) {
             Some(ToolScopes::Always(scopes)) => scopes.to_vec(),
             Some(ToolScopes::ByKind) => match read_arguments(arguments) {
@@ -246,19 +256,83 @@ impl ScopePolicy {
                 None => Scope::ALL.into(),
             },
             Some(ToolScopes::ByMode) => match read_arguments(arguments) {
-                // Incidents say why in the words of logs.
-                Some(arguments)
-                    if matches!(arguments.mode.as_deref(), Some("faults" | "incidents")) =>
-                {
-                    vec![Scope::Events, Scope::Logs]
-                }
-                Some(_) => vec![Scope::Events],
+                Some(arguments) => match (arguments.named(), arguments.mode.as_deref()) {
+                    (Some(id), _) => of_mode(modes.get(id).copied()),
+                    (None, None | Some("events")) => of_mode(Some(Mode::Events)),
+                    (None, Some(_)) => of_mode(None),
+                },
                 None => Scope::ALL.into(),
             },
             // A tool that does not exist has an answer of its own.
             None if self.has_project => vec![Scope::Tools],
             None => Vec::new(),
         }
+    }
+
+    fn of_uri(&self, uri: &str, modes: &Modes) -> Vec<Scope> {
+        if let Some(id) = subscription_id(uri) {
+            return of_mode(modes.get(id).copied());
+        }
+        match uri.parse::<ClusterUri>().map(|uri| uri.target) {
+            Ok(UriTarget::Logs(_)) => vec![Scope::Logs],
+            Ok(UriTarget::Events(_)) => vec![Scope::Events],
+            Ok(UriTarget::Incidents) => of_mode(Some(Mode::Incidents)),
+            Err(_) if self.has_project && !uri.starts_with("k8s://") => vec![Scope::Tools],
+            // What is no address has an answer of its own.
+            Ok(UriTarget::Graph(_)) | Err(_) => Vec::new(),
+        }
+    }
+}
+
+/// What is read of a body; `None` if it cannot be read with certainty.
+fn read_messages(body: &[u8], shape: Shape) -> Option<Vec<Message<'_>>> {
+    match shape {
+        // A struct is read from an array too, and an array is no message.
+        Shape::Message if first(body) == Some(b'{') => {
+            serde_json::from_slice(body).map(|one| vec![one]).ok()
+        }
+        Shape::Message => Some(Vec::new()),
+        Shape::Batch => serde_json::from_slice(body).ok(),
+    }
+}
+
+// === impl Message ===
+
+impl Message<'_> {
+    /// The subscriptions that it names.
+    fn subscriptions(&self) -> Vec<String> {
+        let Some(params) = &self.params else {
+            return Vec::new();
+        };
+        let polled = read_arguments(params.arguments);
+        let polled = polled.as_ref().and_then(Arguments::named);
+        let uris = params.uri.as_deref().into_iter().chain(params.listened());
+        let ids = polled.into_iter().chain(uris.filter_map(subscription_id));
+        ids.map(str::to_owned).collect()
+    }
+}
+
+impl Params<'_> {
+    /// The URIs of a listen.
+    fn listened(&self) -> impl Iterator<Item = &str> {
+        let filter = self.notifications.as_ref();
+        let uris = filter.and_then(|filter| filter.resource_subscriptions.as_ref());
+        uris.into_iter().flatten().map(String::as_str)
+    }
+}
+
+impl Arguments<'_> {
+    /// The subscription that a poll is of.
+    fn named(&self) -> Option<&str> {
+        self.subscription_id.as_deref().filter(|id| !id.is_empty())
+    }
+}
+
+/// What a subscription tells. Faults have logs, and incidents say why in the words of logs.
+fn of_mode(mode: Option<Mode>) -> Vec<Scope> {
+    match mode {
+        Some(Mode::Events) => vec![Scope::Events],
+        Some(Mode::Faults | Mode::Incidents) | None => vec![Scope::Events, Scope::Logs],
     }
 }
 
@@ -339,20 +413,6 @@ fn of_task(id: &str) -> Vec<Scope> {
         Some(TaskKind::Tool) => vec![Scope::Tools],
         // There is none.
         None => Vec::new(),
-    }
-}
-
-fn of_uri(uri: &str) -> Vec<Scope> {
-    if uri.starts_with("kubecrier://subscriptions/") {
-        return vec![Scope::Events];
-    }
-    // What is no address has an answer of its own.
-    match uri.parse::<ClusterUri>().map(|uri| uri.target) {
-        Ok(UriTarget::Logs(_)) => vec![Scope::Logs],
-        Ok(UriTarget::Events(_)) => vec![Scope::Events],
-        // They say why in the words of logs.
-        Ok(UriTarget::Incidents) => vec![Scope::Events, Scope::Logs],
-        Ok(UriTarget::Graph(_)) | Err(_) => Vec::new(),
     }
 }
 

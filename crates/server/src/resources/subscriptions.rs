@@ -7,8 +7,11 @@ use rmcp::model::{Resource, ResourceContents, ResourceTemplate};
 use serde_json::json;
 
 use super::{FollowGuard, ReadFuture, Requester, ResourceError, ResourceProvider, UpdatePublisher};
-use crate::{shared_reads::SharedRead, subscriptions::owner};
-use kubecrier_core::subscriptions::{Ledger, Payload, Subscription};
+use crate::{
+    shared_reads::SharedRead,
+    subscriptions::{NotOwn, OwnLedger},
+};
+use kubecrier_core::subscriptions::{Payload, Subscription};
 
 const PREFIX: &str = "kubecrier://subscriptions/";
 
@@ -16,7 +19,7 @@ const PREFIX: &str = "kubecrier://subscriptions/";
 const NEWEST: usize = 50;
 
 /// The feeds of subscriptions.
-pub(crate) struct SubscriptionFeeds(pub(crate) Arc<Ledger>);
+pub(crate) struct SubscriptionFeeds(pub(crate) OwnLedger);
 
 /// The id of the subscription whose feed a URI is.
 pub(crate) fn subscription_id(uri: &str) -> Option<&str> {
@@ -28,10 +31,16 @@ pub(crate) fn subscription_id(uri: &str) -> Option<&str> {
 impl SubscriptionFeeds {
     fn find(&self, uri: &str, requester: &Requester) -> Result<Arc<Subscription>, ResourceError> {
         let id = uri.strip_prefix(PREFIX).unwrap_or_default();
-        let found = self.0.get(&owner(requester), id);
-        found.ok_or_else(|| ResourceError::NotFound {
-            uri: uri.to_owned(),
-            hint: "events_list_subscriptions shows yours, with their resourceUri".to_owned(),
+        self.0.get(requester, id).map_err(|error| match error {
+            NotOwn::NoUser(error) => error.into(),
+            NotOwn::OtherUser(_) => ResourceError::NotFound {
+                uri: uri.to_owned(),
+                hint: error.to_string(),
+            },
+            NotOwn::Unknown(_) => ResourceError::NotFound {
+                uri: uri.to_owned(),
+                hint: "events_list_subscriptions shows yours, with their resourceUri".to_owned(),
+            },
         })
     }
 }

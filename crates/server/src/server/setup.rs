@@ -15,7 +15,7 @@ use crate::{
         ClosedResources, EventResources, GraphResources, IncidentResources, LogResources,
         ResourceProvider, Resources, SubscriptionFeeds,
     },
-    subscriptions::{Sources, SubscriptionSettings, Subscriptions},
+    subscriptions::{OwnLedger, Sources, SubscriptionSettings, Subscriptions},
     tasks::Tasks,
     tool_filter::ToolFilter,
     tool_provider::ToolProvider,
@@ -165,7 +165,7 @@ impl Server {
             Ok(()) => provider,
             Err(why) => Box::new(ClosedResources::new(provider, why)),
         };
-        let feeds = SubscriptionFeeds(Arc::clone(&ledger));
+        let feeds = SubscriptionFeeds(OwnLedger::new(Arc::clone(&ledger), viewers.clone()));
         providers
             .resources
             .push(door(Door::FeedResource, Box::new(feeds)));

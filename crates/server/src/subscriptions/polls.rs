@@ -5,7 +5,7 @@ use std::{collections::HashSet, sync::Arc};
 
 use jiff::Timestamp;
 
-use super::{CreatedSubscription, Reading, SubscriptionUse, Subscriptions, owner, shared::Shared};
+use super::{CreatedSubscription, Reading, SubscriptionUse, Subscriptions, shared::Shared};
 use crate::{
     history::{
         eyes,
@@ -65,15 +65,10 @@ impl Subscriptions {
                 .poll_filters_shared(shared, requester, &context, filters, continues, limit)
                 .await;
         }
-        let owned = self.inner.ledger.list(&owner(requester));
-        let viewer = self.inner.viewers.of(&requester.caller)?;
-        let same = owned
-            .into_iter()
-            .filter(|one| *one.viewer() == viewer)
-            .find(|one| {
-                let is_same = |cursor: &Cursor| cursor.subscription == *one.id();
-                continues.as_ref().is_none_or(is_same) && is_polled(one, &context, &filters)
-            });
+        let same = self.list(requester)?.into_iter().find(|one| {
+            let is_same = |cursor: &Cursor| cursor.subscription == *one.id();
+            continues.as_ref().is_none_or(is_same) && is_polled(one, &context, &filters)
+        });
         if same.is_none()
             && let Some(cursor) = &continues
             && let Some(resumed) = self
@@ -110,22 +105,19 @@ impl Subscriptions {
         let tag = history.map(|it| resume::tag(it, &requester.caller, context, &filters));
         let point = continues.as_ref().and_then(|cursor| cursor.resume);
         let is_own = point.is_some_and(|point| Some(point.tag) == tag);
-        let viewer = self.inner.viewers.of(&requester.caller)?;
-        let find = || {
+        let find = || -> Result<_, ToolError> {
             let is_same =
                 |cursor: &Cursor, one: &Subscription| cursor.subscription == *one.id() || is_own;
-            let owned = self.inner.ledger.list(&owner(requester));
-            owned.into_iter().find(|one| {
-                *one.viewer() == viewer
-                    && continues.as_ref().is_none_or(|it| is_same(it, one))
+            Ok(self.list(requester)?.into_iter().find(|one| {
+                continues.as_ref().is_none_or(|it| is_same(it, one))
                     && is_polled(one, context, &filters)
-            })
+            }))
         };
         // Of requests that come at once, one makes what is not there. Whether what is there was
         // ended elsewhere they find out side by side: the store may take its time.
         let name = format!("{}.{context}.{tag:?}", requester.caller);
         let turn = loop {
-            if let Some(one) = find() {
+            if let Some(one) = find()? {
                 if !self.has_ended(shared, &one).await {
                     let turn = shared.sharing.turns.take(&name).await;
                     return self
@@ -135,7 +127,7 @@ impl Subscriptions {
                 continue;
             }
             let turn = shared.sharing.turns.take(&name).await;
-            if find().is_none() {
+            if find()?.is_none() {
                 break turn;
             }
         };

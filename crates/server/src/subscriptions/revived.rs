@@ -18,7 +18,9 @@ use mcp_notify::{Mark, Session};
 use tokio::time::{Duration, sleep};
 
 use super::{
-    JoinedSource, SubscriptionRecord, Subscriptions, events, incidents, owner,
+    JoinedSource, SubscriptionRecord, Subscriptions, events,
+    failure::{ended, is_passing},
+    incidents, owner,
     polls::{RESUMED_FAULTS_MAX, Released, sorted},
 };
 use crate::{
@@ -37,7 +39,6 @@ use kubecrier_core::{
         SubscriptionId, WatchStatus,
     },
 };
-use kubecrier_k8s::ErrorKind;
 
 /// Entries of one page of what happened before, and their bytes: a part of an outbox.
 const PAGE: FeedLimits = FeedLimits {
@@ -201,16 +202,15 @@ impl Subscriptions {
                     Err((at, error)) if is_passing(&error) => {
                         from = at;
                         if failures == 0 {
-                            one.notice(WatchStatus::Degraded {
-                                error: error.to_string(),
-                            });
+                            let error = error.to_string();
+                            let degraded = WatchStatus::Degraded { error };
+                            one.notice(degraded.seen_by(one.viewer()));
                         }
                         failures += 1;
                         sleep(BACKOFF.delay(failures)).await;
                     }
                     Err((_, error)) => {
-                        let error = format!("the subscription has ended, subscribe again: {error}");
-                        one.notice(WatchStatus::Degraded { error });
+                        one.notice(ended(one.viewer(), &error));
                         self.inner.ledger.end(&owner(requester), one.id().as_str());
                         break;
                     }
@@ -468,22 +468,6 @@ fn entry(item: BacklogItem) -> FeedItem {
     match item {
         BacklogItem::Event(event) => FeedItem::Event(event),
         BacklogItem::Gap(gap) => FeedItem::Notice(Arc::new(gap)),
-    }
-}
-
-/// Whether it may be otherwise in a while.
-fn is_passing(error: &ToolError) -> bool {
-    match error {
-        ToolError::Cluster(error) => {
-            matches!(error.kind(), ErrorKind::Unreachable | ErrorKind::Timeout)
-        }
-        ToolError::Arguments(_)
-        | ToolError::NotFound(_)
-        | ToolError::Limit(_)
-        | ToolError::Unsupported(_)
-        | ToolError::SwitchedOff(_)
-        | ToolError::Unavailable(_)
-        | ToolError::Bug => false,
     }
 }
 

@@ -50,7 +50,7 @@ const BEHIND_MAX: usize = 100;
 /// What servers that share subscriptions have of each other's.
 #[derive(Debug)]
 pub(super) struct Sharing {
-    kept: KeptSubscriptions,
+    pub(super) kept: KeptSubscriptions,
     tool_filter: ToolFilter,
     pub(super) turns: Turns,
     /// Whose the subscriptions here are, as records have it.
@@ -141,14 +141,14 @@ impl Subscriptions {
         requester: &Requester,
     ) -> Result<OwnSubscriptions, ToolError> {
         let Some(shared) = self.shared(requester) else {
-            let (here, elsewhere) = (self.list(requester), Vec::new());
+            let (here, elsewhere) = (self.list(requester)?, Vec::new());
             return Ok(OwnSubscriptions { here, elsewhere });
         };
         let (mut elsewhere, ended) = shared.sharing.kept.list(&shared.caller()).await?;
         for id in ended {
             self.inner.ledger.end(&shared.owner(), &id);
         }
-        let here = self.list(requester);
+        let here = self.list(requester)?;
         elsewhere.retain(|kept| here.iter().all(|one| one.id().as_str() != kept.id));
         Ok(OwnSubscriptions { here, elsewhere })
     }

@@ -76,8 +76,8 @@ async fn rights_in_one_cluster_are_none_in_the_next() {
     let [(_ann, of_ann), (_bob, of_bob)] = &mut streams[..] else {
         unreachable!("there are two");
     };
-    // Users are told of a gap without its reason.
-    until(of_bob, "\"gap\"").await;
+    // A user is told of the gap, and not why.
+    until(of_bob, "\"gap\":{").await;
     happen(prod, "of-prod").await;
     until(of_bob, "of-prod").await;
     let took = moved_at.elapsed();

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use testbed::User;
 
 use super::provider::{Guarded, Provider, challenge};
-use crate::harness::{HttpSession, one_context};
+use crate::harness::{HttpSession, TIMEOUT, one_context};
 
 /// Claims of a token that is good for an hour, with others on top.
 fn claims(provider: &Provider, guarded: &Guarded, other: Value) -> Value {
@@ -19,10 +19,15 @@ fn claims(provider: &Provider, guarded: &Guarded, other: Value) -> Value {
     claims
 }
 
-async fn signed(provider: &Provider, guarded: &Guarded, other: Value) -> String {
+pub(super) async fn signed(provider: &Provider, guarded: &Guarded, other: Value) -> String {
     let claims = claims(provider, guarded, other);
     let header = json!({"alg": "RS256"});
     provider.forge("rsa", "RS256", header, claims).await
+}
+
+/// The name of a group as directories give it.
+fn guid(number: u32) -> String {
+    format!("{number:08x}-1b2c-4d5e-8f90-{number:012x}")
 }
 
 #[tokio::test]
@@ -32,11 +37,12 @@ async fn a_signed_token_that_is_not_for_here_and_now_is_refused_by_its_reason() 
         return;
     };
     let file = one_context(bed.dev(), User::Reader);
-    let guarded = Guarded::start(
-        &file.path,
-        &provider.issuer,
-        &["--groups-claim", "groups", "--username-claim", "name"],
-    );
+    let folder = tempfile::tempdir().unwrap();
+    let records = folder.path().join("audit.jsonl");
+    let guarded = Guarded::start_with(&file.path, &provider.issuer, |command| {
+        let claims = ["--groups-claim", "groups", "--username-claim", "name"];
+        command.args(claims).arg("--audit-log").arg(&records)
+    });
     let now = Timestamp::now().as_second();
     let many: Vec<String> = (0..10_000).map(|n| format!("g{n}")).collect();
     let named = |other: Value| {
@@ -92,8 +98,46 @@ async fn a_signed_token_that_is_not_for_here_and_now_is_refused_by_its_reason() 
         assert!(said.contains(reason), "{reason} in {said}");
         assert!(!said.contains("panicked"), "{said}");
     }
+    // Names as long as those of Entra make a token that no server takes, and a clear answer.
+    let many: Vec<String> = (0..10_000).map(guid).collect();
+    let token = signed(&provider, &guarded, named(json!({"groups": many}))).await;
+    assert!(token.len() > 500_000, "{}", token.len());
+    for _ in 0..5 {
+        let answer = guarded.call(&token, "namespaces_list", json!({})).await;
+        assert_eq!(answer.status(), 401);
+        assert!(challenge(&answer, "resource_metadata").is_some());
+        let description = challenge(&answer, "error_description").unwrap();
+        assert!(description.contains("fewer groups"), "{description}");
+        assert!(answer.text().await.unwrap().contains("fewer groups"));
+    }
+    // What is large and no token is told apart.
+    let cookies = reqwest::Client::new().get(guarded.resource());
+    let cookies = cookies.header("cookie", "c".repeat(300_000));
+    let answer = cookies.send().await.unwrap();
+    assert_eq!(answer.status(), 431);
+    assert!(answer.text().await.unwrap().contains("headers"));
     // Whoever is let in is let in as before.
     assert_eq!(guarded.status(&good).await, 200);
+    // Those who are known, and nobody here, are on record.
+    let known = format!("{}#ann", provider.issuer);
+    let recorded = async {
+        loop {
+            let text = std::fs::read_to_string(&records).unwrap_or_default();
+            let lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
+            let refused: Vec<Value> = lines
+                .filter(|line: &Value| line["reason"] == "mapping")
+                .collect();
+            if refused.len() == 4 {
+                return refused;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    let recorded = tokio::time::timeout(TIMEOUT, recorded).await.unwrap();
+    for line in recorded {
+        assert_eq!(line["caller"], *known, "{line}");
+        assert_eq!(line["status"], 403, "{line}");
+    }
     let log = guarded.server.log();
     assert!(!log.contains("panicked"), "{log}");
 }

@@ -4,6 +4,7 @@ use std::{os::unix::fs::PermissionsExt, time::Duration};
 
 use serde_json::{Value, json};
 use testbed::{Kubeconfig, User, namespace};
+use tokio::time::Instant;
 
 use super::provider::{Guarded, Provider};
 use crate::{
@@ -137,9 +138,19 @@ async fn tokens_of_service_accounts_are_reviewed_by_the_cluster() {
     }
     let rights = std::fs::metadata(&records).unwrap().permissions();
     assert_eq!(rights.mode() & 0o777, 0o600);
-    // An account that is deleted may not call for longer than an answer is remembered.
+    // An account that is deleted may not call for longer than an answer is remembered, and what it
+    // has open ends as well.
+    let mut deleted = guarded.listen(&token).await;
+    let kept = cluster.token_for(space, "other", "crier").await.unwrap();
+    let mut other = guarded.listen(&kept).await;
     cluster.delete_account(space, "agent").await.unwrap();
+    let at = Instant::now();
     guarded.until(&token, 401).await;
+    deleted.rest_within(Duration::from_secs(90)).await;
+    let lasted = at.elapsed();
+    assert!(lasted < Duration::from_secs(75), "{lasted:?}");
+    let open = tokio::time::timeout(Duration::from_secs(10), other.rest());
+    assert!(open.await.is_err(), "that account is there");
 }
 
 /// Whoever can make service accounts in one cluster must not get the rights of those of another.

@@ -84,8 +84,9 @@ async fn a_program_calls_with_its_own_token_and_keys_are_rotated_without_a_resta
     let session = guarded.session(&old).await;
     provider.rotate().await;
     let new = provider.token(&guarded.resource(), "kubecrier:read").await;
-    // Known tokens go on meanwhile, and the provider is not asked for each request.
-    assert_eq!(guarded.status(&new).await, 401);
+    // Known tokens go on meanwhile, and the provider is not asked for each request. Nobody knows yet
+    // whether the new one is none.
+    assert_eq!(guarded.status(&new).await, 503);
     assert_eq!(guarded.status(&old).await, 200);
     guarded.until(&new, 200).await;
     assert_eq!(provider.key_requests().await, 2);
@@ -125,7 +126,11 @@ async fn a_provider_that_is_down_keeps_nobody_out_who_is_known() {
     drop(provider);
     assert_eq!(guarded.status(&first).await, 200);
     assert_eq!(guarded.status(&unseen).await, 200, "its key is known");
-    assert_eq!(guarded.status(&later).await, 401, "its key is not");
+    assert_eq!(
+        guarded.status(&later).await,
+        503,
+        "whether its key is one, nobody can say"
+    );
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use testbed::Client;
 
-use crate::harness::{HttpSession, Server, command, message};
+use crate::harness::{HttpSession, Server, Stream, command, message};
 
 /// A running identity provider.
 pub(crate) struct Provider {
@@ -225,6 +225,13 @@ impl Guarded {
         };
         let answered = tokio::time::timeout(crate::harness::TIMEOUT, answered).await;
         answered.unwrap_or_else(|_| panic!("never {expected}:\n{}", self.server.log()));
+    }
+
+    /// Opens a stream of the protocol without sessions.
+    pub(crate) async fn listen(&self, token: &str) -> Stream {
+        let wanted = json!({"notifications": {"toolsListChanged": true}});
+        let session = self.session(token).await;
+        Stream::new(session.modern("subscriptions/listen", None, wanted).await)
     }
 
     pub(crate) async fn session(&self, token: &str) -> HttpSession {

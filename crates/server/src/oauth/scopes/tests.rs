@@ -7,12 +7,22 @@ fn policy() -> ScopePolicy {
     ScopePolicy::new(vec![ScopePolicy::READ.to_owned()], true, true)
 }
 
+/// What is known of subscriptions.
+fn modes() -> Modes {
+    let known = [
+        ("s-events", Mode::Events),
+        ("s-faults", Mode::Faults),
+        ("s-incidents", Mode::Incidents),
+    ];
+    known.map(|(id, mode)| (id.to_owned(), mode)).into()
+}
+
 fn granted(scopes: &[&str]) -> Scopes {
     scopes.iter().copied().collect()
 }
 
 fn check(message: &Value, expected: &[Scope]) {
-    let needed = policy().needed(message.to_string().as_bytes(), Shape::Message);
+    let needed = policy().needed(message.to_string().as_bytes(), Shape::Message, &modes());
     assert_eq!(
         needed.into_iter().collect::<Vec<_>>(),
         expected,
@@ -73,7 +83,6 @@ fn a_message_needs_what_its_answer_has() {
         &call("events_subscribe", json!({"mode": "incidents"})),
         &both,
     );
-    check(&read("kubecrier://subscriptions/s-1"), &[Scope::Events]);
     let uris = ["k8s://dev/shop/pods/web/logs/app", "k8s://dev/shop/events"];
     let filter = json!({"notifications": {"resourceSubscriptions": uris}});
     check(&request("subscriptions/listen", filter), &both);
@@ -87,6 +96,70 @@ fn a_message_needs_what_its_answer_has() {
     let listen = |filter| request("subscriptions/listen", json!({"notifications": filter}));
     check(&listen(json!({"taskIds": ["none", "wait-0"]})), &both);
     check(&json!({"jsonrpc": "2.0", "id": 1, "result": {}}), &[]);
+}
+
+#[test]
+fn a_feed_needs_what_its_subscription_tells() {
+    let both = [Scope::Events, Scope::Logs];
+    for (id, needed) in [
+        ("s-events", &both[..1]),
+        ("s-faults", &both[..]),
+        ("s-incidents", &both[..]),
+        ("s-unknown", &both[..]),
+    ] {
+        let uri = format!("kubecrier://subscriptions/{id}");
+        let named = BTreeSet::from([id.to_owned()]);
+        for message in [
+            request("resources/read", json!({"uri": uri})),
+            request("resources/subscribe", json!({"uri": uri})),
+            request(
+                "subscriptions/listen",
+                json!({"notifications": {"resourceSubscriptions": [uri]}}),
+            ),
+            call("events_poll", json!({"subscriptionId": id})),
+            call(
+                "events_poll",
+                json!({"subscriptionId": id, "mode": "events"}),
+            ),
+        ] {
+            check(&message, needed);
+            let text = message.to_string();
+            let found = policy().named_subscriptions(text.as_bytes(), Shape::Message);
+            assert_eq!(found, named, "{message}");
+        }
+    }
+    for (arguments, needed) in [
+        (json!({}), &both[..1]),
+        (json!({"mode": null, "subscriptionId": ""}), &both[..1]),
+        (json!({"mode": "events", "namespace": "shop"}), &both[..1]),
+        (json!({"mode": "Events"}), &both[..]),
+        (json!({"mode": "other"}), &both[..]),
+        (json!({"subscriptionId": 7}), &Scope::ALL[..]),
+    ] {
+        check(&call("events_poll", arguments), needed);
+    }
+}
+
+#[test]
+fn what_a_project_runs_needs_a_scope() {
+    let read = |uri: &str| request("resources/read", json!({"uri": uri}));
+    let prompt = request("prompts/get", json!({"name": "of-the-project"}));
+    for uri in ["file:///report", "demo://metrics", "kubecrier://other"] {
+        check(&read(uri), &[Scope::Tools]);
+        check(
+            &request("resources/subscribe", json!({"uri": uri})),
+            &[Scope::Tools],
+        );
+    }
+    check(&read("k8s://no/such/address/at/all"), &[]);
+    // It can embed logs, and what programs print.
+    check(&prompt, &Scope::ALL);
+    let without = ScopePolicy::new(Vec::new(), true, false);
+    for message in [read("file:///report"), prompt] {
+        let text = message.to_string();
+        let needed = without.needed(text.as_bytes(), Shape::Message, &modes());
+        assert_eq!(needed, BTreeSet::new(), "{message}");
+    }
 }
 
 #[test]
@@ -114,27 +187,28 @@ fn a_message_that_can_be_read_in_two_ways_needs_everything() {
         r#"{"method":"tools/call","params":{"name":"events_poll","arguments":{"mode":"events","mode":"faults"}}}"#,
         r#"{"method":"tools/call","params":["pods_log"]"#,
     ] {
-        let needed = policy().needed(text.as_bytes(), Shape::Message);
+        let needed = policy().needed(text.as_bytes(), Shape::Message, &modes());
         assert_eq!(needed, Scope::ALL.into(), "{text}");
     }
     // Escapes are no other name.
     let text = r#"{"method":"tools\/call","params":{"name":"pods_\u006cog"}}"#;
-    let needed = policy().needed(text.as_bytes(), Shape::Message);
+    let needed = policy().needed(text.as_bytes(), Shape::Message, &modes());
     assert_eq!(needed, [Scope::Logs].into());
 }
 
 #[test]
 fn a_batch_needs_what_all_of_it_needs() {
     let batch = json!([call("pods_log", json!({})), call("events_list", json!({}))]);
-    let needed = policy().needed(batch.to_string().as_bytes(), Shape::Batch);
+    let needed = policy().needed(batch.to_string().as_bytes(), Shape::Batch, &modes());
     assert_eq!(needed, [Scope::Events, Scope::Logs].into());
 }
 
 #[test]
 fn all_that_is_missing_is_named_at_once() {
     let body = call("faults_get", json!({})).to_string();
-    let check =
-        |scopes: &[&str]| policy().check_body(&granted(scopes), body.as_bytes(), Shape::Message);
+    let check = |scopes: &[&str]| {
+        policy().check_body(&granted(scopes), body.as_bytes(), Shape::Message, &modes())
+    };
     let all = ["kubecrier:read", "kubecrier:events", "kubecrier:logs"];
     assert_eq!(check(&all), Ok(()));
     let refused = check(&[]).unwrap_err();
@@ -152,12 +226,12 @@ fn all_that_is_missing_is_named_at_once() {
     let coarse = ScopePolicy::new(vec!["use".to_owned()], false, true);
     let granted = granted(&["use"]);
     assert_eq!(
-        coarse.check_body(&granted, body.as_bytes(), Shape::Message),
+        coarse.check_body(&granted, body.as_bytes(), Shape::Message, &modes()),
         Ok(())
     );
     assert!(
         policy()
-            .check_body(&granted, body.as_bytes(), Shape::Message)
+            .check_body(&granted, body.as_bytes(), Shape::Message, &modes())
             .is_err()
     );
     assert_eq!(coarse.supported(), ["use"]);
@@ -181,7 +255,7 @@ proptest! {
         params.remove("notifications");
         let message = json!({"method": "tools/call", "params": params, "id": 1});
         let text = format!("{before}{message}");
-        let needed = policy().needed(text.as_bytes(), Shape::Message);
+        let needed = policy().needed(text.as_bytes(), Shape::Message, &modes());
         prop_assert!(needed.contains(&Scope::Logs), "{}", text);
     }
 }
