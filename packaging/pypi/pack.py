@@ -56,15 +56,15 @@ def metadata():
     )
 
 
-def platform_tag(platform, program):
-    """The platform of the wheel. On Linux, with the newest glibc that the program asks for."""
+def oldest_glibc(program):
+    """The minor version of the oldest glibc that has all that the program asks for."""
     needed = [int(minor) for minor in re.findall(rb"GLIBC_2\.(\d+)", program)]
-    return PLATFORMS[platform].format(glibc=max([GLIBC_MIN, *needed]))
+    return max([GLIBC_MIN, *needed])
 
 
 def wheel(platform, binary, out):
     program = binary.read_bytes()
-    tag = platform_tag(platform, program)
+    tag = PLATFORMS[platform].format(glibc=oldest_glibc(program))
     info = f"{NAME}-{version()}.dist-info"
     about = f"Wheel-Version: 1.0\nGenerator: {NAME}\nRoot-Is-Purelib: false\nTag: py3-none-{tag}\n"
     files = [
@@ -89,14 +89,17 @@ def wheel(platform, binary, out):
     return path
 
 
-def sdist(out):
+def sdist(platform, binary, out):
     root = f"{NAME}-{version()}"
+    # Other platforms than Linux do not know which glibc it needs there.
+    is_linux = platform.startswith("linux-")
+    glibc = f"glibc 2.{oldest_glibc(binary.read_bytes())} or newer" if is_linux else "a recent glibc"
     project = (HERE / "sdist/pyproject.toml").read_text().replace("VERSION", version())
     files = {
         "LICENSE": (HERE / "../../LICENSE").read_text(),
         "PKG-INFO": metadata(),
         "README.md": (HERE / "README.md").read_text(),
-        "no_program.py": (HERE / "sdist/no_program.py").read_text(),
+        "no_program.py": (HERE / "sdist/no_program.py").read_text().replace("GLIBC", glibc),
         "pyproject.toml": project,
     }
     packed = io.BytesIO()
@@ -117,7 +120,8 @@ def main():
     arguments.add_argument("--out", type=Path, required=True)
     given = arguments.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
-    for path in [wheel(given.platform, given.binary, given.out), sdist(given.out)]:
+    for pack in [wheel, sdist]:
+        path = pack(given.platform, given.binary, given.out)
         sys.stdout.write(f"{path.name}\n")
 
 

@@ -5,6 +5,7 @@
 mod archive;
 mod build;
 mod image;
+mod merge;
 mod sbom;
 
 use std::{env, fs, path::Path, process::Command};
@@ -12,6 +13,7 @@ use std::{env, fs, path::Path, process::Command};
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 
+pub(crate) use self::merge::merge;
 use self::{archive::tar_gz, build::Programs};
 use crate::step::{in_root, print_line, root, run};
 
@@ -176,7 +178,7 @@ fn make_chart(archive: &Path) -> Result<()> {
     let chart = root().join("charts/kubecrier");
     let scratch = tempfile::tempdir()?;
     let folder = scratch.path().join("kubecrier");
-    let files = archive::files_below(&chart)?.into_iter();
+    let files = archive::tracked_below(&chart)?.into_iter();
     let files = files.map(|file| (chart.join(&file), file));
     for (from, file) in files.chain([(root().join("LICENSE"), "LICENSE".into())]) {
         let to = folder.join(file);

@@ -85,6 +85,10 @@ enum Task {
         /// A static kubecrier for the image, instead of building one for release
         #[arg(long, value_name = "FILE")]
         static_binary: Option<PathBuf>,
+        /// Make nothing: join the folders that this has made on several platforms into the files of
+        /// a release, the packages, and one image; what is for all platforms is that of the first
+        #[arg(long, value_name = "FOLDER", num_args = 1.., conflicts_with_all = ["binary", "static_binary"])]
+        merge: Vec<PathBuf>,
         /// Where to put it all; what is there already is removed
         #[arg(long, value_name = "FOLDER", default_value = "dist")]
         out: PathBuf,
@@ -126,9 +130,11 @@ fn main() -> ExitCode {
         Task::Eval { arguments } => load::eval(&arguments),
         Task::Soak { minutes } => load::soak(minutes),
         Task::Chaos { arguments } => load::chaos(&arguments),
+        Task::Dist { merge, out, .. } if !merge.is_empty() => dist::merge(&merge, &out),
         Task::Dist {
             binary,
             static_binary,
+            merge: _,
             out,
         } => dist::make(&dist::Options {
             binary: binary.as_deref(),

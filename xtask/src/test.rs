@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use crate::{
-    conformance, load,
+    conformance, load, package,
     step::{cargo, run},
     supply_chain,
 };
@@ -67,6 +67,8 @@ pub(crate) fn run_everything() -> Result<()> {
     ]);
     docs.env("RUSTDOCFLAGS", "--deny warnings");
     run("docs", docs)?;
+    // The crate that others build on; the rest takes too long for every run.
+    package::check(&["mcp-notify".to_owned()])?;
     conformance::run_suite()?;
     load::soak(1)?;
     load::eval_live(&["--sample".into(), "12".into()])?;

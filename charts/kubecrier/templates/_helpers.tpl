@@ -178,13 +178,22 @@ are cut; clusters are not told apart. */ -}}
 {{- end -}}
 {{- end -}}
 
+{{- /* The hosts of the Ingress and the HTTPRoute, as JSON. */ -}}
+{{- define "kubecrier.outsideHosts" -}}
+{{- $ingress := .Values.ingress.enabled | ternary .Values.ingress.hosts list -}}
+{{- $route := .Values.httpRoute.enabled | ternary .Values.httpRoute.hostnames list -}}
+{{- concat $ingress $route | toJson -}}
+{{- end -}}
+
 {{- /* The configuration file, without what only the pod knows. */ -}}
 {{- define "kubecrier.settings" -}}
 {{- $name := include "kubecrier.fullname" . -}}
 {{- $space := .Release.Namespace -}}
 {{- $hosts := list $name (printf "%s.%s" $name $space) (printf "%s.%s.svc" $name $space) (printf "%s.%s.svc.cluster.local" $name $space) -}}
-{{- if .Values.ingress.enabled -}}{{- $hosts = concat $hosts .Values.ingress.hosts -}}{{- end -}}
-{{- if .Values.httpRoute.enabled -}}{{- $hosts = concat $hosts .Values.httpRoute.hostnames -}}{{- end -}}
+{{- range include "kubecrier.outsideHosts" . | fromJsonArray -}}
+{{- /* The server takes names only, and does not start with a pattern. */ -}}
+{{- if not (contains "*" .) -}}{{- $hosts = append $hosts . -}}{{- end -}}
+{{- end -}}
 {{- $hosts = concat $hosts .Values.allowedHosts | uniq -}}
 {{- $set := dict "port" 8080 "bind_address" "0.0.0.0" "allowed_hosts" $hosts "log_format" "json" -}}
 {{- if include "kubecrier.hasTokens" . -}}
@@ -336,5 +345,18 @@ are cut; clusters are not told apart. */ -}}
 {{- end -}}
 {{- if and .Values.httpRoute.enabled (not .Values.httpRoute.parentRefs) -}}
 {{- fail "httpRoute.parentRefs is empty: name the Gateway" -}}
+{{- end -}}
+{{- if not (or .Values.allowedHosts .Values.auth.oauth.publicUrl) -}}
+{{- range include "kubecrier.outsideHosts" . | fromJsonArray -}}
+{{- if contains "*" . -}}
+{{- fail (printf "%s stands for many hosts, and the server refuses requests to hosts that it does not know: name those that clients use in allowedHosts" .) -}}
+{{- end -}}
+{{- end -}}
+{{- if and .Values.httpRoute.enabled (not .Values.httpRoute.hostnames) -}}
+{{- fail "httpRoute.hostnames is empty, and the server refuses requests to hosts that it does not know: name them there, or in allowedHosts" -}}
+{{- end -}}
+{{- end -}}
+{{- if and (has "*" .Values.allowedHosts) .Values.auth.proxy.userHeader -}}
+{{- fail "allowedHosts may be * only without auth.proxy: else any web page could call the server under its own name" -}}
 {{- end -}}
 {{- end -}}

@@ -155,8 +155,11 @@ pub async fn run(
         } else {
             "has kubecrier as it should be"
         };
-        let line = format!("Nothing to do: {shown} of {} {text}.", client.name);
-        screen.show(&[line]).await?;
+        let mut lines = vec![format!("Nothing to do: {shown} of {} {text}.", client.name)];
+        if args.undo && backup_path(&path).exists() {
+            lines.push(format!("As it was before: {shown}.kubecrier-backup"));
+        }
+        screen.show(&lines).await?;
         return Ok(true);
     }
     let mut lines = vec![headline(&change, client, &shown), String::new()];
@@ -250,7 +253,7 @@ fn install(
 }
 
 /// Back to the copy, or to no file, if nothing but the entry has changed since; otherwise the
-/// entry is cut out.
+/// entry is cut out, and the copy is of no more use.
 fn undo(
     document: &Document,
     before: Option<String>,
@@ -261,7 +264,7 @@ fn undo(
         _ if !document.has(text)? => (before.clone(), Backup::Keep),
         Some(backup) if document.is_set(&backup, text) => (Some(backup), Backup::Remove),
         None if document.is_set("", text) => (None, Backup::Keep),
-        _ => (Some(document.remove(text)?), Backup::Keep),
+        _ => (Some(document.remove(text)?), Backup::Remove),
     };
     Ok(Change {
         before,

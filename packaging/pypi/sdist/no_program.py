@@ -3,9 +3,11 @@
 import platform
 import sys
 
+# "glibc 2.31" where this machine has one.
+LIBC = " ".join(platform.libc_ver()).strip()
 MESSAGE = (
-    f"kubecrier has no program for {platform.system()} {platform.machine()}, only for Linux (glibc) and macOS "
-    "on x86_64 and arm64; build it with Rust: https://github.com/kubecrier/kubecrier#readme"
+    f"kubecrier has no program for {platform.system()} {platform.machine()}{LIBC and ' with '}{LIBC}, only for "
+    "Linux (GLIBC) and macOS on x86_64 and arm64; build it with Rust: https://github.com/kubecrier/kubecrier#readme"
 )
 
 

@@ -40,6 +40,24 @@ fn pack(options: &[&str], parent: &Path, folders: &[&str], archive: &Path) -> Re
     Ok(())
 }
 
+/// The files below a folder that git knows, by their path in it: not what an editor or a person
+/// has left there.
+pub(super) fn tracked_below(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut list = Command::new("git");
+    list.args(["ls-files", "-z"]).current_dir(folder);
+    let done = list.output().context("cannot start git")?;
+    if !done.status.success() {
+        let words = String::from_utf8_lossy(&done.stderr);
+        bail!("cannot list `{}`: {words}", folder.display());
+    }
+    let text = String::from_utf8(done.stdout)?;
+    let files: Vec<_> = text.split_terminator('\0').map(PathBuf::from).collect();
+    if files.is_empty() {
+        bail!("git knows no file in `{}`", folder.display());
+    }
+    Ok(files)
+}
+
 /// All files below a folder, by their path in it, in order.
 pub(super) fn files_below(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();

@@ -19,6 +19,10 @@ const CERTIFICATES_LICENSE: &str = "packaging/image/CDLA-Permissive-2.0.txt";
 /// Nothing in the image has a time, so that the same program makes the same image.
 const CREATED: &str = "1970-01-01T00:00:00Z";
 
+/// The file of a layout that says what is in it.
+pub(super) const INDEX: &str = "index.json";
+pub(super) const INDEX_TYPE: &str = "application/vnd.oci.image.index.v1+json";
+
 const PROGRAM_HEADER_INTERPRETER: u32 = 3;
 
 /// Makes the layout of an image of this program.
@@ -67,13 +71,18 @@ pub(super) fn make(program: &Path, layout: &Path) -> Result<()> {
         &manifest,
     )?;
     manifest["platform"] = json!({ "architecture": architecture, "os": "linux" });
-    manifest["annotations"] = json!({ "org.opencontainers.image.ref.name": version() });
+    write_layout(layout, manifest)
+}
+
+/// Completes the layout of what is described, under the name of this version.
+pub(super) fn write_layout(layout: &Path, mut content: Value) -> Result<()> {
+    content["annotations"] = json!({ "org.opencontainers.image.ref.name": version() });
     let index = json!({
         "schemaVersion": 2,
-        "mediaType": "application/vnd.oci.image.index.v1+json",
-        "manifests": [manifest],
+        "mediaType": INDEX_TYPE,
+        "manifests": [content],
     });
-    fs::write(layout.join("index.json"), index.to_string())?;
+    fs::write(layout.join(INDEX), index.to_string())?;
     let marker = json!({ "imageLayoutVersion": "1.0.0" });
     fs::write(layout.join("oci-layout"), marker.to_string())?;
     Ok(())
@@ -147,7 +156,8 @@ fn write_file(path: &Path, content: &[u8], mode: u32) -> Result<()> {
     Ok(())
 }
 
-fn blob(blobs: &Path, media_type: &str, content: &Value) -> Result<Value> {
+/// Writes a blob of JSON under its hash; its descriptor.
+pub(super) fn blob(blobs: &Path, media_type: &str, content: &Value) -> Result<Value> {
     write_blob(blobs, media_type, content.to_string().as_bytes())
 }
 

@@ -1,3 +1,5 @@
+mod merged;
+
 use std::{collections::BTreeSet, os::unix::fs::PermissionsExt, path::PathBuf};
 
 use serde_json::Value;
@@ -12,22 +14,22 @@ fn program(folder: &Path) -> PathBuf {
     path
 }
 
-/// A static program of 129 bytes, which ends at once: the header of the file, that of its only
-/// segment, and `exit(0)`.
+/// What is a static program by its header. Nobody starts it.
 fn static_program(folder: &Path) -> PathBuf {
-    let mut bytes = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\x3e\0\x01\0\0\0".to_vec();
-    let base: u64 = 0x40_0000;
+    static_program_for(folder, "static", 62)
+}
+
+fn static_program_for(folder: &Path, name: &str, machine: u8) -> PathBuf {
+    let mut bytes = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0".to_vec();
+    bytes.extend([machine, 0, 1, 0, 0, 0]);
     let words =
         |words: &[u64]| -> Vec<u8> { words.iter().flat_map(|one| one.to_le_bytes()).collect() };
-    bytes.extend(words(&[base + 120, 64, 0]));
+    bytes.extend(words(&[0, 64, 0]));
     bytes.extend([0, 0, 0, 0, 64, 0, 56, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
     bytes.extend([1, 0, 0, 0, 5, 0, 0, 0]);
-    bytes.extend(words(&[0, base, base, 129, 129, 0x1000]));
-    // xor edi, edi; mov eax, 60; syscall
-    bytes.extend(*b"\x31\xff\xb8\x3c\0\0\0\x0f\x05");
-    let path = folder.join("static");
+    bytes.extend(words(&[0, 0, 0, 120, 120, 0x1000]));
+    let path = folder.join(name);
     fs::write(&path, bytes).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     path
 }
 
@@ -115,6 +117,29 @@ fn everything_is_made_twice_alike_and_checked_by_its_sums() {
     fs::write(out.join("stale"), "x").unwrap();
     make(&program, &image, &out).unwrap();
     assert!(first == contents(&out));
+}
+
+#[test]
+fn what_git_does_not_know_is_not_packed() {
+    let scratch = tempfile::tempdir().unwrap();
+    let git = |words: &[&str]| {
+        let mut git = Command::new("git");
+        git.args(words).current_dir(scratch.path());
+        assert!(git.output().unwrap().status.success(), "{git:?}");
+    };
+    git(&["init", "--quiet"]);
+    let chart = scratch.path().join("chart");
+    fs::create_dir_all(chart.join("templates")).unwrap();
+    for file in ["Chart.yaml", "templates/a b.yaml"] {
+        fs::write(chart.join(file), "x").unwrap();
+    }
+    let refused = archive::tracked_below(&chart).unwrap_err().to_string();
+    assert!(refused.contains("knows no file"), "{refused}");
+    git(&["add", "chart"]);
+    fs::write(chart.join("Chart.yaml.orig"), "x").unwrap();
+    let files = archive::tracked_below(&chart).unwrap();
+    let expected = ["Chart.yaml", "templates/a b.yaml"].map(PathBuf::from);
+    assert_eq!(files, expected);
 }
 
 #[test]

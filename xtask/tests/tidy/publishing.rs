@@ -3,6 +3,7 @@
 
 use std::{collections::BTreeSet, process::Command};
 
+use regex::Regex;
 use serde_json::Value;
 
 use crate::tree::root;
@@ -153,30 +154,128 @@ fn the_library_pins_no_version() {
     }
 }
 
+/// What the jobs of the release may run, by its first words: only `cargo xtask dist` makes
+/// anything, the others prepare the machine, sign and upload.
+const COMMANDS: [(&str, &[&str]); 2] = [
+    (
+        "dist",
+        &[
+            "test",
+            "sed",
+            "head",
+            "brew install gnu-tar",
+            "brew --prefix gnu-tar",
+            "echo",
+            "rustup toolchain install",
+            "rustup default",
+            "cargo xtask dist",
+        ],
+    ),
+    (
+        "upload",
+        &[
+            "rustup toolchain install",
+            "rustup default",
+            "cargo xtask dist --out release --merge",
+            "cosign sign-blob",
+            "cosign sign",
+            "gh release create",
+            "crane auth login",
+            "crane push",
+            "crane digest",
+            "helm registry login",
+            "helm push",
+            "npm publish",
+            "cargo publish",
+            "echo",
+        ],
+    ),
+];
+
+/// The actions of others that the jobs use.
+const ACTIONS: [&str; 9] = [
+    "actions/attest-build-provenance",
+    "actions/checkout",
+    "actions/download-artifact",
+    "actions/setup-node",
+    "actions/upload-artifact",
+    "imjasonh/setup-crane",
+    "pypa/gh-action-pypi-publish",
+    "rust-lang/crates-io-auth-action",
+    "sigstore/cosign-installer",
+];
+
+/// The commands of a script, also those in other commands.
+fn commands(script: &str) -> Vec<String> {
+    let joined = script.replace("\\\n", " ").replace("$(", "\n");
+    let parts = joined
+        .split(['\n', ';', '|'])
+        .flat_map(|part| part.split("&&"));
+    let words = parts.map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "));
+    let commands = words.map(|words| words.strip_prefix("do ").unwrap_or(&words).to_owned());
+    let assignment = Regex::new(r#"^[a-z]+=("|$)"#).unwrap();
+    let is_no_command = |words: &String| {
+        words.is_empty()
+            || words.starts_with('#')
+            || words.starts_with("for ")
+            || ["do", "done", "{"].contains(&words.as_str())
+            || words.starts_with('}')
+            || assignment.is_match(words)
+    };
+    commands.filter(|words| !is_no_command(words)).collect()
+}
+
 #[test]
 fn the_release_makes_nothing_but_with_the_command_that_is_tried() {
     let path = ".github/workflows/release.yml";
     let text = std::fs::read_to_string(root().join(path)).unwrap();
-    let commands = |word: &str| text.lines().filter(|line| line.contains(word)).count();
-    assert_eq!(commands("run: cargo xtask dist"), 1);
-    for other in [
-        "cargo build",
-        "cargo install",
-        "docker build",
-        "npm pack",
-        "helm package",
-    ] {
-        assert_eq!(commands(other), 0, "{other}");
+    let workflow: Value = serde_saphyr::from_str(&text).unwrap();
+    let jobs = workflow["jobs"].as_object().unwrap();
+    assert_eq!(jobs.len(), COMMANDS.len());
+    for (job, allowed) in COMMANDS {
+        let mut used = BTreeSet::new();
+        for step in jobs[job]["steps"].as_array().unwrap() {
+            if let Some(action) = step["uses"].as_str() {
+                let name = action.split('@').next().unwrap();
+                assert!(ACTIONS.contains(&name), "{job} uses {action}");
+            }
+            let script = step["run"].as_str().unwrap_or_default();
+            assert!(!script.contains('`'), "{script}");
+            for command in commands(script) {
+                let is_it = |one: &&&str| {
+                    let rest = command.strip_prefix(**one);
+                    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', ')']))
+                };
+                let found = allowed.iter().find(is_it);
+                used.insert(found.unwrap_or_else(|| panic!("{job} runs {command}")));
+            }
+        }
+        let unused: Vec<_> = allowed.iter().filter(|one| !used.contains(one)).collect();
+        assert!(unused.is_empty(), "{job} does not run {unused:?}");
     }
     assert!(text.contains("Not tried:"), "what nobody has tried is said");
     assert!(
         text.contains("subject-path: \"dist/**\""),
         "all of it is attested"
     );
-    let jobs = text.split_once("\n  upload:\n").unwrap();
-    for (name, job) in [("dist", jobs.0), ("upload", jobs.1)] {
-        let toolchain = job.find("rustup toolchain install").unwrap_or(usize::MAX);
-        let cargo = job.find("run: cargo ").unwrap();
-        assert!(toolchain < cargo, "{name} runs cargo without a toolchain");
+    for job in ["dist", "upload"] {
+        let steps = jobs[job]["steps"].to_string();
+        let toolchain = steps.find("rustup toolchain install").unwrap();
+        let cargo = steps.find("cargo xtask dist").unwrap();
+        assert!(toolchain < cargo, "{job} runs cargo without a toolchain");
     }
+}
+
+/// Commands in loops, in others and behind others are found.
+#[test]
+fn no_command_of_a_script_is_overlooked() {
+    let script = "for a in b; do\n  cp \"$a\" c\ndone\nx=\"$(crane digest y)\"\nmkdir z && docker build . | tee d\n";
+    let expected = [
+        "cp \"$a\" c",
+        "crane digest y)\"",
+        "mkdir z",
+        "docker build .",
+        "tee d",
+    ];
+    assert_eq!(commands(script), expected);
 }

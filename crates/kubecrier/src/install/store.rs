@@ -37,8 +37,11 @@ pub(super) fn read_if_there(path: &Path) -> Result<Option<String>, InstallError>
 /// The file is not as it was when the change was made up, or cannot be written. It is then as it
 /// was.
 pub(super) fn apply(path: &Path, change: &Change) -> Result<(), InstallError> {
-    // A link stays one, as those who keep their settings elsewhere have it.
-    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let failed = |source| InstallError::Write {
+        path: path.to_owned(),
+        source,
+    };
+    let target = followed(path).map_err(failed)?;
     if read_if_there(&target)? != change.before {
         return Err(InstallError::Changed {
             path: path.to_owned(),
@@ -61,10 +64,22 @@ pub(super) fn apply(path: &Path, change: &Change) -> Result<(), InstallError> {
         }
         Ok(())
     };
-    written().map_err(|source| InstallError::Write {
-        path: path.to_owned(),
-        source,
-    })
+    written().map_err(failed)
+}
+
+/// Where the text of a file is: a link stays one, as those who keep their settings elsewhere have
+/// it, also while there is nothing yet where it leads to.
+fn followed(path: &Path) -> io::Result<PathBuf> {
+    match fs::canonicalize(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        found => return found,
+    }
+    // A circle of links is another error, so this ends.
+    let mut target = path.to_owned();
+    while let Ok(next) = fs::read_link(&target) {
+        target = target.with_file_name(next);
+    }
+    Ok(target)
 }
 
 /// Writes beside the file first, with the permissions of a file that is there: others may have

@@ -180,6 +180,7 @@ fn after_changes_by_others_the_entry_is_cut_out() {
     let taken = undo(&jsonc(), Some(changed), backup).unwrap();
     let expected = before.replace("\"a\": {}", "\"a\": {\"disabled\": true}");
     assert_eq!(taken.after.as_deref(), Some(expected.as_str()));
+    assert_eq!(taken.backup, Backup::Remove);
     // The only one, in the middle, and in front.
     let remove = |text: &str| jsonc().remove(text).unwrap();
     assert_eq!(

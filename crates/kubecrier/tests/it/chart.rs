@@ -3,9 +3,12 @@
 mod acting;
 mod applied;
 mod cluster_store;
+mod first_screen;
 mod history;
+mod hosts;
 mod monitoring;
 mod oauth;
+mod objects;
 pub(crate) mod rendered;
 
 use std::{collections::BTreeSet, fs, path::PathBuf, process::Command};

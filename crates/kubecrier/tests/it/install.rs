@@ -221,6 +221,52 @@ fn comments_other_entries_permissions_and_links_stay_and_secrets_are_not_shown()
     assert!(!backup.exists());
 }
 
+/// As those have it who keep their settings elsewhere, before a client has ever run.
+#[test]
+fn a_link_that_leads_to_nothing_yet_stays_one() {
+    let home = Home::new();
+    fs::create_dir(home.path(".cursor")).unwrap();
+    let (link, between) = (home.path(".cursor/mcp.json"), home.path("between.json"));
+    symlink("../between.json", &link).unwrap();
+    symlink(home.path("dotfiles/cursor.json"), &between).unwrap();
+    home.installed(&["cursor", "--yes"]);
+    let real = home.path("dotfiles/cursor.json");
+    assert!(read(&real).contains("kubecrier"));
+    home.installed(&["cursor", "--undo", "--yes"]);
+    assert!(!real.exists());
+    for link in [&link, &between] {
+        assert!(fs::symlink_metadata(link).unwrap().is_symlink());
+    }
+    // Links in a circle lead nowhere.
+    symlink(&between, &real).unwrap();
+    let done = home.install(&["cursor", "--yes"]);
+    assert_eq!(done.status.code(), Some(1), "{:?}", texts(&done));
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+}
+
+#[test]
+fn a_copy_that_is_of_no_more_use_goes_and_one_that_stays_is_named() {
+    let home = Home::new();
+    let path = home.write(".cursor/mcp.json", "{}\n");
+    let backup = home.path(".cursor/mcp.json.kubecrier-backup");
+    home.installed(&["cursor", "--yes"]);
+    // Something else has changed since.
+    let text = read(&path).replacen('{', "{\n  \"theme\": \"dark\",", 1);
+    fs::write(&path, text).unwrap();
+    home.installed(&["cursor", "--undo", "--yes"]);
+    assert!(read(&path).contains("theme") && !read(&path).contains("kubecrier"));
+    assert!(!backup.exists());
+    // The entry was taken out by hand.
+    home.installed(&["cursor", "--yes"]);
+    fs::write(&path, "{}\n").unwrap();
+    let said = home.installed(&["cursor", "--undo"]);
+    assert!(
+        said.contains("Nothing to do") && said.contains("mcp.json.kubecrier-backup"),
+        "{said}"
+    );
+    assert!(backup.exists());
+}
+
 #[test]
 fn a_broken_file_is_left_as_it_is() {
     let home = Home::new();

@@ -195,7 +195,22 @@ async fn uvx_starts_a_server_and_nothing_stands_in_between() {
     let done = uvx.arg("kubecrier").output().unwrap();
     let (stdout, stderr) = text(&done);
     assert!(!done.status.success() && stdout.is_empty(), "{stdout}");
-    for words in ["kubecrier has no program for", "build it with Rust"] {
+    // The glibc of the wheel's name, because a machine with an older one gets here, too.
+    let mut files = fs::read_dir(registry::packed()).unwrap();
+    let wheel = files.find_map(|entry| {
+        let path = entry.unwrap().path();
+        (path.extension()? == "whl").then_some(path)
+    });
+    let wheel = wheel.unwrap().into_os_string().into_string().unwrap();
+    let needed = match wheel.split_once("manylinux_2_") {
+        Some((_, rest)) => format!("(glibc 2.{} or newer)", rest.split_once('_').unwrap().0),
+        None => "(a recent glibc)".to_owned(),
+    };
+    for words in [
+        "kubecrier has no program for",
+        "build it with Rust",
+        &needed,
+    ] {
         assert!(stderr.contains(words), "no {words} in {stderr}");
     }
 }
@@ -275,6 +290,18 @@ fn the_packages_are_of_the_version_of_the_server() {
             None => assert_eq!(package["version"], version),
         }
     }
+    // The user of the image has no cluster and may not read the files of others.
+    let image = listing["packages"].as_array().unwrap().iter();
+    let mut image = image.filter(|package| package["registryType"] == "oci");
+    let image = image.next().unwrap();
+    assert_eq!(image["runtimeHint"], "docker");
+    let arguments = image["runtimeArguments"].as_array().unwrap().iter();
+    let arguments = arguments.map(|one| format!("{} {}", one["name"], one["value"]));
+    let arguments = arguments.collect::<Vec<_>>().join(" ").replace('"', "");
+    assert_eq!(arguments, "--user {user} --volume {folder}:/kube:ro");
+    let variable = &image["environmentVariables"][0];
+    assert_eq!(variable["name"], "KUBECONFIG");
+    assert_eq!(variable["value"], "/kube/config");
     // The MCP registry compares the name with those in the packages.
     assert_eq!(about["mcpName"], listing["name"]);
     let readme = fs::read_to_string(packages_folder().join("pypi/README.md")).unwrap();

@@ -46,7 +46,11 @@ impl Rendered {
         if !done.status.success() {
             return Some(Err(String::from_utf8(done.stderr).unwrap()));
         }
-        let text = String::from_utf8(done.stdout).unwrap();
+        Some(Ok(Self::parse(&String::from_utf8(done.stdout).unwrap())))
+    }
+
+    /// What `helm template` printed.
+    pub(crate) fn parse(text: &str) -> Self {
         let objects = text
             .split("\n---\n")
             .map(|text| {
@@ -54,7 +58,7 @@ impl Rendered {
             })
             .filter(|object: &Value| !object.is_null())
             .collect();
-        Some(Ok(Self { objects }))
+        Self { objects }
     }
 
     /// The object of this kind and name.
@@ -65,6 +69,12 @@ impl Rendered {
         let one = found.next();
         assert!(found.next().is_none(), "two of {kind} {name}");
         one.unwrap_or_else(|| panic!("no {kind} {name}"))
+    }
+
+    /// The only container of the Deployment.
+    pub(crate) fn container(&self) -> &Value {
+        let pod = &self.one("Deployment", "crier-kubecrier")["spec"]["template"]["spec"];
+        &pod["containers"][0]
     }
 
     /// The configuration file of the server.
