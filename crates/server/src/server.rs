@@ -133,6 +133,7 @@ impl Server {
     /// A handler for the clients of these sessions.
     pub(super) fn handler_for_sessions(&self, sessions: Arc<Sessions>) -> Handler {
         let sessions = self.shared.sessions.get_or_init(|| sessions).clone();
+        self.shared.subscriptions.keep_with(&sessions);
         Handler::for_sessions(self.clone(), sessions)
     }
 

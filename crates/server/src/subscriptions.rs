@@ -25,7 +25,7 @@ use std::{
     any::Any,
     collections::HashMap,
     fmt,
-    sync::{Arc, OnceLock},
+    sync::{Arc, OnceLock, Weak},
 };
 
 use mcp_notify::Session;
@@ -40,6 +40,7 @@ use super::{
     incidents::Incidents,
     output::ToolError,
     resources::{META, ProtocolEra, Requester, UpdatePublisher},
+    sessions::Sessions,
     viewers::Viewers,
 };
 use kubecrier_core::{
@@ -101,6 +102,8 @@ struct Inner {
     asleep: Mutex<HashMap<SubscriptionId, Asleep>>,
     /// The servers that share those of callers without a session; empty if none do.
     sharing: OnceLock<Sharing>,
+    /// The sessions, whose records have theirs; empty on stdio.
+    sessions: OnceLock<Weak<Sessions>>,
 }
 
 /// A subscription that was made, and what its maker should know.
@@ -169,6 +172,7 @@ impl Subscriptions {
             idle_timeout: settings.idle_timeout,
             asleep: Mutex::default(),
             sharing: OnceLock::new(),
+            sessions: OnceLock::new(),
         };
         Self {
             inner: Arc::new(inner),
@@ -211,14 +215,31 @@ impl Subscriptions {
         let created = self
             .create(requester, context, filters, SubscriptionUse::Named(session))
             .await?;
-        if let Some(shared) = self.shared(requester)
-            && let Err(error) = shared.keep(&created.subscription).await
-        {
+        let kept = match self.shared(requester) {
+            Some(shared) => shared.keep(&created.subscription).await,
+            None => self.settle(requester).await,
+        };
+        if let Err(error) = kept {
             let id = created.subscription.id();
             self.inner.ledger.end(&owner(requester), id.as_str());
             return Err(error);
         }
         Ok(created)
+    }
+
+    /// The sessions whose records have what is subscribed to.
+    pub(super) fn keep_with(&self, sessions: &Arc<Sessions>) {
+        let _only_once = self.inner.sessions.set(Arc::downgrade(sessions));
+    }
+
+    /// Waits until the record of the requester's session has what it is subscribed to, if sessions
+    /// are kept.
+    async fn settle(&self, requester: &Requester) -> Result<(), ToolError> {
+        let sessions = self.inner.sessions.get().and_then(Weak::upgrade);
+        match (sessions, &requester.session) {
+            (Some(sessions), Some(session)) => Ok(sessions.settle(session.id()).await?),
+            (None, _) | (_, None) => Ok(()),
+        }
     }
 
     async fn create(

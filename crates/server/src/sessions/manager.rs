@@ -17,7 +17,7 @@ use super::{
     limiter::{SessionLimiter, SessionPermit, SessionRefused},
     parking::Parking,
     record::{End, SessionRecord},
-    store::{Ended, SessionStore},
+    store::{Ended, NotKept, SessionStore},
 };
 use crate::{caller::Caller, share};
 use kubecrier_core::{metrics::AnswerMetrics, shares::CallerShare};
@@ -260,7 +260,8 @@ impl Sessions {
     pub(super) fn leave(&self, id: &str) {
         if let Some(entry) = self.entries.write().remove(id) {
             tracing::debug!(session = id, "session left: another server has it");
-            Self::close(&entry);
+            entry.session.close(CloseReason::Requested);
+            entry.release_moved();
         }
     }
 
@@ -319,10 +320,25 @@ impl Sessions {
     }
 
     /// Waits until what a request has changed of its session is kept, if sessions are.
-    pub(crate) async fn settle(&self, id: &SessionId) {
-        if let Some(store) = &self.store {
-            store.settle(id).await;
+    pub(crate) async fn settle(&self, id: &SessionId) -> Result<(), NotKept> {
+        match &self.store {
+            Some(store) => store.settle(id).await,
+            None => Ok(()),
         }
+    }
+
+    /// The same for a session that begins, if other servers read its record: the next request of
+    /// its client may come to one of them. One that is not kept ends.
+    pub(super) async fn settle_new(&self, id: &SessionId) -> Result<(), NotKept> {
+        let store = self.store.as_ref().filter(|store| store.home().is_some());
+        let Some(store) = store else {
+            return Ok(());
+        };
+        let kept = store.settle_new(id).await;
+        if kept.is_err() {
+            self.end(id, "it cannot be kept");
+        }
+        kept
     }
 
     /// Ends idle sessions, until `stop`.

@@ -4,17 +4,26 @@
 //! A record is written when the session is another than it was, and never for an event. One task
 //! writes them all (`keeper`), so that of one session there is one write at a time.
 
-use std::{collections::HashMap, fmt, sync::Arc};
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use kubecrier_history::{Registry, RegistryError, Revision, SetOutcome};
 use parking_lot::Mutex;
-use rmcp::transport::streamable_http_server::session::SessionId;
+use rmcp::{ErrorData, transport::streamable_http_server::session::SessionId};
+use serde_json::json;
 use tokio::{
     sync::{Notify, oneshot},
     time::{Duration, Instant, timeout},
 };
 
 use super::record::{End, Kept, SessionRecord};
+use crate::output::ToolError;
 
 /// How long a session of which nothing is heard can be continued elsewhere.
 pub(super) const TIME_TO_LIVE: Duration = Duration::from_hours(1);
@@ -34,6 +43,7 @@ pub(crate) struct SessionStore {
     pending: Mutex<Pending>,
     // A lock for one step.
     connection: Mutex<Connection>,
+    has_failed: AtomicBool,
     changed: Notify,
     doubted: Notify,
 }
@@ -48,7 +58,7 @@ struct Connection {
 #[derive(Default)]
 struct Pending {
     /// Sessions that may be others than their records say, and who waits for the record.
-    changed: HashMap<SessionId, Vec<oneshot::Sender<()>>>,
+    changed: HashMap<SessionId, Waiting>,
     /// Sessions that have ended and whose records may still be there.
     ended: HashMap<SessionId, Ended>,
 }
@@ -60,6 +70,37 @@ pub(super) struct Ended {
     /// The revision of its record, as far as it is known.
     pub(super) revision: Option<Revision>,
 }
+
+/// Why what a session is was not kept.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NotKept {
+    #[error("the session cannot be kept as it is: {0}")]
+    Rejected(String),
+    #[error("the session cannot be kept at the moment, try again in a few seconds: {0}")]
+    Failed(String),
+    #[error("the session is on another server by now, try again")]
+    Moved,
+}
+
+impl From<NotKept> for ErrorData {
+    fn from(error: NotKept) -> Self {
+        let text = error.to_string();
+        let kind = ToolError::from(error).kind();
+        Self::internal_error(text, Some(json!({"kind": kind})))
+    }
+}
+
+impl From<NotKept> for ToolError {
+    fn from(error: NotKept) -> Self {
+        match error {
+            NotKept::Rejected(_) => Self::Limit(error.to_string()),
+            NotKept::Failed(_) | NotKept::Moved => Self::Unavailable(error.to_string()),
+        }
+    }
+}
+
+/// Who waits for a record.
+pub(super) type Waiting = Vec<oneshot::Sender<Result<(), NotKept>>>;
 
 /// What is known of a session that is not here.
 #[derive(Debug)]
@@ -84,6 +125,7 @@ impl SessionStore {
             home: None,
             pending: Mutex::default(),
             connection: Mutex::new(connection),
+            has_failed: AtomicBool::new(false),
             changed: Notify::new(),
             doubted: Notify::new(),
         }
@@ -147,15 +189,41 @@ impl SessionStore {
         since.is_none_or(|since| since.elapsed() >= SETTLING)
     }
 
-    /// Has the record of a session written, and waits for it for a while. Cancel-safe.
-    pub(super) async fn settle(&self, id: &SessionId) {
-        let (done, is_done) = oneshot::channel();
-        self.wait_for(id, done);
-        // A store that fails is said elsewhere; the client is served without it.
-        let _written = timeout(WRITE_TIMEOUT, is_done).await;
+    /// Whether writes fail at the moment: what is not in the store may be on another server, which
+    /// could not write it.
+    pub(super) fn is_failing(&self) -> bool {
+        self.has_failed.load(Ordering::Relaxed) || self.registry.is_failing()
     }
 
-    fn wait_for(&self, id: &SessionId, done: oneshot::Sender<()>) {
+    /// Notes whether the last writes failed.
+    pub(super) fn set_failed(&self, has_failed: bool) {
+        self.has_failed.store(has_failed, Ordering::Relaxed);
+    }
+
+    /// Has the record of a session written, and waits for it for a while. Cancel-safe.
+    pub(super) async fn settle(&self, id: &SessionId) -> Result<(), NotKept> {
+        let (done, is_done) = oneshot::channel();
+        self.wait_for(id, done);
+        match timeout(WRITE_TIMEOUT, is_done).await {
+            Ok(Ok(written)) => written,
+            Ok(Err(_dropped)) => Err(NotKept::Failed("the store fails".to_owned())),
+            Err(_elapsed) => Err(NotKept::Failed("the store takes too long".to_owned())),
+        }
+    }
+
+    /// The same for a session that begins. While nobody can read the store, nobody takes the session
+    /// for one that there is not, and it begins without a record.
+    pub(super) async fn settle_new(&self, id: &SessionId) -> Result<(), NotKept> {
+        let Err(error) = self.settle(id).await else {
+            return Ok(());
+        };
+        match timeout(WRITE_TIMEOUT, self.look(id)).await {
+            Ok(Ok(found)) if !found.is_at(self.home()) => Err(error),
+            Ok(Ok(_) | Err(_)) | Err(_) => Ok(()),
+        }
+    }
+
+    fn wait_for(&self, id: &SessionId, done: oneshot::Sender<Result<(), NotKept>>) {
         let mut pending = self.pending.lock();
         pending.changed.entry(id.clone()).or_default().push(done);
         drop(pending);
@@ -168,7 +236,7 @@ impl SessionStore {
     }
 
     /// The sessions whose records have to be looked at.
-    pub(super) fn take_changed(&self) -> HashMap<SessionId, Vec<oneshot::Sender<()>>> {
+    pub(super) fn take_changed(&self) -> HashMap<SessionId, Waiting> {
         std::mem::take(&mut self.pending.lock().changed)
     }
 

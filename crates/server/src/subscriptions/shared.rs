@@ -160,7 +160,9 @@ impl Subscriptions {
         id: &str,
     ) -> Result<UnsubscribeOutcome, ToolError> {
         let Some(shared) = self.shared(requester) else {
-            return self.unsubscribe(requester, id);
+            let ended = self.unsubscribe(requester, id)?;
+            self.settle(requester).await?;
+            return Ok(ended);
         };
         let (kept, caller) = (&shared.sharing.kept, shared.caller());
         let found = kept.find(&caller, id).await?;
