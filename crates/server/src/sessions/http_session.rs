@@ -79,6 +79,8 @@ pub(super) struct KeptState {
     lists: [String; 3],
     /// The revision of the record, where several servers share their sessions.
     pub(super) revision: Option<Revision>,
+    /// Whether there may be a record: one was tried to be written.
+    pub(super) may_be_there: bool,
     /// The record that was written last, and when.
     pub(super) written: Option<(Bytes, Instant)>,
     /// The record that the store refuses for good, and why.

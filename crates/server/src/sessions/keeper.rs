@@ -165,6 +165,7 @@ impl Sessions {
                 return Ok(Err(NotKept::Rejected(why.clone())));
             }
             kept.rejected = None;
+            kept.may_be_there = true;
         }
         let written = match store.home() {
             None => put(store, id, bytes.clone()).await.map(|()| true),

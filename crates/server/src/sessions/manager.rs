@@ -248,10 +248,14 @@ impl Sessions {
             return;
         };
         tracing::debug!(session = id, why, "session ended");
-        // Before `initialize` is answered there is no record.
-        if let Some(store) = self.store.as_ref().filter(|_| entry.client().is_some()) {
-            let revision = entry.kept.lock().revision;
-            store.end(entry.session.id(), Ended { end, revision });
+        if let Some(store) = &self.store {
+            let kept = entry.kept.lock();
+            let (may_be_there, revision) = (kept.may_be_there, kept.revision);
+            drop(kept);
+            // Before `initialize` is answered there is no record.
+            if may_be_there || revision.is_some() {
+                store.end(entry.session.id(), Ended { end, revision });
+            }
         }
         Self::close(&entry);
     }

@@ -5,7 +5,7 @@
 //! writes them all (`keeper`), so that of one session there is one write at a time.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     fmt,
     sync::{
         Arc,
@@ -30,6 +30,10 @@ pub(super) const TIME_TO_LIVE: Duration = Duration::from_hours(1);
 
 /// How long the answer to a request waits for the record that it changes.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Sessions that have ended and wait for a store that fails. Beyond that the oldest are left to expire
+/// there.
+const ENDED_MAX: usize = 50_000;
 
 /// How long other servers may take, after the store was away, to write again what it has lost.
 const SETTLING: Duration = Duration::from_secs(5);
@@ -59,8 +63,10 @@ struct Connection {
 struct Pending {
     /// Sessions that may be others than their records say, and who waits for the record.
     changed: HashMap<SessionId, Waiting>,
-    /// Sessions that have ended and whose records may still be there.
-    ended: HashMap<SessionId, Ended>,
+    /// Sessions that have ended and whose records may still be there, and since when.
+    ended: HashMap<SessionId, (Ended, Instant)>,
+    /// The same in their order, and some that are done.
+    ended_order: VecDeque<(SessionId, Instant)>,
 }
 
 /// A session that has ended here.
@@ -154,7 +160,7 @@ impl SessionStore {
 
     /// The same for a session that has ended: its record is removed, if it is this server's.
     pub(super) fn end(&self, id: &SessionId, ended: Ended) {
-        self.pending.lock().ended.insert(id.clone(), ended);
+        self.pending.lock().end(id, ended);
         self.change(id);
     }
 
@@ -225,7 +231,9 @@ impl SessionStore {
 
     fn wait_for(&self, id: &SessionId, done: oneshot::Sender<Result<(), NotKept>>) {
         let mut pending = self.pending.lock();
-        pending.changed.entry(id.clone()).or_default().push(done);
+        let waiting = pending.changed.entry(id.clone()).or_default();
+        waiting.retain(|other| !other.is_closed());
+        waiting.push(done);
         drop(pending);
         self.changed.notify_one();
     }
@@ -242,7 +250,8 @@ impl SessionStore {
 
     /// How a session has ended, if it has and not only left this process.
     pub(super) fn ended(&self, id: &str) -> Option<Ended> {
-        self.pending.lock().ended.get(id).copied()
+        let pending = self.pending.lock();
+        pending.ended.get(id).map(|(ended, _)| *ended)
     }
 
     /// Notes that the record of a session that has ended is gone, or another server's.
@@ -295,6 +304,30 @@ impl SessionStore {
     }
 }
 
+// === impl Pending ===
+
+impl Pending {
+    fn end(&mut self, id: &SessionId, ended: Ended) {
+        let now = Instant::now();
+        self.ended.insert(id.clone(), (ended, now));
+        self.ended_order.push_back((id.clone(), now));
+        while let Some((oldest, at)) = self.ended_order.front() {
+            let is_waiting = self.ended.get(oldest).is_some_and(|(_, since)| since == at);
+            let is_one_too_many = self.ended_order.len() > ENDED_MAX;
+            // What is older has expired in the store.
+            if is_waiting && !is_one_too_many && at.elapsed() < TIME_TO_LIVE {
+                return;
+            }
+            if let Some((oldest, _)) = self.ended_order.pop_front()
+                && is_waiting
+            {
+                self.ended.remove(&oldest);
+                self.changed.remove(&oldest);
+            }
+        }
+    }
+}
+
 /// The key of a record.
 pub(super) fn key(id: &str) -> String {
     format!("session.{id}")
@@ -305,5 +338,41 @@ impl fmt::Debug for SessionStore {
         f.debug_struct("SessionStore")
             .field("registry", &self.registry)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// However many sessions end while a store fails, and for however long it does.
+    #[tokio::test(start_paused = true)]
+    async fn what_waits_for_a_store_is_bounded_by_number_and_time() {
+        let mut pending = Pending::default();
+        let id = |number: usize| SessionId::from(number.to_string());
+        let ended = Ended {
+            end: End::Final,
+            revision: None,
+        };
+        for number in 0..ENDED_MAX + 10 {
+            pending.changed.entry(id(number)).or_default();
+            pending.end(&id(number), ended);
+        }
+        for len in [
+            pending.ended.len(),
+            pending.ended_order.len(),
+            pending.changed.len(),
+        ] {
+            assert_eq!(len, ENDED_MAX);
+        }
+        assert!(!pending.ended.contains_key(&id(9)), "the oldest are left");
+        assert!(pending.ended.contains_key(&id(10)));
+        tokio::time::advance(TIME_TO_LIVE).await;
+        pending.end(&id(0), ended);
+        assert_eq!((pending.ended.len(), pending.changed.len()), (1, 0));
+        // Of those that are written nothing stays.
+        pending.ended.remove(&id(0));
+        pending.end(&id(1), ended);
+        assert_eq!(pending.ended_order.len(), 1);
     }
 }

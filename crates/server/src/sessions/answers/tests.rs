@@ -344,7 +344,7 @@ proptest! {
                         }
                     }
                     Step::Pass(millis) => {
-                        tokio::time::advance(Duration::from_millis(millis)).await;
+                        advance(Duration::from_millis(millis)).await;
                         answers.expire(Instant::now());
                     }
                 }
@@ -355,7 +355,7 @@ proptest! {
             if reading.is_some() {
                 assert_eq!(seen, sent, "everything arrived");
             }
-            tokio::time::advance(PARK_FOR).await;
+            advance(PARK_FOR).await;
             if let Some((connection, _, took_all, _)) = reading.take() {
                 answers.disconnect(connection, took_all, Instant::now());
             }

@@ -421,3 +421,23 @@ async fn what_could_not_be_written_is_not_said_to_be_kept() {
     assert_eq!(settle(&one).await, Err(NotKept::Moved), "it has left");
     assert!(second.is_home_of(&one).await);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_was_never_written_leaves_no_trail_while_the_store_fails() {
+    let first = TestServer::start("first", &Arc::default());
+    let (written, new) = (first.begin().await, first.sessions.create().unwrap());
+    first.cut();
+    for entry in [&written, &new] {
+        first.sessions.end(entry.session.id(), "the client asked");
+    }
+    assert!(first.store.ended(written.session.id()).is_some());
+    assert!(first.store.ended(new.session.id()).is_none());
+    // Neither do those who no longer wait for a record.
+    let waits = first.begin().await;
+    for _ in 0..5 {
+        assert!(first.sessions.settle(waits.session.id()).await.is_err());
+    }
+    let changed = first.store.take_changed();
+    assert!(changed[waits.session.id()].len() <= 1);
+    assert!(changed.len() <= 2, "{}", changed.len());
+}
