@@ -235,7 +235,8 @@ impl Server {
             registry: Arc::clone(registry),
             server: peers.name().to_owned(),
         });
-        let captures = SharedCaptures::new(Arc::clone(registry));
+        let contexts = Arc::clone(&self.shared.contexts);
+        let captures = SharedCaptures::new(Arc::clone(registry), contexts);
         subscriptions.faults().share_with(Arc::new(captures));
         let _only_once = self.shared.cluster_store.set(store.clone());
         if let Some(history) = self.shared.history.clone() {
