@@ -40,7 +40,7 @@ use super::{
     incidents::Incidents,
     output::ToolError,
     resources::{META, ProtocolEra, Requester, UpdatePublisher},
-    sessions::Sessions,
+    sessions::{NotKept, Sessions},
     viewers::Viewers,
 };
 use kubecrier_core::{
@@ -212,17 +212,23 @@ impl Subscriptions {
         filters: Filters,
     ) -> Result<CreatedSubscription, ToolError> {
         let session = requester.session.as_ref();
-        let created = self
+        let mut created = self
             .create(requester, context, filters, SubscriptionUse::Named(session))
             .await?;
         let kept = match self.shared(requester) {
-            Some(shared) => shared.keep(&created.subscription).await,
+            Some(shared) => shared.keep(&created.subscription).await.map(|()| None),
             None => self.settle(requester).await,
         };
-        if let Err(error) = kept {
-            let id = created.subscription.id();
-            self.inner.ledger.end(&owner(requester), id.as_str());
-            return Err(error);
+        match kept {
+            Ok(None) => {}
+            Ok(Some(error)) => created.warnings.push(format!(
+                "if this server ends now, the subscription ends with it: {error}"
+            )),
+            Err(error) => {
+                let id = created.subscription.id();
+                self.inner.ledger.end(&owner(requester), id.as_str());
+                return Err(error);
+            }
         }
         Ok(created)
     }
@@ -234,11 +240,11 @@ impl Subscriptions {
 
     /// Waits until the record of the requester's session has what it is subscribed to, if sessions
     /// are kept.
-    async fn settle(&self, requester: &Requester) -> Result<(), ToolError> {
+    async fn settle(&self, requester: &Requester) -> Result<Option<NotKept>, ToolError> {
         let sessions = self.inner.sessions.get().and_then(Weak::upgrade);
         match (sessions, &requester.session) {
             (Some(sessions), Some(session)) => Ok(sessions.settle(session.id()).await?),
-            (None, _) | (_, None) => Ok(()),
+            (None, _) | (_, None) => Ok(None),
         }
     }
 

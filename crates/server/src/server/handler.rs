@@ -126,7 +126,7 @@ impl Handler {
 
     async fn settle(&self, session: &Session) -> Result<(), NotKept> {
         match &self.sessions {
-            SessionLookup::ByHeader(sessions) => sessions.settle(session.id()).await,
+            SessionLookup::ByHeader(sessions) => sessions.settle(session.id()).await.map(drop),
             SessionLookup::Single { .. } => Ok(()),
         }
     }

@@ -152,6 +152,7 @@ impl Sessions {
             .limiter
             .acquire_again(&Caller::current(), share::current_peer())?;
         let entry = self.entry(id.into(), permit);
+        entry.kept.lock().may_be_there = true;
         let version = record.client.protocol_version.as_str();
         entry
             .session
@@ -323,11 +324,16 @@ impl Sessions {
         self.start_heartbeat(id);
     }
 
-    /// Waits until what a request has changed of its session is kept, if sessions are.
-    pub(crate) async fn settle(&self, id: &SessionId) -> Result<(), NotKept> {
-        match &self.store {
-            Some(store) => store.settle(id).await,
-            None => Ok(()),
+    /// Waits until what a request has changed of its session is kept, if sessions are. Where no
+    /// other server would go on with it, this one goes on without a record; then that is returned.
+    pub(crate) async fn settle(&self, id: &SessionId) -> Result<Option<NotKept>, NotKept> {
+        let Some(store) = &self.store else {
+            return Ok(None);
+        };
+        match store.settle(id).await {
+            Ok(()) => Ok(None),
+            Err(error) if store.home().is_none() => Ok(Some(error)),
+            Err(error) => Err(error),
         }
     }
 

@@ -82,7 +82,7 @@ pub(super) struct Ended {
 pub(crate) enum NotKept {
     #[error("the session cannot be kept as it is: {0}")]
     Rejected(String),
-    #[error("the session cannot be kept at the moment, try again in a few seconds: {0}")]
+    #[error("the session cannot be kept as it is at the moment, try again in a few seconds: {0}")]
     Failed(String),
     #[error("the session is on another server by now, try again")]
     Moved,

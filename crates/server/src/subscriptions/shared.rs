@@ -161,8 +161,7 @@ impl Subscriptions {
     ) -> Result<UnsubscribeOutcome, ToolError> {
         let Some(shared) = self.shared(requester) else {
             let ended = self.unsubscribe(requester, id)?;
-            self.settle(requester).await?;
-            return Ok(ended);
+            return self.settle(requester).await.map(|_| ended);
         };
         let (kept, caller) = (&shared.sharing.kept, shared.caller());
         let found = kept.find(&caller, id).await?;

@@ -373,7 +373,10 @@ async fn what_could_not_be_written_is_not_said_to_be_kept() {
         TestServer::start("second", &records),
     );
     let fails = |kept| matches!(kept, Err(NotKept::Failed(_)));
-    let settle = async |entry: &HttpSession| first.sessions.settle(entry.session.id()).await;
+    let settle = async |entry: &HttpSession| {
+        let settled = first.sessions.settle(entry.session.id()).await;
+        settled.map(drop)
+    };
     let new = |server: &TestServer, name: String| {
         let entry = server.sessions.create().unwrap();
         let client = Implementation::new(name, "1");

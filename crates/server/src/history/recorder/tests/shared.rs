@@ -146,7 +146,7 @@ async fn caveat(allowed: &[&str], log_begins_ago: i64) -> String {
     running.spawn(second.clone().record(Arc::clone(&context), kept_until));
     second.caught_up.wait(&context).await;
     let query = EventQuery {
-        since: Some(Duration::from_secs(43 * 60)),
+        since: Some(Duration::from_mins(43)),
         limit: 10,
         ..EventQuery::default()
     };
