@@ -8,7 +8,7 @@ use reqwest::{
     header::{AUTHORIZATION, HeaderMap},
 };
 use serde_json::json;
-use testbed::{User, namespace};
+use testbed::{User, event, namespace};
 
 use super::{Extras, replica, start, until_left};
 use crate::harness::{HttpSession, message, one_context};
@@ -105,6 +105,47 @@ async fn another_caller_cannot_use_a_session_through_any_replica() {
     assert_eq!(ann.post(&list).await.status(), StatusCode::OK);
     assert_eq!(ann.delete().await, StatusCode::NO_CONTENT);
     while stream.until_end().await.is_some() {}
+    first.serving.close();
+    second.serving.close();
+}
+
+/// As while servers learn of a secret that was made when NATS had lost the first one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_reads_the_cursor_of_a_replica_with_another_secret() {
+    let Some(bed) = testbed::shared() else { return };
+    let (cluster, name) = (bed.dev(), "replicas-secrets");
+    cluster.create_cluster_wide(&namespace(name)).await.unwrap();
+    let file = one_context(cluster, User::Reader);
+    let held = tempfile::tempdir().unwrap();
+    let registry: Arc<dyn Registry> = Arc::new(MemoryRegistry::default());
+    let network = MemoryNetwork::default();
+    let one = async |name: &str, secret: [u8; 32], other: [u8; 32]| {
+        let extras = Extras {
+            history: Some(held.path()),
+            secret: Some(secret),
+            ..Extras::default()
+        };
+        let replica = start(&file.path, name, &registry, &network, extras).await;
+        let history = replica.server.history().unwrap();
+        history.set_other_secrets(vec![other]);
+        replica
+    };
+    let first = one("first", [7; 32], [8; 32]).await;
+    let second = one("second", [8; 32], [7; 32]).await;
+    let begin =
+        async |base: &str| HttpSession::begin_with(Client::new(), base, "2025-11-25", None).await;
+    let (here, there) = (begin(&first.base).await, begin(&second.base).await);
+    let polled = here.call("events_poll", json!({"namespace": name})).await;
+    let cursor = polled.ok().data["cursor"].clone();
+    let new_event = event(name, "Pod/web-0", "Warning", "Later", "it went wrong");
+    cluster.create(&new_event).await.unwrap();
+    let poll = json!({"namespace": name, "cursor": cursor, "waitSeconds": 20});
+    let polled = there.call("events_poll", poll).await.ok();
+    assert_eq!(polled.data["events"][0]["event"]["reason"], "Later");
+    // Of other filters it leads nowhere, as ever.
+    let other = json!({"namespace": "default", "cursor": cursor});
+    let refused = there.call("events_poll", other).await;
+    refused.refused("invalid", &["cursor"]);
     first.serving.close();
     second.serving.close();
 }
