@@ -318,8 +318,8 @@ are cut; clusters are not told apart. */ -}}
 {{- fail "replicas is more than 1, and each pod has sessions of its own: an Ingress or a Gateway sends requests to any pod, whatever the affinity of the Service. Set clusterStore.servers, so that any pod serves any client, or replicas=1" -}}
 {{- end -}}
 {{- if .Values.history.enabled -}}
-{{- if gt (int .Values.replicas) 1 -}}
-{{- fail "history.enabled needs replicas=1: one pod has the folder" -}}
+{{- if and (gt (int .Values.replicas) 1) (or .Values.history.persistent (not (include "kubecrier.hasStore" .))) -}}
+{{- fail "history.enabled with a claim needs replicas=1: one pod has the folder. With history.persistent=false and clusterStore each pod has a folder of its own" -}}
 {{- end -}}
 {{- if and .Values.history.existingClaim (not .Values.history.persistent) -}}
 {{- fail "history.existingClaim needs history.persistent=true" -}}

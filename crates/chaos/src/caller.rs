@@ -103,8 +103,9 @@ impl Caller {
             let end = json!({"subscriptionId": id});
             let end =
                 wire::call_without_session(&self.client, &self.url, "events_unsubscribe", &end);
-            if let Err(failure) = wire::ask(end, ANSWER_WITHIN).await {
-                self.note(failure);
+            match wire::ask(end, ANSWER_WITHIN).await {
+                Ok(_) => self.heard.ended = Some(id),
+                Err(failure) => self.note(failure),
             }
         }
         self.heard

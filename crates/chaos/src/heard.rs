@@ -33,6 +33,8 @@ pub(crate) struct Heard {
     pub(crate) gaps: Vec<Gap>,
     pub(crate) pauses: Vec<Pause>,
     pub(crate) trouble: Trouble,
+    /// The subscription that was ended at the end.
+    pub(crate) ended: Option<String>,
     last_new: u32,
     /// How many different events came, for who waits for all of them.
     distinct: Arc<AtomicU32>,
@@ -92,6 +94,7 @@ impl Heard {
             gaps: Vec::new(),
             pauses: Vec::new(),
             trouble: Trouble::default(),
+            ended: None,
             last_new: 0,
             distinct,
         }

@@ -1,14 +1,15 @@
 //! What is there when all servers have stopped.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context as _, Result};
 use async_nats::jetstream;
 use kube::Client;
-use kubecrier_history::Registry as _;
+use kubecrier_history::{Registry as _, RegistryEntry};
 use kubecrier_lifecycle::Lifecycle;
 use kubecrier_nats::{NatsConfig, NatsStore};
 use serde::Serialize;
+use serde_json::Value;
 use tokio::time::{Duration, Instant, sleep, timeout};
 
 use crate::{replica::Replica, watches::watches_of_events};
@@ -38,15 +39,25 @@ pub(crate) struct Leftovers {
     pub(crate) unknown: Vec<String>,
 }
 
+/// What subscribers have left, and ended.
+#[derive(Debug, Default)]
+pub(crate) struct Expected {
+    /// Sessions that were left as they were.
+    pub(crate) sessions_left: usize,
+    /// The ids of subscriptions that were ended. Others, of polls by filters, end when they are not
+    /// used.
+    pub(crate) subscriptions_ended: BTreeSet<String>,
+}
+
 // === impl Leftovers ===
 
 impl Leftovers {
-    /// Stops all servers, and looks. So many sessions were left as they were.
+    /// Stops all servers, and looks.
     pub(crate) async fn after(
         replicas: &[Replica],
         api: &Client,
         nats: &str,
-        sessions_left: usize,
+        expected: &Expected,
     ) -> Self {
         let mut found = Self::default();
         let began = Instant::now();
@@ -81,12 +92,31 @@ impl Leftovers {
             sleep(LOOK).await;
         }
         match records(nats).await {
-            Ok(records) => found.records = records,
+            Ok(records) => found.judge(&records, expected),
             Err(error) => found.unknown.push(format!("{error:#}")),
         }
-        let of = |kind: &str| found.records.get(kind).copied().unwrap_or_default();
-        found.records_of_ended = of("session").saturating_sub(sessions_left);
         found
+    }
+
+    /// Counts records by the first word of their keys, and those of what has ended.
+    fn judge(&mut self, records: &[(String, Value)], expected: &Expected) {
+        for (key, record) in records {
+            let kind = key.split('.').next().unwrap_or_default();
+            // It says nothing but that there is none any more, to servers that did not hear of it.
+            let has_ended = match kind {
+                "session" => record["ended"].is_string(),
+                "subscription" => record["subscription"].is_null(),
+                _ => false,
+            };
+            let id = key.rsplit('.').next().unwrap_or_default();
+            if kind == "subscription" && !has_ended && expected.subscriptions_ended.contains(id) {
+                self.records_of_ended += 1;
+            }
+            let kind = if has_ended { "ended" } else { kind };
+            *self.records.entry(kind.to_owned()).or_default() += 1;
+        }
+        let sessions = self.records.get("session").copied().unwrap_or_default();
+        self.records_of_ended += sessions.saturating_sub(expected.sessions_left);
     }
 }
 
@@ -103,8 +133,8 @@ async fn consumers(nats: &str) -> Result<usize> {
     Ok(count)
 }
 
-/// The records that servers share, counted by the first word of their keys.
-async fn records(nats: &str) -> Result<BTreeMap<String, usize>> {
+/// The records that servers share, by their keys.
+async fn records(nats: &str) -> Result<Vec<(String, Value)>> {
     let config = NatsConfig {
         servers: vec![nats.to_owned()],
         ..NatsConfig::default()
@@ -116,14 +146,42 @@ async fn records(nats: &str) -> Result<BTreeMap<String, usize>> {
     };
     let listed = timeout(NOTICED_WITHIN, listing).await;
     lifecycle.drain();
-    let mut records = BTreeMap::new();
-    for (key, entry) in listed.context("the records are not listed")?? {
-        let kind = key.split('.').next().unwrap_or_default();
-        let record: Option<serde_json::Value> = serde_json::from_slice(&entry.value).ok();
-        // It says nothing but that there is none any more, to servers that did not hear of it.
-        let has_ended = record.is_some_and(|record| record["ended"].is_string());
-        let kind = if has_ended { "ended" } else { kind };
-        *records.entry(kind.to_owned()).or_default() += 1;
+    let listed = listed.context("the records are not listed")??;
+    let read = |(key, entry): (String, RegistryEntry)| {
+        let record = serde_json::from_slice(&entry.value).unwrap_or_default();
+        (key, record)
+    };
+    Ok(listed.into_iter().map(read).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_was_ended_and_is_still_there_is_left() {
+        let of = |id: &str| format!("subscription.1f2e.{id}");
+        let records = [
+            ("session.one".to_owned(), json!({"home": "a"})),
+            ("session.two".to_owned(), json!({"ended": "final"})),
+            (of("polled"), json!({"subscription": {"id": "polled"}})),
+            (of("ended"), json!({"subscription": null})),
+            ("secret".to_owned(), Value::Null),
+        ];
+        let judge = |sessions_left, ended: &str| {
+            let mut found = Leftovers::default();
+            let expected = Expected {
+                sessions_left,
+                subscriptions_ended: [ended.to_owned()].into(),
+            };
+            found.judge(&records, &expected);
+            assert_eq!(found.records["ended"], 2);
+            found.records_of_ended
+        };
+        assert_eq!(judge(1, "ended"), 0);
+        assert_eq!(judge(0, "ended"), 1, "a session");
+        assert_eq!(judge(1, "polled"), 1, "a subscription");
     }
-    Ok(records)
 }

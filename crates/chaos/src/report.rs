@@ -263,7 +263,7 @@ impl Report {
             (left.consumers, "consumers are left in NATS"),
             (
                 left.records_of_ended,
-                "records are left of sessions that ended",
+                "records are left of sessions and subscriptions that ended",
             ),
         ] {
             if count > 0 {

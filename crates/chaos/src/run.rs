@@ -25,7 +25,7 @@ use crate::{
     creating::{Created, Creating},
     front::Front,
     heard::Heard,
-    leftovers::Leftovers,
+    leftovers::{Expected, Leftovers},
     plan::{self, Action, ActionKind},
     print_line,
     replica::Replica,
@@ -127,12 +127,17 @@ pub async fn run(cluster: &Cluster, config: &ChaosConfig) -> Result<Report> {
     ));
     // The watch of a server that watched for itself ends when the log is read again.
     sleep(QUIET * 2).await;
-    let ended = clock.now();
+    let ended_at = clock.now();
     let samples = watches.samples();
     drop(watches);
 
     let heard = subscribers.stop().await;
-    let leftovers = bed.stop(&api, subscribers.left).await;
+    let ended = heard.iter().filter_map(|(_, heard)| heard.ended.clone());
+    let expected = Expected {
+        sessions_left: subscribers.left,
+        subscriptions_ended: ended.collect(),
+    };
+    let leftovers = bed.stop(&api, &expected).await;
     let report = Report::new(
         config,
         &created,
@@ -142,7 +147,7 @@ pub async fn run(cluster: &Cluster, config: &ChaosConfig) -> Result<Report> {
         samples,
         &[
             (0, began),
-            (undisturbed.max(ended.saturating_sub(12_000)), ended),
+            (undisturbed.max(ended_at.saturating_sub(12_000)), ended_at),
         ],
         leftovers,
     );
@@ -244,8 +249,8 @@ impl Bed {
         }
     }
 
-    async fn stop(&mut self, api: &Client, sessions_left: usize) -> Leftovers {
-        Leftovers::after(&self.replicas, api, &self.nats.url(), sessions_left).await
+    async fn stop(&mut self, api: &Client, expected: &Expected) -> Leftovers {
+        Leftovers::after(&self.replicas, api, &self.nats.url(), expected).await
     }
 }
 

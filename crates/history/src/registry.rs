@@ -90,6 +90,11 @@ pub trait Registry: fmt::Debug + Send + Sync {
     fn reconnects(&self) -> u64 {
         0
     }
+
+    /// Whether records could not be written lately: what others wanted to write may be missing.
+    fn is_failing(&self) -> bool {
+        false
+    }
 }
 
 /// Why a registry did not do what it was asked for.

@@ -130,6 +130,8 @@ pub struct WatchLease {
 struct Share {
     watch: Lease<WatchTask>,
     key: u64,
+    /// The resourceVersion after which everything is delivered, if it is a number.
+    version: Option<u64>,
 }
 
 /// The state of a watch, for `/stats`.
@@ -236,7 +238,7 @@ impl Watches {
         for started in join_all(shares.iter().map(|share| share.watch.health.started())).await {
             started.map_err(with_rule)?;
         }
-        for Share { watch, key } in &shares {
+        for Share { watch, key, .. } in &shares {
             if watch.health.state() != WatchState::Live {
                 let again = "the watch is being re-established";
                 let why = watch.subscribers.degradation();
@@ -329,7 +331,8 @@ impl Watches {
             }
             // Keys grow in the order in which a watch is joined; the lock is held.
             let key = self.shared.keys.fetch_add(1, Ordering::Relaxed);
-            let not_before = start.version.parse().unwrap_or_default();
+            let version = start.version.parse().ok();
+            let not_before = version.unwrap_or_default();
             let subscribe = |task: &WatchTask| {
                 task.subscribers.add(key, not_before, Arc::clone(listener));
             };
@@ -348,7 +351,11 @@ impl Watches {
                 subscribe(&task);
                 self.start(&mut tasks, scope, task, start.version)
             };
-            shares.push(Share { watch, key });
+            shares.push(Share {
+                watch,
+                key,
+                version,
+            });
         }
         Ok(shares)
     }

@@ -83,6 +83,12 @@ impl Failures {
         self.known().next().is_some()
     }
 
+    /// Whether this has failed, if only once.
+    pub(crate) fn has(&self, doing: Doing) -> bool {
+        let failure = self.by_kind[doing as usize].as_ref();
+        failure.is_some_and(|one| one.last.elapsed() < KNOWN)
+    }
+
     /// What has failed for a while: the first of it.
     pub(crate) fn lasting(&self) -> Option<(Timestamp, String)> {
         let lasting = self.known().filter(|one| one.last - one.first >= LASTING);
@@ -109,7 +115,8 @@ mod tests {
         let mut failures = Failures::default();
         let why = |failures: &Failures| failures.lasting().map(|(_, why)| why);
         failures.note(Doing::WriteLog, Err("full"));
-        assert!(failures.is_any());
+        assert!(failures.is_any() && failures.has(Doing::WriteLog));
+        assert!(!failures.has(Doing::WriteRecords));
         assert_eq!(why(&failures), None, "it may have been slow");
         advance(4 * SECOND).await;
         assert_eq!(why(&failures), None, "it was not tried again");

@@ -104,6 +104,11 @@ impl Link {
         self.failures.lock().is_any()
     }
 
+    /// Whether one kind of call has failed lately, and not worked since.
+    pub(crate) fn has_failed(&self, doing: Doing) -> bool {
+        self.failures.lock().has(doing)
+    }
+
     /// The right that NATS lately said to be missing.
     pub(crate) fn denied(&self) -> Option<String> {
         self.failures.lock().denied().map(str::to_owned)

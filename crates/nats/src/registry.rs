@@ -275,6 +275,10 @@ impl Registry for NatsRegistry {
     fn reconnects(&self) -> u64 {
         self.inner.link.watch().borrow().reconnects
     }
+
+    fn is_failing(&self) -> bool {
+        self.inner.link.has_failed(Doing::WriteRecords)
+    }
 }
 
 impl fmt::Debug for NatsRegistry {

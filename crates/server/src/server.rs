@@ -133,6 +133,7 @@ impl Server {
     /// A handler for the clients of these sessions.
     pub(super) fn handler_for_sessions(&self, sessions: Arc<Sessions>) -> Handler {
         let sessions = self.shared.sessions.get_or_init(|| sessions).clone();
+        self.shared.subscriptions.keep_with(&sessions);
         Handler::for_sessions(self.clone(), sessions)
     }
 
@@ -234,7 +235,8 @@ impl Server {
             registry: Arc::clone(registry),
             server: peers.name().to_owned(),
         });
-        let captures = SharedCaptures::new(Arc::clone(registry));
+        let contexts = Arc::clone(&self.shared.contexts);
+        let captures = SharedCaptures::new(Arc::clone(registry), contexts);
         subscriptions.faults().share_with(Arc::new(captures));
         let _only_once = self.shared.cluster_store.set(store.clone());
         if let Some(history) = self.shared.history.clone() {

@@ -61,7 +61,7 @@ pub(super) use self::{
     manager::Sessions,
     record::{SessionRecord, digest},
     revival::{Revival, revive},
-    store::SessionStore,
+    store::{NotKept, SessionStore},
     stream::{close, open},
     stream_id::StreamPosition,
 };

@@ -28,7 +28,7 @@ use std::{
     any::Any,
     collections::HashMap,
     fmt,
-    sync::{Arc, OnceLock},
+    sync::{Arc, OnceLock, Weak},
 };
 
 use mcp_notify::Session;
@@ -43,6 +43,7 @@ use super::{
     incidents::Incidents,
     output::ToolError,
     resources::{META, ProtocolEra, Requester, UpdatePublisher},
+    sessions::{NotKept, Sessions},
     viewers::Viewers,
 };
 use kubecrier_core::{
@@ -105,6 +106,8 @@ struct Inner {
     asleep: Mutex<HashMap<SubscriptionId, Asleep>>,
     /// The servers that share those of callers without a session; empty if none do.
     sharing: OnceLock<Sharing>,
+    /// The sessions, whose records have theirs; empty on stdio.
+    sessions: OnceLock<Weak<Sessions>>,
 }
 
 /// A subscription that was made, and what its maker should know.
@@ -174,6 +177,7 @@ impl Subscriptions {
             idle_timeout: settings.idle_timeout,
             asleep: Mutex::default(),
             sharing: OnceLock::new(),
+            sessions: OnceLock::new(),
         };
         Self {
             inner: Arc::new(inner),
@@ -213,17 +217,40 @@ impl Subscriptions {
         filters: Filters,
     ) -> Result<CreatedSubscription, ToolError> {
         let session = requester.session.as_ref();
-        let created = self
+        let mut created = self
             .create(requester, context, filters, SubscriptionUse::Named(session))
             .await?;
-        if let Some(shared) = self.shared(requester)
-            && let Err(error) = shared.keep(&created.subscription).await
-        {
-            let id = created.subscription.id();
-            self.inner.ledger.end(&owner(requester), id.as_str());
-            return Err(error);
+        let kept = match self.shared(requester) {
+            Some(shared) => shared.keep(&created.subscription).await.map(|()| None),
+            None => self.settle(requester).await,
+        };
+        match kept {
+            Ok(None) => {}
+            Ok(Some(error)) => created.warnings.push(format!(
+                "if this server ends now, the subscription ends with it: {error}"
+            )),
+            Err(error) => {
+                let id = created.subscription.id();
+                self.inner.ledger.end(&owner(requester), id.as_str());
+                return Err(error);
+            }
         }
         Ok(created)
+    }
+
+    /// The sessions whose records have what is subscribed to.
+    pub(super) fn keep_with(&self, sessions: &Arc<Sessions>) {
+        let _only_once = self.inner.sessions.set(Arc::downgrade(sessions));
+    }
+
+    /// Waits until the record of the requester's session has what it is subscribed to, if sessions
+    /// are kept.
+    async fn settle(&self, requester: &Requester) -> Result<Option<NotKept>, ToolError> {
+        let sessions = self.inner.sessions.get().and_then(Weak::upgrade);
+        match (sessions, &requester.session) {
+            (Some(sessions), Some(session)) => Ok(sessions.settle(session.id()).await?),
+            (None, _) | (_, None) => Ok(None),
+        }
     }
 
     async fn create(

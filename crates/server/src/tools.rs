@@ -250,10 +250,5 @@ fn limit(asked: Option<u32>, default: usize, max: usize) -> Result<usize, ToolEr
 
 #[cfg(test)]
 mod pages;
-/// Whether a call of a tool changes what its session is notified of.
-pub(super) fn changes_session(name: &str) -> bool {
-    [events_subscribe::ENTRY.name, events_unsubscribe::ENTRY.name].contains(&name)
-}
-
 #[cfg(test)]
 mod tests;

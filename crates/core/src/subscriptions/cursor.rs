@@ -87,12 +87,12 @@ impl ResumePoint {
     pub fn from_mark(mark: &Mark, tag: ResumeTag) -> (u64, Self) {
         let [seq, version, time, position] = mark.position;
         let point = Self {
-            version,
-            time: i64::try_from(time).unwrap_or(i64::MAX),
-            position,
+            version: version.min(NUMBER_MAX),
+            time: i64::try_from(time.min(NUMBER_MAX)).unwrap_or_default(),
+            position: position.min(NUMBER_MAX),
             tag,
         };
-        (seq, point)
+        (seq.min(NUMBER_MAX), point)
     }
 }
 
@@ -103,6 +103,9 @@ impl fmt::Display for Cursor {
         write(f, &self.subscription, self.seq, self.resume.as_ref())
     }
 }
+
+/// No number of ours is larger: so that what clients make up can be counted with.
+pub(super) const NUMBER_MAX: u64 = u64::MAX / 4;
 
 /// Bytes of a cursor that can be resumed, at most, and of their text.
 const BYTES_MAX: usize = 16 + 8 + 4 * varint::BYTES_MAX;
@@ -151,7 +154,9 @@ fn parse_plain(text: &str) -> Option<Cursor> {
     let digits = !seq.is_empty() && seq.bytes().all(|b| b.is_ascii_digit());
     Some(Cursor {
         subscription: SubscriptionId::parse(id)?,
-        seq: digits.then(|| seq.parse().ok())??,
+        seq: digits
+            .then(|| seq.parse().ok())?
+            .filter(|seq| *seq <= NUMBER_MAX)?,
         resume: None,
     })
 }
@@ -160,10 +165,10 @@ fn parse_resumable(encoded: &str) -> Option<Cursor> {
     let bytes = URL_SAFE_NO_PAD.decode(encoded).ok()?;
     let (id, rest) = bytes.split_first_chunk::<16>()?;
     let (tag, mut rest) = rest.split_first_chunk::<8>()?;
-    let seq = varint::take(&mut rest)?;
-    let version = varint::take(&mut rest)?;
-    let time = i64::try_from(varint::take(&mut rest)?).ok()?;
-    let position = varint::take(&mut rest)?;
+    let mut number = || varint::take(&mut rest).filter(|number| *number <= NUMBER_MAX);
+    let (seq, version) = (number()?, number()?);
+    let time = i64::try_from(number()?).ok()?;
+    let position = number()?;
     rest.is_empty().then(|| Cursor {
         subscription: SubscriptionId::from_bytes(*id),
         seq,
@@ -185,7 +190,8 @@ mod tests {
     proptest! {
         #[test]
         fn a_cursor_is_read_as_it_was_written(
-            seq: u64, version: u64, time in 0..i64::MAX, position: u64, tag: [u8; 8], resumable: bool,
+            (seq, version, position) in (0..=NUMBER_MAX, 0..=NUMBER_MAX, 0..=NUMBER_MAX),
+            time in 0..i64::MAX / 2, tag: [u8; 8], resumable: bool,
         ) {
             let point = ResumePoint { version, time, position, tag };
             let cursor = Cursor {

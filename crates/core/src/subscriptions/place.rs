@@ -88,7 +88,8 @@ fn was_delivered(entry: &Known, point: ResumePoint, disorder: Disorder) -> bool 
     if !disorder.has_versions {
         return is_old;
     }
-    is_old && here.version <= point.version && here.time <= point.time + ANEW_MILLISECONDS
+    let is_of_then = here.time <= point.time.saturating_add(ANEW_MILLISECONDS);
+    is_old && here.version <= point.version && is_of_then
 }
 
 #[cfg(test)]
@@ -98,6 +99,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::subscriptions::{
+        SubscriptionId,
+        cursor::{Cursor, NUMBER_MAX},
+    };
 
     const WINDOW: i64 = 10_000;
 
@@ -233,6 +238,50 @@ mod tests {
             }
             prop_assert_eq!(seen.len() as u64, all, "{:?}", seen);
         }
+    }
+
+    proptest! {
+        /// What a client says that it has seen may be anything.
+        #[test]
+        fn fuzz_any_cursor_has_a_place_or_is_refused(
+            (seq, version, position) in (number(), number(), number()),
+            (time, milliseconds) in (number(), 0..60_000_i64),
+            entries in prop::collection::vec((1..100_u64, 1..100_u64, any::<bool>()), 0..5),
+        ) {
+            let known = entries.iter().map(|&(seq, version, is_notice)| Known {
+                seq,
+                point: point(version, happened(version)),
+                is_notice,
+            });
+            let floor = Floor { version: 5, time: happened(5) };
+            let disorder = Disorder { has_versions: true, milliseconds };
+            let time = i64::try_from(time).unwrap_or(i64::MAX);
+            let resume = ResumePoint { version, time, position, tag: [1; 8] };
+            let subscription = SubscriptionId::random();
+            let cursor = Cursor { subscription, seq, resume: Some(resume) };
+            let is_ours = [seq, version, position, time.unsigned_abs()]
+                .iter()
+                .all(|number| *number <= NUMBER_MAX);
+            let parsed = cursor.to_string().parse::<Cursor>();
+            prop_assert_eq!(parsed.is_ok(), is_ours);
+            let mark = resume.mark(&cursor.subscription, seq);
+            let (seq, point) = ResumePoint::from_mark(&mark, [1; 8]);
+            prop_assert!(seq <= NUMBER_MAX && point.time.unsigned_abs() <= NUMBER_MAX);
+            // Also if it was not read from a text.
+            for point in [point, resume] {
+                let _place = find((seq, point), known.clone(), 100, Some(floor), disorder);
+            }
+        }
+    }
+
+    fn number() -> impl Strategy<Value = u64> {
+        prop_oneof![
+            0..100_u64,
+            any::<u64>(),
+            Just(u64::MAX),
+            Just(u64::MAX / 2),
+            Just(NUMBER_MAX)
+        ]
     }
 
     #[test]

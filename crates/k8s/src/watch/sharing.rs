@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
+use futures_util::future::join_all;
 use jiff::Timestamp;
 use kubecrier_history::SharedLogError;
 
 use super::{
-    Watches,
+    WatchLease, Watches,
     scope::Scope,
     shared::{self, Publisher, ReadAt, SharedBacklog, SharedSource, SharedWatching},
     source::EventSource,
 };
 use crate::error::ClusterError;
-use kubecrier_core::filters::Filters;
 
 /// A watch that is shared with other servers.
 #[derive(Clone)]
@@ -57,27 +57,26 @@ impl Watches {
         let _only_once = self.shared.sharing.set(shared);
     }
 
-    /// The events of a whole context that servers which share their watches have seen since a
-    /// time, and up to a version; none if they do not share.
-    pub async fn shared_backlog(
+    /// The events that servers which share their watches have seen of what is watched with a lease,
+    /// since a time and up to where it is watched from: one backlog for each watch, none if they do
+    /// not share.
+    pub async fn shared_backlogs(
         &self,
-        context: &str,
+        lease: &WatchLease,
         since: Timestamp,
-        until: Option<u64>,
-    ) -> Result<Option<SharedBacklog>, SharedLogError> {
-        let Some(shared) = self.shared.sharing.get() else {
-            return Ok(None);
-        };
-        // Whose watch has begun: it was asked for then, and is known.
-        let cluster = self.shared.contexts.cluster_id(context).await;
-        let cluster = cluster.map_err(|error| SharedLogError::Unavailable {
-            doing: "read",
-            why: error.to_string(),
-        })?;
-        let topic = shared::topic(&Scope::whole(context, &Filters::default()), &cluster);
+    ) -> Vec<Result<SharedBacklog, SharedLogError>> {
         let contexts = &self.shared.contexts;
-        let backlog = SharedBacklog::open(shared, &topic, since, until, contexts).await?;
-        Ok(Some(backlog))
+        let opened = lease.shares.iter().filter_map(|share| {
+            let Sharing { with, topic, .. } = share.watch.sharing.as_ref()?;
+            Some(SharedBacklog::open(
+                with,
+                topic,
+                since,
+                share.version,
+                contexts,
+            ))
+        });
+        join_all(opened).await
     }
 
     pub(super) fn source(&self, scope: &Scope) -> EventSource {

@@ -66,7 +66,7 @@ pub(crate) struct HttpSession {
     pub(crate) base: String,
     version: String,
     client: reqwest::Client,
-    session: String,
+    pub(crate) session: String,
     next: AtomicU64,
 }
 

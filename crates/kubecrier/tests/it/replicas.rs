@@ -1,6 +1,7 @@
 //! Servers that share their sessions, in one process: any of them answers any request, and a
 //! stream can be opened on any.
 
+mod moves;
 mod outages;
 mod recorded;
 mod stateless;

@@ -7,6 +7,7 @@ use std::{
     sync::Arc,
 };
 
+use futures_util::future::join_all;
 use jiff::Timestamp;
 use tokio::time::{Duration, sleep};
 use tokio_util::sync::CancellationToken;
@@ -69,11 +70,9 @@ struct KeptContexts {
     kept_until: HashMap<String, i64>,
 }
 
-/// The watch of a context, for as long as it is held.
+/// The watches of a context, for as long as they are held.
 struct HeldWatch {
-    /// The resourceVersion after which everything is delivered.
-    version: Option<u64>,
-    _lease: WatchLease,
+    lease: WatchLease,
     _claim: WatchClaim,
 }
 
@@ -93,7 +92,7 @@ impl Recorder {
                     self.caught_up.forget(&name);
                 }
                 for name in names {
-                    let before = self.history.alive_until();
+                    let before = self.kept_before(&name);
                     kept.start(name, before, |name, since| self.start(name, since));
                 }
             }
@@ -102,6 +101,14 @@ impl Recorder {
                 () = self.lifecycle.draining().cancelled() => return,
             }
         }
+    }
+
+    /// Until when the process before kept a context, if it did.
+    fn kept_before(&self, context: &str) -> Option<i64> {
+        let alive_until = self.history.alive_until()?;
+        // That is of the whole history, which may never have had this context.
+        let known = self.history.oldest(context, Stream::Events);
+        matches!(known, Ok(Some(_))).then_some(alive_until)
     }
 
     /// Keeps what happens in a context, which was kept until then before.
@@ -127,15 +134,11 @@ impl Recorder {
     /// falls between; what is in both is kept once.
     async fn record(self, context: Arc<str>, kept_until: Option<i64>) {
         let held = again_and_again(&context, "events", || self.watch(&context)).await;
-        note_absence(
-            &self.history,
-            (&context, Stream::Events),
-            kept_until,
-            EVENT_LIFETIME,
-        );
-        let read = self.read_shared(&context, held.version, kept_until);
-        if let Err(error) = read.await {
-            tracing::warn!(%context, %error, "the history may lack events of before its start");
+        let is_shared = self.read_shared(&context, &held.lease, kept_until).await;
+        // What others have seen meanwhile is not missing, and what they lack was said.
+        if !is_shared {
+            let log = (&context, Stream::Events);
+            note_absence(&self.history, log, kept_until, EVENT_LIFETIME);
         }
         again_and_again(&context, "events", || self.list(&context)).await;
         self.caught_up.note(&context);
@@ -155,45 +158,64 @@ impl Recorder {
         });
         let joined = self.watches.join(context, &filters, listener).await?;
         Ok(HeldWatch {
-            version: joined.version,
-            _lease: joined.lease,
+            lease: joined.lease,
             _claim: claim,
         })
     }
 
-    /// Keeps what happened before the watch began, as far as other servers have seen it: the API
+    /// Keeps what happened before the watches began, as far as other servers have seen it: the API
     /// server has only the newest occurrence of each event. What others lack of the time until
-    /// which this history was kept is no gap.
+    /// which this history was kept is no gap. False if no servers share what they see.
     async fn read_shared(
         &self,
         context: &Arc<str>,
-        until: Option<u64>,
+        lease: &WatchLease,
         kept_until: Option<i64>,
-    ) -> Result<(), SharedLogError> {
-        let since = Timestamp::now() - LISTED_AGE;
-        let backlog = self.watches.shared_backlog(context, since, until);
-        let mut backlog = match backlog.await {
-            Ok(Some(backlog)) => backlog,
-            Ok(None) => return Ok(()),
-            Err(error) => {
-                let gap = BacklogGap {
-                    since: since.as_millisecond(),
-                    until: Timestamp::now().as_millisecond(),
-                    why: format!("what other servers have seen cannot be read: {error}"),
-                };
-                self.keep_gap(context, gap, kept_until);
-                return Err(error);
-            }
-        };
-        let read = self.keep_backlog(context, &mut backlog).await;
-        for gap in backlog.take_gaps() {
+    ) -> bool {
+        let listed = Timestamp::now() - LISTED_AGE;
+        let kept = kept_until.and_then(|kept| Timestamp::from_millisecond(kept).ok());
+        let since = kept.map_or(listed, |kept| kept.min(listed));
+        let backlogs = self.watches.shared_backlogs(lease, since).await;
+        let is_shared = !backlogs.is_empty();
+        let read = backlogs
+            .into_iter()
+            .map(|opened| self.keep_backlog(context, opened, since));
+        let gaps = join_all(read).await.into_iter().flatten().collect();
+        for gap in merged(gaps) {
             self.keep_gap(context, gap, kept_until);
         }
         self.history.flush().await;
-        read
+        is_shared
     }
 
+    /// Returns what may be missing.
     async fn keep_backlog(
+        &self,
+        context: &Arc<str>,
+        opened: Result<SharedBacklog, SharedLogError>,
+        since: Timestamp,
+    ) -> Vec<BacklogGap> {
+        let told = |error: &SharedLogError| {
+            tracing::warn!(%context, %error, "the history may lack events of before its start");
+        };
+        let mut backlog = match opened {
+            Ok(backlog) => backlog,
+            Err(error) => {
+                told(&error);
+                return vec![BacklogGap {
+                    since: since.as_millisecond(),
+                    until: Timestamp::now().as_millisecond(),
+                    why: format!("what other servers have seen cannot be read: {error}"),
+                }];
+            }
+        };
+        if let Err(error) = self.keep_seen(context, &mut backlog).await {
+            told(&error);
+        }
+        backlog.take_gaps()
+    }
+
+    async fn keep_seen(
         &self,
         context: &Arc<str>,
         backlog: &mut SharedBacklog,
@@ -255,6 +277,19 @@ impl Recorder {
         }
         Ok(())
     }
+}
+
+/// The gaps of several backlogs of one context, those that overlap as one.
+fn merged(mut gaps: Vec<BacklogGap>) -> Vec<BacklogGap> {
+    gaps.sort_by_key(|gap| gap.since);
+    let mut all: Vec<BacklogGap> = Vec::new();
+    for gap in gaps {
+        match all.last_mut() {
+            Some(last) if gap.since <= last.until => last.until = last.until.max(gap.until),
+            Some(_) | None => all.push(gap),
+        }
+    }
+    all
 }
 
 /// What is left of a gap in what others have seen, where the own history was kept until then.
@@ -373,97 +408,4 @@ impl Listener for ContextRecorder {
 }
 
 #[cfg(test)]
-mod tests {
-    use kubecrier_history::{Position, Retention};
-    use tokio::task::JoinSet;
-
-    use super::*;
-
-    const HOUR: i64 = 60 * 60 * 1000;
-
-    /// What the own folder has is not missing, whatever other servers lack of that time.
-    #[test]
-    fn a_gap_begins_where_the_own_history_ends() {
-        let gap = |since, until| BacklogGap {
-            since,
-            until,
-            why: "the log begins later".to_owned(),
-        };
-        assert_eq!(after(gap(10, 20), None), Some(gap(10, 20)));
-        assert_eq!(after(gap(10, 20), Some(5)), Some(gap(10, 20)));
-        assert_eq!(after(gap(10, 20), Some(15)), Some(gap(15, 20)));
-        assert_eq!(after(gap(10, 20), Some(20)), None);
-        assert_eq!(after(gap(10, 20), Some(30)), None);
-    }
-
-    /// What a context lacks began when it was taken away, whenever this process was started.
-    #[test]
-    fn a_context_that_comes_back_is_known_to_have_been_away() {
-        let names = |names: &[&str]| {
-            names
-                .iter()
-                .map(|&name| name.to_owned())
-                .collect::<Vec<_>>()
-        };
-        let mut kept = KeptContexts::default();
-        let mut started = Vec::new();
-        let mut see = |there: &[&str], before, now| {
-            let stopped = kept.stop_others(&names(there), now);
-            for name in names(there) {
-                kept.start(name, before, |name, since| {
-                    started.push((name.to_owned(), since));
-                    CancellationToken::new()
-                });
-            }
-            (stopped, std::mem::take(&mut started))
-        };
-        let one = |name: &str, since| vec![(name.to_owned(), since)];
-        // The first process of a folder, and of a later one a context that it had not before.
-        assert_eq!(see(&["a"], None, 1), (vec![], one("a", None)));
-        assert_eq!(see(&["a", "b"], Some(0), 2), (vec![], one("b", Some(0))));
-        assert_eq!(see(&["b"], Some(0), 3), (names(&["a"]), vec![]));
-        assert_eq!(see(&["b"], Some(0), 4), (vec![], vec![]));
-        assert_eq!(see(&["a", "b"], Some(0), 9), (vec![], one("a", Some(3))));
-    }
-
-    #[tokio::test]
-    async fn only_an_absence_in_which_something_is_lost_is_kept_as_a_gap() {
-        let (history, writer) = History::in_memory(Retention::default()).unwrap();
-        let mut running = JoinSet::new();
-        running.spawn(writer.run(std::future::pending()));
-        let (known, new): (Arc<str>, Arc<str>) = ("known".into(), "new".into());
-        let now = Timestamp::now().as_millisecond();
-        history.record(&known, Stream::Events, move || Record {
-            time: now - 2 * HOUR,
-            id: "uid:1".to_owned(),
-            version: 1,
-            ..Record::default()
-        });
-        assert!(history.flush().await);
-        for (context, since) in [
-            (&known, None),
-            (&known, Some(now - HOUR / 4)),
-            (&new, Some(now - HOUR)),
-            (&known, Some(now - HOUR)),
-        ] {
-            note_absence(&history, (context, Stream::Events), since, EVENT_LIFETIME);
-        }
-        assert!(history.flush().await);
-        let read = |context| {
-            let page = history.read_from(context, Stream::Events, Position::default(), 10);
-            page.unwrap().records
-        };
-        assert_eq!(read("new").len(), 0, "it begins now");
-        let [_, (_, gap)] = &read("known")[..] else {
-            panic!("one gap: {:?}", read("known"));
-        };
-        let since = Timestamp::from_millisecond(now - HOUR).unwrap();
-        let text = std::str::from_utf8(&gap.value).unwrap();
-        assert!(
-            gap.is_gap() && text.contains(&format!("\"since\":\"{since}\"")),
-            "{text}"
-        );
-        assert!(gap.time >= now);
-        running.shutdown().await;
-    }
-}
+mod tests;

@@ -27,7 +27,7 @@ use crate::{
     caller::Caller,
     capabilities::{self, ServedFeatures},
     output::cleaned_contents,
-    sessions::Sessions,
+    sessions::{NotKept, Sessions},
     share, tools,
 };
 
@@ -117,15 +117,17 @@ impl Handler {
     }
 
     /// Waits until what a request has changed of its session is kept, if sessions are.
-    async fn settle_current(&self, context: &RequestContext<RoleServer>) {
-        if let Some(session) = self.session(&context.extensions) {
-            self.settle(&session).await;
+    async fn settle_current(&self, context: &RequestContext<RoleServer>) -> Result<(), NotKept> {
+        match self.session(&context.extensions) {
+            Some(session) => self.settle(&session).await,
+            None => Ok(()),
         }
     }
 
-    async fn settle(&self, session: &Session) {
-        if let SessionLookup::ByHeader(sessions) = &self.sessions {
-            sessions.settle(session.id()).await;
+    async fn settle(&self, session: &Session) -> Result<(), NotKept> {
+        match &self.sessions {
+            SessionLookup::ByHeader(sessions) => sessions.settle(session.id()).await.map(drop),
+            SessionLookup::Single { .. } => Ok(()),
         }
     }
 
@@ -203,7 +205,8 @@ impl ServerHandler for Handler {
         let snapshot = self.server.list_snapshot();
         let lists = &self.server.shared.list_changes;
         lists.initialized(&session, &snapshot);
-        self.settle(&session).await;
+        // Nobody is answered; it is tried again.
+        let _written = self.settle(&session).await;
         if let SessionLookup::Single { announced, .. } = &self.sessions {
             announced.cancel();
         }
@@ -234,12 +237,8 @@ impl ServerHandler for Handler {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let changes_session = tools::changes_session(&request.name);
         let answer = self.call(request, &context).await;
         audit::note_answer(&context, &answer);
-        if changes_session && !is_modern(&context) {
-            self.settle_current(&context).await;
-        }
         answer
     }
 
@@ -310,8 +309,11 @@ impl ServerHandler for Handler {
         let subscribed = self.subscribe_session(&request.uri, &context).await;
         audit::note_result(&context, &subscribed);
         subscribed?;
-        self.settle_current(&context).await;
-        Ok(())
+        let kept = self.settle_current(&context).await;
+        if let Err(NotKept::Rejected(_)) = kept {
+            let _undone = self.unsubscribe_session(&request.uri, &context);
+        }
+        Ok(kept?)
     }
 
     async fn unsubscribe(
@@ -322,8 +324,7 @@ impl ServerHandler for Handler {
         let ended = self.unsubscribe_session(&request.uri, &context);
         audit::note_result(&context, &ended);
         ended?;
-        self.settle_current(&context).await;
-        Ok(())
+        Ok(self.settle_current(&context).await?)
     }
 
     async fn get_prompt(
@@ -367,8 +368,7 @@ impl ServerHandler for Handler {
     ) -> Result<(), ErrorData> {
         let name = serde_json::to_value(request.level).unwrap_or_default();
         self.change_level(name.as_str().unwrap_or_default(), &context)?;
-        self.settle_current(&context).await;
-        Ok(())
+        Ok(self.settle_current(&context).await?)
     }
 
     async fn on_custom_request(

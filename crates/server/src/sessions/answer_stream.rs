@@ -90,16 +90,23 @@ impl AnswerReader {
         self.took_everything |= read.is_none();
         Poll::Ready(read)
     }
+
+    /// Whether no other connection can read the answer, because the session is on another server
+    /// by now.
+    fn is_last(&self) -> bool {
+        self.entry.session.is_closed()
+    }
 }
 
 impl Drop for AnswerReader {
     fn drop(&mut self) {
-        let took_everything = self.took_everything;
-        let unread =
-            self.entry
-                .answers
-                .lock()
-                .disconnect(self.connection, took_everything, Instant::now());
+        let mut answers = self.entry.answers.lock();
+        let unread = answers.disconnect(self.connection, self.took_everything, Instant::now());
+        let abandoned = answers.abandoned(self.connection);
+        drop(answers);
+        if let Some(request) = abandoned {
+            self.entry.cancel(&request);
+        }
         if let Some(answer) = unread {
             self.entry.park(answer);
         }
@@ -146,6 +153,7 @@ impl Stream for PostStream {
             Poll::Ready(Some(Read::Event(_, AnswerEvent::Frame(_))) | None) => {
                 return Poll::Ready(None);
             }
+            Poll::Pending if self.reader.is_last() => return Poll::Pending,
             Poll::Pending => return self.close.poll(cx).map(|()| None),
         }
         Poll::Ready(Some(event))
@@ -179,7 +187,7 @@ impl http_body::Body for AnswerBody {
                 }
                 Poll::Ready(None) => self.ended = true,
                 Poll::Pending => {
-                    if self.close.poll(cx).is_ready() {
+                    if !self.reader.is_last() && self.close.poll(cx).is_ready() {
                         self.ended = true;
                         continue;
                     }

@@ -54,6 +54,11 @@ pub(super) struct Answers {
     by_request: HashMap<RequestId, u64>,
     by_token: HashMap<ProgressToken, u64>,
     lost: VecDeque<LostAnswer>,
+    /// The number before the first answer.
+    begins_after: u64,
+    /// The session goes on on another server: what is read here is read to its end, and nothing
+    /// is resumed.
+    has_left: bool,
     /// The session has ended: a request that comes in that moment is not answered.
     has_ended: bool,
 }
@@ -109,6 +114,16 @@ struct LostAnswer {
 // === impl Answers ===
 
 impl Answers {
+    /// Those of a session that may have been elsewhere before: their numbers begin where those of no
+    /// other process do, so that an id of one means nothing in another.
+    pub(super) fn beginning_after(number: u64) -> Self {
+        Self {
+            last_answer: number,
+            begins_after: number,
+            ..Self::default()
+        }
+    }
+
     /// Begins the answer to a request, with a connection that reads it; `None` if the
     /// message is none, or if its id is taken, as it is until the earlier request has been
     /// answered or cancelled.
@@ -130,6 +145,7 @@ impl Answers {
         if let Some(token) = request.request.get_meta().get_progress_token() {
             self.by_token.insert(token, answer);
         }
+        let is_resumable = is_resumable && !self.has_left;
         let mut begun = Answer::new(request.id.clone(), is_resumable, now);
         let number = begun.connect();
         self.open.insert(answer, begun);
@@ -320,8 +336,10 @@ impl Answers {
             return Ok(Connection { answer: id, number });
         }
         let Some(lost) = self.lost.iter().find(|lost| lost.answer == id) else {
-            let was_given = id > 0 && id <= self.last_answer;
-            return Err(if was_given {
+            let was_given = id > self.begins_after && id <= self.last_answer;
+            // Those of a session that was elsewhere before have other numbers.
+            let may_be_elsewheres = self.begins_after > 0 && id > 0;
+            return Err(if was_given || may_be_elsewheres {
                 NotResumed::Forgotten
             } else {
                 NotResumed::NeverSent
@@ -332,6 +350,34 @@ impl Answers {
             Some(last) if event > last => NotResumed::NeverSent,
             _ => NotResumed::Lost(lost.request.clone(), lost.reason),
         })
+    }
+
+    /// The session goes on on another server. What is being read here is read to its end; of
+    /// everything else nobody will ask. Returns the requests whose answers nobody can read, and the
+    /// number of parked answers.
+    pub(super) fn leave(&mut self) -> (Vec<RequestId>, u64) {
+        self.has_left = true;
+        let (mut unread, mut parked) = (Vec::new(), 0);
+        self.open.retain(|_, answer| {
+            answer.is_resumable = false;
+            let is_read = answer.reader.is_some();
+            match answer.state {
+                AnswerState::Running if !is_read => unread.push(answer.request.clone()),
+                AnswerState::Parked { .. } if !is_read => parked += 1,
+                AnswerState::Running | AnswerState::Answered | AnswerState::Parked { .. } => {}
+            }
+            is_read
+        });
+        self.lost.clear();
+        (unread, parked)
+    }
+
+    /// The request of a connection that is gone, if the session has left and nobody will read its
+    /// answer.
+    pub(super) fn abandoned(&self, connection: Connection) -> Option<RequestId> {
+        let answer = self.open.get(&connection.answer)?;
+        let is_running = matches!(answer.state, AnswerState::Running);
+        (self.has_left && answer.reader.is_none() && is_running).then(|| answer.request.clone())
     }
 
     /// Forgets everything; what is being read ends. Returns the number of parked answers.

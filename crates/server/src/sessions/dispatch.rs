@@ -19,8 +19,9 @@ use super::{
     answer_stream::PostStream,
     answers::{AnswerEvent, Read},
     http_session::HttpSession,
-    limiter::SessionRefused,
+    limiter::{self, SessionRefused},
     manager::Sessions,
+    store::NotKept,
     transport::{HandshakeTransport, MessageTransport},
 };
 use crate::{caller::Caller, server::Handler};
@@ -39,6 +40,8 @@ pub(crate) enum SessionError {
     Refused(#[from] SessionRefused),
     #[error("the session has ended")]
     Ended,
+    #[error(transparent)]
+    NotKept(#[from] NotKept),
     #[error("the session did not answer `initialize`")]
     NoAnswer,
     #[error("streams are opened elsewhere")]
@@ -81,9 +84,7 @@ impl SessionManager for Dispatcher {
 
     async fn create_session(&self) -> Result<(SessionId, HandshakeTransport), SessionError> {
         let entry = self.sessions.create()?;
-        let shared = (self.sessions.store()).filter(|store| store.home().is_some());
-        let transport =
-            HandshakeTransport::new(Arc::clone(&entry), entry.begin_handshake(), shared.cloned());
+        let transport = HandshakeTransport::new(Arc::clone(&entry), entry.begin_handshake());
         Ok((Arc::clone(entry.session.id()), transport))
     }
 
@@ -109,6 +110,10 @@ impl SessionManager for Dispatcher {
             // From here on, not from `initialized` on: what a client may send depends on it.
             let version = ProtocolVersion::new(result.protocol_version.as_str());
             entry.session.set_protocol_version(version);
+            if let Err(error) = self.sessions.settle_new(id).await {
+                limiter::note_not_kept(error.clone());
+                return Err(error.into());
+            }
         }
         Ok(message)
     }

@@ -136,7 +136,14 @@ impl Answering {
         drop(entry);
         let answering = owner.scope(share::with_peer(peer, routes.call(request)));
         let Ok(response) = answering.await;
-        let head = AnswerHead::of(&response);
+        // It may have moved since it was looked up.
+        let has_moved =
+            response.status() == StatusCode::NOT_FOUND && self.sessions.get(session).is_none();
+        let head = if has_moved {
+            AnswerHead::moved()
+        } else {
+            AnswerHead::of(&response)
+        };
         if parts.send(Ok(head.to_bytes())).await.is_err() {
             return;
         }

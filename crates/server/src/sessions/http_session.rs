@@ -79,8 +79,12 @@ pub(super) struct KeptState {
     lists: [String; 3],
     /// The revision of the record, where several servers share their sessions.
     pub(super) revision: Option<Revision>,
+    /// Whether there may be a record: one was tried to be written.
+    pub(super) may_be_there: bool,
     /// The record that was written last, and when.
     pub(super) written: Option<(Bytes, Instant)>,
+    /// The record that the store refuses for good, and why.
+    pub(super) rejected: Option<(Bytes, String)>,
     /// It may not be there any more, or another server may have the session by now.
     pub(super) is_doubted: bool,
 }
@@ -148,13 +152,15 @@ impl HttpSession {
         }
     }
 
-    /// Makes the ids of its stream cursors.
+    /// Makes the ids of its stream cursors, and those of its answers ones of this process.
     pub(super) fn make_resumable(&self) {
         // Events of another process have another number.
-        let [a, b, c, d, ..] = *uuid::Uuid::new_v4().as_bytes();
+        let [a, b, c, d, _, _, _, _, _, _, answers @ ..] = *uuid::Uuid::new_v4().as_bytes();
         let stream = u32::from_be_bytes([a, b, c, d]);
         let marks = Vec::new();
         self.outbound.lock().ids = StreamIds::resumable(StreamPosition { stream, marks });
+        let before = (answers.iter()).fold(1, |number, byte| (number << 8) | u64::from(*byte));
+        *self.answers.lock() = Answers::beginning_after(before);
     }
 
     /// The contents of lists that the client was notified of, as of when nothing waited.
@@ -186,10 +192,25 @@ impl HttpSession {
     /// Releases everything that belongs to the session: what runs for it, its answers, what
     /// was on its way, and its permit.
     pub(super) fn release(&self) {
-        drop(self.handshake.lock().take());
         self.running.end();
         let parked = self.answers.lock().end();
         self.parking.metrics().lost("session_ended", parked);
+        self.release_stream();
+    }
+
+    /// The same for a session that goes on on another server: the requests that are being answered
+    /// here are answered on the connections that they have.
+    pub(super) fn release_moved(&self) {
+        let (unread, parked) = self.answers.lock().leave();
+        for request in &unread {
+            self.running.cancel(request);
+        }
+        self.parking.metrics().lost("session_ended", parked);
+        self.release_stream();
+    }
+
+    fn release_stream(&self) {
+        drop(self.handshake.lock().take());
         self.server_requests.end();
         let batch = self.outbound.lock().batch.take();
         drop(batch);

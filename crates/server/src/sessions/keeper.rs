@@ -10,17 +10,14 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use kubecrier_history::{RegistryError, SetOutcome};
 use rmcp::transport::streamable_http_server::session::SessionId;
-use tokio::{
-    sync::oneshot,
-    time::{Duration, Instant, MissedTickBehavior, interval, sleep},
-};
+use tokio::time::{Duration, Instant, MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     http_session::HttpSession,
     manager::Sessions,
     record::{End, Kept, SessionRecord},
-    store::{Ended, SessionStore, TIME_TO_LIVE, key},
+    store::{Ended, NotKept, SessionStore, TIME_TO_LIVE, Waiting, key},
 };
 
 /// How often all sessions are compared with their records: some changes are not of a request.
@@ -64,6 +61,7 @@ impl Sessions {
         compare.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let has_failed = self.write_records(store, describe).await;
+            store.set_failed(has_failed);
             tokio::select! {
                 () = stop.cancelled() => break,
                 () = store.changed(), if !has_failed => {}
@@ -114,35 +112,39 @@ impl Sessions {
         &self,
         store: &SessionStore,
         id: SessionId,
-        waiting: Vec<oneshot::Sender<()>>,
+        waiting: Waiting,
         describe: &(impl Fn(&HttpSession, SessionRecord) -> SessionRecord + Send + Sync),
     ) -> Option<RegistryError> {
         let written = match (self.get(&id), store.ended(&id)) {
             (Some(entry), _) => self.write(store, &entry, describe).await,
-            (None, Some(ended)) => remove(store, &id, ended).await,
-            (None, None) => Ok(()),
+            (None, Some(ended)) => remove(store, &id, ended).await.map(Ok),
+            (None, None) => Ok(Err(NotKept::Moved)),
         };
-        if let Err(error) = written {
-            store.change(&id);
-            return Some(error);
-        }
+        let (kept, failure) = match written {
+            Ok(kept) => (kept, None),
+            Err(error) => {
+                store.change(&id);
+                (Err(NotKept::Failed(error.to_string())), Some(error))
+            }
+        };
         for done in waiting {
-            let _gone = done.send(());
+            let _gone = done.send(kept.clone());
         }
-        None
+        failure
     }
 
-    /// Writes the record of a session if it is another one, or an old one.
+    /// Writes the record of a session if it is another one, or an old one. One that cannot be kept
+    /// is not tried again.
     async fn write(
         &self,
         store: &SessionStore,
         entry: &HttpSession,
         describe: &(impl Fn(&HttpSession, SessionRecord) -> SessionRecord + Send + Sync),
-    ) -> Result<(), RegistryError> {
+    ) -> Result<Result<(), NotKept>, RegistryError> {
         let id = entry.session.id();
         // Nothing can be continued before `initialize` is answered.
         let Some(client) = entry.client() else {
-            return Ok(());
+            return Ok(Ok(()));
         };
         let mut record = SessionRecord::new(&entry.caller, client.clone());
         record.is_initialized = entry.kept.lock().is_initialized;
@@ -155,8 +157,15 @@ impl Sessions {
             let is_same = (kept.written.as_ref())
                 .is_some_and(|(before, at)| *before == bytes && at.elapsed() < RENEW_AFTER);
             if is_same && !is_doubted {
-                return Ok(());
+                return Ok(Ok(()));
             }
+            if let Some((rejected, why)) = &kept.rejected
+                && *rejected == bytes
+            {
+                return Ok(Err(NotKept::Rejected(why.clone())));
+            }
+            kept.rejected = None;
+            kept.may_be_there = true;
         }
         let written = match store.home() {
             None => put(store, id, bytes.clone()).await.map(|()| true),
@@ -166,12 +175,13 @@ impl Sessions {
             Ok(true) => {}
             Ok(false) => {
                 self.leave(id);
-                return Ok(());
+                return Ok(Err(NotKept::Moved));
             }
-            // One that is too large is not kept, and neither is it tried again.
+            // One that is too large.
             Err(RegistryError::Rejected { why, .. }) => {
                 tracing::warn!(session = %id, why, "a session is not kept");
-                entry.kept.lock().revision = None;
+                entry.kept.lock().rejected = Some((bytes, why.clone()));
+                return Ok(Err(NotKept::Rejected(why)));
             }
             Err(error) => {
                 entry.kept.lock().is_doubted = true;
@@ -183,7 +193,7 @@ impl Sessions {
             // It has ended meanwhile.
             store.change(id);
         }
-        Ok(())
+        Ok(Ok(()))
     }
 }
 

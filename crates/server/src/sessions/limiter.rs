@@ -12,13 +12,18 @@ use http::{StatusCode, header::RETRY_AFTER};
 use parking_lot::Mutex;
 use tokio::time::Duration;
 
-use super::manager::{SessionLimits, Sessions};
+use super::{
+    manager::{SessionLimits, Sessions},
+    store::NotKept,
+};
 use crate::{body::IsInitialize, caller::Caller, share};
 use kubecrier_core::shares::{LimitName, LimitReached, Permit, SharedLimit, SharedRate};
 
 tokio::task_local! {
     /// The permit that a request has acquired, for the session it may begin.
     static RESERVED: Mutex<Option<SessionPermit>>;
+    /// Why the session that a request begins cannot be kept.
+    static NOT_KEPT: Arc<Mutex<Option<NotKept>>>;
 }
 
 /// The words of the limits.
@@ -138,7 +143,23 @@ impl IntoResponse for SessionRefused {
     }
 }
 
-/// Middleware: a POST that begins a session needs a permit first.
+/// Notes that the session of the current request cannot be kept, and why.
+pub(super) fn note_not_kept(error: NotKept) {
+    // Without the middleware the error is the answer.
+    let _noted = NOT_KEPT.try_with(|noted| *noted.lock() = Some(error));
+}
+
+/// The answer to a client whose session other servers would not find.
+fn cannot_be_kept(error: &NotKept) -> Response {
+    tracing::warn!(%error, caller = %Caller::current(), "no new session");
+    let wait = [(RETRY_AFTER, "2")];
+    let text =
+        "no new session: the store that the servers share takes no record of it now; try again\n";
+    (StatusCode::SERVICE_UNAVAILABLE, wait, text).into_response()
+}
+
+/// Middleware: a POST that begins a session needs a permit first, and one that other servers share
+/// a record.
 pub(crate) async fn admit(
     State(sessions): State<Arc<Sessions>>,
     request: Request,
@@ -149,9 +170,11 @@ pub(crate) async fn admit(
     }
     match sessions.acquire_current() {
         Ok(permit) => {
-            RESERVED
-                .scope(Mutex::new(Some(permit)), next.run(request))
-                .await
+            let not_kept = Arc::default();
+            let begins = RESERVED.scope(Mutex::new(Some(permit)), next.run(request));
+            let response = NOT_KEPT.scope(Arc::clone(&not_kept), begins).await;
+            let error = not_kept.lock().take();
+            error.map_or(response, |error| cannot_be_kept(&error))
         }
         Err(refused) => {
             tracing::debug!(%refused, caller = %Caller::current(), "no new session");

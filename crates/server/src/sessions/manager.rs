@@ -17,7 +17,7 @@ use super::{
     limiter::{SessionLimiter, SessionPermit, SessionRefused},
     parking::Parking,
     record::{End, SessionRecord},
-    store::{Ended, SessionStore},
+    store::{Ended, NotKept, SessionStore},
 };
 use crate::{caller::Caller, share};
 use kubecrier_core::{metrics::AnswerMetrics, shares::CallerShare};
@@ -152,6 +152,7 @@ impl Sessions {
             .limiter
             .acquire_again(&Caller::current(), share::current_peer())?;
         let entry = self.entry(id.into(), permit);
+        entry.kept.lock().may_be_there = true;
         let version = record.client.protocol_version.as_str();
         entry
             .session
@@ -248,10 +249,14 @@ impl Sessions {
             return;
         };
         tracing::debug!(session = id, why, "session ended");
-        // Before `initialize` is answered there is no record.
-        if let Some(store) = self.store.as_ref().filter(|_| entry.client().is_some()) {
-            let revision = entry.kept.lock().revision;
-            store.end(entry.session.id(), Ended { end, revision });
+        if let Some(store) = &self.store {
+            let kept = entry.kept.lock();
+            let (may_be_there, revision) = (kept.may_be_there, kept.revision);
+            drop(kept);
+            // Before `initialize` is answered there is no record.
+            if may_be_there || revision.is_some() {
+                store.end(entry.session.id(), Ended { end, revision });
+            }
         }
         Self::close(&entry);
     }
@@ -260,7 +265,8 @@ impl Sessions {
     pub(super) fn leave(&self, id: &str) {
         if let Some(entry) = self.entries.write().remove(id) {
             tracing::debug!(session = id, "session left: another server has it");
-            Self::close(&entry);
+            entry.session.close(CloseReason::Requested);
+            entry.release_moved();
         }
     }
 
@@ -318,11 +324,31 @@ impl Sessions {
         self.start_heartbeat(id);
     }
 
-    /// Waits until what a request has changed of its session is kept, if sessions are.
-    pub(crate) async fn settle(&self, id: &SessionId) {
-        if let Some(store) = &self.store {
-            store.settle(id).await;
+    /// Waits until what a request has changed of its session is kept, if sessions are. Where no
+    /// other server would go on with it, this one goes on without a record; then that is returned.
+    pub(crate) async fn settle(&self, id: &SessionId) -> Result<Option<NotKept>, NotKept> {
+        let Some(store) = &self.store else {
+            return Ok(None);
+        };
+        match store.settle(id).await {
+            Ok(()) => Ok(None),
+            Err(error) if store.home().is_none() => Ok(Some(error)),
+            Err(error) => Err(error),
         }
+    }
+
+    /// The same for a session that begins, if other servers read its record: the next request of
+    /// its client may come to one of them. One that is not kept ends.
+    pub(super) async fn settle_new(&self, id: &SessionId) -> Result<(), NotKept> {
+        let store = self.store.as_ref().filter(|store| store.home().is_some());
+        let Some(store) = store else {
+            return Ok(());
+        };
+        let kept = store.settle_new(id).await;
+        if kept.is_err() {
+            self.end(id, "it cannot be kept");
+        }
+        kept
     }
 
     /// Ends idle sessions, until `stop`.

@@ -146,6 +146,9 @@ impl Revival {
                 Ok(Ok(Found::Nothing)) if !self.store.is_settled() => {
                     return self.unknown(&"the store was away, and may lack records yet");
                 }
+                Ok(Ok(Found::Nothing)) if self.store.is_failing() => {
+                    return self.unknown(&"the store takes no records now, and may lack this one");
+                }
                 Ok(Ok(Found::Nothing | Found::Ended)) => return Ok(Place::Here),
                 Ok(Err(error)) => return self.unknown(&error),
                 Err(elapsed) => return self.unknown(&elapsed),

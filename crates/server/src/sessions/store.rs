@@ -4,23 +4,36 @@
 //! A record is written when the session is another than it was, and never for an event. One task
 //! writes them all (`keeper`), so that of one session there is one write at a time.
 
-use std::{collections::HashMap, fmt, sync::Arc};
+use std::{
+    collections::{HashMap, VecDeque},
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use kubecrier_history::{Registry, RegistryError, Revision, SetOutcome};
 use parking_lot::Mutex;
-use rmcp::transport::streamable_http_server::session::SessionId;
+use rmcp::{ErrorData, transport::streamable_http_server::session::SessionId};
+use serde_json::json;
 use tokio::{
     sync::{Notify, oneshot},
     time::{Duration, Instant, timeout},
 };
 
 use super::record::{End, Kept, SessionRecord};
+use crate::output::ToolError;
 
 /// How long a session of which nothing is heard can be continued elsewhere.
 pub(super) const TIME_TO_LIVE: Duration = Duration::from_hours(1);
 
 /// How long the answer to a request waits for the record that it changes.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Sessions that have ended and wait for a store that fails. Beyond that the oldest are left to expire
+/// there.
+const ENDED_MAX: usize = 50_000;
 
 /// How long other servers may take, after the store was away, to write again what it has lost.
 const SETTLING: Duration = Duration::from_secs(5);
@@ -34,6 +47,7 @@ pub(crate) struct SessionStore {
     pending: Mutex<Pending>,
     // A lock for one step.
     connection: Mutex<Connection>,
+    has_failed: AtomicBool,
     changed: Notify,
     doubted: Notify,
 }
@@ -48,9 +62,11 @@ struct Connection {
 #[derive(Default)]
 struct Pending {
     /// Sessions that may be others than their records say, and who waits for the record.
-    changed: HashMap<SessionId, Vec<oneshot::Sender<()>>>,
-    /// Sessions that have ended and whose records may still be there.
-    ended: HashMap<SessionId, Ended>,
+    changed: HashMap<SessionId, Waiting>,
+    /// Sessions that have ended and whose records may still be there, and since when.
+    ended: HashMap<SessionId, (Ended, Instant)>,
+    /// The same in their order, and some that are done.
+    ended_order: VecDeque<(SessionId, Instant)>,
 }
 
 /// A session that has ended here.
@@ -60,6 +76,37 @@ pub(super) struct Ended {
     /// The revision of its record, as far as it is known.
     pub(super) revision: Option<Revision>,
 }
+
+/// Why what a session is was not kept.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NotKept {
+    #[error("the session cannot be kept as it is: {0}")]
+    Rejected(String),
+    #[error("the session cannot be kept as it is at the moment, try again in a few seconds: {0}")]
+    Failed(String),
+    #[error("the session is on another server by now, try again")]
+    Moved,
+}
+
+impl From<NotKept> for ErrorData {
+    fn from(error: NotKept) -> Self {
+        let text = error.to_string();
+        let kind = ToolError::from(error).kind();
+        Self::internal_error(text, Some(json!({"kind": kind})))
+    }
+}
+
+impl From<NotKept> for ToolError {
+    fn from(error: NotKept) -> Self {
+        match error {
+            NotKept::Rejected(_) => Self::Limit(error.to_string()),
+            NotKept::Failed(_) | NotKept::Moved => Self::Unavailable(error.to_string()),
+        }
+    }
+}
+
+/// Who waits for a record.
+pub(super) type Waiting = Vec<oneshot::Sender<Result<(), NotKept>>>;
 
 /// What is known of a session that is not here.
 #[derive(Debug)]
@@ -84,6 +131,7 @@ impl SessionStore {
             home: None,
             pending: Mutex::default(),
             connection: Mutex::new(connection),
+            has_failed: AtomicBool::new(false),
             changed: Notify::new(),
             doubted: Notify::new(),
         }
@@ -112,7 +160,7 @@ impl SessionStore {
 
     /// The same for a session that has ended: its record is removed, if it is this server's.
     pub(super) fn end(&self, id: &SessionId, ended: Ended) {
-        self.pending.lock().ended.insert(id.clone(), ended);
+        self.pending.lock().end(id, ended);
         self.change(id);
     }
 
@@ -147,17 +195,45 @@ impl SessionStore {
         since.is_none_or(|since| since.elapsed() >= SETTLING)
     }
 
-    /// Has the record of a session written, and waits for it for a while. Cancel-safe.
-    pub(super) async fn settle(&self, id: &SessionId) {
-        let (done, is_done) = oneshot::channel();
-        self.wait_for(id, done);
-        // A store that fails is said elsewhere; the client is served without it.
-        let _written = timeout(WRITE_TIMEOUT, is_done).await;
+    /// Whether writes fail at the moment: what is not in the store may be on another server, which
+    /// could not write it.
+    pub(super) fn is_failing(&self) -> bool {
+        self.has_failed.load(Ordering::Relaxed) || self.registry.is_failing()
     }
 
-    fn wait_for(&self, id: &SessionId, done: oneshot::Sender<()>) {
+    /// Notes whether the last writes failed.
+    pub(super) fn set_failed(&self, has_failed: bool) {
+        self.has_failed.store(has_failed, Ordering::Relaxed);
+    }
+
+    /// Has the record of a session written, and waits for it for a while. Cancel-safe.
+    pub(super) async fn settle(&self, id: &SessionId) -> Result<(), NotKept> {
+        let (done, is_done) = oneshot::channel();
+        self.wait_for(id, done);
+        match timeout(WRITE_TIMEOUT, is_done).await {
+            Ok(Ok(written)) => written,
+            Ok(Err(_dropped)) => Err(NotKept::Failed("the store fails".to_owned())),
+            Err(_elapsed) => Err(NotKept::Failed("the store takes too long".to_owned())),
+        }
+    }
+
+    /// The same for a session that begins. While nobody can read the store, nobody takes the session
+    /// for one that there is not, and it begins without a record.
+    pub(super) async fn settle_new(&self, id: &SessionId) -> Result<(), NotKept> {
+        let Err(error) = self.settle(id).await else {
+            return Ok(());
+        };
+        match timeout(WRITE_TIMEOUT, self.look(id)).await {
+            Ok(Ok(found)) if !found.is_at(self.home()) => Err(error),
+            Ok(Ok(_) | Err(_)) | Err(_) => Ok(()),
+        }
+    }
+
+    fn wait_for(&self, id: &SessionId, done: oneshot::Sender<Result<(), NotKept>>) {
         let mut pending = self.pending.lock();
-        pending.changed.entry(id.clone()).or_default().push(done);
+        let waiting = pending.changed.entry(id.clone()).or_default();
+        waiting.retain(|other| !other.is_closed());
+        waiting.push(done);
         drop(pending);
         self.changed.notify_one();
     }
@@ -168,13 +244,14 @@ impl SessionStore {
     }
 
     /// The sessions whose records have to be looked at.
-    pub(super) fn take_changed(&self) -> HashMap<SessionId, Vec<oneshot::Sender<()>>> {
+    pub(super) fn take_changed(&self) -> HashMap<SessionId, Waiting> {
         std::mem::take(&mut self.pending.lock().changed)
     }
 
     /// How a session has ended, if it has and not only left this process.
     pub(super) fn ended(&self, id: &str) -> Option<Ended> {
-        self.pending.lock().ended.get(id).copied()
+        let pending = self.pending.lock();
+        pending.ended.get(id).map(|(ended, _)| *ended)
     }
 
     /// Notes that the record of a session that has ended is gone, or another server's.
@@ -227,6 +304,30 @@ impl SessionStore {
     }
 }
 
+// === impl Pending ===
+
+impl Pending {
+    fn end(&mut self, id: &SessionId, ended: Ended) {
+        let now = Instant::now();
+        self.ended.insert(id.clone(), (ended, now));
+        self.ended_order.push_back((id.clone(), now));
+        while let Some((oldest, at)) = self.ended_order.front() {
+            let is_waiting = self.ended.get(oldest).is_some_and(|(_, since)| since == at);
+            let is_one_too_many = self.ended_order.len() > ENDED_MAX;
+            // What is older has expired in the store.
+            if is_waiting && !is_one_too_many && at.elapsed() < TIME_TO_LIVE {
+                return;
+            }
+            if let Some((oldest, _)) = self.ended_order.pop_front()
+                && is_waiting
+            {
+                self.ended.remove(&oldest);
+                self.changed.remove(&oldest);
+            }
+        }
+    }
+}
+
 /// The key of a record.
 pub(super) fn key(id: &str) -> String {
     format!("session.{id}")
@@ -237,5 +338,41 @@ impl fmt::Debug for SessionStore {
         f.debug_struct("SessionStore")
             .field("registry", &self.registry)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// However many sessions end while a store fails, and for however long it does.
+    #[tokio::test(start_paused = true)]
+    async fn what_waits_for_a_store_is_bounded_by_number_and_time() {
+        let mut pending = Pending::default();
+        let id = |number: usize| SessionId::from(number.to_string());
+        let ended = Ended {
+            end: End::Final,
+            revision: None,
+        };
+        for number in 0..ENDED_MAX + 10 {
+            pending.changed.entry(id(number)).or_default();
+            pending.end(&id(number), ended);
+        }
+        for len in [
+            pending.ended.len(),
+            pending.ended_order.len(),
+            pending.changed.len(),
+        ] {
+            assert_eq!(len, ENDED_MAX);
+        }
+        assert!(!pending.ended.contains_key(&id(9)), "the oldest are left");
+        assert!(pending.ended.contains_key(&id(10)));
+        tokio::time::advance(TIME_TO_LIVE).await;
+        pending.end(&id(0), ended);
+        assert_eq!((pending.ended.len(), pending.changed.len()), (1, 0));
+        // Of those that are written nothing stays.
+        pending.ended.remove(&id(0));
+        pending.end(&id(1), ended);
+        assert_eq!(pending.ended_order.len(), 1);
     }
 }

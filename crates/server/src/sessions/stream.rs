@@ -122,7 +122,7 @@ pub(crate) async fn close(State(sessions): State<Arc<Sessions>>, headers: Header
         Ok(entry) => {
             sessions.end(entry.session.id(), "the client asked");
             // What has ended has ended for every process.
-            sessions.settle(entry.session.id()).await;
+            let _written = sessions.settle(entry.session.id()).await;
             // Not 202: some clients take only 200 and 204 for an end.
             StatusCode::NO_CONTENT.into_response()
         }

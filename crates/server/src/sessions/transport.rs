@@ -19,14 +19,12 @@ use rmcp::{
 use serde_json::Value;
 use tokio::sync::oneshot;
 
-use super::{answers::Routed, http_session::HttpSession, running::RunNumber, store::SessionStore};
+use super::{answers::Routed, http_session::HttpSession, running::RunNumber};
 
 /// Carries `initialize` and its answer. Then it ends, and rmcp's service with it: what rmcp
 /// keeps for a service is several times what the rest of an idle session takes.
 pub(crate) struct HandshakeTransport {
     entry: Arc<HttpSession>,
-    /// Where the record of the session is written, if other servers read it.
-    store: Option<Arc<SessionStore>>,
     initialize: Option<oneshot::Receiver<Box<ClientJsonRpcMessage>>>,
     params: Option<InitializeRequestParams>,
 }
@@ -51,11 +49,9 @@ impl HandshakeTransport {
     pub(super) fn new(
         entry: Arc<HttpSession>,
         initialize: oneshot::Receiver<Box<ClientJsonRpcMessage>>,
-        store: Option<Arc<SessionStore>>,
     ) -> Self {
         Self {
             entry,
-            store,
             initialize: Some(initialize),
             params: None,
         }
@@ -77,15 +73,8 @@ impl Transport<RoleServer> for HandshakeTransport {
             params.protocol_version = result.protocol_version.clone();
             self.entry.set_client(params);
         }
-        let (entry, store) = (Arc::clone(&self.entry), self.store.clone());
-        async move {
-            // The next request of the client may come to another server.
-            if let Some(store) = store {
-                store.settle(entry.session().id()).await;
-            }
-            hand_over(&entry, message);
-            Ok(())
-        }
+        hand_over(&self.entry, message);
+        async { Ok(()) }
     }
 
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {

@@ -60,6 +60,7 @@ impl Subscriptions {
         limit: usize,
     ) -> Result<Polled, ToolError> {
         let context = self.watches().context(context)?;
+        let continues = self.as_own(requester, &context, &filters, continues);
         if let Some(shared) = self.shared(requester) {
             return self
                 .poll_filters_shared(shared, requester, &context, filters, continues, limit)
@@ -100,7 +101,6 @@ impl Subscriptions {
         continues: Option<Cursor>,
         limit: usize,
     ) -> Result<Polled, ToolError> {
-        let continues = self.as_own(requester, context, &filters, continues);
         let history = self.inner.sources.history.as_ref();
         let tag = history.map(|it| resume::tag(it, &requester.caller, context, &filters));
         let point = continues.as_ref().and_then(|cursor| cursor.resume);

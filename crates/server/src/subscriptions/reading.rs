@@ -47,9 +47,12 @@ impl Subscriptions {
             return Ok(ReadFrom::Entry(0));
         };
         if self.shared(requester).is_some() {
-            let (cursor, disorder) = (text.parse()?, self.disorder(one.filters()));
+            let (context, filters) = (one.cluster(), one.filters());
+            let (cursor, disorder) = (Some(text.parse()?), self.disorder(filters));
             let is_alone = reading == Reading::Alone;
-            if one.feed().find(&cursor, disorder, is_alone).is_some() {
+            if let Some(cursor) = self.as_own(requester, context, filters, cursor)
+                && one.feed().find(&cursor, disorder, is_alone).is_some()
+            {
                 return Ok(ReadFrom::Place {
                     cursor,
                     disorder,

@@ -160,7 +160,8 @@ impl Subscriptions {
         id: &str,
     ) -> Result<UnsubscribeOutcome, ToolError> {
         let Some(shared) = self.shared(requester) else {
-            return self.unsubscribe(requester, id);
+            let ended = self.unsubscribe(requester, id)?;
+            return self.settle(requester).await.map(|_| ended);
         };
         let (kept, caller) = (&shared.sharing.kept, shared.caller());
         let found = kept.find(&caller, id).await?;

@@ -110,7 +110,14 @@ impl SharedBacklog {
                 self.break_off("it is written by another version of this program");
                 return Ok(None);
             };
-            self.is_read = message.number >= self.last && self.is_far_enough(&read.until);
+            let is_begun = matches!(read.seen, Seen::Begun);
+            // One that begins knows what was known, which is nothing if it is the first.
+            self.is_read = message.number >= self.last
+                && self.is_far_enough(&read.until)
+                && !(is_begun && self.version.is_empty());
+            if is_begun {
+                continue;
+            }
             let events = self.take(read);
             if !events.is_empty() {
                 return Ok(Some(events));
@@ -145,7 +152,7 @@ impl SharedBacklog {
                 Vec::new()
             }
             // The next one goes on where it was, or says that something is missing.
-            Seen::Ended { .. } => Vec::new(),
+            Seen::Begun | Seen::Ended { .. } => Vec::new(),
         };
         self.known_at = at;
         self.version = message.until;

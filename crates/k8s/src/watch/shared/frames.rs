@@ -98,24 +98,29 @@ impl OpenLog {
         number: &mut Option<u64>,
         contexts: &Contexts,
     ) -> Result<(), LogEnd> {
-        let message = match timeout(patience, self.messages.recv()).await {
-            Ok(Some(Ok(message))) => message,
-            Ok(Some(Err(error))) => return Err(error.into()),
-            Ok(None) => return Err(LogEnd::Silent("the shared log has ended".to_owned())),
-            Err(_elapsed) => {
-                let seconds = patience.as_secs_f32();
-                let why = format!("no server has written to the shared log for {seconds} s");
-                return Err(LogEnd::Silent(why));
+        loop {
+            let message = match timeout(patience, self.messages.recv()).await {
+                Ok(Some(Ok(message))) => message,
+                Ok(Some(Err(error))) => return Err(error.into()),
+                Ok(None) => return Err(LogEnd::Silent("the shared log has ended".to_owned())),
+                Err(_elapsed) => {
+                    let seconds = patience.as_secs_f32();
+                    let why = format!("no server has written to the shared log for {seconds} s");
+                    return Err(LogEnd::Silent(why));
+                }
+            };
+            *number = Some(message.number);
+            let Some(read) = WatchMessage::parse(&message.bytes) else {
+                return Err(LogEnd::Silent(
+                    "the shared log is written by another version of this program".to_owned(),
+                ));
+            };
+            // Who begins may not reach the API server.
+            if !matches!(read.seen, Seen::Begun) {
+                self.last_message = Instant::now();
+                return self.take(read, contexts);
             }
-        };
-        *number = Some(message.number);
-        self.last_message = Instant::now();
-        let Some(read) = WatchMessage::parse(&message.bytes) else {
-            return Err(LogEnd::Silent(
-                "the shared log is written by another version of this program".to_owned(),
-            ));
-        };
-        self.take(read, contexts)
+        }
     }
 
     fn take(&mut self, message: WatchMessage, contexts: &Contexts) -> Result<(), LogEnd> {
@@ -123,6 +128,7 @@ impl OpenLog {
             after, until, seen, ..
         } = message;
         match seen {
+            Seen::Begun => Ok(()),
             Seen::Events(events) => {
                 if is_older(&self.version, &after) {
                     return Err(LogEnd::Hole);

@@ -35,6 +35,8 @@ pub(super) struct WatchMessage {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum Seen {
+    /// Nothing yet: another server begins, and who wrote before cannot any more.
+    Begun,
     /// Events, in order. None says that the watch is open and nothing has happened.
     Events(Vec<LoggedEvent>),
     /// The history of the API server was gone, so that something may be missing before `until`.

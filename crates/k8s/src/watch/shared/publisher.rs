@@ -17,7 +17,11 @@ use tokio::{
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::{SharedWatching, message::WatchMessage, publishing::Publishing};
+use super::{
+    SharedWatching,
+    message::{Seen, WatchMessage},
+    publishing::{Publishing, append},
+};
 use crate::watch::{
     health::WatchHealth,
     source::{RelistedEvents, WatchSource},
@@ -34,6 +38,9 @@ const HELD_WELL: Duration = Duration::from_mins(1);
 /// An API server from which nothing has come for so long is asked whether it is there, and has so
 /// long to answer: another server may reach it. The watch itself notices only when it is renewed.
 const CONTACT: Duration = Duration::from_secs(3);
+
+/// How often the log is read again to which a server that had the lease before still writes.
+const BEGIN_TRIES: u32 = 3;
 
 /// How long giving the lease back may take.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -160,8 +167,11 @@ impl Turn<'_> {
     where
         S: WatchSource<Item = Box<Event>, Relisted = RelistedEvents>,
     {
-        let (number, version) = match self.begin().await {
-            Ok(begin) => begin,
+        // A publisher that ended and its successor on this server are two.
+        let turn = format!("{}.{}.{turn}", self.shared.server, self.started);
+        let (number, version) = match self.begin(&turn).await {
+            Ok(Some(begin)) => begin,
+            Ok(None) => return HoldEnd::Lost,
             Err(error) => return HoldEnd::Failed(error.to_string()),
         };
         // It counts as a watch of this server's subscriptions already.
@@ -171,8 +181,7 @@ impl Turn<'_> {
         let handler = Publishing::new(
             log,
             Arc::clone(self.topic),
-            // A publisher that ended and its successor on this server are two.
-            format!("{}.{}.{turn}", self.shared.server, self.started),
+            turn,
             (number, &version),
             Arc::clone(&health),
             Arc::clone(&fenced),
@@ -189,13 +198,24 @@ impl Turn<'_> {
         }
     }
 
-    /// The number of the last message of the log, and the version to watch from.
-    async fn begin(&self) -> Result<(u64, String), SharedLogError> {
-        let last = self.shared.log.last(self.topic).await?;
-        let number = last.as_ref().map_or(0, |last| last.number);
-        let version = last.and_then(|last| Some(WatchMessage::parse(&last.bytes)?.until));
-        let version = version.filter(|version| !version.is_empty());
-        Ok((number, version.unwrap_or_else(|| self.version.to_owned())))
+    /// Writes that this turn begins, so that a server that had the lease before, and is only slow,
+    /// cannot write after that. Returns the number of the message, and the version to watch from;
+    /// `None` if others write all the time.
+    async fn begin(&self, turn: &str) -> Result<Option<(u64, String)>, SharedLogError> {
+        for attempt in 0..BEGIN_TRIES {
+            let last = self.shared.log.last(self.topic).await?;
+            let number = last.as_ref().map_or(0, |last| last.number);
+            let version = last.and_then(|last| Some(WatchMessage::parse(&last.bytes)?.until));
+            let version = version.filter(|version| !version.is_empty());
+            let version = version.unwrap_or_else(|| self.version.to_owned());
+            let by = format!("{turn}.begun.{attempt}");
+            let begun = WatchMessage::new(by, &version, &version, Seen::Begun).to_bytes();
+            let log = Arc::clone(&self.shared.log);
+            if let Some(number) = append(log, Arc::clone(self.topic), number, begun).await {
+                return Ok(Some((number, version)));
+            }
+        }
+        Ok(None)
     }
 }
 

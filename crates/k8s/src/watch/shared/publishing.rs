@@ -180,7 +180,12 @@ impl Publishing {
 
 /// Appends a message. Returns its number, or `None` if another server has written. A log that
 /// cannot be reached is tried for as long as this server has the lease.
-async fn append(log: Arc<dyn SharedLog>, topic: Arc<str>, after: u64, bytes: Bytes) -> Option<u64> {
+pub(super) async fn append(
+    log: Arc<dyn SharedLog>,
+    topic: Arc<str>,
+    after: u64,
+    bytes: Bytes,
+) -> Option<u64> {
     let mut is_repeated = false;
     loop {
         match log.append(&topic, after, bytes.clone()).await {

@@ -20,7 +20,7 @@ use super::*;
 use crate::{Contexts, JoinedWatch, WatchRole, Watches, shared_task::TaskLimits};
 use kubecrier_core::{
     Event,
-    filters::Filters,
+    filters::{FilterRequest, Filters},
     metrics::{WatchMetrics, WatchState},
     subscriptions::{LabelUse, Listener, WatchStatus},
 };
@@ -44,6 +44,8 @@ struct Fixture {
     log: MemorySharedLog,
     registry: Arc<MemoryRegistry>,
     servers: Vec<TestServer>,
+    /// What the servers watch.
+    filters: Filters,
     made: u64,
 }
 
@@ -77,6 +79,7 @@ impl Fixture {
             log: MemorySharedLog::default(),
             registry: Arc::default(),
             servers: Vec::new(),
+            filters: Filters::default(),
             made: 0,
         }
     }
@@ -116,8 +119,7 @@ impl Fixture {
         });
         let received = Arc::new(Received::default());
         let context = watches.context(None).unwrap();
-        let filters = Filters::default();
-        let joined = watches.join(&context, &filters, Arc::clone(&received) as _);
+        let joined = watches.join(&context, &self.filters, Arc::clone(&received) as _);
         let joined = joined.await.unwrap();
         assert_eq!(joined.warnings, [""; 0]);
         self.servers.push(TestServer {

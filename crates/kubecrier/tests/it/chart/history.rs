@@ -80,6 +80,17 @@ fn without_it_nothing_is_made_and_what_cannot_be_is_refused() {
             "replicas=1",
         ),
         (
+            json!({"replicas": 2, "history": {"enabled": true, "persistent": false}}),
+            "clusterStore",
+        ),
+        (
+            json!({
+                "replicas": 2, "history": {"enabled": true},
+                "clusterStore": {"servers": ["nats://nats:4222"]},
+            }),
+            "history.persistent=false",
+        ),
+        (
             json!({"history": {"enabled": true, "persistent": false, "existingClaim": "mine"}}),
             "history.persistent=true",
         ),
@@ -90,4 +101,20 @@ fn without_it_nothing_is_made_and_what_cannot_be_is_refused() {
         let text = refusal(&on_top_of(&least(), &wrong)).unwrap();
         assert!(text.contains(words), "no {words} in {text}");
     }
+}
+
+#[test]
+fn replicas_with_a_store_have_a_folder_each() {
+    let some = json!({
+        "replicas": 3, "history": {"enabled": true, "persistent": false},
+        "clusterStore": {"servers": ["nats://nats:4222"]},
+    });
+    let Some(rendered) = Rendered::of("tools", &on_top_of(&least(), &some)) else {
+        return;
+    };
+    assert_eq!(volume(&rendered)["emptyDir"]["sizeLimit"], "2Gi");
+    let deployment = rendered.one("Deployment", "crier-kubecrier");
+    assert_eq!(deployment["spec"]["replicas"], 3);
+    // No pod waits for the folder of another one.
+    assert_eq!(deployment["spec"].get("strategy"), None);
 }

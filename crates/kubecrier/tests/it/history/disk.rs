@@ -81,9 +81,16 @@ async fn a_disk_that_fails_is_said_and_takes_what_waited_when_it_has_room() {
     assert_eq!(pushed["event"]["reason"], "WhileItFails");
     let begun = http.another("2025-11-25").await;
     let mut late = Subscriber::new(&begun).await;
-    let late_id = late.subscribe(json!({"namespace": name})).await;
+    let subscribed = begun.call("events_subscribe", json!({"namespace": name}));
+    let subscribed = subscribed.await.ok();
+    assert!(
+        subscribed.text.contains("the subscription ends with it"),
+        "{}",
+        subscribed.text
+    );
+    let late_id = subscribed.data["subscriptionId"].as_str().unwrap();
     happen(cluster, name, "Pod/web-0", "AlsoWhileItFails").await;
-    for (client, id) in [(&mut client, &id), (&mut late, &late_id)] {
+    for (client, id) in [(&mut client, id.as_str()), (&mut late, late_id)] {
         let pushed = client.event(id).await;
         assert_eq!(pushed["event"]["reason"], "AlsoWhileItFails");
     }

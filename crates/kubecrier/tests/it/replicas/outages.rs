@@ -18,13 +18,15 @@ use serde_json::json;
 use testbed::User;
 
 use super::{replica, stateless::Client};
-use crate::harness::{HttpSession, one_context};
+use crate::harness::{HttpSession, initialize, one_context};
 
 /// A way to a registry, which can be cut.
 #[derive(Debug, Default)]
 struct Fickle {
     records: Arc<MemoryRegistry>,
     is_away: AtomicBool,
+    /// It can be read, and takes no records.
+    is_full: AtomicBool,
     reconnects: AtomicU64,
     /// How long a call takes that fails.
     patience: Duration,
@@ -84,6 +86,12 @@ impl Registry for Fickle {
         value: Bytes,
         time_to_live: Duration,
     ) -> RegistryFuture<'a, SetOutcome> {
+        if self.is_full.load(Ordering::Relaxed) {
+            return Box::pin(std::future::ready(Err(RegistryError::Unavailable {
+                doing: "written",
+                why: "it is full".to_owned(),
+            })));
+        }
         self.or(|| {
             self.records
                 .compare_and_set(key, expected, value, time_to_live)
@@ -100,6 +108,10 @@ impl Registry for Fickle {
 
     fn reconnects(&self) -> u64 {
         self.reconnects.load(Ordering::Relaxed)
+    }
+
+    fn is_failing(&self) -> bool {
+        self.is_full.load(Ordering::Relaxed)
     }
 }
 
@@ -180,4 +192,59 @@ async fn polls_with_equal_filters_do_not_wait_for_the_registry_one_after_the_oth
         );
     }
     only.serving.close();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_said_to_be_kept_that_a_full_registry_does_not_take() {
+    let Some(bed) = testbed::shared() else { return };
+    let file = one_context(bed.dev(), User::Reader);
+    let fickle = Arc::new(Fickle::default());
+    let registry: Arc<dyn Registry> = Arc::clone(&fickle) as _;
+    let network = MemoryNetwork::default();
+    let first = replica(&file.path, "first", &registry, &network).await;
+    let second = replica(&file.path, "second", &registry, &network).await;
+    let client = reqwest::Client::new();
+    let mut session =
+        HttpSession::begin_with(client.clone(), &first.base, "2025-11-25", None).await;
+    let mut unknown = HttpSession::begin_with(client, &second.base, "2025-11-25", None).await;
+    assert_eq!(unknown.delete().await, StatusCode::NO_CONTENT);
+    "00000000-0000-4000-8000-000000000000".clone_into(&mut unknown.session);
+    let list = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/list"});
+    assert_eq!(unknown.post(&list).await.status(), StatusCode::NOT_FOUND);
+    fickle.is_full.store(true, Ordering::Relaxed);
+    // Another server would not find it.
+    let hello = initialize("2025-11-25");
+    let refused = session.fresh(&hello).await;
+    assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert!(refused.headers().contains_key("retry-after"));
+    assert_eq!(first.server.sessions(), 1);
+    // One that could not be written is not said to be missing.
+    let refused = unknown.post(&list).await;
+    assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert!(refused.headers().contains_key("retry-after"));
+    // What there was goes on, and what would be lost with its server is not begun.
+    session.base.clone_from(&second.base);
+    assert_eq!(session.post(&list).await.status(), StatusCode::OK);
+    let subscribed = session.call("events_subscribe", json!({})).await;
+    subscribed.refused("unavailable", &["try again"]);
+    let none = session.call("events_list_subscriptions", json!({})).await;
+    assert_eq!(none.ok().data["subscriptions"], json!([]));
+    let level = json!({"level": "info"});
+    let refused = session.rpc("logging/setLevel", level).await;
+    assert_eq!(refused["error"]["data"]["kind"], "unavailable", "{refused}");
+    fickle.is_full.store(false, Ordering::Relaxed);
+    let works_again = async {
+        loop {
+            let subscribed = session.call("events_subscribe", json!({})).await;
+            let is_known = unknown.post(&list).await.status() == StatusCode::NOT_FOUND;
+            if !subscribed.is_error && is_known {
+                return;
+            }
+        }
+    };
+    let works_again = tokio::time::timeout(Duration::from_mins(1), works_again).await;
+    works_again.expect("it works again");
+    assert_eq!(session.fresh(&hello).await.status(), StatusCode::OK);
+    first.serving.close();
+    second.serving.close();
 }

@@ -2,6 +2,7 @@ use kubecrier_core::{metrics::AnswerMetrics, shares::ShareKey};
 use proptest::prelude::*;
 use rmcp::model::NumberOrString;
 use serde_json::{Value, json};
+use tokio::time::advance;
 
 use super::*;
 use crate::sessions::{SessionLimits, parking::Parking};
@@ -343,7 +344,7 @@ proptest! {
                         }
                     }
                     Step::Pass(millis) => {
-                        tokio::time::advance(Duration::from_millis(millis)).await;
+                        advance(Duration::from_millis(millis)).await;
                         answers.expire(Instant::now());
                     }
                 }
@@ -354,7 +355,7 @@ proptest! {
             if reading.is_some() {
                 assert_eq!(seen, sent, "everything arrived");
             }
-            tokio::time::advance(PARK_FOR).await;
+            advance(PARK_FOR).await;
             if let Some((connection, _, took_all, _)) = reading.take() {
                 answers.disconnect(connection, took_all, Instant::now());
             }
@@ -362,4 +363,59 @@ proptest! {
             assert_eq!(parking.bytes(), 0, "nothing is kept for ever");
         });
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_goes_on_elsewhere_answers_those_that_wait_here_and_keeps_nothing() {
+    let (mut answers, parking) = (Answers::default(), parking());
+    let begin = |answers: &mut Answers, id| {
+        let connection = answers.register(&request(id), true, Instant::now());
+        connection.unwrap()
+    };
+    let (waits, gone, parked) = (
+        begin(&mut answers, 1),
+        begin(&mut answers, 2),
+        begin(&mut answers, 3),
+    );
+    for lost in [gone, parked] {
+        assert_eq!(answers.disconnect(lost, false, Instant::now()), None);
+    }
+    let complete = unread(answers.route(response(3)));
+    park(&mut answers, &parking, complete, Instant::now());
+    let (unread, dropped) = answers.leave();
+    assert_eq!(unread, [NumberOrString::Number(2)], "nobody can read it");
+    assert_eq!((dropped, parking.bytes()), (1, 0));
+    let mut next = 1;
+    assert_eq!(read(&mut answers, waits, &mut next), (vec![], false));
+    for message in [progress(1, 1), response(1)] {
+        assert!(matches!(answers.route(message), Routed::Taken));
+    }
+    let (all, is_all) = read(&mut answers, waits, &mut next);
+    assert!(
+        is_all && all.len() == 2 && all[1]["result"].is_object(),
+        "{all:?}"
+    );
+    advance(HEALTHY_FOR).await;
+    assert_eq!(answers.disconnect(waits, true, Instant::now()), None);
+    assert!(answers.open.is_empty(), "nothing is kept for a resume");
+    // One that was on its way when the session left is answered, and then it is over, too.
+    let late = begin(&mut answers, 4);
+    assert_eq!(answers.abandoned(late), None);
+    assert_eq!(answers.disconnect(late, false, Instant::now()), None);
+    assert_eq!(answers.abandoned(late), Some(NumberOrString::Number(4)));
+}
+
+#[test]
+fn the_ids_of_another_process_lead_to_no_answer_of_this_one() {
+    let mut before = Answers::beginning_after(1 << 48);
+    let mut after = Answers::beginning_after(1 << 49);
+    let begin = |answers: &mut Answers| answers.register(&request(1), true, Instant::now());
+    let (old, new) = (begin(&mut before).unwrap(), begin(&mut after).unwrap());
+    let id = |answer| EventId { answer, event: 0 };
+    for elsewheres in [old.answer, new.answer + 1, 1] {
+        let resumed = after.resume(id(elsewheres));
+        assert!(matches!(resumed, Err(NotResumed::Forgotten)), "{resumed:?}");
+    }
+    assert!(matches!(after.resume(id(0)), Err(NotResumed::NeverSent)));
+    assert_eq!(after.resume(id(new.answer)).unwrap().answer, new.answer);
 }

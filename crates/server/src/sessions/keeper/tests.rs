@@ -1,15 +1,22 @@
 use std::{
     future::ready,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    task::{Context, Poll, Waker},
 };
 
 use kubecrier_core::metrics::AnswerMetrics;
 use kubecrier_history::{MemoryRegistry, Registry, RegistryEntry, RegistryFuture, Revision};
-use rmcp::model::{ClientCapabilities, Implementation, InitializeRequestParams};
+use mcp_notify::ProtocolVersion;
+use rmcp::model::{ClientCapabilities, Implementation, InitializeRequestParams, RequestId};
+use serde_json::json;
 use tokio::{task::JoinSet, time::advance};
 
 use super::*;
-use crate::sessions::{SessionLimits, store::Found};
+use crate::sessions::{
+    SessionLimits,
+    answers::{NotResumed, Read},
+    store::Found,
+};
 
 /// One server's way to the store.
 #[derive(Debug, Default)]
@@ -125,7 +132,7 @@ impl TestServer {
             ClientCapabilities::default(),
             Implementation::new("client", "1"),
         ));
-        self.sessions.settle(entry.session.id()).await;
+        let _written = self.sessions.settle(entry.session.id()).await;
         entry
     }
 
@@ -311,4 +318,129 @@ async fn what_has_ended_makes_room_in_a_full_store() {
     let left = records.get(&key(ended.session.id())).await.unwrap();
     assert_eq!(left, None);
     assert!(second.is_home_of(&moved).await, "it is not its own");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_runs_when_a_session_moves_is_answered_where_it_was_asked() {
+    let records = Arc::default();
+    let (first, second) = (
+        TestServer::start("first", &records),
+        TestServer::start("second", &records),
+    );
+    let ask = |entry: &Arc<HttpSession>, running: &CancellationToken| {
+        let version = ProtocolVersion::new("2025-11-25".to_owned());
+        entry.session.set_protocol_version(version);
+        let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
+        let message = serde_json::from_value(message).unwrap();
+        let guard = running.clone().drop_guard();
+        (entry.running).begin(Some(RequestId::Number(1)), |_number| guard);
+        entry.register_request(&message).unwrap()
+    };
+    let (moved, ended) = (first.begin().await, first.begin().await);
+    let (goes_on, is_over) = (CancellationToken::new(), CancellationToken::new());
+    let (mut read, over) = (ask(&moved, &goes_on), ask(&ended, &is_over));
+    let here = second.take(&moved).await;
+    first.sessions.leave(moved.session.id());
+    first.sessions.end(ended.session.id(), "the client asked");
+    assert!(moved.session.is_closed() && !first.has(&moved));
+    assert!(is_over.is_cancelled() && !goes_on.is_cancelled());
+    let result = json!({"jsonrpc": "2.0", "id": 1, "result": {"tools": []}});
+    drop(moved.route(serde_json::from_value(result).unwrap()));
+    let mut cx = Context::from_waker(Waker::noop());
+    let Poll::Ready(Some(Read::Event(id, _))) = read.poll_read(&mut cx) else {
+        panic!("it is answered")
+    };
+    assert!(matches!(read.poll_read(&mut cx), Poll::Ready(None)));
+    // Its id is no answer of the other server, which has one by now.
+    let _running = ask(&here, &CancellationToken::new());
+    let resumed = here.resume(id);
+    assert!(matches!(resumed, Err(NotResumed::Forgotten)), "{resumed:?}");
+    drop((read, over));
+    // A request that nobody reads any more ends.
+    let (left, token) = (first.begin().await, CancellationToken::new());
+    let read = ask(&left, &token);
+    first.sessions.leave(left.session.id());
+    assert!(!token.is_cancelled());
+    drop(read);
+    assert!(token.is_cancelled());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_could_not_be_written_is_not_said_to_be_kept() {
+    let records = Arc::default();
+    let (first, second) = (
+        TestServer::start("first", &records),
+        TestServer::start("second", &records),
+    );
+    let fails = |kept| matches!(kept, Err(NotKept::Failed(_)));
+    let settle = async |entry: &HttpSession| {
+        let settled = first.sessions.settle(entry.session.id()).await;
+        settled.map(drop)
+    };
+    let new = |server: &TestServer, name: String| {
+        let entry = server.sessions.create().unwrap();
+        let client = Implementation::new(name, "1");
+        let params = InitializeRequestParams::new(ClientCapabilities::default(), client);
+        entry.set_client(params);
+        entry
+    };
+    let settle_new = async |entry: &HttpSession| {
+        let id = entry.session.id();
+        first.sessions.settle_new(id).await
+    };
+    let one = first.begin().await;
+    assert_eq!(settle(&one).await, Ok(()));
+    // Others can read, and would find nothing.
+    first.link.is_full.store(true, Ordering::Relaxed);
+    one.set_initialized();
+    assert!(fails(settle(&one).await) && first.store.is_failing());
+    assert!(first.has(&one), "it goes on");
+    let refused = new(&first, "client".to_owned());
+    assert!(fails(settle_new(&refused).await) && !first.has(&refused));
+    // Nobody can read, and so nobody says that there is no such session.
+    first.cut();
+    let alone = new(&first, "client".to_owned());
+    assert_eq!(settle_new(&alone).await, Ok(()));
+    assert!(
+        fails(settle(&alone).await),
+        "but what it asks for is not kept"
+    );
+    first.heal();
+    first.link.is_full.store(false, Ordering::Relaxed);
+    sleep(2 * RETRY).await;
+    assert!(first.is_home_of(&alone).await && !first.store.is_failing());
+    assert_eq!(settle(&alone).await, Ok(()));
+    // One that is too large is refused again without being tried again.
+    let large = new(&first, "x".repeat(300_000));
+    assert!(matches!(
+        settle_new(&large).await,
+        Err(NotKept::Rejected(_))
+    ));
+    assert!(!first.has(&large));
+    // What another server has is written there.
+    second.take(&one).await;
+    one.kept.lock().is_doubted = true;
+    assert_eq!(settle(&one).await, Err(NotKept::Moved));
+    assert_eq!(settle(&one).await, Err(NotKept::Moved), "it has left");
+    assert!(second.is_home_of(&one).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_was_never_written_leaves_no_trail_while_the_store_fails() {
+    let first = TestServer::start("first", &Arc::default());
+    let (written, new) = (first.begin().await, first.sessions.create().unwrap());
+    first.cut();
+    for entry in [&written, &new] {
+        first.sessions.end(entry.session.id(), "the client asked");
+    }
+    assert!(first.store.ended(written.session.id()).is_some());
+    assert!(first.store.ended(new.session.id()).is_none());
+    // Neither do those who no longer wait for a record.
+    let waits = first.begin().await;
+    for _ in 0..5 {
+        assert!(first.sessions.settle(waits.session.id()).await.is_err());
+    }
+    let changed = first.store.take_changed();
+    assert!(changed[waits.session.id()].len() <= 1);
+    assert!(changed.len() <= 2, "{}", changed.len());
 }

@@ -10,10 +10,7 @@ use crate::BacklogGap;
 
 /// The reasons of the events that a server reads, and why others may be missing.
 async fn read(fixture: &Fixture, server: usize, since: Timestamp) -> (Vec<String>, Vec<String>) {
-    let watches = fixture.servers[server].watches.clone();
-    let context = watches.context(None).unwrap();
-    let backlog = watches.shared_backlog(&context, since, None).await;
-    let mut backlog = backlog.unwrap().unwrap();
+    let mut backlog = open(fixture, server, since, None).await;
     let mut seen = Vec::new();
     while let Ok(Some(events)) = backlog.next().await {
         seen.extend(events.iter().map(|event| event.reason.clone()));
@@ -23,6 +20,19 @@ async fn read(fixture: &Fixture, server: usize, since: Timestamp) -> (Vec<String
         gap.why
     };
     (seen, backlog.take_gaps().into_iter().map(why).collect())
+}
+
+async fn open(
+    fixture: &Fixture,
+    server: usize,
+    since: Timestamp,
+    until: Option<u64>,
+) -> SharedBacklog {
+    let topic = topic_of(fixture).await;
+    let shared = &fixture.servers[server].watches.shared;
+    let sharing = shared.sharing.get().unwrap();
+    let backlog = SharedBacklog::open(sharing, &topic, since, until, &shared.contexts);
+    backlog.await.unwrap()
 }
 
 async fn topic_of(fixture: &Fixture) -> String {
@@ -115,10 +125,8 @@ async fn a_log_that_breaks_off_is_a_gap() {
     let mut fixture = Fixture::with_servers(1).await;
     fixture.happen();
     fixture.pass(3 * SECOND).await;
-    let watches = fixture.servers[0].watches.clone();
     // It is watched from a version on that nobody has written up to.
-    let backlog = watches.shared_backlog("demo", now(), Some(u64::MAX)).await;
-    let mut backlog = backlog.unwrap().unwrap();
+    let mut backlog = open(&fixture, 0, now(), Some(u64::MAX)).await;
     assert_eq!(backlog.next().await.unwrap().unwrap().len(), 1);
     fixture.log.set_down(true);
     while let Ok(Some(_)) = backlog.next().await {}
@@ -126,4 +134,44 @@ async fn a_log_that_breaks_off_is_a_gap() {
         panic!("there is one gap");
     };
     assert!(gap.why.contains("down"), "{gap:?}");
+}
+
+/// As with `--allowed-namespaces`: each namespace has a watch, and a log, of its own.
+#[tokio::test(start_paused = true)]
+async fn each_watch_has_a_backlog_of_its_own() {
+    let mut fixture = Fixture::new();
+    let namespaces = vec!["shop".to_owned(), "bank".to_owned()];
+    for name in &namespaces {
+        let namespace =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        fixture.cluster.put(namespace).unwrap();
+    }
+    let spaces = FilterRequest {
+        namespaces,
+        ..FilterRequest::default()
+    };
+    fixture.filters = Filters::try_from(spaces).unwrap();
+    fixture.start_server().await;
+    for _ in 0..3 {
+        fixture.happen();
+        fixture.pass(SECOND).await;
+    }
+    let late = fixture.start_server().await;
+    fixture.pass(3 * SECOND).await;
+    let TestServer {
+        watches, joined, ..
+    } = &fixture.servers[late];
+    let lease = &joined.as_ref().unwrap().lease;
+    let (mut seen, mut missing) = (Vec::new(), Vec::new());
+    let backlogs = watches.shared_backlogs(lease, now()).await;
+    assert_eq!(backlogs.len(), 2);
+    for backlog in backlogs {
+        let mut backlog = backlog.unwrap();
+        while let Ok(Some(events)) = backlog.next().await {
+            seen.extend(events.iter().map(|event| event.reason.clone()));
+        }
+        missing.extend(backlog.take_gaps());
+    }
+    assert_eq!(seen, ["E1", "E2", "E3"]);
+    assert_eq!(missing, []);
 }

@@ -90,3 +90,48 @@ async fn two_messages_that_say_the_same_are_told_apart() {
     fixture.pass(10 * SECOND).await;
     fixture.check(0, 1);
 }
+
+/// A server that had the lease, and is only slow, writes once more when another one has begun.
+#[tokio::test(start_paused = true)]
+async fn who_had_the_lease_before_cannot_write_after_another_has_begun() {
+    let mut fixture = Fixture::with_servers(2).await;
+    fixture.happen();
+    fixture.pass(3 * SECOND).await;
+    let cluster = fixture.servers[0].watches.shared_cluster("demo").await;
+    let scope = crate::watch::scope::Scope::whole("demo", &Filters::default());
+    let topic = topic(&scope, &cluster.unwrap().unwrap());
+    let holder = fixture.holder().unwrap();
+    fixture.servers[holder]
+        .link
+        .is_cut
+        .store(true, Ordering::Relaxed);
+    let known = fixture.log.last(&topic).await.unwrap().unwrap();
+    // The API server takes no watch: who takes the lease over sees nothing yet.
+    fixture.cluster.refuse();
+    for _ in 0..200 {
+        fixture.pass(Duration::from_millis(50)).await;
+        if fixture.holder() == Some(1 - holder) {
+            break;
+        }
+    }
+    fixture.pass(Duration::from_millis(50)).await;
+    let late = fixture
+        .log
+        .append(&topic, known.number, known.bytes.clone());
+    assert!(matches!(late.await, Ok(Appended::Conflict)));
+    fixture.cluster.accept();
+    fixture.servers[holder]
+        .link
+        .is_cut
+        .store(false, Ordering::Relaxed);
+    fixture.pass(60 * SECOND).await;
+    fixture.happen();
+    fixture.pass(2 * SECOND).await;
+    let messages = fixture
+        .log
+        .follow(&topic, ReadFrom::After(known.number))
+        .await;
+    let first = messages.unwrap().recv().await.unwrap().unwrap();
+    let first = message::WatchMessage::parse(&first.bytes).unwrap();
+    assert!(matches!(first.seen, message::Seen::Begun), "{first:?}");
+}
