@@ -56,6 +56,7 @@ impl Replica {
             "--max-session-rate=10000".to_owned(),
             "--max-sessions-per-caller=10000".to_owned(),
             "--max-subscriptions-global=1000".to_owned(),
+            "--max-subscriptions-per-session=1000".to_owned(),
             "--caller-share=100".to_owned(),
         ];
         let args = args.into_iter().map(OsString::from).collect();

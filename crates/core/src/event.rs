@@ -58,15 +58,16 @@ pub struct Event {
     pub first_seen: Option<Timestamp>,
     /// Component that reported the event.
     pub source: String,
-    /// Id and serialised form, derived from the other fields on first use.
+    /// What follows from the other fields, derived on first use.
     pub derived: Derived,
 }
 
-/// Id and serialised form of an event, computed once.
+/// Id, serialised form and form without labels of an event, computed once.
 #[derive(Debug, Default)]
 pub struct Derived {
     id: OnceLock<String>,
     members: OnceLock<SharedMembers>,
+    without_labels: OnceLock<Arc<Event>>,
 }
 
 /// Object that an event is about.
@@ -183,25 +184,27 @@ impl Event {
         })
     }
 
-    /// The same for a reader who may not see the labels of the involved object.
-    #[must_use]
-    pub fn without_labels(&self) -> Self {
-        Self {
-            uid: self.uid.clone(),
-            version: self.version,
-            namespace: self.namespace.clone(),
-            timestamp: self.timestamp,
-            kind: self.kind.clone(),
-            reason: self.reason.clone(),
-            message: self.message.clone(),
-            labels: Labels::default(),
-            labels_of: LabelsOf::Unreadable,
-            involved: self.involved.clone(),
-            count: self.count,
-            first_seen: self.first_seen,
-            source: self.source.clone(),
-            derived: Derived::default(),
-        }
+    /// The same for all readers who may not see the labels of the involved object, made once:
+    /// each of many keeps it for as long as its feed.
+    pub fn without_labels(&self) -> &Arc<Self> {
+        self.derived.without_labels.get_or_init(|| {
+            Arc::new(Self {
+                uid: self.uid.clone(),
+                version: self.version,
+                namespace: self.namespace.clone(),
+                timestamp: self.timestamp,
+                kind: self.kind.clone(),
+                reason: self.reason.clone(),
+                message: self.message.clone(),
+                labels: Labels::default(),
+                labels_of: LabelsOf::Unreadable,
+                involved: self.involved.clone(),
+                count: self.count,
+                first_seen: self.first_seen,
+                source: self.source.clone(),
+                derived: Derived::default(),
+            })
+        })
     }
 
     /// The event as clients read it.

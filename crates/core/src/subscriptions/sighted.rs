@@ -216,7 +216,7 @@ impl Sighted {
         Some(if sees_labels {
             Arc::clone(event)
         } else {
-            Arc::new(event.without_labels())
+            Arc::clone(event.without_labels())
         })
     }
 

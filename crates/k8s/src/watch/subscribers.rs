@@ -7,7 +7,7 @@ use std::sync::{
 
 use parking_lot::{Mutex, RwLock};
 
-use super::users::{EventBatch, UserGroup};
+use super::users::UserGroup;
 use kubecrier_core::{
     Event,
     access::Viewer,
@@ -184,11 +184,8 @@ impl Subscribers {
                 reached += 1;
             }
         }
-        if !users.is_empty() {
-            let batch = EventBatch::new(events);
-            for (group, members) in users {
-                reached += group.deliver(&batch, &members);
-            }
+        for (group, members) in users {
+            reached += group.deliver(events, &members);
         }
         reached
     }

@@ -4,7 +4,6 @@
 //! namespace that nobody can decide about holds up no other. The watch's task never waits.
 
 use std::{
-    cell::OnceCell,
     collections::{BTreeMap, HashMap, VecDeque},
     ops::Bound,
     sync::{Arc, Weak},
@@ -35,13 +34,6 @@ const FOLLOWED_MAX: usize = 64;
 
 /// Namespaces whose last decision is remembered, to tell of its change.
 const NAMESPACES_MAX: usize = 4096;
-
-/// Events that are delivered together, with what is made of them on demand.
-pub(super) struct EventBatch<'a> {
-    events: &'a [(Arc<Event>, Cohort)],
-    /// The same without labels, made once for all users who may not see them.
-    unlabelled: Vec<OnceCell<Arc<Event>>>,
-}
 
 /// The subscribers of one user.
 pub(super) struct UserGroup {
@@ -75,22 +67,6 @@ enum Seen {
     Nothing,
     /// It waits.
     Parked,
-}
-
-// === impl EventBatch ===
-
-impl<'a> EventBatch<'a> {
-    pub(super) fn new(events: &'a [(Arc<Event>, Cohort)]) -> Self {
-        Self {
-            events,
-            unlabelled: events.iter().map(|_| OnceCell::new()).collect(),
-        }
-    }
-
-    fn unlabelled(&self, at: usize) -> &Arc<Event> {
-        let (event, _) = &self.events[at];
-        self.unlabelled[at].get_or_init(|| Arc::new(event.without_labels()))
-    }
 }
 
 // === impl UserGroup ===
@@ -148,15 +124,15 @@ impl UserGroup {
     /// Delivers to each member the events that it wants and may see. Returns how many got any.
     pub(super) fn deliver(
         self: &Arc<Self>,
-        batch: &EventBatch<'_>,
+        events: &[(Arc<Event>, Cohort)],
         members: &[Subscriber],
     ) -> usize {
-        let mut seen: Vec<Option<Seen>> = vec![None; batch.events.len()];
+        let mut seen: Vec<Option<Seen>> = vec![None; events.len()];
         let mut wanted = Vec::new();
         let mut reached = 0;
         for member in members {
             wanted.clear();
-            for (at, (event, cohort)) in batch.events.iter().enumerate() {
+            for (at, (event, cohort)) in events.iter().enumerate() {
                 if !member.gets(event, *cohort) {
                     continue;
                 }
@@ -164,7 +140,7 @@ impl UserGroup {
                 let seen = *seen[at].get_or_insert_with(|| self.look_at(event, *cohort, members));
                 match seen {
                     Seen::Whole => wanted.push(event),
-                    Seen::Unlabelled => wanted.push(batch.unlabelled(at)),
+                    Seen::Unlabelled => wanted.push(event.without_labels()),
                     Seen::Nothing | Seen::Parked => {}
                 }
             }
@@ -250,7 +226,7 @@ impl UserGroup {
             }
             let shown = match seen {
                 Seen::Whole => event,
-                Seen::Unlabelled => Arc::new(event.without_labels()),
+                Seen::Unlabelled => Arc::clone(event.without_labels()),
                 Seen::Nothing | Seen::Parked => continue,
             };
             for member in members {

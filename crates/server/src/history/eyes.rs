@@ -59,7 +59,7 @@ async fn seen_by_user(view: &Arc<UserView>, context: &str, events: Vec<Arc<Event
         };
         match answer(&rights.event) {
             Answer::Allowed if labels => Some(event),
-            Answer::Allowed => Some(Arc::new(event.without_labels())),
+            Answer::Allowed => Some(Arc::clone(event.without_labels())),
             Answer::Denied => None,
             Answer::Unknown => {
                 undecided += 1;

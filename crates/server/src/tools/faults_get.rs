@@ -194,7 +194,7 @@ async fn as_seen(viewer: &Viewer, mut fault: StoredFault) -> Option<StoredFault>
         return None;
     }
     if !labels {
-        fault.event = Arc::new(fault.event.without_labels());
+        fault.event = Arc::clone(fault.event.without_labels());
     }
     fault.report = Arc::new(fault.report.as_allowed(pod, logs));
     Some(fault)

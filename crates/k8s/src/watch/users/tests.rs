@@ -61,6 +61,7 @@ impl AccessReviewer for Authorizer {
 struct Recorder {
     viewer: Viewer,
     lines: Mutex<Vec<String>>,
+    events: Mutex<Vec<Arc<Event>>>,
 }
 
 impl Recorder {
@@ -85,6 +86,7 @@ impl Listener for Recorder {
             format!("{}/{}{labels}", event.namespace, event.message)
         };
         self.lines.lock().extend(events.iter().map(line));
+        self.events.lock().extend(events.iter().copied().cloned());
     }
 
     fn on_withdrawn(&self, namespace: &str) {
@@ -125,6 +127,7 @@ impl Fixture {
         let recorder = Arc::new(Recorder {
             viewer: viewer.unwrap_or_default(),
             lines: Mutex::default(),
+            events: Mutex::default(),
         });
         self.count += 1;
         self.subscribers.add(self.count, 0, recorder.clone());
@@ -201,6 +204,26 @@ async fn what_is_not_known_waits_in_order_and_holds_up_no_other_namespace() {
 }
 
 /// Labels were read from another object than the event.
+#[tokio::test(start_paused = true)]
+async fn what_users_see_without_labels_is_kept_once_for_all() {
+    let mut fixture = Fixture::new();
+    let users = ["ann", "bob", "cid"].map(|name| {
+        fixture.authorizer.set(name, &events_in("shop"), true);
+        fixture.join(Some(name))
+    });
+    // The first waits until it is known what they may see, the second does not.
+    for message in ["1", "2"] {
+        fixture.deliver(&[("shop", message)]);
+        fixture.pass(200).await;
+    }
+    let [ann, bob, cid] = users.map(|user| user.events.lock().clone());
+    assert_eq!(ann.len(), 2);
+    for at in 0..2 {
+        assert!(ann[at].labels.is_empty());
+        assert!(Arc::ptr_eq(&ann[at], &bob[at]) && Arc::ptr_eq(&ann[at], &cid[at]));
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn labels_are_shown_to_who_may_read_the_object() {
     let mut fixture = Fixture::new();
