@@ -16,12 +16,17 @@ use testbed::Missing;
 use super::{dist, given, ok};
 use crate::harness::{StdioSession, kubeconfig};
 
-/// What a runtime does before it starts the program in namespaces of its own.
+/// What a runtime does before it starts the program in namespaces of its own. Every runtime has
+/// these devices; a static program reads its random numbers from one of them.
 const START: &str = r#"
 root=$1
 shift
 mount --bind "$root" "$root" &&
 mount -t proc proc "$root/proc" &&
+mkdir -p "$root/dev" &&
+for device in null zero full random urandom; do
+  : > "$root/dev/$device" && mount --bind "/dev/$device" "$root/dev/$device" || exit 1
+done &&
 mount -o remount,bind,ro "$root" &&
 exec setpriv --no-new-privs env -i "$@"
 "#;
