@@ -184,13 +184,21 @@ impl<S: AsyncRead + Unpin> AsyncRead for CutHeads<S> {
             this.ending = later;
             return Poll::Ready(Ok(()));
         }
-        let room = buf.remaining().min(this.max - has);
-        let mut part = ReadBuf::new(buf.initialize_unfilled_to(room));
-        ready!(Pin::new(&mut this.stream).poll_read(cx, &mut part))?;
-        let count = part.filled().len();
+        let room = this.max - has;
+        let before = buf.filled().len();
+        if buf.remaining() <= room {
+            ready!(Pin::new(&mut this.stream).poll_read(cx, buf))?;
+        } else {
+            // Seldom: a buffer that is written to the end takes memory to the end.
+            let mut part = ReadBuf::new(buf.initialize_unfilled_to(room));
+            ready!(Pin::new(&mut this.stream).poll_read(cx, &mut part))?;
+            let count = part.filled().len();
+            buf.advance(count);
+        }
+        let read = &buf.filled()[before..];
+        let count = read.len();
         // The last bytes say all about whether a line has just ended.
-        this.end.feed(&part.filled()[count.saturating_sub(3)..]);
-        buf.advance(count);
+        this.end.feed(&read[count.saturating_sub(3)..]);
         this.state.bytes.store(has + count, Ordering::Relaxed);
         Poll::Ready(Ok(()))
     }
