@@ -1,13 +1,17 @@
 //! The events of a cluster, by the object that they are about.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, HashMap},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use jiff::Timestamp;
 
-use crate::objects::{Event, Object, ObjectRef};
+use crate::{
+    objects::{Event, Object, ObjectRef},
+    state::KINDS,
+};
 
 /// Events of one object that are kept: more do not explain more.
 pub(crate) const EVENTS_MAX: usize = 16;
@@ -27,8 +31,9 @@ pub(crate) struct EventLog {
 #[derive(Clone, Debug, Default)]
 struct Events {
     all: Vec<Arc<Event>>,
-    /// The oldest and the newest time in them.
-    times: Option<(Timestamp, Timestamp)>,
+    /// The oldest and the newest time in them, from when they are first asked for: many events
+    /// may come before a state is evaluated.
+    times: OnceLock<Option<(Timestamp, Timestamp)>>,
 }
 
 // === impl EventLog ===
@@ -43,11 +48,11 @@ impl EventLog {
     /// Adds an event to those of its object; old ones make room.
     pub(crate) fn apply(&mut self, event: Event) {
         let involved = &event.involved_object;
-        let id = ObjectRef::new(
-            involved.kind.clone().into_string(),
-            &involved.namespace,
-            Arc::clone(&involved.name),
-        );
+        let id = ObjectRef {
+            namespace: Arc::clone(&involved.namespace),
+            kind: kind_name(&involved.kind),
+            name: Arc::clone(&involved.name),
+        };
         let namespace = self.namespaces.entry(Arc::clone(&id.namespace));
         let objects = Arc::make_mut(namespace.or_default());
         let events = objects.entry(id).or_default();
@@ -73,7 +78,7 @@ impl EventLog {
 
     /// The oldest and the newest time of all events, of those that are not after `before`.
     pub(crate) fn times(&self, before: Timestamp) -> Option<(Timestamp, Timestamp)> {
-        let times = self.each().filter_map(|events| match events.times? {
+        let times = self.each().filter_map(|events| match events.times()? {
             (oldest, newest) if newest <= before => Some((oldest, newest)),
             _ => {
                 let all = events.all.iter().flat_map(|event| event.times());
@@ -98,7 +103,7 @@ impl EventLog {
             let mut objects = HashMap::clone(objects);
             objects.retain(|_, events| {
                 (events.all).retain(|event| is_seen(&event.metadata.namespace));
-                events.times = bounds(events.all.iter().flat_map(|event| event.times()));
+                events.times = OnceLock::new();
                 !events.all.is_empty()
             });
             Some((Arc::clone(namespace), Arc::new(objects)))
@@ -125,7 +130,7 @@ impl EventLog {
             let objects = Arc::make_mut(objects);
             objects.retain(|_, events| {
                 events.all.retain(|event| is_kept(event.last_seen()));
-                events.times = bounds(events.all.iter().flat_map(|event| event.times()));
+                events.times = OnceLock::new();
                 !events.all.is_empty()
             });
             !objects.is_empty()
@@ -146,20 +151,88 @@ impl Events {
     fn apply(&mut self, event: Event) {
         let all = &mut self.all;
         let same = |known: &Arc<Event>| known.metadata.name == event.metadata.name;
-        match all.iter_mut().find(|known| same(known)) {
-            Some(known) => *known = Arc::new(event),
-            None => all.push(Arc::new(event)),
+        let known = all.iter().position(same);
+        let before = known.unwrap_or(all.len());
+        if let Some(known) = known {
+            all.remove(known);
         }
-        all.sort_by_key(|event| event.last_seen());
+        all.insert(place(all, before, event.last_seen()), Arc::new(event));
         if all.len() > EVENTS_MAX {
             all.remove(0);
         }
-        self.times = bounds(all.iter().flat_map(|event| event.times()));
+        self.times = OnceLock::new();
     }
+
+    /// The oldest and the newest time in them.
+    fn times(&self) -> Option<(Timestamp, Timestamp)> {
+        *(self.times).get_or_init(|| bounds(self.all.iter().flat_map(|event| event.times())))
+    }
+}
+
+/// The name of a kind as a key, without a copy of one that is known.
+fn kind_name(kind: &str) -> Cow<'static, str> {
+    let known = KINDS.into_iter().find(|known| *known == kind);
+    known.map_or_else(|| Cow::Owned(kind.to_owned()), Cow::Borrowed)
+}
+
+/// Where an event belongs among others that are in order, if it was at `before`: it passes only
+/// those that were seen later or earlier than it. As a rule it is the newest.
+fn place(others: &[Arc<Event>], before: usize, seen: Option<Timestamp>) -> usize {
+    let (earlier, later) = others.split_at(before);
+    let passed = later.partition_point(|other| other.last_seen() < seen);
+    if passed > 0 || earlier.last().is_none_or(|last| last.last_seen() <= seen) {
+        return before + passed;
+    }
+    earlier.partition_point(|other| other.last_seen() <= seen)
 }
 
 /// The oldest and the newest of some times.
 pub(crate) fn bounds(times: impl Iterator<Item = Timestamp>) -> Option<(Timestamp, Timestamp)> {
     let each = times.map(|time| (time, time));
     each.reduce(|(oldest, newest), (time, _)| (oldest.min(time), newest.max(time)))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::objects::Meta;
+
+    fn event(name: u8, seen: i64) -> Event {
+        Event {
+            metadata: Meta {
+                name: name.to_string().into(),
+                ..Meta::default()
+            },
+            last_timestamp: (seen > 0).then(|| Timestamp::from_second(seen).unwrap()),
+            ..Event::default()
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn events_of_an_object_are_in_the_order_of_a_stable_sort(
+            given in prop::collection::vec((0..24_u8, 0..8_i64), 0..60),
+        ) {
+            let (mut events, mut expected) = (Events::default(), Vec::<(u8, i64)>::new());
+            for (name, seen) in given {
+                events.apply(event(name, seen));
+                match expected.iter_mut().find(|known| known.0 == name) {
+                    Some(known) => known.1 = seen,
+                    None => expected.push((name, seen)),
+                }
+                expected.sort_by_key(|known| known.1);
+                if expected.len() > EVENTS_MAX {
+                    expected.remove(0);
+                }
+                let names = events.all.iter().map(|event| event.metadata.name.parse().unwrap());
+                let names: Vec<u8> = names.collect();
+                prop_assert_eq!(names, expected.iter().map(|known| known.0).collect::<Vec<_>>());
+                let times = expected.iter().filter(|known| known.1 > 0);
+                let times = bounds(times.map(|known| Timestamp::from_second(known.1).unwrap()));
+                prop_assert_eq!(events.times(), times);
+            }
+        }
+    }
 }

@@ -28,7 +28,7 @@ const LOG_LINES_MAX: usize = 10_000;
 const LOG_LINE_BYTES_MAX: usize = 1024;
 
 /// The kinds that have a store.
-const KINDS: [&str; 22] = [
+pub(crate) const KINDS: [&str; 22] = [
     "Namespace",
     "Pod",
     "Node",

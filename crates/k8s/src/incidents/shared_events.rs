@@ -25,7 +25,7 @@ use crate::{
     Actor, Contexts, EventQuery, EventRow,
     client::Cluster,
     error::ClusterError,
-    kind_watch::{KindObserver, KindStatus, ObjectChange, Scope},
+    kind_watch::{KindObserver, KindStatus, Scope},
     watch::{WatchClaim, WatchLease, Watches},
 };
 
@@ -124,18 +124,26 @@ async fn list(contexts: &Arc<Contexts>, scope: &Scope) -> Vec<Event> {
 
 /// An event as detectors read it. It was redacted and cut before.
 fn to_event(event: &core::Event) -> Event {
+    let namespace: Arc<str> = (&*event.namespace).into();
+    let involved = &event.involved;
+    // An event is in the namespace of its object as a rule.
+    let involved_namespace = if involved.namespace == event.namespace {
+        Arc::clone(&namespace)
+    } else {
+        (&*involved.namespace).into()
+    };
     Event {
         metadata: Meta {
-            namespace: (&*event.namespace).into(),
+            namespace,
             // Listed and watched ones have the same uid, and nothing else is asked of it.
             name: (&*event.uid).into(),
             ..Meta::default()
         },
         involved_object: Involved {
-            kind: (&*event.involved.kind).into(),
-            namespace: (&*event.involved.namespace).into(),
-            name: (&*event.involved.name).into(),
-            uid: (&*event.involved.uid).into(),
+            kind: (&*involved.kind).into(),
+            namespace: involved_namespace,
+            name: (&*involved.name).into(),
+            uid: (&*involved.uid).into(),
         },
         kind: (&*event.kind).into(),
         reason: (&*event.reason).into(),
@@ -180,10 +188,7 @@ impl Listener for EventListener {
             pending.extend(events);
             return;
         }
-        for event in events {
-            let change = ObjectChange::Applied(KeptObject::Read(Box::new(event)));
-            self.watcher.on_change(self.kind, change);
-        }
+        self.watcher.add_events(events.collect());
     }
 
     fn on_status(&self, _watch: u64, status: &WatchStatus) {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use jiff::{SignedDuration, Timestamp};
-use kubecrier_incidents::{Options, Severity, State};
+use kubecrier_incidents::{Options, Severity, State, objects::Event};
 use kubecrier_k8s_api::{BuiltinKind, kinds};
 use parking_lot::Mutex;
 use tokio::{sync::Notify, task::JoinSet};
@@ -343,6 +343,19 @@ impl IncidentWatcher {
         if changed {
             self.wake();
         }
+    }
+
+    /// Adds events that came together.
+    pub(super) fn add_events(&self, events: Vec<Event>) {
+        self.change(|objects, now| {
+            let any = !events.is_empty();
+            objects.new_events += events.len();
+            for event in events {
+                objects.state.apply_event(event);
+            }
+            objects.trim_events(now);
+            any
+        });
     }
 
     fn set_status(&self, kind: &'static BuiltinKind, status: KindStatus) {
