@@ -3,9 +3,8 @@
 /// Bytes of a number, at most.
 pub const BYTES_MAX: usize = 10;
 
-/// Appends a number in as few bytes as it needs, seven bits in each.
-pub fn put(bytes: &mut impl Extend<u8>, mut number: u64) {
-    let mut encoded = [0; BYTES_MAX];
+/// A number in as few bytes as it needs, seven bits in each.
+pub fn encode(mut number: u64, encoded: &mut [u8; BYTES_MAX]) -> &[u8] {
     let mut length = 0;
     loop {
         let seven = u8::try_from(number & 0x7f).unwrap_or_default();
@@ -16,7 +15,7 @@ pub fn put(bytes: &mut impl Extend<u8>, mut number: u64) {
             break;
         }
     }
-    bytes.extend(encoded[..length].iter().copied());
+    &encoded[..length]
 }
 
 /// Reads such a number, and moves on behind it; none if there is none that fits.

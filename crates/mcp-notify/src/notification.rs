@@ -14,6 +14,7 @@ use thiserror::Error;
 
 use self::body::Body;
 pub use self::mark::Mark;
+use self::mark::PackedMark;
 pub(crate) use self::templated::Prefix;
 pub use self::templated::SharedMembers;
 use self::templated::Templated;
@@ -49,7 +50,7 @@ struct Built {
     key: Option<CoalesceKey>,
     priority: Priority,
     resource: Option<ResourceRef>,
-    mark: Option<Box<Mark>>,
+    mark: PackedMark,
     gate: Option<Arc<dyn Gate>>,
 }
 
@@ -275,7 +276,7 @@ impl Notification {
                 key: None,
                 priority: Priority::default(),
                 resource: prefix.resource.clone(),
-                mark: None,
+                mark: PackedMark::default(),
                 gate: None,
             }),
         };
@@ -341,7 +342,7 @@ impl NotificationBuilder {
             key,
             priority,
             resource,
-            mark: None,
+            mark: PackedMark::default(),
             gate: None,
         })))
     }

@@ -100,41 +100,51 @@ impl ResumePoint {
 
 impl fmt::Display for Cursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write(f, &self.subscription, self.seq, self.resume.as_ref())
+        match &self.resume {
+            Some(point) => {
+                f.write_str(ResumableText::new(&self.subscription, self.seq, point).as_str())
+            }
+            None => write!(f, "{}.{}", self.subscription, self.seq),
+        }
     }
 }
 
 /// No number of ours is larger: so that what clients make up can be counted with.
 pub(super) const NUMBER_MAX: u64 = u64::MAX / 4;
 
-/// Bytes of a cursor that can be resumed, at most, and of their text.
+/// Bytes of a cursor that can be resumed, at most, and of its text.
 const BYTES_MAX: usize = 16 + 8 + 4 * varint::BYTES_MAX;
-const TEXT_MAX: usize = BYTES_MAX.div_ceil(3) * 4;
+const TEXT_MAX: usize = PREFIX.len() + BYTES_MAX.div_ceil(3) * 4;
 
-/// Writes a cursor, without an allocation: this runs per delivery.
-pub(super) fn write(
-    f: &mut fmt::Formatter<'_>,
-    subscription: &SubscriptionId,
-    seq: u64,
-    resume: Option<&ResumePoint>,
-) -> fmt::Result {
-    let Some(point) = resume else {
-        return write!(f, "{subscription}.{seq}");
-    };
-    let mut bytes = SmallVec::<[u8; BYTES_MAX]>::new();
-    bytes.extend_from_slice(&subscription.to_bytes());
-    bytes.extend_from_slice(&point.tag);
-    let time = u64::try_from(point.time).unwrap_or_default();
-    for number in [seq, point.version, time, point.position] {
-        varint::put(&mut bytes, number);
+/// The text of a cursor that can be resumed, in one piece and without an allocation: this runs
+/// per delivery.
+pub(super) struct ResumableText {
+    text: [u8; TEXT_MAX],
+    length: usize,
+}
+
+impl ResumableText {
+    pub(super) fn new(subscription: &SubscriptionId, seq: u64, point: &ResumePoint) -> Self {
+        let mut bytes = SmallVec::<[u8; BYTES_MAX]>::new();
+        bytes.extend_from_slice(subscription.as_bytes());
+        bytes.extend_from_slice(&point.tag);
+        let time = u64::try_from(point.time).unwrap_or_default();
+        let mut encoded = [0; varint::BYTES_MAX];
+        for number in [seq, point.version, time, point.position] {
+            bytes.extend_from_slice(varint::encode(number, &mut encoded));
+        }
+        let mut text = [0; TEXT_MAX];
+        let (prefix, rest) = text.split_at_mut(PREFIX.len());
+        prefix.copy_from_slice(PREFIX.as_bytes());
+        // The buffer has the size that it can need.
+        let length = URL_SAFE_NO_PAD.encode_slice(&bytes, rest);
+        let length = PREFIX.len() + length.unwrap_or_default();
+        Self { text, length }
     }
-    let mut text = [0; TEXT_MAX];
-    let length = URL_SAFE_NO_PAD.encode_slice(&bytes, &mut text);
-    let text = length
-        .ok()
-        .and_then(|length| str::from_utf8(&text[..length]).ok());
-    f.write_str(PREFIX)?;
-    f.write_str(text.ok_or(fmt::Error)?)
+
+    pub(super) fn as_str(&self) -> &str {
+        str::from_utf8(&self.text[..self.length]).unwrap_or_default()
+    }
 }
 
 impl FromStr for Cursor {

@@ -9,6 +9,7 @@ use std::{
 
 use parking_lot::Mutex;
 use thiserror::Error;
+use uuid::Uuid;
 
 use super::subscription::Subscription;
 use crate::shares::{self, LimitName, Permit, ShareKey, SharedLimit};
@@ -39,7 +40,11 @@ pub enum Owner {
 
 /// Id of a subscription: random, so that it cannot be guessed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct SubscriptionId(Arc<str>);
+pub struct SubscriptionId {
+    text: Arc<str>,
+    /// What the text says: each cursor has it, and to parse it costs more than to keep it.
+    id: Uuid,
+}
 
 /// All subscriptions.
 #[derive(Debug)]
@@ -156,51 +161,57 @@ impl Default for SubscriptionLimits {
 impl SubscriptionId {
     /// A new id.
     pub fn random() -> Self {
-        let text = format!("sub-{}", uuid::Uuid::new_v4().simple());
-        Self(text.into())
+        Self::new(Uuid::new_v4())
+    }
+
+    fn new(id: Uuid) -> Self {
+        let text = format!("sub-{}", id.simple()).into();
+        Self { text, id }
     }
 
     /// Parses an id.
     pub fn parse(text: &str) -> Option<Self> {
         let hex = text.strip_prefix("sub-")?;
         let lower = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
-        (hex.len() == 32 && hex.bytes().all(lower)).then(|| Self(text.into()))
+        if hex.len() != 32 || !hex.bytes().all(lower) {
+            return None;
+        }
+        let id = Uuid::try_parse(hex).ok()?;
+        let text = text.into();
+        Some(Self { text, id })
     }
 
     /// The bytes of the id.
-    pub(super) fn to_bytes(&self) -> [u8; 16] {
-        let hex = self.0.strip_prefix("sub-").unwrap_or_default();
-        let id = uuid::Uuid::try_parse(hex).unwrap_or_default();
-        id.into_bytes()
+    pub(super) fn as_bytes(&self) -> &[u8; 16] {
+        self.id.as_bytes()
     }
 
     /// The id with these bytes.
     pub(super) fn from_bytes(bytes: [u8; 16]) -> Self {
-        let text = format!("sub-{}", uuid::Uuid::from_bytes(bytes).simple());
-        Self(text.into())
+        Self::new(Uuid::from_bytes(bytes))
     }
 
     /// A number for the subscription among the few of a session.
     pub fn short(&self) -> u32 {
-        let [a, b, c, d, ..] = self.to_bytes();
-        u32::from_be_bytes([a, b, c, d])
+        let [a, b, c, d, ..] = self.as_bytes();
+        u32::from_be_bytes([*a, *b, *c, *d])
     }
 
     /// The id as text.
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.text
     }
 }
 
 impl fmt::Display for SubscriptionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)
     }
 }
 
 impl serde::Serialize for SubscriptionId {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.0)
+        serializer.serialize_str(&self.text)
     }
 }
 

@@ -1,13 +1,11 @@
 //! Payload of a feed entry: the `data` of a log message and the row of a poll are the same.
 
-use std::fmt;
-
 use jiff::Timestamp;
 use mcp_notify::{Level, LogMessage, MessageTemplate, Notification, ResourceRef};
 use serde::{Serialize, Serializer};
 
 use super::{
-    cursor::{self, ResumePoint},
+    cursor::{ResumableText, ResumePoint},
     feed::{FeedEntry, FeedItem},
     ledger::SubscriptionId,
     listener::WatchStatus,
@@ -195,14 +193,11 @@ impl<'a> Own<'a> {
 
 impl Serialize for CursorText<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl fmt::Display for CursorText<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(id, seq, resume) = self;
-        cursor::write(f, id, *seq, resume.as_ref())
+        match resume {
+            Some(point) => serializer.serialize_str(ResumableText::new(id, *seq, point).as_str()),
+            None => serializer.collect_str(&format_args!("{id}.{seq}")),
+        }
     }
 }
 

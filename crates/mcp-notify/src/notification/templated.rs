@@ -15,7 +15,8 @@ use serde::Serialize;
 use smallvec::SmallVec;
 
 use super::body::{Body, with_scratch, write_object};
-use super::{EncodeError, Mark, ResourceRef};
+use super::mark::PackedMark;
+use super::{EncodeError, ResourceRef};
 use crate::gate::Gate;
 use crate::method::Method;
 
@@ -43,7 +44,7 @@ pub(super) struct Templated {
     /// fits most messages.
     own: SmallVec<[u8; 96]>,
     shared: SharedMembers,
-    pub(super) mark: Option<Box<Mark>>,
+    pub(super) mark: PackedMark,
     pub(super) gate: Option<Arc<dyn Gate>>,
     /// The whole frame, joined on demand.
     joined: OnceLock<Box<Bytes>>,
@@ -120,7 +121,7 @@ impl Templated {
             prefix: Arc::clone(prefix),
             own,
             shared,
-            mark: None,
+            mark: PackedMark::default(),
             gate: None,
             joined: OnceLock::new(),
         })

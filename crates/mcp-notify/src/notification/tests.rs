@@ -244,8 +244,8 @@ fn a_mark_goes_with_the_notification_and_not_into_it() {
     drop(shared);
     let method = CustomMethod::new("notifications/shop/order").unwrap();
     let marked = Notification::custom(method, &serde_json::json!({"order": 1})).marked(mark);
-    assert_eq!(marked.mark(), Some(&mark));
-    assert_eq!(marked.clone().mark(), Some(&mark));
+    assert_eq!(marked.mark(), Some(mark));
+    assert_eq!(marked.clone().mark(), Some(mark));
     assert_eq!(marked.frame().unwrap(), &frame);
 }
 

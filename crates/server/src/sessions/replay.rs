@@ -133,7 +133,7 @@ impl SentMessage {
     }
 
     /// Where it is in the feed that it comes from.
-    pub(super) fn mark(&self) -> Option<&Mark> {
+    pub(super) fn mark(&self) -> Option<Mark> {
         match self {
             Self::Notification(notification) => notification.mark(),
             Self::Request(_) | Self::Gap { .. } => None,

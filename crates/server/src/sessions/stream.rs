@@ -44,7 +44,7 @@ const RETRY: Duration = Duration::from_secs(3);
 /// Everything that waits is written in one go, up to this.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// The bytes around a message in an event, at most.
+/// The bytes around a message in an event, at most, without the position in its id.
 const EVENT_BYTES: usize = 40;
 
 /// The bytes of a gap, about.
@@ -359,7 +359,11 @@ fn write_batch(
 ) -> Option<Pin<Box<dyn Future<Output = bool> + Send>>> {
     let OutboundState { replay, ids, .. } = outbound;
     let room = CHUNK_BYTES.saturating_sub(chunk.len());
-    chunk.reserve(size_of_front(batch, room));
+    chunk.reserve(size_of_front(
+        batch,
+        room,
+        EVENT_BYTES + ids.position_bytes(),
+    ));
     let mut written = 0;
     let mut failed = None;
     let mut is_shut = false;
@@ -405,14 +409,14 @@ fn write_batch(
     answer
 }
 
-/// The size of the events that fit into `room` bytes.
-fn size_of_front(batch: &OutboxBatch, room: usize) -> usize {
+/// The size of the events that fit into `room` bytes, each with so many bytes around its message.
+fn size_of_front(batch: &OutboxBatch, room: usize, around: usize) -> usize {
     let mut size = 0;
     for item in batch.iter() {
         size += match item {
             OutboxItem::Notification(notification) => notification.bytes_len(),
             _ => GAP_BYTES,
-        } + EVENT_BYTES;
+        } + around;
         if size >= room {
             break;
         }
@@ -448,11 +452,11 @@ fn write_event(
     chunk: &mut BytesMut,
     ids: &mut StreamIds,
     id: u64,
-    mark: Option<&Mark>,
+    mark: Option<Mark>,
     pieces: &[&[u8]],
 ) {
     let bytes: usize = pieces.iter().map(|piece| piece.len()).sum();
-    chunk.reserve(bytes + EVENT_BYTES);
+    chunk.reserve(bytes + EVENT_BYTES + ids.position_bytes());
     chunk.put_slice(b"id: ");
     ids.write(chunk, id, mark);
     chunk.put_slice(b"\ndata: ");

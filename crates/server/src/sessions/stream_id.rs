@@ -17,6 +17,10 @@ use mcp_notify::Mark;
 /// Feeds of which an id has the position: more than a session has at a time.
 const MARKS_MAX: usize = 64;
 
+/// By how much the text of a position grows from one event to the next, at most: each of its
+/// numbers may take a byte more.
+const POSITION_GROWTH: usize = 8;
+
 /// Longest text that can be an id.
 const TEXT_BYTES_MAX: usize = 4096;
 
@@ -42,9 +46,8 @@ pub(crate) struct StreamPosition {
 #[derive(Debug, Default)]
 pub(super) struct StreamIds {
     at: Option<StreamPosition>,
-    /// For the bytes of an id, and their text: this runs per delivery.
+    /// For the bytes of an id: this runs per delivery.
     bytes: Vec<u8>,
-    text: Vec<u8>,
 }
 
 // === impl StreamIds ===
@@ -63,8 +66,17 @@ impl StreamIds {
         self.at.as_ref().map(|at| at.stream)
     }
 
+    /// The bytes that the position in the next id will take, about: those of the last one, and
+    /// a few more for numbers that grow. A chunk that has room for all its ids is never copied.
+    pub(super) fn position_bytes(&self) -> usize {
+        match &self.at {
+            Some(_) => 1 + self.bytes.len().div_ceil(3) * 4 + POSITION_GROWTH,
+            None => 0,
+        }
+    }
+
     /// Writes the id of an event, which advances the feed of its mark.
-    pub(super) fn write(&mut self, chunk: &mut BytesMut, number: u64, mark: Option<&Mark>) {
+    pub(super) fn write(&mut self, chunk: &mut BytesMut, number: u64, mark: Option<Mark>) {
         let mut digits = [0; 20];
         chunk.put_slice(decimal(number, &mut digits));
         let Some(at) = &mut self.at else {
@@ -76,11 +88,11 @@ impl StreamIds {
         self.bytes.clear();
         at.write(&mut self.bytes);
         let length = base64::encoded_len(self.bytes.len(), false).unwrap_or_default();
-        self.text.resize(length, 0);
-        if let Ok(length) = URL_SAFE_NO_PAD.encode_slice(&self.bytes, &mut self.text) {
-            chunk.put_u8(b'.');
-            chunk.put_slice(&self.text[..length]);
-        }
+        chunk.put_u8(b'.');
+        let begin = chunk.len();
+        chunk.resize(begin + length, 0);
+        // The chunk has the room that it needs.
+        let _written = URL_SAFE_NO_PAD.encode_slice(&self.bytes, &mut chunk[begin..]);
     }
 
     /// The ids of what is written again to a client that has seen an id. Of a stream of another
@@ -115,20 +127,21 @@ impl StreamIds {
 // === impl StreamPosition ===
 
 impl StreamPosition {
-    fn advance(&mut self, mark: &Mark) {
+    fn advance(&mut self, mark: Mark) {
         if let Some(one) = self.marks.iter_mut().find(|one| one.feed == mark.feed) {
-            *one = *mark;
+            *one = mark;
         } else if self.marks.len() < MARKS_MAX {
-            self.marks.push(*mark);
+            self.marks.push(mark);
         }
     }
 
     fn write(&self, bytes: &mut Vec<u8>) {
+        let mut encoded = [0; varint::BYTES_MAX];
         bytes.extend_from_slice(&self.stream.to_be_bytes());
         for Mark { feed, position } in &self.marks {
             bytes.extend_from_slice(&feed.to_be_bytes());
             for number in position {
-                varint::put(bytes, *number);
+                bytes.extend_from_slice(varint::encode(*number, &mut encoded));
             }
         }
     }
@@ -208,7 +221,7 @@ mod tests {
 
     use super::*;
 
-    fn text(ids: &mut StreamIds, number: u64, mark: Option<&Mark>) -> String {
+    fn text(ids: &mut StreamIds, number: u64, mark: Option<Mark>) -> String {
         let mut chunk = BytesMut::new();
         ids.write(&mut chunk, number, mark);
         String::from_utf8(chunk.to_vec()).unwrap()
@@ -228,7 +241,7 @@ mod tests {
             marks: Vec::new(),
         });
         for (number, mark) in (1..).zip([mark(1, 1), mark(2, 1), mark(1, 2)]) {
-            drop(text(&mut ids, number, Some(&mark)));
+            drop(text(&mut ids, number, Some(mark)));
         }
         let id = StreamId::parse(&text(&mut ids, 4, None)).unwrap();
         assert_eq!((id.number_in(Some(7)), id.number_in(Some(8))), (4, 0));
@@ -249,7 +262,7 @@ mod tests {
     #[test]
     fn an_id_is_a_number_where_sessions_are_not_kept() {
         let mut ids = StreamIds::default();
-        assert_eq!(text(&mut ids, 17, Some(&mark(1, 1))), "17");
+        assert_eq!(text(&mut ids, 17, Some(mark(1, 1))), "17");
         let id = StreamId::parse("17").unwrap();
         assert_eq!((id.number_in(None), id.at), (17, None));
         for wrong in ["", "+1", "-1", "1.", "x", "1.!", "1.AAAA", "1.AAAAAAA"] {
