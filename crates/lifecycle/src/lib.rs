@@ -75,11 +75,13 @@ impl Lifecycle {
     /// one task is dead is worse than no server.
     pub fn spawn(&self, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
         let inner = Arc::clone(&self.inner);
-        let guarded = async move {
-            if AssertUnwindSafe(task).catch_unwind().await.is_err() {
+        // Not an `async` block, which would have room for the task twice: before it runs, and
+        // while it does.
+        let guarded = AssertUnwindSafe(task).catch_unwind().map(move |ended| {
+            if ended.is_err() {
                 inner.fail(format!("task `{name}` panicked"));
             }
-        };
+        });
         self.inner
             .tasks
             .spawn(guarded.instrument(tracing::info_span!("task", name)));

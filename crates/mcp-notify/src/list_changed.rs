@@ -51,8 +51,15 @@ pub struct ListChangedTracker {
 
 #[derive(Default)]
 struct State {
-    current: [Option<ContentHash>; 3],
+    current: [Option<Current>; 3],
     notified: HashMap<SessionKey, [Option<ContentHash>; 3]>,
+}
+
+/// The content of a list, and the notification of it, which is the same for all sessions: each may
+/// keep it for as long as it lives.
+struct Current {
+    content: ContentHash,
+    notification: Notification,
 }
 
 /// The state as a registry that sessions detach from.
@@ -102,12 +109,22 @@ impl ListChangedTracker {
     /// Sets the current content of the list. An empty hash means that it is unknown,
     /// and nothing is due.
     pub fn update(&self, kind: ListKind, hash: ContentHash) {
-        self.state.lock().current[kind as usize] = (!hash.is_empty()).then_some(hash);
+        let mut state = self.state.lock();
+        let current = &mut state.current[kind as usize];
+        if current.as_ref().map(|current| &current.content) == Some(&hash) {
+            return;
+        }
+        *current = (!hash.is_empty()).then(|| Current {
+            content: hash,
+            notification: Notification::list_changed(kind),
+        });
     }
 
     /// The current content of the list, if it is known.
     pub fn current(&self, kind: ListKind) -> Option<ContentHash> {
-        self.state.lock().current[kind as usize].clone()
+        let state = self.state.lock();
+        let current = state.current[kind as usize].as_ref();
+        current.map(|current| current.content.clone())
     }
 
     /// The content that the session was last notified of.
@@ -136,20 +153,22 @@ impl ListChangedTracker {
             return None;
         }
         let key = session.key();
-        {
+        let notification = {
             let mut state = self.state.lock();
-            let current = state.current[kind as usize].clone()?;
-            let last = &mut state.notified.entry(key).or_default()[kind as usize];
-            if last.as_ref() == Some(&current) {
+            let State { current, notified } = &mut *state;
+            let current = current[kind as usize].as_ref()?;
+            let last = &mut notified.entry(key).or_default()[kind as usize];
+            if last.as_ref() == Some(&current.content) {
                 return None;
             }
-            *last = Some(current);
-        }
+            *last = Some(current.content.clone());
+            current.notification.clone()
+        };
         if !session.attach(&self.registry, DetachOn::Close) {
             self.registry.detach(key);
             return None;
         }
-        Some(Notification::list_changed(kind))
+        Some(notification)
     }
 
     /// All notifications that are due for this session. At a version without

@@ -6,7 +6,7 @@
 
 mod heads;
 
-use std::{io, sync::Arc, time::Duration};
+use std::{future::ready, io, pin::Pin, sync::Arc, time::Duration};
 
 use axum::Router;
 use futures_util::{FutureExt, TryFutureExt};
@@ -69,6 +69,9 @@ pub(super) struct Listener {
     pub(super) certificate: Option<Certificate>,
 }
 
+/// The requests of a connection, until it ends.
+type ServingRequests = Pin<Box<dyn Future<Output = io::Result<()>> + Send>>;
+
 /// A connection that was accepted.
 struct Connection {
     stream: TcpStream,
@@ -124,9 +127,17 @@ pub(super) async fn serve(listener: Listener, router: Router, stop: Cancellation
             watcher: graceful.watcher(),
             stop: stop.clone(),
         };
+        // In a box that goes when the first request is waited for. Everything that a connection
+        // passes on its way there would else have room in its task for as long as it is open.
+        let beginning = Box::pin(connection.begin());
         connections.spawn(async move {
             let _permit = permit;
-            if let Err(error) = connection.run().await {
+            let begun = beginning.await;
+            let ended = match begun {
+                Ok(serving) => serving.await,
+                Err(error) => Err(error),
+            };
+            if let Err(error) = ended {
                 tracing::debug!(%error, "connection ended");
             }
         });
@@ -139,7 +150,8 @@ pub(super) async fn serve(listener: Listener, router: Router, stop: Cancellation
 // === impl Connection ===
 
 impl Connection {
-    async fn run(self) -> io::Result<()> {
+    /// Does all that comes before requests, which are then served by the future that is returned.
+    async fn begin(self) -> io::Result<ServingRequests> {
         let Self {
             stream,
             peers,
@@ -149,17 +161,16 @@ impl Connection {
             stop,
         } = self;
         prepare(&stream);
-        // Each step in a box: otherwise the task of a connection has room for all of them, also
-        // for TLS, for as long as it is open.
-        let peer = Box::pin(peers.identify(&stream)).await?;
+        let peer = peers.identify(&stream).await?;
         let Some(certificate) = certificate else {
-            return Box::pin(serve_requests(stream, peer, router, watcher)).await;
+            return Ok(Box::pin(serve_requests(stream, peer, router, watcher)));
         };
         // A stop does not wait for who has not said anything yet.
+        // Without TLS there is no room for it.
         let accepting = Box::pin(certificate.accept(stream));
         match stop.run_until_cancelled(accepting).await {
-            Some(stream) => Box::pin(serve_requests(stream?, peer, router, watcher)).await,
-            None => Ok(()),
+            Some(stream) => Ok(Box::pin(serve_requests(stream?, peer, router, watcher))),
+            None => Ok(Box::pin(ready(Ok(())))),
         }
     }
 }

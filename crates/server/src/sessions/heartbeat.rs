@@ -12,7 +12,7 @@ use std::{
     },
 };
 
-use futures_util::{StreamExt, stream::FuturesUnordered};
+use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 use mcp_notify::{Heartbeat, HeartbeatConfig, HeartbeatEnd};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -110,7 +110,8 @@ fn begin(
         }) as Pin<Box<dyn Future<Output = bool> + Send>>
     };
     let running = heartbeat.run(session, &liveness, ask);
-    Some(Box::pin(async move { (id, running.await) }))
+    // Not an `async` block, which would have room for it twice.
+    Some(Box::pin(running.map(move |end| (id, end))))
 }
 
 // === impl PingHistory ===
