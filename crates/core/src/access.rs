@@ -10,17 +10,19 @@
 //!              allowed 30 s, denied 10 s ─┘◀── cluster-wide, then the namespace ◀── AccessReviewer
 //! ```
 //!
-//! - `question`: what is asked; `right`: one question of one user and its answer;
-//!   `reviewed_context`: whose answers count
+//! - `question`: what is asked; `asked`: the questions of all users, each kept once; `right`: one
+//!   question of one user and its answer; `reviewed_context`: whose answers count
 //! - `decisions`: all answers, and the limits of asking; `turns`, `pace`: how much and how fast it is
 //!   asked, of each cluster for itself
 //! - `viewer`: through whose eyes something is seen; `sight`: what that needs in one cluster;
-//!   `gate`: the rights that a message needs when it is sent
+//!   `gate`: the rights that a message needs when it is sent; `noted`: what is noted of namespaces
 //! - `clearance`: what a user may read of several kinds, for what is derived from many objects
 
+mod asked;
 mod clearance;
 mod decisions;
 mod gate;
+mod noted;
 mod pace;
 mod question;
 mod reviewed_context;
@@ -33,6 +35,7 @@ pub use self::{
     clearance::{Clearance, Extent, ScopedAction, Undecided, Within},
     decisions::{AccessDecisions, AccessReviewer, ReviewError},
     gate::Gate,
+    noted::NotedNamespaces,
     question::{AccessQuestion, Action},
     right::{Answer, Asking, Right, Verdict},
     sight::{EventRights, LabelRight, Sight},

@@ -2,12 +2,13 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, OnceLock},
+    fmt,
+    sync::{Arc, LazyLock, OnceLock},
 };
 
 use jiff::Timestamp;
 use mcp_notify::SharedMembers;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 /// Labels of an object: as they are, for selectors, and as they may be shown. Cheap to clone.
 #[derive(Clone, Debug, Default)]
@@ -16,6 +17,9 @@ pub struct Labels {
     /// The same map, unless a value had to be redacted.
     shown: Arc<BTreeMap<String, String>>,
 }
+
+/// Of all events whose labels are not shown.
+static NO_LABELS: LazyLock<Labels> = LazyLock::new(Labels::default);
 
 /// Whose labels an event has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -93,9 +97,12 @@ pub struct InvolvedObject {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Members<'a> {
-    event_id: &'a str,
+    event_id: EventId<'a>,
     event: EventPayload<'a>,
 }
+
+/// The id of an event, written without being kept: most are asked for by nobody.
+struct EventId<'a>(&'a Event);
 
 /// An event as clients read it: the member `event` of a payload.
 #[derive(Debug, Serialize)]
@@ -163,12 +170,26 @@ impl From<BTreeMap<String, String>> for Labels {
     }
 }
 
+// === impl EventId ===
+
+impl fmt::Display for EventId<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.0.uid, self.0.count)
+    }
+}
+
+impl Serialize for EventId<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 // === impl Event ===
 
 impl Event {
     /// Id of this occurrence: the same for every subscriber, and after a reconnect.
     pub fn id(&self) -> &str {
-        (self.derived.id).get_or_init(|| format!("{}:{}", self.uid, self.count))
+        (self.derived.id).get_or_init(|| EventId(self).to_string())
     }
 
     /// The members that are the same in every subscriber's notification, serialised on first
@@ -176,7 +197,7 @@ impl Event {
     pub fn members(&self) -> &SharedMembers {
         self.derived.members.get_or_init(|| {
             let members = Members {
-                event_id: self.id(),
+                event_id: EventId(self),
                 event: self.payload(),
             };
             // Strings and numbers always serialise.
@@ -196,7 +217,7 @@ impl Event {
                 kind: self.kind.clone(),
                 reason: self.reason.clone(),
                 message: self.message.clone(),
-                labels: Labels::default(),
+                labels: NO_LABELS.clone(),
                 labels_of: LabelsOf::Unreadable,
                 involved: self.involved.clone(),
                 count: self.count,

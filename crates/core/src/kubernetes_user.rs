@@ -1,12 +1,15 @@
 //! A user of Kubernetes, as authorizers of the API server see it.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use thiserror::Error;
 
 /// The group that the API server gives every user with credentials. It does not add the group
 /// to a user that is impersonated, so it stands among the groups from the start.
 const AUTHENTICATED: &str = "system:authenticated";
+
+/// The same for all users: there are many.
+static EVERYBODY: LazyLock<Arc<str>> = LazyLock::new(|| AUTHENTICATED.into());
 
 /// Longest name of a user or group. The API server has no limit; headers have one.
 const NAME_BYTES_MAX: usize = 1024;
@@ -57,7 +60,7 @@ impl KubernetesUser {
             Err(UserError::Name { what })
         };
         let name = valid("the name of a user", name)?;
-        let mut sorted: Vec<Arc<str>> = vec![AUTHENTICATED.into()];
+        let mut sorted: Vec<Arc<str>> = vec![Arc::clone(&EVERYBODY)];
         for group in groups {
             sorted.push(valid("the name of a group", group.as_ref())?);
         }

@@ -84,7 +84,7 @@ where
     #[expect(clippy::new_without_default, reason = "it begins to count turns")]
     pub fn new() -> Self {
         Self {
-            turns: Turns::new(LIMITS),
+            turns: Turns::new(&LIMITS),
             refused: TtlCache::new(CacheLimits::new(REFUSED_MAX, REFUSED_FOR)),
             asking: Mutex::default(),
         }

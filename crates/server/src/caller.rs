@@ -58,6 +58,7 @@ use self::{
 use kubecrier_core::{
     KubernetesUser,
     metrics::{RefusalMetrics, RequestRefusal},
+    shares::ShareKey,
 };
 use kubecrier_k8s::Actor;
 use kubecrier_oauth::{AccessToken, Scopes};
@@ -76,6 +77,9 @@ tokio::task_local! {
 /// Stands before the name of a caller that a proxy has named. The name of a token cannot
 /// have a colon, so nobody can be both.
 const PROXY_PREFIX: &str = "user:";
+
+/// The name of a caller without one.
+const ANONYMOUS: &str = "anonymous";
 
 /// A caller, by name. Without authentication all are the same one.
 #[derive(Clone, Debug)]
@@ -233,6 +237,13 @@ impl Caller {
         self.name.as_deref()
     }
 
+    /// For whom something of the caller counts, if it has a name. Not a copy of it: one caller
+    /// counts under many limits at once.
+    pub(crate) fn share_key(&self) -> ShareKey {
+        let name = self.name.clone();
+        ShareKey::Caller(name.unwrap_or_else(|| ANONYMOUS.into()))
+    }
+
     /// Runs work as this caller.
     pub(crate) async fn scope<F: Future>(self, work: F) -> F::Output {
         CALLER.scope(self, work).await
@@ -271,7 +282,7 @@ impl Hash for Caller {
 
 impl fmt::Display for Caller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name().unwrap_or("anonymous"))
+        f.write_str(self.name().unwrap_or(ANONYMOUS))
     }
 }
 
@@ -296,7 +307,10 @@ impl Identity {
     ) -> Result<Caller, Unidentified> {
         match (self.establish(peer, headers), &self.bearer) {
             (Err(Unidentified::InvalidToken), Some(bearer)) => match bearer_token(headers) {
-                Some(token) => bearer.caller_of(token).await.map_err(Unidentified::Token),
+                // In a box: else every request would have room for it.
+                Some(token) => Box::pin(bearer.caller_of(token))
+                    .await
+                    .map_err(Unidentified::Token),
                 None => Err(Unidentified::InvalidToken),
             },
             (established, _) => established,

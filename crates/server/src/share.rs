@@ -35,7 +35,7 @@ pub(super) fn current_peer() -> Option<IpAddr> {
 /// For whom something counts.
 pub(super) fn key(caller: &Caller, peer: Option<IpAddr>, session: Option<&Arc<str>>) -> ShareKey {
     if *caller != Caller::ANONYMOUS {
-        return ShareKey::Caller(caller.to_string().into());
+        return caller.share_key();
     }
     match (peer, session) {
         (Some(peer), Some(session)) if peer.to_canonical().is_loopback() => {

@@ -1,7 +1,6 @@
 //! All answers of the clusters' authorizers, and the limits of asking.
 
 use std::{
-    collections::HashMap,
     fmt,
     num::NonZeroUsize,
     sync::{Arc, Weak},
@@ -14,8 +13,8 @@ use thiserror::Error;
 use tokio::time::{Duration, sleep, timeout};
 
 use super::{
+    asked::{Asked, Questions},
     question::AccessQuestion,
-    reviewed_context::ReviewedContext,
     right::Right,
     viewer::{UserView, Viewer, Views},
 };
@@ -62,13 +61,14 @@ pub(super) struct Inner {
     lifecycle: Lifecycle,
     metrics: AccessMetrics,
     views: Views,
-    // Held for map operations only, as `rights` is.
-    contexts: Mutex<HashMap<Arc<str>, Arc<ReviewedContext>>>,
+    questions: Questions,
+    // Held for map operations only.
     rights: Mutex<LruCache<RightKey, Arc<Right>>>,
 }
 
-/// The view of a user, the context, the question.
-type RightKey = (u64, Arc<str>, AccessQuestion);
+/// The view of a user and the question, by their numbers: there is one for each user and
+/// question, who share the words.
+type RightKey = (u64, u64);
 
 // === impl AccessDecisions ===
 
@@ -88,7 +88,7 @@ impl AccessDecisions {
             lifecycle,
             metrics,
             views: Views::default(),
-            contexts: Mutex::default(),
+            questions: Questions::default(),
             rights: Mutex::new(rights),
         });
         Self { inner }
@@ -102,7 +102,7 @@ impl AccessDecisions {
     /// A context has come to name another cluster, whose answers may be others: none that was
     /// asked for until now counts.
     pub fn forget(&self, context: &str) {
-        if let Some(context) = self.inner.contexts.lock().get(context) {
+        if let Some(context) = self.inner.questions.context(context) {
             context.rename();
         }
     }
@@ -114,12 +114,14 @@ impl AccessDecisions {
         for _ in 0..2 {
             let spent: Vec<RightKey> = (rights.iter())
                 .filter(|(_, right)| Arc::strong_count(right) == 1 && right.is_spent())
-                .map(|(key, _)| key.clone())
+                .map(|(key, _)| *key)
                 .collect();
             for key in spent {
                 rights.pop(&key);
             }
         }
+        drop(rights);
+        self.inner.questions.remove_unused();
     }
 }
 
@@ -128,6 +130,7 @@ impl fmt::Debug for AccessDecisions {
         f.debug_struct("AccessDecisions")
             .field("users", &self.inner.views.len())
             .field("rights", &self.inner.rights.lock().len())
+            .field("questions", &self.inner.questions.len())
             .finish_non_exhaustive()
     }
 }
@@ -141,30 +144,23 @@ impl Inner {
         context: &str,
         question: AccessQuestion,
     ) -> Arc<Right> {
-        let reviewed = self.context(context);
+        let everywhere = question.everywhere();
+        let wide = everywhere.map(|question| self.questions.of(context, question));
+        let asked = self.questions.of(context, question);
         let mut rights = self.rights.lock();
-        let wide = question.everywhere().map(|question| {
-            let key = (view.id(), Arc::clone(reviewed.name()), question);
-            let make = || Arc::new(Right::new(view, &reviewed, key.2.clone(), None));
-            Arc::clone(rights.get_or_insert(key.clone(), make))
-        });
-        let key = (view.id(), Arc::clone(reviewed.name()), question);
-        let make = || Arc::new(Right::new(view, &reviewed, key.2.clone(), wide));
-        Arc::clone(rights.get_or_insert(key.clone(), make))
-    }
-
-    fn context(&self, name: &str) -> Arc<ReviewedContext> {
-        let mut contexts = self.contexts.lock();
-        if let Some(known) = contexts.get(name) {
-            return Arc::clone(known);
-        }
-        let context = Arc::new(ReviewedContext::new(name));
-        contexts.insert(Arc::clone(context.name()), Arc::clone(&context));
-        context
+        let mut right = |asked: Arc<Asked>, wide| {
+            let key = (view.id(), asked.id);
+            let make = || Arc::new(Right::new(view, asked, wide));
+            Arc::clone(rights.get_or_insert(key, make))
+        };
+        let wide = wide.map(|asked| right(asked, None));
+        right(asked, wide)
     }
 
     pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let draining = self.lifecycle.draining().clone();
+        // In a box, which the two below do not hold twice: thousands may wait for their turns.
+        let task = Box::pin(task);
         self.lifecycle.spawn("access", async move {
             tokio::select! {
                 () = task => {}
@@ -179,38 +175,27 @@ impl Inner {
 
     /// Asks a cluster, in turn and at a pace, and again after an error for as long as somebody
     /// can be expected to wait. `None` if there is no answer until then.
-    pub(super) async fn review(
-        &self,
-        view: &UserView,
-        context: &ReviewedContext,
-        question: &AccessQuestion,
-    ) -> Option<bool> {
-        let answered = timeout(
-            PATIENCE,
-            self.review_until_answered(view, context, question),
-        );
+    pub(super) async fn review(&self, view: &UserView, asked: &Asked) -> Option<bool> {
+        let answered = timeout(PATIENCE, self.review_until_answered(view, asked));
         match answered.await {
             Ok(answer) => answer,
             Err(_elapsed) => {
-                let (user, context) = (view.user().name(), &**context.name());
+                let (user, context) = (view.user().name(), &**asked.context.name());
+                let question = &asked.question;
                 tracing::warn!(user, context, %question, "it cannot be found out who may read what");
                 None
             }
         }
     }
 
-    async fn review_until_answered(
-        &self,
-        view: &UserView,
-        context: &ReviewedContext,
-        question: &AccessQuestion,
-    ) -> Option<bool> {
+    async fn review_until_answered(&self, view: &UserView, asked: &Asked) -> Option<bool> {
         let backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(1));
         for failures in 1.. {
-            match self.review_once(view, context, question).await? {
+            match self.review_once(view, asked).await? {
                 Ok(is_allowed) => return Some(is_allowed),
                 Err(error) => {
-                    tracing::debug!(context = &**context.name(), %question, %error, "an access review failed");
+                    let (context, question) = (asked.context.name(), &asked.question);
+                    tracing::debug!(context = &**context, %question, %error, "an access review failed");
                 }
             }
             // Without a turn: others are asked meanwhile.
@@ -223,9 +208,11 @@ impl Inner {
     async fn review_once(
         &self,
         view: &UserView,
-        context: &ReviewedContext,
-        question: &AccessQuestion,
+        asked: &Asked,
     ) -> Option<Result<bool, ReviewError>> {
+        let Asked {
+            context, question, ..
+        } = asked;
         let own = view.turns(context.name());
         // That of the user first: one that asks for much waits for itself.
         let turns = async {

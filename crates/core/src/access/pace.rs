@@ -3,11 +3,11 @@
 use parking_lot::Mutex;
 use tokio::time::{Duration, Instant};
 
-/// A pace that is kept by waiting.
+use super::turns::TurnLimits;
+
+/// A pace that is kept by waiting. Whoever takes knows the limits: each user has a pace.
 #[derive(Debug)]
 pub(super) struct Pace {
-    interval: Duration,
-    burst: Duration,
     /// When what has been taken so far is paid for.
     paid: Mutex<Instant>,
 }
@@ -15,22 +15,22 @@ pub(super) struct Pace {
 // === impl Pace ===
 
 impl Pace {
-    pub(super) fn new(per_second: u32, burst: u32) -> Self {
-        let interval = Duration::from_secs(1) / per_second;
+    pub(super) fn new() -> Self {
         Self {
-            interval,
-            burst: interval * burst,
             paid: Mutex::new(Instant::now()),
         }
     }
 
     /// Takes one, to be used after the time that is returned. `None` if that is longer than
     /// `patience`; then none is taken.
-    pub(super) fn take(&self, patience: Duration) -> Option<Duration> {
+    pub(super) fn take(&self, limits: &TurnLimits, patience: Duration) -> Option<Duration> {
+        let interval = Duration::from_secs(1) / limits.per_second;
         let now = Instant::now();
         let mut paid = self.paid.lock();
-        let next = (*paid).max(now) + self.interval;
-        let wait = next.duration_since(now).saturating_sub(self.burst);
+        let next = (*paid).max(now) + interval;
+        let wait = next
+            .duration_since(now)
+            .saturating_sub(interval * limits.burst);
         if wait > patience {
             return None;
         }
@@ -45,13 +45,18 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_burst_is_free_and_then_the_pace_holds() {
-        let pace = Pace::new(10, 5);
+        let limits = TurnLimits {
+            running_max: 1,
+            per_second: 10,
+            burst: 5,
+        };
+        let pace = Pace::new();
         let patience = Duration::from_millis(250);
-        let waits: Vec<_> = (0..8).map(|_| pace.take(patience)).collect();
+        let waits: Vec<_> = (0..8).map(|_| pace.take(&limits, patience)).collect();
         let millis = |wait| Some(Duration::from_millis(wait));
         assert_eq!(waits[..5], [millis(0); 5]);
         assert_eq!(waits[5..], [millis(100), millis(200), None]);
         tokio::time::advance(Duration::from_mins(1)).await;
-        assert_eq!(pace.take(patience), millis(0));
+        assert_eq!(pace.take(&limits, patience), millis(0));
     }
 }

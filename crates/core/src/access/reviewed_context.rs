@@ -33,7 +33,7 @@ impl ReviewedContext {
     pub(super) fn new(name: &str) -> Self {
         Self {
             name: name.into(),
-            turns: Turns::new(LIMITS),
+            turns: Turns::new(&LIMITS),
             made: Instant::now(),
             renamed: AtomicU64::new(0),
         }

@@ -12,7 +12,7 @@ use tokio::{
     time::{Duration, Instant},
 };
 
-use super::{question::AccessQuestion, reviewed_context::ReviewedContext, viewer::UserView};
+use super::{asked::Asked, question::AccessQuestion, viewer::UserView};
 
 /// How long it is remembered that a user may do something, from when that was asked. A right
 /// that is taken away is gone from what is pushed after this time at the latest.
@@ -31,8 +31,7 @@ const REFRESH: Duration = Duration::from_secs(15);
 /// A right of a user, which it may have or not.
 pub struct Right {
     view: Arc<UserView>,
-    context: Arc<ReviewedContext>,
-    question: AccessQuestion,
+    asked: Arc<Asked>,
     /// The same in all namespaces. Whoever has that one needs no other.
     wide: Option<Arc<Self>>,
     // Held for a few instructions.
@@ -89,16 +88,10 @@ impl Answer {
 // === impl Right ===
 
 impl Right {
-    pub(super) fn new(
-        view: &Arc<UserView>,
-        context: &Arc<ReviewedContext>,
-        question: AccessQuestion,
-        wide: Option<Arc<Self>>,
-    ) -> Self {
+    pub(super) fn new(view: &Arc<UserView>, asked: Arc<Asked>, wide: Option<Arc<Self>>) -> Self {
         Self {
             view: Arc::clone(view),
-            context: Arc::clone(context),
-            question,
+            asked,
             wide,
             state: Mutex::default(),
         }
@@ -106,7 +99,7 @@ impl Right {
 
     /// The question.
     pub fn question(&self) -> &AccessQuestion {
-        &self.question
+        &self.asked.question
     }
 
     /// Whether the user has the right, as far as that is known. Never waits: what is not known,
@@ -145,7 +138,7 @@ impl Right {
     /// Whether the user has the right, asked at that moment or later: what was remembered before
     /// does not count.
     pub async fn decide_since(self: &Arc<Self>, since: Instant) -> Answer {
-        let since = since.max(self.context.since());
+        let since = since.max(self.asked.context.since());
         loop {
             let (asking, is_own) = {
                 let mut state = self.state.lock();
@@ -205,11 +198,9 @@ impl Right {
         }
         let asked = Instant::now();
         let decisions = self.view.decisions()?;
-        let is_allowed = decisions
-            .review(&self.view, &self.context, &self.question)
-            .await?;
+        let is_allowed = decisions.review(&self.view, &self.asked).await?;
         // It may be that of the cluster that the context named before.
-        if asked < self.context.since() {
+        if asked < self.asked.context.since() {
             return None;
         }
         Some(Known { is_allowed, asked })
@@ -219,14 +210,14 @@ impl Right {
     fn was_denied(&self) -> bool {
         let known = self.state.lock().known;
         known.is_some_and(|known| {
-            let is_of_here = known.asked >= self.context.since();
+            let is_of_here = known.asked >= self.asked.context.since();
             !known.is_allowed && is_of_here && known.asked.elapsed() < DENIED_EVERYWHERE
         })
     }
 
     /// Whether an answer is good at a time.
     fn counts(&self, known: Known, now: Instant) -> bool {
-        now < known.until() && known.asked >= self.context.since()
+        now < known.until() && known.asked >= self.asked.context.since()
     }
 
     fn count(&self, is_known: bool) {
@@ -246,7 +237,10 @@ impl Right {
 impl fmt::Debug for Right {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let user = self.view.user().name();
-        write!(f, "{user}: {} ({})", self.question, self.context.name())
+        let Asked {
+            context, question, ..
+        } = &*self.asked;
+        write!(f, "{user}: {question} ({})", context.name())
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a user needs to see of events and of their evidence, in one cluster.
 
-use std::{collections::HashMap, fmt, sync::Arc};
+use std::{fmt, sync::Arc};
 
 use kubecrier_k8s_api::{BuiltinKind, names::split_group_version};
 use parking_lot::Mutex;
@@ -8,18 +8,22 @@ use parking_lot::Mutex;
 use super::{gate::Gate, question::Action, right::Right, viewer::UserView};
 use crate::{Event, InvolvedObject, LabelsOf};
 
-/// Namespaces whose gates one subscriber keeps at hand; those of others are made again.
-const NAMESPACES_MAX: usize = 256;
+/// Gates that one user keeps at hand; others are made again.
+const GATES_MAX: usize = 512;
 
-/// A user's view of one cluster, with what is needed of it again and again.
-pub struct Sight {
+/// A user's view of one cluster, with what is needed of it again and again. All that a user has
+/// open there share one.
+#[derive(Clone)]
+pub struct Sight(Arc<OpenSight>);
+
+/// The view of one user.
+pub(super) struct OpenSight {
     view: Arc<UserView>,
     context: Arc<str>,
-    namespaces: Mutex<HashMap<String, NamespaceRights>>,
+    /// What the events of a namespace need, in its order and by whose labels they show.
+    // Held for list operations only.
+    gates: Mutex<Vec<(Arc<str>, LabelSource, Arc<Gate>)>>,
 }
-
-/// The rights that events of a namespace need, by whose labels they show.
-type NamespaceRights = Vec<(LabelSource, EventRights)>;
 
 /// Where the labels that an event shows were read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,74 +63,117 @@ pub enum LabelRight {
 impl Sight {
     /// The view of this user on a context.
     pub fn new(view: &Arc<UserView>, context: &str) -> Self {
-        Self {
-            view: Arc::clone(view),
-            context: context.into(),
-            namespaces: Mutex::default(),
-        }
+        Self(view.sight(context))
     }
 
     /// The user.
     pub fn view(&self) -> &Arc<UserView> {
-        &self.view
+        &self.0.view
     }
 
     /// The right to do something in a namespace.
     pub fn right(&self, action: Action, namespace: &str) -> Arc<Right> {
-        self.view.right(&self.context, action, namespace)
+        self.0.right(action, namespace)
     }
 
     /// What an event needs.
     pub fn of_event(&self, event: &Event) -> EventRights {
         let source = LabelSource::of(event);
+        EventRights::new(self.0.gate(event, source), source)
+    }
+}
+
+impl fmt::Debug for Sight {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sight")
+            .field("view", &self.0.view)
+            .field("context", &self.0.context)
+            .finish_non_exhaustive()
+    }
+}
+
+// === impl OpenSight ===
+
+impl OpenSight {
+    pub(super) fn new(view: &Arc<UserView>, context: &str) -> Self {
+        Self {
+            view: Arc::clone(view),
+            context: context.into(),
+            gates: Mutex::default(),
+        }
+    }
+
+    pub(super) fn context(&self) -> &str {
+        &self.context
+    }
+
+    fn right(&self, action: Action, namespace: &str) -> Arc<Right> {
+        self.view.right(&self.context, action, namespace)
+    }
+
+    fn gate(&self, event: &Event, source: LabelSource) -> Arc<Gate> {
         // The involved object may live in another namespace than its event.
         let is_usual = event.involved.namespace == event.namespace
             || !matches!(source, LabelSource::Object(_));
         if !is_usual {
-            return self.rights(event, source);
+            return Arc::new(self.new_gate(event, source));
         }
-        let mut namespaces = self.namespaces.lock();
-        let known = namespaces.get(&event.namespace);
-        if let Some((_, rights)) =
-            known.and_then(|some| some.iter().find(|(one, _)| *one == source))
-        {
-            return rights.clone();
+        let mut gates = self.gates.lock();
+        let namespace = event.namespace.as_str();
+        let start = gates.partition_point(|(name, ..)| &**name < namespace);
+        let mut known = gates[start..]
+            .iter()
+            .take_while(|(name, ..)| **name == *namespace);
+        if let Some((_, _, gate)) = known.find(|(_, one, _)| *one == source) {
+            return Arc::clone(gate);
         }
-        if namespaces.len() >= NAMESPACES_MAX && known.is_none() {
-            namespaces.clear();
+        let gate = Arc::new(self.new_gate(event, source));
+        let start = if gates.len() < GATES_MAX {
+            start
+        } else {
+            gates.clear();
+            0
+        };
+        // Of the namespace there are as many names as kinds whose objects have events.
+        let name = match gates.get(start) {
+            Some((name, ..)) if **name == *namespace => Arc::clone(name),
+            _ => namespace.into(),
+        };
+        if gates.len() < 4 {
+            gates.reserve_exact(1);
         }
-        let rights = self.rights(event, source);
-        let known = namespaces.entry(event.namespace.clone()).or_default();
-        known.push((source, rights.clone()));
-        rights
+        gates.insert(start, (name, source, Arc::clone(&gate)));
+        gate
     }
 
-    fn rights(&self, event: &Event, source: LabelSource) -> EventRights {
+    fn new_gate(&self, event: &Event, source: LabelSource) -> Gate {
         let own = self.right(Action::LIST_EVENTS, &event.namespace);
         let labels = match source {
-            LabelSource::Event => LabelRight::None,
             LabelSource::Object(kind) => {
-                LabelRight::Needs(self.right(Action::get(*kind), &event.involved.namespace))
+                Some(self.right(Action::get(*kind), &event.involved.namespace))
             }
-            LabelSource::Unknown => LabelRight::Hidden,
+            LabelSource::Event | LabelSource::Unknown => None,
         };
-        let both = [Some(&own), labels.right()].into_iter().flatten().cloned();
-        EventRights {
-            gate: Arc::new(Gate::new(both)),
-            event: own,
-            labels,
-        }
+        Gate::new([Some(own), labels].into_iter().flatten())
     }
 }
 
-// === impl LabelRight ===
+// === impl EventRights ===
 
-impl LabelRight {
-    /// The right, if there is one that shows them.
-    pub fn right(&self) -> Option<&Arc<Right>> {
-        match self {
-            Self::Needs(right) => Some(right),
-            Self::None | Self::Hidden => None,
+impl EventRights {
+    /// What a gate is made of that was made for events with this source of labels.
+    fn new(gate: Arc<Gate>, source: LabelSource) -> Self {
+        let mut rights = gate.rights().iter().cloned();
+        let event = rights.next().expect("the gate of an event has its right");
+        let labels = match (source, rights.next()) {
+            (LabelSource::Event, _) => LabelRight::None,
+            (LabelSource::Object(_), Some(right)) => LabelRight::Needs(right),
+            (LabelSource::Object(_), None) | (LabelSource::Unknown, _) => LabelRight::Hidden,
+        };
+        Self {
+            event,
+            labels,
+            gate,
         }
     }
 }
@@ -146,14 +193,5 @@ impl LabelSource {
         let known = BuiltinKind::of_kind(kind);
         let known = known.filter(|kind| api_version.is_empty() || kind.group == group);
         known.map_or(Self::Unknown, Self::Object)
-    }
-}
-
-impl fmt::Debug for Sight {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sight")
-            .field("view", &self.view)
-            .field("context", &self.context)
-            .finish_non_exhaustive()
     }
 }

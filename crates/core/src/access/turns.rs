@@ -12,6 +12,7 @@ use super::pace::Pace;
 pub(crate) struct Turns {
     running: Semaphore,
     pace: Pace,
+    limits: &'static TurnLimits,
 }
 
 /// How much is asked.
@@ -28,15 +29,11 @@ pub(crate) struct TurnLimits {
 // === impl Turns ===
 
 impl Turns {
-    pub(crate) fn new(limits: TurnLimits) -> Self {
-        let TurnLimits {
-            running_max,
-            per_second,
-            burst,
-        } = limits;
+    pub(crate) fn new(limits: &'static TurnLimits) -> Self {
         Self {
-            running: Semaphore::new(running_max),
-            pace: Pace::new(per_second, burst),
+            running: Semaphore::new(limits.running_max),
+            pace: Pace::new(),
+            limits,
         }
     }
 
@@ -44,7 +41,7 @@ impl Turns {
     /// `patience`.
     pub(crate) async fn take(&self, patience: Duration) -> Option<SemaphorePermit<'_>> {
         let turn = self.running.acquire().await.ok()?;
-        sleep(self.pace.take(patience)?).await;
+        sleep(self.pace.take(self.limits, patience)?).await;
         Some(turn)
     }
 }

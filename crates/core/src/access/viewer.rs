@@ -10,10 +10,11 @@ use std::{
 use parking_lot::Mutex;
 
 use super::{
+    asked::Questions,
     decisions::Inner,
     question::{AccessQuestion, Action},
-    reviewed_context::ReviewedContext,
     right::Right,
+    sight::OpenSight,
     turns::{TurnLimits, Turns},
 };
 use crate::KubernetesUser;
@@ -33,8 +34,18 @@ pub struct UserView {
     id: u64,
     user: Arc<KubernetesUser>,
     decisions: Weak<Inner>,
-    /// Reviews for this user, by context. Held for map operations only.
-    turns: Mutex<HashMap<Arc<str>, Arc<Turns>>>,
+    // Held to look for one of a few.
+    contexts: Mutex<Contexts>,
+}
+
+/// What a user has in each context. Nearly all have one, and there are many users: lists take
+/// less than maps.
+#[derive(Default)]
+struct Contexts {
+    /// Reviews for this user.
+    turns: Vec<(Arc<str>, Arc<Turns>)>,
+    /// What its events need, for as long as anybody looks at them.
+    sights: Vec<Weak<OpenSight>>,
 }
 
 /// All views, by user.
@@ -83,8 +94,8 @@ impl UserView {
         match self.decisions.upgrade() {
             Some(decisions) => decisions.right(self, context, question),
             None => {
-                let context = Arc::new(ReviewedContext::new(context));
-                Arc::new(Right::new(self, &context, question, None))
+                let asked = Questions::default().of(context, question);
+                Arc::new(Right::new(self, asked, None))
             }
         }
     }
@@ -98,9 +109,31 @@ impl UserView {
 
     /// The turns of this user in a context.
     pub(super) fn turns(&self, context: &Arc<str>) -> Arc<Turns> {
-        let mut turns = self.turns.lock();
-        let of_context = turns.entry(Arc::clone(context));
-        Arc::clone(of_context.or_insert_with(|| Arc::new(Turns::new(LIMITS))))
+        let mut contexts = self.contexts.lock();
+        let known = contexts.turns.iter().find(|(name, _)| name == context);
+        if let Some((_, turns)) = known {
+            return Arc::clone(turns);
+        }
+        let turns = Arc::new(Turns::new(&LIMITS));
+        contexts.turns.reserve_exact(1);
+        contexts
+            .turns
+            .push((Arc::clone(context), Arc::clone(&turns)));
+        turns
+    }
+
+    /// The view of a context: the one that somebody has, or a new one.
+    pub(super) fn sight(self: &Arc<Self>, context: &str) -> Arc<OpenSight> {
+        let mut contexts = self.contexts.lock();
+        let mut open = contexts.sights.iter().filter_map(Weak::upgrade);
+        if let Some(sight) = open.find(|sight| sight.context() == context) {
+            return sight;
+        }
+        let sight = Arc::new(OpenSight::new(self, context));
+        contexts.sights.retain(|sight| sight.strong_count() > 0);
+        contexts.sights.reserve_exact(1);
+        contexts.sights.push(Arc::downgrade(&sight));
+        sight
     }
 
     pub(super) fn id(&self) -> u64 {
@@ -150,7 +183,7 @@ impl Views {
             id: known.last_id,
             user: Arc::clone(user),
             decisions: Weak::clone(decisions),
-            turns: Mutex::default(),
+            contexts: Mutex::default(),
         });
         known
             .by_user

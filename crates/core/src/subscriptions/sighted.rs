@@ -16,7 +16,10 @@ use super::{
 };
 use crate::{
     Event,
-    access::{AccessQuestion, Action, Answer, Gate, LabelRight, Right, Sight, UserView, Verdict},
+    access::{
+        AccessQuestion, Action, Answer, Gate, LabelRight, NotedNamespaces, Right, Sight, UserView,
+        Verdict,
+    },
     faults::Report,
 };
 
@@ -28,7 +31,7 @@ const NAMESPACES_MAX: usize = 1024;
 pub(super) struct Sighted {
     sight: Sight,
     /// Namespaces whose events were recorded, and whether their withdrawal was told since.
-    namespaces: Mutex<HashMap<String, bool>>,
+    namespaces: Mutex<NotedNamespaces>,
 }
 
 /// What a user may see is being asked.
@@ -57,22 +60,16 @@ impl Sighted {
             return;
         };
         let mut namespaces = self.namespaces.lock();
-        if let Some(withdrawn) = namespaces.get_mut(&event.namespace) {
-            *withdrawn = false;
-        } else if namespaces.len() < NAMESPACES_MAX {
-            namespaces.insert(event.namespace.clone(), false);
-        }
+        namespaces.note(&event.namespace, false, NAMESPACES_MAX);
     }
 
     /// The notice that events of a namespace are not told any more, if they were and that is
     /// news.
     pub(super) fn withdraw(&self, namespace: &str) -> Option<WatchStatus> {
-        let mut namespaces = self.namespaces.lock();
-        let withdrawn = namespaces.get_mut(namespace)?;
-        if std::mem::replace(withdrawn, true) {
+        let was_told = self.namespaces.lock().replace(namespace, true)?;
+        if was_told {
             return None;
         }
-        drop(namespaces);
         Some(WatchStatus::Withdrawn {
             namespace: namespace.to_owned(),
             detail: format!(

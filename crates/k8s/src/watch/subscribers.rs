@@ -7,7 +7,7 @@ use std::sync::{
 
 use parking_lot::{Mutex, RwLock};
 
-use super::users::UserGroup;
+use super::users::{self, UserGroup};
 use kubecrier_core::{
     Event,
     access::Viewer,
@@ -56,6 +56,8 @@ struct Members {
     /// Those who see everything.
     open: Vec<Subscriber>,
     users: Vec<(Arc<UserGroup>, Vec<Subscriber>)>,
+    /// Whether a task looks at the rights of the users.
+    is_followed: bool,
 }
 
 // === impl Subscribers ===
@@ -93,9 +95,10 @@ impl Subscribers {
                     None => {
                         let subscribers = Weak::clone(&self.this);
                         let group = UserGroup::new(&view, &self.context, subscribers);
-                        let group = Arc::new(group);
-                        group.follow_rights();
-                        all.users.push((group, vec![subscriber]));
+                        all.users.push((Arc::new(group), vec![subscriber]));
+                        if !std::mem::replace(&mut all.is_followed, true) {
+                            view.spawn(users::follow_rights(Weak::clone(&self.this)));
+                        }
                     }
                 }
             }
@@ -168,7 +171,7 @@ impl Subscribers {
     /// without that subscriber. Returns how many got any.
     pub(super) fn deliver(&self, events: &[(Arc<Event>, Cohort)]) -> usize {
         // Without the lock: a listener may find that it has to leave.
-        let Members { open, users } = self.all.read().clone();
+        let Members { open, users, .. } = self.all.read().clone();
         let mut wanted = Vec::with_capacity(events.len());
         let mut reached = 0;
         for subscriber in open {
@@ -202,6 +205,14 @@ impl Subscribers {
             .unwrap_or_default()
     }
 
+    /// The groups whose rights are looked at. If there are none, nobody looks at them any more.
+    pub(super) fn followed_groups(&self) -> Vec<Arc<UserGroup>> {
+        let mut all = self.all.write();
+        all.is_followed = !all.users.is_empty();
+        let groups = all.users.iter().map(|(group, _)| Arc::clone(group));
+        groups.collect()
+    }
+
     /// Notifies a subscriber that has just joined that the watch is degraded, if it is.
     pub(super) fn replay_status(&self, key: u64, listener: &dyn Listener) {
         let Some(error) = self.degradation() else {
@@ -231,7 +242,7 @@ impl Subscribers {
             | WatchStatus::Unlabelled { .. }
             | WatchStatus::Withdrawn { .. } => {}
         }
-        let Members { open, users } = self.all.read().clone();
+        let Members { open, users, .. } = self.all.read().clone();
         for subscriber in open {
             subscriber.notify_status(status);
         }

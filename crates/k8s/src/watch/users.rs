@@ -4,20 +4,24 @@
 //! namespace that nobody can decide about holds up no other. The watch's task never waits.
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
-    ops::Bound,
+    collections::{HashMap, VecDeque},
     sync::{Arc, Weak},
 };
 
 use futures_util::future::join;
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use tokio::time::{Duration, sleep};
+use tokio::{
+    task::yield_now,
+    time::{Duration, sleep},
+};
 
 use super::subscribers::{Cohort, Subscriber, Subscribers};
 use kubecrier_core::{
     Event,
-    access::{Action, Answer, EventRights, LabelRight, Right, Sight, UserView, Verdict},
+    access::{
+        Action, Answer, EventRights, LabelRight, NotedNamespaces, Right, Sight, UserView, Verdict,
+    },
     subscriptions::WatchStatus,
 };
 
@@ -31,6 +35,9 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 /// Namespaces whose rights are looked at each time though nothing happens there: less than may be
 /// asked about one user in that time. Of more, the next ones are looked at the next time.
 const FOLLOWED_MAX: usize = 64;
+
+/// Users whose rights are looked at before other tasks have a turn.
+const CHECKED_AT_ONCE: usize = 64;
 
 /// Namespaces whose last decision is remembered, to tell of its change.
 const NAMESPACES_MAX: usize = 4096;
@@ -46,7 +53,7 @@ pub(super) struct UserGroup {
 #[derive(Default)]
 struct GroupState {
     /// Namespaces whose events were allowed when they were last decided about.
-    allowed: BTreeMap<String, bool>,
+    allowed: NotedNamespaces,
     /// The last namespace whose rights were looked at.
     followed: String,
     /// Events that wait, by namespace. A namespace that is being worked on has an entry.
@@ -69,6 +76,25 @@ enum Seen {
     Parked,
 }
 
+/// Looks at the rights of all users from time to time, for as long as there are any: who loses one
+/// is told so, also if nothing happens any more. One task for all: they may be thousands.
+pub(super) async fn follow_rights(subscribers: Weak<Subscribers>) {
+    loop {
+        sleep(CHECK_INTERVAL).await;
+        let groups = match subscribers.upgrade() {
+            Some(subscribers) => subscribers.followed_groups(),
+            None => return,
+        };
+        if groups.is_empty() {
+            return;
+        }
+        for some in groups.chunks(CHECKED_AT_ONCE) {
+            some.iter().for_each(|group| group.check_rights());
+            yield_now().await;
+        }
+    }
+}
+
 // === impl UserGroup ===
 
 impl UserGroup {
@@ -82,21 +108,6 @@ impl UserGroup {
 
     pub(super) fn view(&self) -> &Arc<UserView> {
         self.sight.view()
-    }
-
-    /// Looks at the rights of the user from time to time, for as long as there is the group: who
-    /// loses one is told so, also if nothing happens any more.
-    pub(super) fn follow_rights(self: &Arc<Self>) {
-        let group = Arc::downgrade(self);
-        self.view().spawn(async move {
-            loop {
-                sleep(CHECK_INTERVAL).await;
-                match group.upgrade() {
-                    Some(group) => group.check_rights(),
-                    None => return,
-                }
-            }
-        });
     }
 
     /// Tells of rights that were there and are gone. What is not known any more is asked for.
@@ -201,6 +212,10 @@ impl UserGroup {
                     .and_then(VecDeque::pop_front);
                 if next.is_none() {
                     state.parked.remove(&namespace);
+                    if state.parked.is_empty() {
+                        // Seldom needed, and there is one for each user.
+                        state.parked = HashMap::new();
+                    }
                     dropped += std::mem::take(&mut state.lost);
                 } else {
                     state.count -= 1;
@@ -348,23 +363,15 @@ impl GroupState {
     /// The namespaces whose rights are to be looked at: those behind the last one, and then the
     /// first ones.
     fn next_followed(&self) -> Vec<String> {
-        let followed = self.followed.as_str();
-        let behind = (self.allowed).range::<str, _>((Bound::Excluded(followed), Bound::Unbounded));
-        let first = (self.allowed).range::<str, _>((Bound::Unbounded, Bound::Included(followed)));
-        let allowed = behind.chain(first).filter(|(_, is_allowed)| **is_allowed);
-        let names = allowed.map(|(name, _)| name.clone());
+        let allowed = self.allowed.all_behind(&self.followed);
+        let names = allowed.filter_map(|(name, is_allowed)| is_allowed.then(|| name.to_owned()));
         names.take(FOLLOWED_MAX).collect()
     }
 
     /// Notes a decision; true if it is the end of a right that there was.
     fn note(&mut self, namespace: &str, is_allowed: bool) -> bool {
-        if let Some(before) = self.allowed.get_mut(namespace) {
-            return std::mem::replace(before, is_allowed) && !is_allowed;
-        }
-        if self.allowed.len() < NAMESPACES_MAX {
-            self.allowed.insert(namespace.to_owned(), is_allowed);
-        }
-        false
+        let before = self.allowed.note(namespace, is_allowed, NAMESPACES_MAX);
+        before == Some(true) && !is_allowed
     }
 }
 

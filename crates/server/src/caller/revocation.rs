@@ -13,8 +13,8 @@ use axum::{
     response::Response,
 };
 use http_body::{Frame, SizeHint};
-use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
+use tokio::time::{Instant, Sleep, sleep_until};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 /// Until when a caller may have something open.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +25,13 @@ pub(super) struct Lifetime {
     pub(super) expires: Option<Instant>,
     /// How its issuer is asked whether it still counts.
     pub(super) recheck: Option<Recheck>,
+}
+
+/// The end of a lifetime. Every stream waits for one, so that it has room only for what can end it.
+struct End {
+    revoked: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
+    expired: Option<Pin<Box<Sleep>>>,
+    refused: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
 /// A token of which only its issuer knows whether it still counts.
@@ -49,39 +56,45 @@ impl Lifetime {
         self.revoked.is_none() && self.expires.is_none() && self.recheck.is_none()
     }
 
-    /// Waits for the end. Cancel-safe.
-    fn end(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    /// Waits for the end.
+    fn end(&self) -> End {
         let Self {
             revoked,
             expires,
             recheck,
         } = self.clone();
-        Box::pin(async move {
-            let revoked = async {
-                match revoked {
-                    Some(revoked) => revoked.cancelled().await,
-                    None => std::future::pending().await,
-                }
-            };
-            let expired = async {
-                match expires {
-                    Some(at) => tokio::time::sleep_until(at).await,
-                    None => std::future::pending().await,
-                }
-            };
-            let refused = async {
-                match recheck {
-                    Some(recheck) => recheck.refused().await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                () = revoked => {}
-                () = expired => {}
-                () = refused => {}
-            }
-        })
+        End {
+            revoked: revoked.map(|revoked| Box::pin(revoked.cancelled_owned())),
+            expired: expires.map(|at| Box::pin(sleep_until(at))),
+            refused: recheck.map(|recheck| Box::pin(recheck.refused()) as _),
+        }
     }
+}
+
+// === impl End ===
+
+impl Future for End {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let Self {
+            revoked,
+            expired,
+            refused,
+        } = &mut *self;
+        let is_revoked = is_ready(revoked.as_mut(), cx);
+        if is_revoked || is_ready(expired.as_mut(), cx) || is_ready(refused.as_mut(), cx) {
+            return Poll::Ready(());
+        }
+        Poll::Pending
+    }
+}
+
+fn is_ready<F: Future<Output = ()> + ?Sized>(
+    end: Option<&mut Pin<Box<F>>>,
+    cx: &mut Context<'_>,
+) -> bool {
+    end.is_some_and(|end| end.as_mut().poll(cx).is_ready())
 }
 
 // === impl Recheck ===
@@ -91,7 +104,7 @@ impl Recheck {
     async fn refused(self) {
         let mut at = self.at;
         loop {
-            tokio::time::sleep_until(at).await;
+            sleep_until(at).await;
             match self.asked.ask_again().await {
                 Some(next) => at = next,
                 None => return,
@@ -126,7 +139,7 @@ pub(super) async fn until_ended(
 /// A streamed body that ends when its reader's token is revoked or expires.
 struct EndingBody {
     body: Option<Body>,
-    end: Pin<Box<dyn Future<Output = ()> + Send>>,
+    end: End,
 }
 
 impl http_body::Body for EndingBody {
@@ -137,7 +150,7 @@ impl http_body::Body for EndingBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        if self.body.is_some() && self.end.as_mut().poll(cx).is_ready() {
+        if self.body.is_some() && Pin::new(&mut self.end).poll(cx).is_ready() {
             // Whatever feeds the stream notices that it is not read any more.
             self.body = None;
         }
