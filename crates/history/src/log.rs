@@ -62,6 +62,9 @@ pub enum LogError {
     /// It failed before, and is opened again soon.
     #[error("the history is not open: {0}")]
     Closed(String),
+    /// It will have what is missing in a moment.
+    #[error("the history is behind: {0}")]
+    Behind(&'static str),
 }
 
 impl From<u64> for Position {

@@ -284,7 +284,7 @@ fn remove<K: Eq + Hash, T>(
 // === impl Lease ===
 
 impl<T> Lease<T> {
-    /// Taken under the lock of the map only.
+    /// Taken under the lock of the map, or where there is another lease.
     fn new(entry: &Arc<Entry<T>>) -> Self {
         entry.leases.fetch_add(1, Ordering::AcqRel);
         Self {
@@ -295,6 +295,13 @@ impl<T> Lease<T> {
     /// Whether both are leases of the same task.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.entry, &other.entry)
+    }
+}
+
+impl<T> Clone for Lease<T> {
+    /// Another share in the same task: the one that there is keeps the task from ending meanwhile.
+    fn clone(&self) -> Self {
+        Self::new(&self.entry)
     }
 }
 

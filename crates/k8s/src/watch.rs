@@ -11,18 +11,21 @@
 //! - `bound_context`: the cluster that a watch belongs to, while its kubeconfig may change
 //! - `dispatcher`: labels and orders events; `rounds`: when they are delivered; `subscribers`: who
 //!   gets which; `users`: what those get who may not read everything; `user_rights`: what they are told of it
+//! - `beside`: joining where another subscriber has what was received before; `progress`: how far it is
 //! - `labels`: the labels of involved objects; `health`: how a watch does
 //! - `shared`: one watch for several servers; `sharing`: which watches are
 //! - `claims`: which callers need which watches, within their shares
 //! - `partial`: which namespaces are watched where the whole cluster may not be; `rights`: what
 //!   a subscription will be refused later
 
+mod beside;
 pub(super) mod bound_context;
 mod claims;
 mod dispatcher;
 pub(super) mod health;
 mod labels;
 mod partial;
+mod progress;
 mod rights;
 mod rounds;
 mod scope;
@@ -99,6 +102,7 @@ struct Shared {
 
 /// What the task of a watch shares with its subscribers.
 struct WatchTask {
+    scope: Scope,
     subscribers: Arc<Subscribers>,
     health: Arc<WatchHealth>,
     /// If it is shared with other servers.
@@ -342,6 +346,7 @@ impl Watches {
             } else {
                 tasks.make_room(&scope, None)?;
                 let task = WatchTask {
+                    scope: scope.clone(),
                     subscribers: Subscribers::new(&scope.context),
                     health: Arc::new(WatchHealth::new(self.shared.metrics.clone())),
                     sharing: cluster
@@ -451,6 +456,15 @@ impl std::fmt::Debug for Watches {
 // === impl WatchLease ===
 
 impl WatchLease {
+    /// The highest resourceVersion that one of the watches was joined at; `None` if one of them is no
+    /// number.
+    pub fn began_after(&self) -> Option<u64> {
+        let versions = self.shares.iter().map(|share| share.version);
+        versions
+            .reduce(|one, other| Some(one?.max(other?)))
+            .flatten()
+    }
+
     /// How the watches do.
     pub(super) fn healths(&self) -> impl Iterator<Item = &Arc<WatchHealth>> {
         self.shares.iter().map(|share| &share.watch.health)

@@ -4,6 +4,7 @@
 //! request costs the cluster nothing; then the watch; then the entry in the ledger, which holds
 //! the watch's lease. A failure or cancellation on the way releases all of it.
 
+mod before;
 mod events;
 mod failure;
 mod incidents;
@@ -58,7 +59,7 @@ use kubecrier_core::{
 };
 use kubecrier_history::History;
 use kubecrier_incidents::Incident;
-use kubecrier_k8s::Watches;
+use kubecrier_k8s::{WatchLease, Watches};
 
 /// How often unused subscriptions are looked for.
 const SWEEP: Duration = Duration::from_secs(30);
@@ -119,6 +120,8 @@ pub(super) struct CreatedSubscription {
     pub(super) open: Vec<Arc<Incident>>,
     /// Where its client goes on.
     pub(super) reading: Reading,
+    /// Whether the history has everything that was received before.
+    is_beside_history: bool,
 }
 
 /// What a subscription joined.
@@ -127,6 +130,8 @@ struct JoinedSource {
     lease: Box<dyn Any + Send + Sync>,
     warnings: Vec<String>,
     open: Vec<Arc<Incident>>,
+    /// Whether the history has everything that was received before.
+    is_beside_history: bool,
 }
 
 /// How a subscription is consumed.
@@ -137,8 +142,8 @@ enum SubscriptionUse<'a> {
     /// By its filters: of those that are alike, one is enough.
     Polled,
     /// By its filters, after a cursor of another one: it holds what comes until it has what
-    /// happened before.
-    Resumed,
+    /// happened before. Of the watches of the history it gets what is above a version.
+    Resumed(Option<(&'a WatchLease, u64)>),
 }
 
 /// Publishes updates of the resource of a subscription.
@@ -281,7 +286,11 @@ impl Subscriptions {
         let context = sources.watches.context(context)?;
         let push_to = match used {
             SubscriptionUse::Named(session) => session,
-            SubscriptionUse::Polled | SubscriptionUse::Resumed => None,
+            SubscriptionUse::Polled | SubscriptionUse::Resumed(_) => None,
+        };
+        let beside = match used {
+            SubscriptionUse::Resumed(beside) => beside,
+            SubscriptionUse::Named(_) | SubscriptionUse::Polled => None,
         };
         let deps = SubscriptionDeps {
             session: push_to.map(Session::downgrade),
@@ -293,7 +302,7 @@ impl Subscriptions {
         if let Some(history) = &sources.history {
             one = one.resumable(resume::tag(history, &requester.caller, &context, &filters));
         }
-        if matches!(used, SubscriptionUse::Resumed) {
+        if matches!(used, SubscriptionUse::Resumed(_)) {
             one = one.holding();
         }
         let one = Arc::new(if push_to.is_some() {
@@ -302,7 +311,9 @@ impl Subscriptions {
             one.expiring_idle()
         });
         let joined = match filters.mode() {
-            Mode::Events | Mode::Faults => events::join(sources, &caller, &filters, &one).await?,
+            Mode::Events | Mode::Faults => {
+                events::join(sources, &caller, &filters, &one, beside).await?
+            }
             Mode::Incidents => incidents::join(&sources.incidents, &caller, &filters, &one).await?,
         };
         let created = Arc::clone(&one);
@@ -329,6 +340,7 @@ impl Subscriptions {
             warnings: joined.warnings,
             open: joined.open,
             reading: Reading::Cursor,
+            is_beside_history: joined.is_beside_history,
         })
     }
 
@@ -443,6 +455,7 @@ impl CreatedSubscription {
             warnings: Vec::new(),
             open: Vec::new(),
             reading: Reading::Cursor,
+            is_beside_history: false,
         }
     }
 }

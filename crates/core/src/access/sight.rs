@@ -11,6 +11,9 @@ use crate::{Event, InvolvedObject, LabelsOf};
 /// Gates that one user keeps at hand; others are made again.
 const GATES_MAX: usize = 512;
 
+/// The gate of the events of a namespace that show the labels of this source.
+type KnownGate = (Arc<str>, LabelSource, Arc<Gate>);
+
 /// A user's view of one cluster, with what is needed of it again and again. All that a user has
 /// open there share one.
 #[derive(Clone)]
@@ -22,7 +25,7 @@ pub(super) struct OpenSight {
     context: Arc<str>,
     /// What the events of a namespace need, in its order and by whose labels they show.
     // Held for list operations only.
-    gates: Mutex<Vec<(Arc<str>, LabelSource, Arc<Gate>)>>,
+    gates: Mutex<Vec<KnownGate>>,
 }
 
 /// Where the labels that an event shows were read.

@@ -92,6 +92,21 @@ pub struct FeedPage {
     pub more: bool,
 }
 
+// === impl FeedPage ===
+
+impl FeedPage {
+    /// One with nothing, for a reader that goes on where it was.
+    pub fn empty(after: u64) -> Self {
+        Self {
+            entries: Vec::new(),
+            missed: 0,
+            withheld: 0,
+            next: after,
+            more: false,
+        }
+    }
+}
+
 // === impl FeedLimits ===
 
 impl Default for FeedLimits {
@@ -368,12 +383,17 @@ impl FeedItem {
         }
     }
 
-    /// resourceVersion of its event.
-    fn version(&self) -> Option<u64> {
+    /// Its event.
+    pub(super) fn event(&self) -> Option<&Arc<Event>> {
         match self {
-            Self::Event(event) | Self::Fault(event, _) => event.version,
+            Self::Event(event) | Self::Fault(event, _) => Some(event),
             Self::Incident(_) | Self::Notice(_) => None,
         }
+    }
+
+    /// resourceVersion of its event.
+    fn version(&self) -> Option<u64> {
+        self.event()?.version
     }
 }
 

@@ -33,7 +33,8 @@ const REPEAT_WINDOW: Duration = Duration::from_secs(5);
 /// Events that are remembered to find repeats.
 const REPEATS_MAX: usize = 10_000;
 
-/// Events in a batch; more do not wait for the next round.
+/// Events of a round. While so many wait for the next one no more are received: subscribers that
+/// read get what was missed for a while in pieces that they can take.
 const BATCH_MAX: usize = 256;
 
 /// Events live an hour in most clusters, and less in some.
@@ -50,15 +51,26 @@ pub(super) struct Dispatcher {
     rounds: Rounds,
     /// Replacements of the cluster that have not been dispatched.
     replacements: usize,
+    /// The number of the last event that was received.
+    received: u64,
+    /// That of the last one in the batch, or before it.
+    batched: u64,
 }
 
 /// What is dispatched next.
 enum Dispatch {
-    /// An event, for the subscribers of the moment in which it was received.
-    Event(Box<Event>, Cohort),
+    Event(Box<Event>, Received),
     Status(WatchStatus),
     /// The cluster is another one from here on, at this version.
     Replaced(Cohort, u64, WatchStatus),
+}
+
+/// The moment in which an event was received.
+#[derive(Clone, Copy)]
+struct Received {
+    /// The subscribers that it is for.
+    cohort: Cohort,
+    number: u64,
 }
 
 #[derive(Default)]
@@ -78,6 +90,17 @@ impl Dispatcher {
             batch: Vec::new(),
             rounds: Rounds::default(),
             replacements: 0,
+            received: 0,
+            batched: 0,
+        }
+    }
+
+    /// Counts an event.
+    fn receive(&mut self) -> Received {
+        self.received = self.subscribers.progress().receive();
+        Received {
+            cohort: self.subscribers.cohort(),
+            number: self.received,
         }
     }
 
@@ -93,11 +116,9 @@ impl Dispatcher {
     /// everything before it.
     fn dispatch(&mut self, next: Dispatch) {
         match next {
-            Dispatch::Event(event, cohort) => {
+            Dispatch::Event(event, Received { cohort, number }) => {
                 self.batch.push((Arc::new(*event), cohort));
-                if self.batch.len() >= BATCH_MAX {
-                    self.deliver();
-                }
+                self.batched = number;
             }
             Dispatch::Status(status) => {
                 self.deliver();
@@ -113,11 +134,21 @@ impl Dispatcher {
     }
 
     fn deliver(&mut self) {
-        if self.batch.is_empty() {
-            return;
+        if !self.batch.is_empty() {
+            self.rounds.begin(|| self.subscribers.deliver(&self.batch));
+            self.batch.clear();
         }
-        self.rounds.begin(|| self.subscribers.deliver(&self.batch));
-        self.batch.clear();
+        self.note_progress();
+    }
+
+    /// Notes up to which event everything was delivered, or is for nobody; nothing is in the batch.
+    fn note_progress(&self) {
+        let number = if self.pending.is_empty() {
+            self.received
+        } else {
+            self.batched
+        };
+        self.subscribers.progress().deliver(number);
     }
 
     /// Waits for the next labels, or for the next round if there is something to deliver.
@@ -196,18 +227,23 @@ where
         if self.repeats.is_repeat(&event) {
             return;
         }
-        let cohort = self.subscribers.cohort();
+        let received = self.receive();
         let interest = self.subscribers.interest(&event, self.replacements > 0);
         health.count_event(interest != Interest::None);
         let found = match interest {
-            Interest::None => return,
+            Interest::None => {
+                if self.batch.is_empty() {
+                    self.note_progress();
+                }
+                return;
+            }
             Interest::Event(LabelUse::None) => Lookup::Ready(None),
             Interest::Event(needed) => source.labels(&event.involved, needed),
         };
         match found {
             Lookup::Ready(labels) => {
                 set_labels(&mut event, labels);
-                self.enqueue(Dispatch::Event(event, cohort));
+                self.enqueue(Dispatch::Event(event, received));
             }
             Lookup::Pending(request, stale) => {
                 let labelled = async move {
@@ -221,7 +257,7 @@ where
                         (found, _) => found,
                     };
                     set_labels(&mut event, found);
-                    Dispatch::Event(event, cohort)
+                    Dispatch::Event(event, received)
                 };
                 self.pending.push_back(labelled.boxed());
             }
@@ -253,7 +289,7 @@ where
     }
 
     fn has_capacity(&self) -> bool {
-        self.pending.len() < PENDING_MAX
+        self.pending.len() < PENDING_MAX && self.batch.len() < BATCH_MAX
     }
 
     async fn flush(&mut self) {
@@ -276,6 +312,7 @@ impl Drop for Dispatcher {
     /// What was received is delivered, also when the server stops.
     fn drop(&mut self) {
         self.deliver();
+        self.subscribers.progress().end();
     }
 }
 

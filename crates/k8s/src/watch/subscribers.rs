@@ -7,7 +7,10 @@ use std::sync::{
 
 use parking_lot::{Mutex, RwLock};
 
-use super::users::{self, UserGroup};
+use super::{
+    progress::Progress,
+    users::{self, UserGroup},
+};
 use kubecrier_core::{
     Event,
     access::Viewer,
@@ -27,6 +30,7 @@ pub(super) struct Subscribers {
     matching: AtomicUsize,
     /// The error of a degraded watch, as subscribers were notified of it.
     degradation: Mutex<Option<String>>,
+    progress: Progress,
 }
 
 /// What the subscribers need of an event.
@@ -71,6 +75,7 @@ impl Subscribers {
             newest: AtomicU64::default(),
             matching: AtomicUsize::default(),
             degradation: Mutex::default(),
+            progress: Progress::default(),
         })
     }
 
@@ -104,8 +109,9 @@ impl Subscribers {
             }
         }
         drop(all);
-        // After the push: a subscriber that belongs to a cohort can be asked.
-        self.newest.fetch_max(key, Ordering::Release);
+        // After the push: a subscriber that belongs to a cohort can be asked. In one order with the
+        // events that are received: see `Progress`.
+        self.newest.fetch_max(key, Ordering::SeqCst);
     }
 
     pub(super) fn remove(&self, key: u64) {
@@ -128,7 +134,12 @@ impl Subscribers {
 
     /// The subscribers of this moment.
     pub(super) fn cohort(&self) -> Cohort {
-        Cohort(self.newest.load(Ordering::Acquire))
+        Cohort(self.newest.load(Ordering::SeqCst))
+    }
+
+    /// How far they are with what was received.
+    pub(super) fn progress(&self) -> &Progress {
+        &self.progress
     }
 
     /// Replaces the version that counts for a cohort: the cluster is another one.

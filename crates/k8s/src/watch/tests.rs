@@ -213,3 +213,32 @@ async fn a_watch_that_becomes_many_counts_as_many() {
     );
     assert!(fixture.watches.list().is_empty());
 }
+
+/// Nothing is asked of the cluster, which may be away.
+#[tokio::test(start_paused = true)]
+async fn who_joins_beside_another_gets_what_comes_above_a_version() {
+    let fixture = Fixture::new();
+    let (_first, whole) = fixture.join(FilterRequest::default()).await;
+    fixture.cluster.refuse();
+    let listener = Arc::new(RecordingListener::default());
+    let filters = Filters::try_from(of_namespace("shop")).unwrap();
+    let joining = (fixture.watches).join_beside(&whole.lease, &filters, listener, 7);
+    let joined = joining.await.unwrap().unwrap();
+    assert_eq!((joined.version, joined.context.as_str()), (Some(7), "demo"));
+    assert_eq!(fixture.watches.list()[0].subscriptions, 2);
+    drop(joined);
+    assert_eq!(fixture.watches.list()[0].subscriptions, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_joins_beside_one_who_does_not_watch_everything() {
+    let fixture = Fixture::new();
+    let (_first, narrow) = fixture.join(of_namespace("shop")).await;
+    let filters = Filters::try_from(of_namespace("shop")).unwrap();
+    let listener = Arc::new(RecordingListener::default());
+    let joining = fixture
+        .watches
+        .join_beside(&narrow.lease, &filters, listener, 7);
+    assert!(joining.await.unwrap().is_none());
+    assert_eq!(fixture.watches.list()[0].subscriptions, 1);
+}

@@ -89,7 +89,9 @@ pub(super) async fn follow_rights(subscribers: Weak<Subscribers>) {
             return;
         }
         for some in groups.chunks(CHECKED_AT_ONCE) {
-            some.iter().for_each(|group| group.check_rights());
+            for group in some {
+                group.check_rights();
+            }
             yield_now().await;
         }
     }
@@ -364,7 +366,8 @@ impl GroupState {
     /// first ones.
     fn next_followed(&self) -> Vec<String> {
         let allowed = self.allowed.all_behind(&self.followed);
-        let names = allowed.filter_map(|(name, is_allowed)| is_allowed.then(|| name.to_owned()));
+        let allowed = allowed.filter(|(_, is_allowed)| *is_allowed);
+        let names = allowed.map(|(name, _)| name.to_owned());
         names.take(FOLLOWED_MAX).collect()
     }
 

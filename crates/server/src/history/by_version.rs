@@ -1,12 +1,15 @@
 //! A backlog in the order of versions: the positions in a history are of one server, so where
 //! several share their subscriptions, a reader that is behind goes on after a version.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
 
 use super::resume::BacklogItem;
-use kubecrier_core::subscriptions::{FeedLimits, ResumePoint};
+use kubecrier_core::{
+    Event,
+    subscriptions::{FeedLimits, ResumePoint},
+};
 use kubecrier_history::{Edge, Position, VersionOrder};
 
 /// Which part of a backlog is read, if it does not all fit.
@@ -201,20 +204,22 @@ impl VersionPage {
 // === impl BacklogItem ===
 
 impl BacklogItem {
-    /// resourceVersion of the event, if it is one.
-    pub(crate) fn version(&self) -> Option<u64> {
+    /// The event, if it is one.
+    pub(crate) fn event(&self) -> Option<&Arc<Event>> {
         match self {
-            Self::Event(event) => event.version,
+            Self::Event(event) => Some(event),
             Self::Gap(_) => None,
         }
     }
 
+    /// resourceVersion of the event, if it is one.
+    pub(crate) fn version(&self) -> Option<u64> {
+        self.event()?.version
+    }
+
     /// When it happened, if it is an event.
     fn time(&self) -> Option<i64> {
-        match self {
-            Self::Event(event) => Some(event.timestamp.as_millisecond()),
-            Self::Gap(_) => None,
-        }
+        Some(self.event()?.timestamp.as_millisecond())
     }
 }
 

@@ -1,7 +1,8 @@
 //! Which contexts the history has everything of again, after a start.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{collections::HashMap, sync::Arc};
 
+use kubecrier_k8s::WatchLease;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -9,17 +10,18 @@ use tokio::sync::Notify;
 /// have what happens now, and lack what happened while no server ran.
 #[derive(Debug, Default)]
 pub(crate) struct CaughtUp {
-    // A lock for one operation on the set.
-    contexts: Mutex<HashSet<Arc<str>>>,
+    /// With the watches from which the history gets what happens.
+    // A lock for one operation on the map.
+    contexts: Mutex<HashMap<Arc<str>, Arc<WatchLease>>>,
     changed: Notify,
 }
 
 // === impl CaughtUp ===
 
 impl CaughtUp {
-    /// Notes that the history has everything of a context.
-    pub(super) fn note(&self, context: &Arc<str>) {
-        self.contexts.lock().insert(Arc::clone(context));
+    /// Notes that the history has everything of a context, and gets what happens from its watches.
+    pub(super) fn note(&self, context: &Arc<str>, watches: Arc<WatchLease>) {
+        self.contexts.lock().insert(Arc::clone(context), watches);
         self.changed.notify_waiters();
     }
 
@@ -30,7 +32,12 @@ impl CaughtUp {
 
     /// Whether the history has everything of a context.
     pub(super) fn has(&self, context: &str) -> bool {
-        self.contexts.lock().contains(context)
+        self.contexts.lock().contains_key(context)
+    }
+
+    /// The watches of a context that the history has everything of.
+    pub(crate) fn watches(&self, context: &str) -> Option<Arc<WatchLease>> {
+        self.contexts.lock().get(context).cloned()
     }
 
     /// Waits until the history has everything of a context. Cancel-safe.
@@ -57,9 +64,9 @@ mod tests {
         let caught_up = CaughtUp::default();
         let mut waiting = tokio_test::task::spawn(caught_up.wait("dev"));
         assert!(waiting.poll().is_pending());
-        caught_up.note(&"prod".into());
+        caught_up.note(&"prod".into(), Arc::default());
         assert!(waiting.poll().is_pending());
-        caught_up.note(&"dev".into());
+        caught_up.note(&"dev".into(), Arc::default());
         assert!(waiting.is_woken() && waiting.poll().is_ready());
         caught_up.wait("dev").await;
     }

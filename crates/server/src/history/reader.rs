@@ -10,7 +10,7 @@ use super::{
     record,
     resume::{
         Backlog, BacklogItem, EVIDENCE_MILLISECONDS, LATE_MILLISECONDS, OVERLAP_MILLISECONDS,
-        is_split, kept_gap,
+        is_split, kept_gap, missing_since,
     },
 };
 use kubecrier_core::{
@@ -204,7 +204,7 @@ impl Reader<'_> {
             point,
             ..
         } = self.reading;
-        let since = Timestamp::from_millisecond(point.time).unwrap_or_default();
+        let since = missing_since(point);
         let mut tell = |detail: String| {
             let gap = BacklogItem::Gap(WatchStatus::Gap { since, detail });
             self.backlog.items.insert(0, (from, gap));

@@ -72,7 +72,9 @@ struct KeptContexts {
 
 /// The watches of a context, for as long as they are held.
 struct HeldWatch {
-    lease: WatchLease,
+    lease: Arc<WatchLease>,
+    /// The highest resourceVersion that one of them began after, if that is a number.
+    began_after: Option<u64>,
     _claim: WatchClaim,
 }
 
@@ -140,8 +142,9 @@ impl Recorder {
             let log = (&context, Stream::Events);
             note_absence(&self.history, log, kept_until, EVENT_LIFETIME);
         }
-        again_and_again(&context, "events", || self.list(&context)).await;
-        self.caught_up.note(&context);
+        let began_after = held.began_after;
+        again_and_again(&context, "events", || self.list(&context, began_after)).await;
+        self.caught_up.note(&context, Arc::clone(&held.lease));
         tracing::info!(%context, "the history has the events of a context from now on");
         std::future::pending::<()>().await;
     }
@@ -157,8 +160,10 @@ impl Recorder {
             cluster: Arc::clone(context),
         });
         let joined = self.watches.join(context, &filters, listener).await?;
+        let began_after = joined.lease.began_after();
         Ok(HeldWatch {
-            lease: joined.lease,
+            lease: Arc::new(joined.lease),
+            began_after,
             _claim: claim,
         })
     }
@@ -246,8 +251,10 @@ impl Recorder {
         self.history.record(context, Stream::Events, gap);
     }
 
-    /// Keeps what happened before the watch began, as far as the API server has it.
-    async fn list(&self, context: &Arc<str>) -> Result<(), ClusterError> {
+    /// Keeps what happened before the watches began, as far as the API server has it. What happened
+    /// later comes from them, in order: who reads by versions takes what it has read up to a
+    /// version for everything.
+    async fn list(&self, context: &Arc<str>, began_after: Option<u64>) -> Result<(), ClusterError> {
         let query = &EventQuery {
             since: Some(LISTED_AGE),
             limit: LISTED_MAX,
@@ -265,6 +272,11 @@ impl Recorder {
             .into_iter()
             .map(|EventRow(event)| event)
             .collect();
+        events.retain(|event| {
+            event
+                .version
+                .is_none_or(|is| began_after.is_none_or(|began| is <= began))
+        });
         events.sort_by_key(|event| event.version);
         while !events.is_empty() {
             let rest = events.split_off(events.len().min(CHUNK));

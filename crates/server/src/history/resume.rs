@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use tokio::time::{Duration, timeout};
@@ -19,11 +19,11 @@ use kubecrier_core::{
     filters::{Filters, Mode},
     subscriptions::{Disorder, FeedLimits, ResumePoint, ResumeTag, WatchStatus},
 };
-use kubecrier_history::{History, LogError, Position, Record};
+use kubecrier_history::{Health, History, LogError, Position, Record};
 use kubecrier_k8s::{Actor, Cluster, Contexts, EventQuery, EventRow, Remaining};
 
 /// How long what was just received may take to be on the disk.
-const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// How long the history may take after a start to list what happened before it.
 const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(5);
@@ -43,6 +43,10 @@ pub(super) const EVIDENCE_MILLISECONDS: i64 = 60_000;
 /// How late an event can be delivered that happened before the cursor: a watch that was away
 /// lists what it missed.
 pub(super) const LATE_MILLISECONDS: i64 = 2 * 60 * 60 * 1000;
+
+/// How late something may be delivered, where everything takes long. The time of a cursor is when
+/// what is before it was delivered; what is after it may have happened earlier by this.
+const LAG: SignedDuration = SignedDuration::from_mins(1);
 
 /// Events that the API server has and the history has not yet, at most.
 const LISTED_MAX: usize = 1000;
@@ -155,7 +159,7 @@ impl Backlog {
 
     /// Ends a backlog that goes on: what is not read is told as a gap.
     pub(crate) fn cut(&mut self, point: ResumePoint, limit: usize, mode: Mode) {
-        let since = Timestamp::from_millisecond(point.time).unwrap_or_default();
+        let since = missing_since(point);
         let mode = mode.as_str();
         let detail = format!(
             "more happened meanwhile than is read at once ({limit} {mode}), and the later part is \
@@ -182,12 +186,17 @@ impl Resumption<'_> {
         let is_complete = timeout(patience, caught_up).await.is_ok();
         if !is_complete && is_shared {
             // A page in the order of versions would lead past what is not there yet.
-            return Err(LogError::Closed(
-                "the history does not have what happened before its start yet".to_owned(),
+            return Err(LogError::Behind(
+                "what happened before its start is not there yet",
             ));
         }
-        // A history that is not written to has what it has.
-        let _is_written = timeout(FLUSH_TIMEOUT, self.history.flush()).await;
+        let flushed = timeout(FLUSH_TIMEOUT, self.history.flush()).await;
+        // One that cannot be written has what it has, and says so elsewhere.
+        if flushed.is_err() && matches!(self.history.health(), Health::Ok) {
+            return Err(LogError::Behind(
+                "what was just received takes long to write",
+            ));
+        }
         let (history, contexts) = (self.history.clone(), Arc::clone(self.contexts));
         let (context, filters) = (self.context.to_owned(), self.filters.clone());
         let (mut point, order) = (self.point, self.order);
@@ -225,7 +234,7 @@ impl Resumption<'_> {
             limit: LISTED_MAX,
             ..EventQuery::default()
         };
-        let since = Timestamp::from_millisecond(self.point.time).unwrap_or_default();
+        let since = missing_since(self.point);
         let gap = |detail: String| vec![BacklogItem::Gap(WatchStatus::Gap { since, detail })];
         let list = |cluster: Cluster| async move { cluster.events(query).await };
         match self
@@ -265,6 +274,12 @@ impl Resumption<'_> {
             }
         }
     }
+}
+
+/// Since when something may be missing of what is after a point.
+pub(crate) fn missing_since(point: ResumePoint) -> Timestamp {
+    let delivered = Timestamp::from_millisecond(point.time).unwrap_or_default();
+    delivered.checked_sub(LAG).unwrap_or(delivered)
 }
 
 /// Whether several watches deliver to a subscription.

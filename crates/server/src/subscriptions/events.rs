@@ -9,17 +9,19 @@ use kubecrier_core::{
     shares::ShareKey,
     subscriptions::Subscription,
 };
+use kubecrier_k8s::{JoinedWatch, WatchLease};
 
 /// A rate above this is worth a warning.
 const NOISY_EVENTS_PER_MINUTE: usize = 30;
 
 /// Watches the events that filters are about. The claim comes before anything is asked of
-/// a cluster.
+/// a cluster. If it can be, the watches of the history are joined, for what is above a version.
 pub(super) async fn join(
     sources: &Sources,
     caller: &ShareKey,
     filters: &Filters,
     one: &Arc<Subscription>,
+    beside: Option<(&WatchLease, u64)>,
 ) -> Result<JoinedSource, ToolError> {
     let (watches, context) = (&sources.watches, one.cluster());
     let claim = watches.claim(caller, context, filters).map_err(|reached| {
@@ -27,6 +29,21 @@ pub(super) async fn join(
             "{reached}: end a subscription with events_unsubscribe, or name fewer namespaces"
         ))
     })?;
+    if let Some((history, after)) = beside {
+        let joined = watches.join_beside(history, filters, Arc::clone(one) as _, after);
+        if let Some(JoinedWatch {
+            lease, warnings, ..
+        }) = joined.await?
+        {
+            one.feed().begin_after(after);
+            return Ok(JoinedSource {
+                lease: Box::new((lease, claim)),
+                warnings,
+                open: Vec::new(),
+                is_beside_history: true,
+            });
+        }
+    }
     let listener = Arc::clone(one) as _;
     let joined = watches.join(context, filters, listener).await?;
     if let Some(version) = joined.version {
@@ -50,5 +67,6 @@ pub(super) async fn join(
         lease: Box::new((joined.lease, claim)),
         warnings,
         open: Vec::new(),
+        is_beside_history: false,
     })
 }

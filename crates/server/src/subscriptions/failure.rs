@@ -22,12 +22,12 @@ pub(super) fn is_passing(error: &ToolError) -> bool {
         ToolError::Cluster(error) => {
             matches!(error.kind(), ErrorKind::Unreachable | ErrorKind::Timeout)
         }
+        ToolError::Unavailable(_) => true,
         ToolError::Arguments(_)
         | ToolError::NotFound(_)
         | ToolError::Limit(_)
         | ToolError::Unsupported(_)
         | ToolError::SwitchedOff(_)
-        | ToolError::Unavailable(_)
         | ToolError::Bug => false,
     }
 }

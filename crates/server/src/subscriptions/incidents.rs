@@ -55,6 +55,7 @@ pub(super) async fn join(
         warnings: read.notes().into_iter().map(str::to_owned).collect(),
         open: open(&read, filters),
         lease: Box::new(read),
+        is_beside_history: false,
     })
 }
 

@@ -5,20 +5,23 @@ use std::{collections::HashSet, sync::Arc};
 
 use jiff::Timestamp;
 
-use super::{CreatedSubscription, Reading, SubscriptionUse, Subscriptions, shared::Shared};
+use super::{
+    CreatedSubscription, Reading, SubscriptionUse, Subscriptions,
+    before::{Before, Pages, Rest},
+    owner,
+    shared::Shared,
+};
 use crate::{
-    history::{
-        eyes,
-        resume::{self, Backlog, BacklogItem, ReadOrder, Resumption},
-    },
+    history::resume::{self, Backlog, BacklogItem, ReadOrder, Resumption},
     output::ToolError,
     resources::Requester,
 };
 use kubecrier_core::{
     Event,
     filters::{Filters, Mode},
-    subscriptions::{Cursor, FeedLimits, Subscription, WatchStatus},
+    subscriptions::{Cursor, Owner, Subscription, SubscriptionId, WatchStatus},
 };
+use kubecrier_history::LogError;
 
 /// Faults of before a cursor that are delivered; older ones are told as a gap.
 pub(super) const RESUMED_FAULTS_MAX: usize = 200;
@@ -42,8 +45,12 @@ pub(crate) struct BehindPoll {
     pub(crate) backlog: Backlog,
 }
 
-/// Has a subscription deliver what it holds when it is dropped.
-pub(super) struct Released<'a>(pub(super) &'a Arc<Subscription>);
+/// Ends a subscription when it is dropped that has not got what happened before.
+struct Unfinished<'a> {
+    subscriptions: &'a Subscriptions,
+    owner: Owner,
+    id: Option<SubscriptionId>,
+}
 
 // === impl Subscriptions ===
 
@@ -209,6 +216,7 @@ impl Subscriptions {
         if !is_own || !resume::is_resumable(filters.mode()) {
             return Ok(None);
         }
+        let order = self.read_order();
         let resumption = Resumption {
             history,
             caught_up: &self.inner.sources.caught_up,
@@ -216,57 +224,69 @@ impl Subscriptions {
             context,
             filters,
             point,
-            order: self.read_order(),
+            order,
         };
-        let FeedLimits {
-            entries_max,
-            bytes_max,
-        } = self.inner.feed;
-        let limit = match filters.mode() {
-            // What is live meanwhile has to fit into the feed as well.
-            Mode::Events => limit.min(entries_max.div_ceil(2)),
-            // Each is captured anew, as after a gap.
-            Mode::Faults | Mode::Incidents => RESUMED_FAULTS_MAX,
-        };
-        let room = FeedLimits {
-            entries_max: limit,
-            bytes_max: bytes_max / 2,
-        };
-        let mut backlog = (resumption.read(room).await).map_err(|error| {
-            ToolError::Unsupported(format!("{error}: call again without the cursor"))
-        })?;
-        let viewer = self.inner.viewers.of(&requester.caller)?;
-        eyes::narrow(&viewer, context, filters, &mut backlog).await;
-        if !backlog.is_whole {
-            if filters.mode() == Mode::Events {
-                let behind = BehindPoll {
-                    context: context.to_owned(),
-                    filters: filters.clone(),
-                    cursor: cursor.clone(),
-                    backlog,
-                };
-                return Ok(Some(Polled::Behind(Box::new(behind))));
-            }
-            backlog.cut(point, limit, filters.mode());
+        let mode = filters.mode();
+        let mut room = self.page_room(mode, Pages::First);
+        if mode == Mode::Events {
+            room.entries_max = limit.min(room.entries_max);
         }
-        let used = SubscriptionUse::Resumed;
+        let viewer = self.inner.viewers.of(&requester.caller)?;
+        let mut before = Before {
+            viewer: &viewer,
+            resumption,
+            pages: Pages::First,
+            room,
+            late: self.disorder(filters).milliseconds,
+        };
+        let backlog = before.last_page(None).await.map_err(unreadable)?;
+        if !backlog.is_whole && mode == Mode::Events {
+            let behind = BehindPoll {
+                context: context.to_owned(),
+                filters: filters.clone(),
+                cursor: cursor.clone(),
+                backlog,
+            };
+            return Ok(Some(Polled::Behind(Box::new(behind))));
+        }
+        let watches = before.watches();
+        let beside = watches.as_deref().map(|watches| (watches, point.version));
+        let used = SubscriptionUse::Resumed(beside);
         let created = self
             .create(requester, Some(context), filters.clone(), used)
             .await?;
-        // Also if the caller goes away now.
-        let released = Released(&created.subscription);
-        let late = self.disorder(filters).milliseconds;
-        let feed = created.subscription.feed();
-        feed.cover_from(point.version, point.time - late);
-        let newest = resumption.list_newest(&backlog).await;
-        let newest = eyes::narrow_items(&viewer, context, filters, newest).await;
-        let (gaps, events) = sorted(backlog, newest);
-        created.subscription.resume(gaps, &events);
-        drop(released);
+        // Also if the caller goes away now: its cursor still leads to what it has not read.
+        let mut unfinished = Unfinished {
+            subscriptions: self,
+            owner: owner(requester),
+            id: Some(created.subscription.id().clone()),
+        };
+        let one = &created.subscription;
+        let Rest {
+            gaps,
+            events,
+            delivered,
+        } = if created.is_beside_history {
+            before
+                .until_joined(one, backlog.is_whole)
+                .await
+                .map_err(unreadable)?
+        } else {
+            before.until_listed(one, backlog).await
+        };
+        one.resume(gaps, &events, &delivered);
+        unfinished.id = None;
         Ok(Some(Polled::Live(CreatedSubscription {
             reading: Reading::Start,
             ..created
         })))
+    }
+}
+
+pub(super) fn unreadable(error: LogError) -> ToolError {
+    match error {
+        LogError::Behind(_) => ToolError::Unavailable(format!("{error}: try again")),
+        error => ToolError::Unsupported(format!("{error}: call again without the cursor")),
     }
 }
 
@@ -316,8 +336,13 @@ pub(super) fn is_polled(one: &Subscription, context: &str, filters: &Filters) ->
     one.expires_idle() && one.cluster() == context && one.filters() == filters
 }
 
-impl Drop for Released<'_> {
+// === impl Unfinished ===
+
+impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
-        self.0.resume(Vec::new(), &[]);
+        if let Some(id) = &self.id {
+            let ledger = &self.subscriptions.inner.ledger;
+            ledger.end(&self.owner, id.as_str());
+        }
     }
 }

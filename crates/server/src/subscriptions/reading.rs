@@ -17,6 +17,9 @@ pub(crate) enum Reading {
     Cursor,
     /// After its cursor, and there is nothing before the feed that it has not.
     Alone,
+    /// In the history: the feed begins after the cursor, and what is between has not come yet, or
+    /// is nothing. When something has come the history has it, and all that was before it.
+    History,
     /// With the first entry: the feed begins after the cursor.
     Start,
 }
@@ -49,7 +52,7 @@ impl Subscriptions {
         if self.shared(requester).is_some() {
             let (context, filters) = (one.cluster(), one.filters());
             let (cursor, disorder) = (Some(text.parse()?), self.disorder(filters));
-            let is_alone = reading == Reading::Alone;
+            let is_alone = matches!(reading, Reading::Alone | Reading::History);
             if let Some(cursor) = self.as_own(requester, context, filters, cursor)
                 && one.feed().find(&cursor, disorder, is_alone).is_some()
             {
@@ -97,13 +100,27 @@ impl ReadFrom {
         }
     }
 
-    /// Waits for something to read, for as long as it is worth it.
-    pub(crate) async fn wait(&self, feed: &Feed, patience: Duration, stop: &CancellationToken) {
+    /// Waits for something to read, for as long as it is worth it; for one who reads the history,
+    /// that is anything new.
+    pub(crate) async fn wait(
+        &self,
+        feed: &Feed,
+        is_of_history: bool,
+        patience: Duration,
+        stop: &CancellationToken,
+    ) {
         if patience.is_zero() {
             return;
         }
+        let has_come = async {
+            if is_of_history {
+                feed.wait_past(feed.last()).await;
+            } else {
+                self.has_come(feed).await;
+            }
+        };
         tokio::select! {
-            () = self.has_come(feed) => {}
+            () = has_come => {}
             () = tokio::time::sleep(patience) => {}
             () = stop.cancelled() => {}
         }

@@ -13,21 +13,19 @@ use std::{
     sync::{Arc, OnceLock, Weak},
 };
 
-use jiff::Timestamp;
 use mcp_notify::{Mark, Session};
 use tokio::time::{Duration, sleep};
 
 use super::{
-    JoinedSource, SubscriptionRecord, Subscriptions, events,
+    SubscriptionRecord, Subscriptions,
+    before::{Before, Pages, Rest},
+    events,
     failure::{ended, is_passing},
     incidents, owner,
-    polls::{RESUMED_FAULTS_MAX, Released, sorted},
+    polls::unreadable,
 };
 use crate::{
-    history::{
-        eyes,
-        resume::{self, Backlog, BacklogItem, ReadOrder, Resumption},
-    },
+    history::resume::{self, Backlog, ReadOrder, Resumption},
     output::ToolError,
     resources::Requester,
 };
@@ -35,22 +33,10 @@ use kubecrier_core::{
     Backoff,
     filters::Mode,
     subscriptions::{
-        Cursor, FeedItem, FeedLimits, Owner, ResumePoint, Subscription, SubscriptionDeps,
-        SubscriptionId, WatchStatus,
+        Cursor, Owner, ResumePoint, Subscription, SubscriptionDeps, SubscriptionId, WatchStatus,
     },
 };
-
-/// Entries of one page of what happened before, and their bytes: a part of an outbox.
-const PAGE: FeedLimits = FeedLimits {
-    entries_max: 200,
-    bytes_max: 512 * 1024,
-};
-
-/// The next page is delivered when fewer messages than this wait.
-const ROOM_BELOW: u64 = 200;
-
-/// How often it is looked whether there is room.
-const ROOM_CHECK: Duration = Duration::from_millis(20);
+use kubecrier_history::LogError;
 
 /// A cluster that cannot be watched now is tried again.
 const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
@@ -66,15 +52,6 @@ pub(crate) enum WakeFrom {
     Newest,
     /// It did not say.
     Unknown,
-}
-
-/// How much of the time before is delivered.
-#[derive(Clone, Copy)]
-enum Pages<'a> {
-    /// All of it, as fast as the stream of a session takes it.
-    All(&'a Session),
-    /// The first page, and what is left out is said.
-    First,
 }
 
 /// A subscription that watches nothing yet.
@@ -196,7 +173,7 @@ impl Subscriptions {
             let mut failures = 0;
             loop {
                 let delivered =
-                    self.deliver_from(requester, one, &waking, from, Pages::All(session));
+                    self.deliver_from(requester, one, &waking, from, Pages::All(one, session));
                 match delivered.await {
                     Ok(()) => break,
                     Err((at, error)) if is_passing(&error) => {
@@ -286,6 +263,8 @@ impl Subscriptions {
         let filters = one.filters();
         let viewer = self.inner.viewers.of(&requester.caller);
         let viewer = viewer.map_err(|error| (from, ToolError::from(error)))?;
+        // Of an attempt before this.
+        one.forget_held();
         let is_shared = self.inner.sharing.get().is_some();
         let mut point = point(one, from);
         if let Some(point) = point.as_mut().filter(|_| is_shared) {
@@ -297,11 +276,14 @@ impl Subscriptions {
             _ if is_shared => ReadOrder::Oldest,
             _ => ReadOrder::Log,
         };
-        let mut gaps = gaps(one, from, point.is_some());
-        let mut behind = None;
-        if let (Some(history), Some(mut point)) = (&sources.history, point) {
-            loop {
-                let resumption = Resumption {
+        let mut rest = Rest::of_gaps(gaps(one, from, point.is_some()));
+        let mut before = sources
+            .history
+            .as_ref()
+            .zip(point)
+            .map(|(history, point)| Before {
+                viewer: &viewer,
+                resumption: Resumption {
                     history,
                     caught_up: &sources.caught_up,
                     contexts: sources.incidents.shared_contexts(),
@@ -309,86 +291,58 @@ impl Subscriptions {
                     filters,
                     point,
                     order,
-                };
-                let room = match filters.mode() {
-                    Mode::Events => PAGE,
-                    Mode::Faults | Mode::Incidents => FeedLimits {
-                        entries_max: RESUMED_FAULTS_MAX,
-                        ..PAGE
-                    },
-                };
-                let mut backlog = match resumption.read(room).await {
-                    Ok(backlog) => backlog,
-                    Err(error) => {
-                        gaps.push(gap(point.time, &error.to_string()));
-                        Backlog::whole()
-                    }
-                };
-                eyes::narrow(&viewer, one.cluster(), filters, &mut backlog).await;
-                if let Pages::All(session) = pages
-                    && !backlog.is_whole
-                    && filters.mode() == Mode::Events
-                {
-                    let position = backlog.position.to_number();
-                    // In the order of versions the next page is after one of them.
-                    let next = backlog.next.filter(|_| is_shared);
-                    one.deliver_before(backlog.items.into_iter().map(|(position, item)| {
-                        let mut at = next.unwrap_or(point);
-                        if next.is_some() {
-                            at.version = item.version().unwrap_or(point.version);
-                        } else {
-                            at.position = position.to_number();
-                        }
-                        (entry(item), at)
-                    }));
-                    point = next.unwrap_or(ResumePoint { position, ..point });
-                    while session.outbox().stats().pending >= ROOM_BELOW {
-                        sleep(ROOM_CHECK).await;
-                    }
-                    continue;
+                },
+                pages,
+                room: self.page_room(filters.mode(), pages),
+                late: self.disorder(filters).milliseconds,
+            });
+        let mut last = Backlog::whole();
+        let mut beside = None;
+        if let Some(before) = &mut before {
+            match before.last_page(None).await {
+                Ok(backlog) => last = backlog,
+                Err(error @ LogError::Behind(_)) => {
+                    return Err((before.position(one), unreadable(error)));
                 }
-                let covered = match backlog.next {
-                    Some(next) if order == ReadOrder::Newest && !backlog.is_whole => next.version,
-                    _ => point.version,
-                };
-                if !backlog.is_whole && order != ReadOrder::Newest {
-                    backlog.cut(point, room.entries_max, filters.mode());
-                }
-                let late = self.disorder(filters).milliseconds;
-                one.feed().cover_from(covered, point.time - late);
-                behind = Some((resumption, backlog));
-                break;
+                Err(error) => rest.gaps.push(before.unread(&error)),
             }
+            let after = before.resumption.point.version;
+            beside = before.watches().map(|watches| (watches, after));
         }
+        let beside = beside.as_ref().map(|(watches, after)| (&**watches, *after));
         let caller = requester.share_key();
         let joined = match filters.mode() {
-            Mode::Events | Mode::Faults => events::join(sources, &caller, filters, one).await,
+            Mode::Events | Mode::Faults => {
+                events::join(sources, &caller, filters, one, beside).await
+            }
             Mode::Incidents => incidents::join(&sources.incidents, &caller, filters, one)
                 .await
                 .map_err(ToolError::from),
         };
-        let JoinedSource { lease, .. } = joined.map_err(|error| {
+        let joined = joined.map_err(|error| match &before {
             // What was delivered is not delivered again.
-            let at = behind.as_ref().map(|(resumption, _)| {
-                WakeFrom::Entry(resumption.point.mark(one.id(), one.feed().last()))
-            });
-            (at.unwrap_or(from), error)
+            Some(before) => (before.position(one), error),
+            None => (from, error),
         })?;
+        if let Some(before) = &mut before {
+            let read = if joined.is_beside_history {
+                before.until_joined(one, last.is_whole).await
+            } else {
+                Ok(before.until_listed(one, last).await)
+            };
+            match read {
+                Ok(read) => rest.extend(read),
+                Err(error @ LogError::Behind(_)) => {
+                    return Err((before.position(one), unreadable(error)));
+                }
+                Err(error) => rest.gaps.push(before.unread(&error)),
+            }
+        }
+        // Nothing is waited for from here on, so that all of it is done or none.
         if let Some(asleep) = &waking.asleep {
-            let _only_once = asleep.lease.set(lease);
+            let _only_once = asleep.lease.set(joined.lease);
         }
-        // Also if this is cancelled.
-        let released = Released(one);
-        let mut events = Vec::new();
-        if let Some((resumption, backlog)) = behind {
-            let newest = resumption.list_newest(&backlog).await;
-            let newest = eyes::narrow_items(&viewer, one.cluster(), filters, newest).await;
-            let (before, found) = sorted(backlog, newest);
-            gaps.extend(before);
-            events = found;
-        }
-        one.resume(gaps, &events);
-        drop(released);
+        one.resume(rest.gaps, &rest.events, &rest.delivered);
         Ok(())
     }
 }
@@ -426,18 +380,14 @@ fn gaps(one: &Subscription, from: WakeFrom, is_resumed: bool) -> Vec<WatchStatus
     if is_resumed {
         return Vec::new();
     }
-    let since = match from {
-        WakeFrom::Entry(mark) => {
-            if let Some(tag) = one.feed().tag() {
-                let (seq, point) = ResumePoint::from_mark(&mark, tag);
-                one.feed().continue_after(seq);
-                point.time
-            } else {
-                one.created_at().as_millisecond()
-            }
+    let since = match (from, one.feed().tag()) {
+        (WakeFrom::Entry(mark), Some(tag)) => {
+            let (seq, point) = ResumePoint::from_mark(&mark, tag);
+            one.feed().continue_after(seq);
+            resume::missing_since(point)
         }
-        WakeFrom::Beginning | WakeFrom::Newest | WakeFrom::Unknown => {
-            one.created_at().as_millisecond()
+        (WakeFrom::Entry(_) | WakeFrom::Beginning | WakeFrom::Newest | WakeFrom::Unknown, _) => {
+            one.created_at()
         }
     };
     let detail = match one.filters().mode() {
@@ -454,21 +404,10 @@ fn gaps(one: &Subscription, from: WakeFrom, is_resumed: bool) -> Vec<WatchStatus
              see events_list"
         }
     };
-    vec![gap(since, detail)]
-}
-
-fn gap(since: i64, detail: &str) -> WatchStatus {
-    WatchStatus::Gap {
-        since: Timestamp::from_millisecond(since).unwrap_or_default(),
+    vec![WatchStatus::Gap {
+        since,
         detail: detail.to_owned(),
-    }
-}
-
-fn entry(item: BacklogItem) -> FeedItem {
-    match item {
-        BacklogItem::Event(event) => FeedItem::Event(event),
-        BacklogItem::Gap(gap) => FeedItem::Notice(Arc::new(gap)),
-    }
+    }]
 }
 
 impl Drop for Waking<'_> {

@@ -9,7 +9,12 @@
 //!                                                     or in the history if it is before that
 //! ```
 
-use std::{collections::HashMap, sync::Arc};
+mod sweep;
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use kubecrier_history::Registry;
 use parking_lot::Mutex;
@@ -19,11 +24,10 @@ use super::{
     CreatedSubscription, Reading, SubscriptionRecord, Subscriptions,
     kept::{Found, KeptSubscriptions},
     not_found, owner,
-    polls::{BehindPoll, Polled, sorted},
+    polls::{BehindPoll, Polled, sorted, unreadable},
     revived::WakeFrom,
 };
 use crate::{
-    caller::Caller,
     doors::Door,
     history::{
         eyes,
@@ -42,10 +46,6 @@ use kubecrier_core::{
         UnsubscribeOutcome,
     },
 };
-
-/// Entries that a client which is behind reads before the subscription is woken for it; what
-/// happens meanwhile has to fit as well.
-const BEHIND_MAX: usize = 100;
 
 /// What servers that share subscriptions have of each other's.
 #[derive(Debug)]
@@ -323,7 +323,9 @@ impl Subscriptions {
         };
         let backlog = self.read_behind(resumption, requester, &one, limit).await?;
         match mode {
-            Mode::Events if backlog.items.is_empty() && backlog.is_whole => {}
+            Mode::Events if backlog.items.is_empty() && backlog.is_whole => {
+                return Ok(Polled::Live(there(Reading::History)));
+            }
             Mode::Events => return Ok(behind(&one, cursor, backlog)),
             // They are captured, and come when that is done.
             Mode::Faults | Mode::Incidents => {
@@ -332,7 +334,7 @@ impl Subscriptions {
                 one.feed()
                     .cover_from(point.version, point.time - disorder.milliseconds);
                 tracing::debug!(newest, "faults of before a feed are captured");
-                one.resume(gaps, &events);
+                one.resume(gaps, &events, &HashSet::new());
             }
         }
         Ok(Polled::Live(there(Reading::Alone)))
@@ -360,27 +362,47 @@ impl Subscriptions {
             (Some(cursor), Some(point)) => WakeFrom::Entry(point.mark(one.id(), cursor.seq)),
             (Some(_), None) => WakeFrom::Unknown,
         };
-        if one.filters().mode() == Mode::Events
-            && let Some((resumption, point)) = self.resumption(one, point)
-        {
-            let backlog = self
-                .read_behind(resumption, requester, one, limit.min(BEHIND_MAX))
-                .await?;
-            if !backlog.is_whole {
-                let cursor = cursor.unwrap_or_else(|| Cursor {
-                    subscription: one.id().clone(),
-                    seq: 0,
-                    resume: Some(point),
-                });
-                return Ok(behind(one, &cursor, backlog));
-            }
+        let page = || self.page_behind(requester, one, cursor.as_ref(), point, limit);
+        if let Some(behind) = page().await? {
+            return Ok(behind);
         }
-        self.wake_shared(requester, one, from).await?;
+        if let Err(error) = self.wake_shared(requester, one, from).await {
+            // More may have happened since than fits.
+            let is_behind = matches!(error, ToolError::Unavailable(_));
+            return match page().await? {
+                Some(behind) if is_behind => Ok(behind),
+                _ => Err(error),
+            };
+        }
         let mut woken = CreatedSubscription::there(Arc::clone(one));
         if point.is_none() {
             woken.reading = Reading::Start;
         }
         Ok(Polled::Live(woken))
+    }
+
+    /// What a client reads of the history after a point, if it does not fit into one page.
+    async fn page_behind(
+        &self,
+        requester: &Requester,
+        one: &Subscription,
+        cursor: Option<&Cursor>,
+        point: Option<ResumePoint>,
+        limit: usize,
+    ) -> Result<Option<Polled>, ToolError> {
+        let resumption = self.resumption(one, point);
+        let is_of_events = one.filters().mode() == Mode::Events;
+        let Some((resumption, point)) = resumption.filter(|_| is_of_events) else {
+            return Ok(None);
+        };
+        let backlog = self.read_behind(resumption, requester, one, limit).await?;
+        let beginning = || Cursor {
+            subscription: one.id().clone(),
+            seq: 0,
+            resume: Some(point),
+        };
+        let cursor = cursor.cloned().unwrap_or_else(beginning);
+        Ok((!backlog.is_whole).then(|| behind(one, &cursor, backlog)))
     }
 
     /// How a client that is behind is served from the history, if it can be: after a point, or
@@ -426,60 +448,10 @@ impl Subscriptions {
             entries_max: limit.min(entries_max.div_ceil(2)),
             bytes_max: bytes_max / 2,
         };
-        let read = resumption.read(room).await;
-        let mut backlog =
-            read.map_err(|error| ToolError::Unsupported(format!("{error}: try again")))?;
+        let mut backlog = resumption.read(room).await.map_err(unreadable)?;
         let viewer = self.inner.viewers.of(&requester.caller)?;
         eyes::narrow(&viewer, one.cluster(), one.filters(), &mut backlog).await;
         Ok(backlog)
-    }
-
-    /// Ends those that were ended elsewhere, and has the records of those that are listened for
-    /// stay. What is polled or read looks itself.
-    pub(super) async fn sweep_shared(&self) {
-        let Some(sharing) = self.inner.sharing.get() else {
-            return;
-        };
-        let revoked = std::mem::take(&mut *sharing.revoked.lock());
-        for caller in revoked {
-            let Ok((all, _)) = sharing.kept.list(&caller).await else {
-                sharing.revoked.lock().push(caller);
-                continue;
-            };
-            for kept in all {
-                let _until_it_expires = sharing.kept.end(&caller, &kept.id).await;
-            }
-        }
-        let all = self.inner.ledger.all();
-        let here = |id: &SubscriptionId| all.iter().any(|(_, one)| one.id() == id);
-        sharing.callers.lock().retain(|id, _| here(id));
-        for (owner, one) in &all {
-            let updates = self.inner.updates.seen_by(one.viewer());
-            let caller = sharing.callers.lock().get(one.id()).map(Arc::clone);
-            let Some(caller) = caller.filter(|_| updates.is_subscribed(one.uri())) else {
-                continue;
-            };
-            match sharing.kept.find(&caller, one.id().as_str()).await {
-                Ok(Found::Ended) => {
-                    self.inner.ledger.end(owner, one.id().as_str());
-                }
-                Ok(Found::Kept(record)) => {
-                    let _tried_again = sharing.kept.renew(&caller, record).await;
-                }
-                Ok(Found::Nothing) => {
-                    let record = SubscriptionRecord::new(one);
-                    let _tried_again = sharing.kept.keep(&caller, record).await;
-                }
-                Err(_) => return,
-            }
-        }
-    }
-
-    /// Has the records of a caller removed whose token was revoked.
-    pub(super) fn forget_caller(&self, caller: &Caller) {
-        if let Some(sharing) = self.inner.sharing.get() {
-            sharing.revoked.lock().push(sessions::digest(caller));
-        }
     }
 }
 

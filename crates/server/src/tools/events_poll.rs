@@ -15,12 +15,12 @@ use super::{
 };
 use crate::{
     history::resume::{Backlog, BacklogItem},
-    subscriptions::{BehindPoll, Polled},
+    subscriptions::{BehindPoll, Polled, Reading},
 };
 use kubecrier_core::{
     filters::Filters,
     subscriptions::{
-        Cursor, CursorError, FeedEntry, FeedItem, Payload, ResumePoint, SubscriptionId,
+        Cursor, CursorError, FeedEntry, FeedItem, FeedPage, Payload, ResumePoint, SubscriptionId,
     },
 };
 use kubecrier_k8s::identity;
@@ -91,7 +91,7 @@ async fn call(context: ToolContext<'_>, given: JsonObject) -> Result<Output, Too
     let requester = &context.client.requester;
     let cursor = args.cursor.filter(|cursor| !cursor.is_empty());
     let id = args.subscription_id.filter(|id| !id.is_empty());
-    let polled = match id {
+    let wanted = match id {
         Some(_) if has_filters => {
             return Err(ToolError::Arguments(
                 "`subscriptionId` and filters were both given: a subscription has its own filters, so \
@@ -99,31 +99,17 @@ async fn call(context: ToolContext<'_>, given: JsonObject) -> Result<Output, Too
                     .to_owned(),
             ));
         }
-        Some(id) => {
-            let found = context
-                .subscriptions
-                .find_polled(requester, &id, cursor.as_deref(), limit);
-            found.await?
-        }
+        Some(id) => Wanted::Id(id),
         None => {
             let name = filters.context().map(str::to_owned);
             let filters = filters.filters()?;
             check_mode(&context, &filters)?;
-            let after: Option<Cursor> = match &cursor {
-                Some(cursor) => Some(cursor.parse().map_err(stale)?),
-                None => None,
-            };
-            let polled = (context.subscriptions).find_or_create_polled(
-                requester,
-                name.as_deref(),
-                filters,
-                after,
-                limit,
-            );
-            polled.await?
+            let after = cursor.as_deref().map(str::parse).transpose();
+            Wanted::Filters(name, Box::new(filters), after.map_err(stale)?)
         }
     };
-    let created = match polled {
+    let find = || wanted.find(&context, cursor.as_deref(), limit);
+    let created = match find().await? {
         Polled::Live(created) => created,
         Polled::Behind(poll) => return Ok(show_behind(&context, &poll)),
     };
@@ -132,10 +118,19 @@ async fn call(context: ToolContext<'_>, given: JsonObject) -> Result<Output, Too
         .read_from(requester, &one, cursor.as_deref(), created.reading)
         .map_err(stale)?;
     one.touch();
-    from.wait(one.feed(), wait, context.draining).await;
+    let is_of_history = created.reading == Reading::History;
+    from.wait(one.feed(), is_of_history, wait, context.draining)
+        .await;
     one.touch();
+    if is_of_history && let Polled::Behind(poll) = find().await? {
+        return Ok(show_behind(&context, &poll));
+    }
     let after = from.after(one.feed()).unwrap_or_else(|| one.feed().last());
-    let read = one.read_after(after, limit).await;
+    let read = if is_of_history {
+        FeedPage::empty(after)
+    } else {
+        one.read_after(after, limit).await
+    };
     let warnings = warnings.iter();
     let warnings = warnings.map(|warning| identity::sentence(context.redactor, warning));
     let bytes_max = context.limits.output_bytes;
@@ -158,6 +153,39 @@ async fn call(context: ToolContext<'_>, given: JsonObject) -> Result<Output, Too
         more: read.more,
     };
     Ok(page.show(context.redactor, &feed, warnings.collect(), bytes_max))
+}
+
+/// What is polled.
+enum Wanted {
+    Id(String),
+    /// A context, filters, and the cursor of what has the same.
+    Filters(Option<String>, Box<Filters>, Option<Cursor>),
+}
+
+// === impl Wanted ===
+
+impl Wanted {
+    async fn find(
+        &self,
+        context: &ToolContext<'_>,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<Polled, ToolError> {
+        let (subscriptions, requester) = (context.subscriptions, &context.client.requester);
+        match self {
+            Self::Id(id) => {
+                subscriptions
+                    .find_polled(requester, id, cursor, limit)
+                    .await
+            }
+            Self::Filters(name, filters, after) => {
+                let (filters, after) = (Filters::clone(filters), after.clone());
+                subscriptions
+                    .find_or_create_polled(requester, name.as_deref(), filters, after, limit)
+                    .await
+            }
+        }
+    }
 }
 
 /// Shows what a client that is behind reads.

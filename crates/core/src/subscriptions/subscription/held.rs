@@ -1,7 +1,10 @@
 //! A subscription that goes on where another one has ended: it holds what it receives until it
 //! has what happened before.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashSet},
+    sync::Arc,
+};
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -29,8 +32,23 @@ impl Subscription {
         self
     }
 
-    /// Delivers what happened before, in order, then what was held meanwhile, each event once.
-    pub fn resume(self: &Arc<Self>, gaps: Vec<WatchStatus>, before: &[Arc<Event>]) {
+    /// Forgets what it holds, for who reads the same elsewhere.
+    pub fn forget_held(&self) {
+        if let Some(held) = self.held.as_ref()
+            && let Some(items) = &mut *held.lock()
+        {
+            *items = Vec::new();
+        }
+    }
+
+    /// Delivers what happened before, in order, then what was held meanwhile, each event once;
+    /// those with the ids of `delivered` have been.
+    pub fn resume(
+        self: &Arc<Self>,
+        gaps: Vec<WatchStatus>,
+        before: &[Arc<Event>],
+        delivered: &HashSet<String>,
+    ) {
         let notices = gaps.into_iter();
         self.record_now(notices.map(|status| FeedItem::Notice(Arc::new(status))));
         let wanted = before.iter().filter(|event| self.wants(event));
@@ -51,8 +69,9 @@ impl Subscription {
         let mut held = held.lock();
         let items = held.take().unwrap_or_default();
         if items.len() >= HELD_MAX {
+            let last = items.iter().rev().find_map(FeedItem::event);
             let gap = WatchStatus::Gap {
-                since: Timestamp::now(),
+                since: last.map_or_else(Timestamp::now, |event| event.timestamp),
                 detail: "more events came than could be kept while earlier ones were read; see \
                          events_list with since"
                     .to_owned(),
@@ -60,7 +79,9 @@ impl Subscription {
             self.record_now([FeedItem::Notice(Arc::new(gap))]);
         }
         self.record_now(items.into_iter().filter(|item| match item {
-            FeedItem::Event(event) => !known.contains(event.id()),
+            FeedItem::Event(event) => {
+                !known.contains(event.id()) && !delivered.contains(event.id())
+            }
             FeedItem::Fault(..) | FeedItem::Incident(_) | FeedItem::Notice(_) => true,
         }));
     }
@@ -77,9 +98,9 @@ impl Subscription {
         self.record_at(wanted.map(|(item, point)| (item, Some(point))));
     }
 
-    /// Whether it still holds what it receives.
-    pub fn is_holding(&self) -> bool {
+    /// How much it holds.
+    pub fn held_count(&self) -> usize {
         let held = self.held.as_ref();
-        held.is_some_and(|held| held.lock().is_some())
+        held.map_or(0, |held| held.lock().as_ref().map_or(0, Vec::len))
     }
 }

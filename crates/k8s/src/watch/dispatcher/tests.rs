@@ -2,7 +2,10 @@ use parking_lot::Mutex;
 use proptest::prelude::*;
 use tokio::{sync::Notify, task::JoinSet, time::advance};
 
-use super::{super::rounds::rest_after, *};
+use super::{
+    super::{rounds::rest_after, source::EventSource},
+    *,
+};
 use kubecrier_core::subscriptions::Listener;
 
 /// Longer than anything waits.
@@ -100,8 +103,8 @@ fn gap() -> WatchStatus {
 }
 
 impl Fixture {
-    fn dispatch(&self, uid: &str, version: u64) -> Dispatch {
-        Dispatch::Event(event(uid, version, ""), self.subscribers.cohort())
+    fn dispatch(&mut self, uid: &str, version: u64) -> Dispatch {
+        Dispatch::Event(event(uid, version, ""), self.dispatcher.receive())
     }
 
     fn enqueue(&mut self, uids: &[&str]) {
@@ -284,16 +287,22 @@ async fn events_of_the_cluster_before_are_told_before_the_next_one_begins() {
     assert_eq!(*batches, [["gap"], ["e"]], "it came to the other cluster");
 }
 
+/// So a subscriber that reads has a turn between two rounds, and its outbox is not overrun.
 #[tokio::test(start_paused = true)]
-async fn a_flood_does_not_wait_for_the_next_round() {
+async fn of_a_flood_no_more_is_received_than_rounds_take() {
     let mut fixture = fixture();
-    for _ in 0..=BATCH_MAX {
-        fixture.enqueue(&["a"]);
+    let has_capacity =
+        |fixture: &Fixture| WatchHandler::<EventSource>::has_capacity(&fixture.dispatcher);
+    for _ in 0..3 {
+        for _ in 0..BATCH_MAX {
+            assert!(has_capacity(&fixture));
+            fixture.enqueue(&["a"]);
+        }
+        assert!(!has_capacity(&fixture));
+        let batches = fixture.delivered_within(A_WHILE).await;
+        let sizes: Vec<_> = batches.iter().map(Vec::len).collect();
+        assert_eq!(sizes, [BATCH_MAX]);
     }
-    let sizes = |batches: &[Vec<String>]| batches.iter().map(Vec::len).collect::<Vec<_>>();
-    assert_eq!(sizes(&fixture.listener.batches.lock()), [BATCH_MAX]);
-    let all = fixture.delivered_within(A_WHILE).await;
-    assert_eq!(sizes(&all), [BATCH_MAX, 1]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -312,8 +321,8 @@ async fn each_gets_what_it_wants_and_who_has_left_nothing() {
         ("c", 103, "Boring"),
         ("d", 104, "Wanted"),
     ] {
-        let cohort = fixture.subscribers.cohort();
-        let dispatch = Dispatch::Event(event(uid, version, reason), cohort);
+        let received = fixture.dispatcher.receive();
+        let dispatch = Dispatch::Event(event(uid, version, reason), received);
         fixture.dispatcher.enqueue(dispatch);
     }
     let late = Arc::new(RecordingListener::default());
@@ -372,6 +381,52 @@ proptest! {
                 let most = writing + rest + Duration::from_millis(3);
                 let late = when.duration_since(earliest);
                 prop_assert!(late <= most, "{late:?} of {most:?}");
+            }
+            Ok(())
+        })?;
+    }
+}
+
+proptest! {
+    /// Who joins at any moment and waits: what it does not get has been delivered to who was there.
+    #[test]
+    fn what_one_who_joins_does_not_get_was_delivered_before(
+        writing in 0..6_000_u64,
+        pauses in prop::collection::vec((0..40_u64, any::<bool>()), 1..40),
+        joins in prop::collection::btree_set(0..40_usize, 1..4),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let mut fixture = writing_for(Duration::from_micros(writing));
+            let all: Vec<_> = (0..pauses.len()).map(|number| number.to_string()).collect();
+            let mut joined = Vec::new();
+            for (number, (millis, slow)) in pauses.into_iter().enumerate() {
+                if slow {
+                    fixture.enqueue_late(&all[number], 101, Duration::from_millis(30));
+                } else {
+                    fixture.enqueue(&[&all[number]]);
+                }
+                if joins.contains(&number) {
+                    let late = Arc::new(RecordingListener::default());
+                    let key = OTHERS + 10 + number as u64;
+                    fixture.subscribers.add(key, 0, late.clone());
+                    let subscribers = Arc::clone(&fixture.subscribers);
+                    tokio::select! {
+                        () = subscribers.progress().until_delivered() => {}
+                        () = fixture.run_for(A_WHILE) => prop_assert!(false, "it waits for ever"),
+                    }
+                    let before = fixture.listener.batches.lock().concat();
+                    joined.push((before, late));
+                }
+                fixture.run_for(Duration::from_millis(millis)).await;
+            }
+            fixture.run_for(A_WHILE).await;
+            for (mut got, late) in joined {
+                let meanwhile = late.batches.lock().concat();
+                got.retain(|uid| !meanwhile.contains(uid));
+                got.extend(meanwhile);
+                prop_assert_eq!(&got, &all);
             }
             Ok(())
         })?;

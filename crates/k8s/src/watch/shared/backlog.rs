@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
-use kubecrier_history::{Messages, ReadFrom, SharedLogError};
-use tokio::time::{Duration, Instant, timeout};
+use kubecrier_history::{Message, Messages, ReadFrom, SharedLogError};
+use tokio::time::{Duration, timeout};
 
 use super::{
     SharedWatching,
@@ -17,8 +17,9 @@ use kubecrier_core::Event;
 /// first may have to wait for another holder.
 const NEXT_MESSAGE: Duration = Duration::from_secs(8);
 
-/// What a holder sees later than this happened later.
-const QUIET: Duration = Duration::from_secs(2);
+/// A holder says each second that it has seen nothing. After so many of that in a row it will not
+/// see what happened before the first.
+const QUIET: u32 = 3;
 
 /// A holder writes every second: a log that begins so much later than it is read from begins
 /// there. Clocks may differ by less.
@@ -32,7 +33,8 @@ pub struct SharedBacklog {
     last: u64,
     /// What is watched from here on is known otherwise.
     until: Option<u64>,
-    opened: Instant,
+    /// How many messages in a row, of those written since the beginning, say that nothing was seen.
+    quiet: u32,
     is_read: bool,
     contexts: Arc<Contexts>,
     /// What was read is known up to this resourceVersion; empty before the first message.
@@ -74,7 +76,7 @@ impl SharedBacklog {
             messages,
             last: last.map_or(0, |last| last.number),
             until,
-            opened: Instant::now(),
+            quiet: 0,
             is_read: false,
             contexts: Arc::clone(contexts),
             version: String::new(),
@@ -110,12 +112,8 @@ impl SharedBacklog {
                 self.break_off("it is written by another version of this program");
                 return Ok(None);
             };
-            let is_begun = matches!(read.seen, Seen::Begun);
-            // One that begins knows what was known, which is nothing if it is the first.
-            self.is_read = message.number >= self.last
-                && self.is_far_enough(&read.until)
-                && !(is_begun && self.version.is_empty());
-            if is_begun {
+            self.is_read = message.number >= self.last && self.is_far_enough(&message, &read);
+            if matches!(read.seen, Seen::Begun) {
                 continue;
             }
             let events = self.take(read);
@@ -177,9 +175,22 @@ impl SharedBacklog {
     }
 
     /// Whether everything was written up to the version. In a cluster in which nothing happens no
-    /// event has so high a version, but then a holder says after a while that there is none.
-    fn is_far_enough(&self, written: &str) -> bool {
-        let written: u64 = written.parse().unwrap_or(u64::MAX);
-        self.until.is_none_or(|until| written >= until) || self.opened.elapsed() >= QUIET
+    /// event has so high a version; then a holder says again and again that it has seen nothing.
+    fn is_far_enough(&mut self, message: &Message, read: &WatchMessage) -> bool {
+        // One that begins knows what was known, which is nothing if it is the first.
+        if matches!(read.seen, Seen::Begun) && self.version.is_empty() {
+            return false;
+        }
+        let Some(until) = self.until else {
+            return true;
+        };
+        let is_quiet = matches!(&read.seen, Seen::Events(events) if events.is_empty());
+        self.quiet = if is_quiet && message.number > self.last {
+            self.quiet + 1
+        } else {
+            0
+        };
+        let written: u64 = read.until.parse().unwrap_or(u64::MAX);
+        written >= until || self.quiet >= QUIET
     }
 }

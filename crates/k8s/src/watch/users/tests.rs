@@ -148,7 +148,7 @@ impl Fixture {
         for _ in 0..millis / 10 {
             advance(Duration::from_millis(10)).await;
             for _ in 0..5 {
-                tokio::task::yield_now().await;
+                yield_now().await;
             }
         }
     }
