@@ -284,13 +284,10 @@ impl Subscriptions {
             .reserve(&owner, &caller)
             .map_err(|refused| ToolError::Limit(refused.to_string()))?;
         let context = sources.watches.context(context)?;
-        let push_to = match used {
-            SubscriptionUse::Named(session) => session,
-            SubscriptionUse::Polled | SubscriptionUse::Resumed(_) => None,
-        };
-        let beside = match used {
-            SubscriptionUse::Resumed(beside) => beside,
-            SubscriptionUse::Named(_) | SubscriptionUse::Polled => None,
+        let (push_to, beside) = match used {
+            SubscriptionUse::Named(session) => (session, None),
+            SubscriptionUse::Polled => (None, None),
+            SubscriptionUse::Resumed(beside) => (None, beside),
         };
         let deps = SubscriptionDeps {
             session: push_to.map(Session::downgrade),
