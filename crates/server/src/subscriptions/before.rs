@@ -196,10 +196,6 @@ impl Before<'_> {
     ) -> Result<Rest, LogError> {
         let mut delivered = HashSet::new();
         loop {
-            // What it does not hold any more is in the history.
-            if one.held_count() > HELD_MAX {
-                one.forget_held();
-            }
             let backlog = self.last_page(Some(&mut delivered)).await?;
             let Resumption { filters, order, .. } = self.resumption;
             let has_all = backlog.is_whole || order == ReadOrder::Newest;
@@ -211,6 +207,8 @@ impl Before<'_> {
                 let rest = self.end(one, backlog, Vec::new());
                 return Ok(Rest { delivered, ..rest });
             }
+            // Those events are in the history as well, and are read there.
+            one.forget_held();
         }
     }
 
