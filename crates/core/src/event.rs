@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     fmt,
+    ops::{Deref, DerefMut, Range},
     sync::{Arc, LazyLock, OnceLock},
 };
 
@@ -36,6 +37,20 @@ pub enum LabelsOf {
 /// One occurrence of a Kubernetes event.
 #[derive(Debug, Default)]
 pub struct Event {
+    /// What everybody sees of it who sees it at all.
+    pub fields: Arc<EventFields>,
+    /// Labels of the involved object; of the event object if the involved one is gone.
+    pub labels: Labels,
+    /// Whether `labels` are those of the involved object.
+    pub labels_of: LabelsOf,
+    /// What follows from the other fields, derived on first use.
+    pub derived: Derived,
+}
+
+/// The fields of an event that need no right but to see the event. Its form without labels shares
+/// them.
+#[derive(Clone, Debug, Default)]
+pub struct EventFields {
     /// Uid of the event object.
     pub uid: String,
     /// resourceVersion, if it is a number, as it is everywhere so far.
@@ -50,10 +65,6 @@ pub struct Event {
     pub reason: String,
     /// Message for a person, written by the reporter.
     pub message: String,
-    /// Labels of the involved object; of the event object if the involved one is gone.
-    pub labels: Labels,
-    /// Whether `labels` are those of the involved object.
-    pub labels_of: LabelsOf,
     /// Object that the event is about.
     pub involved: InvolvedObject,
     /// How often the event was seen.
@@ -62,14 +73,12 @@ pub struct Event {
     pub first_seen: Option<Timestamp>,
     /// Component that reported the event.
     pub source: String,
-    /// What follows from the other fields, derived on first use.
-    pub derived: Derived,
 }
 
 /// Id, serialised form and form without labels of an event, computed once.
 #[derive(Debug, Default)]
 pub struct Derived {
-    id: OnceLock<String>,
+    id: OnceLock<Arc<str>>,
     members: OnceLock<SharedMembers>,
     without_labels: OnceLock<Arc<Event>>,
 }
@@ -186,10 +195,39 @@ impl Serialize for EventId<'_> {
 
 // === impl Event ===
 
+impl From<EventFields> for Event {
+    /// One without labels of its object.
+    fn from(fields: EventFields) -> Self {
+        Self {
+            fields: Arc::new(fields),
+            ..Self::default()
+        }
+    }
+}
+
+impl Deref for Event {
+    type Target = EventFields;
+
+    fn deref(&self) -> &EventFields {
+        &self.fields
+    }
+}
+
+impl DerefMut for Event {
+    fn deref_mut(&mut self) -> &mut EventFields {
+        self.derived = Derived::default();
+        Arc::make_mut(&mut self.fields)
+    }
+}
+
 impl Event {
     /// Id of this occurrence: the same for every subscriber, and after a reconnect.
     pub fn id(&self) -> &str {
-        (self.derived.id).get_or_init(|| EventId(self).to_string())
+        self.shared_id()
+    }
+
+    fn shared_id(&self) -> &Arc<str> {
+        (self.derived.id).get_or_init(|| EventId(self).to_string().into())
     }
 
     /// The members that are the same in every subscriber's notification, serialised on first
@@ -206,26 +244,40 @@ impl Event {
     }
 
     /// The same for all readers who may not see the labels of the involved object, made once:
-    /// each of many keeps it for as long as its feed.
+    /// each of many keeps it for as long as its feed. It shares everything else with this one.
     pub fn without_labels(&self) -> &Arc<Self> {
         self.derived.without_labels.get_or_init(|| {
+            let members = if self.labels.shown().is_empty() {
+                Some(self.members().clone())
+            } else {
+                let labels = self.labels_in_members();
+                labels.map(|labels| self.members().without(labels))
+            };
             Arc::new(Self {
-                uid: self.uid.clone(),
-                version: self.version,
-                namespace: self.namespace.clone(),
-                timestamp: self.timestamp,
-                kind: self.kind.clone(),
-                reason: self.reason.clone(),
-                message: self.message.clone(),
+                fields: Arc::clone(&self.fields),
                 labels: NO_LABELS.clone(),
                 labels_of: LabelsOf::Unreadable,
-                involved: self.involved.clone(),
-                count: self.count,
-                first_seen: self.first_seen,
-                source: self.source.clone(),
-                derived: Derived::default(),
+                derived: Derived {
+                    id: Arc::clone(self.shared_id()).into(),
+                    members: members.map_or_else(OnceLock::new, OnceLock::from),
+                    without_labels: OnceLock::new(),
+                },
             })
         })
+    }
+
+    /// Where the labels are in the serialised members, without the braces around them.
+    fn labels_in_members(&self) -> Option<Range<usize>> {
+        // A brace is in the place of the first comma.
+        let text = self.members().to_object();
+        // In a text or a name each quote follows a backslash.
+        let member = br#","labels":{"#;
+        let found = (text.windows(member.len())).position(|part| part == member)?;
+        let labels = serde_json::to_vec(self.labels.shown()).ok()?;
+        let labels = labels.strip_prefix(b"{")?;
+        let start = found + member.len();
+        let has_all = text[start..].starts_with(labels);
+        has_all.then(|| start..start + labels.len() - 1)
     }
 
     /// The event as clients read it.
@@ -269,10 +321,12 @@ const SUMMARY_BYTES: usize = 200;
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     pub(crate) fn event(namespace: &str, kind: &str, name: &str) -> Event {
-        Event {
+        Event::from(EventFields {
             uid: format!("uid-{namespace}-{name}"),
             version: Some(10),
             namespace: namespace.to_owned(),
@@ -288,8 +342,8 @@ pub(crate) mod tests {
                 ..InvolvedObject::default()
             },
             count: 3,
-            ..Event::default()
-        }
+            ..EventFields::default()
+        })
     }
 
     #[test]
@@ -320,6 +374,40 @@ pub(crate) mod tests {
             std::ptr::eq(event.members(), event.members()),
             "serialised once"
         );
+    }
+
+    proptest! {
+        /// Whatever a text or a label says, which may look like a part of an event.
+        #[test]
+        fn without_labels_everything_else_is_the_same_and_kept_once(
+            texts in prop::collection::vec(r#"[a"\\,:{}é]{0,4}|"?,"labels":\{"#, 4),
+            labels in prop::collection::btree_map("[a-z\"{}]{0,6}", r#"[x"{}\\,]{0,6}"#, 0..4),
+        ) {
+            let mut whole = event("shop", "Pod", "web-0");
+            whole.message.clone_from(&texts[0]);
+            whole.reason.clone_from(&texts[1]);
+            whole.uid.clone_from(&texts[2]);
+            whole.involved.field_path.clone_from(&texts[3]);
+            let mut labels = labels;
+            if let Some(mut first) = labels.first_entry() {
+                first.get_mut().push_str("hunter2");
+            }
+            whole.labels = labels.into();
+            let shown = whole.without_labels();
+            let mut expected: serde_json::Value = serde_json::from_slice(&whole.members().to_object()).unwrap();
+            expected["event"]["labels"] = serde_json::json!({});
+            let is: serde_json::Value = serde_json::from_slice(&shown.members().to_object()).unwrap();
+            prop_assert_eq!(&is, &expected);
+            prop_assert_eq!(&is["event"], &serde_json::to_value(shown.payload()).unwrap());
+            prop_assert_eq!(shown.id(), whole.id());
+            prop_assert!(Arc::ptr_eq(&shown.fields, &whole.fields));
+            let printed = format!("{shown:?}");
+            prop_assert!(!printed.contains("hunter2"), "{}", printed);
+            let [kept, made] = [&whole, &**shown].map(|event| event.members().pieces()[0].as_ptr());
+            prop_assert_eq!(kept, made, "the text is shared");
+            let again = shown.without_labels();
+            prop_assert_eq!(again.members().to_object(), shown.members().to_object());
+        }
     }
 
     #[test]

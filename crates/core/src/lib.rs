@@ -32,7 +32,7 @@ pub mod varint;
 
 pub use self::{
     backoff::Backoff,
-    event::{Derived, Event, EventPayload, InvolvedObject, Labels, LabelsOf},
+    event::{Derived, Event, EventFields, EventPayload, InvolvedObject, Labels, LabelsOf},
     kubernetes_user::{KubernetesUser, UserError},
     resource_type::ResourceType,
     update::UpdateSummary,

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use kubecrier_core::{
-    Event,
+    Event, EventFields,
     filters::{EventType, FilterRequest, Filters, Glob, Mode},
 };
 use kubecrier_k8s_api::LabelSelector;
@@ -111,12 +111,12 @@ fn filters(selector: &str, pattern: &str, subject: &str, rest: Vec<String>) {
         reason: given(4),
         exclude_reasons: rest.clone(),
     };
-    let event = Event {
+    let event = Event::from(EventFields {
         namespace: subject.to_owned(),
         kind: "Warning".to_owned(),
         reason: given(5).unwrap_or_default(),
-        ..Event::default()
-    };
+        ..EventFields::default()
+    });
     match Filters::try_from(request) {
         Ok(filters) => {
             // These become parts of a field selector and of a path.

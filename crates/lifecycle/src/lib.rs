@@ -27,7 +27,7 @@ use futures_util::FutureExt;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use tracing::Instrument;
+use tracing::{Instrument, Span};
 
 /// The one lifecycle of the process. Clones share it and are cheap.
 #[derive(Clone, Debug, Default)]
@@ -46,6 +46,14 @@ struct Inner {
     // A lock because the panic is recorded on one task and read on another.
     failure: Mutex<Option<String>>,
     readiness_gates: Mutex<Vec<Weak<()>>>,
+}
+
+/// Tasks of one name. What the log says of each of them is kept once.
+#[derive(Clone, Debug)]
+pub struct TaskGroup {
+    inner: Arc<Inner>,
+    name: &'static str,
+    span: Span,
 }
 
 /// Work that a shutdown waits for.
@@ -74,17 +82,16 @@ impl Lifecycle {
     /// Spawns a task under a name. A panic in it ends the process: a server of which
     /// one task is dead is worse than no server.
     pub fn spawn(&self, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
-        let inner = Arc::clone(&self.inner);
-        // Not an `async` block, which would have room for the task twice: before it runs, and
-        // while it does.
-        let guarded = AssertUnwindSafe(task).catch_unwind().map(move |ended| {
-            if ended.is_err() {
-                inner.fail(format!("task `{name}` panicked"));
-            }
-        });
-        self.inner
-            .tasks
-            .spawn(guarded.instrument(tracing::info_span!("task", name)));
+        self.group(name).spawn(task);
+    }
+
+    /// A group of tasks of one name, of which there may be thousands at a time.
+    pub fn group(&self, name: &'static str) -> TaskGroup {
+        TaskGroup {
+            inner: Arc::clone(&self.inner),
+            name,
+            span: tracing::info_span!("task", name),
+        }
     }
 
     /// Ends the process with a reason: the failure cannot be recovered from.
@@ -175,6 +182,24 @@ impl Drop for InFlightGuard {
         if counter.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.lifecycle.inner.idle.notify_waiters();
         }
+    }
+}
+
+// === impl TaskGroup ===
+
+impl TaskGroup {
+    /// Spawns one. A panic in it ends the process.
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let (inner, name) = (Arc::clone(&self.inner), self.name);
+        // Not an `async` block, which would have room for the task twice: before it runs, and
+        // while it does.
+        let guarded = AssertUnwindSafe(task).catch_unwind().map(move |ended| {
+            if ended.is_err() {
+                inner.fail(format!("task `{name}` panicked"));
+            }
+        });
+        let task = guarded.instrument(self.span.clone());
+        self.inner.tasks.spawn(task);
     }
 }
 

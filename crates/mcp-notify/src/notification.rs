@@ -156,9 +156,9 @@ impl Notification {
     ///
     /// # Errors
     /// [`EncodeError`] if the parameters could not be serialised.
-    pub fn pieces(&self) -> Result<[&[u8]; 4], &EncodeError> {
+    pub fn pieces(&self) -> Result<[&[u8]; 5], &EncodeError> {
         match &*self.0 {
-            Inner::Built(built) => Ok([&built.body.as_ref()?.frame, &[], &[], &[]]),
+            Inner::Built(built) => Ok([&built.body.as_ref()?.frame, &[], &[], &[], &[]]),
             Inner::Templated(templated) => Ok(templated.pieces()),
             Inner::Gated(inner, _) => inner.pieces(),
         }

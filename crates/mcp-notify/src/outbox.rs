@@ -24,9 +24,11 @@ mod reader;
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
 
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 
 use self::lanes::Lanes;
 use self::overflow::{EpisodeEnd, Overflow};
@@ -122,6 +124,9 @@ pub struct OutboxStats {
 
 struct Shared {
     config: OutboxConfig,
+    /// The epoch of the newest reader; older ones are superseded. Written under the lock, and
+    /// read without it by a reader that is asked whether it is the newest.
+    epoch: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -137,10 +142,8 @@ struct State {
     delivered: u64,
     merged: u64,
     dropped: u64,
-    /// The epoch of the newest reader; older ones are superseded.
-    epoch: u64,
-    /// The batches that readers hold, oldest first.
-    leases: Vec<Lease>,
+    /// The batches that readers hold, oldest first. As a rule there is one at most.
+    leases: SmallVec<[Lease; 1]>,
     last_lease: u64,
     waker: Option<Waker>,
     /// The waker of a reader that waits until another one takes over.
@@ -163,8 +166,7 @@ impl Outbox {
             delivered: 0,
             merged: 0,
             dropped: 0,
-            epoch: 0,
-            leases: Vec::new(),
+            leases: SmallVec::new(),
             last_lease: 0,
             waker: None,
             takeover: None,
@@ -172,6 +174,7 @@ impl Outbox {
         };
         Self(Arc::new(Shared {
             config,
+            epoch: AtomicU64::new(0),
             state: Mutex::new(state),
         }))
     }
@@ -237,8 +240,7 @@ impl Outbox {
     /// undelivered.
     pub fn reader(&self) -> OutboxReader {
         let mut state = self.0.state.lock();
-        state.epoch += 1;
-        let epoch = state.epoch;
+        let epoch = self.0.epoch.fetch_add(1, Ordering::AcqRel) + 1;
         let evicted = state.reclaim();
         let record = Overflow::on_dropped(&mut state.overflow, &evicted);
         let wakers = [state.waker.take(), state.takeover.take()];

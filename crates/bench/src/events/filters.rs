@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
 use kubecrier_core::{
-    Event, InvolvedObject,
+    Event, EventFields, InvolvedObject,
     filters::{EventType, FilterRequest, Filters},
 };
 
@@ -79,19 +79,22 @@ fn event(nth: u32) -> Event {
         ("pod-template-hash", format!("{nth:x}")),
     ];
     let labels = labels.map(|(key, value)| (key.to_owned(), value));
-    Event {
+    let fields = EventFields {
         uid: format!("uid-{nth}"),
         namespace: namespace.clone(),
         kind: kind.to_owned(),
         reason: reason.to_owned(),
-        labels: BTreeMap::from(labels).into(),
         involved: InvolvedObject {
             kind: ["Pod", "Deployment"][(nth % 2) as usize].to_owned(),
             name: format!("web-{}", nth % 200),
             namespace,
             ..InvolvedObject::default()
         },
-        ..Event::default()
+        ..EventFields::default()
+    };
+    Event {
+        labels: BTreeMap::from(labels).into(),
+        ..fields.into()
     }
 }
 

@@ -22,7 +22,7 @@ use crate::{
     Backoff, KubernetesUser,
     metrics::{AccessMetrics, ReviewOutcome},
 };
-use kubecrier_lifecycle::Lifecycle;
+use kubecrier_lifecycle::{Lifecycle, TaskGroup};
 
 /// Rights that are kept; the least recently used go first.
 const RIGHTS_MAX: NonZeroUsize = NonZeroUsize::new(32_768).expect("it is not zero");
@@ -59,6 +59,7 @@ pub(super) struct Inner {
     this: Weak<Self>,
     reviewer: Box<dyn AccessReviewer>,
     lifecycle: Lifecycle,
+    tasks: TaskGroup,
     metrics: AccessMetrics,
     views: Views,
     questions: Questions,
@@ -85,6 +86,7 @@ impl AccessDecisions {
         let inner = Arc::new_cyclic(|this| Inner {
             this: Weak::clone(this),
             reviewer: Box::new(reviewer),
+            tasks: lifecycle.group("access"),
             lifecycle,
             metrics,
             views: Views::default(),
@@ -161,7 +163,7 @@ impl Inner {
         let draining = self.lifecycle.draining().clone();
         // In a box, which the two below do not hold twice: thousands may wait for their turns.
         let task = Box::pin(task);
-        self.lifecycle.spawn("access", async move {
+        self.tasks.spawn(async move {
             tokio::select! {
                 () = task => {}
                 () = draining.cancelled() => {}

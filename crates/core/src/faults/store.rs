@@ -96,7 +96,10 @@ impl FaultStore {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::faults::{CaptureError, Captured, Evidence};
+    use crate::{
+        EventFields,
+        faults::{CaptureError, Captured, Evidence},
+    };
 
     fn report(id: &str, sample: Option<String>) -> Arc<Report> {
         let mut evidence = Evidence::failed("app", CaptureError::Throttled);
@@ -108,10 +111,10 @@ mod tests {
     }
 
     fn event(second: i64) -> Arc<Event> {
-        Arc::new(Event {
+        Arc::new(Event::from(EventFields {
             timestamp: Timestamp::from_second(second).unwrap(),
-            ..Event::default()
-        })
+            ..EventFields::default()
+        }))
     }
 
     #[tokio::test]

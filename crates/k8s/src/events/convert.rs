@@ -4,7 +4,7 @@
 use std::{borrow::Cow, collections::BTreeMap};
 
 use jiff::{SignedDuration, Timestamp};
-use kubecrier_core::{Event, InvolvedObject, Labels};
+use kubecrier_core::{Event, EventFields, InvolvedObject, Labels};
 use kubecrier_redact::Redactor;
 
 use super::wire::{CutText, WireEvent};
@@ -40,7 +40,8 @@ pub(crate) fn to_event(event: WireEvent, redactor: &Redactor) -> Event {
     };
     let object = event.involved_object;
     let reporter = event.source.and_then(|source| source.component);
-    Event {
+    let labels = labels(event.metadata.labels.unwrap_or_default(), redactor);
+    let fields = EventFields {
         uid: event.metadata.uid.unwrap_or_default(),
         version: (event.metadata.resource_version).and_then(|text| text.parse().ok()),
         namespace: shown(identity::name, event.metadata.namespace),
@@ -48,7 +49,6 @@ pub(crate) fn to_event(event: WireEvent, redactor: &Redactor) -> Event {
         kind: shown(identity::word, event.kind),
         reason: shown(identity::word, event.reason),
         message: message(redactor, event.message),
-        labels: labels(event.metadata.labels.unwrap_or_default(), redactor),
         involved: InvolvedObject {
             api_version: shown(identity::api_version, object.api_version),
             kind: shown(identity::word, object.kind),
@@ -60,7 +60,10 @@ pub(crate) fn to_event(event: WireEvent, redactor: &Redactor) -> Event {
         count: times.count,
         first_seen: times.first,
         source: shown(identity::name, reporter.or(event.reporting_component)),
-        ..Event::default()
+    };
+    Event {
+        labels,
+        ..fields.into()
     }
 }
 

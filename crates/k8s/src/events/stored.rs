@@ -11,7 +11,7 @@ use crate::{
     allowed::{ObjectRef, ReadScope},
     identity,
 };
-use kubecrier_core::{Event, InvolvedObject, Labels, LabelsOf};
+use kubecrier_core::{Event, EventFields, InvolvedObject, Labels, LabelsOf};
 
 /// What is known about the labels of an event that was kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +86,7 @@ impl Contexts {
         let labels = super::labels(event.labels, redactor);
         let (uid, _) = event_id.rsplit_once(':')?;
         let object = event.involved_object;
-        Some(Event {
+        let mut shown = Event::from(EventFields {
             uid: uid.to_owned(),
             version: stored.version,
             namespace: event.namespace,
@@ -94,15 +94,6 @@ impl Contexts {
             kind: event.kind,
             reason: event.reason,
             message,
-            labels_of: match stored.labels {
-                StoredLabels::Known if !labels.is_redacted() => LabelsOf::Involved,
-                StoredLabels::Known | StoredLabels::Unknown => LabelsOf::Unreadable,
-            },
-            labels: match stored.labels {
-                StoredLabels::Known => labels,
-                // They are shown, and nothing is matched by them.
-                StoredLabels::Unknown => Labels::new(BTreeMap::new(), labels.shown().clone()),
-            },
             involved: InvolvedObject {
                 api_version: object.api_version,
                 kind: object.kind,
@@ -114,8 +105,17 @@ impl Contexts {
             count: event.count,
             first_seen: event.first_timestamp,
             source: event.source,
-            ..Event::default()
-        })
+        });
+        shown.labels_of = match stored.labels {
+            StoredLabels::Known if !labels.is_redacted() => LabelsOf::Involved,
+            StoredLabels::Known | StoredLabels::Unknown => LabelsOf::Unreadable,
+        };
+        shown.labels = match stored.labels {
+            StoredLabels::Known => labels,
+            // They are shown, and nothing is matched by them.
+            StoredLabels::Unknown => Labels::new(BTreeMap::new(), labels.shown().clone()),
+        };
+        Some(shown)
     }
 }
 
@@ -179,9 +179,7 @@ mod tests {
             (Some(12), "web")
         );
         let expected: serde_json::Value = serde_json::from_str(KEPT).unwrap();
-        let mut again = b"{".to_vec();
-        again.extend_from_slice(&event.members().as_slice()[1..]);
-        again.push(b'}');
+        let again = event.members().to_object();
         let again: serde_json::Value = serde_json::from_slice(&again).unwrap();
         assert_eq!(again, expected);
     }

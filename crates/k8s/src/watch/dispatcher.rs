@@ -59,7 +59,7 @@ pub(super) struct Dispatcher {
 
 /// What is dispatched next.
 enum Dispatch {
-    Event(Box<Event>, Received),
+    Event(Event, Received),
     Status(WatchStatus),
     /// The cluster is another one from here on, at this version.
     Replaced(Cohort, u64, WatchStatus),
@@ -117,7 +117,7 @@ impl Dispatcher {
     fn dispatch(&mut self, next: Dispatch) {
         match next {
             Dispatch::Event(event, Received { cohort, number }) => {
-                self.batch.push((Arc::new(*event), cohort));
+                self.batch.push((Arc::new(event), cohort));
                 self.batched = number;
             }
             Dispatch::Status(status) => {
@@ -219,11 +219,11 @@ impl Dispatcher {
 
 impl<S> WatchHandler<S> for Dispatcher
 where
-    S: WatchSource<Item = Box<Event>, Relisted = RelistedEvents> + LabelLookup,
+    S: WatchSource<Item = Event, Relisted = RelistedEvents> + LabelLookup,
 {
     /// Dispatches an event as soon as its labels are known, and never before one that
     /// was received earlier.
-    fn on_item(&mut self, mut event: Box<Event>, source: &S, health: &WatchHealth) {
+    fn on_item(&mut self, mut event: Event, source: &S, health: &WatchHealth) {
         if self.repeats.is_repeat(&event) {
             return;
         }

@@ -110,7 +110,7 @@ pub(super) struct RelistedEvents {
     /// The version to watch from.
     pub(super) version: String,
     /// Events after the last known version, the oldest first.
-    pub(super) events: Vec<(Box<Event>, String)>,
+    pub(super) events: Vec<(Event, String)>,
     /// Whether the list was read to its end.
     pub(super) complete: bool,
 }
@@ -230,9 +230,9 @@ impl EventSource {
 }
 
 impl WatchSource for EventSource {
-    type Item = Box<Event>;
+    type Item = Event;
     type Relisted = RelistedEvents;
-    type Frames = BoxStream<'static, Result<WatchFrame<Box<Event>>, WatchError>>;
+    type Frames = BoxStream<'static, Result<WatchFrame<Event>, WatchError>>;
 
     async fn open(&self, version: &str) -> Result<Self::Frames, WatchError> {
         let open = |cluster: Cluster| async move {
@@ -321,16 +321,16 @@ fn api(cluster: &Cluster, scope: &Scope) -> Api<WireEvent> {
     }
 }
 
-fn plain(event: WireEvent, redactor: &Redactor) -> (Box<Event>, String) {
+fn plain(event: WireEvent, redactor: &Redactor) -> (Event, String) {
     let version = event.metadata.resource_version.clone().unwrap_or_default();
-    (Box::new(events::to_event(event, redactor)), version)
+    (events::to_event(event, redactor), version)
 }
 
 fn frame(
     scope: &Scope,
     cluster: &Cluster,
     event: kube::Result<WatchEvent<WireEvent>>,
-) -> Result<WatchFrame<Box<Event>>, WatchError> {
+) -> Result<WatchFrame<Event>, WatchError> {
     match event {
         Ok(WatchEvent::Added(event) | WatchEvent::Modified(event))
             if event.is_hidden(cluster.scope()) =>

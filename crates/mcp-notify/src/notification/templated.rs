@@ -8,6 +8,8 @@
 //!
 //! Thousands of pending or replayable messages take memory for their own members only.
 
+use std::fmt;
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -22,10 +24,12 @@ use crate::method::Method;
 
 /// Members of a JSON object, serialised once for any number of messages; see
 /// [`MessageTemplate::render`](crate::MessageTemplate::render). Clones share the bytes.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct SharedMembers {
     /// Each member follows a comma.
     text: Option<Arc<[u8]>>,
+    /// From where to where the text is left out.
+    left_out: (u32, u32),
 }
 
 /// What the messages of one template have in common: a frame up to the end of the
@@ -64,18 +68,64 @@ impl SharedMembers {
         with_scratch(|text| {
             write_members(text, object)?;
             let text = (!text.is_empty()).then(|| Arc::from(&text[..]));
-            Ok(Self { text })
+            let left_out = (0, 0);
+            Ok(Self { text, left_out })
         })
+    }
+
+    /// The same members without this part of their text, for receivers who may not see it. Both
+    /// share the text. What is left has to be members, each after a comma. A part that reaches
+    /// beyond the end ends there. What was left out before stays so, with all that is between.
+    #[must_use]
+    pub fn without(&self, part: Range<usize>) -> Self {
+        if part.is_empty() {
+            return self.clone();
+        }
+        let len = self.text.as_deref().unwrap_or_default().len();
+        let bound = |at: usize| u32::try_from(at.min(len)).unwrap_or(u32::MAX);
+        let (mut start, mut end) = (bound(part.start), bound(part.end));
+        if self.left_out.0 < self.left_out.1 {
+            start = start.min(self.left_out.0);
+            end = end.max(self.left_out.1);
+        }
+        Self {
+            text: self.text.clone(),
+            left_out: (start, end),
+        }
     }
 
     /// The size in bytes.
     pub fn bytes_len(&self) -> usize {
-        self.as_slice().len()
+        self.pieces().iter().map(|piece| piece.len()).sum()
     }
 
-    /// The members as JSON, each after a comma.
-    pub fn as_slice(&self) -> &[u8] {
-        self.text.as_deref().unwrap_or_default()
+    /// The members as JSON, each after a comma: what is before the part that is left out, and
+    /// what is after it.
+    pub fn pieces(&self) -> [&[u8]; 2] {
+        let text = self.text.as_deref().unwrap_or_default();
+        let (start, end) = self.left_out;
+        [&text[..start as usize], &text[end as usize..]]
+    }
+
+    /// The members as one JSON object.
+    pub fn to_object(&self) -> Vec<u8> {
+        let mut object = Vec::with_capacity(self.bytes_len() + 2);
+        object.push(b'{');
+        for piece in without_comma(self.pieces()) {
+            object.extend_from_slice(piece);
+        }
+        object.push(b'}');
+        object
+    }
+}
+
+impl fmt::Debug for SharedMembers {
+    /// Without what is left out.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = self.pieces().concat();
+        f.debug_tuple("SharedMembers")
+            .field(&String::from_utf8_lossy(&text))
+            .finish()
     }
 }
 
@@ -127,12 +177,13 @@ impl Templated {
         })
     }
 
-    pub(super) fn pieces(&self) -> [&[u8]; 4] {
-        let mut shared = self.shared.as_slice();
+    pub(super) fn pieces(&self) -> [&[u8]; 5] {
+        let mut shared = self.shared.pieces();
         if self.own.is_empty() && !self.prefix.has_members() {
-            shared = shared.strip_prefix(b",").unwrap_or_default();
+            shared = without_comma(shared);
         }
-        [&self.prefix.text, &self.own, shared, CLOSING]
+        let [before, after] = shared;
+        [&self.prefix.text, &self.own, before, after, CLOSING]
     }
 
     pub(super) fn frame(&self) -> &Bytes {
@@ -143,6 +194,16 @@ impl Templated {
     pub(super) fn params(&self) -> Bytes {
         let frame = self.frame();
         frame.slice(self.prefix.params..frame.len() - 1)
+    }
+}
+
+/// Without the comma at the front.
+fn without_comma([before, after]: [&[u8]; 2]) -> [&[u8]; 2] {
+    let strip = |piece| <[u8]>::strip_prefix(piece, b",").unwrap_or(piece);
+    if before.is_empty() {
+        [before, strip(after)]
+    } else {
+        [strip(before), after]
     }
 }
 

@@ -187,6 +187,36 @@ fn what_messages_have_in_common_is_kept_once() {
 }
 
 #[test]
+fn a_part_of_shared_members_is_left_out_and_the_rest_kept_once() {
+    let shared = SharedMembers::new(&json!({"a": 1, "b": {"c": 2}, "d": 3})).unwrap();
+    assert_eq!(shared.to_object(), br#"{"a":1,"b":{"c":2},"d":3}"#);
+    assert_eq!(shared.without(99..99).to_object(), shared.to_object());
+    let twice = shared.without(0..6).without(18..24);
+    assert_eq!(twice.to_object(), b"{}", "and what is between");
+    let again = shared.without(12..17).without(99..99);
+    assert_eq!(again.to_object(), br#"{"a":1,"b":{},"d":3}"#);
+    for (part, left) in [
+        (12..17, r#"{"a":1,"b":{},"d":3}"#),
+        (0..6, r#"{"b":{"c":2},"d":3}"#),
+        (18..99, r#"{"a":1,"b":{"c":2}}"#),
+        (0..99, "{}"),
+    ] {
+        let some = shared.without(part);
+        assert_eq!(some.to_object(), left.as_bytes());
+        assert_eq!(some.bytes_len(), some.pieces().concat().len());
+        for first in [json!({}), json!({"seq": 1})] {
+            let template = MessageTemplate::new(Level::Notice, "x", &json!({})).unwrap();
+            let message = parsed(&template.render(&first, some.clone()));
+            let mut data: Value = serde_json::from_str(left).unwrap();
+            data.as_object_mut()
+                .unwrap()
+                .extend(first.as_object().unwrap().clone());
+            assert_eq!(message["params"]["data"], data);
+        }
+    }
+}
+
+#[test]
 fn only_objects_have_members() {
     let template = MessageTemplate::new(Level::Info, "x", &json!({})).unwrap();
     for data in [json!(1), json!(null), json!([1]), json!("}}}"), json!([{}])] {

@@ -119,7 +119,7 @@ impl Lanes {
     }
 
     /// Takes everything, critical first.
-    pub(super) fn take(&mut self, into: &mut Vec<Taken>) {
+    pub(super) fn take(&mut self, into: &mut impl Extend<Taken>) {
         self.critical.drain(into);
         self.informational.drain(into);
         if self.keys.capacity() > IDLE_CAPACITY {
@@ -368,7 +368,7 @@ impl Lane {
         Some((evicted, Some(moved)))
     }
 
-    fn drain(&mut self, into: &mut Vec<Taken>) {
+    fn drain(&mut self, into: &mut impl Extend<Taken>) {
         let priority = self.priority;
         into.extend(self.slots.drain(..).filter_map(|slot| {
             let item = match slot {

@@ -3,9 +3,13 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::ops::Deref;
+use std::slice;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
+use smallvec::SmallVec;
 use thiserror::Error;
 
 use super::lanes::Taken;
@@ -56,11 +60,18 @@ pub(super) struct Lease {
 /// taking many items copies none of them.
 #[derive(Clone)]
 struct Remaining {
-    items: Arc<Vec<Taken>>,
+    items: Items,
     /// The number of items that were removed.
     removed: usize,
     /// Precedes the items: what was abandoned.
     gap: Option<Taken>,
+}
+
+/// What was taken. Most batches have one item, which takes no allocation.
+#[derive(Clone)]
+enum Items {
+    One(Taken),
+    Several(Arc<Vec<Taken>>),
 }
 
 /// Why a reader has ended.
@@ -88,14 +99,14 @@ impl OutboxReader {
 
     /// Whether no newer reader has taken over.
     pub fn is_current(&self) -> bool {
-        self.shared.state.lock().epoch == self.epoch
+        self.shared.epoch.load(Ordering::Acquire) == self.epoch
     }
 
     /// Waits until a newer reader takes over. Cancel-safe.
     pub(crate) async fn superseded(&self) {
         std::future::poll_fn(|cx| {
             let mut state = self.shared.state.lock();
-            if state.epoch != self.epoch {
+            if !self.is_current() {
                 return Poll::Ready(());
             }
             let old = state.takeover.replace(cx.waker().clone());
@@ -125,7 +136,7 @@ impl OutboxReader {
         if state.closed {
             return Poll::Ready(Err(ReadEnd::Closed));
         }
-        if state.epoch != self.epoch {
+        if !self.is_current() {
             return Poll::Ready(Err(ReadEnd::Superseded));
         }
         if state.lanes.is_empty() {
@@ -142,13 +153,13 @@ impl OutboxReader {
             self.shared.report(&[], record);
             return Poll::Pending;
         }
-        let mut items = Vec::with_capacity(state.lanes.slots());
+        let mut items = SmallVec::with_capacity(state.lanes.slots());
         state.in_flight += state.lanes.messages() as u64;
         state.lanes.take(&mut items);
         state.last_lease += 1;
         let id = state.last_lease;
         let remaining = Remaining {
-            items: Arc::new(items),
+            items: items.into(),
             removed: 0,
             gap: None,
         };
@@ -182,7 +193,7 @@ impl OutboxBatch {
     }
 
     /// The remaining items from the front, gaps included.
-    pub fn iter(&self) -> impl Iterator<Item = &OutboxItem> {
+    pub fn iter(&self) -> impl Iterator<Item = &OutboxItem> + Clone {
         let held = self.is_held();
         let remaining = self.remaining.iter().filter(move |_| held);
         remaining.map(|taken| &taken.item)
@@ -224,6 +235,9 @@ impl OutboxBatch {
         self.remaining.skip(removed);
         state.in_flight -= notifications;
         state.delivered += notifications;
+        if self.remaining.len() == 0 {
+            state.end_lease(self.lease);
+        }
         removed
     }
 
@@ -275,6 +289,9 @@ impl OutboxBatch {
             state.in_flight -= 1;
             state.dropped += 1;
         }
+        if self.remaining.len() == 0 {
+            state.end_lease(self.lease);
+        }
         Some(item)
     }
 
@@ -321,15 +338,18 @@ impl OutboxBatch {
 
     /// Whether no newer reader has reclaimed the items.
     fn is_held(&self) -> bool {
-        self.shared.state.lock().lease(self.lease).is_some()
+        self.remaining.len() > 0 && self.shared.state.lock().lease(self.lease).is_some()
     }
 }
 
 impl Drop for OutboxBatch {
     fn drop(&mut self) {
+        // One without items has ended already.
+        if self.remaining.len() == 0 {
+            return;
+        }
         let mut state = self.shared.state.lock();
-        let ended = state.end_lease(self.lease);
-        let Some(remaining) = ended.filter(|remaining| remaining.len() > 0) else {
+        let Some(remaining) = state.end_lease(self.lease) else {
             return;
         };
         let evicted = state.put_back(&remaining);
@@ -389,7 +409,7 @@ impl State {
 // === impl Remaining ===
 
 impl Remaining {
-    fn iter(&self) -> impl Iterator<Item = &Taken> {
+    fn iter(&self) -> impl Iterator<Item = &Taken> + Clone {
         self.gap.iter().chain(&self.items[self.removed..])
     }
 
@@ -417,5 +437,27 @@ impl Remaining {
         }
         let item = OutboxItem::Gap(Gap { dropped, priority });
         self.gap = Some(Taken { item, priority });
+    }
+}
+
+// === impl Items ===
+
+impl Deref for Items {
+    type Target = [Taken];
+
+    fn deref(&self) -> &[Taken] {
+        match self {
+            Self::One(item) => slice::from_ref(item),
+            Self::Several(items) => items,
+        }
+    }
+}
+
+impl From<SmallVec<[Taken; 1]>> for Items {
+    fn from(items: SmallVec<[Taken; 1]>) -> Self {
+        match items.into_inner() {
+            Ok([item]) => Self::One(item),
+            Err(items) => Self::Several(Arc::new(items.into_vec())),
+        }
     }
 }

@@ -230,7 +230,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use kubecrier_core::Event;
+    use kubecrier_core::{Event, EventFields};
 
     fn point(version: u64) -> ResumePoint {
         ResumePoint {
@@ -243,11 +243,11 @@ mod tests {
 
     fn event(version: u64) -> BacklogItem {
         let timestamp = Timestamp::from_millisecond(i64::try_from(version).unwrap() * 1000);
-        BacklogItem::Event(Arc::new(Event {
+        BacklogItem::Event(Arc::new(Event::from(EventFields {
             version: Some(version),
             timestamp: timestamp.unwrap(),
-            ..Event::default()
-        }))
+            ..EventFields::default()
+        })))
     }
 
     fn versions(items: &[(Position, BacklogItem)]) -> Vec<u64> {

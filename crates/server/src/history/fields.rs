@@ -96,11 +96,11 @@ impl Field {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kubecrier_core::InvolvedObject;
+    use kubecrier_core::{EventFields, InvolvedObject};
 
     #[test]
     fn a_selector_selects_as_the_api_server_does() {
-        let event = Event {
+        let event = Event::from(EventFields {
             kind: "Warning".to_owned(),
             reason: "BackOff".to_owned(),
             involved: InvolvedObject {
@@ -108,8 +108,8 @@ mod tests {
                 uid: "u1".to_owned(),
                 ..InvolvedObject::default()
             },
-            ..Event::default()
-        };
+            ..EventFields::default()
+        });
         let selects = |text: &str| FieldSelector::parse(text).map(|one| one.selects(&event));
         assert_eq!(selects("involvedObject.uid=u1,type==Warning"), Some(true));
         assert_eq!(selects("involvedObject.uid=u2"), Some(false));

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use kubecrier_core::{Event, InvolvedObject, LabelsOf};
+use kubecrier_core::{Event, EventFields, InvolvedObject, LabelsOf};
 use kubecrier_history::Record;
 use kubecrier_k8s::{Contexts, StoredEvent, StoredLabels};
 
@@ -12,12 +12,6 @@ const LABELS_KNOWN: u8 = 1;
 /// The record of an event. Its value is what every subscriber is notified of, which is
 /// serialised once and redacted.
 pub(super) fn of_event(event: &Event) -> Record {
-    let members = event.members().as_slice();
-    let mut value = Vec::with_capacity(members.len() + 1);
-    // Each member follows a comma.
-    value.push(b'{');
-    value.extend_from_slice(members.get(1..).unwrap_or_default());
-    value.push(b'}');
     let is_known = event.labels_of == LabelsOf::Involved && !event.labels.is_redacted();
     Record {
         time: event.timestamp.as_millisecond(),
@@ -29,7 +23,7 @@ pub(super) fn of_event(event: &Event) -> Record {
         reason: event.reason.clone(),
         object_kind: event.involved.kind.clone(),
         object_name: event.involved.name.clone(),
-        value: Bytes::from(value),
+        value: Bytes::from(event.members().to_object()),
     }
 }
 
@@ -48,7 +42,7 @@ pub(super) fn to_event(record: &Record, contexts: &Contexts) -> Option<Event> {
 
 /// What filters without labels need of an event, without reading its value.
 pub(super) fn head(record: &Record) -> Event {
-    Event {
+    Event::from(EventFields {
         namespace: record.namespace.clone(),
         kind: record.kind.clone(),
         reason: record.reason.clone(),
@@ -60,6 +54,6 @@ pub(super) fn head(record: &Record) -> Event {
             namespace: record.namespace.clone(),
             ..InvolvedObject::default()
         },
-        ..Event::default()
-    }
+        ..EventFields::default()
+    })
 }

@@ -28,20 +28,24 @@ pub(super) struct Replay {
     forgotten_gaps: VecDeque<(u64, u64)>,
 }
 
-/// A message that was sent.
+/// A message that was sent. There are hundreds for each session: what is rare is in a box, so that
+/// a notification takes two words.
 #[derive(Debug)]
 pub(super) enum SentMessage {
     /// A notification; to keep it as it is allocates nothing.
     Notification(Notification),
     /// A request of the server.
-    Request(Bytes),
+    Request(Box<Bytes>),
     /// The announcement that notifications are missing at this point.
-    Gap {
-        /// The announcement.
-        notification: Notification,
-        /// How many are missing.
-        missing: u64,
-    },
+    Gap(Box<SentGap>),
+}
+
+/// The announcement of a gap.
+#[derive(Debug)]
+pub(super) struct SentGap {
+    notification: Notification,
+    /// How many are missing.
+    missing: u64,
 }
 
 /// The messages after an id that the client has seen.
@@ -69,20 +73,27 @@ impl Replay {
     /// An id that was never used, for a message that is being sent now.
     pub(super) fn record(&mut self, message: impl Into<SentMessage>) -> u64 {
         let message = message.into();
-        let id = self.next_id;
-        self.next_id += 1;
-        self.bytes += message.len();
-        self.sent.push_back(message);
-        while self.sent.len() > MESSAGES_MAX || self.bytes > BYTES_MAX {
+        let bytes = message.len();
+        // Before it is added: a full queue does not grow, and its next place in memory is that of
+        // the oldest.
+        while self.sent.len() >= MESSAGES_MAX || self.bytes + bytes > BYTES_MAX {
+            let oldest_id = self.next_id - self.sent.len() as u64;
             let Some(oldest) = self.sent.pop_front() else {
                 break;
             };
             self.bytes -= oldest.len();
-            if let SentMessage::Gap { missing, .. } = oldest {
-                let oldest_id = self.next_id - self.sent.len() as u64 - 1;
-                self.forget_gap(oldest_id, missing);
+            if let SentMessage::Gap(gap) = oldest {
+                self.forget_gap(oldest_id, gap.missing);
             }
         }
+        let id = self.next_id;
+        self.next_id += 1;
+        if bytes > BYTES_MAX {
+            // It is not kept, and counts as lost for whoever missed it.
+            return id;
+        }
+        self.bytes += bytes;
+        self.sent.push_back(message);
         id
     }
 
@@ -122,21 +133,29 @@ impl Replay {
 // === impl SentMessage ===
 
 impl SentMessage {
+    /// The announcement that so many are missing.
+    pub(super) fn gap(notification: Notification, missing: u64) -> Self {
+        Self::Gap(Box::new(SentGap {
+            notification,
+            missing,
+        }))
+    }
+
     /// The frame; what has none was never sent.
-    pub(super) fn pieces(&self) -> [&[u8]; 4] {
-        match self {
-            Self::Notification(notification) | Self::Gap { notification, .. } => {
-                notification.pieces().unwrap_or_default()
-            }
-            Self::Request(frame) => [frame, &[], &[], &[]],
-        }
+    pub(super) fn pieces(&self) -> [&[u8]; 5] {
+        let notification = match self {
+            Self::Notification(notification) => notification,
+            Self::Gap(gap) => &gap.notification,
+            Self::Request(frame) => return [frame, &[], &[], &[], &[]],
+        };
+        notification.pieces().unwrap_or_default()
     }
 
     /// Where it is in the feed that it comes from.
     pub(super) fn mark(&self) -> Option<Mark> {
         match self {
             Self::Notification(notification) => notification.mark(),
-            Self::Request(_) | Self::Gap { .. } => None,
+            Self::Request(_) | Self::Gap(_) => None,
         }
     }
 
@@ -144,7 +163,7 @@ impl SentMessage {
     pub(super) fn admit(&self) -> Admission {
         match self {
             Self::Notification(notification) => notification.admit(),
-            Self::Request(_) | Self::Gap { .. } => Admission::Open,
+            Self::Request(_) | Self::Gap(_) => Admission::Open,
         }
     }
 
@@ -161,7 +180,7 @@ impl From<Notification> for SentMessage {
 
 impl From<Bytes> for SentMessage {
     fn from(frame: Bytes) -> Self {
-        Self::Request(frame)
+        Self::Request(Box::new(frame))
     }
 }
 
@@ -200,20 +219,28 @@ mod tests {
     fn sent(message: &Result<usize, u64>) -> SentMessage {
         match *message {
             Ok(size) => frame(size).into(),
-            Err(missing) => SentMessage::Gap {
-                notification: Notification::custom(
-                    mcp_notify::CustomMethod::new("notifications/stream/gap").unwrap(),
-                    &serde_json::json!({"missing": missing}),
-                ),
-                missing,
-            },
+            Err(missing) => {
+                let method = mcp_notify::CustomMethod::new("notifications/stream/gap").unwrap();
+                let params = serde_json::json!({"missing": missing});
+                SentMessage::gap(Notification::custom(method, &params), missing)
+            }
         }
+    }
+
+    #[test]
+    fn a_full_queue_takes_what_its_messages_take() {
+        assert_eq!(size_of::<SentMessage>(), 2 * size_of::<usize>());
+        let mut replay = Replay::default();
+        for _ in 0..MESSAGES_MAX * 3 {
+            replay.record(frame(1));
+        }
+        assert_eq!(replay.sent.capacity(), MESSAGES_MAX);
     }
 
     /// The notifications that a message stands for.
     fn weight(message: &SentMessage) -> u64 {
         match message {
-            SentMessage::Gap { missing, .. } => *missing,
+            SentMessage::Gap(gap) => gap.missing,
             SentMessage::Notification(_) | SentMessage::Request(_) => 1,
         }
     }

@@ -68,7 +68,10 @@ impl ServerRequests {
         match state.waiting.pop_front() {
             Some(frame) => Poll::Ready(frame),
             None => {
-                state.reader = Some(cx.waker().clone());
+                let reader = &mut state.reader;
+                if !(reader.as_ref()).is_some_and(|waker| waker.will_wake(cx.waker())) {
+                    *reader = Some(cx.waker().clone());
+                }
                 Poll::Pending
             }
         }

@@ -209,6 +209,8 @@ struct SseStream {
     first: Option<Bytes>,
     /// When a keep-alive comment is due, if nothing else is written.
     alive_due: Instant,
+    /// Whether something was written since that was set.
+    has_written: bool,
     /// Set to when a comment was due earlier: to be woken once too often costs less than to
     /// set it for each message.
     timer: Pin<Box<Sleep>>,
@@ -268,6 +270,7 @@ impl SseStream {
             reader,
             first: Some(first.freeze()),
             alive_due: Instant::now() + KEEP_ALIVE,
+            has_written: false,
             timer: Box::pin(sleep(KEEP_ALIVE)),
             wakes: None,
             admission: None,
@@ -280,6 +283,9 @@ impl SseStream {
     /// Ready when a keep-alive comment is due.
     fn poll_alive(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let now = Instant::now();
+        if std::mem::take(&mut self.has_written) {
+            self.alive_due = now + KEEP_ALIVE;
+        }
         if let Some((at, waker)) = &self.wakes
             && now < *at
             && waker.will_wake(cx.waker())
@@ -314,6 +320,7 @@ impl SseStream {
             let id = outbound.replay.record(frame.clone());
             write_event(&mut chunk, &mut outbound.ids, id, None, &[&frame]);
         }
+        let mut has_taken = false;
         while chunk.len() < CHUNK_BYTES {
             if let Some(answer) = &mut self.admission {
                 let Poll::Ready(is_admitted) = answer.as_mut().poll(cx) else {
@@ -325,12 +332,18 @@ impl SseStream {
                     batch.abandon_shut();
                 }
             }
+            // Another stream may have taken over what was left.
             let waiting = outbound.batch.take().filter(|batch| !batch.is_empty());
             let mut batch = match waiting {
                 Some(batch) => batch,
+                // What came since is written next: whoever gets a chunk asks again before it waits.
+                None if has_taken && !chunk.is_empty() => break,
                 None => match self.reader.poll_next(cx) {
                     Poll::Pending => break,
-                    Poll::Ready(Ok(batch)) => batch,
+                    Poll::Ready(Ok(batch)) => {
+                        has_taken = true;
+                        batch
+                    }
                     Poll::Ready(Err(end)) => {
                         self.ended = true;
                         chunk.extend_from_slice(farewell(end).as_bytes());
@@ -340,7 +353,7 @@ impl SseStream {
             };
             self.admission =
                 write_batch(&mut chunk, &mut batch, &mut outbound, &self.entry.session);
-            outbound.batch = Some(batch);
+            outbound.batch = Some(batch).filter(|batch| !batch.is_empty());
         }
         (!chunk.is_empty()).then(|| chunk.freeze())
     }
@@ -359,8 +372,9 @@ fn write_batch(
 ) -> Option<Pin<Box<dyn Future<Output = bool> + Send>>> {
     let OutboundState { replay, ids, .. } = outbound;
     let room = CHUNK_BYTES.saturating_sub(chunk.len());
+    let items = batch.iter();
     chunk.reserve(size_of_front(
-        batch,
+        items.clone(),
         room,
         EVENT_BYTES + ids.position_bytes(),
     ));
@@ -368,7 +382,7 @@ fn write_batch(
     let mut failed = None;
     let mut is_shut = false;
     let mut answer = None;
-    for item in batch.iter() {
+    for item in items {
         if chunk.len() >= CHUNK_BYTES {
             break;
         }
@@ -386,10 +400,7 @@ fn write_batch(
             },
             // A gap has an id too: a client that loses it learns of it again.
             OutboxItem::Gap(missing) => {
-                let gap = SentMessage::Gap {
-                    notification: gap(missing.dropped),
-                    missing: missing.dropped,
-                };
+                let gap = SentMessage::gap(gap(missing.dropped), missing.dropped);
                 let frame = gap.pieces().concat();
                 write_event(chunk, ids, replay.record(gap), None, &[&frame]);
             }
@@ -410,9 +421,13 @@ fn write_batch(
 }
 
 /// The size of the events that fit into `room` bytes, each with so many bytes around its message.
-fn size_of_front(batch: &OutboxBatch, room: usize, around: usize) -> usize {
+fn size_of_front<'a>(
+    items: impl Iterator<Item = &'a OutboxItem>,
+    room: usize,
+    around: usize,
+) -> usize {
     let mut size = 0;
-    for item in batch.iter() {
+    for item in items {
         size += match item {
             OutboxItem::Notification(notification) => notification.bytes_len(),
             _ => GAP_BYTES,
@@ -439,7 +454,7 @@ impl http_body::Body for SseStream {
             return Poll::Ready(None);
         }
         if let Some(chunk) = self.write(cx) {
-            self.alive_due = Instant::now() + KEEP_ALIVE;
+            self.has_written = true;
             return Poll::Ready(Some(Ok(Frame::data(chunk))));
         }
         ready!(self.poll_alive(cx));

@@ -7,6 +7,7 @@ use tokio::{
 
 use super::*;
 use crate::{
+    EventFields,
     faults::{EvidenceSource, LogError, LogRequest, LogSample, PodFacts},
     metrics::Metrics,
 };
@@ -58,10 +59,10 @@ impl EvidenceSource for SlowCluster {
 }
 
 fn event(pod: &str, count: i32) -> Arc<Event> {
-    let mut event = Event {
+    let mut event = Event::from(EventFields {
         count,
-        ..Event::default()
-    };
+        ..EventFields::default()
+    });
     event.involved.name = pod.to_owned();
     Arc::new(event)
 }

@@ -78,10 +78,8 @@ fn a_cursor_says_up_to_where_everything_was_delivered() {
     feed.begin_after(100);
     assert_eq!(at(0), 100);
     for version in [105, 103, 110] {
-        let event = Event {
-            version: Some(version),
-            ..event("shop", "Pod", "web-0")
-        };
+        let mut event = event("shop", "Pod", "web-0");
+        event.version = Some(version);
         feed.push([FeedItem::Event(Arc::new(event))], |_| {});
     }
     assert_eq!((at(2), at(3)), (103, 110));

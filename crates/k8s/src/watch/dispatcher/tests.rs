@@ -6,7 +6,7 @@ use super::{
     super::{rounds::rest_after, source::EventSource},
     *,
 };
-use kubecrier_core::subscriptions::Listener;
+use kubecrier_core::{EventFields, subscriptions::Listener};
 
 /// Longer than anything waits.
 const A_WHILE: Duration = Duration::from_millis(200);
@@ -86,12 +86,12 @@ fn writing_for(time: Duration) -> Fixture {
     fixture
 }
 
-fn event(uid: &str, version: u64, reason: &str) -> Box<Event> {
-    Box::new(Event {
+fn event(uid: &str, version: u64, reason: &str) -> Event {
+    Event::from(EventFields {
         uid: uid.to_owned(),
         version: Some(version),
         reason: reason.to_owned(),
-        ..Event::default()
+        ..EventFields::default()
     })
 }
 

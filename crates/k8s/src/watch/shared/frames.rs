@@ -24,7 +24,7 @@ use kubecrier_core::Event;
 /// A log in which nothing is written for so long has no holder.
 const SILENCE: Duration = Duration::from_secs(8);
 
-pub(super) type Frame = Result<WatchFrame<Box<Event>>, WatchError>;
+pub(super) type Frame = Result<WatchFrame<Event>, WatchError>;
 
 /// Where a reader of the log is, kept while its watch is opened again.
 #[derive(Default)]
@@ -43,7 +43,7 @@ pub(super) struct OpenLog {
     /// Everything up to this resourceVersion was passed on.
     version: String,
     last_message: Instant,
-    ready: VecDeque<WatchFrame<Box<Event>>>,
+    ready: VecDeque<WatchFrame<Event>>,
 }
 
 /// Why the log cannot be followed any further.
@@ -143,7 +143,7 @@ impl OpenLog {
                         version => version.to_string(),
                     };
                     let frame = match event.to_event(contexts) {
-                        Some(event) => WatchFrame::Item(Box::new(event), version),
+                        Some(event) => WatchFrame::Item(event, version),
                         None => WatchFrame::Skipped(version),
                     };
                     self.ready.push_back(frame);

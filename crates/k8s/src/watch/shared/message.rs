@@ -90,13 +90,7 @@ impl WatchMessage {
 
 impl LoggedEvent {
     pub(super) fn new(event: &Event) -> Option<Self> {
-        let members = event.members().as_slice();
-        let mut text = Vec::with_capacity(members.len() + 1);
-        // Each member follows a comma.
-        text.push(b'{');
-        text.extend_from_slice(members.get(1..)?);
-        text.push(b'}');
-        let text = String::from_utf8(text).ok()?;
+        let text = String::from_utf8(event.members().to_object()).ok()?;
         Some(Self {
             version: event.version.unwrap_or_default(),
             members: RawValue::from_string(text).ok()?,

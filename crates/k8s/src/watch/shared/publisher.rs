@@ -93,7 +93,7 @@ pub(in crate::watch) fn publish<S>(
     source: impl Fn() -> S + Send + Sync + 'static,
 ) -> Publisher
 where
-    S: WatchSource<Item = Box<Event>, Relisted = RelistedEvents>,
+    S: WatchSource<Item = Event, Relisted = RelistedEvents>,
 {
     let stop = lifecycle.draining().child_token();
     let is_holder = Arc::new(AtomicBool::new(false));
@@ -154,7 +154,7 @@ impl Turn<'_> {
     /// Watches and writes for as long as this server has the lease.
     async fn hold<S>(&self, lease: &mut Lease, turn: u64, source: &impl Fn() -> S) -> HoldEnd
     where
-        S: WatchSource<Item = Box<Event>, Relisted = RelistedEvents>,
+        S: WatchSource<Item = Event, Relisted = RelistedEvents>,
     {
         tokio::select! {
             error = self.watch(turn, source) => error,
@@ -165,7 +165,7 @@ impl Turn<'_> {
 
     async fn watch<S>(&self, turn: u64, source: &impl Fn() -> S) -> HoldEnd
     where
-        S: WatchSource<Item = Box<Event>, Relisted = RelistedEvents>,
+        S: WatchSource<Item = Event, Relisted = RelistedEvents>,
     {
         // A publisher that ended and its successor on this server are two.
         let turn = format!("{}.{}.{turn}", self.shared.server, self.started);

@@ -206,9 +206,9 @@ pub(super) async fn append(
 
 impl<S> WatchHandler<S> for Publishing
 where
-    S: WatchSource<Item = Box<Event>, Relisted = RelistedEvents>,
+    S: WatchSource<Item = Event, Relisted = RelistedEvents>,
 {
-    fn on_item(&mut self, item: Box<Event>, _source: &S, health: &WatchHealth) {
+    fn on_item(&mut self, item: Event, _source: &S, health: &WatchHealth) {
         health.count_event(true);
         if let Some(version) = item.version {
             self.seen = version.to_string();

@@ -68,7 +68,7 @@ impl ReadAt {
 
 // === impl SharedSource ===
 
-impl<S: WatchSource<Item = Box<Event>>> SharedSource<S> {
+impl<S: WatchSource<Item = Event>> SharedSource<S> {
     pub(in crate::watch) fn new(
         direct: S,
         log: Arc<dyn SharedLog>,
@@ -150,13 +150,9 @@ impl<S: WatchSource<Item = Box<Event>>> SharedSource<S> {
 
 impl<S> WatchSource for SharedSource<S>
 where
-    S: WatchSource<
-            Item = Box<Event>,
-            Relisted = RelistedEvents,
-            Frames = BoxStream<'static, Frame>,
-        >,
+    S: WatchSource<Item = Event, Relisted = RelistedEvents, Frames = BoxStream<'static, Frame>>,
 {
-    type Item = Box<Event>;
+    type Item = Event;
     type Relisted = RelistedEvents;
     type Frames = BoxStream<'static, Frame>;
 

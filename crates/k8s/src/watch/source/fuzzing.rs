@@ -25,7 +25,7 @@ pub(crate) async fn watch(cluster: &Cluster) -> Vec<Event> {
     let mut events = Vec::new();
     while let Some(next) = frames.next().await {
         match frame(&scope, cluster, next) {
-            Ok(WatchFrame::Item(event, _version)) => events.push(*event),
+            Ok(WatchFrame::Item(event, _version)) => events.push(event),
             Ok(WatchFrame::Skipped(_) | WatchFrame::Bookmark(_)) => {}
             Err(_end) => break,
         }

@@ -8,7 +8,7 @@ use tokio::time::advance;
 
 use super::*;
 use kubecrier_core::{
-    InvolvedObject, KubernetesUser,
+    EventFields, InvolvedObject, KubernetesUser,
     access::{AccessDecisions, AccessQuestion, AccessReviewer, ReviewError, Viewer},
     metrics::Metrics,
     subscriptions::Listener,
@@ -156,10 +156,9 @@ impl Fixture {
 
 fn event(namespace: &str, message: &str) -> Event {
     let labels: BTreeMap<_, _> = [("app".to_owned(), "label".to_owned())].into();
-    Event {
+    let fields = EventFields {
         namespace: namespace.to_owned(),
         message: message.to_owned(),
-        labels: labels.into(),
         involved: InvolvedObject {
             api_version: "v1".to_owned(),
             kind: "Pod".to_owned(),
@@ -167,7 +166,11 @@ fn event(namespace: &str, message: &str) -> Event {
             namespace: namespace.to_owned(),
             ..InvolvedObject::default()
         },
-        ..Event::default()
+        ..EventFields::default()
+    };
+    Event {
+        labels: labels.into(),
+        ..fields.into()
     }
 }
 

@@ -21,7 +21,7 @@ use crate::{
     watch::{dispatcher::Dispatcher, labels::FoundLabels, source::*, subscribers::Subscribers},
 };
 use kubecrier_core::{
-    Event, InvolvedObject, Labels,
+    Event, EventFields, InvolvedObject, Labels,
     metrics::WatchMetrics,
     subscriptions::{LabelUse, Listener},
     ttl_cache::Lookup,
@@ -32,7 +32,7 @@ const RENEWAL: Duration = Duration::from_secs(20);
 
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-type FrameResult = Result<WatchFrame<Box<Event>>, WatchError>;
+type FrameResult = Result<WatchFrame<Event>, WatchError>;
 
 /// The responses of the API server to the next requests; after the last one, requests are
 /// refused.
@@ -64,7 +64,7 @@ fn frames(receiver: mpsc::UnboundedReceiver<FrameResult>) -> BoxStream<'static, 
 }
 
 impl WatchSource for ScriptedSource {
-    type Item = Box<Event>;
+    type Item = Event;
     type Relisted = RelistedEvents;
     type Frames = BoxStream<'static, FrameResult>;
 
@@ -170,8 +170,8 @@ struct Fixture {
     run: JoinHandle<ClusterError>,
 }
 
-fn event(uid: &str, count: i32, version: u64) -> Box<Event> {
-    Box::new(Event {
+fn event(uid: &str, count: i32, version: u64) -> Event {
+    Event::from(EventFields {
         uid: uid.to_owned(),
         count,
         version: Some(version),
@@ -179,7 +179,7 @@ fn event(uid: &str, count: i32, version: u64) -> Box<Event> {
             name: uid.to_owned(),
             ..InvolvedObject::default()
         },
-        ..Event::default()
+        ..EventFields::default()
     })
 }
 

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use kubecrier_core::{InvolvedObject, faults::CaptureError};
+use kubecrier_core::{EventFields, InvolvedObject, faults::CaptureError};
 use kubecrier_history::{HistoryConfig, Retention};
 use kubecrier_k8s::{Allowed, ClusterIdentity, Config, DeniedKinds};
 use tokio::{sync::oneshot, task::JoinSet};
@@ -25,7 +25,7 @@ fn contexts(denied: &[&str], redact: &[&str], hides_logs: bool) -> Arc<Contexts>
 }
 
 fn event(count: i32) -> Arc<Event> {
-    Arc::new(Event {
+    Arc::new(Event::from(EventFields {
         uid: "u1".to_owned(),
         namespace: "shop".to_owned(),
         kind: "Warning".to_owned(),
@@ -38,8 +38,8 @@ fn event(count: i32) -> Arc<Event> {
             namespace: "shop".to_owned(),
             ..InvolvedObject::default()
         },
-        ..Event::default()
-    })
+        ..EventFields::default()
+    }))
 }
 
 fn report(id: &str, sample: Option<&str>) -> Arc<Report> {

@@ -1,4 +1,4 @@
-use kubecrier_core::{Event, InvolvedObject, filters::FilterRequest};
+use kubecrier_core::{Event, EventFields, InvolvedObject, filters::FilterRequest};
 use kubecrier_history::Retention;
 use kubecrier_k8s::{Allowed, ClusterIdentity, Config, DeniedKinds};
 use tokio::{
@@ -32,7 +32,7 @@ fn start(retention: Retention) -> (History, JoinSet<()>) {
 async fn happen(history: &History, numbers: impl IntoIterator<Item = u64>, space: &str) {
     let context: Arc<str> = "dev".into();
     for number in numbers {
-        let event = Event {
+        let event = Event::from(EventFields {
             uid: format!("uid-{number}"),
             version: Some(number),
             namespace: space.to_owned(),
@@ -46,8 +46,8 @@ async fn happen(history: &History, numbers: impl IntoIterator<Item = u64>, space
                 name: "web-0".to_owned(),
                 ..InvolvedObject::default()
             },
-            ..Event::default()
-        };
+            ..EventFields::default()
+        });
         history.record(&context, Stream::Events, move || record::of_event(&event));
         if number % 5_000 == 0 {
             assert!(history.flush().await);

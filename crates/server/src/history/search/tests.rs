@@ -1,15 +1,16 @@
+use kubecrier_core::EventFields;
 use kubecrier_history::Retention;
 use tokio::task::JoinSet;
 
 use super::*;
 
 fn event(uid: &str, second: i64, count: i32) -> Event {
-    Event {
+    Event::from(EventFields {
         uid: uid.to_owned(),
         count,
         timestamp: Timestamp::from_second(second).unwrap(),
-        ..Event::default()
-    }
+        ..EventFields::default()
+    })
 }
 
 fn shown(page: &Page<EventRow>) -> Vec<String> {
