@@ -1,5 +1,7 @@
 //! The push path: from a session's outbox to the bytes of its GET stream.
 
+mod events;
+
 use std::{
     convert::Infallible,
     pin::Pin,
@@ -12,12 +14,12 @@ use axum::{
     extract::State,
     response::{IntoResponse, Response},
 };
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 use futures_util::future::join_all;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use http_body::Frame;
 use mcp_notify::{
-    Admission, CustomMethod, Mark, Notification, OutboxBatch, OutboxItem, OutboxReader, ReadEnd,
+    Admission, CustomMethod, Notification, OutboxBatch, OutboxItem, OutboxReader, ReadEnd,
     SendError, Session,
 };
 use rmcp::model::ProtocolVersion;
@@ -26,13 +28,14 @@ use tokio::{
     time::{Duration, Instant, Sleep, sleep},
 };
 
+use self::events::{EVENT_BYTES, write_event, write_plain};
 use super::{
     answer_stream,
     answers::EventId,
     http_session::{ActivityGuard, ActivityKind, HttpSession, OutboundState},
     manager::Sessions,
     replay::SentMessage,
-    stream_id::{StreamId, StreamIds},
+    stream_id::StreamId,
 };
 
 /// Proxies cut connections that are silent for a minute.
@@ -41,11 +44,8 @@ pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// The reconnection time that the stream announces.
 const RETRY: Duration = Duration::from_secs(3);
 
-/// Everything that waits is written in one go, up to this.
+/// What a reader takes is written in one go, up to this.
 const CHUNK_BYTES: usize = 64 * 1024;
-
-/// The bytes around a message in an event, at most, without the position in its id.
-const EVENT_BYTES: usize = 40;
 
 /// The bytes of a gap, about.
 const GAP_BYTES: usize = 100;
@@ -308,7 +308,7 @@ impl SseStream {
         Poll::Ready(())
     }
 
-    /// Writes what waits, up to a chunk; `None` when nothing does.
+    /// Writes what is asked of the client and what waits, up to a chunk; `None` when nothing does.
     fn write(&mut self, cx: &mut Context<'_>) -> Option<Bytes> {
         let mut chunk = BytesMut::new();
         let mut outbound = self.entry.outbound.lock();
@@ -460,33 +460,6 @@ impl http_body::Body for SseStream {
         ready!(self.poll_alive(cx));
         self.alive_due = Instant::now() + KEEP_ALIVE;
         Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b": alive\n\n")))))
-    }
-}
-
-fn write_event(
-    chunk: &mut BytesMut,
-    ids: &mut StreamIds,
-    id: u64,
-    mark: Option<Mark>,
-    pieces: &[&[u8]],
-) {
-    let bytes: usize = pieces.iter().map(|piece| piece.len()).sum();
-    chunk.reserve(bytes + EVENT_BYTES + ids.position_bytes());
-    chunk.put_slice(b"id: ");
-    ids.write(chunk, id, mark);
-    chunk.put_slice(b"\ndata: ");
-    for piece in pieces {
-        chunk.put_slice(piece);
-    }
-    chunk.put_slice(b"\n\n");
-}
-
-/// An event without an id: it is not to be sent again.
-fn write_plain(chunk: &mut BytesMut, notification: &Notification) {
-    if let Ok(frame) = notification.frame() {
-        chunk.put_slice(b"data: ");
-        chunk.put_slice(frame);
-        chunk.put_slice(b"\n\n");
     }
 }
 
