@@ -155,9 +155,9 @@ impl Events {
             all.remove(known);
             names.remove(known);
         }
-        let place = place(all, before, event.last_seen());
-        all.insert(place, Arc::new(event));
-        names.insert(place, name);
+        let index = insertion_index(all, before, event.last_seen());
+        all.insert(index, Arc::new(event));
+        names.insert(index, name);
         if all.len() > EVENTS_MAX {
             all.remove(0);
             names.remove(0);
@@ -195,7 +195,7 @@ fn kind_name(kind: &str) -> Cow<'static, str> {
 
 /// Where an event belongs among others that are in order, if it was at `before`: it passes only
 /// those that were seen later or earlier than it. As a rule it is the newest.
-fn place(others: &[Arc<Event>], before: usize, seen: Option<Timestamp>) -> usize {
+fn insertion_index(others: &[Arc<Event>], before: usize, seen: Option<Timestamp>) -> usize {
     let (earlier, later) = others.split_at(before);
     let passed = later.partition_point(|other| other.last_seen() < seen);
     if passed > 0 || earlier.last().is_none_or(|last| last.last_seen() <= seen) {

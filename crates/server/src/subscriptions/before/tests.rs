@@ -112,6 +112,16 @@ impl Fixture {
         entries.map(|entry| reason(entry.item)).collect()
     }
 
+    /// The cursor after one event, of a subscription that has ended.
+    async fn cursor_after_one(&mut self) -> Cursor {
+        let one = self.poll(None).await;
+        let read = self.happen("first", 1);
+        assert_eq!(Self::read(&one, 1).await, [read]);
+        let cursor = one.feed().cursor(one.id(), 1);
+        self.end(&one);
+        cursor
+    }
+
     fn end(&self, one: &Subscription) {
         let owner = owner(&self.requester);
         let ledger = &self.subscriptions().inner.ledger;
@@ -124,11 +134,7 @@ impl Fixture {
 #[tokio::test]
 async fn what_happened_after_a_cursor_comes_from_the_history_and_its_watch() {
     let mut fixture = Fixture::start().await;
-    let first = fixture.poll(None).await;
-    let read = fixture.happen("before", 1);
-    assert_eq!(Fixture::read(&first, 1).await, [read]);
-    let cursor = first.feed().cursor(first.id(), 1);
-    fixture.end(&first);
+    let cursor = fixture.cursor_after_one().await;
     let listed = fixture.cluster.requests("list", "events");
     let mut expected = Vec::new();
     for count in 1..=5 {
@@ -148,11 +154,7 @@ async fn what_happened_after_a_cursor_comes_from_the_history_and_its_watch() {
 #[tokio::test]
 async fn who_goes_away_while_it_is_read_for_loses_nothing() {
     let mut fixture = Fixture::start().await;
-    let one = fixture.poll(None).await;
-    let read = fixture.happen("first", 1);
-    assert_eq!(Fixture::read(&one, 1).await, [read]);
-    let cursor = one.feed().cursor(one.id(), 1);
-    fixture.end(&one);
+    let cursor = fixture.cursor_after_one().await;
     let mut expected = Vec::new();
     for patience in (0..400).step_by(5) {
         expected.push(fixture.happen(&format!("later-{patience}"), 1));
